@@ -1,0 +1,53 @@
+# neartwin: one door to everything. `make` lists the targets.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fix slow bench docs clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV) || ($(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv $(VENV))
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[demo]"
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo  ## private statistics of real people, the budget before and after, and a page to look at
+	$(BIN)/python -m demo
+
+test: $(VENV)/.dev  ## the tests
+	tools/engines.sh
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
+
+check: $(VENV)/.dev  ## what CI runs, to the letter: format, lint, types, floors, sizes, tests with docs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/sizes.py
+	$(MAKE) test
+
+fix: $(VENV)/.dev  ## format and mend what a tool can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+slow: $(VENV)/.dev  ## fresh randomness, many draws, long sweeps
+	tools/engines.sh
+	$(BIN)/python -m pytest -n auto --dist loadfile -m slow
+
+bench: $(VENV)/.dev  ## speed against the peers: each file prints ratios
+	for file in bench/bench_*.py; do $(BIN)/python $$file || exit 1; done
+
+docs: $(VENV)/.dev  ## every snippet in README, docs and docstrings, run
+	$(BIN)/python -m pytest README.md docs src
+
+clean:  ## remove the environment and what tools left
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -1,0 +1,65 @@
+"""neartwin: private statistics from tables about people, with a proof of how little one person can be told from them.
+
+A data set and its near twin, one person apart, must give answers that nobody can tell apart.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from neartwin.accounting.targets import advantage as advantage
+    from neartwin.accounting.targets import approx as approx
+    from neartwin.accounting.targets import gdp as gdp
+    from neartwin.accounting.targets import pure as pure
+    from neartwin.accounting.targets import rdp as rdp
+    from neartwin.accounting.targets import three_pools as three_pools
+    from neartwin.accounting.targets import zcdp as zcdp
+    from neartwin.queries.opening import table as table
+    from neartwin.queries.query import count as count
+    from neartwin.queries.query import count_units as count_units
+    from neartwin.queries.query import mean as mean
+    from neartwin.queries.query import sum as sum  # noqa: A004
+    from neartwin.queries.sql import from_sql as from_sql
+    from neartwin.queries.table import EACH_ROW as EACH_ROW
+    from neartwin.queries.table import bounded as bounded
+    from neartwin.releases.accounts import open_ledger as open_ledger
+    from neartwin.releases.release import Release as Release
+    from neartwin.releases.written import WrittenRelease as WrittenRelease
+    from neartwin.report.files import save as save
+    from neartwin.report.plots import plot as plot
+
+# public name -> the room that owns it; imported at first use, so that an accountant never loads a database driver
+_HOME = {
+    "EACH_ROW": "neartwin.queries.table",
+    "Release": "neartwin.releases.release",
+    "WrittenRelease": "neartwin.releases.written",
+    "advantage": "neartwin.accounting.targets",
+    "approx": "neartwin.accounting.targets",
+    "bounded": "neartwin.queries.table",
+    "count": "neartwin.queries.query",
+    "count_units": "neartwin.queries.query",
+    "from_sql": "neartwin.queries.sql",
+    "gdp": "neartwin.accounting.targets",
+    "mean": "neartwin.queries.query",
+    "open_ledger": "neartwin.releases.accounts",
+    "plot": "neartwin.report.plots",
+    "pure": "neartwin.accounting.targets",
+    "rdp": "neartwin.accounting.targets",
+    "save": "neartwin.report.files",
+    "sum": "neartwin.queries.query",
+    "table": "neartwin.queries.opening",
+    "three_pools": "neartwin.accounting.targets",
+    "zcdp": "neartwin.accounting.targets",
+}
+__all__ = sorted(_HOME)  # noqa: PLE0605 - a sorted list of public names, from one table
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'neartwin' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

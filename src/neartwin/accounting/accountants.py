@@ -1,0 +1,198 @@
+"""The accountants that users know, each on the same spend: what a rule of composition says of it.
+
+All but `numerical_accountant` first forget everything about a mechanism but one number or curve. All need the whole fixed
+before its first answer; basic, zCDP, Gaussian and RDP at one order also hold for adaptive parameters, through filters.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import reduce
+
+import numpy as np
+
+from neartwin.accounting.cost import Cost
+from neartwin.accounting.fits import as_gdp, as_zcdp
+from neartwin.accounting.rdp import DEFAULT_ORDERS, RdpCurve, RdpEpsilon
+from neartwin.accounting.spend import Done, cost
+from neartwin.checks import open_probability
+from neartwin.divergences import enclose, log, sqrt, tanh_half
+from neartwin.errors import ParameterError, PrivacyError
+from neartwin.exact import Interval, Number, rational
+from neartwin.losses import Approx, Composed, Gaussian, Leak, ZeroConcentrated, compose
+from neartwin.losses.loss import Factor
+
+INTEGER_ORDERS = tuple(float(order) for order in range(2, 65))
+
+
+def numerical_accountant(spend: Done, *, neighbours: str = "add_remove") -> Cost:
+    """The certified engine: the exact losses of the stated mechanisms. The same as `cost`."""
+    return cost(spend, neighbours=neighbours)
+
+
+def basic_accountant(spend: Done, *, neighbours: str = "add_remove") -> Cost:
+    """Sums of epsilon and of delta. Dwork, Roth 2014, theorem 3.16.
+
+    Errors: `PrivacyError` for a mechanism without a pure or (epsilon, delta) guarantee of its own, such as the Gaussian.
+
+    >>> from neartwin.accounting.spend import repeated
+    >>> from neartwin.losses import Laplace
+    >>> round(basic_accountant(repeated(Laplace(epsilon="0.1"), 100)).pure().upper, 9)
+    10.0
+    """
+
+    def summed(case: Composed) -> Composed:
+        parts = [(*_guarantee(factor), count) for factor, count in case.uses.items()]
+        return _approx(sum(e * n for e, _, n in parts), sum(d * n for _, d, n in parts))
+
+    return _by(summed, spend, neighbours, "basic composition, Dwork-Roth Theorem 3.16")
+
+
+def advanced_accountant(spend: Done, *, slack: Number, neighbours: str = "add_remove") -> Cost:
+    """(sum e tanh(e/2) + sqrt(2 ln(1/slack) sum e^2), sum delta + slack), or basic composition where that is smaller.
+
+    slack: the delta spent on the deviation, in (0, 1). Dwork, Roth 2014, theorem 3.20, with the tight mean.
+
+    >>> from neartwin.accounting.spend import repeated
+    >>> from neartwin.losses import Laplace
+    >>> advanced_accountant(repeated(Laplace(epsilon="0.1"), 100), slack="1e-6").epsilon("1.001e-6").upper
+    5.7561...
+    """
+    spare = open_probability(slack=rational(slack=slack))
+
+    def bounded(case: Composed) -> Composed:
+        parts = [(*_guarantee(factor), count) for factor, count in case.uses.items()]
+        plain, failures = sum(e * n for e, _, n in parts), sum(d * n for _, d, n in parts)
+        mean = reduce(lambda x, y: x + y, [float(n) * enclose(e=e) * tanh_half(enclose(e=e)) for e, _, n in parts])
+        spread = sqrt(-2.0 * log(enclose(slack=spare)) * enclose(squares=sum(e * e * n for e, _, n in parts)))
+        advanced = Fraction(float((mean + spread).upper))
+        return _approx(advanced, failures + spare) if advanced < plain else _approx(plain, failures)
+
+    return _by(bounded, spend, neighbours, "advanced composition, tight KL")
+
+
+def optimal_accountant(spend: Done, *, neighbours: str = "add_remove") -> Cost:
+    """The best that follows from each mechanism's (epsilon, delta) alone. Kairouz, Oh, Viswanath 2015, theorem 3.3.
+
+    >>> from neartwin.accounting.spend import repeated
+    >>> six = optimal_accountant(repeated(Approx(epsilon="0.1", delta="1e-8"), 200))
+    >>> 6.571974667452005 in six.epsilon("1e-5")
+    True
+    """
+
+    def worst(case: Composed) -> Composed:
+        found = {factor: _guarantee(factor) for factor in case.uses}
+        return compose([Approx(epsilon=found[f][0], delta=found[f][1]) * n for f, n in case.uses.items()])
+
+    return _by(worst, spend, neighbours, "optimal composition, Kairouz-Oh-Viswanath Theorem 3.3")
+
+
+def rdp_accountant(
+    spend: Done, *, orders: Sequence[float] = DEFAULT_ORDERS, neighbours: str = "add_remove"
+) -> RdpCurve:
+    """The Renyi curve of the whole on a grid of orders, those where it is finite. Mironov 2017.
+
+    `rdp_epsilon` converts it and warns at the grid's edge; the curve's own methods do not.
+    """
+    whole = cost(spend, neighbours=neighbours)
+    grid = tuple(float(order) for order in orders)
+    found = [whole.renyi(order) for order in grid]
+    kept = [(order, value) for order, value in zip(grid, found, strict=True) if np.isfinite(value.upper)]
+    if not kept:
+        raise PrivacyError(
+            "no order has a finite Renyi divergence: everything may be revealed; use the numerical accountant"
+        )
+    lower, upper = np.array([v.lower for _, v in kept]), np.array([v.upper for _, v in kept])
+    return RdpCurve(tuple(order for order, _ in kept), Interval(lower, upper, "Renyi divergences of the losses"))
+
+
+def rdp_epsilon(curve: RdpCurve, delta: Number) -> RdpEpsilon:
+    """The least epsilon over the grid, by the better conversion; a `UserWarning` where the best order is the grid's edge.
+
+    >>> from neartwin.accounting.spend import repeated
+    >>> found = rdp_epsilon(rdp_accountant(repeated(Gaussian(mu="0.05"), 1000)), "1e-6")
+    >>> bool(8.306225 < found.epsilon.upper < 8.9)
+    True
+    """
+    return _warned(curve.epsilon(rational(delta=delta)))
+
+
+def moments_accountant(spend: Done, delta: Number, *, neighbours: str = "add_remove") -> RdpEpsilon:
+    """The moments accountant of Abadi et al. 2016: log moments at whole orders, and the first conversion."""
+    curve = rdp_accountant(spend, orders=INTEGER_ORDERS, neighbours=neighbours)
+    return _warned(curve.epsilon_mironov(rational(delta=delta)))
+
+
+def zcdp_accountant(spend: Done, *, neighbours: str = "add_remove") -> Cost:
+    """The least rho of the whole, and what rho-zCDP alone implies. Bun, Steinke 2016; Canonne, Kamath, Steinke 2020.
+
+    >>> from neartwin.accounting.spend import repeated
+    >>> zcdp_accountant(repeated(Gaussian(mu="0.05"), 1000)).epsilon("1e-6").upper
+    8.8...
+    """
+    _symmetric(cost(spend, neighbours=neighbours))
+    return _by(lambda case: Composed.of(ZeroConcentrated(rho=as_zcdp(case).rho)), spend, neighbours, "zCDP")
+
+
+def gdp_accountant(spend: Done, *, delta: Number = 0, neighbours: str = "add_remove") -> Cost:
+    """The least certified mu of the whole with `delta` set aside, and what that implies. Dong, Roth, Su 2022.
+
+    No central limit theorem: that is an estimate, and often below the truth.
+
+    >>> from neartwin.accounting.spend import repeated
+    >>> 8.306225049954728 in gdp_accountant(repeated(Gaussian(mu="0.05"), 1000)).epsilon("1e-6").outward(10**6)
+    True
+    """
+    _symmetric(cost(spend, neighbours=neighbours))
+
+    def fitted(case: Composed) -> Composed:
+        found = as_gdp(case, delta=delta)
+        alone = Composed.of(Gaussian(mu=found.mu))
+        return alone + Leak(delta=found.delta) if found.delta else alone
+
+    return _by(fitted, spend, neighbours, "Gaussian differential privacy")
+
+
+def _by(rule: Callable[[Composed], Composed], spend: Done, neighbours: str, theorem: str) -> Cost:
+    whole = cost(spend, neighbours=neighbours)
+    return Cost(tuple(rule(case) for case in whole.cases), neighbours, theorem)
+
+
+def _symmetric(whole: Cost) -> None:
+    """Fits are made over the add and remove orders: under replace-one only for what has the same losses there."""
+    whole.pure()
+
+
+def _guarantee(factor: Factor) -> tuple[Fraction, Fraction]:
+    """The (epsilon, delta) a mechanism has by itself, rounded up."""
+    match factor:
+        case Approx(epsilon=epsilon, delta=delta):
+            return epsilon, delta
+        case Leak(delta=delta):
+            return Fraction(0), delta
+        case _:
+            stated = getattr(factor, "epsilon", getattr(factor, "rate", None))
+            largest = Composed.of(factor).pure().upper
+            if not np.isfinite(largest):
+                raise PrivacyError(
+                    f"{factor!r} has no pure guarantee: state one as Approx(epsilon, delta), or take another accountant"
+                )
+            exact = Fraction(largest)
+            # a stated pure epsilon is exact where the engine's is the same number rounded up
+            near = isinstance(stated, Fraction) and stated <= exact <= stated * (1 + Fraction(1, 10**9))
+            return (stated if near and isinstance(stated, Fraction) else exact), Fraction(0)
+
+
+def _approx(epsilon: Fraction | int, delta: Fraction | int) -> Composed:
+    if delta >= 1:
+        raise ParameterError("delta", float(delta), "adds up to 1 or more, which promises nothing")
+    return Composed.of(Approx(epsilon=epsilon, delta=delta))
+
+
+def _warned(found: RdpEpsilon) -> RdpEpsilon:
+    if found.at_edge:
+        warnings.warn(
+            f"the best order, {found.order:g}, is the edge of the grid: epsilon is valid, a wider grid probably gives less",
+            stacklevel=3,
+        )
+    return found

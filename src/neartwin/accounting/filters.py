@@ -1,0 +1,199 @@
+"""Filters: what an account adds up, and when it must refuse, under fully adaptive composition.
+
+A filter is a fixed list of *pools*. Every price is a vector of whole numbers, one a pool, rounded up to the pool's
+unit; prices add, and the account refuses what would lift any pool above its cap. Only rules with a proof for adaptively
+chosen plans are here: optimal and numerical composition have none, and so no place in a ledger across plans.
+
+Sources. pure and basic: Rogers, Roth, Ullman, Vadhan 2016; zCDP with its pool: Whitehouse, Ramdas, Rogers, Wu 2023,
+theorem 1; one Renyi order: Feldman, Zrnic 2021, theorem 3.1; Gaussian: Smith, Thakurta 2022; the pool of failures and the
+three pools: docs/composition.md, sections 3 and 4. Failures that compose as 1 - prod(1 - delta_i) are charged their sum, which
+is never less.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import assert_never
+
+from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
+from neartwin.errors import BudgetError, PrivacyError
+from neartwin.exact import ceil_to
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """One additive quantity of a filter: its name, and the size of one ledger unit (exact)."""
+
+    name: str
+    unit: Fraction
+
+
+EPSILON = Pool("epsilon", Fraction(1, 10**12))
+DELTA = Pool("delta", Fraction(1, 10**18))
+RHO = Pool("rho", Fraction(1, 10**15))
+RENYI = Pool("renyi", Fraction(1, 10**15))
+MU_SQUARED = Pool("mu_squared", Fraction(1, 10**15))
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A rule of adaptive composition with its caps.
+
+    kind: the rule's name, kept in the ledger for ever: "pure" (sum of epsilon), "basic" (sums of epsilon and delta), "zcdp"
+    (rho, delta), "rdp(a)" (the divergence of order a, delta), "gdp" (mu squared, delta), "three pools" (epsilon, mu squared,
+    delta). pools, caps: of one length; caps in the pools' units, rounded down: an account never allows more than was said.
+    """
+
+    kind: str
+    pools: tuple[Pool, ...]
+    caps: tuple[int, ...]
+
+    def price(self, spend: Target) -> tuple[int, ...]:
+        """The spend in this filter's pools, each rounded up to a whole number of units.
+
+        Errors: `PrivacyError` where no theorem turns the spend into this filter's currency.
+
+        >>> from neartwin.accounting.targets import approx, gdp, pure, zcdp
+        >>> filter_for(approx(1, "1e-6")).price(pure("1/3"))
+        (333333333334, 0)
+        >>> filter_for(zcdp(1)).price(gdp("0.1"))
+        (5000000000000, 0)
+        >>> filter_for(pure(1)).price(approx("0.1", "1e-6"))
+        Traceback (most recent call last):
+        neartwin.errors.PrivacyError: a pure account has no delta to pay delta=1e-06 with; ...
+        """
+        owed = _owed(self.kind, spend)
+        known = {pool.name for pool in self.pools}
+        for name, amount in owed.items():
+            if name not in known and amount > 0:
+                raise PrivacyError(
+                    f"a {self.kind} account has no {name} to pay {name}={float(amount):g} with; give public keys, "
+                    "or open the account with approx(epsilon, delta)"
+                )
+        return tuple(ceil_to(owed.get(pool.name, Fraction(0)), pool.unit) for pool in self.pools)
+
+    def check(self, spent: tuple[int, ...], price: tuple[int, ...]) -> None:
+        """Raise `BudgetError` if the price does not fit beside what is spent."""
+        for pool, cap, used, more in zip(self.pools, self.caps, spent, price, strict=True):
+            if used + more > cap:
+                raise BudgetError(
+                    pool.name,
+                    more * pool.unit,
+                    (cap - used) * pool.unit,
+                    (
+                        f"spend at most the remaining {float((cap - used) * pool.unit):.6g}",
+                        "ask the curator to raise the account's cap",
+                    ),
+                )
+
+    def promise(self, amounts: tuple[int, ...]) -> Target:
+        """What amounts in the pools' units promise together: the guarantee at the caps, or of what is spent so far.
+
+        >>> from neartwin.accounting.targets import gdp
+        >>> account = filter_for(gdp(1, "1e-6"))
+        >>> str(account.promise(account.caps)), str(account.promise((90000000000000, 0)))
+        ('mu=1, delta=1e-06', 'mu=0.3')
+        """
+        from neartwin.mechanisms.change import root_above
+
+        owed = {pool.name: amount * pool.unit for pool, amount in zip(self.pools, amounts, strict=True)}
+        delta = owed.get("delta", Fraction(0))
+        match _family(self.kind):
+            case "pure":
+                return Pure(owed["epsilon"])
+            case "basic":
+                return Approx(owed["epsilon"], delta)
+            case "zcdp":
+                return Zcdp(owed["rho"], delta)
+            case "gdp":
+                return Gdp(root_above(owed["mu_squared"]), delta)
+            case "rdp":
+                return Rdp(_order(self.kind), owed["renyi"], delta)
+            case "three pools":
+                return ThreePools(owed["epsilon"], root_above(owed["mu_squared"]), delta)
+            case _:
+                raise _unknown(self.kind)
+
+
+def filter_for(target: Target) -> Filter:
+    """The filter of an account opened with this target.
+
+    Errors: `PrivacyError` for what is no target, a composed whole for instance.
+
+    >>> from neartwin.accounting.targets import advantage, pure, rdp
+    >>> filter_for(pure(1)).caps
+    (1000000000000,)
+    >>> filter_for(rdp("5/2", 1)).kind
+    'rdp(5/2)'
+    >>> str(filter_for(advantage("0.3")).promise(filter_for(advantage("0.3")).caps))
+    'mu=0.770641'
+    """
+    match target:
+        case Pure(epsilon=epsilon):
+            return _capped("pure", {EPSILON: epsilon})
+        case Approx(epsilon=epsilon, delta=delta):
+            return _capped("basic", {EPSILON: epsilon, DELTA: delta})
+        case Zcdp(rho=rho, delta=delta):
+            return _capped("zcdp", {RHO: rho, DELTA: delta})
+        case Rdp(order=order, epsilon=epsilon, delta=delta):
+            return _capped(f"rdp({order})", {RENYI: epsilon, DELTA: delta})
+        case Gdp(mu=mu, delta=delta):
+            return _capped("gdp", {MU_SQUARED: mu**2, DELTA: delta})
+        case ThreePools(epsilon=epsilon, mu=mu, delta=delta):
+            return _capped("three pools", {EPSILON: epsilon, MU_SQUARED: mu**2, DELTA: delta})
+        case Advantage():
+            return _capped("gdp", {MU_SQUARED: _mu_for(target) ** 2, DELTA: target.delta})
+        case _ if not isinstance(target, Target):  # a caller without a type checker
+            raise PrivacyError(
+                f"{target!r} opens no account: plans are chosen after earlier answers are seen, and no theorem composes "
+                "those numerically or optimally; open with pure, approx, zcdp, rdp, gdp, three_pools or advantage"
+            )
+        case _:
+            assert_never(target)
+
+
+def _capped(kind: str, caps: dict[Pool, Fraction]) -> Filter:
+    return Filter(kind, tuple(caps), tuple(amount // pool.unit for pool, amount in caps.items()))
+
+
+def _mu_for(wanted: Advantage) -> Fraction:
+    """The largest mu whose advantage beside the failures is the wanted one, rounded down.
+
+    delta + (1 - delta)(2 Phi(mu/2) - 1) <= a.
+    """
+    from neartwin.curves.gdp import mu_of_advantage
+
+    return Fraction(float(mu_of_advantage((wanted.value - wanted.delta) / (1 - wanted.delta)).lower))
+
+
+def _family(kind: str) -> str:
+    return kind.partition("(")[0]
+
+
+def _order(kind: str) -> Fraction:
+    return Fraction(kind.removeprefix("rdp(").removesuffix(")"))
+
+
+def _owed(kind: str, spend: Target) -> Mapping[str, Fraction]:
+    from neartwin.accounting import prices  # theorems and their numerics, which opening a ledger does without
+
+    match _family(kind):
+        case "pure" | "basic":
+            return prices.by_epsilon(spend)
+        case "zcdp":
+            return prices.by_rho(spend)
+        case "gdp":
+            return prices.by_mu(spend)
+        case "rdp":
+            return prices.by_order(_order(kind))(spend)
+        case "three pools":
+            return prices.by_three(spend)
+        case _:
+            raise _unknown(kind)
+
+
+def _unknown(kind: str) -> PrivacyError:
+    return PrivacyError(
+        f"no theorem composes plans that are chosen adaptively by the rule {kind!r}; optimal and numerical composition need "
+        "parameters fixed in advance: announce the series as one plan, or take pure, basic, zcdp, rdp, gdp or three pools"
+    )

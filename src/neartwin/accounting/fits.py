@@ -1,0 +1,108 @@
+"""A composed whole as a spend: the least target in each currency that certainly covers it, for both orders.
+
+The whole must be fixed before its first answer is seen: a plan, a series announced in advance. Rounded up.
+"""
+
+import math
+from fractions import Fraction
+
+from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Zcdp, approx, gdp, pure, rdp, zcdp
+from neartwin.checks import non_negative
+from neartwin.errors import PrivacyError
+from neartwin.exact import Number, float_below, rational
+from neartwin.losses import Composed, Gaussian
+
+
+def as_pure(whole: Composed) -> Pure:
+    """The largest privacy loss, as a pure spend; `PrivacyError` where it is unbounded.
+
+    >>> from neartwin.losses import Laplace
+    >>> round(float(as_pure(10 * Laplace(epsilon="0.1")).epsilon), 12)
+    1.0
+    """
+    return pure(_finite(whole.pure().upper, "epsilon alone", "as_approx(whole, delta=...)"))
+
+
+def as_approx(whole: Composed, *, delta: Number) -> Approx:
+    """The least epsilon at a chosen delta, as an (epsilon, delta) spend.
+
+    >>> from neartwin.losses import Gaussian
+    >>> round(float(as_approx(4 * Gaussian(mu="0.5"), delta="1e-6").epsilon), 9)
+    4.886554117
+    """
+    return approx(
+        max(_finite(whole.epsilon(delta).upper, f"epsilon at delta={delta}", "a larger delta"), _LEAST), delta
+    )
+
+
+def as_zcdp(whole: Composed) -> Zcdp:
+    """The least rho over all orders; `PrivacyError` where everything may be revealed.
+
+    >>> from neartwin.losses import Gaussian
+    >>> as_zcdp(4 * Gaussian(mu="0.5")).rho
+    Fraction(1, 2)
+    """
+    exact = _gaussian(whole)
+    if exact is not None:
+        return zcdp(exact / 2)
+    return zcdp(_finite(whole.zcdp().upper, "rho", "as_gdp(whole, delta=...) or as_approx(whole, delta=...)"))
+
+
+def as_rdp(whole: Composed, *, order: Number) -> Rdp:
+    """The Renyi divergence at one order, an account's own; `PrivacyError` where it is infinite.
+
+    >>> from neartwin.losses import Gaussian
+    >>> float(as_rdp(4 * Gaussian(mu="0.5"), order=8).epsilon)
+    4.0
+    """
+    fixed = rational(order=order)
+    exact = _gaussian(whole)
+    if exact is not None:
+        return rdp(fixed, fixed * exact / 2)
+    # a divergence grows with its order, and the float above the order bounds it
+    found = whole.renyi(math.nextafter(-float_below(-fixed), math.inf)).upper
+    return rdp(fixed, max(_finite(found, f"order {float(fixed):g}", "as_approx(whole, delta=...)"), _LEAST))
+
+
+def as_gdp(whole: Composed, *, delta: Number = 0) -> Gdp:
+    """The least mu with T >= G_mu (x) f_{0,delta} at every alpha and in both orders.
+
+    delta: set aside as failures; 0 only for Gaussian mechanisms alone, whose mu is exact, for no numerical proof reaches
+    alpha = 0. `PrivacyError` where more than delta may be revealed.
+
+    >>> from neartwin.losses import Gaussian, Laplace
+    >>> as_gdp(4 * Gaussian(mu="0.5"))
+    Gdp(mu=Fraction(1, 1), delta=Fraction(0, 1))
+    >>> fit = as_gdp(4 * Gaussian(mu="0.5") + Laplace(epsilon="0.1"), delta="1e-9")
+    >>> bool(1 < fit.mu < 1.02)
+    True
+    """
+    from neartwin.mechanisms.change import root_above
+
+    exact, pool = _gaussian(whole), non_negative(delta=rational(delta=delta))
+    if exact is not None:
+        return gdp(root_above(exact))
+    if pool == 0:
+        raise PrivacyError(
+            "only Gaussian mechanisms have an exact mu without a delta; set a small delta aside, for instance 1e-9"
+        )
+    return gdp(_finite(whole.gdp(pool).upper, "mu", "a larger delta"), pool)
+
+
+_LEAST = Fraction(1, 10**12)  # one unit of a ledger: a price is never 0
+
+
+def _gaussian(whole: Composed) -> Fraction | None:
+    """The exact mu squared of a whole that is Gaussian throughout."""
+    total = Fraction(0)
+    for factor, count in whole.uses.items():
+        if not isinstance(factor, Gaussian):
+            return None
+        total += count * factor.mu**2
+    return total
+
+
+def _finite(value: float, currency: str, remedy: str) -> Fraction:
+    if not math.isfinite(value):
+        raise PrivacyError(f"this whole has no finite price in {currency}; take {remedy}")
+    return Fraction(value)

@@ -1,0 +1,184 @@
+"""What a release or an account promises, as a value and in words that a person can bet on."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, assert_never
+
+from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
+from neartwin.errors import PrivacyError
+
+if TYPE_CHECKING:
+    from neartwin.losses import Composed
+
+_SYMBOLS = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ", "order": "order", "value": "advantage"}
+_KINDS: dict[str, type[Target]] = {
+    "zcdp": Zcdp,
+    "rdp": Rdp,
+    "gdp": Gdp,
+    "three pools": ThreePools,
+    "advantage": Advantage,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """An upper bound on what anyone can tell apart.
+
+    promise: in the currency it was paid in, exact. unit: what is protected. neighbours: "add_remove" or "replace_one".
+    """
+
+    promise: Target
+    unit: str
+    neighbours: str
+
+    @classmethod
+    def of(cls, price: Target, *, unit: str, neighbours: str) -> "Guarantee":
+        """The guarantee that a price buys."""
+        return cls(promise=price, unit=unit, neighbours=neighbours)
+
+    def whole(self) -> "Composed":
+        """The promise as its worst case: certified delta(eps), eps(delta), T(alpha), advantage and odds come from it.
+
+        >>> from neartwin.accounting.targets import gdp
+        >>> promised = Guarantee.of(gdp(1), unit="id", neighbours="add_remove").whole()
+        >>> 4.886554117462212 in promised.epsilon("1e-6")
+        True
+        """
+        return whole_of(self.promise)
+
+    @property
+    def advantage(self) -> float:
+        """Upper bound on an attacker's true positive rate less false positive rate, total variation.
+
+        delta + (1 - delta) a, with a of the currency: tanh(eps/2) of pure privacy (Wasserman, Zhou 2010; Kairouz, Oh,
+        Viswanath 2015), 2 Phi(mu/2) - 1 of mu-GDP, and of a Renyi curve the least of what its conversion gives and of
+        sqrt(1 - e^-KL) (Bretagnolle, Huber 1979) with the KL divergence at most that of any order.
+        """
+        if isinstance(self.promise, Advantage):
+            return min(1.0, math.nextafter(float(self.promise.value), math.inf))
+        value = self.whole().advantage().upper
+        divergence = _kl_above(self.promise)
+        if divergence is not None:
+            by_kl = math.sqrt(-math.expm1(-float(divergence) * (1 + 1e-12))) * (1 + 1e-12)
+            delta = float(self.delta)
+            value = min(value, delta * (1 + 1e-12) + (1 - delta) * by_kl * (1 + 1e-12))
+        return min(1.0, math.nextafter(value, math.inf))
+
+    @property
+    def best_guess(self) -> float:
+        """Upper bound on how often someone who starts at 50 % can be right: (1 + advantage) / 2.
+
+        >>> from neartwin.accounting.targets import pure
+        >>> round(Guarantee.of(pure(1), unit="id", neighbours="add_remove").best_guess, 4)
+        0.7311
+        """
+        return min(1.0, math.nextafter((1 + self.advantage) / 2, math.inf))
+
+    @property
+    def delta(self) -> Fraction:
+        """The probability with which everything may be revealed; 0 where the currency has none."""
+        found = getattr(self.promise, "delta", Fraction(0))
+        return found if isinstance(found, Fraction) else Fraction(0)
+
+    @property
+    def protected(self) -> str:
+        """What one unit is called in a sentence."""
+        return "row" if self.unit == "(each row)" else self.unit
+
+    @property
+    def symbols(self) -> str:
+        """The promise in letters: "ε = 0.5, δ = 1e-06", "μ = 0.2"."""
+        parts = [(field.name, getattr(self.promise, field.name)) for field in fields(self.promise)]
+        return ", ".join(f"{_SYMBOLS[name]} = {float(value):.4g}" for name, value in parts if value or name != "delta")
+
+    def words(self) -> str:
+        """The guarantee as a sentence, its percentage rounded up."""
+        percent = min(100.0, math.ceil(self.best_guess * 10_000) / 100)
+        what = self.protected
+        if self.neighbours == "replace_one":
+            bet = f"which of two sets of values one {what} has"
+        else:
+            bet = f"whether one {what} is in the data"
+        return (
+            f"Someone betting on {bet}, who starts at 50 % and knows everything else, can get to at most {percent:g} % "
+            "by looking at this."
+        )
+
+    def __str__(self) -> str:
+        parts = [(field.name, getattr(self.promise, field.name)) for field in fields(self.promise)]
+        told = ", ".join(f"{name} = {float(value):g}" for name, value in parts if value or name != "delta")
+        relation = "adding or removing" if self.neighbours == "add_remove" else "replacing"
+        return f"{told} for {relation} one {self.protected}"
+
+    def as_dict(self) -> dict[str, str]:
+        """As text that `from_dict` reads back; pure and (epsilon, delta) promises have no "kind"."""
+        scope = {"unit": self.unit, "neighbours": self.neighbours}
+        if isinstance(self.promise, Pure | Approx):
+            return {"epsilon": str(self.promise.epsilon), "delta": str(self.delta)} | scope
+        kind = next(name for name, made in _KINDS.items() if made is type(self.promise))
+        amounts = {field.name: str(getattr(self.promise, field.name)) for field in fields(self.promise)}
+        return {"kind": kind} | amounts | scope
+
+    @classmethod
+    def from_dict(cls, written: Mapping[str, Any]) -> "Guarantee":
+        """The guarantee that `as_dict` wrote.
+
+        >>> from neartwin.accounting.targets import gdp
+        >>> one = Guarantee.of(gdp("0.1", "1e-9"), unit="id", neighbours="replace_one")
+        >>> Guarantee.from_dict(one.as_dict()) == one
+        True
+        """
+        parts = dict(written)
+        scope = {"unit": str(parts.pop("unit")), "neighbours": str(parts.pop("neighbours"))}
+        kind = parts.pop("kind", None)
+        amounts = {name: Fraction(value) for name, value in parts.items()}
+        if kind is not None:
+            return cls(promise=_KINDS[kind](**amounts), **scope)
+        promise = Approx(**amounts) if amounts["delta"] else Pure(amounts["epsilon"])
+        return cls(promise=promise, **scope)
+
+
+def whole_of(promise: Target) -> "Composed":
+    """The worst mechanism of a promise, as the certified engine takes it.
+
+    Errors: `PrivacyError` for an advantage alone, which bounds one number of the curve and not the curve.
+    """
+    from neartwin import losses
+
+    delta = Fraction(0) if isinstance(promise, Pure) else promise.delta
+    parts: list[losses.Composed]
+    match promise:
+        case Pure(epsilon=epsilon) | Approx(epsilon=epsilon):
+            parts = [1 * losses.Approx(epsilon=epsilon, delta=delta)]
+            delta = Fraction(0)
+        case Zcdp(rho=rho):
+            parts = [1 * losses.ZeroConcentrated(rho=rho)] if rho else []
+        case Rdp(order=order, epsilon=epsilon):
+            parts = [1 * losses.Renyi(curve=((order, epsilon),))]
+        case Gdp(mu=mu):
+            parts = [1 * losses.Gaussian(mu=mu)] if mu else []
+        case ThreePools(epsilon=epsilon, mu=mu):
+            parts = [1 * losses.Pure(epsilon=epsilon)] if epsilon else []
+            parts += [1 * losses.Gaussian(mu=mu)] if mu else []
+        case Advantage():
+            raise PrivacyError(
+                "an advantage bounds no whole curve; open an account with it and read the account's promise"
+            )
+        case _:
+            assert_never(promise)
+    if delta:
+        parts.append(1 * losses.Leak(delta=delta))
+    return losses.compose(parts or [losses.Approx(epsilon=0, delta=0)])
+
+
+def _kl_above(promise: Target) -> Fraction | None:
+    """An upper bound on the Kullback-Leibler divergence where only Renyi divergences are promised."""
+    match promise:
+        case Zcdp(rho=rho):
+            return rho
+        case Rdp(epsilon=epsilon):
+            return epsilon
+        case _:
+            return None

@@ -1,0 +1,161 @@
+"""What a spend costs in each account's currency: implications with a proof, rounded up, and a refusal for the rest.
+
+Each rule turns a spend into amounts by pool. The implications, all for both orders of the neighbours and every alpha:
+
+- f_{eps,delta} = f_{eps,0} (x) f_{0,delta}: an (eps, delta) mechanism fails with probability delta, else is eps-private
+  (Kairouz, Oh, Viswanath 2015, theorem 3.1), so its delta goes to the pool of failures in every currency;
+- pure to zCDP: rho = eps tanh(eps/2), the Kullback-Leibler divergence of randomized response (`zcdp_of_pure`);
+- pure to one Renyi order a: the divergence of randomized response, log((e^{a eps} + e^{(1-a) eps}) / (1 + e^eps)) / (a-1);
+- pure to Gaussian: mu = 2 Phi^-1(e^eps / (1 + e^eps)). G_mu is convex, and f_{eps,0} is the two chords from (0, 1) over
+  the kink (k, k), k = 1/(1 + e^eps), to (1, 0); so G_mu <= f_{eps,0} everywhere if and only if G_mu(k) <= k;
+- Gaussian to zCDP: mu^2/2; to one order: a mu^2/2. zCDP to one order: a rho. A Renyi divergence grows with its order,
+  so a higher order pays for a lower one.
+"""
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
+from neartwin.accounting.zcdp import zcdp_of_pure
+from neartwin.divergences import Enclosure, enclose, exp, log1p, tanh_half
+from neartwin.errors import ParameterError, PrivacyError
+
+Amounts = Mapping[str, Fraction]
+_LARGEST = Fraction(700)  # e^eps must be a float
+
+
+def _up(value: Enclosure) -> Fraction:
+    return Fraction(float(value.upper))
+
+
+def mu_of_pure(epsilon: Fraction) -> Fraction:
+    """The least mu with G_mu below f_{epsilon,0}, rounded up: 2 Phi^-1(e^eps / (1 + e^eps)).
+
+    >>> round(float(mu_of_pure(Fraction(1))), 9)
+    1.232035385
+    """
+    from neartwin.curves.gdp import mu_of_advantage
+
+    _floats(epsilon)
+    odds = enclose(epsilon=epsilon)
+    if epsilon <= 1:
+        return Fraction(float(mu_of_advantage(_up(tanh_half(odds))).upper))
+    small = exp(-1.0 * odds)
+    kink = Fraction(float((small / (1.0 + small)).lower))  # 1 - advantage is 2 kink, without cancellation
+    return Fraction(float(mu_of_advantage(1 - 2 * kink).upper))
+
+
+def rho_of_pure(epsilon: Fraction) -> Fraction:
+    """The least rho of every epsilon-private mechanism, rounded up."""
+    return Fraction(float(zcdp_of_pure(epsilon).upper))
+
+
+def renyi_of_pure(epsilon: Fraction, order: Fraction) -> Fraction:
+    """The largest Renyi divergence of an epsilon-private mechanism at one order, rounded up; at most epsilon.
+
+    log((e^{a e} + e^{(1-a) e}) / (1 + e^e)) / (a-1) = e + log((1 + e^{-(2a-1) e}) / (1 + e^{-e})) / (a-1).
+
+    >>> round(float(renyi_of_pure(Fraction(1), Fraction(2))), 9)
+    0.735325664
+    """
+    _floats(epsilon)
+    e, a = enclose(epsilon=epsilon), order
+    near, far = exp(-1.0 * e), exp(-1.0 * enclose(far=(2 * a - 1) * epsilon))
+    value = e + (log1p(far) - log1p(near)) / enclose(order=a - 1)
+    # for a small epsilon the difference of logarithms cancels, and the zCDP line is the better bound
+    return min(_up(value), a * rho_of_pure(epsilon), epsilon)
+
+
+def _floats(epsilon: Fraction) -> None:
+    if epsilon > _LARGEST:
+        raise ParameterError("epsilon", float(epsilon), "must be at most 700 to be priced in another currency")
+
+
+def by_epsilon(spend: Target) -> Amounts:
+    """For accounts in pure or in basic (epsilon, delta) currency."""
+    match spend:
+        case Pure(epsilon=epsilon):
+            return {"epsilon": epsilon}
+        case Approx(epsilon=epsilon, delta=delta):
+            return {"epsilon": epsilon, "delta": delta}
+        case _:
+            raise _none(spend, "epsilon", "spend approx(epsilon, delta), for instance `as_approx(whole, delta=...)`")
+
+
+def by_rho(spend: Target) -> Amounts:
+    """For accounts in zCDP."""
+    match spend:
+        case Pure(epsilon=epsilon):
+            return {"rho": rho_of_pure(epsilon)}
+        case Approx(epsilon=epsilon, delta=delta):
+            return {"rho": rho_of_pure(epsilon), "delta": delta}
+        case Gdp(mu=mu, delta=delta):
+            return {"rho": mu**2 / 2, "delta": delta}
+        case Zcdp(rho=rho, delta=delta):
+            return {"rho": rho, "delta": delta}
+        case ThreePools(epsilon=epsilon, mu=mu, delta=delta):
+            return {"rho": (rho_of_pure(epsilon) if epsilon else 0) + mu**2 / 2, "delta": delta}
+        case _:
+            raise _none(spend, "rho", "spend pure, approx, gdp or zcdp, for instance `as_zcdp(whole)`")
+
+
+def by_order(order: Fraction) -> Callable[[Target], Amounts]:
+    """For accounts in Renyi divergence at one order, fixed when the account was opened."""
+
+    def owed(spend: Target) -> Amounts:
+        match spend:
+            case Pure(epsilon=epsilon):
+                return {"renyi": renyi_of_pure(epsilon, order)}
+            case Approx(epsilon=epsilon, delta=delta):
+                return {"renyi": renyi_of_pure(epsilon, order), "delta": delta}
+            case Gdp(mu=mu, delta=delta):
+                return {"renyi": order * mu**2 / 2, "delta": delta}
+            case Zcdp(rho=rho, delta=delta):
+                return {"renyi": order * rho, "delta": delta}
+            case Rdp(order=other, epsilon=epsilon, delta=delta) if other >= order:
+                return {"renyi": epsilon, "delta": delta}
+            case ThreePools(epsilon=epsilon, mu=mu, delta=delta):
+                part = renyi_of_pure(epsilon, order) if epsilon else Fraction(0)
+                return {"renyi": part + order * mu**2 / 2, "delta": delta}
+            case Rdp():
+                raise _none(spend, f"order {float(order):g}", "a lower order bounds no higher one; spend at this order")
+            case _:
+                raise _none(spend, f"order {float(order):g}", "spend for instance `as_rdp(whole, order=...)`")
+
+    return owed
+
+
+def by_mu(spend: Target) -> Amounts:
+    """For Gaussian accounts, in mu squared."""
+    match spend:
+        case Pure(epsilon=epsilon):
+            return {"mu_squared": mu_of_pure(epsilon) ** 2}
+        case Approx(epsilon=epsilon, delta=delta):
+            return {"mu_squared": mu_of_pure(epsilon) ** 2, "delta": delta}
+        case Gdp(mu=mu, delta=delta):
+            return {"mu_squared": mu**2, "delta": delta}
+        case ThreePools(epsilon=epsilon, mu=mu, delta=delta):
+            return {"mu_squared": (mu_of_pure(epsilon) ** 2 if epsilon else 0) + mu**2, "delta": delta}
+        case _:
+            raise _none(spend, "mu", "Renyi bounds alone give no G_mu; spend for instance `as_gdp(whole, delta=...)`")
+
+
+def by_three(spend: Target) -> Amounts:
+    """For accounts of three pools: each kind of plan pays in its own."""
+    match spend:
+        case Pure(epsilon=epsilon):
+            return {"epsilon": epsilon}
+        case Approx(epsilon=epsilon, delta=delta):
+            return {"epsilon": epsilon, "delta": delta}
+        case Gdp(mu=mu, delta=delta):
+            return {"mu_squared": mu**2, "delta": delta}
+        case ThreePools(epsilon=epsilon, mu=mu, delta=delta):
+            return {"epsilon": epsilon, "mu_squared": mu**2, "delta": delta}
+        case _:
+            raise _none(spend, "three pools", "spend pure, approx or gdp, for instance `as_gdp(whole, delta=...)`")
+
+
+def _none(spend: Target, currency: str, remedy: str) -> PrivacyError:
+    if isinstance(spend, Advantage):
+        remedy = "an advantage opens an account; a plan spends in a currency that composes, such as gdp(mu)"
+    return PrivacyError(f"no theorem prices {spend} in an account's {currency}; {remedy}")

@@ -1,0 +1,164 @@
+"""Renyi differential privacy: curves over a grid of orders, their composition, and conversion to (epsilon, delta).
+
+A mechanism is (a, r)-RDP if the Renyi divergence of order a between neighbours is at most r, in nats. Proposition 1 of
+Mironov 2017: for one order fixed in advance, r adds up under adaptive composition.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from neartwin.checks import integer
+from neartwin.divergences import (
+    Certified,
+    Enclosure,
+    Numeric,
+    enclose,
+    exp,
+    log,
+    log1p,
+    where,
+)
+from neartwin.errors import ParameterError
+from neartwin.exact import Interval
+
+DEFAULT_ORDERS = (
+    *(1 + x / 10 for x in range(1, 100)),
+    *(float(x) for x in range(11, 64)),
+    *(64.0 * 2 ** (x / 4) for x in range(25)),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RdpCurve:
+    """The RDP of something at each of a grid of orders.
+
+    orders: increasing, all above 1; rdp: an interval of one value an order, whose upper end is the guarantee.
+    """
+
+    orders: tuple[float, ...]
+    rdp: Certified
+
+    def __post_init__(self) -> None:
+        rising = all(a < b for a, b in pairwise(self.orders))
+        if not self.orders or not rising or not self.orders[0] > 1:
+            raise ParameterError("orders", self.orders, "must be increasing and all above 1")
+        if np.shape(self.rdp.upper) != (len(self.orders),):
+            raise ParameterError("rdp", self.rdp, f"must hold one value an order, {len(self.orders)}")
+
+    def times(self, count: int) -> "RdpCurve":
+        """The curve of count of these, composed.
+
+        >>> from neartwin.divergences import laplace_pair
+        >>> rdp_curve(laplace_pair(distance=1).renyi, orders=(2.0,)).times(3).rdp.upper
+        array([1.857...])
+        """
+        k = integer(at_least=0, count=count)
+        value = Enclosure(self.rdp.lower, self.rdp.upper) * float(k) if k else Enclosure.of(np.zeros(len(self.orders)))
+        return RdpCurve(self.orders, value.interval(self.rdp.method))
+
+    def epsilon(self, delta: Numeric) -> "RdpEpsilon":
+        """The least epsilon over the orders, by the conversion of Canonne, Kamath and Steinke."""
+        return self._least(rdp_to_epsilon, delta)
+
+    def epsilon_mironov(self, delta: Numeric) -> "RdpEpsilon":
+        """The least epsilon over the orders, by the first and looser conversion."""
+        return self._least(rdp_to_epsilon_mironov, delta)
+
+    def _least(self, convert: Callable[..., Certified], delta: Any) -> "RdpEpsilon":
+        if np.ndim(delta) != 0:
+            raise ParameterError("delta", delta, "must be one number")
+        all_ = convert(rdp=self.rdp, order=np.asarray(self.orders), delta=delta)
+        best = int(np.argmin(all_.upper))
+        edge = best in (0, len(self.orders) - 1) and len(self.orders) > 1 and all_.upper[best] > 0
+        value = Interval(float(np.min(all_.lower)), float(all_.upper[best]), all_.method)
+        return RdpEpsilon(value, self.orders[best], at_edge=bool(edge))
+
+
+@dataclass(frozen=True, slots=True)
+class RdpEpsilon:
+    """The converted epsilon, the order that gave it, and whether that order is the first or last of the grid.
+
+    at_edge: a wider grid would probably give a smaller epsilon; the one here is valid all the same.
+    """
+
+    epsilon: Certified
+    order: float
+    at_edge: bool
+
+
+def rdp_curve(renyi: Callable[[Any], Certified], *, orders: Sequence[float] = DEFAULT_ORDERS) -> RdpCurve:
+    """The curve of a Renyi divergence, for instance `laplace_pair(distance=1).renyi`, on a grid of orders."""
+    grid = tuple(float(order) for order in orders)
+    return RdpCurve(grid, renyi(np.asarray(grid)))
+
+
+def compose_rdp(curves: Sequence[RdpCurve]) -> RdpCurve:
+    """The sum at each order: Mironov 2017, Proposition 1. All curves must have the same orders.
+
+    Valid for adaptively chosen mechanisms if each curve was fixed in advance and holds for every earlier output.
+    """
+    if not curves:
+        raise ParameterError("curves", (), "must hold at least one curve")
+    for curve in curves:
+        if curve.orders != curves[0].orders:
+            raise ParameterError("curves", curve.orders, "must share one grid of orders: RDP adds up at one order only")
+    total = reduce(lambda a, b: a + b, (Enclosure(c.rdp.lower, c.rdp.upper) for c in curves))
+    return RdpCurve(curves[0].orders, total.interval("RDP composition"))
+
+
+def rdp_to_epsilon(*, rdp: Any, order: Numeric, delta: Numeric) -> Certified:
+    """The value r + ln((a-1)/a) - (ln delta + ln a)/(a-1), at least 0: the better conversion to (epsilon, delta)-DP.
+
+    rdp: r, a number, an array or an interval; order: a > 1, infinity taken; delta in (0, 1). Canonne, Kamath, Steinke
+    2020, Proposition 12 (Balle et al. 2020, Theorem 21).
+
+    >>> rdp_to_epsilon(rdp="0.5", order=10, delta="1e-5").upper
+    1.41801063...
+    """
+    r, a, d = _read(rdp, order, delta)
+    finite = where(np.isinf(a.lower), 2.0, a)
+    gain = log1p(-1 / finite) - (log(d) + log(finite)) / (finite - 1)
+    value = where(np.isinf(a.lower), r, r + gain)
+    return where(np.isinf(r.lower), np.inf, value).at_least(0).interval("RDP to DP, Canonne-Kamath-Steinke")
+
+
+def rdp_to_epsilon_mironov(*, rdp: Any, order: Numeric, delta: Numeric) -> Certified:
+    """The value r + ln(1/delta)/(a-1): Mironov 2017, Proposition 3. Never better than `rdp_to_epsilon`.
+
+    >>> rdp_to_epsilon_mironov(rdp="0.5", order=10, delta="1e-5").upper
+    1.77921394...
+    """
+    r, a, d = _read(rdp, order, delta)
+    finite = where(np.isinf(a.lower), 2.0, a)
+    value = where(np.isinf(a.lower), r, r - log(d) / (finite - 1))
+    return where(np.isinf(r.lower), np.inf, value).at_least(0).interval("RDP to DP, Mironov Proposition 3")
+
+
+def rdp_to_delta(*, rdp: Any, order: Numeric, epsilon: Numeric) -> Certified:
+    """e^((a-1)(r - epsilon)) (1 - 1/a)^(a-1) / a, at most 1: the same conversion solved for delta."""
+    r, a, _ = _read(rdp, order, 0.5)
+    e = enclose(epsilon=epsilon)
+    finite = where(np.isinf(a.lower), 2.0, a)
+    value = exp((finite - 1) * (r - e + log1p(-1 / finite)) - log(finite))
+    value = where(np.isinf(a.lower), where(r.upper <= e.lower, 0.0, 1.0), value)
+    return value.at_least(0).at_most(1).interval("RDP to DP, Canonne-Kamath-Steinke")
+
+
+def _read(rdp: Any, order: Numeric, delta: Numeric) -> tuple[Enclosure, Enclosure, Enclosure]:
+    if isinstance(rdp, Interval):
+        r = Enclosure(np.asarray(rdp.lower, dtype=float), np.asarray(rdp.upper, dtype=float))
+    else:
+        r = enclose(rdp=rdp)
+    a, d = enclose(order=order), enclose(delta=delta)
+    if not np.all(r.lower >= 0):
+        raise ParameterError("rdp", rdp, "must not be negative")
+    if not np.all(a.lower > 1):
+        raise ParameterError("order", order, "must be above 1")
+    if not np.all((d.lower > 0) & (d.upper < 1)):
+        raise ParameterError("delta", delta, "must lie strictly between 0 and 1")
+    return r, a, d

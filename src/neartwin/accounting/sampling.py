@@ -1,0 +1,57 @@
+"""Amplification by subsampling: a mechanism run on a secret random sample tells less.
+
+Poisson sampling goes with add/remove neighbours, sampling without replacement with replace-one. Neither is valid for
+shuffled fixed batches (Lebeda et al. 2024).
+"""
+
+import numpy as np
+
+from neartwin.accounting.bound import Bound, exactly, read_delta, read_epsilon
+from neartwin.divergences import Certified, Enclosure, Numeric, enclose, expm1, log1p
+from neartwin.errors import ParameterError
+from neartwin.exact import Number
+
+
+def amplified_pure(*, epsilon: Numeric, rate: Numeric) -> Certified:
+    """ln(1 + q (e^epsilon - 1)): epsilon-DP run on a random sample.
+
+    rate: q, the Poisson sampling probability (then under add/remove), or the sampled fraction without replacement (then
+    under replace-one). Balle, Barthe, Gaboardi 2018, Theorems 8 and 9.
+
+    >>> amplified_pure(epsilon=1, rate="0.01").upper
+    0.01703686...
+    """
+    return _amplified(_reals(epsilon=epsilon), _rate(rate)).interval("amplification by subsampling")
+
+
+def _amplified(e: Enclosure, q: Enclosure) -> Enclosure:
+    return log1p(q * expm1(e))
+
+
+def amplified_approximate(*, epsilon: Number, delta: Number, rate: Number) -> Bound:
+    """(ln(1 + q (e^epsilon - 1)), q delta): the same for (epsilon, delta)-DP."""
+    e, d, q = read_epsilon(epsilon=epsilon), read_delta(delta=delta), read_delta(rate=rate)
+    return Bound(amplified_pure(epsilon=e, rate=q), exactly(q * d), "amplification by subsampling")
+
+
+def epsilon_before_sampling(*, epsilon: Numeric, rate: Numeric) -> Certified:
+    """The epsilon a mechanism may have so that its sampled form has the given one: the inverse of `amplified_pure`."""
+    q = _rate(rate)
+    if not np.all(q.lower > 0):
+        raise ParameterError("rate", rate, "must be positive")
+    return log1p(expm1(_reals(epsilon=epsilon)) / q).interval("amplification by subsampling, inverse")
+
+
+def _reals(**named: Numeric) -> Enclosure:
+    ((name, value),) = named.items()
+    read = enclose(**{name: value})
+    if not np.all(read.lower >= 0):
+        raise ParameterError(name, value, "must not be negative")
+    return read
+
+
+def _rate(rate: Numeric) -> Enclosure:
+    read = enclose(rate=rate)
+    if not np.all((read.lower >= 0) & (read.upper <= 1)):
+        raise ParameterError("rate", rate, "must lie in [0, 1]")
+    return read

@@ -1,0 +1,158 @@
+"""A guarantee in plain words: what an attacker who is sure of everything else can do with the release, at most.
+
+Everything is read from a trade-off curve: any callable from false-alarm rates to miss rates that the true curve does not
+lie below, convex and non-increasing, for both orders of the neighbours. Take the *lower* end where a curve comes as an
+interval. Kulynych et al. 2024; Hayes et al. 2023 for reconstruction. Post-processing cannot raise any of these numbers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from neartwin.audit.claims import Curve
+from neartwin.checks import positive, probability
+from neartwin.errors import ParameterError
+from neartwin.exact import FloatArray
+
+_GRID = 1024
+_ROOM = 1e-12  # for the rounding of the curve itself
+
+
+def power_at(curve: Curve, fpr: ArrayLike) -> FloatArray:
+    """The most often that the attacker is right about a unit that is in, at each false-alarm rate: 1 - f(fpr).
+
+    Upper bounds, in [0, 1]. Also the chance to guess a secret that he would guess blindly with probability fpr.
+
+    >>> from neartwin.audit.claims import claim_gdp
+    >>> power_at(claim_gdp(1).floor, [0.01]).round(4)
+    array([0.0924])
+    """
+    rates = np.atleast_1d(np.asarray(fpr, np.float64))
+    if not np.all((rates >= 0) & (rates <= 1)):
+        raise ParameterError("fpr", fpr, "must lie in [0, 1]")
+    return np.clip(1 - np.asarray(curve(rates), np.float64) + _ROOM, rates, 1.0)
+
+
+def advantage_of(curve: Curve) -> float:
+    """The most by which true positives can exceed false ones, over all false-alarm rates; an upper bound in [0, 1].
+
+    1 - a - f(a) is concave, so its maximum lies within a grid step of its largest value on a grid; refined until
+    the step no longer matters, then 1 - (left end) - f(right end) bounds it.
+
+    >>> from neartwin.audit.claims import claim_gdp, claim_pure
+    >>> round(advantage_of(claim_gdp(2).floor), 9), round(advantage_of(claim_pure(1).floor), 9)
+    (0.682689492, 0.462117157)
+    """
+    left, right = 0.0, 1.0
+    for _ in range(5):
+        grid = np.linspace(left, right, _GRID + 1)
+        best = int(np.argmax(1 - grid - np.asarray(curve(grid), np.float64)))
+        left, right = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, _GRID)])
+    worst = 1 - left - float(np.asarray(curve(np.array([right])), np.float64)[0])
+    return float(min(max(worst + _ROOM, 0.0), 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """One question about one unit: the chance without the release, and the most it can be with it.
+
+    words: the whole sentence; `blindly` and `at_most` are the two chances in it.
+    """
+
+    name: str
+    blindly: float
+    at_most: float
+    words: str
+
+
+def risks(curve: Curve, *, population: int = 1_000_000) -> tuple[Risk, ...]:
+    """The table for a data owner. population: how many people a description is meant to fit one of.
+
+    >>> from neartwin.audit.claims import claim_pure
+    >>> print(risks(claim_pure(1).floor)[0].words)
+    Someone who bets on whether a person is in the data, and would be right half the time, is right at most 73.1 % of the time.
+    """
+    positive(population=population)
+    bet = (1 + advantage_of(curve)) / 2
+    rows = [
+        Risk(
+            "membership",
+            0.5,
+            bet,
+            "Someone who bets on whether a person is in the data, and would be right half the time, "
+            f"is right at most {_percent(bet)} of the time.",
+        )
+    ]
+    for rate in (0.01, 0.001):
+        caught = float(power_at(curve, rate)[0])
+        rows.append(
+            Risk(
+                f"membership at {_percent(rate)} false alarms",
+                rate,
+                caught,
+                f"Someone who accuses a stranger in {_odds(rate)} finds a person who is in with a chance of at most "
+                f"{_percent(caught)}.",
+            )
+        )
+    single = float(power_at(curve, 1 / population)[0])
+    rows.append(
+        Risk(
+            "singling out",
+            1 / population,
+            single,
+            f"A description that fits one in {population:,} people by chance is made to fit a given person with a "
+            f"chance of at most {_odds(single)}.",
+        )
+    )
+    for prior in (0.5, 0.1, 0.001):
+        guessed = float(power_at(curve, prior)[0])
+        rows.append(
+            Risk(
+                f"a secret guessed blindly {_odds(prior)}",
+                prior,
+                guessed,
+                f"A secret about a person that is guessed blindly {_odds(prior)} is guessed with a chance of at most "
+                f"{_percent(guessed)}.",
+            )
+        )
+    return tuple(rows)
+
+
+def largest_parameter(
+    family: Callable[[float], Curve], risk: Callable[[Curve], float], *, at_most: float, largest: float = 64.0
+) -> float:
+    """The largest parameter whose risk is at most what is wanted: the noise for a wanted risk, from the safe side.
+
+    family: curves that fall as their parameter grows, as `lambda mu: claim_gdp(mu).floor`. risk: any of the above, rising
+    as curves fall. Refuses what even parameter 0 exceeds.
+
+    >>> from neartwin.audit.claims import claim_gdp
+    >>> round(largest_parameter(lambda mu: claim_gdp(mu).floor, advantage_of, at_most=0.3829249225), 6)
+    1.0
+    """
+    probability(at_most=at_most)
+    if risk(family(0.0)) > at_most:
+        raise ParameterError(
+            "at_most", at_most, f"must be at least {risk(family(0.0)):.6g}, the risk without a release"
+        )
+    if risk(family(largest)) <= at_most:
+        return largest
+    low, high = 0.0, largest
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if risk(family(middle)) <= at_most else (low, middle)
+    return low
+
+
+def _percent(chance: float) -> str:
+    return f"{100 * chance:.3g} %"
+
+
+def _odds(chance: float) -> str:
+    if chance >= 0.5:
+        return "half the time" if chance == 0.5 else _percent(chance)
+    return f"one time in {1 / chance:,.3g}" if chance < 0.1 else f"one time in {1 / chance:.2g}"

@@ -1,0 +1,197 @@
+"""Scores: one number an output, higher where the right input is likelier. An event is a score above a threshold.
+
+Each is learned on its own runs by a likelihood ratio: of very outputs, of bins of one column, of a linear form over all
+columns (Bichsel et al. 2021), or simply one column up or down. The Neyman-Pearson lemma says that nothing beats the
+true ratio; the game says which estimate of it does best.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from neartwin.audit.features import Seen, most_present
+from neartwin.audit.playing import Outputs
+from neartwin.exact import FloatArray
+
+_BINS = 40
+_ROWS = 8_000  # a side, to fit the linear form: more teach it little
+
+
+class Score(Protocol):
+    """An attacker's number for each output."""
+
+    def __call__(self, sample: Seen) -> FloatArray:
+        """(n,) scores of n outputs; never NaN."""
+
+    def turned(self) -> "Score":
+        """The same score with its sign changed: high where the left input is likelier."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnScore:
+    """One column, up (sign 1) or down (sign -1); what is absent scores lowest."""
+
+    column: str
+    sign: int
+
+    def __call__(self, sample: Seen) -> FloatArray:
+        """The column itself."""
+        found = self.sign * sample.column(self.column)
+        return np.asarray(np.where(np.isnan(found), -np.inf, found))
+
+    def turned(self) -> "ColumnScore":
+        """The other direction."""
+        return ColumnScore(self.column, -self.sign)
+
+    def __str__(self) -> str:
+        return f"{'' if self.sign > 0 else 'minus '}{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class BinScore:
+    """The log-likelihood ratio of the bin that a column falls in; the last bin holds what is absent."""
+
+    column: str
+    edges: FloatArray
+    log_ratios: FloatArray
+
+    def __call__(self, sample: Seen) -> FloatArray:
+        """The ratio of the output's bin."""
+        return np.asarray(self.log_ratios[_bins(sample.column(self.column), self.edges)])
+
+    def turned(self) -> "BinScore":
+        """The other direction."""
+        return BinScore(self.column, self.edges, -self.log_ratios)
+
+    def __str__(self) -> str:
+        return f"likelihood ratio of {self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class AtomScore:
+    """The log-likelihood ratio of the very output; an output not met before scores 0."""
+
+    log_ratios: Mapping[Hashable, float]
+
+    def __call__(self, sample: Seen) -> FloatArray:
+        """The ratio of the output itself."""
+        return np.array([self.log_ratios.get(atom, 0.0) for atom in _atoms(sample.outputs)])
+
+    def turned(self) -> "AtomScore":
+        """The other direction."""
+        return AtomScore({atom: -ratio for atom, ratio in self.log_ratios.items()})
+
+    def __str__(self) -> str:
+        return "likelihood ratio of the whole output"
+
+
+@dataclass(frozen=True, slots=True)
+class LinearScore:
+    """The log-odds of a logistic regression over the columns and over which of them are absent."""
+
+    names: tuple[str, ...]
+    centre: FloatArray
+    scale: FloatArray
+    weights: FloatArray
+
+    def __call__(self, sample: Seen) -> FloatArray:
+        """The linear form."""
+        return np.asarray(_design(sample.table(self.names), self.centre, self.scale) @ self.weights, np.float64)
+
+    def turned(self) -> "LinearScore":
+        """The other direction."""
+        return LinearScore(self.names, self.centre, self.scale, -self.weights)
+
+    def __str__(self) -> str:
+        return "linear form over " + ", ".join(self.names[:4]) + (", ..." if len(self.names) > 4 else "")
+
+
+def learned(left: Seen, right: Seen) -> list[Score]:
+    """Every score these runs teach; order fixed."""
+    names = most_present(left, right)
+    scores: list[Score] = []
+    for name in names:
+        bins = _bin_score(name, left.column(name), right.column(name))
+        scores += [ColumnScore(name, 1), bins]  # down is up for the complement, and up when turned
+    scores += _atom_scores(left.outputs, right.outputs)
+    scores.append(_linear_score(names, left.table(names), right.table(names)))
+    return scores
+
+
+def _ratios(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Log-likelihood ratios of counts, half a run added to each so that none is infinite."""
+    return np.asarray(np.log((right + 0.5) / (right.sum() + 1)) - np.log((left + 0.5) / (left.sum() + 1)))
+
+
+def _bins(column: FloatArray, edges: FloatArray) -> np.ndarray[Any, np.dtype[np.intp]]:
+    found = np.searchsorted(edges, np.where(np.isnan(column), 0, column), side="right")
+    return np.where(np.isnan(column), len(edges) + 1, found)
+
+
+def _bin_score(name: str, left: FloatArray, right: FloatArray) -> BinScore:
+    pooled = np.concatenate([left, right])
+    pooled = pooled[~np.isnan(pooled)]
+    values = np.unique(pooled)
+    few = len(values) <= 2 * _BINS  # then a bin each
+    edges = values if few else np.unique(np.quantile(pooled, np.arange(1, _BINS) / _BINS, method="lower"))
+    counts = [np.bincount(_bins(side, edges), minlength=len(edges) + 2).astype(np.float64) for side in (left, right)]
+    return BinScore(name, edges, _ratios(*counts))
+
+
+def _atoms(outputs: Outputs) -> list[Hashable]:
+    if isinstance(outputs, np.ndarray) and outputs.ndim == 1:
+        atoms: list[Hashable] = outputs.tolist()
+        return atoms
+    if isinstance(outputs, np.ndarray) and outputs.dtype.kind in "biuf":
+        # one key a row; adding 0 turns -0.0 into 0.0, which it equals
+        return [row.tobytes() for row in np.ascontiguousarray(outputs + 0)]
+    return [output if isinstance(output, int | float | str | bool | None) else repr(output) for output in outputs]
+
+
+def _atom_scores(left: Outputs, right: Outputs) -> list[Score]:
+    """One score over very outputs, if outputs repeat at all."""
+    seen_left, seen_right = Counter(_atoms(left)), Counter(_atoms(right))
+    repeated = [atom for atom in seen_left.keys() | seen_right.keys() if seen_left[atom] + seen_right[atom] > 1]
+    if not repeated:
+        return []
+    ratios = {
+        atom: float(
+            np.log((seen_right[atom] + 0.5) / (seen_left[atom] + 0.5)) + np.log((len(left) + 1) / (len(right) + 1))
+        )
+        for atom in repeated
+    }
+    return [AtomScore(ratios)]
+
+
+def _design(table: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
+    absent = np.isnan(table)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = np.clip((np.where(absent, centre, table) - centre) / scale, -10, 10)
+    return np.hstack([np.ones((len(table), 1)), np.nan_to_num(scaled), absent.astype(np.float64)])
+
+
+def _linear_score(names: tuple[str, ...], left: FloatArray, right: FloatArray) -> LinearScore:
+    """Ridge-penalised logistic regression by Newton's steps."""
+    left, right = left[:_ROWS], right[:_ROWS]
+    pooled = np.vstack([left, right])
+    usable = np.where(np.isfinite(pooled), pooled, np.nan)
+    some = np.any(np.isfinite(usable), axis=0)
+    filled = np.where(some, usable, 0.0)
+    centre = np.nanmedian(filled, axis=0)
+    scale = np.nanmean(np.abs(filled - centre), axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    design = _design(pooled, centre, scale)
+    label = np.concatenate([np.zeros(len(left)), np.ones(len(right))])
+    weights = np.zeros(design.shape[1])
+    for _ in range(10):
+        chance = 1 / (1 + np.exp(-np.clip(design @ weights, -30, 30)))
+        slope = design.T @ (chance - label) + weights
+        curvature = (design * (chance * (1 - chance))[:, None]).T @ design + np.eye(len(weights))
+        step = np.linalg.solve(curvature, slope)
+        weights = weights - step
+        if np.max(np.abs(step)) < 1e-3:
+            break
+    return LinearScore(names, centre, scale, weights)

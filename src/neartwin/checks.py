@@ -1,0 +1,117 @@
+"""Checks at the door, one line each: `positive(scale=scale)` returns the value or raises `ParameterError`.
+
+Each takes exactly one keyword, whose name is the name in the message.
+"""
+
+import math
+from collections.abc import Collection
+from fractions import Fraction
+from numbers import Integral, Rational, Real
+from typing import TypeVar
+
+from neartwin.errors import ParameterError
+
+N = TypeVar("N", Fraction, int, float)
+T = TypeVar("T")
+
+
+def _one(named: dict[str, T]) -> tuple[str, T]:
+    ((name, value),) = named.items()
+    return name, value
+
+
+def _number(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ParameterError(name, value, "must be a number")
+    if not isinstance(value, Rational) and not math.isfinite(value):
+        raise ParameterError(name, value, "must be finite")
+
+
+def finite(**named: N) -> N:
+    """A finite real number.
+
+    >>> finite(shift=-2.5)
+    -2.5
+    """
+    name, value = _one(named)
+    _number(name, value)
+    return value
+
+
+def positive(**named: N) -> N:
+    """A finite number above 0.
+
+    >>> positive(scale=0)
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: scale=0 must be positive
+    """
+    name, value = _one(named)
+    _number(name, value)
+    if not value > 0:
+        raise ParameterError(name, value, "must be positive")
+    return value
+
+
+def non_negative(**named: N) -> N:
+    """A finite number, 0 or above."""
+    name, value = _one(named)
+    _number(name, value)
+    if value < 0:
+        raise ParameterError(name, value, "must not be negative")
+    return value
+
+
+def probability(**named: N) -> N:
+    """A number in [0, 1], ends included."""
+    name, value = _one(named)
+    _number(name, value)
+    if not 0 <= value <= 1:
+        raise ParameterError(name, value, "must lie in [0, 1]")
+    return value
+
+
+def open_probability(**named: N) -> N:
+    """A number in (0, 1), ends excluded."""
+    name, value = _one(named)
+    _number(name, value)
+    if not 0 < value < 1:
+        raise ParameterError(name, value, "must lie strictly between 0 and 1")
+    return value
+
+
+def integer(*, at_least: int, **named: int) -> int:
+    """A whole number not below `at_least`; NumPy integers are taken, booleans and floats are not.
+
+    >>> integer(at_least=1, rows_per_unit=0)
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: rows_per_unit=0 must be a whole number, at least 1
+    """
+    name, value = _one(named)
+    whole: object = value  # the annotation is a promise, not yet a fact
+    if isinstance(whole, bool) or not isinstance(whole, Integral) or value < at_least:
+        raise ParameterError(name, value, f"must be a whole number, at least {at_least}")
+    return int(value)
+
+
+def one_of(choices: Collection[T], **named: T) -> T:
+    """One of a few named choices."""
+    name, value = _one(named)
+    if value not in choices:
+        raise ParameterError(name, value, "must be one of " + ", ".join(map(repr, choices)))
+    return value
+
+
+def text(*, at_least: int, at_most: int, **named: str) -> str:
+    """Text that can be stored and shown: printable, of a length in [at_least, at_most], writable as UTF-8.
+
+    >>> text(name="purchases", at_least=1, at_most=200)
+    'purchases'
+    >>> text(name="", at_least=1, at_most=200)
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: name='' must be text of 1 to 200 printable characters
+    """
+    name, value = _one(named)
+    words: object = value  # the annotation is a promise, not yet a fact
+    if not isinstance(words, str) or not at_least <= len(words) <= at_most or not words.isprintable():
+        raise ParameterError(name, value, f"must be text of {at_least} to {at_most} printable characters")
+    return str(words)

@@ -1,0 +1,48 @@
+"""The terminal: the same verbs as the Python face. Data goes to stdout, talk to stderr.
+
+Exit codes: 0 done, 2 a wrong call or a refused question, 3 the budget does not suffice, 1 a fault of ours.
+"""
+
+import click
+
+import neartwin
+from neartwin.cli.account import account
+from neartwin.cli.attacks import attack, explain_risk
+from neartwin.cli.ledger import ledger
+from neartwin.cli.questions import plan, query, release
+
+_HELP = """Private statistics from tables about people.
+
+\b
+A first release:
+  neartwin query --ledger budget.db --budget epsilon=1 --spend epsilon=0.5 \\
+    --unit customer_id --bounds amount=0:200 --keys cds=1:5 \\
+    --groups-per-unit 2 --rows-per-group 5 purchases.parquet \\
+    "SELECT cds, COUNT(*), AVG(amount) FROM purchases GROUP BY cds"
+
+\b
+Shell completion:
+  eval "$(neartwin completion bash)"        (or zsh, fish)
+"""
+
+
+@click.group(help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(neartwin.__version__, prog_name="neartwin")
+def main() -> None:
+    """All the verbs."""
+
+
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script of a shell."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    if kind is None:  # pragma: no cover - the choices above are click's own
+        raise click.UsageError(f"no completion for {shell}")
+    click.echo(kind(main, {}, "neartwin", "_NEARTWIN_COMPLETE").source())
+
+
+for _command in (query, plan, release, ledger, account, attack, explain_risk):
+    main.add_command(_command)

@@ -1,0 +1,125 @@
+"""`neartwin account`: the privacy of what was done, from one line, for people who only need a number."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from neartwin.accounting.cost import Cost
+from neartwin.accounting.expression import parse
+from neartwin.accounting.spend import cost
+from neartwin.cli.talk import refusing
+from neartwin.errors import ParameterError
+from neartwin.exact import Interval
+
+_HELP = """The privacy of mechanisms used together, certified.
+
+\b
+  neartwin account "gaussian(sigma=20) * 1000 + laplace(epsilon=0.1) * 10" --delta 1e-6
+  neartwin account "subsampled_gaussian(sigma=1, rate=0.01) * 10000" --delta 1e-5 --json
+  neartwin account "parallel(laplace(epsilon=1), gaussian(mu=1))" --epsilon 1 --plot curve.png
+
+Every number is an interval that surely holds the true one; the guarantee is its upper end.
+"""
+
+
+@click.command(help=_HELP)
+@click.argument("expression")
+@click.option("--delta", "deltas", multiple=True, help="Give the least epsilon at this delta; may be repeated. [1e-6]")
+@click.option("--epsilon", "epsilons", multiple=True, help="Give the least delta at this epsilon; may be repeated.")
+@click.option(
+    "--neighbours",
+    type=click.Choice(["add_remove", "replace_one"]),
+    default="add_remove",
+    show_default=True,
+    help="Which two data sets must look alike.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, with the curve.")
+@click.option(
+    "--plot", type=click.Path(), default=None, help="Draw the trade-off curve to this file (.png, .svg, .pdf)."
+)
+@refusing
+def account(
+    *,
+    expression: str,
+    deltas: tuple[str, ...],
+    epsilons: tuple[str, ...],
+    neighbours: str,
+    as_json: bool,
+    plot: str | None,
+) -> None:
+    """Read, compose, tell."""
+    whole = cost(parse(expression), neighbours=neighbours)
+    told = _told(whole, deltas or (() if epsilons else ("1e-6",)), epsilons)
+    if plot is not None:
+        _draw(whole, expression, Path(plot))
+    if as_json:
+        click.echo(json.dumps({"expression": expression, "neighbours": neighbours} | told | {"curve": _curve(whole)}))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("", "from", "to", "method"):
+        table.add_column(name, no_wrap=True)
+    for line in told["answers"]:
+        table.add_row(line["question"], _digits(line["lower"]), _digits(line["upper"]), line["method"])
+    Console(highlight=False, width=10_000).print(table)
+    best = math.ceil(10_000 * (1 + told["advantage"]["upper"]) / 2) / 100
+    click.echo(f"best guess whether someone is in the data, from 50 %: at most {min(best, 100.0):g} %", err=True)
+
+
+def _told(whole: Cost, deltas: tuple[str, ...], epsilons: tuple[str, ...]) -> dict[str, Any]:
+    answers = [_answer(f"epsilon at delta = {delta}", whole.epsilon(delta)) for delta in deltas]
+    answers += [_answer(f"delta at epsilon = {eps}", whole.delta(_number(eps))) for eps in epsilons]
+    advantage = _answer("attacker's advantage", whole.advantage())
+    return {"answers": [*answers, advantage], "advantage": {key: advantage[key] for key in ("lower", "upper")}}
+
+
+def _answer(question: str, found: Interval[float]) -> dict[str, Any]:
+    ends = {"lower": _finite(found.lower), "upper": _finite(found.upper)}
+    return {"question": question} | ends | {"method": found.method}
+
+
+def _finite(value: float) -> float | str:
+    return value if math.isfinite(value) else "infinite"
+
+
+def _digits(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.12g}"
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ParameterError("epsilon", text, "must be a number") from None
+
+
+def _levels() -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.unique(np.concatenate([np.geomspace(1e-4, 0.1, 20), np.linspace(0, 1, 41)]))
+
+
+def _curve(whole: Cost) -> dict[str, list[float]]:
+    alpha = _levels()
+    found = whole.tradeoff(alpha)
+    return {"alpha": alpha.tolist(), "lower": found.lower.tolist(), "upper": found.upper.tolist()}
+
+
+def _draw(whole: Cost, expression: str, path: Path) -> None:
+    from neartwin.report.figures import Figure, Line, draw
+
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ParameterError("plot", str(path), "must end in .png, .svg or .pdf")
+    alpha = _levels()
+    found = whole.tradeoff(alpha)
+    blind = Line("blind guessing", np.array([0.0, 1.0]), np.array([1.0, 0.0]), "dotted")
+    lines = (
+        blind,
+        Line("guarantee", alpha, found.lower),
+        Line("some attacker does this well", alpha, found.upper, "dashed"),
+    )
+    title = expression if len(expression) <= 60 else expression[:57] + "..."
+    draw(Figure(title, "false positive rate", "least false negative rate", lines)).savefig(path, dpi=150)

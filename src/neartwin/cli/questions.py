@@ -1,0 +1,159 @@
+"""`neartwin query`, `plan` and `release`: questions from SQL on the command line, or from a TOML file."""
+
+import json
+import tomllib
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from neartwin.cli import words
+from neartwin.cli.talk import refusing, show_release, stderr
+from neartwin.errors import ParameterError, QueryError
+from neartwin.queries.opening import table as open_table
+from neartwin.queries.sql import from_sql
+from neartwin.queries.table import EACH_ROW
+from neartwin.releases.accounts import Ledger, Proposal, open_ledger
+from neartwin.report.files import save
+
+Options = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a command line or a TOML file asks, still as written there."""
+
+    ledger: str
+    data: str
+    sql: str
+    spend: str
+    unit: str
+    budget: str = ""
+    name: str = ""
+    table: str = ""
+    neighbours: str = "add_remove"
+    types: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    rows_per_group: int | None = None
+    groups_per_unit: int | None = None
+
+
+def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that `query` and `plan` share."""
+    options = [
+        click.argument("data"),
+        click.argument("sql"),
+        click.option("--ledger", required=True, help="The ledger's file; made if it is missing."),
+        click.option(
+            "--spend", required=True, help="What this release may cost: epsilon=0.5 or epsilon=0.5,delta=1e-7."
+        ),
+        click.option("--unit", required=True, help="The column of the people to protect, or 'each row'."),
+        click.option("--budget", default="", help="The account's whole budget; by default what this question spends."),
+        click.option("--name", default="", help="What the ledger calls these people; by default the file's name."),
+        click.option("--table", default="", help="The table of a DuckDB database."),
+        click.option("--neighbours", default="add_remove", show_default=True, help="add_remove or replace_one."),
+        click.option("--types", multiple=True, help="A declared type: amount=number. Wanted for a CSV's columns."),
+        click.option(
+            "--bounds", multiple=True, help="A column's public bounds: amount=0:200, with a step amount=0:200:0.5."
+        ),
+        click.option("--keys", multiple=True, help="Public keys: town=Ulm,Bonn or year=1997:1998 or a file of them."),
+        click.option("--rows-per-group", type=int, help="The most rows of one unit that count in a group."),
+        click.option("--groups-per-unit", type=int, help="The most groups that one unit counts in."),
+        click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@_asked
+@click.option("--out", type=click.Path(dir_okay=False), help="Also write .html, .json, .csv or .parquet.")
+@refusing
+def query(as_json: bool, out: str | None, **options: Any) -> None:  # noqa: FBT001 - a command's options
+    """Ask a table a SQL question, privately, and pay for it from a ledger."""
+    _release(Question(**options), out, as_json=as_json)
+
+
+@click.command()
+@_asked
+@refusing
+def plan(as_json: bool, **options: Any) -> None:  # noqa: FBT001 - a command's options
+    """Show what a question would do and cost. Free: it reads no row and spends nothing."""
+    with open_ledger(options["ledger"]) as book:
+        proposal = _proposal(book, Question(**options))
+        preview, explained = proposal.preview(), proposal.explain()
+    if as_json:
+        left = {pool: str(amount) for pool, amount in preview.after.items()}
+        errors = [
+            {"name": e.name, "half_width": None if e.half_width is None else float(e.half_width), "by_size": e.by_size}
+            for e in preview.errors
+        ]
+        click.echo(json.dumps({"price": str(preview.price), "left": left, "errors": errors, "explain": str(explained)}))
+        return
+    click.echo(str(explained))
+    click.echo()
+    click.echo(str(preview))
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--out", type=click.Path(dir_okay=False), help="Also write .html, .json, .csv or .parquet.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@refusing
+def release(file: str, out: str | None, as_json: bool) -> None:  # noqa: FBT001 - a command's options
+    """Run the question that a TOML file describes; paths in it are relative to the file."""
+    _release(_from_toml(Path(file)), out, as_json=as_json)
+
+
+def _release(question: Question, out: str | None, *, as_json: bool) -> None:
+    with open_ledger(question.ledger) as book:
+        proposal = _proposal(book, question)
+        with stderr.status("asking the data") if stderr.is_terminal else nullcontext():
+            answer = proposal.account.release(proposal)
+    show_release(answer, as_json=as_json)
+    if out:
+        stderr.print(f"wrote {save(answer, out)}", markup=False)
+
+
+def _proposal(book: Ledger, question: Question) -> Proposal:
+    rows = open_table(
+        question.data,
+        unit=EACH_ROW if question.unit == "each row" else question.unit,
+        name=question.name,
+        table=question.table,
+        neighbours=question.neighbours,
+        types=words.types(question.types),
+        columns=words.bounds(question.bounds),
+    )
+    spend = words.target(question.spend, "spend")
+    account = book.open(rows, words.target(question.budget, "budget") if question.budget else spend)
+    asked = from_sql(question.sql, rows, keys=words.keys(question.keys, dict(rows.table.schema)))
+    return account.plan(
+        asked, spend=spend, rows_per_group=question.rows_per_group, groups_per_unit=question.groups_per_unit
+    )
+
+
+def _from_toml(path: Path) -> Question:
+    try:
+        body = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise QueryError(f"{path.name} is not TOML: {error}") from None
+    told: Options = {}
+    for name, value in body.items():
+        if name not in Question.__dataclass_fields__:
+            known = ", ".join(Question.__dataclass_fields__)
+            raise ParameterError("key", name, f"is unknown in {path.name}", remedy=f"known are {known}")
+        told[name] = tuple(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else value
+    for name in ("ledger", "data"):
+        if name in told and "://" not in str(told[name]):
+            told[name] = str(path.parent / told[name])
+    try:
+        return Question(**told)
+    except TypeError:
+        wanted = [name for name in ("ledger", "data", "sql", "spend", "unit") if name not in told]
+        raise ParameterError("key", wanted[0], f"is missing in {path.name}") from None

@@ -1,0 +1,64 @@
+"""How the terminal speaks: data on stdout, talk on stderr, errors in one shape with one exit code each."""
+
+import functools
+import json
+import sys
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from neartwin.errors import NeartwinError
+from neartwin.releases.release import Release
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def refusing(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn a refusal into its message (or JSON, with --json) and its exit code."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **options: P.kwargs) -> R:
+        try:
+            return command(*args, **options)
+        except NeartwinError as error:
+            if options.get("as_json"):
+                click.echo(json.dumps(error.as_dict()))
+            else:
+                stderr.print(f"[bold red]refused[/] [dim]{error.code}[/]", end=" ")
+                stderr.print(str(error), markup=False)
+            sys.exit(error.exit_code)
+
+    return run
+
+
+def show_release(release: Release, *, as_json: bool) -> None:
+    """The release as JSON, or as a table with its promise."""
+    if as_json:
+        click.echo(release.to_json())
+        return
+    header, *body = release.lines()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for place, name in enumerate(header):
+        table.add_column(name, justify="left" if place < len(release.group_columns) else "right", no_wrap=True)
+    for line in body:
+        table.add_row(*line)
+    Console(highlight=False, width=None if sys.stdout.isatty() else 10_000).print(table)
+    stderr.print(f"[bold]{release.guarantee}[/]")
+    stderr.print(release.guarantee.words(), style="dim", markup=False)
+    for note in release.notes:
+        stderr.print(f"- {note}", style="dim", markup=False)
+    stderr.print(
+        "left in the account: " + ", ".join(f"{k} {_short(v)}" for k, v in release.provenance.budget_after.items())
+    )
+
+
+def _short(amount: str) -> str:
+    from fractions import Fraction
+
+    return f"{float(Fraction(amount)):.6g}"

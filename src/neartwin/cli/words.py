@@ -1,0 +1,90 @@
+"""Reading the small languages of options: `epsilon=0.5,delta=1e-6`, `amount=0:200:0.01`, `town=Ulm,Bonn`, `cds=1:5`."""
+
+from collections.abc import Callable
+from typing import Any
+
+from neartwin.accounting.targets import Target, advantage, approx, gdp, pure, rdp, three_pools, zcdp
+from neartwin.errors import ParameterError
+from neartwin.queries.table import Bounds, bounded
+from neartwin.queries.types import ColumnType
+
+_TARGETS: dict[frozenset[str], Callable[..., Target]] = {
+    frozenset({"epsilon"}): pure,
+    frozenset({"rho"}): zcdp,
+    frozenset({"mu"}): gdp,
+    frozenset({"order", "epsilon"}): rdp,
+    frozenset({"epsilon", "mu"}): three_pools,
+    frozenset({"advantage"}): advantage,
+}
+
+
+def target(text: str, name: str) -> Target:
+    """A privacy target: `epsilon=1`, `epsilon=1,delta=1e-6`, `rho=0.5`, `mu=1,delta=1e-9`, `order=8,epsilon=1`..."""
+    parts = _pairs(text.split(","), name)
+    make = _TARGETS.get(frozenset(parts) - {"delta"})
+    if make is None or (make is pure and "delta" in parts):
+        make = approx if set(parts) == {"epsilon", "delta"} else None
+    if make is None:
+        raise ParameterError(
+            name,
+            text,
+            "must be epsilon=..., epsilon=...,delta=..., rho=..., mu=..., order=...,epsilon=..., epsilon=...,mu=... or "
+            "advantage=...",
+            remedy="all but the first may have a delta=...",
+        )
+    if "advantage" in parts:
+        parts["value"] = parts.pop("advantage")
+    return make(**parts)
+
+
+def bounds(texts: tuple[str, ...]) -> dict[str, Bounds]:
+    """Public bounds by column: `amount=0:200`, or with a step `amount=0:200:0.5`."""
+    found = {}
+    for column, text in _pairs(texts, "bounds").items():
+        ends = text.split(":")
+        if len(ends) not in (2, 3):
+            raise ParameterError("bounds", f"{column}={text}", "must be column=low:high or column=low:high:step")
+        found[column] = bounded(*ends)
+    return found
+
+
+def types(texts: tuple[str, ...]) -> dict[str, str]:
+    """Declared types by column: `amount=number`."""
+    return _pairs(texts, "types")
+
+
+def keys(texts: tuple[str, ...], schema: dict[str, ColumnType]) -> Any:
+    """Public keys: `town=Ulm,Bonn` a column (their product is taken), `cds=1:5` a range with both ends, or a file's path."""
+    if not texts:
+        return None
+    if len(texts) == 1 and "=" not in texts[0]:
+        return texts[0]
+    return {column: _values(text, schema.get(column)) for column, text in _pairs(texts, "keys").items()}
+
+
+def _values(text: str, kind: ColumnType | None) -> list[object]:
+    try:
+        if kind is ColumnType.INTEGER:
+            if ":" in text:
+                low, high = text.split(":")
+                return list(range(int(low), int(high) + 1))
+            return [int(part) for part in text.split(",")]
+        if kind is ColumnType.BOOLEAN:
+            return [{"true": True, "false": False}[part.strip().lower()] for part in text.split(",")]
+        if kind is ColumnType.DATE:
+            from datetime import date
+
+            return [date.fromisoformat(part) for part in text.split(",")]
+    except (ValueError, KeyError):
+        raise ParameterError("keys", text, f"must be values of a column of type {kind}") from None
+    return list(text.split(","))
+
+
+def _pairs(texts: tuple[str, ...] | list[str], name: str) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not sign or not key.strip() or not value.strip():
+            raise ParameterError(name, text, "must be name=value")
+        found[key.strip()] = value.strip()
+    return found

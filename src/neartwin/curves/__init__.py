@@ -1,0 +1,148 @@
+"""Trade-off functions: what an attacker can do to tell two neighbouring data sets apart, as a value that composes."""
+
+from neartwin.curves.classical import (
+    classical_delta,
+    classical_holds,
+    classical_limit,
+    classical_sigma,
+    classical_waste,
+)
+from neartwin.curves.discrete import discrete_gaussian_delta, discrete_gaussian_variance, discrete_laplace
+from neartwin.curves.duality import (
+    WitnessPair,
+    conjugate,
+    from_lines,
+    from_profile,
+    require_tradeoff,
+    violations,
+    witness_pair,
+)
+from neartwin.curves.families import (
+    EpsilonDelta,
+    Gaussian,
+    Laplace,
+    epsilon_delta,
+    gaussian,
+    gaussian_mechanism,
+    identity,
+    laplace,
+)
+from neartwin.curves.finite import FinitePair, finite_pair, polygon, randomized_response, randomized_response_power
+from neartwin.curves.gdp import delta_of, epsilon_of, log_delta_of, mu_of, mu_of_advantage, sigma_of, sigma_of_mu
+from neartwin.curves.laplace_power import LaplacePower, laplace_power
+from neartwin.curves.limits import (
+    Normalised,
+    berry_esseen,
+    clt,
+    dpsgd_mu_poisson,
+    dpsgd_mu_uniform,
+    limit_gaussian,
+    normalised,
+    poisson_limit,
+)
+from neartwin.curves.moments import Moments, largest_loss, moments, quadrature
+from neartwin.curves.operations import Group, WithFailure, group, maximum, symmetrised, with_failure
+from neartwin.curves.polygons import excess, polygon_above, polygon_below
+from neartwin.curves.risk import (
+    advantage,
+    bayes_success,
+    betting_posterior,
+    mu_of_bayes_success,
+    mu_of_reconstruction,
+    mu_of_tpr,
+    reconstruction_success,
+    tpr_at,
+)
+from neartwin.curves.shuffling import shuffle_delta, shuffle_epsilon_closed_form
+from neartwin.curves.subsampling import Mixture, Subsampled, amplified_epsilon, poisson, subsampled
+from neartwin.curves.tensor import Between, compose, compose_power
+from neartwin.curves.testing import Errors, adaptive_chain, best_test, errors_of, post_process, worst_excess
+from neartwin.curves.tradeoff import TradeOff
+from neartwin.exact import Estimate
+
+__all__ = [
+    "Between",
+    "EpsilonDelta",
+    "Errors",
+    "Estimate",
+    "FinitePair",
+    "Gaussian",
+    "Group",
+    "Laplace",
+    "LaplacePower",
+    "Mixture",
+    "Moments",
+    "Normalised",
+    "Subsampled",
+    "TradeOff",
+    "WithFailure",
+    "WitnessPair",
+    "adaptive_chain",
+    "advantage",
+    "amplified_epsilon",
+    "bayes_success",
+    "berry_esseen",
+    "best_test",
+    "betting_posterior",
+    "classical_delta",
+    "classical_holds",
+    "classical_limit",
+    "classical_sigma",
+    "classical_waste",
+    "clt",
+    "compose",
+    "compose_power",
+    "conjugate",
+    "delta_of",
+    "discrete_gaussian_delta",
+    "discrete_gaussian_variance",
+    "discrete_laplace",
+    "dpsgd_mu_poisson",
+    "dpsgd_mu_uniform",
+    "epsilon_delta",
+    "epsilon_of",
+    "errors_of",
+    "excess",
+    "finite_pair",
+    "from_lines",
+    "from_profile",
+    "gaussian",
+    "gaussian_mechanism",
+    "group",
+    "identity",
+    "laplace",
+    "laplace_power",
+    "largest_loss",
+    "limit_gaussian",
+    "log_delta_of",
+    "maximum",
+    "moments",
+    "mu_of",
+    "mu_of_advantage",
+    "mu_of_bayes_success",
+    "mu_of_reconstruction",
+    "mu_of_tpr",
+    "normalised",
+    "poisson",
+    "poisson_limit",
+    "polygon",
+    "polygon_above",
+    "polygon_below",
+    "post_process",
+    "quadrature",
+    "randomized_response",
+    "randomized_response_power",
+    "reconstruction_success",
+    "require_tradeoff",
+    "shuffle_delta",
+    "shuffle_epsilon_closed_form",
+    "sigma_of",
+    "sigma_of_mu",
+    "subsampled",
+    "symmetrised",
+    "tpr_at",
+    "violations",
+    "with_failure",
+    "witness_pair",
+    "worst_excess",
+]

@@ -1,0 +1,93 @@
+"""The classical Gaussian formula, sigma = sqrt(2 ln(1.25/delta)) sensitivity/epsilon: its hypothesis, and its failure.
+
+The theorem (Dwork, Roth 2014, Thm A.1) needs 0 < epsilon < 1 and the L2 sensitivity. The same sigma goes on being
+enough for a while, then fails: at epsilon = 20, delta = 1e-5 its true delta is 1.5e-3. Everything here but the formula
+itself is decided by the exact delta of the Gaussian; `gdp.sigma_of` is never worse and holds everywhere.
+"""
+
+import math
+
+import numpy as np
+
+from neartwin.checks import open_probability, positive
+from neartwin.curves.gdp import delta_of, sigma_of
+from neartwin.curves.twofold import UNIT, ends
+from neartwin.errors import ParameterError
+from neartwin.exact import Interval, Number, float_above, float_below, rational
+
+
+def _sigma(epsilon: Number, delta: Number, sensitivity: Number) -> Interval[float]:
+    e = positive(epsilon=rational(epsilon=epsilon))
+    d = open_probability(delta=rational(delta=delta))
+    moved = positive(sensitivity=rational(sensitivity=sensitivity))
+    value = math.sqrt(2 * (math.log(1.25) - math.log(float(d)))) * float(moved / e)
+    return Interval(value * (1 - 16 * UNIT), value * (1 + 16 * UNIT), "classical formula")
+
+
+def classical_sigma(epsilon: Number, delta: Number, sensitivity: Number = 1) -> Interval[float]:
+    """The classical sigma, refused outside the theorem's range 0 < epsilon < 1; `upper` is the safe side.
+
+    >>> s = classical_sigma("0.5", "1e-5")
+    >>> bool(s.lower <= 9.6896105252107788 <= s.upper)
+    True
+    >>> classical_sigma(1, "1e-5")
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: epsilon=1 must be below 1: the classical theorem ends there; use sigma_of...
+    """
+    if rational(epsilon=epsilon) >= 1:
+        raise ParameterError("epsilon", epsilon, "must be below 1: the classical theorem ends there", remedy="use "
+                             "sigma_of(epsilon, delta, sensitivity), exact at every epsilon")  # fmt: skip
+    return _sigma(epsilon, delta, sensitivity)
+
+
+def classical_delta(epsilon: Number, delta: Number) -> Interval[float]:
+    """The true delta of the noise that the classical formula asks for, at any epsilon > 0.
+
+    >>> d = classical_delta(20, "1e-5")
+    >>> bool(d.lower > 1e-3)
+    True
+    """
+    sigma = _sigma(epsilon, delta, 1)
+    quiet, loud = (delta_of(np.array(1 / s), epsilon) for s in (sigma.upper * (1 + UNIT), sigma.lower * (1 - UNIT)))
+    return Interval(float(ends(quiet)[0]), float(ends(loud)[1]), "closed form, Mills ratios")
+
+
+def classical_holds(epsilon: Number, delta: Number) -> bool:
+    """Whether the classical sigma is certainly enough at this (epsilon, delta), inside its theorem or not.
+
+    >>> classical_holds(8, "1e-5"), classical_holds(9, "1e-5")
+    (True, False)
+    """
+    return classical_delta(epsilon, delta).upper <= float_below(rational(delta=delta))
+
+
+def classical_limit(delta: Number) -> Interval[float]:
+    """Where the classical sigma stops being enough as epsilon grows from 1: enough at `lower`, too little at `upper`.
+
+    >>> limit = classical_limit("1e-5")
+    >>> bool(limit.lower <= 8.419771301536 <= limit.upper)
+    True
+    """
+    exact = open_probability(delta=rational(delta=delta))
+    ceiling = float_above(exact)
+    low, high = 1.0, 2.0
+    while classical_delta(repr(high), exact).lower <= ceiling:
+        low, high = high, 2 * high
+        if high > 1e9:
+            return Interval(low, math.inf, "signs of delta")
+    while high - low > 1e-11 * high:
+        middle = 0.5 * (low + high)
+        if classical_holds(repr(middle), exact):
+            low = middle
+        elif classical_delta(repr(middle), exact).lower > ceiling:
+            high = middle
+        else:
+            break
+    return Interval(low, high, "signs of delta")
+
+
+def classical_waste(epsilon: Number, delta: Number) -> Interval[float]:
+    """The classical sigma over the least sufficient one: above 1 it wastes noise, below 1 it breaks the promise."""
+    formula, exact = _sigma(epsilon, delta, 1), sigma_of(epsilon, delta)
+    least, most = ends(exact)
+    return Interval(formula.lower / float(most), formula.upper / float(least), "ratio")

@@ -1,0 +1,228 @@
+"""T(P, Q) of two laws on finitely many outcomes, by Neyman and Pearson with randomisation at the boundary.
+
+Outcomes are sorted by likelihood ratio q/p, largest first; those that Q alone can produce are rejected for nothing, so
+f(0) may be below 1. The curve is the polygon through (p_1 + ... + p_k, q_{k+1} + ... + q_n). Rational masses are
+summed exactly and rounded once; masses known to a relative error `slack` give every knot to about that error, and the
+bracket moves the whole polygon by it, both ways.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from neartwin.checks import integer, non_negative
+from neartwin.curves.twofold import TINY, UNIT, Argument, clipped, exponential, levels, read
+from neartwin.errors import ParameterError
+from neartwin.exact import FloatArray, Interval, Number, rational
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FinitePair:
+    """The curve of a finite pair. P, Q: masses sorted by falling q/p. slack: bound on their relative error.
+
+    alphas, betas: (n + 1,) knots from (0, f(0)) to (1, 0), each within `slack` relatively.
+    """
+
+    P: FloatArray
+    Q: FloatArray
+    alphas: FloatArray
+    betas: FloatArray
+    slack: float
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the masses of P are those of Q in opposite order, to the last bit."""
+        return bool(np.array_equal(self.P, self.Q[::-1]))
+
+    def inverse(self) -> "FinitePair":
+        """T(Q, P): the two laws change places."""
+        return FinitePair(self.Q[::-1], self.P[::-1], self.betas[::-1], self.alphas[::-1], self.slack)
+
+    def _at(self, level: FloatArray, rest: FloatArray) -> FloatArray:
+        """The polygon through the knots, from alpha = 0."""
+        value = _between(self.alphas, self.betas, level)
+        return np.where(rest <= 0, 0.0, np.where(level <= 0, self._at_zero(), value))
+
+    def _left_of_one(self, rest: FloatArray) -> FloatArray:
+        """The same polygon from alpha = 1, where 1 - alpha is known better than alpha."""
+        return _between(np.concatenate(([0.0], np.cumsum(self.P[::-1]))), self.betas[::-1], rest)
+
+    def _at_zero(self) -> float:
+        free = int(np.searchsorted(self.alphas, 0.0, side="right")) - 1
+        return float(self.betas[max(free, 0)])
+
+    def beta(self, alpha: Argument) -> Interval[FloatArray]:
+        """The polygon, widened by the slack of its knots."""
+        level, rest = levels(alpha=alpha)
+        room = self.slack + 8 * UNIT
+        moved = np.minimum(level * (1 + room) + 16 * TINY, 1.0)
+        lower = self._at(np.where(level <= 0, 0.0, moved), np.where(level <= 0, 1.0, rest - level * room))
+        upper = self._at(level * (1 - room), rest + level * room)
+        near, more = rest < 0.25, room + self.P.size * UNIT
+        if np.any(near):
+            lower = np.where(near, self._left_of_one(rest * (1 - more)), lower)
+            upper = np.where(near, self._left_of_one(rest * (1 + more)), upper)
+        return clipped(lower * (1 - room), np.where(rest <= 0, 0.0, upper * (1 + room)), "Neyman-Pearson")
+
+    def power(self, alpha: Argument) -> Interval[FloatArray]:
+        """1 - beta, through the cumulative masses of Q."""
+        level, rest = levels(alpha=alpha)
+        room = self.slack + 8 * UNIT
+        gained = np.concatenate(([0.0], np.cumsum(self.Q)))
+        room = room + self.Q.size * UNIT
+        moved = [np.minimum(level * (1 + sign * room), 1.0) for sign in (-1, 1)]
+        low, high = (np.interp(part, self.alphas, gained) for part in moved)
+        free = gained[np.searchsorted(self.alphas, 0.0, side="right") - 1]
+        low, high = np.where(level <= 0, free, low), np.where(level <= 0, free, high)
+        return clipped(low * (1 - room), np.where(rest <= 0, 1.0, high * (1 + room)), "Neyman-Pearson")
+
+    def delta(self, epsilon: Argument) -> Interval[FloatArray]:
+        """Sum of (q - e^epsilon p) over the outcomes where it is positive."""
+        wanted = read(epsilon=epsilon)
+        factor = np.atleast_1d(exponential(wanted))
+        room = self.slack + (8 + self.Q.size) * UNIT
+        with np.errstate(divide="ignore", over="ignore"):
+            ratios = np.where(self.P > 0, self.Q / np.maximum(self.P, TINY), np.inf)
+        count = np.searchsorted(-ratios, -factor.ravel(), side="left").reshape(factor.shape)
+        won = np.concatenate(([0.0], np.cumsum(self.Q)))[count]
+        paid = np.concatenate(([0.0], np.cumsum(self.P)))[count]
+        with np.errstate(invalid="ignore", over="ignore"):
+            paid = np.where(count > 0, factor * paid, 0.0)
+        value, slack = won - paid, room * (won + paid)
+        lower = np.maximum(value - slack, np.maximum(0.0, 1 - factor - 4 * UNIT))
+        upper = np.maximum(value + slack, lower)
+        shape = wanted[0].shape
+        return clipped(lower.reshape(shape), upper.reshape(shape), "sum over outcomes")
+
+
+def _between(at: FloatArray, values: FloatArray, x: FloatArray) -> FloatArray:
+    """Linear interpolation between ascending knots by two weights, relatively accurate where values are small."""
+    index = np.clip(np.searchsorted(at, x, side="right") - 1, 0, at.size - 2)
+    left, right = at[index], at[index + 1]
+    width = np.maximum(right - left, 1e-300)
+    share = np.clip(np.minimum(right - x, width) / width, 0.0, 1.0)
+    other = np.clip(np.minimum(x - left, width) / width, 0.0, 1.0)
+    return np.asarray(share * values[index] + other * values[index + 1])
+
+
+def _frozen(array: FloatArray) -> FloatArray:
+    array.flags.writeable = False
+    return array
+
+
+def from_masses(P: FloatArray, Q: FloatArray, *, slack: float) -> FinitePair:
+    """The curve of float masses, any order, known to a relative error `slack`; both sums are 1 within it."""
+    keep = (P > 0) | (Q > 0)
+    p, q = P[keep], Q[keep]
+    with np.errstate(divide="ignore", over="ignore"):
+        order = np.argsort(-np.where(p > 0, q / np.maximum(p, TINY), np.inf), kind="stable")
+    p, q = p[order], q[order]
+    alphas = np.concatenate(([0.0], np.cumsum(p)))
+    betas = np.concatenate((np.cumsum(q[::-1])[::-1], [0.0]))
+    alphas = np.where(alphas >= alphas[-1], 1.0, np.minimum(alphas, 1.0))
+    betas = np.where(betas >= betas[0], min(1.0, max(betas[0], 1 - slack)), betas)
+    a, b, c, d = (_frozen(np.array(part)) for part in (p, q, alphas, betas))
+    return FinitePair(a, b, c, d, slack + (2 + p.size) * 2 * UNIT)
+
+
+def exact_masses(name: str, masses: Sequence[Number] | FloatArray) -> list[Fraction]:
+    """A law's probabilities as rationals that sum to 1; a sum within 1e-9 of 1 is scaled."""
+    exact = [rational(**{name: value}) for value in masses]
+    total = sum(exact, Fraction(0))
+    if any(value < 0 for value in exact):
+        raise ParameterError(name, masses, "must not hold a negative probability")
+    if abs(total - 1) > Fraction(1, 10**9):
+        raise ParameterError(name, masses, f"must sum to 1, not {float(total):.12g}")
+    return [value / total for value in exact]
+
+
+def finite_pair(P: Sequence[Number] | FloatArray, Q: Sequence[Number] | FloatArray) -> FinitePair:
+    """T(P, Q) of two probability vectors of one length; decimals are exact, sums within 1e-9 of 1 are scaled to it.
+
+    >>> curve = finite_pair(["0.5", "0.3", "0.2"], ["0.1", "0.3", "0.6"])
+    >>> round(curve.beta("0.35").lower, 12), round(curve.inverse().beta("0.1").upper, 12)
+    (0.25, 0.5)
+    >>> finite_pair([0, "0.6", "0.4"], ["0.3", "0.5", "0.2"]).beta(0).upper < 0.70001
+    True
+    """
+    p, q = exact_masses("P", P), exact_masses("Q", Q)
+    if len(p) != len(q):
+        raise ParameterError("Q", Q, f"must have the length of P, {len(p)}")
+    pairs = [(a, b) for a, b in zip(p, q, strict=True) if a or b]
+    pairs.sort(key=lambda pair: (pair[0] != 0, -pair[1] / pair[0] if pair[0] else Fraction(0)))
+    alphas, betas = [Fraction(0)], [Fraction(1)]
+    for a, b in pairs:
+        alphas.append(alphas[-1] + a)
+        betas.append(betas[-1] - b)
+    columns = ([a for a, _ in pairs], [b for _, b in pairs], alphas, betas)
+    P_, Q_, at, left = (_frozen(np.array([float(value) for value in column])) for column in columns)
+    return FinitePair(P_, Q_, at, left, 2 * UNIT)
+
+
+def polygon(alphas: Sequence[Number], betas: Sequence[Number]) -> FinitePair:
+    """The piecewise linear curve through exact knots, from alpha = 0 to (1, 0); refused unless it is a trade-off.
+
+    >>> float(polygon([0, "1/4", 1], [1, "1/4", 0]).beta("1/8").lower) <= 0.625
+    True
+    >>> polygon([0, "1/2", 1], [1, "3/4", 0])
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: betas=[1, '3/4', 0] must be convex in alpha; knot 1 lies above its neighbours' chord
+    """
+    a, b = [rational(alphas=v) for v in alphas], [rational(betas=v) for v in betas]
+    if len(a) != len(b) or len(a) < 2 or a[0] != 0 or a[-1] != 1 or b[-1] != 0:
+        raise ParameterError("alphas", alphas, "must be knots from alpha=0 to the point (1, 0), one beta each")
+    if any(x > y for x, y in pairwise(a)):
+        raise ParameterError("alphas", alphas, "must not decrease")
+    if any(x < y for x, y in pairwise(b)) or b[0] > 1:
+        raise ParameterError("betas", betas, "must not increase, from at most 1")
+    for k in range(1, len(a) - 1):
+        if (b[k] - b[k - 1]) * (a[k + 1] - a[k]) > (b[k + 1] - b[k]) * (a[k] - a[k - 1]):
+            raise ParameterError("betas", betas, f"must be convex in alpha; knot {k} lies above its neighbours' chord")
+    p = [y - x for x, y in pairwise(a)]
+    q = [x - y for x, y in pairwise(b)]
+    return finite_pair([Fraction(0), *p], [1 - b[0], *q])
+
+
+def randomized_response(epsilon: Number, k: int = 2) -> FinitePair:
+    """The curve of k-ary randomized response: the truth with odds e^epsilon to 1 against each other answer.
+
+    For k = 2 it is f_{epsilon,0}, the worst curve of pure DP; for larger k it lies above.
+
+    >>> round(randomized_response(1, 4).beta("0.3").lower, 12)
+    0.399510818108
+    """
+    exact = non_negative(epsilon=rational(epsilon=epsilon))
+    others = integer(at_least=2, k=k) - 1
+    shrink = float(exponential(read(epsilon=-exact)))
+    truth = 1 / (1 + others * shrink)
+    lie = truth * shrink
+    shared = (others - 1) * lie
+    lie = max(lie, TINY)  # below the range of floats, and still not nothing
+    return from_masses(np.array([lie, shared, truth]), np.array([truth, shared, lie]), slack=16 * UNIT)
+
+
+def randomized_response_power(epsilon: Number, n: int) -> FinitePair:
+    """f_{epsilon,0} composed with itself n times, exactly: the number of truths is binomial. n up to 10^6.
+
+    Masses by the recurrence p_{i+1}/p_i = (n - i)/(i + 1) e^epsilon, summed from the mode: relative error 4n units.
+
+    >>> round(randomized_response_power("0.1", 100).beta("0.2").lower, 10)
+    0.4375198085
+    """
+    exact = non_negative(epsilon=rational(epsilon=epsilon))
+    count = integer(at_least=1, n=n)
+    growth = float(exponential(read(epsilon=exact)))
+    i = np.arange(count, dtype=np.float64)
+    with np.errstate(under="ignore"):
+        steps = (count - i) / (i + 1) * growth
+        mode = min(int(np.searchsorted(-steps, -1.0)), count)
+        up = np.cumprod(steps[mode:])
+        down = np.cumprod(1 / steps[:mode][::-1])[::-1]
+    masses = np.concatenate((down, [1.0], up))
+    total = math.fsum(masses)
+    masses = np.maximum(masses / total, TINY)  # below the range of floats, and still not nothing
+    return from_masses(masses[::-1].copy(), masses, slack=(6 * count + 16) * UNIT)

@@ -1,0 +1,209 @@
+"""Polygons on either side of a curve: by chords above it, by support lines below it.
+
+The composition f (x) g is monotone in both factors, so polygons around the factors give polygons around the product;
+orders, maxima and moments of general curves rest on the same two. Below: f(a) >= 1 - delta(epsilon) - e^epsilon a for
+every epsilon, so any finite set of lines with delta rounded up is a lower bound. Above: f is convex, so it lies under
+the chords of any points that are not below it.
+"""
+
+import numpy as np
+
+from neartwin.curves.families import EpsilonDelta
+from neartwin.curves.finite import FinitePair, from_masses
+from neartwin.curves.tradeoff import TradeOff
+from neartwin.curves.twofold import UNIT, clipped, ends
+from neartwin.exact import FloatArray, Interval
+
+
+def knots_below(slopes: FloatArray, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The corners of max(0, heights - slopes a) on [0, 1], for positive slopes: (alphas, betas), betas to 0.
+
+    The upper envelope of lines by a stack, steepest first; values are then rounded down by a few units.
+    """
+    # the floor beta = 0 is a line too, and may hide others
+    slope, height = np.append(slopes, 0.0), np.append(np.where(heights > 0, heights, -np.inf), 0.0)
+    order = np.lexsort((height, -slope))
+    slope, height = slope[order], height[order]
+    stack: list[int] = []
+    for i in range(slope.size):
+        if np.isneginf(height[i]):
+            continue
+        if stack and slope[i] == slope[stack[-1]]:
+            if height[i] <= height[stack[-1]]:
+                continue
+            stack.pop()
+        if stack and height[i] >= height[stack[-1]]:
+            # flatter and higher at 0: it hides every steeper line that starts below it
+            while stack and height[stack[-1]] <= height[i]:
+                stack.pop()
+        while len(stack) > 1 and _hidden(slope, height, stack[-2], stack[-1], i):
+            stack.pop()
+        stack.append(i)
+    s, t = slope[stack], height[stack]
+    if s.size == 1:
+        return np.array([0.0, 1.0]), np.array([0.0, 0.0])
+    alphas = np.clip((t[:-1] - t[1:]) / (s[:-1] - s[1:]), 0.0, 1.0)
+    alphas = np.concatenate(([0.0], np.maximum.accumulate(alphas)))
+    index = np.concatenate(([0], np.arange(s.size - 1)))  # the line that ends at each corner
+    betas = t[index] - s[index] * alphas
+    return np.append(alphas, 1.0), np.append(np.maximum(betas, 0.0), 0.0)
+
+
+def _hidden(slope: FloatArray, height: FloatArray, first: int, middle: int, last: int) -> bool:
+    # the crossing of first and last lies above the middle line
+    left = (height[first] - height[middle]) * (slope[first] - slope[last])
+    right = (height[first] - height[last]) * (slope[first] - slope[middle])
+    return bool(left >= right)
+
+
+def hull(alphas: FloatArray, betas: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The lower convex hull of points sorted by alpha."""
+    kept: list[int] = []
+    for i in range(alphas.size):
+        while len(kept) > 1:
+            a, b = kept[-2], kept[-1]
+            left = (betas[b] - betas[a]) * (alphas[i] - alphas[b])
+            if left < (betas[i] - betas[b]) * (alphas[b] - alphas[a]):
+                break
+            kept.pop()
+        kept.append(i)
+    return alphas[kept], betas[kept]
+
+
+def pair_through(alphas: FloatArray, betas: FloatArray) -> FinitePair:
+    """The curve through knots from (0, f(0)) to (1, 0)."""
+    p = np.concatenate(([0.0], np.diff(alphas)))
+    q = np.concatenate(([1.0 - betas[0]], -np.diff(betas)))
+    return from_masses(np.maximum(p, 0.0), np.maximum(q, 0.0), slack=8 * UNIT)
+
+
+def losses_grid(curve: TradeOff, size: int) -> FloatArray:
+    """Epsilons that follow the curve: dense where its slope turns, out to where nothing is left.
+
+    A heuristic: it decides how tight polygons are, never whether they are valid.
+    """
+    reach = 0.25
+    for _ in range(12):
+        far = ends(curve.delta(np.array([reach, 2 * reach])))[1]
+        if far[0] - far[1] < 1e-13:
+            break
+        reach *= 2
+    fine = np.linspace(-reach, reach, 8192)
+    lower, upper = ends(curve.delta(fine))
+    # minus d delta/d e^epsilon is the type I error at which the slope is e^epsilon, and its mirror image
+    level = -np.gradient(0.5 * (lower + upper), fine) * np.exp(-fine)
+    turn = np.abs(np.diff(level)) * np.maximum(1.0, np.exp(fine[1:]))
+    weight = np.cumsum(np.sqrt(turn) + 1e-3 * np.sqrt(turn).mean() + 1e-300)
+    return np.asarray(np.interp(np.linspace(0, 1, size), weight / weight[-1], fine[1:]))
+
+
+def polygon_below(curve: TradeOff, losses: FloatArray) -> FinitePair:
+    """The largest of the curve's support lines at the given epsilons, delta rounded up: f >= it everywhere.
+
+    losses: (n,) any real numbers. More of them only lift the polygon.
+    """
+    epsilon = np.unique(np.append(losses, [0.0]))
+    heights = 1.0 - ends(curve.delta(epsilon))[1] - 32 * UNIT
+    alphas, betas = knots_below(np.exp(epsilon) * (1 + 8 * UNIT), heights)
+    return pair_through(alphas, np.where(alphas >= 1, 0.0, np.maximum(betas - 32 * UNIT, 0.0)))
+
+
+def polygon_above(curve: TradeOff, alphas: FloatArray) -> FinitePair:
+    """The chords of the curve at the given type I errors, beta rounded up: f <= it everywhere.
+
+    alphas: (n,) in [0, 1]; 0 and 1 are added. More of them only lower the polygon.
+    """
+    grid = np.unique(np.concatenate(([0.0, 1.0], alphas)))
+    beta = np.minimum(ends(curve.beta(grid))[1], 1 - grid)
+    beta = np.where(grid >= 1, 0.0, np.minimum(beta + 32 * UNIT, 1.0))
+    return pair_through(*hull(grid, beta))
+
+
+def alphas_grid(curve: TradeOff, size: int) -> FloatArray:
+    """Type I errors that follow the curve: even in alpha, and geometric towards both ends."""
+    even = np.linspace(0, 1, size // 2)
+    tail = np.geomspace(1e-12, 0.5, size // 4)
+    mirrored = np.clip(ends(curve.beta(tail))[0], 0.0, 1.0)
+    return np.unique(np.concatenate((even, tail, mirrored)))
+
+
+def corners_below(alphas: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Corners of a lower bound of a convex function that is known only between `lower` and `upper` at points.
+
+    Right of a point a convex function lies above the line through it and its left neighbour, and so mirrored; in each
+    cell the two lines cross at a corner. The bound is the hull of the corners and the points.
+    """
+    width = np.diff(alphas)
+    least, most = (lower[1:] - upper[:-1]) / width, (upper[1:] - lower[:-1]) / width  # bounds on each chord's slope
+    from_left, from_right = least[:-2], most[2:]  # for the cells that have two neighbours
+    left, right = alphas[1:-2], alphas[2:-1]
+    gap = np.minimum(from_left - from_right, -1e-300)
+    cross = (lower[2:-1] - from_right * right - lower[1:-2] + from_left * left) / gap
+    cross = np.clip(cross, left, right)
+    value = np.maximum(lower[1:-2] + from_left * (cross - left), lower[2:-1] + from_right * (cross - right))
+    first = lower[1] - most[1] * width[0]  # the first cell has a right neighbour alone, the last a left one
+    last = lower[-2] + least[-2] * width[-1]
+    points = np.concatenate((alphas, cross, [0.0, 1.0]))
+    values = np.concatenate((lower, value, [min(first, lower[0]), min(last, lower[-1])]))
+    order = np.lexsort((values, points))
+    return points[order], np.maximum(values[order], 0.0)
+
+
+def _furthest(points: FloatArray, values: FloatArray, factor: FloatArray) -> FloatArray:
+    """The maximum of 1 - values - factor points over a convex chain, by its slopes; neighbours guard the rounding."""
+    slopes = np.diff(values) / np.maximum(np.diff(points), 1e-300)
+    index = np.searchsorted(slopes, -factor)
+    near = [np.clip(index + step, 0, points.size - 1) for step in (-1, 0, 1)]
+    return np.asarray(np.max([1 - values[k] - factor * points[k] for k in near], axis=0))
+
+
+def delta_by_points(curve: TradeOff, epsilon: FloatArray, size: int = 4096) -> Interval[FloatArray]:
+    """delta(epsilon) of a curve of which only beta is at hand: the best point found, and the best corner below."""
+    alphas = np.unique(np.append(alphas_grid(curve, size), [0.0, 1.0]))
+    low, high = ends(curve.beta(alphas))
+    factor = np.exp(np.minimum(np.asarray(epsilon, dtype=np.float64), 700.0))
+    lower = _furthest(*hull(alphas, high), factor)
+    upper = _furthest(*hull(*corners_below(alphas, low, high)), factor)
+    room = 16 * UNIT  # at the best point factor * alpha is at most 1
+    floor = np.maximum(0.0, 1 - factor)
+    return clipped(np.maximum(lower - room, floor - room), np.maximum(upper + room, floor + room), "polygons")
+
+
+def four_outcomes(curve: EpsilonDelta) -> FinitePair:
+    """f_{epsilon,delta} as a finite pair: delta gives all away, the rest is randomized response."""
+    kept, mass = float(1 - curve.delta_mass), float(curve.delta_mass)
+    shrink = float(np.exp(-float(curve.epsilon)))
+    truth = kept / (1 + shrink)
+    P = np.array([0.0, truth * shrink, truth, mass])
+    return from_masses(P, P[::-1].copy(), slack=16 * UNIT * (1 + float(curve.epsilon)))
+
+
+def bracket(curve: TradeOff, size: int = 1024) -> tuple[FinitePair, FinitePair]:
+    """A polygon below the curve and one above it; a finite pair of at most `size` outcomes stands for itself."""
+    if isinstance(curve, EpsilonDelta):
+        curve = four_outcomes(curve)
+    if isinstance(curve, FinitePair) and curve.P.size <= size:
+        return curve, curve
+    below = polygon_below(curve, losses_grid(curve, size))
+    return below, polygon_above(curve, below.alphas)
+
+
+def excess(above: TradeOff, below: TradeOff, size: int = 2048) -> Interval[float]:
+    """The supremum over alpha of above - below, certified: f >= g everywhere iff the excess of g over f is <= 0.
+
+    The lower end is attained at a type I error, so a positive one refutes the order; the upper end comes from a polygon
+    above the one and a polygon below the other, whose largest difference is at a corner.
+
+    >>> from neartwin.curves.families import gaussian, identity
+    >>> excess(gaussian(1), identity()).upper < 1e-12
+    True
+    >>> excess(identity(), gaussian(1)).lower > 0.38
+    True
+    """
+    _, high = bracket(above, size)
+    low, _ = bracket(below, size)
+    corners = np.unique(np.concatenate((high.alphas, low.alphas)))
+    over = np.max(ends(high.beta(corners))[1] - ends(low.beta(corners))[0])
+    under = np.max(ends(above.beta(corners))[0] - ends(below.beta(corners))[1])
+    # both curves vanish at alpha = 1
+    return Interval(float(min(under, over)), float(over), "polygons")

@@ -1,0 +1,30 @@
+"""Which engine reads which source."""
+
+from typing import assert_never
+
+from neartwin.engines.base import Engine
+from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.queries.postgres import PostgresTable
+from neartwin.queries.source import CsvFiles, DuckdbConnection, DuckdbQuery, DuckdbTable, Frame, ParquetFiles, Source
+from neartwin.queries.spark import SparkFrame
+
+
+def engine_for(source: Source) -> Engine:
+    """The engine where the rows are: DuckDB for files, its own databases and frames; PostgreSQL; Spark.
+
+    >>> type(engine_for(ParquetFiles(("visits.parquet",)))).__name__
+    'DuckdbEngine'
+    """
+    match source:
+        case ParquetFiles() | CsvFiles() | DuckdbTable() | DuckdbConnection() | DuckdbQuery() | Frame():
+            return DuckdbEngine()
+        case PostgresTable():
+            from neartwin.engines.postgres import PostgresEngine
+
+            return PostgresEngine()
+        case SparkFrame():
+            from neartwin.engines.spark import SparkEngine
+
+            return SparkEngine()
+        case _:
+            assert_never(source)

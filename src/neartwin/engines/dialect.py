@@ -1,0 +1,87 @@
+"""Where SQL engines differ: what a dialect must supply so that the one statement means the same everywhere."""
+
+from typing import Protocol
+
+from sqlglot import exp
+
+from neartwin.queries.types import ColumnType
+
+KEYS = "neartwin_keys"  # the table of public keys: position, then the group columns k0, k1, ...
+POSITION = "p"
+
+
+class Dialect(Protocol):
+    """One engine's spelling. Every expression it gives is total: no value in a row makes it fail."""
+
+    @property
+    def name(self) -> str:
+        """SQLGlot's name of the dialect."""
+        ...
+
+    def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:
+        """A column of the source as one of the six types; NULL where a value does not fit.
+
+        declared: the caller gave the type, and the source may hold another. Text compares by its bytes. Dates are those of
+        the years 1 to 9999.
+        """
+        ...
+
+    def hash_key(self, salt: exp.Expr, parts: list[tuple[exp.Expr, ColumnType]]) -> exp.Expr:
+        """A finalised hash of the salt and parts, without bias between groups."""
+        ...
+
+    def is_nan(self, value: exp.Expr) -> exp.Expr:
+        """Whether a double is NaN."""
+        ...
+
+    def arithmetic(self, node: exp.Binary) -> exp.Expr:
+        """A sum, difference or product of doubles, infinite where it is too large and 0 where it is too small."""
+        ...
+
+    def summed(self, value: exp.Expr) -> exp.Expr:
+        """The exact sum of whole numbers of 64 bits or of earlier sums, in a type of at least 126 bits."""
+        ...
+
+    def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr) -> exp.Expr:
+        """Total * cap / number truncated toward zero, for number > cap, in the type of `summed`."""
+        ...
+
+    def same(self, value: exp.Expr, key: exp.Expr, kind: ColumnType, *, nullable: bool) -> exp.Expr:
+        """Equality of a group column and a public key, in a form the engine can hash; NULL equals NULL if nullable."""
+        ...
+
+    def by_unit(self, query: exp.Select) -> exp.Select:
+        """The select of rows, with what tells a distributed engine to bring all rows of a unit `u` together."""
+        ...
+
+
+def whole(value: int) -> exp.Expr:
+    """A whole number as a literal."""
+    return exp.Neg(this=exp.Literal.number(-value)) if value < 0 else exp.Literal.number(value)
+
+
+def real(value: float) -> exp.Expr:
+    """A double as a literal that every engine reads back to the last bit; infinities included."""
+    return as_double(exp.Literal.string(repr(value)))
+
+
+def as_double(value: exp.Expr) -> exp.Expr:
+    """A cast to double precision."""
+    return exp.cast(value, "DOUBLE", dialect="duckdb")
+
+
+def least(first: exp.Expr, second: exp.Expr) -> exp.Expr:
+    """The lesser one; a NULL is ignored."""
+    return exp.Least(this=first, expressions=[second], ignore_nulls=True)
+
+
+def greatest(first: exp.Expr, second: exp.Expr) -> exp.Expr:
+    """The greater one; a NULL is ignored."""
+    return exp.Greatest(this=first, expressions=[second], ignore_nulls=True)
+
+
+def in_calendar(day: exp.Expr) -> exp.Expr:
+    """A date of the years 1 to 9999, else NULL: other dates cannot be handed to Python, which must not depend on rows."""
+    first, last = (exp.cast(exp.Literal.string(end), "DATE") for end in ("0001-01-01", "9999-12-31"))
+    inside = exp.Between(this=day, low=first, high=last)
+    return exp.case().when(inside, day.copy()).else_(exp.null())

@@ -1,0 +1,91 @@
+"""Between Arrow tables and a stage: public keys on the way in, exact whole numbers on the way out."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+
+from neartwin.engines.base import Aggregates
+from neartwin.engines.dialect import POSITION
+from neartwin.engines.sql import group_names
+from neartwin.exact import WholeNumbers
+from neartwin.queries.keys import Key
+from neartwin.queries.stage import Stage
+from neartwin.queries.types import ColumnType
+
+ARROW = {
+    ColumnType.INTEGER: pa.int64(),
+    ColumnType.TEXT: pa.string(),
+    ColumnType.BOOLEAN: pa.bool_(),
+    ColumnType.DATE: pa.date32(),
+}
+_LIMITS = np.iinfo(np.int64)
+
+
+def key_table(stage: Stage) -> pa.Table:
+    """The public keys with their positions: columns p, k0, k1, ..."""
+    keys = stage.keys or ()
+    columns = {POSITION: pa.array(range(len(keys)), pa.int64())}
+    for i, name in enumerate(stage.group_columns):
+        columns[f"k{i}"] = pa.array([key[i] for key in keys], ARROW[stage.table.schema[name]])
+    return pa.table(columns)
+
+
+def gathered(stage: Stage, answer: pa.Table) -> Aggregates:
+    """The answers of a statement's result, whose columns are named as `sql.statement` says."""
+    values = {name: whole_numbers(answer[f"m{i}"]) for i, name in enumerate(stage.measures)}
+    if stage.keys is None:
+        return Aggregates(answer.num_rows, ArrowKeys([answer[name] for name in group_names(stage)]), values)
+    if not stage.group_columns:
+        return Aggregates(1, ((),), values)
+    return dense(stage.keys, answer[POSITION].to_numpy(), values)
+
+
+def dense(keys: tuple[Key, ...], places: Any, values: dict[str, WholeNumbers]) -> Aggregates:
+    """Answers for all public keys, in their order, from those of the groups that have rows."""
+    spread = {}
+    for name, found in values.items():
+        spread[name] = np.zeros(len(keys), dtype=found.dtype)
+        spread[name][places] = found
+    return Aggregates(len(keys), keys, spread)
+
+
+def whole_numbers(column: pa.ChunkedArray | Sequence[Any]) -> WholeNumbers:
+    """Whole numbers, NULL as 0: int64, or Python integers where one is too large for it."""
+    if isinstance(column, pa.ChunkedArray):
+        try:
+            numbers: WholeNumbers = column.cast(pa.int64()).fill_null(0).to_numpy()
+        except pa.ArrowInvalid:
+            column = column.to_pylist()
+        else:
+            return numbers
+    values = [int(value or 0) for value in column]
+    small = all(_LIMITS.min <= value <= _LIMITS.max for value in values)
+    return np.array(values, dtype=np.int64 if small else object)
+
+
+class ArrowKeys(Sequence[Key]):
+    """Keys that stay in Arrow until one is asked for: of millions of groups, most are not released."""
+
+    def __init__(self, columns: list[pa.ChunkedArray]) -> None:
+        """columns: the group columns, of one length."""
+        self._columns = [column.combine_chunks() for column in columns]
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    @overload
+    def __getitem__(self, place: int) -> Key: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Key]: ...
+    def __getitem__(self, place: int | slice) -> Key | Sequence[Key]:
+        """A key, or those of a slice."""
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        return tuple(_plain(column[place].as_py()) for column in self._columns)
+
+
+def _plain(value: object) -> object:
+    return int(value) if isinstance(value, Decimal) else value  # a whole number of more than 64 bits

@@ -1,0 +1,179 @@
+"""The reference engine: the meaning of a stage in plain Python, one row at a time. The oracle of every other engine."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from neartwin.engines.base import Aggregates
+from neartwin.queries.expression import literal_value
+from neartwin.queries.keys import Key
+from neartwin.queries.stage import GridColumn, Stage
+
+Row = Mapping[str, Any]
+Order = Callable[[object, Key], Any]
+
+
+@dataclass(slots=True)
+class _Cell:
+    """One unit in one group: rows, and number and total of values by column."""
+
+    rows: int = 0
+    filled: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    total: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+
+class MemoryEngine:
+    """Rows as mappings from column to int, float, str, bool, date, datetime or None, of the schema's types.
+
+    order: what a unit's groups are sorted by where it is in too many; another engine's hash, when it is compared with one.
+    """
+
+    def __init__(self, rows: Iterable[Row], *, order: Order | None = None) -> None:
+        """Keeps the rows; `order` defaults to Python's hash of salt, unit and group."""
+        self._rows = list(rows)
+        self._order = order
+
+    def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
+        """Exact answers to a stage."""
+        order = self._order or (lambda unit, key: (hash((salt, unit, key)), repr(key)))
+        conditions = [condition.tree for condition in stage.conditions]
+        by_unit: defaultdict[object, dict[Key, _Cell]] = defaultdict(dict)
+        for number, row in enumerate(self._rows):
+            unit = row[stage.table.unit] if isinstance(stage.table.unit, str) else number
+            key = tuple(row[name] for name in stage.group_columns)
+            public = stage.keys is None or key in stage.keys
+            if unit is None or not public or not all(evaluate(tree, row) is True for tree in conditions):
+                continue
+            _add(by_unit[unit].setdefault(key, _Cell()), row, stage)
+        sums: defaultdict[Key, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for unit, cells in by_unit.items():
+            kept = sorted(cells, key=partial(order, unit))[: stage.groups_per_unit]
+            for key in kept:
+                for measure in stage.measures:
+                    sums[key][measure] += _measured(cells[key], measure, stage.rows_per_group)
+        keys = tuple(sums) if stage.keys is None else stage.keys
+        values = {name: np.array([sums[key][name] for key in keys], dtype=object) for name in stage.measures}
+        return Aggregates(len(keys), keys, values)
+
+
+def _add(cell: _Cell, row: Row, stage: Stage) -> None:
+    cell.rows += 1
+    for name, column in stage.grid.items():
+        steps = on_grid(row[column.column], column)
+        if steps is not None:
+            cell.filled[name] += 1
+            cell.total[name] += steps
+
+
+def on_grid(value: float | None, column: GridColumn) -> int | None:
+    """Clip, round half up to whole steps, clip again; NULL and NaN become the column's fill."""
+    if value is None or math.isnan(value):
+        return column.fill
+    bounds = column.bounds
+    steps = max(float(bounds.low), min(float(bounds.high), float(value)))
+    if bounds.step.denominator != 1:
+        steps *= float(bounds.step.denominator)
+    if bounds.step.numerator != 1:
+        steps /= float(bounds.step.numerator)
+    floor = math.floor(steps)
+    rounded = floor + (steps - floor >= 0.5)
+    return max(bounds.low_units, min(bounds.high_units, rounded)) - column.centre
+
+
+def _measured(cell: _Cell, measure: str, cap: int) -> int:
+    what, _, name = measure.partition(":")
+    match what:
+        case "units":
+            return 1
+        case "rows":
+            return min(cell.rows, cap)
+        case "filled":
+            return min(cell.filled[name], cap)
+        case _:
+            number, total = cell.filled[name], cell.total[name]
+            if number <= cap:
+                return total
+            size = abs(total) * cap // number  # toward zero
+            return size if total >= 0 else -size
+
+
+def evaluate(node: exp.Expr, row: Row) -> Any:
+    """The value of a checked row expression in SQL's three-valued logic; None is NULL, NaN equals itself and is largest."""
+    match node:
+        case exp.Paren():
+            return evaluate(node.this, row)
+        case exp.Column():
+            return row[node.name]
+        case exp.And():
+            return _and(evaluate(node.this, row), evaluate(node.expression, row))
+        case exp.Or():
+            return _not(_and(_not(evaluate(node.this, row)), _not(evaluate(node.expression, row))))
+        case exp.Not():
+            return _not(evaluate(node.this, row))
+        case exp.Is():
+            return evaluate(node.this, row) is None
+        case exp.Between():
+            value = evaluate(node.this, row)
+            low, high = (evaluate(node.args[end], row) for end in ("low", "high"))
+            return _and(_compare(exp.GTE, value, low), _compare(exp.LTE, value, high))
+        case exp.In():
+            value = evaluate(node.this, row)
+            return None if value is None else any(_compare(exp.EQ, value, evaluate(i, row)) for i in node.expressions)
+        case exp.Neg():
+            value = evaluate(node.this, row)
+            return None if value is None else -value
+        case exp.Add() | exp.Sub() | exp.Mul():
+            return _arithmetic(node, evaluate(node.this, row), evaluate(node.expression, row))
+        case exp.Literal() | exp.Boolean() | exp.Cast():
+            return literal_value(node)
+    return _compare(type(node), evaluate(node.this, row), evaluate(node.expression, row))
+
+
+def _and(first: bool | None, second: bool | None) -> bool | None:  # noqa: FBT001 - values of SQL's logic, not flags
+    if first is False or second is False:
+        return False
+    return None if first is None or second is None else True
+
+
+def _not(value: bool | None) -> bool | None:  # noqa: FBT001 - as above
+    return None if value is None else not value
+
+
+def _arithmetic(node: exp.Expr, first: float | None, second: float | None) -> float | None:
+    if first is None or second is None:
+        return None
+    with np.errstate(all="ignore"):  # overflow is infinity, as in the engines
+        left, right = np.float64(first), np.float64(second)
+        answer = (
+            left + right if isinstance(node, exp.Add) else left - right if isinstance(node, exp.Sub) else left * right
+        )
+    return float(answer)
+
+
+def _compare(kind: type, first: Any, second: Any) -> bool | None:
+    if first is None or second is None:
+        return None
+    sign = _sign(first, second)
+    truth: dict[type, bool] = {
+        exp.EQ: sign == 0,
+        exp.NEQ: sign != 0,
+        exp.LT: sign < 0,
+        exp.LTE: sign <= 0,
+        exp.GT: sign > 0,
+        exp.GTE: sign >= 0,
+    }
+    return truth[kind]
+
+
+def _sign(first: Any, second: Any) -> int:
+    if isinstance(first, float) or isinstance(second, float):
+        first, second = float(first), float(second)
+        if math.isnan(first) or math.isnan(second):
+            return int(math.isnan(first)) - int(math.isnan(second))
+    return int(first > second) - int(first < second)

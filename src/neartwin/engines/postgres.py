@@ -1,0 +1,273 @@
+"""PostgreSQL 15 or later: a role that may only read is enough, for nothing is created there.
+
+A stage runs in one read-only snapshot of the database, on a connection of its own. Public keys go along as parameters and
+the answer comes back through a server-side cursor, so that neither side holds more than a batch of it.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from sqlglot import exp
+
+from neartwin.engines.base import Aggregates
+from neartwin.engines.dialect import POSITION, as_double, in_calendar, real
+from neartwin.engines.gather import dense, whole_numbers
+from neartwin.engines.sql import group_names, in_order, statement
+from neartwin.queries.postgres import PostgresTable, driver, reading
+from neartwin.queries.stage import Stage
+from neartwin.queries.types import ColumnType
+
+_BATCH = 50_000  # rows a round trip
+_SIGN = 2**63
+_NULL = 0x5A5A_C3C3_9696_0F0F  # marks a hash of NULL; any number with mixed bits
+_ARRAYS = {
+    ColumnType.INTEGER: "BIGINT[]",
+    ColumnType.TEXT: "TEXT[]",
+    ColumnType.BOOLEAN: "BOOLEAN[]",
+    ColumnType.DATE: "DATE[]",
+}
+_TYPES = {ColumnType.INTEGER: "BIGINT", ColumnType.BOOLEAN: "BOOLEAN", ColumnType.TIMESTAMP: "TIMESTAMP"}
+_SURELY_DOUBLE = {"smallint", "integer", "bigint", "real", "double precision"}
+_LARGEST, _SMALLEST = "1.7976931348623158e308", "2.4703282292062329e-324"  # beyond them a numeric is no double
+
+
+class PostgresDialect:
+    """PostgreSQL's words. Its casts and its arithmetic of doubles fail on what is too large or too small: guarded here.
+
+    types: the catalogue's type of each column.
+    """
+
+    name = "postgres"
+
+    def __init__(self, types: dict[str, str]) -> None:
+        """Keeps the types."""
+        self._types = types
+
+    def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:  # noqa: ARG002 - casts are sure ones
+        """A cast that the catalogue's type makes sure."""
+        value: exp.Expr = exp.column(name, quoted=True)
+        match kind:
+            case ColumnType.NUMBER:
+                return as_double(value) if self._types[name] in _SURELY_DOUBLE else _double(value)
+            case ColumnType.TEXT:
+                text = exp.cast(value, "TEXT", dialect="postgres")
+                return exp.Collate(this=text, expression=exp.to_identifier("C", quoted=True))
+            case ColumnType.DATE:
+                return in_calendar(exp.cast(value, "DATE", dialect="postgres"))
+            case ColumnType.TIMESTAMP if self._types[name] == "date":
+                return exp.cast(in_calendar(value), "TIMESTAMP", dialect="postgres")
+        return exp.cast(value, _TYPES[kind], dialect="postgres")
+
+    def hash_key(self, salt: exp.Expr, parts: list[tuple[exp.Expr, ColumnType]]) -> exp.Expr:
+        """A chain of 64-bit hashes, each seeded by the one before; hashing a row at once favours some groups."""
+        chain = salt.copy()
+        for part, kind in parts:
+            chain = _hashed(part.copy(), kind, chain)
+        return chain
+
+    def is_nan(self, value: exp.Expr) -> exp.Expr:
+        """NaN equals itself here."""
+        return exp.EQ(this=value, expression=real(float("nan")))
+
+    def arithmetic(self, node: exp.Binary) -> exp.Expr:
+        """Each operand is named once, by a subquery of one row, however deep an expression is nested."""
+        x, y = exp.column("x"), exp.column("y")
+        inner = exp.select(exp.alias_(node.this.copy(), "x"), exp.alias_(node.expression.copy(), "y")).offset(0)
+        total = _product(x, y) if isinstance(node, exp.Mul) else _sum(type(node), x, y)
+        return exp.select(total).from_(inner.subquery("o")).subquery()
+
+    def summed(self, value: exp.Expr) -> exp.Expr:
+        """A NUMERIC, which has room for any sum."""
+        return exp.Sum(this=value)
+
+    def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr) -> exp.Expr:
+        """div() of NUMERIC truncates."""
+        return exp.func("div", _numeric(total) * _numeric(cap), _numeric(number), dialect="postgres")
+
+    def same(self, value: exp.Expr, key: exp.Expr, kind: ColumnType, *, nullable: bool) -> exp.Expr:
+        """Equalities alone: IS NOT DISTINCT FROM would compare every row with every key."""
+        if not nullable:
+            return exp.EQ(this=value, expression=key)
+        filled, asked = (exp.func("coalesce", side.copy(), _something(kind)) for side in (value, key))
+        absent, wanted = (exp.paren(side.copy().is_(exp.null())) for side in (value, key))
+        return exp.and_(exp.EQ(this=filled, expression=asked), exp.EQ(this=absent, expression=wanted))
+
+    def by_unit(self, query: exp.Select) -> exp.Select:
+        """As it is: one server has all rows."""
+        return query
+
+
+def _numeric(value: exp.Expr) -> exp.Expr:
+    return exp.cast(value, "NUMERIC", dialect="postgres")
+
+
+def _number(text: str) -> exp.Expr:
+    return _numeric(exp.Literal.string(text))
+
+
+def _double(value: exp.Expr) -> exp.Expr:
+    """A NUMERIC as the nearest double: it has values too large and too small for one, whose cast fails."""
+    return (
+        exp.case()
+        .when(value.eq(_number("NaN")), real(float("nan")))
+        .when(value >= _number(_LARGEST), real(float("inf")))
+        .when(value <= _number("-" + _LARGEST), real(float("-inf")))
+        .when(exp.Abs(this=value.copy()) <= _number(_SMALLEST), real(0.0))
+        .else_(as_double(value.copy()))
+    )
+
+
+def _sum(kind: type, x: exp.Expr, y: exp.Expr) -> exp.Expr:
+    """X + y or x - y. Where an operand is large, half the sum is taken first, in which less than 1 does not count."""
+    safe = exp.and_(*(exp.Abs(this=side.copy()) < real(2.0**1022) for side in (x, y)))
+    half_x, half_y = (
+        exp.case().when(exp.Abs(this=side.copy()) < real(1.0), real(0.0)).else_(side * real(0.5)) for side in (x, y)
+    )
+    half = exp.paren(kind(this=half_x, expression=half_y))
+    direct = kind(this=x.copy(), expression=y.copy())
+    large = exp.Abs(this=half.copy()) >= real(2.0**1023)
+    return exp.case().when(safe, direct).when(large, half * real(float("inf"))).else_(direct.copy())
+
+
+def _product(x: exp.Expr, y: exp.Expr) -> exp.Expr:
+    """X * y. Factors of at least 1 are scaled down to see whether they overflow, tiny ones up to see an underflow."""
+    down, up = (
+        exp.paren((x.copy() * real(scale)) * exp.paren(y.copy() * real(scale))) for scale in (2.0**-513, 2.0**537)
+    )
+    size_x, size_y = (exp.Abs(this=side.copy()) for side in (x, y))
+    tiny = exp.or_(size_x < real(2.0**-500), size_y < real(2.0**-500))
+    large = exp.and_(size_x >= real(1.0), size_y >= real(1.0))
+    small = exp.and_(tiny, size_x < real(1.0), size_y < real(1.0), x.neq(real(0.0)), y.neq(real(0.0)))
+    infinite = exp.Abs(this=down.copy()) >= real(0.25)  # 2**1024 of the product itself
+    nothing = exp.Abs(this=up) <= real(0.5)  # half the least double
+    direct = x.copy() * y.copy()
+    of_large = exp.case().when(infinite, down * real(float("inf"))).else_(direct)
+    of_small = exp.case().when(nothing, real(0.0)).else_(direct.copy())
+    return exp.case().when(large, of_large).when(small, of_small).else_(direct.copy())
+
+
+def _hashed(part: exp.Expr, kind: ColumnType, seed: exp.Expr) -> exp.Expr:
+    """A hash in which NULL is a value of its own."""
+    value: exp.Expr = exp.func("coalesce", part.copy(), _something(kind))
+    match kind:
+        case ColumnType.BOOLEAN:
+            value = exp.cast(value, "INT", dialect="postgres")
+        case ColumnType.DATE:
+            value = exp.paren(value - _something(kind))
+    if kind is ColumnType.TEXT:
+        found = exp.Anonymous(this="hashtextextended", expressions=[value, seed])
+    else:
+        found = exp.Anonymous(this="hashint8extended", expressions=[_bigint(value), seed])
+    mark = exp.case().when(part.is_(exp.null()), _bigint(exp.Literal.number(_NULL))).else_("0")
+    return exp.paren(exp.BitwiseXor(this=found, expression=mark))
+
+
+def _bigint(value: exp.Expr) -> exp.Expr:
+    return exp.cast(value, "BIGINT", dialect="postgres")
+
+
+def _something(kind: ColumnType) -> exp.Expr:
+    """Any value of a type."""
+    match kind:
+        case ColumnType.TEXT:
+            return exp.Literal.string("")
+        case ColumnType.BOOLEAN:
+            return exp.false()
+        case ColumnType.DATE:
+            return exp.cast(exp.Literal.string("2000-01-01"), "DATE")
+    return exp.Literal.number(0)
+
+
+class PostgresEngine:
+    """Runs a stage on a connection of its own."""
+
+    def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
+        """Exact answers to a stage."""
+        with _answers(stage, salt, statement) as parts:
+            return _gathered(stage, list(chain.from_iterable(parts)))
+
+    def batches(self, stage: Stage, *, salt: int, groups: int) -> Iterator[Aggregates]:
+        """The same a part at a time, read from the server's cursor."""
+        if stage.keys is not None:
+            yield self.aggregate(stage, salt=salt)
+            return
+        with _answers(stage, salt, _sorted_statement, groups) as parts:
+            for part in parts:
+                yield _gathered(stage, part)
+
+
+def _sorted_statement(stage: Stage, *arguments: Any) -> exp.Select:
+    return in_order(statement(stage, *arguments), stage)
+
+
+@contextmanager
+def _answers(
+    stage: Stage, salt: int, ask: Callable[..., exp.Select], rows: int = _BATCH
+) -> Iterator[Iterator[list[tuple[Any, ...]]]]:
+    """The statement's rows in parts, from a server-side cursor that lives as long as the context."""
+    source = stage.table.source
+    if not isinstance(source, PostgresTable):
+        raise TypeError(f"PostgreSQL cannot read a {type(source).__name__}")
+    table = exp.table_(source.table, db=source.namespace, quoted=True)
+    with reading(source.url) as connection:
+        asked = _asked(stage, salt)
+        dialect = PostgresDialect(source.types(connection))
+        text = ask(stage, table, dialect, asked.salt, asked.keys).sql(dialect="postgres")
+        with driver().RawServerCursor(connection, f"neartwin_{secrets.token_hex(8)}") as cursor:
+            cursor.execute(text, asked.parameters)
+            yield iter(lambda: cursor.fetchmany(rows), [])
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a statement takes as parameters, so that neither the salt nor a key is in its text."""
+
+    parameters: list[Any]
+    salt: exp.Expr
+    keys: exp.Select | None
+
+
+def _asked(stage: Stage, salt: int) -> _Asked:
+    """Parameters are numbered from $1, each used once or more: a server refuses one that is not used."""
+    parameters: list[Any] = []
+    salted: exp.Expr = exp.null()
+    if stage.groups_per_unit is not None:
+        parameters.append((salt ^ _SIGN) - _SIGN)  # the same 64 bits, signed
+        salted = exp.cast(_parameter(1), "BIGINT", dialect="postgres")
+    if stage.keys is None or not stage.group_columns:
+        return _Asked(parameters, salted, None)
+    places = [(place, key) for place, key in enumerate(stage.keys) if not any(map(_has_zero, key))]
+    columns: dict[str, tuple[str, list[Any]]] = {POSITION: ("BIGINT[]", [place for place, _ in places])}
+    for i, name in enumerate(stage.group_columns):
+        columns[f"k{i}"] = (_ARRAYS[stage.table.schema[name]], [key[i] for _, key in places])
+    arrays = []
+    for kind, values in columns.values():
+        parameters.append(values)
+        arrays.append(exp.cast(_parameter(len(parameters)), kind, dialect="postgres"))
+    named = exp.TableAlias(this=exp.to_identifier("a"), columns=[exp.to_identifier(name) for name in columns])
+    rows = exp.Table(this=exp.Anonymous(this="unnest", expressions=arrays), alias=named)
+    return _Asked(parameters, salted, exp.select(*columns).from_(rows))
+
+
+def _parameter(number: int) -> exp.Expr:
+    return exp.Parameter(this=exp.Literal.number(number))
+
+
+def _has_zero(value: object) -> bool:
+    """No text of PostgreSQL has this character, and it would refuse one: such a key is an empty group."""
+    return isinstance(value, str) and "\0" in value
+
+
+def _gathered(stage: Stage, answer: list[tuple[Any, ...]]) -> Aggregates:
+    groups = len(group_names(stage))
+    columns: list[tuple[Any, ...]] = list(zip(*answer, strict=True)) or [()] * (groups + len(stage.measures))
+    values = {name: whole_numbers(columns[groups + i]) for i, name in enumerate(stage.measures)}
+    if stage.keys is None:
+        return Aggregates(len(answer), tuple(row[:groups] for row in answer), values)
+    if not stage.group_columns:
+        return Aggregates(1, ((),), values)
+    return dense(stage.keys, list(columns[0]), values)

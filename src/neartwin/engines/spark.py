@@ -1,0 +1,206 @@
+"""Apache Spark 4: the one statement as Spark SQL, over a DataFrame, in a session of our own beside the caller's.
+
+The session has settings under which no expression fails on a value (ANSI off; sums are DECIMAL(38, 0), so that nothing
+wraps either), times in UTC and names in their letters. The caller's settings for speed are taken over, and the caller's
+session is left as it is.
+"""
+
+import contextlib
+import hashlib
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from neartwin.engines.base import Aggregates, Answer
+from neartwin.engines.dialect import KEYS, as_double, in_calendar
+from neartwin.engines.gather import gathered, key_table
+from neartwin.engines.sql import statement
+from neartwin.queries.spark import SparkFrame
+from neartwin.queries.stage import Stage
+from neartwin.queries.types import ColumnType
+
+_SALT = "neartwin_salt"
+_SETTINGS = {
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+}
+_TYPES = {ColumnType.INTEGER: "BIGINT", ColumnType.BOOLEAN: "BOOLEAN", ColumnType.TIMESTAMP: "TIMESTAMP_NTZ"}
+_SIGN = 2**63
+
+
+class SparkDialect:
+    """Spark's words."""
+
+    name = "spark"
+
+    def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:  # noqa: ARG002 - a cast gives NULL here
+        """Casts give NULL for what does not fit, as ANSI is off; text is made valid, so that it can be handed out."""
+        value: exp.Expr = exp.column(name, quoted=True)
+        match kind:
+            case ColumnType.NUMBER:
+                return as_double(value)
+            case ColumnType.TEXT:
+                text = exp.func("make_valid_utf8", exp.cast(value, "STRING", dialect="spark"))
+                return exp.Collate(this=text, expression=exp.var("UTF8_BINARY"))
+            case ColumnType.DATE:
+                return in_calendar(exp.cast(value, "DATE", dialect="spark"))
+        return exp.cast(value, _TYPES[kind], dialect="spark")
+
+    def hash_key(self, salt: exp.Expr, parts: list[tuple[exp.Expr, ColumnType]]) -> exp.Expr:
+        """xxhash64, 64 bits: finalised, each part seeded by the one before."""
+        return exp.func("xxhash64", salt.copy(), *(part.copy() for part, _ in parts))
+
+    def is_nan(self, value: exp.Expr) -> exp.Expr:
+        """Isnan()."""
+        return exp.func("isnan", value)
+
+    def arithmetic(self, node: exp.Binary) -> exp.Expr:
+        """As it is: Spark's doubles overflow to infinity."""
+        return node
+
+    def summed(self, value: exp.Expr) -> exp.Expr:
+        """A sum of BIGINT would wrap."""
+        return exp.Sum(this=_wide(value))
+
+    def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr) -> exp.Expr:
+        """Total * cap / number, as q cap + r cap / number with total = q number + r: no step leaves its type."""
+        quotient = exp.IntDiv(this=total.copy(), expression=_wide(number))
+        rest = exp.paren(exp.Mod(this=total.copy(), expression=_wide(number)))
+        left_over = exp.IntDiv(this=exp.paren(_wide(rest) * _wide(cap)), expression=_wide(number))
+        return _wide(exp.paren(_wide(exp.paren(quotient)) * _wide(cap))) + _wide(exp.paren(left_over))
+
+    def same(self, value: exp.Expr, key: exp.Expr, kind: ColumnType, *, nullable: bool) -> exp.Expr:  # noqa: ARG002
+        """IS NOT DISTINCT FROM, which Spark hashes."""
+        return exp.NullSafeEQ(this=value, expression=key) if nullable else exp.EQ(this=value, expression=key)
+
+    def by_unit(self, query: exp.Select) -> exp.Select:
+        """One repartition by unit: then a unit's groups are counted and ranked where its rows are."""
+        hinted = query.copy()
+        hinted.set("hint", exp.Hint(expressions=[exp.func("repartition", exp.column("u"))]))
+        return hinted
+
+
+def _wide(value: exp.Expr) -> exp.Expr:
+    return exp.cast(value.copy(), "DECIMAL(38, 0)", dialect="spark")
+
+
+class SparkEngine:
+    """Runs a stage on the cluster of the source's DataFrame."""
+
+    def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
+        """Exact answers to a stage, collected: for results that fit in this process."""
+        with asked(stage, salt) as frame:
+            answer: pa.Table = frame.toArrow()
+        return gathered(stage, answer)
+
+    def write(self, stage: Stage, *, salt: int, answer: Answer, schema: pa.Schema, place: str) -> None:
+        """Each group's row goes to the file that its key says, sorted by key there: no file tells of rows that are not in it.
+
+        The function travels as bytes inside the plan, which prints its name alone.
+        """
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        def released_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from answer(batches)
+
+        groups = schema.names[: len(stage.group_columns)]
+        with asked(stage, salt) as frame:
+            released = frame.mapInArrow(released_rows, from_arrow_schema(schema))
+            columns = [_column(released, name) for name in groups]
+            placed = released.repartition(*columns).sortWithinPartitions(
+                *(column.asc_nulls_last() for column in columns)
+            )
+            placed.write.mode("errorifexists").parquet(place)
+
+    def shelf(self, stage: Stage) -> "SparkShelf":
+        """The file system that the cluster writes to."""
+        source = stage.table.source
+        if not isinstance(source, SparkFrame):
+            raise TypeError(f"Spark cannot read a {type(source).__name__}")
+        return SparkShelf(source.frame.sparkSession)
+
+
+def _column(frame: Any, name: str) -> Any:
+    """A column by its whole name, dots included."""
+    return frame["`" + name.replace("`", "``") + "`"]
+
+
+class SparkShelf:
+    """A file system of Hadoop's: whatever the scheme of a place says."""
+
+    def __init__(self, session: Any) -> None:
+        """Keeps the session."""
+        self._session = session
+
+    def exists(self, place: str) -> bool:
+        """Whether a folder is there."""
+        files, path = self._at(place)
+        return bool(files.exists(path))
+
+    def digest(self, place: str) -> str:
+        """SHA-256 of the data files' own, by name; the workers compute those."""
+        from pyspark.sql import functions as f
+
+        found = self._session.read.format("binaryFile").option("pathGlobFilter", "*.parquet").load(place)
+        lines = found.select(f.element_at(f.split("path", "/"), -1), f.sha2("content", 256)).collect()
+        return hashlib.sha256("\n".join(f"{name} {made}" for name, made in sorted(lines)).encode()).hexdigest()
+
+    def move(self, place: str, to: str) -> None:
+        """Rename; a folder that took the name meanwhile stays, and then this fails."""
+        files, path = self._at(place)
+        _, target = self._at(to)
+        if files.exists(target) or not files.rename(path, target):
+            raise OSError(f"cannot rename {place!r} to {to!r}")
+
+    def remove(self, place: str) -> None:
+        """Remove what there is."""
+        files, path = self._at(place)
+        files.delete(path, True)
+
+    def _at(self, place: str) -> tuple[Any, Any]:
+        context = self._session.sparkContext
+        path = context._jvm.org.apache.hadoop.fs.Path(place)  # noqa: SLF001 - PySpark has no other door to it
+        return path.getFileSystem(context._jsc.hadoopConfiguration()), path  # noqa: SLF001
+
+
+@contextlib.contextmanager
+def asked(stage: Stage, salt: int) -> Iterator[Any]:
+    """The DataFrame of a stage's statement; nothing has run yet. It must not be used after.
+
+    The salt is a table of one row, so that no text, plan or page of the cluster shows it.
+    """
+    source = stage.table.source
+    if not isinstance(source, SparkFrame):
+        raise TypeError(f"Spark cannot read a {type(source).__name__}")
+    session = _session(source.frame.sparkSession)
+    rows = f"neartwin_{secrets.token_hex(8)}"
+    source.frame.createGlobalTempView(rows)
+    try:
+        signed = pa.table({"salt": pa.array([(salt ^ _SIGN) - _SIGN], pa.int64())})
+        session.createDataFrame(signed).createOrReplaceTempView(_SALT)
+        if stage.keys is not None and stage.group_columns:
+            session.createDataFrame(key_table(stage)).createOrReplaceTempView(KEYS)
+        named = exp.table_(rows, db="global_temp", quoted=True)
+        salted = exp.select("salt").from_(_SALT).subquery()
+        yield session.sql(statement(stage, named, SparkDialect(), salted).sql(dialect="spark"))
+    finally:
+        session.catalog.dropGlobalTempView(rows)
+        for name in (_SALT, KEYS):
+            session.catalog.dropTempView(name)
+
+
+def _session(theirs: Any) -> Any:
+    """A session with the caller's settings, but for those that decide what an expression means."""
+    ours = theirs.newSession()
+    for name, value in theirs.conf.getAll.items():
+        if name.startswith("spark.sql.") and theirs.conf.isModifiable(name):
+            ours.conf.set(name, value)
+    for name, value in _SETTINGS.items():
+        ours.conf.set(name, value)
+    return ours

@@ -1,0 +1,258 @@
+"""The one statement: bound contributions and aggregate, written with SQLGlot and shared by every SQL engine.
+
+```
+typed    the needed columns, each in one of the six types, by casts that cannot fail
+scaled   the same and each summed column clipped to its bounds, in steps
+kept     rows with a unit that meet the conditions, their group, their grid values
+units    one row a (unit, group): numbers of rows and values, totals
+bounded  the same, weighted down to C rows
+ranked   a unit's groups in the order of a salted hash, where a unit may have too many
+         sums by group
+```
+Every expression in the row stages is total: a data-dependent error would tell about a row.
+"""
+
+from collections.abc import Mapping
+from types import UnionType
+
+from sqlglot import exp
+
+from neartwin.engines.dialect import KEYS, POSITION, Dialect, as_double, greatest, least, real, whole
+from neartwin.queries.expression import literal_value
+from neartwin.queries.stage import GridColumn, Stage
+from neartwin.queries.types import ColumnType
+
+_MOST_ROWS = 2**62  # no unit has more, so a larger cap is this one
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul)
+
+
+def statement(
+    stage: Stage, source: exp.Expr, dialect: Dialect, salt: exp.Expr, keys: exp.Select | None = None
+) -> exp.Select:
+    """The statement of a stage. source: what stands in FROM; keys: the table of public keys, None if it has its name.
+
+    Result columns: the group (position of a public key, or g0, g1, ...), then m0, m1, ... in the order of `stage.measures`.
+    """
+    by_row = not isinstance(stage.table.unit, str)
+    groups, aliases = group_names(stage), _column_aliases(stage)
+    query = exp.select(*groups, *_sums(stage, dialect, by_row=by_row))
+    if groups:
+        query = query.group_by(*groups)
+    if keys is not None:
+        query = query.with_(KEYS, as_=keys)
+    query = query.with_("typed", as_=_typed(stage, source, aliases, dialect)).with_(
+        "scaled", as_=_scaled(stage, aliases)
+    )
+    query = query.with_("kept", as_=_kept(stage, aliases, dialect))
+    if by_row:
+        return query.from_("kept")
+    query = query.with_("units", as_=_units(stage, dialect)).with_("bounded", as_=_bounded(stage, dialect))
+    if stage.groups_per_unit is None:
+        return query.from_("bounded")
+    query = query.with_("ranked", as_=_ranked(stage, dialect, salt))
+    return query.from_("ranked").where(exp.column("place") <= exp.Literal.number(stage.groups_per_unit))
+
+
+def in_order(query: exp.Select, stage: Stage) -> exp.Select:
+    """The same, sorted by discovered group, NULL last: an order that depends on the keys alone."""
+    groups = [exp.Ordered(this=exp.column(name), nulls_first=False) for name in group_names(stage)]
+    return query.order_by(*groups) if stage.keys is None else query
+
+
+def group_names(stage: Stage) -> list[str]:
+    """The result's group columns: none for one group, `p` for public keys, `g0`, `g1`, ... for discovered ones."""
+    if stage.keys == ((),):
+        return []
+    return [f"g{i}" for i in range(len(stage.group_columns))] if stage.keys is None else [POSITION]
+
+
+def needed_columns(stage: Stage) -> tuple[str, ...]:
+    """The columns of the source that the statement reads, and no others."""
+    return tuple(_column_aliases(stage))
+
+
+def _column_aliases(stage: Stage) -> dict[str, str]:
+    names = {column.column for column in stage.grid.values()} | set(stage.group_columns)
+    names |= {name for condition in stage.conditions for name in condition.columns}
+    if isinstance(stage.table.unit, str):
+        names.add(stage.table.unit)
+    return {name: f"c{i}" for i, name in enumerate(sorted(names))}
+
+
+def _typed(stage: Stage, source: exp.Expr, aliases: Mapping[str, str], dialect: Dialect) -> exp.Select:
+    table = stage.table
+    columns = [
+        exp.alias_(dialect.column(name, table.schema[name], declared=name in table.declared), alias)
+        for name, alias in aliases.items()
+    ]
+    return exp.select(*(columns or [exp.alias_(exp.Literal.number(1), "one")])).from_(source)
+
+
+def _scaled(stage: Stage, aliases: Mapping[str, str]) -> exp.Select:
+    """A step of its own, so that engines compute each of these once."""
+    steps = [exp.alias_(_steps(column, stage, aliases), f"y{i}") for i, column in enumerate(stage.grid.values())]
+    return exp.select(exp.Star(), *steps).from_("typed")
+
+
+def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Select:
+    columns: list[exp.Expr] = []
+    query = exp.select().from_("scaled")
+    if isinstance(stage.table.unit, str):
+        unit = exp.column(aliases[stage.table.unit])
+        columns.append(exp.alias_(unit, "u"))
+        query = query.where(unit.is_(exp.null()).not_())
+    if stage.keys is None:
+        columns += [exp.alias_(exp.column(aliases[name]), f"g{i}") for i, name in enumerate(stage.group_columns)]
+    elif stage.group_columns:
+        columns.append(exp.column(POSITION, table=KEYS))
+        query = query.join(KEYS, on=exp.and_(*_matches(stage, aliases, dialect)))
+    for i, column in enumerate(stage.grid.values()):
+        columns.append(exp.alias_(_on_grid(column, i, stage, aliases, dialect), f"x{i}"))
+    for condition in stage.conditions:
+        query = query.where(_condition(condition.tree, aliases, stage.table.schema, dialect))
+    query = query.select(*(columns or [exp.alias_(exp.Literal.number(1), "one")]))
+    return dialect.by_unit(query) if isinstance(stage.table.unit, str) else query
+
+
+def _matches(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> list[exp.Expr]:
+    return [
+        dialect.same(
+            exp.column(aliases[name]),
+            exp.column(f"k{i}", table=KEYS),
+            stage.table.schema[name],
+            nullable=any(key[i] is None for key in stage.keys or ()),
+        )
+        for i, name in enumerate(stage.group_columns)
+    ]
+
+
+def _condition(
+    tree: exp.Expr, aliases: Mapping[str, str], schema: Mapping[str, ColumnType], dialect: Dialect
+) -> exp.Expr:
+    """Columns by alias; whole numbers as doubles wherever they meet arithmetic or a number that is not whole."""
+    root = exp.paren(tree)
+    chosen: list[tuple[exp.Expr, exp.Expr]] = []
+    for node in root.find_all(exp.Column):
+        column: exp.Expr = exp.column(aliases[node.name])
+        parent = _context(node, root, exp.Paren)
+        mixed = isinstance(parent, (*_ARITHMETIC, exp.Neg)) or _meets_number(parent, schema)
+        chosen.append((node, as_double(column) if schema[node.name] is ColumnType.INTEGER and mixed else column))
+    for literal in root.find_all(exp.Literal):
+        calculated = isinstance(_context(literal, root, exp.Paren | exp.Neg), _ARITHMETIC)
+        if not literal.is_string and (calculated or not literal.is_int):
+            chosen.append((literal, real(float(literal.this))))
+    dated = root.find_all(exp.Cast)
+    chosen += [(day.this, exp.Literal.string(str(literal_value(day)))) for day in dated]  # as every engine writes it
+    for old, replacement in chosen:  # decided on the tree as it was, replaced afterwards
+        old.replace(replacement)
+    for calculation in reversed(list(root.find_all(*_ARITHMETIC))):  # operands before what they are part of
+        calculation.replace(dialect.arithmetic(calculation))
+    return root
+
+
+def _context(node: exp.Expr, root: exp.Expr, seen_through: type | UnionType) -> exp.Expr | None:
+    """The nearest node above that is not one of these kinds; None at the root."""
+    parent = node.parent
+    while parent is not None and isinstance(parent, seen_through) and parent is not root:
+        parent = parent.parent
+    return None if parent is root else parent
+
+
+def _meets_number(parent: exp.Expr | None, schema: Mapping[str, ColumnType]) -> bool:
+    if parent is None or isinstance(parent, exp.And | exp.Or | exp.Not | exp.Is):
+        return False
+    literals = [item for item in parent.find_all(exp.Literal) if not item.is_string and not item.is_int]
+    numbers = [item for item in parent.find_all(exp.Column) if schema[item.name] is ColumnType.NUMBER]
+    return bool(literals or numbers) or parent.find(*_ARITHMETIC) is not None
+
+
+def _steps(column: GridColumn, stage: Stage, aliases: Mapping[str, str]) -> exp.Expr:
+    """The value within its bounds, in steps; anything for NULL and NaN."""
+    value: exp.Expr = exp.column(aliases[column.column])
+    if stage.table.schema[column.column] is ColumnType.INTEGER:
+        value = as_double(value)
+    bounds = column.bounds
+    steps: exp.Expr = greatest(real(float(bounds.low)), least(real(float(bounds.high)), value))
+    if bounds.step.denominator != 1:
+        steps = exp.Mul(this=steps, expression=real(float(bounds.step.denominator)))
+    if bounds.step.numerator != 1:
+        steps = _divided(steps, float(bounds.step.numerator))
+    return steps
+
+
+def _on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Expr:
+    """Round half up to whole steps, clip again in whole numbers: total, and inside the bounds whatever floats do."""
+    steps, bounds = exp.column(f"y{place}"), column.bounds
+    floor = exp.Floor(this=steps.copy())
+    up = exp.case().when(exp.paren(steps - floor.copy()) >= real(0.5), exp.Literal.number(1)).else_("0")
+    rounded = exp.cast(floor, "BIGINT") + up
+    inside = greatest(whole(bounds.low_units), least(whole(bounds.high_units), rounded)) - whole(column.centre)
+    value = exp.column(aliases[column.column])
+    missing: exp.Expr = value.is_(exp.null())
+    if stage.table.schema[column.column] is ColumnType.NUMBER:
+        missing = exp.or_(missing, dialect.is_nan(value.copy()))
+    return exp.case().when(missing, exp.null() if column.fill is None else whole(column.fill)).else_(inside)
+
+
+def _divided(steps: exp.Expr, divisor: float) -> exp.Expr:
+    """The quotient, 0 where it is below 1/4 in size: the same after rounding, and never an underflow, which can fail."""
+    small = exp.Abs(this=exp.paren(steps.copy())) < real(divisor / 4)
+    quotient = exp.Div(this=exp.paren(steps), expression=real(divisor), typed=True)
+    return exp.case().when(small, real(0.0)).else_(quotient)
+
+
+def _units(stage: Stage, dialect: Dialect) -> exp.Select:
+    groups = group_names(stage)
+    columns: list[exp.Expr] = [exp.column("u"), *map(exp.column, groups), exp.alias_(exp.Count(this=exp.Star()), "n")]
+    for i in range(len(stage.grid)):
+        columns.append(exp.alias_(exp.Count(this=exp.column(f"x{i}")), f"n{i}"))
+        columns.append(exp.alias_(dialect.summed(exp.column(f"x{i}")), f"s{i}"))
+    return exp.select(*columns).from_("kept").group_by("u", *groups)
+
+
+def _bounded(stage: Stage, dialect: Dialect) -> exp.Select:
+    cap = whole(min(stage.rows_per_group, _MOST_ROWS))
+    columns: list[exp.Expr] = [exp.column("u"), *map(exp.column, group_names(stage))]
+    columns.append(exp.alias_(least(exp.column("n"), cap), "b"))
+    for i in range(len(stage.grid)):
+        number, total = exp.column(f"n{i}"), exp.column(f"s{i}")
+        weighted = dialect.weighted(total.copy(), cap.copy(), number.copy())
+        columns.append(exp.alias_(least(number.copy(), cap.copy()), f"b{i}"))
+        columns.append(exp.alias_(exp.case().when(number > cap.copy(), weighted).else_(total), f"t{i}"))
+    return exp.select(*columns).from_("units")
+
+
+def _ranked(stage: Stage, dialect: Dialect, salt: exp.Expr) -> exp.Select:
+    kinds = stage.table.schema
+    groups = [(exp.column(name), ColumnType.INTEGER) for name in group_names(stage)]  # the position of a public key
+    if stage.keys is None:
+        groups = [(exp.column(f"g{i}"), kinds[name]) for i, name in enumerate(stage.group_columns)]
+    unit = (exp.column("u"), kinds[str(stage.table.unit)])
+    order = [dialect.hash_key(salt, [unit, *groups]), *(group.copy() for group, _ in groups)]
+    place = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[exp.column("u")],
+        order=exp.Order(expressions=[exp.Ordered(this=item) for item in order]),
+    )
+    return exp.select(exp.Star(), exp.alias_(place, "place")).from_("bounded")
+
+
+def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:
+    """One column a measure. Each row of `kept` is a unit of its own where rows are units."""
+    places = {name: i for i, name in enumerate(stage.grid)}
+    one = exp.Count(this=exp.Star())
+    columns = []
+    for i, measure in enumerate(stage.measures):
+        what, _, name = measure.partition(":")
+        value: exp.Expr
+        if what == "units" or (by_row and what == "rows"):
+            value = one.copy()
+        elif what == "rows":
+            value = dialect.summed(exp.column("b"))
+        elif by_row:
+            cell = exp.column(f"x{places[name]}")
+            value = exp.Count(this=cell) if what == "filled" else dialect.summed(cell)
+        else:
+            value = dialect.summed(exp.column(f"{'b' if what == 'filled' else 't'}{places[name]}"))
+        columns.append(exp.alias_(value, f"m{i}"))
+    return columns

@@ -1,0 +1,114 @@
+"""Every error neartwin raises, in one tree.
+
+```
+NeartwinError                   exit code 2
+|-- ParameterError              NT-100  a value breaks its rule
+|-- QueryError                  NT-200  a question is outside what can be answered privately
+|-- SchemaError                 NT-210  a table, column or type is not what the question needs
+|-- PrivacyError                NT-300  carrying on would break the guarantee
+|-- BudgetError                 NT-400  the account cannot pay (exit code 3)
+|-- LedgerError                 NT-410  the ledger's records forbid it
+`-- ExecutionError              NT-500  whatever failed after the budget was reserved, in one uniform shape
+```
+
+An error says what, why, by how much and what to do. It never carries a value read from private rows, nor depends on
+one.
+"""
+
+from fractions import Fraction
+
+
+class NeartwinError(Exception):
+    """The root: `except NeartwinError` catches whatever this library refuses."""
+
+    code: str = "NT-000"
+    exit_code: int = 2
+
+    def as_dict(self) -> dict[str, str]:
+        """The error as data, for `--json` and for HTTP."""
+        return {"code": self.code, "error": type(self).__name__, "message": str(self)}
+
+
+class ParameterError(NeartwinError, ValueError):
+    """A value breaks its rule.
+
+    >>> raise ParameterError("epsilon", -1, "must be positive", remedy="give a number above 0")
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: epsilon=-1 must be positive; give a number above 0
+    """
+
+    code = "NT-100"
+
+    def __init__(self, name: str, value: object, rule: str, *, remedy: str = "") -> None:
+        """Name, value and rule stay readable as data; the value is the caller's own, never one read from rows."""
+        self.name, self.value, self.rule, self.remedy = name, value, rule, remedy
+        super().__init__(f"{name}={value!r} {rule}" + (f"; {remedy}" if remedy else ""))
+
+    def as_dict(self) -> dict[str, str]:
+        """The error as data, with its four parts."""
+        parts = {"name": self.name, "value": repr(self.value), "rule": self.rule, "remedy": self.remedy}
+        return super().as_dict() | parts
+
+
+class QueryError(NeartwinError, ValueError):
+    """A question is outside what can be answered privately; the message says what to write instead."""
+
+    code = "NT-200"
+
+
+class SchemaError(NeartwinError, ValueError):
+    """A table, column or declared type is not what the question needs."""
+
+    code = "NT-210"
+
+
+class PrivacyError(NeartwinError):
+    """Carrying on would break the guarantee. Never a warning."""
+
+    code = "NT-300"
+
+
+class BudgetError(NeartwinError):
+    """The account cannot pay. Nothing was spent and no data was read.
+
+    requested, remaining: amounts in the pool's own unit, exact.
+    """
+
+    code = "NT-400"
+    exit_code = 3
+
+    def __init__(self, pool: str, requested: Fraction, remaining: Fraction, remedies: tuple[str, ...]) -> None:
+        """The two amounts and their difference stand in the message and stay readable as data."""
+        self.pool, self.requested, self.remaining, self.remedies = pool, requested, remaining, remedies
+        ways = "; or ".join(remedies)
+        super().__init__(
+            f"budget refused: requested {pool} {float(requested):.6g}, remaining {float(remaining):.6g}, "
+            f"difference {float(requested - remaining):.6g}; {ways}"
+        )
+
+    def as_dict(self) -> dict[str, str]:
+        """The error as data, amounts as exact rationals."""
+        amounts = {"pool": self.pool, "requested": str(self.requested), "remaining": str(self.remaining)}
+        return super().as_dict() | amounts
+
+
+class LedgerError(NeartwinError):
+    """The ledger's records forbid it: another account exists, a ticket was settled, a record was changed."""
+
+    code = "NT-410"
+
+
+class ExecutionError(NeartwinError):
+    """Whatever failed after the budget was reserved. Its text is the same for every cause, for the cause may be data.
+
+    The budget stays spent and nothing partial is served.
+    """
+
+    code = "NT-500"
+
+    def __init__(self) -> None:
+        """One text for every cause."""
+        super().__init__(
+            "the release failed after its budget was reserved; the budget stays spent and nothing was served; "
+            "the data owner can run the plan on a public stand-in to find the cause"
+        )

@@ -1,0 +1,137 @@
+"""Exact parameters in, certified intervals out.
+
+A number that decides privacy is a `Fraction`; a number that a reader relies on is an `Interval` whose ends are rounded
+outward; nothing in between is ever a bare float.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from numbers import Rational
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neartwin.errors import ParameterError
+
+FloatArray = NDArray[np.float64]
+WholeNumbers = NDArray[Any]  # int64, or Python integers where 64 bits may not hold
+End = TypeVar("End", float, FloatArray)
+T_co = TypeVar("T_co", covariant=True)
+Number = int | float | str | Fraction | Decimal
+
+
+def rational(**named: Number) -> Fraction:
+    """The exact value a caller wrote: decimal text and floats are read as the decimals they print as.
+
+    `0.1` means one tenth, not the nearest binary fraction: ten spends of 0.1 fill a budget of 1 to the last digit.
+
+    >>> rational(epsilon=0.1), rational(delta="1e-6"), rational(share="1/3")
+    (Fraction(1, 10), Fraction(1, 1000000), Fraction(1, 3))
+    """
+    ((name, value),) = named.items()
+    try:
+        if isinstance(value, bool):
+            raise TypeError  # noqa: TRY301 - one handler words every refusal
+        if isinstance(value, Rational):
+            return Fraction(value.numerator, value.denominator)
+        if isinstance(value, str | Decimal):
+            return Fraction(value)
+        return Fraction(Decimal(float.__repr__(float(value))))
+    except (ValueError, TypeError, ZeroDivisionError, OverflowError, InvalidOperation):
+        raise ParameterError(name, value, "must be a finite number", remedy='for instance 0.5 or "1/3"') from None
+
+
+def float_below(value: Fraction) -> float:
+    """The largest float that is not above the value (rounding toward minus infinity).
+
+    >>> Fraction(float_below(Fraction(1, 10))) <= Fraction(1, 10) < Fraction(float_above(Fraction(1, 10)))
+    True
+    """
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.nextafter(math.inf, 0) if value > 0 else -math.inf
+    if math.isinf(nearest) or Fraction(nearest) <= value:
+        return nearest
+    return math.nextafter(nearest, -math.inf)
+
+
+def float_above(value: Fraction) -> float:
+    """The smallest float that is not below the value (rounding toward plus infinity)."""
+    return -float_below(-value)
+
+
+def ceil_to(value: Fraction, step: Fraction) -> int:
+    """The least whole number of steps that is not below the value; for prices, which round up."""
+    return math.ceil(value / step)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate(Generic[T_co]):
+    """A value that no theorem stands behind. It is no `Interval` and no number: nothing that asks for a guarantee takes it.
+
+    value: the estimate, a number or a curve. method: where it comes from. error: what is known about its error, in words.
+
+    >>> Estimate(1.0, method="central limit").value
+    1.0
+    >>> float(Estimate(1.0, method="central limit"))
+    Traceback (most recent call last):
+    TypeError: float() argument must be a string or a real number, not 'Estimate'
+    """
+
+    value: T_co
+    method: str
+    error: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval(Generic[End]):
+    """A number known to lie in [lower, upper], ends included; for arrays, elementwise.
+
+    lower, upper: floats, or float arrays of one shape; infinities allowed, NaN refused. `method` names the route that
+    certified it.
+
+    >>> Interval(0.25, 0.5).width
+    0.25
+    >>> 0.3 in Interval(0.25, 0.5)
+    True
+    >>> Interval(1.0, 0.5)
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: lower=1.0 must not exceed upper=0.5
+    """
+
+    lower: End
+    upper: End
+    method: str = ""
+
+    def __post_init__(self) -> None:
+        if not np.all(np.less_equal(self.lower, self.upper)):  # false for NaN too
+            raise ParameterError("lower", self.lower, f"must not exceed upper={self.upper!r}")
+
+    @property
+    def width(self) -> End:
+        """The length, upper - lower; 0 where both ends are the same infinity."""
+        if isinstance(self.lower, np.ndarray):
+            same = np.equal(self.lower, self.upper)
+            return np.where(same, 0.0, np.subtract(self.upper, np.where(same, 0.0, self.lower)))
+        return 0.0 if self.lower == self.upper else self.upper - self.lower
+
+    def __contains__(self, value: float) -> bool:
+        return bool(np.all(np.less_equal(self.lower, value) & np.less_equal(value, self.upper)))
+
+    def map_increasing(self, function: Callable[[End], End]) -> "Interval[End]":
+        """The interval of an increasing function; the caller answers for the rounding of `function`."""
+        return Interval(function(self.lower), function(self.upper), self.method)
+
+    def outward(self, ulps: int = 1) -> "Interval[End]":
+        """Both ends moved outward by a number of floating-point steps."""
+        lower, upper = self.lower, self.upper
+        for _ in range(ulps):
+            lower, upper = np.nextafter(lower, -np.inf), np.nextafter(upper, np.inf)
+        if isinstance(self.lower, np.ndarray):
+            return Interval(lower, upper, self.method)
+        return Interval(float(lower), float(upper), self.method)

@@ -1,0 +1,8 @@
+"""The durable budget: what was spent is written before any data is read."""
+
+from neartwin.ledger.account import Account
+from neartwin.ledger.book import Ledger
+from neartwin.ledger.values import Allotment, Entry, Head, Population, Stored, Ticket
+from neartwin.ledger.verify import Fault, Verdict
+
+__all__ = ["Account", "Allotment", "Entry", "Fault", "Head", "Ledger", "Population", "Stored", "Ticket", "Verdict"]

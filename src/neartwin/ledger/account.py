@@ -1,0 +1,288 @@
+"""An account: the budget of one population, spent before data is read and never given back."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import starmap
+
+from neartwin.accounting.filters import Filter
+from neartwin.accounting.targets import Target
+from neartwin.checks import text
+from neartwin.errors import BudgetError, LedgerError, ParameterError
+from neartwin.ledger import codec
+from neartwin.ledger.history import entry
+from neartwin.ledger.rule import Rule, vector
+from neartwin.ledger.store import AccountRow, Database, Reading, ReservationRow, Writing, ask_digest
+from neartwin.ledger.values import Allotment, Entry, Population, Stored, Ticket
+
+DOCUMENT_BYTES = 64 * 2**20  # a larger release belongs in a table of the engine, with its digest in the document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """The budget of one population in one ledger; `Ledger.open` and `Ledger.account` give it.
+
+    Its guarantee is what its filter's rule promises at the account's caps, for every unit of the population, against
+    anyone who sees all its releases. Amounts are read from the ledger at each use, for other writers spend too.
+    """
+
+    population: Population
+    rule: Rule
+    database: Database = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The population's name, which is the account's."""
+        return self.population.name
+
+    @property
+    def filter(self) -> Filter:
+        """The rule of composition with the caps of this moment."""
+        return self.rule.filter(self._row().caps)
+
+    @property
+    def caps(self) -> dict[str, Fraction]:
+        """What may be spent in all, by pool, exact."""
+        return self.rule.amounts(self._row().caps)
+
+    @property
+    def spent(self) -> dict[str, Fraction]:
+        """What is spent, by pool, exact: every reservation, whether it was settled, failed or lost."""
+        return self.rule.amounts(self._row().spent)
+
+    @property
+    def remaining(self) -> dict[str, Fraction]:
+        """What may still be spent, by pool, exact."""
+        row = self._row()
+        caps, spent = self.rule.amounts(row.caps), self.rule.amounts(row.spent)
+        return {pool: cap - spent[pool] for pool, cap in caps.items()}
+
+    def reserve(
+        self,
+        plan_digest: str,
+        snapshot: str,
+        spend: Target,
+        description: str = "",
+        *,
+        holders: Iterable[str] = (),
+        key: str = "",
+    ) -> Ticket | Stored:
+        """Spend a plan's price before its data is read, or get the answer that was paid for already.
+
+        The price is on disk when this returns. A plan that was settled on the same snapshot comes back as `Stored`,
+        for nothing. holders: whose allotments pay beside the account, such as ("analyst:ada", "project:census").
+        key: an idempotency key: a request that is sent again under its key never pays twice. Without a key, two
+        callers that ask the same thing at the same moment both pay and both may run.
+
+        Raises `BudgetError` when the price does not fit (nothing is spent; the refusal is recorded), `PrivacyError`
+        when the account's rule cannot express the price, `LedgerError` when a holder has no allotment or the key was
+        used before. Any `LedgerError` about the database itself may come after the price was written: it is safe to
+        ask again, at worst the price is paid twice.
+        """
+        owned = tuple(dict.fromkeys(holders))
+        asked = codec.Reserved(
+            account=self.name,
+            plan_digest=text(plan_digest=plan_digest, at_least=1, at_most=200),
+            snapshot=text(snapshot=snapshot, at_least=1, at_most=4000),
+            description=text(description=" ".join(description.split()), at_least=0, at_most=4000),
+            price=self.rule.price(spend),
+            holders=tuple(text(holder=holder, at_least=1, at_most=200) for holder in owned),
+            key=text(key=key, at_least=0, at_most=200),
+        )
+        with self.database.write() as page:
+            done = self._answer(page, asked)
+            if done is not None:
+                return done
+            refusal = self._refusal(page, asked)
+            if refusal is None:
+                record, made = page.append(asked)
+        if refusal is not None:
+            raise refusal
+        return self._ticket(record.position, made, asked)
+
+    def settle(self, ticket: Ticket, document: bytes) -> Stored:
+        """Store a ticket's release with its record, in one transaction. Serve nothing before this has returned.
+
+        document: at most 64 MiB; a larger release is written elsewhere, and the document holds its digest and place.
+        Raises `LedgerError` for a ticket that was settled or failed before, or that is not of this account's history.
+        """
+        if not isinstance(document, bytes | bytearray | memoryview):
+            raise ParameterError("document", type(document).__name__, "must be bytes")
+        content = bytes(document)
+        if len(content) > DOCUMENT_BYTES:
+            raise LedgerError(
+                f"a document has at most {DOCUMENT_BYTES} bytes, this one has {len(content)}; write the release "
+                "elsewhere, and settle its digest and place"
+            )
+        with self.database.write() as page:
+            asked = self._reserved(page, ticket)
+            event = codec.Settled(
+                account=self.name, reserved=ticket.position, digest=codec.digest(content), size=len(content)
+            )
+            record, made = page.append(event)
+            page.store(record.position, content)
+        return self._stored(record, made, event, asked, content)
+
+    def fail(self, ticket: Ticket) -> None:
+        """Record that a ticket's run failed: its budget stays spent, and it can no longer be settled."""
+        with self.database.write() as page:
+            self._reserved(page, ticket)
+            page.append(codec.Failed(account=self.name, reserved=ticket.position))
+
+    def open_tickets(self) -> tuple[Ticket, ...]:
+        """Reservations neither settled nor failed: runs under way, or lost to a crash."""
+        with self.database.read() as page:
+            found = [page.record(position) for position in page.open_reservations(self.name)]
+        return tuple(
+            self._ticket(record.position, made, record.event)
+            for record, made in found
+            if isinstance(record.event, codec.Reserved)
+        )
+
+    def allot(self, holder: str, target: Target) -> Allotment:
+        """Set what one holder may spend of this account; a new amount replaces the old, what is spent stays.
+
+        target: of the account's own kind. Raises `LedgerError` for another kind, or an amount below what the holder
+        has spent (that amount exactly stops a holder).
+        """
+        text(holder=holder, at_least=1, at_most=200)
+        caps = self.rule.caps(target)
+        with self.database.write() as page:
+            row = page.allotment(self.name, holder)
+            if row is not None and any(cap < used for (_, cap), (_, used) in zip(caps, row.spent, strict=True)):
+                used_up = self.rule.written(row.spent)
+                raise LedgerError(f"{holder!r} has spent {used_up} already; allot at least that much, which stops them")
+            page.append(codec.Allotted(account=self.name, holder=holder, caps=caps))
+            spent = row.spent if row is not None else self.rule.named((0,) * len(caps))
+        return self._allotment(holder, AccountRow(caps=caps, spent=spent))
+
+    def allotments(self) -> tuple[Allotment, ...]:
+        """What was allotted to whom, by holder."""
+        with self.database.read() as page:
+            return tuple(starmap(self._allotment, page.allotments(self.name).items()))
+
+    def history(self) -> tuple[Entry, ...]:
+        """Every record of this account, oldest first."""
+        with self.database.read() as page:
+            states = {position: row.state for position, row in page.reservations(self.name).items()}
+            return tuple(entry(record, made, self.rule, states) for record, made in page.records(self.name))
+
+    def _row(self) -> AccountRow:
+        with self.database.read() as page:
+            return page.account(self.name)
+
+    def _answer(self, page: Reading, asked: codec.Reserved) -> Stored | None:
+        """What was paid for already, or None when this must be paid; `LedgerError` for a key that cannot be used."""
+        row = page.reservation_with_key(self.name, asked.key) if asked.key else None
+        if row is not None:
+            if page.record(row.position)[0].event != asked:
+                raise LedgerError(f"key {asked.key!r} was used for another request; use a new key for a new request")
+            if row.state == "reserved":
+                raise LedgerError(
+                    f"the request with key {asked.key!r} is under way, or was lost and its budget with it; "
+                    "ask again later, or pay again under a new key"
+                )
+            if row.state == "failed":
+                raise LedgerError(
+                    f"the request with key {asked.key!r} failed and its budget stays spent; pay again under a new key"
+                )
+        else:
+            row = page.answered(ask_digest(self.name, asked.plan_digest, asked.snapshot))
+        return None if row is None else self._read_stored(page, row)
+
+    def _refusal(self, page: Writing, asked: codec.Reserved) -> BudgetError | None:
+        """Why the price does not fit, recorded; None when it fits."""
+        holder = ""
+        price = vector(asked.price)
+        try:
+            row = page.account(self.name)
+            self.rule.filter(row.caps).check(vector(row.spent), price)
+            for holder in asked.holders:
+                allotted = page.allotment(self.name, holder)
+                if allotted is None:
+                    raise LedgerError(f"{holder!r} has no allotment of account {self.name!r}; ask the curator for one")
+                self.rule.filter(allotted.caps).check(vector(allotted.spent), price)
+        except BudgetError as refusal:
+            page.append(
+                codec.Refused(
+                    account=self.name,
+                    plan_digest=asked.plan_digest,
+                    snapshot=asked.snapshot,
+                    description=asked.description,
+                    price=asked.price,
+                    holders=asked.holders,
+                    pool=refusal.pool,
+                    holder=holder,
+                )
+            )
+            return _of_holder(refusal, holder) if holder else refusal
+        return None
+
+    def _reserved(self, page: Reading, ticket: Ticket) -> codec.Reserved:
+        """The open reservation a ticket stands for."""
+        row = page.reservation(ticket.position)
+        if row is None or row.account != self.name or ticket.account != self.name:
+            raise LedgerError(f"account {self.name!r} has no reservation {ticket.position}; reserve before you settle")
+        record, made = page.record(ticket.position)
+        asked = record.event
+        if not isinstance(asked, codec.Reserved) or ticket != self._ticket(ticket.position, made, asked):
+            raise LedgerError(
+                f"the ticket of reservation {ticket.position} does not fit its record: it is from another ledger, or "
+                "from a history that was rolled back"
+            )
+        if row.state != "reserved":
+            raise LedgerError(f"reservation {ticket.position} was {row.state} by record {row.closed}; reserve anew")
+        return asked
+
+    def _ticket(self, position: int, made: str, asked: codec.Reserved) -> Ticket:
+        return Ticket(
+            account=self.name,
+            position=position,
+            hash=made,
+            plan_digest=asked.plan_digest,
+            snapshot=asked.snapshot,
+            price=self.rule.amounts(asked.price),
+        )
+
+    def _read_stored(self, page: Reading, row: ReservationRow) -> Stored:
+        asked = page.record(row.position)[0].event
+        record, made = page.record(row.closed or 0)
+        event, content = record.event, page.document(record.position)
+        if not isinstance(event, codec.Settled) or not isinstance(asked, codec.Reserved) or content is None:
+            raise LedgerError(f"the release of reservation {row.position} is missing; verify the ledger")
+        if codec.digest(content) != event.digest:
+            raise LedgerError(f"the release stored with record {record.position} was changed; verify the ledger")
+        return self._stored(record, made, event, asked, content)
+
+    def _stored(
+        self, record: codec.Record, made: str, event: codec.Settled, asked: codec.Reserved, content: bytes
+    ) -> Stored:
+        return Stored(
+            account=self.name,
+            position=record.position,
+            hash=made,
+            reserved=event.reserved,
+            time=record.time,
+            plan_digest=asked.plan_digest,
+            snapshot=asked.snapshot,
+            price=self.rule.amounts(asked.price),
+            digest=event.digest,
+            document=content,
+        )
+
+    def _allotment(self, holder: str, row: AccountRow) -> Allotment:
+        return Allotment(
+            account=self.name, holder=holder, caps=self.rule.amounts(row.caps), spent=self.rule.amounts(row.spent)
+        )
+
+
+def _of_holder(refusal: BudgetError, holder: str) -> BudgetError:
+    return BudgetError(
+        refusal.pool,
+        refusal.requested,
+        refusal.remaining,
+        (
+            f"spend at most what the allotment of {holder!r} has left, {float(refusal.remaining):.6g}",
+            f"ask the curator to raise the allotment of {holder!r}",
+        ),
+    )

@@ -1,0 +1,287 @@
+"""What one transaction can read and append. The one place where an event changes the index tables.
+
+Everything but `record` and `document` is an index: a function of the records, kept up to date here in the transaction
+that appends, so that a reservation costs the same after a thousand records as after one.
+"""
+
+import json
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import assert_never
+
+import sqlalchemy as sa
+
+from neartwin.errors import LedgerError
+from neartwin.ledger import codec
+from neartwin.ledger.codec import Event, Price, Record
+from neartwin.ledger.store import schema, statements
+from neartwin.ledger.values import Head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountRow:
+    """An account or an allotment as indexed: caps and spent, in whole units by pool."""
+
+    caps: Price
+    spent: Price
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationRow:
+    """A reservation as indexed. closed: the position of the record that settled or failed it, or None."""
+
+    position: int
+    account: str
+    key: str | None
+    state: str
+    closed: int | None
+
+
+def ask_digest(account: str, plan_digest: str, snapshot: str) -> str:
+    """One index key for one plan on one snapshot of one population."""
+    return codec.digest(codec.canonical([account, plan_digest, snapshot]))
+
+
+def _pack(price: Price) -> str:
+    return codec.canonical([[pool, str(amount)] for pool, amount in price])
+
+
+def _unpack(packed: str) -> Price:
+    try:
+        return tuple((pool, int(amount)) for pool, amount in json.loads(packed))
+    except (ValueError, TypeError):
+        raise LedgerError("an index of amounts was changed and cannot be read; verify the ledger") from None
+
+
+def add(left: Price, right: Price) -> Price:
+    """Two vectors of the same pools, added."""
+    return tuple((pool, here + there) for (pool, here), (_, there) in zip(left, right, strict=True))
+
+
+class Reading:
+    """The ledger as one transaction sees it."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        """A connection inside a transaction, which the caller ends."""
+        self._connection = connection
+
+    def head(self) -> Head:
+        """The newest record's position and hash, as indexed."""
+        row = self._connection.execute(statements.HEAD).one()
+        return Head(row.position, row.hash)
+
+    def record(self, position: int) -> tuple[Record, str]:
+        """The record at a position, with its hash."""
+        row = self._connection.execute(statements.RECORD, {"its_position": position}).one_or_none()
+        if row is None:
+            raise LedgerError(f"record {position} is missing; verify the ledger")
+        return self._readable(position, row.line), row.hash
+
+    def records(self, account: str) -> Iterator[tuple[Record, str]]:
+        """The records of one account in order, with their hashes."""
+        table = schema.record
+        rows = self._connection.execute(
+            sa.select(table.c.position, table.c.line, table.c.hash)
+            .where(table.c.account == account)
+            .order_by(table.c.position)
+        )
+        for row in rows:
+            yield self._readable(row.position, row.line), row.hash
+
+    def lines(self) -> Iterator[tuple[int, str, str, str]]:
+        """Every record as it lies: position, account as indexed, line, hash. A thousand at a time are in memory."""
+        table, last = schema.record, -(2**63)
+        columns = sa.select(table.c.position, table.c.account, table.c.line, table.c.hash)
+        while True:
+            wanted = columns.where(table.c.position > last).order_by(table.c.position).limit(1000)
+            rows = self._connection.execute(wanted).all()
+            if not rows:
+                return
+            for row in rows:
+                yield row.position, row.account, row.line, row.hash
+            last = rows[-1].position
+
+    def document(self, position: int) -> bytes | None:
+        """The document that the record at this position settled."""
+        content = self._connection.execute(statements.DOCUMENT, {"its_position": position}).scalar_one_or_none()
+        return None if content is None else bytes(content)
+
+    def document_positions(self) -> tuple[int, ...]:
+        """Where documents lie."""
+        return tuple(self._connection.execute(sa.select(schema.document.c.position)).scalars())
+
+    def opened(self, name: str) -> int | None:
+        """The position of the record that opened an account, or None where there is none."""
+        return self._connection.execute(statements.OPENED, {"its_name": name}).scalar_one_or_none()
+
+    def account_names(self) -> tuple[str, ...]:
+        """All accounts, in the order of their opening."""
+        rows = self._connection.execute(sa.select(schema.account.c.name).order_by(schema.account.c.opened))
+        return tuple(rows.scalars())
+
+    def account(self, name: str) -> AccountRow:
+        """An account that is known to exist."""
+        row = self._connection.execute(statements.ACCOUNT, {"its_name": name}).one()
+        return AccountRow(caps=_unpack(row.caps), spent=_unpack(row.spent))
+
+    def owner_of(self, source: str) -> str | None:
+        """The account that a source belongs to."""
+        return self._connection.execute(
+            sa.select(schema.source.c.account).where(schema.source.c.digest == codec.digest(codec.canonical(source)))
+        ).scalar_one_or_none()
+
+    def allotments(self, account: str) -> dict[str, AccountRow]:
+        """What was allotted of an account, by holder."""
+        table = schema.allotment
+        rows = self._connection.execute(sa.select(table).where(table.c.account == account).order_by(table.c.holder))
+        return {row.holder: AccountRow(caps=_unpack(row.caps), spent=_unpack(row.spent)) for row in rows}
+
+    def allotment(self, account: str, holder: str) -> AccountRow | None:
+        """What one holder was allotted, or None."""
+        row = self._connection.execute(statements.ALLOTMENT, {"its_name": account, "its_holder": holder}).one_or_none()
+        return None if row is None else AccountRow(caps=_unpack(row.caps), spent=_unpack(row.spent))
+
+    def reservation(self, position: int) -> ReservationRow | None:
+        """The reservation made by the record at a position."""
+        return self._one_reservation(statements.RESERVED_AT, its_position=position)
+
+    def reservation_with_key(self, account: str, key: str) -> ReservationRow | None:
+        """The reservation that used up an idempotency key."""
+        return self._one_reservation(statements.RESERVED_WITH_KEY, its_name=account, its_key=key)
+
+    def answered(self, ask: str) -> ReservationRow | None:
+        """The reservation of a plan on a snapshot that was settled first: its answer is the plan's for ever."""
+        return self._one_reservation(statements.ANSWERED, its_ask=ask)
+
+    def reservations(self, account: str) -> dict[int, ReservationRow]:
+        """Every reservation of an account, by position."""
+        table = schema.reservation
+        return self._reservations(sa.select(table).where(table.c.account == account).order_by(table.c.position))
+
+    def open_reservations(self, account: str) -> dict[int, ReservationRow]:
+        """The reservations of an account that were neither settled nor failed."""
+        table = schema.reservation
+        wanted = sa.select(table).where(table.c.account == account, table.c.state == "reserved")
+        return self._reservations(wanted.order_by(table.c.position))
+
+    def _reservations(self, wanted: sa.Select[tuple[object, ...]]) -> dict[int, ReservationRow]:
+        return {row.position: _reservation(row) for row in self._connection.execute(wanted)}
+
+    def _one_reservation(self, wanted: sa.Select[tuple[object, ...]], **named: object) -> ReservationRow | None:
+        row = self._connection.execute(wanted, named).one_or_none()
+        return None if row is None else _reservation(row)
+
+    def _readable(self, position: int, line: str) -> Record:
+        try:
+            return codec.read(line)
+        except ValueError:
+            raise LedgerError(f"record {position} was changed and cannot be read; verify the ledger") from None
+
+
+def _reservation(row: sa.Row[tuple[object, ...]]) -> ReservationRow:
+    return ReservationRow(position=row.position, account=row.account, key=row.key, state=row.state, closed=row.closed)
+
+
+class Writing(Reading):
+    """A transaction that holds the ledger alone and may append."""
+
+    def begin_chain(self) -> None:
+        """Append the first record, which gives the ledger its random name."""
+        self._append(0, codec.NO_HASH, codec.Begun(ledger=secrets.token_hex(16)))
+
+    def append(self, event: Event) -> tuple[Record, str]:
+        """Chain the event to the head and bring the index up to date; the record and its hash."""
+        head = self.head()
+        return self._append(head.position, head.hash, event)
+
+    def store(self, position: int, content: bytes) -> None:
+        """Store the document that the record at this position settles."""
+        self._connection.execute(statements.ADD_DOCUMENT, {"position": position, "content": content})
+
+    def _append(self, position: int, previous: str, event: Event) -> tuple[Record, str]:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        record = Record(position=position + 1, previous=previous, time=now, event=event)
+        return record, self.take(record)
+
+    def take(self, record: Record) -> str:
+        """Add a record as it is, whose place in the chain the caller has checked; its hash."""
+        line = codec.write(record)
+        made = codec.digest(line)
+        account = "" if isinstance(record.event, codec.Begun) else record.event.account
+        self._connection.execute(
+            statements.ADD_RECORD, {"position": record.position, "account": account, "line": line, "hash": made}
+        )
+        self._connection.execute(statements.MOVE_HEAD, {"its_position": record.position, "its_hash": made})
+        self._index(record.position, record.event)
+        return made
+
+    def _index(self, position: int, event: Event) -> None:
+        match event:
+            case codec.Begun() | codec.Refused():
+                pass
+            case codec.Opened(account=name, source=source, caps=caps):
+                nothing = tuple((pool, 0) for pool, _ in caps)
+                self._connection.execute(
+                    sa.insert(schema.account).values(name=name, opened=position, caps=_pack(caps), spent=_pack(nothing))
+                )
+                if source:
+                    self._index_source(name, source)
+            case codec.Sourced(account=name, source=source):
+                self._index_source(name, source)
+            case codec.Raised(account=name, caps=caps):
+                self._connection.execute(
+                    sa.update(schema.account).where(schema.account.c.name == name).values(caps=_pack(caps))
+                )
+            case codec.Allotted(account=name, holder=holder, caps=caps):
+                self._index_allotment(name, holder, caps)
+            case codec.Reserved():
+                self._index_reserved(position, event)
+            case codec.Settled(reserved=reserved):
+                self._close(reserved, "settled", position)
+            case codec.Failed(reserved=reserved):
+                self._close(reserved, "failed", position)
+            case _:
+                assert_never(event)
+
+    def _index_source(self, name: str, source: str) -> None:
+        digest = codec.digest(codec.canonical(source))
+        self._connection.execute(sa.insert(schema.source).values(digest=digest, account=name))
+
+    def _index_allotment(self, account: str, holder: str, caps: Price) -> None:
+        table = schema.allotment
+        if self.allotment(account, holder) is None:
+            nothing = _pack(tuple((pool, 0) for pool, _ in caps))
+            self._connection.execute(
+                sa.insert(table).values(account=account, holder=holder, caps=_pack(caps), spent=nothing)
+            )
+        else:
+            here = (table.c.account == account, table.c.holder == holder)
+            self._connection.execute(sa.update(table).where(*here).values(caps=_pack(caps)))
+
+    def _index_reserved(self, position: int, event: codec.Reserved) -> None:
+        row = self.account(event.account)
+        spent = _pack(add(row.spent, event.price))
+        self._connection.execute(statements.SPEND, {"its_name": event.account, "its_sum": spent})
+        table = schema.allotment
+        for holder in event.holders:
+            allotted = self.allotment(event.account, holder)
+            if allotted is None:
+                raise LedgerError(f"{holder!r} has no allotment of account {event.account!r}")
+            here = (table.c.account == event.account, table.c.holder == holder)
+            spent = _pack(add(allotted.spent, event.price))
+            self._connection.execute(sa.update(table).where(*here).values(spent=spent))
+        row_of_reservation = {
+            "position": position,
+            "account": event.account,
+            "ask": ask_digest(event.account, event.plan_digest, event.snapshot),
+            "key": event.key or None,
+            "state": "reserved",
+        }
+        self._connection.execute(statements.ADD_RESERVATION, row_of_reservation)
+
+    def _close(self, reserved: int, state: str, position: int) -> None:
+        self._connection.execute(
+            statements.CLOSE, {"its_reservation": reserved, "its_state": state, "its_position": position}
+        )

@@ -1,0 +1,103 @@
+"""The tables of a ledger: the records, which are the truth, and indexes of them, which `verify` compares with a replay.
+
+Records and documents are only ever added: triggers refuse to change or remove them. Triggers stop an accident; a
+deliberate hand is found by `verify` and by a head kept elsewhere.
+"""
+
+import sqlalchemy as sa
+
+VERSION = 1  # of these tables; the meaning of a record has its own version, in the codec
+
+tables = sa.MetaData()
+
+ledger = sa.Table(
+    "neartwin_ledger",
+    tables,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),  # one row, 1: PostgreSQL's writers lock it
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("position", sa.BigInteger, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+    sa.CheckConstraint("id = 1"),
+)
+
+record = sa.Table(
+    "neartwin_record",
+    tables,
+    sa.Column("position", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("account", sa.Text, nullable=False, index=True),
+    sa.Column("line", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+)
+
+document = sa.Table(
+    "neartwin_document",
+    tables,
+    sa.Column("position", sa.BigInteger, primary_key=True, autoincrement=False),  # of the record that settled it
+    sa.Column("content", sa.LargeBinary, nullable=False),
+)
+
+account = sa.Table(
+    "neartwin_account",
+    tables,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("opened", sa.BigInteger, nullable=False),  # position of the record with unit, relation, rule and pools
+    sa.Column("caps", sa.Text, nullable=False),
+    sa.Column("spent", sa.Text, nullable=False),
+)
+
+source = sa.Table(
+    "neartwin_source",
+    tables,
+    sa.Column("digest", sa.Text, primary_key=True),  # a source may be longer than an index takes
+    sa.Column("account", sa.Text, nullable=False),
+)
+
+allotment = sa.Table(
+    "neartwin_allotment",
+    tables,
+    sa.Column("account", sa.Text, primary_key=True),
+    sa.Column("holder", sa.Text, primary_key=True),
+    sa.Column("caps", sa.Text, nullable=False),
+    sa.Column("spent", sa.Text, nullable=False),
+)
+
+reservation = sa.Table(
+    "neartwin_reservation",
+    tables,
+    sa.Column("position", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("account", sa.Text, nullable=False),
+    sa.Column("ask", sa.Text, nullable=False),  # digest of account, plan and snapshot
+    sa.Column("key", sa.Text),
+    sa.Column("state", sa.Text, nullable=False),  # reserved, settled or failed
+    sa.Column("closed", sa.BigInteger),  # position of the record that settled or failed it
+    sa.UniqueConstraint("account", "key"),
+    sa.Index("neartwin_reservation_ask", "ask", "state", "closed"),
+    sa.Index("neartwin_reservation_open", "account", "state", "position"),
+)
+
+
+def _ddl(text: str) -> sa.DDL:
+    return sa.DDL(text)  # type: ignore[no-untyped-call]
+
+
+def _append_only() -> None:
+    for table in (record, document):
+        for verb in ("UPDATE", "DELETE"):
+            on_sqlite = _ddl(
+                f"CREATE TRIGGER {table.name}_no_{verb.lower()} BEFORE {verb} ON {table.name} "
+                "BEGIN SELECT RAISE(ABORT, 'records of a ledger are never changed or removed'); END"
+            )
+            sa.event.listen(table, "after_create", on_sqlite.execute_if(dialect="sqlite"))
+        on_postgresql = _ddl(
+            f"CREATE TRIGGER {table.name}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table.name} "
+            "FOR EACH STATEMENT EXECUTE FUNCTION neartwin_append_only()"
+        )
+        sa.event.listen(table, "after_create", on_postgresql.execute_if(dialect="postgresql"))
+    refuse = _ddl(
+        "CREATE OR REPLACE FUNCTION neartwin_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'records of a ledger are never changed or removed'; END $$"
+    )
+    sa.event.listen(tables, "before_create", refuse.execute_if(dialect="postgresql"))
+
+
+_append_only()

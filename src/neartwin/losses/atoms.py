@@ -1,0 +1,196 @@
+"""Finitely many losses: every finite pair, and the nodes of a quadrature.
+
+M(s) = sum_j p_j e^{s l_j}. Tilted weights w_j = p_j e^{lam l_j} / M(lam) give M(lam+it)/M(lam) = 1 + sum_j w_j
+(e^{i t l_j} - 1), so the arithmetic errs relative to the small numbers e^{itl} - 1 and not to 1: a million steps of
+a gentle mechanism lose nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.loss import Lattice, Summand, Top
+from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, gamma, log_one_plus
+
+BLOCK = 1 << 19  # numbers a temporary matrix may hold
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Losses l_j with P-masses p_j that sum to 1, as logarithms, and what is known of their errors.
+
+    mass_error: relative, each p_j (absolute, each logarithm). loss_error: absolute, each l_j. outside: absolute
+    error of the sum of p e^{sl} over M(lam) that the nodes do not explain (quadrature); 0 for true atoms.
+    """
+
+    losses: FloatArray
+    log_masses: FloatArray
+    mass_error: FloatArray
+    loss_error: FloatArray
+    outside: float = 0.0
+
+    @property
+    def masses(self) -> FloatArray:
+        """The masses themselves; the smallest may vanish."""
+        return np.exp(self.log_masses)
+
+
+@dataclass(frozen=True)
+class Tilted:
+    """`Weighted` at one lam: K(lam), its derivatives and error, tilted weights, the constants of the line's error."""
+
+    log_mgf: float
+    error: float
+    mean: float
+    variance: float
+    weights: FloatArray
+    bulk: float  # sum of w rho: the most that relative errors rho of the weights can do, times 2
+    slope: float  # sum of w rho |l|: the same per unit of t
+    drift: float  # sum of w (loss_error + 8U |l|): moved losses, per unit of t
+
+
+def tilted(w: Weighted, lam: float) -> Tilted:
+    """The tilted law at lam >= 0.
+
+    rho_j, the relative error of a weight: of p_j, of the exponent (lam loss_error + 3U lam|l_j|), of exp and of the sum
+    that normalises, which is an average of the same errors. K by log1p(sum p expm1(lam l)) while that cannot overflow:
+    its error is then relative to |e^{lam l} - 1|; beyond, by the usual shifted sum.
+    """
+    l, count = w.losses, len(w.losses)
+    exponent = lam * l
+    top = float((w.log_masses + exponent).max())
+    raw = np.exp(w.log_masses + exponent - top)
+    total = float(raw.sum())
+    weights = raw / total
+    rho = w.mass_error + lam * w.loss_error + 3 * U * np.abs(exponent) + 2 * ELEMENTARY
+    rho = rho + 2 * U * np.abs(w.log_masses) + 4 * U * abs(top)
+    rho = rho + float(weights @ rho) + 2 * gamma(count)
+    if float(exponent.max()) < 600:  # a mass below e^-745 then adds less than e^-140 to M
+        masses, part = w.masses, np.expm1(exponent)
+        value = float(masses @ part)
+        size = masses * np.abs(part)
+        moved = float(size @ (w.mass_error + ELEMENTARY + gamma(count))) + 1e-60 * count
+        moved += float((masses * (1 + np.maximum(part, 0.0))) @ (lam * w.loss_error + U * np.abs(exponent)))
+        log_mgf = math.log1p(value)
+        error = moved / (1 + value) * 1.01 + ELEMENTARY * abs(log_mgf)
+    else:
+        log_mgf = top + math.log(total)
+        error = float(weights @ rho) + 4 * U * (abs(top) + 20)
+    mean = float(weights @ l)
+    size_l = np.abs(l)
+    return Tilted(
+        log_mgf=log_mgf,
+        error=error + 2 * w.outside,
+        mean=mean,
+        variance=float(weights @ np.square(l - mean)),
+        weights=weights,
+        bulk=2.02 * float(weights @ rho),
+        slope=1.01 * float(weights @ (rho * size_l)),
+        drift=1.01 * float(weights @ (w.loss_error + 8 * U * size_l)),
+    )
+
+
+def line(w: Weighted, tilt: Tilted, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+    """Log of 1 + sum w (e^{itl} - 1), and its error E, at each t >= 0; blocks keep the memory small.
+
+    Error of the sum: |delta w_j| |e^{itl_j} - 1| with |e^{ix} - 1| <= min(2, |x|); the angle errs by |t| loss_error
+    and, from the rounding of t, l and their product, by 8U|t l|; sin and cos, products and the sum: inside rho's `2
+    gamma`.
+    """
+    x, y = np.empty(len(t)), np.empty(len(t))
+    rows = max(1, BLOCK // len(w.losses))
+    for start in range(0, len(t), rows):
+        half = np.multiply.outer(0.5 * t[start : start + rows], w.losses)
+        sine = np.sin(half)
+        x[start : start + rows] = -2 * (np.square(sine) @ tilt.weights)
+        y[start : start + rows] = 2 * ((sine * np.cos(half)) @ tilt.weights)
+    error = np.minimum(tilt.bulk, t * tilt.slope) + t * tilt.drift + 4 * w.outside
+    # sin, cos and their products err by 3 ELEMENTARY relative to sum w |e^{itl} - 1| <= min(2, t sum w|l|)
+    error = error + 3 * ELEMENTARY * np.minimum(2.0, t * float(tilt.weights @ np.abs(w.losses)) * 1.01)
+    return log_one_plus(x, y, error)
+
+
+class AtomicSum(Summand):
+    """`count` copies of one finite law of losses."""
+
+    def __init__(
+        self,
+        weighted: Weighted,
+        count: int,
+        *,
+        infinity: tuple[float, float] = (0.0, 0.0),
+        lattice: Lattice | None = None,
+    ) -> None:
+        """infinity: bounds on P(L = inf) of one copy; the masses of `weighted` are those given L < inf."""
+        self.weighted, self.count = weighted, count
+        self.log_finite = (
+            count * math.log1p(-infinity[1]) * (1 + 64 * U) if infinity[1] < 1 else -math.inf,
+            count * math.log1p(-infinity[0]) * (1 - 64 * U) if infinity[0] < 1 else -math.inf,
+        )
+        j = int(np.argmax(weighted.losses))
+        highest = float(weighted.losses[j] + weighted.loss_error[j])
+        log_mass = count * (float(weighted.log_masses[j]) - 2 * float(weighted.mass_error[j]) - 64 * U)
+        mass = math.exp(log_mass * (1 + 8 * U)) * (1 - 1e-14) if log_mass > -700 else 0.0
+        self.top = Top(count * highest + 8 * U * abs(count * highest), mass)
+        self.lattice = None if lattice is None else Lattice(count * lattice.start, lattice.step)
+        self.null = not np.any(weighted.losses)
+        self._tilts: dict[float, Tilted] = {}
+
+    def _tilt(self, lam: float) -> Tilted:
+        if lam not in self._tilts:
+            if len(self._tilts) > 64:
+                self._tilts.clear()
+            self._tilts[lam] = tilted(self.weighted, lam)
+        return self._tilts[lam]
+
+    def cumulants(self, lam: float) -> tuple[float, float, float]:
+        """Tilted mean and variance, times the count."""
+        one = self._tilt(lam)
+        return self.count * one.log_mgf, self.count * one.mean, self.count * one.variance
+
+    def log_mgf(self, lam: float) -> tuple[float, float]:
+        """Count times one copy."""
+        one = self._tilt(lam)
+        value = self.count * one.log_mgf
+        return value, self.count * one.error * (1 + 4 * U) + 2 * U * abs(value)
+
+    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Count times one copy; the product rounds."""
+        one, error = line(self.weighted, self._tilt(lam), t)
+        return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)
+
+    def work(self, lam: float, t: float) -> int:
+        """One exponential for each atom."""
+        del lam, t
+        return len(self.weighted.losses)
+
+    def log_tail(self, lam: float, t: float, until: float) -> float:
+        """Two atoms, distance g: |ratio|^2 = 1 - 4 w_0 w_1 sin^2(g t/2), falling while g t/2 <= pi/2."""
+        l = self.weighted.losses
+        if len(l) != 2:
+            return 0.0
+        gap = abs(float(l[1] - l[0]))
+        if gap * until > math.pi * (1 + 1e-12):
+            return 0.0
+        one = self._tilt(lam)
+        drop = 4 * float(one.weights[0] * one.weights[1]) * math.sin(min(gap * t * (1 - 1e-12), math.pi) / 2) ** 2
+        return 0.5 * self.count * math.log1p(-min(drop * (1 - 1e-9), 1 - 1e-16)) * (1 - 1e-12)
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """One copy: the sum itself, every term a product of positive numbers.
+
+        e^{eps - l} - 1 errs by ELEMENTARY relative and by the error of its argument, loss_error + U|eps - l|, absolute.
+        """
+        w = self.weighted
+        if self.count > 1 and np.any(w.losses):
+            return None
+        gap = np.subtract.outer(eps, w.losses)
+        part = -np.expm1(np.minimum(gap, 0.0))
+        slack = (w.loss_error + 2 * U * (np.abs(gap) + np.abs(w.losses))) * (gap < w.loss_error + 1e-12)
+        value = part @ w.masses
+        error = (part * (w.mass_error + 2 * ELEMENTARY + gamma(len(w.losses))) + slack) @ w.masses
+        return np.maximum(value - error, 0.0), np.minimum(value + error, 1.0)

@@ -1,0 +1,72 @@
+"""The floor that always answers: delta(eps) <= c(s) e^{K(s) - s eps} for every s > 0; Renyi curves too.
+
+K(s) = s D_{1+s}(P||Q): a Renyi curve is an upper bound on K and enters the same inequality. Canonne, Kamath,
+Steinke 2020, proposition 12, which is the best conversion from one order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.total import log_c
+
+GOLDEN = 0.5 * (math.sqrt(5) - 1)
+LogMgf = Callable[[float], float]
+
+
+def _least(function: Callable[[float], float]) -> float:
+    """The least value found of a function of log s: a grid, then a golden section around its best point."""
+    grid = np.linspace(math.log(1e-4), math.log(1e6), 47)
+    values = [function(float(x)) for x in grid]
+    j = int(np.argmin(values))
+    low, high = float(grid[max(j - 1, 0)]), float(grid[min(j + 1, len(grid) - 1)])
+    best = values[j]
+    x, y = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    f, g = function(x), function(y)
+    for _ in range(32):
+        if f < g:
+            high, y, g = y, x, f
+            x = high - GOLDEN * (high - low)
+            f = function(x)
+        else:
+            low, x, f = x, y, g
+            y = low + GOLDEN * (high - low)
+            g = function(y)
+        best = min(best, f, g)
+    return best
+
+
+def log_delta_above(log_mgf: LogMgf, eps: float) -> float:
+    """An upper bound on log delta(eps); at most 0."""
+
+    def bound(x: float) -> float:
+        s = math.exp(x)
+        k = log_mgf(s)
+        value = k + log_c(s) - s * eps
+        return value + 1e-14 * (abs(k) + s * abs(eps) + 1) if math.isfinite(k) else math.inf
+
+    return min(_least(bound), 0.0)
+
+
+def delta_above(log_mgf: LogMgf, eps: FloatArray) -> FloatArray:
+    """An upper bound on delta at each eps, rounded up."""
+    return np.array([min(math.exp(log_delta_above(log_mgf, float(e))) * (1 + 1e-13), 1.0) for e in eps])
+
+
+def epsilon_above(log_mgf: LogMgf, delta: float) -> float:
+    """An upper bound on eps(delta), 0 < delta < 1: min over s of (K(s) + log c(s) - log delta)/s; 0 at least."""
+    log = math.log(delta)
+
+    def bound(x: float) -> float:
+        s = math.exp(x)
+        k = log_mgf(s)
+        if not math.isfinite(k):
+            return math.inf
+        value = (k + log_c(s) - log) / s
+        return value + 1e-14 * (abs(k) + abs(log) + 1) / s
+
+    return max(_least(bound), 0.0)

@@ -1,0 +1,105 @@
+"""The tightest curve of one family below a composed whole: mu-GDP with a pool, rho-zCDP. Certified both ways.
+
+GDP. T >= G_mu (x) f_{0,delta0} at all alpha and in both orders means delta(eps) <= delta0 + (1 - delta0)
+delta_mu(eps) for all eps, and for eps >= 0 in both orders suffices (Dong, Roth, Su 2022, proposition 2.12: the
+order is reversed by eps -> -eps on both sides). On a cell of x = e^eps the left side is convex, so below its chord
+at upper bounds; the right side is convex, so above any tangent; both are straight, so the ends decide. Beyond the
+last eps delta <= delta0. zCDP. K is convex with K(0) = 0; on a cell of s it is below its chord A + m s, A <= 0, and
+(A + ms)/(s(s+1)) peaks at an end or at s = (-A + sqrt(A^2 - mA))/m.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy.special import ndtr
+
+from neartwin.exact import FloatArray
+from neartwin.losses.gaussian import gaussian_delta
+from neartwin.losses.rounding import ELEMENTARY, U
+from neartwin.losses.total import Total
+
+CELLS = 2048
+
+
+def _gaussian_slope(mu: float, eps: FloatArray) -> FloatArray:
+    """-d delta_mu / dx at x = e^eps: Phi(-eps/mu - mu/2)."""
+    return ndtr(-eps / mu - mu / 2)
+
+
+def _above(mu: float, delta0: float, eps: FloatArray, high: FloatArray) -> bool:
+    """Proof that the profile with these upper bounds at the knots eps lies below that of (mu, delta0)."""
+    x = np.exp(eps)
+    proved = np.zeros(len(eps) - 1, dtype=bool)
+    for point in (0.5 * (eps[1:] + eps[:-1]), eps[1:]):  # tangents at the middle, and at the right end
+        base = delta0 + (1 - delta0) * gaussian_delta(mu, point)[0]
+        slope = (1 - delta0) * _gaussian_slope(mu, point)
+        centre = np.exp(point)
+        slack = 256 * ELEMENTARY * (base + slope * x[1:])
+        left, right = base + slope * (centre - x[:-1]) - slack, base - slope * (x[1:] - centre) - slack
+        proved |= (high[:-1] <= left) & (high[1:] <= right)
+    return bool(np.all(proved))
+
+
+def _refuted(mu: float, delta0: float, eps: FloatArray, low: FloatArray) -> bool:
+    """Some eps where even the lower bound exceeds the profile of (mu, delta0)."""
+    return bool(np.any(low > (delta0 + (1 - delta0) * gaussian_delta(mu, eps)[1]) * (1 + 8 * U)))
+
+
+def _bisect(proved: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """The last value that fails and the first that holds, for a monotone test; high holds."""
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if proved(middle) else (middle, high)
+        if high - low < 1e-12 * high:
+            break
+    return low, high
+
+
+def gdp(knots: Sequence[tuple[FloatArray, FloatArray, FloatArray]], delta0: float) -> tuple[float, float]:
+    """Bounds on the least mu: for each order its knots eps (increasing from 0), lower and upper delta at them.
+
+    The last upper bound of each order is at most delta0.
+    """
+
+    def holds(mu: float) -> bool:
+        return all(_above(mu, delta0, eps, high) for eps, _, high in knots)
+
+    def stands(mu: float) -> bool:
+        return not any(_refuted(mu, delta0, eps, low) for eps, low, _ in knots)
+
+    high = 1e-3
+    while not holds(high):
+        high *= 2
+        if high > 1e6:
+            return 0.0, math.inf
+    _, upper = _bisect(holds, 1e-9, high)
+    lower, _ = _bisect(stands, 1e-9, upper) if stands(upper) else (upper, upper)
+    return (0.0 if lower <= 1e-9 else lower * (1 - 1e-9)), upper * (1 + 4 * U)
+
+
+def zcdp(totals: Sequence[Total], log_mgf: Sequence[Callable[[float], float]]) -> float:
+    """An upper bound on the least rho, over orders: cells up to s = 10^6, first below the first knot, then the tail."""
+    worst = 0.0
+    knots = np.concatenate(
+        [np.geomspace(1e-6, 1e-2, 40), np.geomspace(1e-2, 1e3, 600)[1:], np.geomspace(1e3, 1e6, 60)[1:]]
+    )
+    for total, above in zip(totals, log_mgf, strict=True):
+        s = knots.tolist()
+        k = [above(one) for one in s]
+        finite = sum(map(math.isfinite, k))
+        worst = max(worst, k[0] / s[0], total.zcdp_tail(s[max(finite - 1, 0)]))
+        worst = max([worst, *(_peak(s[j], k[j], s[j + 1], k[j + 1]) for j in range(finite - 1))])
+    return worst * (1 + 64 * U)
+
+
+def _peak(s0: float, k0: float, s1: float, k1: float) -> float:
+    """The largest of (A + ms)/(s(s+1)) on the cell."""
+    m = (k1 - k0) / (s1 - s0)
+    a = k0 - m * s0
+    candidates = [s0, s1]
+    if a < 0 < m:
+        candidates.append(min(max((-a + math.sqrt(a * a - m * a)) / m, s0), s1))
+    return max((max(k0, 0.0) if s == s0 else a + m * s + 4 * U * abs(k1)) / (s * (s + 1)) for s in candidates)

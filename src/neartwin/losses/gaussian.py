@@ -1,0 +1,131 @@
+"""The Gaussian mechanism, mu-GDP: L ~ N(mu^2/2, mu^2) in both orders, and any number of them is one with sum of mu^2.
+
+M(s) = exp(mu^2 s(s+1)/2), so |M(lam+it)/M(lam)| = exp(-mu^2 t^2/2): one Gaussian in a mix certifies everything else.
+Dong, Roth, Su 2022, section 2; Balle, Wang 2018, theorem 8.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import erfcx, ndtr
+
+from neartwin.checks import positive
+from neartwin.exact import FloatArray, Number, rational
+from neartwin.losses.loss import Factor, Order, Pair, Summand
+from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U
+
+ROOT_HALF_PI = math.sqrt(math.pi / 2)
+
+
+def gaussian_delta(mu: float, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds on Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), the hockey-stick of N(mu, 1) and N(0, 1).
+
+    With a = eps/mu - mu/2, b = a + mu and Mills' ratio m: delta = phi(a)(m(a) - m(b)) because e^eps phi(b) = phi(a).
+    Errors. The argument a errs by 4U(|eps|/mu + mu) =: da, so phi(a) by the factor |a|da + da^2 and m(a), whose
+    logarithmic derivative lies in (-min(1, 1/a), 0) for a > 0, by at most da; b likewise. For a < -1 it is Phi(-a)
+    - e^eps Phi(-b) with the same errors, where |d log Phi(-a)/da| <= 1 for a <= 0 and <= b + 1 for b > 0, and eps
+    errs by U|eps|.
+    """
+    a, b = eps / mu - mu / 2, eps / mu + mu / 2
+    shift = 4 * U * (np.abs(eps) / mu + mu)
+    far = a < -1
+    x, y = np.where(far, 0.0, a), np.where(far, 0.0, b)
+    density = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    m_a, m_b = ROOT_HALF_PI * erfcx(x / math.sqrt(2)), ROOT_HALF_PI * erfcx(y / math.sqrt(2))
+    near_value = density * (m_a - m_b)
+    near_error = density * (m_a + m_b) * (3 * ELEMENTARY + (np.abs(x) + 2) * shift + x * x * 2 * U)
+    p = ndtr(np.where(far, -a, 0.0))
+    with np.errstate(over="ignore"):
+        q = np.exp(np.where(far, np.minimum(eps, 700.0), 0.0)) * ndtr(np.where(far, -b, 0.0))
+    q_error = q * (3 * ELEMENTARY + 2 * U * np.abs(eps) + (np.maximum(b, 0) + 2) * shift + b * b * 2 * U)
+    far_error = p * (2 * ELEMENTARY + 2 * shift) + q_error
+    value = np.where(far, p - q, near_value)
+    error = np.where(far, far_error, near_error) + 1e-320
+    return np.maximum(value - error, 0.0), np.minimum(value + error, 1.0)
+
+
+class GaussianSum(Summand):
+    """Gaussians whose squared mu add up to `mu2`."""
+
+    def __init__(self, mu2: Fraction) -> None:
+        """mu2: exact; its float errs by U."""
+        self.mu2 = float(mu2)
+
+    def cumulants(self, lam: float) -> tuple[float, float, float]:
+        """K = mu^2 lam(lam+1)/2 and its derivatives."""
+        return 0.5 * self.mu2 * lam * (lam + 1), self.mu2 * (lam + 0.5), self.mu2
+
+    def log_mgf(self, lam: float) -> tuple[float, float]:
+        """Four correctly rounded operations and the rounding of mu2."""
+        value = 0.5 * self.mu2 * lam * (lam + 1)
+        return value, 8 * U * value
+
+    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """-mu^2 t^2/2 + i mu^2 t (lam + 1/2), each product of four factors; t itself may err by 4U."""
+        real, imaginary = -0.5 * self.mu2 * t * t, self.mu2 * t * (lam + 0.5)
+        return real + 1j * imaginary, 16 * U * (np.abs(real) + np.abs(imaginary))
+
+    def log_tail(self, lam: float, t: float, until: float) -> float:
+        """Exact and decreasing in t."""
+        del lam, until
+        return -0.5 * self.mu2 * t * t * (1 - 16 * U)
+
+    def zcdp_tail(self, s: float) -> float:
+        """mu^2/2 at every order."""
+        del s
+        return 0.5 * self.mu2 * (1 + 4 * U)
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The closed form; mu errs by 2U, which moves delta by at most mu phi(0) 2U relative to its own slope in mu."""
+        mu = math.sqrt(self.mu2)
+        lower, upper = gaussian_delta(mu, eps)
+        # d delta / d mu = phi(a) exactly, so 2U mu phi(a) covers the rounding of mu
+        slope = np.exp(-0.5 * np.square(np.maximum(eps / mu - mu / 2, 0.0) * (1 - 1e-9))) * 3 * U * mu
+        return np.maximum(lower - slope, 0.0), np.minimum(upper + slope, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianPair(Pair):
+    """N(mu, 1) against N(0, 1); the same law of losses in both orders."""
+
+    mu: Fraction
+
+    def repeated(self, count: int) -> Summand:
+        """Mu^2 adds."""
+        return GaussianSum(count * self.mu**2)
+
+    @classmethod
+    def together(cls, pairs: Sequence[Pair], counts: Sequence[int]) -> list[Summand]:
+        """All Gaussians are one."""
+        total = Fraction(0)
+        for pair, count in zip(pairs, counts, strict=True):
+            assert isinstance(pair, GaussianPair)  # noqa: S101 - grouped by type just before
+            total += count * pair.mu**2
+        return [GaussianSum(total)]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Gaussian(Factor):
+    """The Gaussian mechanism, equivalently a mechanism that is exactly mu-GDP: mu = sensitivity / sigma.
+
+    Errors: `ParameterError` unless mu is finite and positive. Dong, Roth, Su 2022, theorem 2.7.
+
+    >>> 0.12693673750664397 in Gaussian(mu=1).__mul__(1).delta(1.0)
+    True
+    """
+
+    mu: Fraction
+
+    def __init__(self, *, mu: Number) -> None:
+        """mu: l2 sensitivity over the standard deviation of the noise."""
+        object.__setattr__(self, "mu", positive(mu=rational(mu=mu)))
+
+    def above(self, order: Order) -> Pair:
+        """The same pair in every order."""
+        del order
+        return GaussianPair(self.mu)

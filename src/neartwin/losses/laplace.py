@@ -1,0 +1,183 @@
+"""The Laplace mechanism: atoms at both ends of [-e, e] and a density between, e = sensitivity / scale.
+
+M(s) = a e^{se} + (1-a) e^{-(1+s)e}, a = (1+s)/(1+2s): an affine combination whose coefficients sum to 1, so that
+M(s) - 1 = a expm1(se) + (1-a) expm1(-(1+s)e) loses nothing for small e. The same law in both orders.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from neartwin.checks import positive
+from neartwin.exact import FloatArray, Number, rational
+from neartwin.losses.loss import Factor, Order, Pair, Summand, Top
+from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
+
+BLOCK = 1 << 18
+BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+
+
+def laplace_delta(e: float, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds on the profile of one: 1 - e^{(eps-e)/2} for |eps| <= e, 0 above, 1 - e^eps below; e errs by U."""
+    inside = np.where(eps < -e, eps, np.minimum((eps - e) / 2, 0.0))
+    value = -np.expm1(inside)
+    error = value * 2 * ELEMENTARY + 4 * U * (np.abs(eps) + e) * (eps < e * (1 + 4 * U))
+    return np.maximum(value - error, 0.0), np.minimum(value + error, 1.0)
+
+
+class LaplaceSum(Summand):
+    """A batch of Laplace mechanisms, e_i composed n_i times."""
+
+    def __init__(self, rates: FloatArray, counts: FloatArray) -> None:
+        """rates: e_i, each within U of the exact value; counts: n_i as floats, exact below 2^53."""
+        self.e, self.n = rates, counts
+        reach = float(rates @ counts)
+        log_mass = -math.log(2) * float(counts.sum())
+        self.top = Top(
+            reach * (1 + 4 * U * (len(rates) + 2)), math.exp(log_mass) * (1 - 1e-12) if log_mass > -700 else 0.0
+        )
+
+    def cumulants(self, lam: float) -> tuple[float, float, float]:
+        """From N = (1+s)e^{se} + s e^{-(1+s)e} = M (1+2s), scaled by e^{-se}."""
+        e, v = self.e, 1 / (1 + 2 * lam)
+        z = np.exp(-(1 + 2 * lam) * e)
+        n0 = (1 + lam) + lam * z
+        n1 = 1 + (1 + lam) * e + (1 - lam * e) * z
+        n2 = (2 * e + (1 + lam) * e * e) + (lam * e * e - 2 * e) * z
+        first = n1 / n0
+        k2 = n2 / n0 - first * first + 4 * v * v
+        floor = 1e-3 * np.minimum(e, v) ** 2  # cancellation for tiny e; a heuristic needs only the size
+        k0 = lam * e + np.log(n0 * v)
+        return float(self.n @ k0), float(self.n @ (first - 2 * v)), float(self.n @ np.maximum(k2, floor))
+
+    def _mgf(self, lam: float) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """For each e: K(lam), its error, and whether the small form was used.
+
+        Small form, lam e < 1: terms (1+lam)/(1+2lam) expm1(lam e) and lam/(1+2lam) expm1(-(1+lam)e) err by 2 ELEMENTARY
+        relative (arguments and e included, since expm1 there has logarithmic derivative at most 2). Otherwise
+        K = lam e + log(a + (1-a) z): 4U lam e from the product, ELEMENTARY + z (1+2lam) e U from the logarithm.
+        """
+        e, a = self.e, (1 + lam) / (1 + 2 * lam)
+        first, second = a * np.expm1(np.minimum(lam * e, 1.0)), (1 - a) * np.expm1(-(1 + lam) * e)
+        small = lam * e < 1
+        z = np.exp(-(1 + 2 * lam) * e)
+        value = np.where(small, np.log1p(first + second), lam * e + np.log(a + (1 - a) * z))
+        near = 3 * ELEMENTARY * (np.abs(first) + np.abs(second)) * 2 + ELEMENTARY * np.abs(value)
+        return value, np.where(small, near, 4 * ELEMENTARY + 8 * U * lam * e), small
+
+    def log_mgf(self, lam: float) -> tuple[float, float]:
+        """Sum of n_i K_i; the sum of len(e) numbers adds gamma times their absolute sum."""
+        value, error, _ = self._mgf(lam)
+        total = float(self.n @ value)
+        return total, float(self.n @ error) * 1.01 + (len(self.e) + 4) * U * float(self.n @ np.abs(value))
+
+    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Sum over the batch, in blocks; log M(lam+it) - log M(lam), each side with its own error."""
+        base, base_error, small = self._mgf(lam)
+        value, error = np.zeros(len(t), dtype=complex), np.zeros(len(t))
+        rows = max(1, BLOCK // len(self.e))
+        for start in range(0, len(t), rows):
+            part = slice(start, start + rows)
+            one, bound = self._block(lam, t[part], small)
+            one -= base
+            value[part] = one @ self.n
+            size = np.abs(one.real) + np.abs(one.imag)
+            error[part] = bound @ self.n + (len(self.e) + 4) * U * (size @ self.n)
+        return value, error * 1.01 + float(self.n @ base_error)
+
+    def _block(self, lam: float, t: FloatArray, small: BoolArray) -> tuple[ComplexArray, FloatArray]:
+        """Log M_i(lam + it) for a block of t (rows) and every e (columns).
+
+        Small form, where lam e < 1 for every e: M - 1 = a(e^{se} - 1) + b(e^{-(1+s)e} - 1), a + b = 1, with a =
+        (1+s)/(1+2s) and b = s/(1+2s). Every elementary factor errs by ELEMENTARY relative and every angle te by
+        8U|te|, so the sum errs by 4 ELEMENTARY (|a||e^{se} - 1| + |b||e^{-(1+s)e} - 1|) plus 8U te (|a| e^{lam e} +
+        |b|). Otherwise M e^{-se} = a + b z with z = e^{-(1+2s)e}: error 4 ELEMENTARY (|a| + |b||z|) plus 16U te
+        |b||z|, and se is added with error 8U(lam + t)e.
+        """
+        e, s = self.e, lam + 1j * t[:, None]
+        a, b = (1 + s) / (1 + 2 * s), s / (1 + 2 * s)
+        size_a, size_b = np.abs(a), np.abs(b)
+        angle = t[:, None] * e
+        if np.all(small):
+            sine = np.sin(0.5 * angle)
+            versine, turn = 2 * sine * sine, 2 * sine * np.cos(0.5 * angle)  # 1 - cos, sin
+            grow, fall = np.expm1(lam * e), np.expm1(-(1 + lam) * e)
+            up_re, up_im = grow - (1 + grow) * versine, (1 + grow) * turn
+            down_re, down_im = fall - (1 + fall) * versine, -(1 + fall) * turn
+            x = a.real * up_re - a.imag * up_im + b.real * down_re - b.imag * down_im
+            y = a.real * up_im + a.imag * up_re + b.real * down_im + b.imag * down_re
+            span = np.minimum(angle, 2.0)
+            moved = size_a * (grow + (1 + grow) * span) + size_b * (-fall + span)
+            return log_one_plus(x, y, 4 * ELEMENTARY * moved + 8 * U * angle * (size_a * (1 + grow) + size_b))
+        z = np.exp(-(1 + 2 * lam) * e) * np.exp(-2j * angle)
+        w = a + b * z
+        size_z = np.exp(-(1 + 2 * lam) * e)
+        moved = 4 * ELEMENTARY * (size_a + size_b * size_z) + (16 * angle + 4 * (1 + 2 * lam) * e) * U * size_b * size_z
+        value, bound = log_one_plus(w.real - 1, w.imag, moved)
+        return value + s * e, bound + 8 * U * (lam * e + angle)
+
+    def work(self, lam: float, t: float) -> int:
+        """One for each kind."""
+        del lam, t
+        return len(self.e)
+
+    def log_tail(self, lam: float, t: float, until: float) -> float:
+        """|M(s)| <= (1 + 1/|1+2s|)(e^{lam e} + e^{-(1+lam)e})/2 with |1+2s| >= 2t: falling in t. Divided by M(lam)."""
+        del until
+        e = self.e
+        z = np.exp(-(1 + 2 * lam) * e)
+        whole = ((1 + lam) + lam * z) / (1 + 2 * lam)
+        part = (1 + 1 / math.hypot(1 + 2 * lam, 2 * t)) * 0.5 * (1 + z)
+        each = np.log(np.minimum(part / whole * (1 + 4 * ELEMENTARY + 8 * U * (1 + 2 * lam) * e * z), 1.0))
+        return float(self.n @ each) * (1 - 1e-12)
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Closed form for a single one."""
+        if len(self.e) > 1 or self.n[0] > 1:
+            return None
+        return laplace_delta(float(self.e[0]), eps)
+
+
+@dataclass(frozen=True, slots=True)
+class LaplacePair(Pair):
+    """Laplace noise at distance e in units of its scale."""
+
+    rate: Fraction
+
+    def repeated(self, count: int) -> Summand:
+        """A batch of one kind."""
+        return LaplaceSum(np.array([float(self.rate)]), np.array([float(count)]))
+
+    @classmethod
+    def together(cls, pairs: Sequence[Pair], counts: Sequence[int]) -> list[Summand]:
+        """One batch, its arithmetic vectorised over the kinds."""
+        rates = np.array([float(pair.rate) for pair in pairs if isinstance(pair, LaplacePair)])
+        return [LaplaceSum(rates, np.array(counts, dtype=float))]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Laplace(Factor):
+    """The Laplace mechanism, epsilon = l1 sensitivity / scale; its whole curve, not only its pure epsilon.
+
+    Errors: `ParameterError` unless epsilon is finite and positive. Dwork, Roth 2014, theorem 3.6.
+
+    >>> whole = 100 * Laplace(epsilon="0.1")
+    >>> 4.692667414680189 in whole.epsilon(1e-6)
+    True
+    """
+
+    rate: Fraction
+
+    def __init__(self, *, epsilon: Number) -> None:
+        """epsilon: l1 sensitivity over the scale of the noise."""
+        object.__setattr__(self, "rate", positive(epsilon=rational(epsilon=epsilon)))
+
+    def above(self, order: Order) -> Pair:
+        """The same pair in every order."""
+        del order
+        return LaplacePair(self.rate)

@@ -1,0 +1,152 @@
+"""Factor, pair and summand: what was used, which ordered pair of laws it is, and how its losses add up.
+
+Notation of the room. P is the law of the outputs on the data set, Q on its neighbour, L = log dP/dQ the privacy loss
+under P, delta(eps) = E_P[(1 - e^{eps - L})_+] + P(L = inf), M(s) = E_P[e^{sL} | L < inf] for Re s >= 0, K = log M.
+`remove`: the person is in the data set of P and not in that of Q; `add`: the other order. Both orders are composed
+apart and the maximum is taken at the end (Zhu, Dong, Wang 2022: a maximum at each step is invalid).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.rounding import ComplexArray, U
+
+if TYPE_CHECKING:
+    from neartwin.losses.composed import Composed
+
+Order = Literal["remove", "add", "replace", "replace_back"]
+
+
+class Lattice(NamedTuple):
+    """All losses lie on start + step * integers, exactly."""
+
+    start: Fraction
+    step: Fraction
+
+
+class Top(NamedTuple):
+    """No loss exceeds `loss` (rounded up); at least `mass` of P (rounded down) has exactly the largest loss."""
+
+    loss: float
+    mass: float
+
+
+UNBOUNDED = Top(np.inf, 0.0)
+
+
+class Summand(ABC):
+    """The n-fold composition of one ordered pair, or of a batch of one family, ready for arithmetic.
+
+    `log_finite`: bounds on log P(L < inf), lower and upper; `top`: the largest loss; `lattice`: where all losses
+    lie, if they lie on a lattice. Bounds are for the whole n-fold sum.
+    """
+
+    log_finite: tuple[float, float] = (0.0, 0.0)
+    top: Top = UNBOUNDED
+    lattice: Lattice | None = None
+    null: bool = False  # every finite loss is 0
+
+    @abstractmethod
+    def cumulants(self, lam: float) -> tuple[float, float, float]:
+        """K, K', K'' at lam > 0, without a certificate: they place the contour and cannot harm what it proves."""
+
+    @abstractmethod
+    def log_mgf(self, lam: float) -> tuple[float, float]:
+        """K(lam) for lam >= 0 and a bound on its error; (inf, 0) where M is infinite."""
+
+    @abstractmethod
+    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """A logarithm (any branch) of M(lam + it) / M(lam) at each t >= 0, and a bound E on its error.
+
+        The true ratio over the exponential of the result differs from 1 by at most expm1(E). t may carry a relative
+        error of 4U (a frequency of a lattice is irrational); that too is in E.
+        """
+
+    def work(self, lam: float, t: float) -> int:
+        """What one frequency of a line that reaches t costs, in exponentials."""
+        del lam, t
+        return 1
+
+    def log_tail(self, lam: float, t: float, until: float) -> float:
+        """An upper bound on log |M(lam + it') / M(lam)| for all t' in [t, until]; 0 when nothing is known."""
+        del lam, t, until
+        return 0.0
+
+    def zcdp_tail(self, s: float) -> float:
+        """A bound on K(s')/(s'(s'+1)) for all s' >= s: K(s') <= s' times the largest loss."""
+        return max(self.top.loss, 0.0) / (s + 1) * (1 + 8 * U)
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Closed form of E_P[(1 - e^{eps - L})_+ | L < inf] as (lower, upper), or None where there is none."""
+        del eps
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair(ABC):
+    """One ordered pair (P, Q) by its family and its exact parameters; equal pairs are counted together."""
+
+    @abstractmethod
+    def repeated(self, count: int) -> Summand:
+        """The composition of `count` independent copies."""
+
+    @classmethod
+    def together(cls, pairs: Sequence[Pair], counts: Sequence[int]) -> list[Summand]:
+        """Several pairs of this family at once; a family that merges in closed form says so here."""
+        return [pair.repeated(count) for pair, count in zip(pairs, counts, strict=True)]
+
+
+class RenyiCurve(ABC):
+    """An upper bound on the Renyi divergence at every order above 1: all that is known of some factors."""
+
+    @abstractmethod
+    def renyi(self, order: float) -> float:
+        """An upper bound on D_order(P||Q), rounded up, order > 1; inf where nothing is known."""
+
+
+class Factor(ABC):
+    """One use of a mechanism as the accountant sees it: frozen, hashable, exact parameters.
+
+    Factors add and multiply: `50 * Laplace(epsilon="0.05") + Gaussian(mu="0.1")` is a composed whole.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def above(self, order: Order) -> Pair | None:
+        """A pair that dominates every such mechanism in this order; None when only `renyi` bounds it."""
+
+    def below(self, order: Order) -> Pair | None:
+        """A pair that one such mechanism has, so that no upper bound can be lower; None when nothing is known."""
+        return self.above(order)
+
+    def renyi(self, order: Order) -> RenyiCurve | None:
+        """A further upper bound that may beat the pair, or stand in for it."""
+        del order
+        return None
+
+    def __mul__(self, count: int) -> Composed:
+        """`factor * n`: n uses, their losses independent."""
+        return _whole(self) * count
+
+    def __rmul__(self, count: int) -> Composed:
+        """`n * factor`."""
+        return _whole(self) * count
+
+    def __add__(self, other: Factor | Composed) -> Composed:
+        """`factor + other`: one use of each."""
+        return _whole(self) + other
+
+
+def _whole(factor: Factor) -> Composed:
+    from neartwin.losses.composed import Composed
+
+    return Composed.of(factor)

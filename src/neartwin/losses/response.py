@@ -1,0 +1,140 @@
+"""Randomized response and what it dominates: pure eps, (eps, delta), k-ary response.
+
+Every eps-DP mechanism is dominated by binary randomized response, every (eps, delta)-DP mechanism by the same after a
+coin of bias delta that reveals all (Kairouz, Oh, Viswanath 2015, theorem 3.1). Losses are exactly -eps, 0, eps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from neartwin.checks import integer, non_negative, open_probability, positive
+from neartwin.exact import Number, float_above, float_below, rational
+from neartwin.losses.atoms import AtomicSum, Weighted
+from neartwin.losses.loss import Factor, Lattice, Order, Pair, Summand
+from neartwin.losses.rounding import ELEMENTARY, U
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsePair(Pair):
+    """Losses eps, -eps and, with `others` further answers, 0; infinite with probability delta. Symmetric."""
+
+    epsilon: Fraction
+    delta: Fraction
+    others: int
+
+    def repeated(self, count: int) -> Summand:
+        """Masses e^eps, 1 and others over their sum: errors of eps (U eps), exp and the division."""
+        e = float(self.epsilon)
+        small = math.exp(-e)
+        whole = 1 + small + self.others * small
+        masses = np.array([1 / whole, small / whole, self.others * small / whole])
+        keep = (masses > 0) & (e > 0)
+        if not e:  # (0, delta): no loss but the infinite one
+            keep, masses = np.array([True, False, False]), np.array([1.0, 0.0, 0.0])
+        weighted = Weighted(
+            losses=np.array([e, -e, 0.0])[keep],
+            log_masses=np.log(masses[keep]),
+            mass_error=np.full(int(keep.sum()), 4 * ELEMENTARY + 4 * U * e),
+            loss_error=np.array([U * e, U * e, 0.0])[keep],
+        )
+        step = self.epsilon if self.others else 2 * self.epsilon
+        infinity = (max(float_below(self.delta), 0.0), float_above(self.delta))
+        return AtomicSum(weighted, count, infinity=infinity, lattice=Lattice(self.epsilon, step))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Pure(Factor):
+    """Any eps-DP mechanism, as its worst case, binary randomized response.
+
+    Errors: `ParameterError` unless epsilon is finite and positive. Kairouz, Oh, Viswanath 2015.
+
+    >>> 1.0 in (10 * Pure(epsilon="0.1")).pure()
+    True
+    """
+
+    epsilon: Fraction
+
+    def __init__(self, *, epsilon: Number) -> None:
+        """epsilon: the pure guarantee of one use."""
+        object.__setattr__(self, "epsilon", positive(epsilon=rational(epsilon=epsilon)))
+
+    def above(self, order: Order) -> Pair:
+        """The same pair in every order."""
+        del order
+        return ResponsePair(self.epsilon, Fraction(0), 0)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Approx(Factor):
+    """Any (eps, delta)-DP mechanism, as its worst case.
+
+    Errors: `ParameterError` unless epsilon is finite, not negative and 0 <= delta < 1. Kairouz, Oh, Viswanath 2015.
+
+    >>> 6.571974667452005 in (200 * Approx(epsilon="0.1", delta="1e-8")).epsilon(1e-5)
+    True
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __init__(self, *, epsilon: Number, delta: Number) -> None:
+        """epsilon, delta: the guarantee of one use."""
+        object.__setattr__(self, "epsilon", non_negative(epsilon=rational(epsilon=epsilon)))
+        share = rational(delta=delta)
+        object.__setattr__(self, "delta", open_probability(delta=share) if share else share)
+
+    def above(self, order: Order) -> Pair:
+        """The same pair in every order."""
+        del order
+        return ResponsePair(self.epsilon, self.delta, 0)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class RandomizedResponse(Factor):
+    """The true one of k answers with odds e^eps against each other one.
+
+    Errors: `ParameterError` unless epsilon is positive and answers is at least 2. Warner 1965; Kairouz et al. 2016.
+
+    >>> (20 * RandomizedResponse(epsilon="0.3", answers=4)).epsilon(1e-6).width < 1e-9
+    True
+    """
+
+    epsilon: Fraction
+    answers: int
+
+    def __init__(self, *, epsilon: Number, answers: int = 2) -> None:
+        """epsilon: log of the odds; answers: how many there are."""
+        object.__setattr__(self, "epsilon", positive(epsilon=rational(epsilon=epsilon)))
+        object.__setattr__(self, "answers", integer(at_least=2, answers=answers))
+
+    def above(self, order: Order) -> Pair:
+        """The same pair in every order: P names one answer, Q another, the rest have ratio 1."""
+        del order
+        return ResponsePair(self.epsilon, Fraction(0), self.answers - 2)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Leak(Factor):
+    """With probability delta everything is revealed, otherwise nothing: (0, delta).
+
+    Errors: `ParameterError` unless 0 < delta < 1.
+
+    >>> 0.75 in (2 * Leak(delta="0.5")).delta(1.0)
+    True
+    """
+
+    delta: Fraction
+
+    def __init__(self, *, delta: Number) -> None:
+        """delta: the probability of revealing all."""
+        object.__setattr__(self, "delta", open_probability(delta=rational(delta=delta)))
+
+    def above(self, order: Order) -> Pair:
+        """The same pair in every order."""
+        del order
+        return ResponsePair(Fraction(0), self.delta, 0)

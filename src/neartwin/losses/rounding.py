@@ -1,0 +1,70 @@
+"""What floating point may do to a sum, stated once and charged everywhere.
+
+Two assumptions, and no others, carry every bound of this room:
+1. +, -, *, / and sqrt are correctly rounded: relative error at most `U` = 2^-53 (IEEE 754, round to nearest);
+2. exp, expm1, log, log1p, sin, cos, atan2 of NumPy and ndtr, erfcx of SciPy err by at most `ELEMENTARY` relative to the
+   exact value at the float that they are given (NumPy documents 4 units in the last place as its worst; we charge
+   16 U); ndtr(x) by 2U x^2 more, for it squares inside an exponential.
+   `tests/losses/test_rounding.py` measures both libraries against mpmath.
+
+A sum of N terms, in whatever order a library adds them, errs by at most `gamma(N)` times the sum of their absolute
+values (Higham 2002, section 4.2). First-order terms are summed and the constants rounded up generously, so that
+second-order terms, which are below 1e-12 of the first, are covered.
+"""
+
+import math
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+
+U = 2.0**-53
+ELEMENTARY = 16 * U
+ComplexArray = np.ndarray[tuple[int, ...], np.dtype[np.complex128]]
+SMALLEST = 1e-300  # stands in for 0 inside a logarithm; a bound may use it where it only grows
+
+
+class NoCertificateError(Exception):
+    """This route cannot prove an answer here; the caller takes the next route. Never leaves the room."""
+
+
+def gamma(terms: int) -> float:
+    """Relative error of a sum of so many terms against the sum of absolute values, two spare operations included."""
+    return (terms + 2) * U * 1.01
+
+
+def log_one_plus(x: FloatArray, y: FloatArray, error: FloatArray) -> tuple[ComplexArray, FloatArray]:
+    """log(1 + x + iy) and a bound E with |(true / computed)^n - 1| <= expm1(n E) for every n.
+
+    error: bound on |true - (x + iy)|. The number w = 1 + x + iy has relative error r = error/|w|, and
+    |(1 + rho)^n - 1| <= (1 + r)^n - 1 for every complex |rho| <= r, hence E = log1p(r) plus the rounding of the
+    logarithm: near 1 its real part is log1p(2x + x^2 + y^2)/2, whose argument errs by 4U(2|x| + x^2 + y^2) and is
+    at least -3/4, so the logarithm errs by twice that and a half of it; away from 1 it is log|w|, where w itself is
+    rounded (4U absolute).
+    """
+    square = 2 * x + (x * x + y * y)
+    if square.min(initial=0.0) > -0.75:
+        real, imaginary = 0.5 * np.log1p(square), np.arctan2(y, 1 + x)
+        moved = 8 * U * (2 * np.abs(x) + x * x + y * y) + ELEMENTARY * (np.abs(real) + np.abs(imaginary))
+        return real + 1j * imaginary, np.log1p(error * (1 + 8 * U) / np.sqrt(1 + square)) + moved
+    size = np.hypot(1 + x, y)
+    near = square > -0.75
+    tiny = np.maximum(np.maximum(size, error), SMALLEST)  # where w vanishes any number of size `error` stands for it
+    real = np.where(near, 0.5 * np.log1p(np.where(near, square, 0.0)), np.log(tiny))
+    imaginary = np.arctan2(y, 1 + x)
+    moved = error + np.where(near, 0.0, 4 * U) + (tiny - np.minimum(size, tiny))
+    bound = np.log1p(moved / np.where(near, size, tiny)) * (1 + 8 * U)
+    bound = bound + np.where(near, 8 * U * (2 * np.abs(x) + x * x + y * y), 0.0)
+    return real + 1j * imaginary, bound + ELEMENTARY * (np.abs(real) + np.abs(imaginary))
+
+
+def up(x: float, steps: int = 2) -> float:
+    """A few floating-point steps toward plus infinity."""
+    for _ in range(steps):
+        x = math.nextafter(x, math.inf)
+    return x
+
+
+def down(x: float, steps: int = 2) -> float:
+    """A few floating-point steps toward minus infinity."""
+    return -up(-x, steps)

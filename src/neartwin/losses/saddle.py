@@ -1,0 +1,87 @@
+"""Where to put the vertical line: the saddle point of K(lam) - lam eps - log lam(lam+1).
+
+A heuristic: any lam > 0 gives a valid bracket, the saddle the narrowest. h(lam) = K'(lam) - 1/lam - 1/(lam+1) is
+increasing (K'' >= 0), so both searches are monotone and safeguarded by bisection in log lam.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from neartwin.losses.total import Total
+
+LOWEST, HIGHEST = math.log(1e-9), math.log(1e9)
+
+
+class Saddle(NamedTuple):
+    """The line's lam, the eps it is best for, the deviation of the tilted loss, and the size of delta there."""
+
+    lam: float
+    eps: float
+    deviation: float
+    log_delta: float
+
+    def lower(self, total: Total, factor: float) -> Saddle:
+        """The same question on a line nearer to 0: when a tilted law has two humps, less tilt leaves one."""
+        lam = self.lam * factor
+        return self._replace(lam=lam, deviation=math.sqrt(max(total.cumulants(lam)[2], 1e-300)))
+
+
+def _at(total: Total, lam: float) -> tuple[float, float, float]:
+    """Log of the saddle-point estimate of delta(eps), that eps, and K''."""
+    k, k1, k2 = total.cumulants(lam)
+    eps = k1 - 1 / lam - 1 / (lam + 1)
+    spread = k2 + 1 / lam**2 + 1 / (1 + lam) ** 2
+    return k - lam * eps - math.log(lam) - math.log1p(lam) - 0.5 * math.log(2 * math.pi * spread), eps, k2
+
+
+def _root(function: Callable[[float], float], start: float, close: float) -> float:
+    """X in [LOWEST, HIGHEST] where a decreasing function is near 0: secant, safeguarded by bisection."""
+    low, high, x = LOWEST, HIGHEST, min(max(start, LOWEST + 1), HIGHEST - 1)
+    f = function(x)
+    last_x, last_f = x, f
+    x += 0.3 if f > 0 else -0.3
+    for _ in range(48):
+        f = function(x)
+        if not math.isfinite(f):  # K overflowed: lam is too large
+            high = x
+            x = 0.5 * (low + high)
+            continue
+        if abs(f) < close:
+            break
+        low, high = (x, high) if f > 0 else (low, x)
+        slope = (f - last_f) / (x - last_x) if x != last_x else 0.0
+        last_x, last_f = x, f
+        x = x - max(-2.0, min(2.0, f / slope)) if slope < 0 else 0.5 * (low + high)
+        if not low < x < high:
+            x = 0.5 * (low + high)
+        if high - low < 1e-3:
+            break
+    return x
+
+
+def _saddle(total: Total, lam: float) -> Saddle:
+    log_delta, eps, k2 = _at(total, lam)
+    return Saddle(lam, eps, math.sqrt(max(k2, 1e-300)), log_delta)
+
+
+def for_delta(total: Total, delta: float) -> Saddle:
+    """The saddle whose estimated delta is about the one wanted; 0 < delta."""
+    wanted = math.log(delta)
+    _, _, k2 = total.cumulants(1e-3)
+    start = math.log(math.sqrt(max(-2 * wanted, 1.0) / max(k2, 1e-300)))
+    found = _saddle(total, math.exp(_root(lambda x: _at(total, math.exp(x))[0] - wanted, start, 0.05)))
+    return found._replace(log_delta=wanted)
+
+
+def for_eps(total: Total, eps: float) -> Saddle:
+    """The saddle of one eps, any sign."""
+    _, k1, k2 = total.cumulants(1e-3)
+    deviation = math.sqrt(max(k2, 1e-300))
+    start = math.log((abs(eps - k1) / deviation + 1) / deviation)
+    x = _root(lambda x: eps - _at(total, math.exp(x))[1], start, 0.05 * deviation)
+    found = _saddle(total, math.exp(x))
+    log_delta = found.log_delta + found.lam * (found.eps - eps)
+    return found._replace(eps=eps, log_delta=min(log_delta, 0.0))

@@ -1,0 +1,238 @@
+"""One order of a composed whole: what bounds it from above, what from below.
+
+Most factors have one pair that is both. A factor known by its Renyi curve alone bounds only from above (Chernoff's
+floor), and below it counts as nothing: dropping a factor is post-processing, so the bound of the rest stays a lower
+bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses import chernoff, fits, route, trade
+from neartwin.losses.loss import Factor, Order, Pair, RenyiCurve, Summand
+from neartwin.losses.rounding import U, up
+from neartwin.losses.route import Answer, Names
+from neartwin.losses.total import Total
+
+if TYPE_CHECKING:
+    from neartwin.losses.composed import Certified
+
+UNKNOWN = "unknown"
+
+
+def _total(pairs: Mapping[Pair, int]) -> Total | None:
+    """Pairs grouped by family, each family summed by its own rule."""
+    if not pairs:
+        return None
+    families: dict[type[Pair], list[tuple[Pair, int]]] = {}
+    for pair, count in pairs.items():
+        families.setdefault(type(pair), []).append((pair, count))
+    summands: list[Summand] = []
+    for family, members in families.items():
+        summands += family.together([pair for pair, _ in members], [count for _, count in members])
+    return Total(summands)
+
+
+def _gather(found: Sequence[tuple[Pair | None, int]]) -> dict[Pair, int]:
+    counts: dict[Pair, int] = {}
+    for pair, count in found:
+        if pair is not None:
+            counts[pair] = counts.get(pair, 0) + count
+    return counts
+
+
+@dataclass(frozen=True)
+class Side:
+    """Counts of pairs above and below, and the Renyi curves that bound from above."""
+
+    above: Mapping[Pair, int]
+    below: Mapping[Pair, int]
+    curves: tuple[tuple[Pair | None, RenyiCurve, int], ...]
+    complete: bool  # every factor has a pair above
+
+    @classmethod
+    def of(cls, uses: Mapping[Factor, int], order: Order) -> Side:
+        """Ask every factor for its pairs in this order."""
+        above = [(factor.above(order), count) for factor, count in uses.items()]
+        below = [(factor.below(order), count) for factor, count in uses.items()]
+        curves = tuple(
+            (pair, curve, count)
+            for (pair, count), factor in zip(above, uses, strict=True)
+            if (curve := factor.renyi(order)) is not None
+        )
+        return cls(_gather(above), _gather(below), curves, all(pair is not None for pair, _ in above))
+
+    def same_as(self, other: Side) -> bool:
+        """Nothing to gain from asking the other order too."""
+        curves = [(curve, count) for _, curve, count in self.curves]
+        return (dict(self.above), dict(self.below), curves) == (
+            dict(other.above),
+            dict(other.below),
+            [(curve, count) for _, curve, count in other.curves],
+        )
+
+    @cached_property
+    def upper(self) -> Total | None:
+        """The pairs above; of all factors if `complete`, else of those that have one."""
+        return _total(self.above)
+
+    @cached_property
+    def lower(self) -> Total | None:
+        """The pairs below; the same object as `upper` where they are the same pairs."""
+        return self.upper if dict(self.above) == dict(self.below) else _total(self.below)
+
+    @property
+    def exact(self) -> bool:
+        """One total answers for both ends."""
+        return self.complete and self.lower is self.upper and self.upper is not None
+
+    def log_mgf_above(self, s: float) -> float:
+        """K(s) from above, each factor by its curve where it has one and that is lower, else by its pair."""
+        total = 0.0
+        with_curve = {pair for pair, _, _ in self.curves}
+        for _, curve, count in self.curves:
+            total += count * s * curve.renyi(1 + s)
+        rest = self._rest(frozenset(with_curve))
+        if rest is not None:
+            total += rest.log_mgf_above(s)
+        return total * (1 + 8 * U) if total > 0 else total
+
+    @cached_property
+    def _rests(self) -> dict[frozenset[Pair | None], Total | None]:
+        return {}
+
+    def _rest(self, without: frozenset[Pair | None]) -> Total | None:
+        if without not in self._rests:
+            self._rests[without] = _total({pair: count for pair, count in self.above.items() if pair not in without})
+        return self._rests[without]
+
+    @property
+    def _infinity(self) -> float:
+        """The probability of revealing all, from above."""
+        return self.upper.infinity[1] if self.upper is not None else 0.0
+
+    @np.errstate(all="ignore")
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, Names]:
+        """Bounds and route for each eps."""
+        if self.exact and self.upper is not None:
+            lower, upper, method = route.delta(self.upper, eps)
+        else:
+            lower, upper = np.zeros(len(eps)), np.ones(len(eps))
+            method = np.full(len(eps), route.FLOOR, dtype="<U16")
+            if self.lower is not None:
+                lower = route.delta(self.lower, eps)[0]
+            if self.complete and self.upper is not None:
+                _, upper, method = route.delta(self.upper, eps)
+        if self.curves:
+            by_curve = chernoff.delta_above(self.log_mgf_above, eps)
+            by_curve = np.minimum((self._infinity + (1 - self._infinity) * by_curve) * (1 + 8 * U), 1.0)
+            method = np.where(by_curve < upper, route.FLOOR, method)
+            upper = np.minimum(upper, by_curve)
+        return lower, np.maximum(upper, lower), method
+
+    @np.errstate(all="ignore")
+    def epsilon(self, low_delta: float, high_delta: float) -> Answer:
+        """Bounds on eps(delta) for a delta in [low_delta, high_delta]."""
+        if self.exact and self.upper is not None:
+            found = route.epsilon(self.upper, low_delta, high_delta)
+        else:
+            lower = 0.0 if self.lower is None else route.epsilon(self.lower, low_delta, high_delta).lower
+            found = Answer(lower, math.inf, UNKNOWN)
+            if self.complete and self.upper is not None:
+                above = route.epsilon(self.upper, low_delta, high_delta)
+                found = Answer(lower, max(above.upper, lower), above.method, above.errors)
+        if self.curves and self._infinity < low_delta:
+            target = (low_delta - self._infinity) / (1 - self._infinity) * (1 - 16 * U)
+            upper = chernoff.epsilon_above(self.log_mgf_above, target)
+            if upper < found.upper:
+                found = Answer(found.lower, max(upper, found.lower), route.FLOOR)
+        return found
+
+    def pure(self) -> Answer:
+        """The largest loss: exact where the top carries mass, else from below by what a tiny delta shows."""
+        if self.upper is None or not self.complete:
+            return Answer(0.0, math.inf, UNKNOWN)
+        loss, _ = self.upper.top
+        if self.upper.infinity[1] > 0 or not math.isfinite(loss):
+            sure = self.exact and (self.upper.infinity[0] > 0 or not math.isfinite(loss))
+            return Answer(math.inf if sure else 0.0, math.inf, route.CLOSED)
+        if not self.exact:
+            below = self.lower.top.loss if self.lower is not None else 0.0
+            return Answer(max(below * (1 - 1e-12), 0.0), loss, route.CLOSED)
+        return Answer(loss * (1 - 1e-12), loss, route.CLOSED)
+
+    @np.errstate(all="ignore")
+    def renyi(self, order: float) -> Answer:
+        """D_order(P||Q) = K(order - 1)/(order - 1)."""
+        s = order - 1
+        error = 4 * U * order / s  # the rounding of order - 1
+        infinite = self._infinity > 0
+        upper = math.inf if infinite else self.log_mgf_above(s) / s * (1 + error)
+        lower = 0.0
+        if self.lower is not None:
+            value, slack = self.lower.log_mgf(s)
+            lower = math.inf if self.lower.infinity[0] > 0 else max((value - slack) / s * (1 - error), 0.0)
+        return Answer(lower, max(up(upper), lower), route.CLOSED)
+
+    @np.errstate(all="ignore")
+    def tradeoff(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bounds on T of this order at each alpha; nothing is known from above of factors without a pair below."""
+        total = self.upper if self.upper is not None else self.lower
+        if total is None:
+            mean, deviation = 0.0, self.epsilon(1e-6, 1e-6).upper / 6
+        else:
+            _, mean, variance = total.cumulants(1e-3)
+            deviation = math.sqrt(max(variance, 1e-300)) + 1e-9
+        reach = abs(mean) + 9 * deviation
+        return trade.tradeoff(lambda eps: self.delta(eps)[:2], alpha, (-reach, reach))
+
+
+@np.errstate(all="ignore")
+def gdp(found: Sequence[Side], pool: float) -> tuple[float, float]:
+    """Bounds on the least mu over these orders, from knots between 0 and the eps of the pool."""
+    knots = []
+    for one in found:
+        last = one.epsilon(pool, pool).upper
+        if not math.isfinite(last):
+            return (math.inf if one.exact and one._infinity > pool else 0.0), math.inf  # noqa: SLF001
+        eps = np.linspace(0.0, 1.002 * last + 1e-9, fits.CELLS + 1)
+        low, high, _ = one.delta(eps)
+        if high[-1] > pool:
+            return 0.0, math.inf
+        knots.append((eps, low, high))
+    return fits.gdp(knots, pool)
+
+
+@np.errstate(all="ignore")
+def zcdp(found: Sequence[Side]) -> tuple[float, float]:
+    """Bounds on the least rho over these orders."""
+    lower = 0.0
+    for one in found:
+        if one.lower is not None:
+            if one.lower.infinity[0] > 0:
+                return math.inf, math.inf
+            for s in np.geomspace(1e-6, 1e4, 200).tolist():
+                value, error = one.lower.log_mgf(s)
+                if math.isfinite(value):
+                    lower = max(lower, (value - error) / (s * (s + 1)) * (1 - 8 * U))
+    if any(not one.complete or one.upper is None or one._infinity > 0 for one in found):  # noqa: SLF001
+        return lower, math.inf
+    totals = [one.upper for one in found if one.upper is not None]
+    upper = fits.zcdp(totals, [one.log_mgf_above for one in found])
+    return lower, max(upper, lower)
+
+
+def greatest(found: Sequence[Answer]) -> Certified[float]:
+    """The maximum over orders: of the lower ends and of the upper ends; the worse order's method and errors."""
+    from neartwin.losses.composed import Certified
+
+    worst = max(found, key=lambda answer: (answer.upper, answer.lower))
+    return Certified(max(answer.lower for answer in found), worst.upper, worst.method, worst.errors)

@@ -1,0 +1,290 @@
+r"""The Gaussian mechanism on a Poisson sample, one order at a time: both of add/remove, and replace-one.
+
+In units u = x/sigma of the noise and with mu = sensitivity/sigma, r(u) = 1 - q + q e^{mu u - mu^2/2}, phi the
+standard density:
+
+    remove   P = r phi, Q = phi        M(s) = int phi r^{1+s} du           (Zhu, Dong, Wang 2022, theorem 11)
+    add      P = phi,   Q = r phi      M(s) = int phi r^{-s} du
+    replace  P = r phi, Q = r~ phi     M(s) = int phi r^{1+s} r~^{-s} du,  r~(u) = r(-u): a record of norm 1 becomes its
+             opposite; the law is the same in both orders (Koskela, Jalko, Honkela 2020, section 6).
+
+Quadrature error. r(u + iy) has modulus at most r(u), argument of the sign of y, at most theta = mu|y| in modulus,
+and at least cos(theta/2) r(u) in modulus (a point of the segment from a to b e^{i theta}). So for theta < pi the
+integrand at u + iy is at most its value at (u, lam) times e^{y^2/2} e^{w|t|theta} cos(theta/2)^{-v}, with w = 1 (2
+for replace) and v = lam where a negative power occurs (0 for remove). The trapezoidal rule of step h then errs by
+at most
+    2 M(lam) e^{y^2/2} e^{w|t|theta} cos(theta/2)^{-v} / (e^{2 pi y/h} - 1)            (Trefethen, Weideman 2014, 5.1).
+Cut of the nodes: r^a <= 1 - q + q e^{a(mu u - mu^2/2)} for a >= 1, r^{-a} <= (1-q)^{-a}, and M(lam) >= 1 (Jensen)
+or, for remove, >= q^{1+lam} e^{lam(1+lam)mu^2/2}; what lies beyond is a sum of normal tails.
+
+Decay. Shifting the line of integration by iy, y = theta/mu > 0 (< 0 for add) gives for every t > 0
+    |M(lam+it)| <= e^{y^2/2} int phi |r(u+iy)|^{1+lam} e^{-t arg r(u+iy)} du =: B(t), arg r > 0,
+which falls in t: one number bounds all higher frequencies (likewise with |r|^{-lam}, and with both arguments for
+replace). The integrand of B is again analytic: with A = log r(u+i(eta+y)), A' = log r(u+i(eta-y)) its modulus at
+u + i eta is at most e^{eta^2/2} phi |..||..| exp(-(t/2)(arg r at y+eta minus arg r at eta-y)) and arg r grows with
+the angle, so the same rule with the same nodes gives B up to 2 M(lam) e^{(y^2+eta^2)/2} cos((theta+eta mu)/2)^{-v}
+/ (e^{2 pi eta/h} - 1).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import ndtr
+
+from neartwin.checks import open_probability, positive
+from neartwin.exact import FloatArray, Number, float_above, rational
+from neartwin.losses.atoms import Weighted
+from neartwin.losses.gaussian import GaussianPair
+from neartwin.losses.loss import UNBOUNDED, Factor, Order, Pair, Summand, Top
+from neartwin.losses.quadrature import QuadratureSum, Rule
+from neartwin.losses.rounding import ELEMENTARY, U
+from neartwin.losses.single import half_line_delta
+
+ANGLES = np.pi * np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97])
+
+
+class SubsampledGaussianSum(QuadratureSum):
+    """`count` steps of one order."""
+
+    def __init__(self, mu: Fraction, rate: Fraction, count: int, order: Order) -> None:
+        """mu: sensitivity over sigma; rate: the sampling probability, strictly between 0 and 1."""
+        self.mu, self.q, self.count = float(mu), float(rate), count
+        self.order: Order = "replace" if order == "replace_back" else order
+        self.turns = 2 if self.order == "replace" else 1
+        largest = -math.log1p(-float_above(rate)) if rate < 1 else math.inf
+        self.top = Top(count * largest * (1 + ELEMENTARY), 0.0) if self.order == "add" else UNBOUNDED
+        self._rules: dict[float, Rule] = {}
+        self._goal = math.log(2.0**-58 / max(count, 1))
+
+    # -- the loss and the P-density over phi, at nodes -------------------------------------------------------------
+    def _log_ratio(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log r(u) and a bound on its error: 4U relative of x, q and mu, through d log r/dx = q e^x / r <= 1."""
+        x = self.mu * u - 0.5 * self.mu**2
+        grown = np.expm1(np.minimum(x, 700.0))
+        big = x > 30
+        value = np.where(big, x + math.log(self.q), np.log1p(self.q * np.where(big, 0.0, grown)))
+        value = np.where(big, value + np.log1p((1 - self.q) / self.q * np.exp(-np.maximum(x, 30.0))), value)
+        share = np.where(big, 1.0, self.q * np.exp(np.minimum(x, 30.0)) / (1 + self.q * np.where(big, 0.0, grown)))
+        moved_x = 6 * U * (np.abs(self.mu * u) + self.mu**2)
+        moved_q = 4 * U * np.where(big, 1.0, self.q * np.abs(grown) / (1 + self.q * np.where(big, 0.0, grown)))
+        return value, share * moved_x + moved_q + 3 * ELEMENTARY * np.abs(value) + np.where(big, 4 * U * np.abs(x), 0.0)
+
+    def _law(self, u: FloatArray, step: float) -> Weighted:
+        """Losses and P-masses at the nodes; the rounding of u^2/2 costs U u^2 in the density."""
+        plus, plus_error = self._log_ratio(u)
+        log_density = -0.5 * u * u
+        density_error = 2 * U * u * u + 3 * ELEMENTARY
+        constant = math.log(step) - 0.5 * math.log(2 * math.pi)
+        if self.order == "add":
+            return Weighted(-plus, constant + log_density, density_error, plus_error)
+        minus, minus_error = self._log_ratio(-u) if self.order == "replace" else (np.zeros_like(u), np.zeros_like(u))
+        return Weighted(
+            plus - minus,
+            constant + log_density + plus,
+            density_error + plus_error + U * np.abs(plus),
+            plus_error + minus_error,
+        )
+
+    # -- the rule -----------------------------------------------------------------------------------------------------
+    @property
+    def _positive(self) -> float:
+        """1 where r has a positive power 1 + lam."""
+        return 0.0 if self.order == "add" else 1.0
+
+    def _log_strip(self, lam: float, theta: FloatArray, t: float) -> FloatArray:
+        """Log of e^{y^2/2} e^{w t theta} cos(theta/2)^{-v}."""
+        y = theta / self.mu
+        power = 0.0 if self.order == "remove" else lam
+        return 0.5 * y * y + self.turns * t * theta - power * np.log(np.cos(theta / 2))
+
+    def _step(self, lam: float, t: float) -> float:
+        """The widest step whose error is below the goal; with so few bits that node positions are exact."""
+        theta = np.minimum(ANGLES, 40 * self.mu)
+        wide = 2 * math.pi * theta / self.mu / (math.log(2) + self._log_strip(lam, theta, t) - self._goal + 0.01)
+        step = float(wide.max())
+        mantissa, exponent = math.frexp(step)
+        return math.ldexp(math.floor(mantissa * 64) / 64, exponent)
+
+    def _ends(self, lam: float) -> tuple[float, float]:
+        """Nodes in [left, right] leave out at most e^goal relative to M(lam), twice over (at lam and at 0)."""
+        mu, q = self.mu, self.q
+        width = math.sqrt(-2 * self._goal) + 0.5
+        if self.order == "add":
+            width = math.sqrt(-2 * (self._goal + lam * math.log1p(-q))) + 0.5
+            return -width, width
+        a = 1 + lam
+        right = width + (mu if self.order == "replace" else 0.0)
+        left = -width
+        power = -lam * math.log1p(-q) if self.order == "replace" else 0.0  # r~^{-lam} <= (1-q)^{-lam}
+        height = math.log(q) + 0.5 * lam * a * mu * mu
+        floor = max(0.0, a * math.log(q) + 0.5 * lam * a * mu * mu) if self.order == "remove" else 0.0
+        z = math.sqrt(max(0.0, 2 * (height + power - floor - self._goal))) + 0.5
+        right = max(right, math.sqrt(2 * (power - self._goal)) + 0.5, a * mu + z)
+        left = min(left, -math.sqrt(2 * (power - self._goal)) - 0.5, a * mu - z)
+        return left, right
+
+    def nodes(self, lam: float, reach: float) -> tuple[FloatArray, Weighted]:
+        """Equal steps over the range that matters."""
+        left, right = self._ends(lam)
+        step = self._step(lam, reach)
+        u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
+        return u, replace(self._law(u, step), outside=4 * math.exp(self._goal))
+
+    def work(self, lam: float, t: float) -> int:
+        """The nodes of the rule that reaches t."""
+        left, right = self._ends(lam)
+        return math.ceil((right - left) / self._step(lam, t))
+
+    def log_tail(self, lam: float, t: float, until: float) -> float:
+        """Count log (B(t)/M(lam)), the best of a few shifts."""
+        del until
+        if t <= 0:
+            return 0.0
+        rule = self.rule(lam, 0.0)
+        weights = rule.tilt.weights  # tilted, normalised: phi r^.. over M(lam)
+        slope = abs(float(weights @ self._slope(rule.nodes)))
+        centre = t * slope * self.mu  # theta of the Gaussian approximation
+        theta = np.minimum(centre * np.array([0.3, 0.5, 0.7, 0.85, 1.0, 1.15, 1.4]), 1.5)
+        return self.count * min(float(np.min(self._log_shifted(rule, lam, t, theta))), 0.0) * (1 - 1e-12)
+
+    def _slope(self, u: FloatArray) -> FloatArray:
+        """dL/du, for the choice of the shift only."""
+        x = np.minimum(self.mu * u - 0.5 * self.mu**2, 30.0)
+        plus = self.q * np.exp(x) / (1 + self.q * np.expm1(x)) * self.mu
+        if self.order != "replace":
+            result: FloatArray = plus
+            return result
+        x = np.minimum(-self.mu * u - 0.5 * self.mu**2, 30.0)
+        both: FloatArray = plus + self.q * np.exp(x) / (1 + self.q * np.expm1(x)) * self.mu
+        return both
+
+    def _log_shifted(self, rule: Rule, lam: float, t: float, theta: FloatArray) -> FloatArray:
+        """Log of B(t)/M(lam) for each shift theta, rounded up."""
+        y = theta / self.mu
+        exponent = np.zeros((len(theta), len(rule.nodes)))
+        for sign in (1.0, -1.0) if self.order == "replace" else (1.0,):
+            modulus, argument = self._turned(sign * rule.nodes, theta)
+            power = 1 + lam if sign > 0 and self._positive else -lam
+            exponent += power * modulus - t * argument
+        weights = rule.tilt.weights
+        step = float(rule.nodes[1] - rule.nodes[0])
+        value = np.exp(np.minimum(exponent, 700.0)) @ weights
+        # weights are those of M(lam): relative error of each below `slack`, as in atoms.tilted
+        law = rule.weighted
+        rho = law.mass_error + lam * law.loss_error + 8 * U * lam * np.abs(law.losses) + 4 * ELEMENTARY
+        slack = (np.exp(np.minimum(exponent, 700.0)) @ (weights * rho)) * 4 + value * 1e-12 * (1 + len(weights) * 1e-4)
+        slack = slack + value * 16 * U * (t * np.minimum(theta, np.pi) + lam) * self.turns
+        widest = 0.95 * (math.pi - theta)[:, None] / self.mu
+        eta = np.minimum(
+            widest * np.array([1.0, 1.0, 0.8, 0.6, 0.4]), 2 * math.pi / step * np.array([1.0, 0.7, 1, 1, 1])
+        )
+        power = 0.0 if self.order == "remove" else lam
+        strip = math.log(2) + 0.5 * eta * eta - power * np.log(np.cos((theta[:, None] + eta * self.mu) / 2))
+        log_error = np.min(strip - 2 * math.pi * eta / step, axis=1) + 1e-9
+        cut = math.log(law.outside) - power * np.log(np.cos(theta / 2))
+        outside = np.exp(np.minimum(log_error, 700.0)) + np.exp(np.minimum(cut, 700.0))
+        bound: FloatArray = 0.5 * y * y * (1 + 8 * U) + np.log(value + slack + 4 * outside)
+        return bound
+
+    def _turned(self, u: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log |r(u + iy)| - log r(u) and arg r(u + iy), each (len(theta), len(u)).
+
+        |r(u+iy)|^2 = r(u)^2 - 4 q(1-q) e^x sin^2(theta/2): no cancellation near theta = 0.
+        """
+        x = np.minimum(self.mu * u - 0.5 * self.mu**2, 600.0)
+        grown = self.q * np.exp(x)
+        plain = 1 - self.q + grown
+        drop = 4 * np.multiply.outer(np.square(np.sin(theta / 2)), (1 - self.q) * grown / np.square(plain))
+        modulus = 0.5 * np.log1p(-np.minimum(drop, 1 - 1e-16))
+        height = np.multiply.outer(np.sin(theta), grown)
+        base = (1 - self.q) + np.multiply.outer(np.cos(theta), grown)
+        return modulus, np.arctan2(height, base)
+
+    def zcdp_tail(self, s: float) -> float:
+        """Sampling adds nothing: a mixture with a pair of equal laws, and Renyi divergence is quasi-convex."""
+        own = 0.5 * self.count * (self.turns * self.mu) ** 2 * (1 + 16 * U)
+        return min(own, super().zcdp_tail(s))
+
+    # -- one step: the hockey-stick itself ---------------------------------------------------------------------------
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """One step, by its half-line; add: L falls in u, the half-line lies to the left."""
+        if self.count > 1:
+            return None
+        rising = -1.0 if self.order == "add" else 1.0
+        big = 45.0 + 2 * self.mu + np.abs(eps) / self.mu
+        guess = None
+        if self.order != "replace":  # r(u) = e^eps, or e^-eps for add
+            with np.errstate(divide="ignore", invalid="ignore"):
+                guess = np.log1p(np.expm1(np.clip(rising * eps, -700.0, 700.0)) / self.q) / self.mu + self.mu / 2
+        return half_line_delta(self._loss, self._beyond, eps, rising, big, guess=guess)
+
+    def _beyond(self, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """P and Q beyond u; ndtr errs by ELEMENTARY, by 2U u^2 inside its exponential, by the rounding of u - mu."""
+        sign = -1.0 if self.order == "add" else 1.0
+        base = ndtr(-sign * u)
+        mixed = (1 - self.q) * base + self.q * ndtr(-sign * (u - self.mu))
+        finite = np.where(np.isfinite(u), np.abs(u), 0.0)
+        wobble = 6 * ELEMENTARY + 6 * U * np.square(finite + self.mu + 1)
+        if self.order == "remove":
+            return mixed, base, wobble
+        if self.order == "add":
+            return base, mixed, wobble
+        return mixed, (1 - self.q) * base + self.q * ndtr(-sign * (u + self.mu)), wobble
+
+    def _loss(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        plus, error = self._log_ratio(u)
+        if self.order == "add":
+            return -plus, error
+        if self.order == "remove":
+            return plus, error
+        minus, more = self._log_ratio(-u)
+        return plus - minus, error + more
+
+
+@dataclass(frozen=True, slots=True)
+class SubsampledGaussianPair(Pair):
+    """One step in one order."""
+
+    mu: Fraction
+    rate: Fraction
+    order: Order
+
+    def repeated(self, count: int) -> Summand:
+        """The composition."""
+        return SubsampledGaussianSum(self.mu, self.rate, count, self.order)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class SubsampledGaussian(Factor):
+    """The Gaussian mechanism on a Poisson sample: each unit takes part with probability `rate`, independently.
+
+    mu: how far one unit moves the answer over sigma, mu = sensitivity/sigma under add/remove; under replace-one the
+    unit moves from +sensitivity to -sensitivity. The two orders differ; ask for one with `direction`. Not valid for
+    shuffled or fixed-size batches (Lebeda, Regehr, Kamath, Steinke 2024). rate = 1 is the Gaussian itself.
+
+    >>> steps = 10_000 * SubsampledGaussian(mu=1, rate="0.01")
+    >>> eps = steps.epsilon(1e-5)
+    >>> round(eps.lower, 9), round(eps.upper, 9)
+    (6.18771239, 6.18771239)
+    >>> steps.epsilon(1e-5, direction="add").upper < steps.epsilon(1e-5, direction="remove").lower
+    True
+    """
+
+    mu: Fraction
+    rate: Fraction
+
+    def __init__(self, *, mu: Number, rate: Number) -> None:
+        """mu, rate: exact; 0 < rate <= 1."""
+        object.__setattr__(self, "mu", positive(mu=rational(mu=mu)))
+        share = rational(rate=rate)
+        object.__setattr__(self, "rate", share if share == 1 else open_probability(rate=share))
+
+    def above(self, order: Order) -> Pair:
+        """The pair of this order; at rate 1 a plain Gaussian (twice as far apart under replace-one)."""
+        if self.rate == 1:
+            return GaussianPair(2 * self.mu if order.startswith("replace") else self.mu)
+        return SubsampledGaussianPair(self.mu, self.rate, "replace" if order == "replace_back" else order)

@@ -1,0 +1,245 @@
+r"""The Laplace mechanism on a Poisson sample, both orders of add/remove, and replace-one.
+
+Noise of scale 1, e = sensitivity/scale. r(x) = 1 - q + q e^{l(x)} with l(x) = |x| - |x - e|: -e below 0, 2x - e up
+to e, e above. P and Q as in subsampled_gaussian.py with the density e^{-|x|}/2 for phi. Outside the ramps the loss
+is constant, two atoms; on each ramp the integrand is analytic: Gauss-Legendre of 16 points on equal panels of
+half-width w. On the ellipse with semi-axes wA, wB, A = (rho + 1/rho)/2, B = (rho - 1/rho)/2, Re x moves by at most
+wA and 2|Im x| <= theta = 2wB < pi/2, so
+|r| lies between cos(theta/2) r(x - wA) and r(x + wA) and |arg r| <= atan2(q e^l sin, 1 - q + q e^l cos) at x + wA.
+With the
+integrand at most G there a panel errs by w (64/15) G rho^{-30} / (1 - rho^{-2})  (Trefethen 2013, theorem 19.3).
+
+Decay: an atom keeps its modulus; a ramp gives, by parts with h = density/L',
+|int density e^{itL}| <= (|h(0)| + |h(e)| + TV(h))/t, where h = c e^{-3x} r^{1+a} (a the power of r on the ramp) is
+a product of monotone functions, TV(fg) <= sup f TV(g) + sup g TV(f). All of it falls in t.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+
+from neartwin.checks import open_probability, positive
+from neartwin.exact import FloatArray, Number, rational
+from neartwin.losses.atoms import Weighted
+from neartwin.losses.laplace import LaplacePair
+from neartwin.losses.loss import Factor, Order, Pair, Summand, Top
+from neartwin.losses.quadrature import QuadratureSum
+from neartwin.losses.rounding import ELEMENTARY, NoCertificateError, U
+from neartwin.losses.single import half_line_delta
+
+POINTS = 16
+MOST_PANELS = 1 << 12
+
+
+@cache
+def legendre() -> tuple[FloatArray, FloatArray]:
+    """Points and weights on [-1, 1]; NumPy's are within 8U and, relative, 256U (the tests measure)."""
+    points, weights = np.polynomial.legendre.leggauss(POINTS)
+    return points, weights
+
+
+class SubsampledLaplaceSum(QuadratureSum):
+    """`count` steps of one order."""
+
+    def __init__(self, rate: Fraction, q: Fraction, count: int, order: Order) -> None:
+        """rate: e; q: the sampling probability, strictly between 0 and 1."""
+        self.e, self.q, self.count = float(rate), float(q), count
+        self.order: Order = "replace" if order == "replace_back" else order
+        self._goal = math.log(2.0**-58 / count)
+        self._rules = {}
+        high, low = (float(self._log_r(np.array([x]))[0][0]) for x in (self.e, -self.e))
+        largest = {"remove": high, "add": -low, "replace": high - low}[self.order]
+        share = {"remove": 0.5 * math.exp(high - self.e), "add": 0.5, "replace": 0.5 * math.exp(high - self.e)}[
+            self.order
+        ]
+        log_mass = count * math.log(share)
+        mass = math.exp(log_mass) * (1 - 1e-10) if log_mass > -600 else 0.0
+        self.top = Top(count * largest * (1 + 16 * ELEMENTARY), mass)
+
+    def _log_r(self, l: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """log(1 + q expm1(l)), and its error: l errs by 4U(|l| + e) through q e^l / r <= 1, q by U."""
+        grown = self.q * np.expm1(np.minimum(l, 700.0))
+        value = np.log1p(grown)
+        share = self.q * np.exp(np.minimum(l, 700.0)) / (1 + grown)
+        error = (
+            share * 4 * U * (np.abs(l) + self.e) + 4 * U * np.abs(grown) / (1 + grown) + 4 * ELEMENTARY * np.abs(value)
+        )
+        return value, error
+
+    def _ramps(self) -> tuple[tuple[float, float, float, float], ...]:
+        """For each ramp in its own y in (0, e): power of r(y) apart from lam, its lam part, rest, rest lam."""
+        bottom = float(self._log_r(np.array([-self.e]))[0][0])
+        if self.order == "remove":
+            return ((1.0, 1.0, 0.0, 0.0),)
+        if self.order == "add":
+            return ((0.0, -1.0, 0.0, 0.0),)
+        return ((1.0, 1.0, 0.0, -bottom), (0.0, -1.0, bottom, bottom))
+
+    def _panel_error(self, lam: float, reach: float, panels: int) -> float:
+        """Log of the bound on all panels of all ramps together, the best of a few ellipses."""
+        w = self.e / (2 * panels)
+        centre = w * (2 * np.arange(panels) + 1)
+        best = math.inf
+        for rho in (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0):
+            theta = 2 * w * (rho - 1 / rho) / 2
+            if theta >= math.pi / 2:
+                continue
+            shift = w * (rho + 1 / rho) / 2
+            high, low = (np.minimum(2 * (centre + sign * shift) - self.e, 600.0) for sign in (1, -1))
+            log_high = np.log1p(self.q * np.expm1(high))
+            log_low = np.log1p(self.q * np.expm1(low)) + math.log(math.cos(theta / 2))
+            grown = self.q * np.exp(high)
+            turn = np.arctan2(grown * math.sin(theta), 1 - self.q + grown * math.cos(theta))
+            factor = math.log(32 / 15 * w) - (2 * POINTS - 2) * math.log(rho) - math.log1p(-(rho**-2))
+            total = -math.inf
+            for power, tilt, rest, rest_tilt in self._ramps():
+                a = power + tilt * lam
+                log = factor + rest + lam * rest_tilt - (centre - shift) + np.where(a > 0, a * log_high, a * log_low)
+                total = float(np.logaddexp.reduce(np.append(log + reach * turn, total)))
+            best = min(best, total)
+        return best
+
+    def _panels(self, lam: float, reach: float) -> int:
+        panels = 1
+        while self._panel_error(lam, reach, panels) > self._goal:
+            panels *= 2
+            if panels > MOST_PANELS:
+                raise NoCertificateError
+        return panels
+
+    def work(self, lam: float, t: float) -> int:
+        """The nodes of the rule that reaches t; more than may be when no rule does."""
+        try:
+            return POINTS * self._panels(lam, t) * len(self._ramps()) + 2
+        except NoCertificateError:
+            return 1 << 30
+
+    def nodes(self, lam: float, reach: float) -> tuple[FloatArray, Weighted]:
+        """Both atoms and the panels."""
+        panels = self._panels(lam, reach)
+        points, weights = legendre()
+        w = self.e / (2 * panels)
+        y = (w * (2 * np.arange(panels)[:, None] + 1) + w * points).ravel()
+        log_weight = np.log(np.tile(weights * (0.5 * w), panels)) - y
+        plus, error = self._log_r(2 * y - self.e)
+        (top,), (top_error,) = self._log_r(np.array([self.e]))
+        (low,), (low_error,) = self._log_r(np.array([-self.e]))
+        half, far = math.log(0.5), math.log(0.5) - self.e
+        law = {  # losses, log P-masses: below the ramp, above it, on it
+            "remove": ([low, top, *plus], [half + low, far + top, *(log_weight + plus)]),
+            "add": ([-low, -top, *(-plus)], [half, far, *log_weight]),
+            "replace": (
+                [low - top, top - low, *(plus - low), *(low - plus)],
+                [far + low, far + top, *(log_weight + plus), *(log_weight + low)],
+            ),
+        }[self.order]
+        losses, log_masses = (np.array(part) for part in law)
+        copies = 2 if self.order == "replace" else 1
+        errors = np.concatenate([[low_error + top_error] * 2, np.tile(error, copies)]) + low_error * (copies - 1)
+        mass_error = 256 * U + 6 * ELEMENTARY + errors + 4 * U * (np.abs(log_masses) + self.e)
+        law_here = Weighted(losses, log_masses, mass_error, errors)
+        return losses, replace(law_here, outside=4 * math.exp(self._panel_error(lam, reach, panels)))
+
+    def log_tail(self, lam: float, t: float, until: float) -> float:
+        """Atoms keep their share, ramps fall like 1/t."""
+        del until
+        if t <= 0:
+            return 0.0
+        rule = self.rule(lam, 0.0)
+        atoms = float(rule.tilt.weights[:2].sum())
+        ramps = 0.0
+        (top,), _ = self._log_r(np.array([self.e]))
+        (low,), _ = self._log_r(np.array([-self.e]))
+        for power, tilt, rest, rest_tilt in self._ramps():
+            a = 1 + power + tilt * lam
+            first, last = math.exp(a * low - rule.tilt.log_mgf), math.exp(a * top - rule.tilt.log_mgf)
+            fall = math.exp(-3 * self.e)
+            variation = max(first, last) * (1 - fall) + abs(last - first)
+            constant = math.exp(self.e + rest + lam * rest_tilt) / (4 * self.q)
+            ramps += constant * (first + last * fall + variation)
+        share = min((atoms + ramps / t) * (1 + 1e-9) + 4 * rule.weighted.outside, 1.0)
+        return self.count * math.log(share) * (1 - 1e-12)
+
+    # -- one step -----------------------------------------------------------------------------------------------------
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """One step, by its half-line."""
+        if self.count > 1:
+            return None
+        rising = -1.0 if self.order == "add" else 1.0
+        guess = None
+        if self.order != "replace":  # r(x) = e^eps, or e^-eps for add
+            with np.errstate(divide="ignore", invalid="ignore"):
+                guess = 0.5 * (self.e + np.log1p(np.expm1(np.clip(rising * eps, -700.0, 700.0)) / self.q))
+        return half_line_delta(
+            self._loss, self._beyond, eps, rising, np.full(len(eps), 800.0 + 2 * self.e), guess=guess
+        )
+
+    def _loss(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        plus, error = self._log_r(np.clip(2 * x - self.e, -self.e, self.e))
+        if self.order == "add":
+            return -plus, error
+        if self.order == "remove":
+            return plus, error
+        minus, more = self._log_r(np.clip(-2 * x - self.e, -self.e, self.e))
+        return plus - minus, error + more
+
+    def _beyond(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """P and Q beyond x; the exponent errs by 2U(|x| + e)."""
+        sign = -1.0 if self.order == "add" else 1.0
+
+        def tail(centre: float) -> FloatArray:
+            z = sign * (x - centre)
+            return np.where(z > 0, 0.5 * np.exp(-np.maximum(z, 0.0)), -0.5 * np.expm1(np.minimum(z, 0.0)) + 0.5)
+
+        mixed, base = (1 - self.q) * tail(0.0) + self.q * tail(self.e), tail(0.0)
+        wobble = 6 * ELEMENTARY + 4 * U * (np.where(np.isfinite(x), np.abs(x), 0.0) + self.e)
+        if self.order == "remove":
+            return mixed, base, wobble
+        if self.order == "add":
+            return base, mixed, wobble
+        return mixed, (1 - self.q) * base + self.q * tail(-self.e), wobble
+
+
+@dataclass(frozen=True, slots=True)
+class SubsampledLaplacePair(Pair):
+    """One step in one order."""
+
+    rate: Fraction
+    q: Fraction
+    order: Order
+
+    def repeated(self, count: int) -> Summand:
+        """The composition."""
+        return SubsampledLaplaceSum(self.rate, self.q, count, self.order)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class SubsampledLaplace(Factor):
+    """The Laplace mechanism on a Poisson sample: each unit takes part with probability `rate`, independently.
+
+    epsilon: sensitivity over scale of the mechanism on the sample; under replace-one the unit moves from
+    +sensitivity to -sensitivity. rate = 1 is the Laplace mechanism. Errors: `ParameterError`.
+
+    >>> (1000 * SubsampledLaplace(epsilon=1, rate="0.01")).epsilon(1e-6).upper < 1.3
+    True
+    """
+
+    epsilon: Fraction
+    rate: Fraction
+
+    def __init__(self, *, epsilon: Number, rate: Number) -> None:
+        """epsilon, rate: exact; 0 < rate <= 1."""
+        object.__setattr__(self, "epsilon", positive(epsilon=rational(epsilon=epsilon)))
+        share = rational(rate=rate)
+        object.__setattr__(self, "rate", share if share == 1 else open_probability(rate=share))
+
+    def above(self, order: Order) -> Pair:
+        """The pair of this order; at rate 1 the plain mechanism (twice as far apart under replace-one)."""
+        if self.rate == 1:
+            return LaplacePair(2 * self.epsilon if order.startswith("replace") else self.epsilon)
+        return SubsampledLaplacePair(self.epsilon, self.rate, "replace" if order == "replace_back" else order)

@@ -1,0 +1,100 @@
+"""The sum of all losses of one order: what every route asks of the summands, added up once."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.loss import Lattice, Summand, Top
+from neartwin.losses.rounding import ComplexArray, U
+
+# M(s) and Chernoff: for L under P and s > 0, (1 - e^{-x})_+ <= c(s) e^{sx} with c(s) = s^s / (1+s)^{1+s}, attained at
+# e^x = 1 + 1/s; hence delta(eps) <= c(s) e^{K(s) - s eps} (Canonne, Kamath, Steinke 2020, proposition 12).
+
+
+def log_c(s: float) -> float:
+    """Log c(s), rounded up; c(0) = 1."""
+    if s <= 0:
+        return 0.0
+    value = -s * math.log1p(1 / s) - math.log1p(s) if s > 1e-300 else 0.0
+    return value + 16 * U * (abs(value) + 1)
+
+
+class Total:
+    """Summands of one order together. Values are those of the sum of independent losses."""
+
+    def __init__(self, summands: list[Summand]) -> None:
+        """summands: at least one."""
+        informative = [part for part in summands if not part.null]
+        self.summands = informative or summands[:1]
+        self.log_finite = (
+            sum(part.log_finite[0] for part in summands) * (1 + 8 * U),
+            sum(part.log_finite[1] for part in summands) * (1 - 8 * U),
+        )
+        loss = sum(part.top.loss for part in summands)
+        mass = math.prod(part.top.mass for part in summands)
+        self.top = Top(loss * (1 + 64 * U) if loss > 0 else loss * (1 - 64 * U), mass * (1 - 64 * U))
+        self.lines: list[Any] = []  # kept by the router
+        self._mgf: dict[float, tuple[float, float]] = {}
+
+    def work(self, lam: float, t: float) -> int:
+        """What one frequency of a line that reaches t costs, in exponentials."""
+        return sum(part.work(lam, t) for part in self.summands)
+
+    @property
+    def infinity(self) -> tuple[float, float]:
+        """Bounds on P(L = inf) = 1 - prod P(L_i < inf)."""
+        low, high = (-math.expm1(end) for end in (self.log_finite[1], self.log_finite[0]))
+        return max(low * (1 - 32 * U), 0.0), min(high * (1 + 32 * U), 1.0)
+
+    @cached_property
+    def lattice(self) -> Lattice | None:
+        """The common lattice, by exact arithmetic, or None."""
+        start, step = Fraction(0), Fraction(0)
+        for part in self.summands:
+            if part.lattice is None:
+                return None
+            start += part.lattice.start
+            other = part.lattice.step
+            common = math.lcm(step.denominator, other.denominator)
+            step = Fraction(math.gcd(int(step * common), int(other * common)), common)
+        return Lattice(start, step)
+
+    def cumulants(self, lam: float) -> tuple[float, float, float]:
+        """K, K', K'' (uncertified)."""
+        parts = [part.cumulants(lam) for part in self.summands]
+        return sum(p[0] for p in parts), sum(p[1] for p in parts), sum(p[2] for p in parts)
+
+    def log_mgf(self, lam: float) -> tuple[float, float]:
+        """K(lam) and a bound on its error."""
+        if lam not in self._mgf:
+            parts = [part.log_mgf(lam) for part in self.summands]
+            rounding = (len(parts) + 2) * U * sum(abs(p[0]) for p in parts)
+            self._mgf[lam] = (sum(p[0] for p in parts), sum(p[1] for p in parts) * 1.01 + rounding)
+        return self._mgf[lam]
+
+    def log_mgf_above(self, lam: float) -> float:
+        """K(lam), rounded up."""
+        value, error = self.log_mgf(lam)
+        return value + error
+
+    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Log M(lam+it)/M(lam) and the bound on its error; phases of different parts may cancel, rounding not."""
+        value, error, size = np.zeros(len(t), dtype=complex), np.zeros(len(t)), np.zeros(len(t))
+        for part in self.summands:
+            one, bound = part.line(lam, t)
+            value, error, size = value + one, error + bound, size + np.abs(one.real) + np.abs(one.imag)
+        return value, error * 1.01 + (len(self.summands) + 2) * U * size
+
+    def zcdp_tail(self, s: float) -> float:
+        """A bound on K(s')/(s'(s'+1)) for all s' >= s."""
+        return sum(part.zcdp_tail(s) for part in self.summands) * (1 + 16 * U)
+
+    def log_tail(self, lam: float, t: float, until: float) -> float:
+        """A bound on log |M(lam+it')/M(lam)| for t' in [t, until]."""
+        return sum(part.log_tail(lam, t, until) for part in self.summands)

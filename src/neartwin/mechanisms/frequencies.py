@@ -1,0 +1,43 @@
+"""Undoing the bias of local reports: unbiased shares and intervals for them.
+
+If a person who has a property supports it with probability p and one who has not with probability q < p, then
+(support / n - q) / (p - q) is unbiased for the share, whatever the population. The interval is exact in coverage: for a
+share s the support is a sum of n independent coins of mean s p + (1 - s) q, and by Hoeffding 1956 its tails, beyond one from
+the mean, are at most those of a binomial with that mean. So a Clopper-Pearson interval for the mean, widened by one report
+on each side, covers.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import betaincinv
+
+from neartwin.checks import integer, open_probability
+from neartwin.exact import FloatArray, Interval, WholeNumbers
+
+
+class Frequencies(NamedTuple):
+    """shares: (k,) unbiased estimates, which may lie outside [0, 1]. intervals: for each share, within [0, 1], at the
+    confidence asked, one by one. deviations: (k,) the estimates' standard deviations at the estimated shares.
+    """
+
+    shares: FloatArray
+    intervals: Interval[FloatArray]
+    deviations: FloatArray
+
+
+def debiased(support: WholeNumbers, people: int, *, yes: float, no: float, confidence: float = 0.95) -> Frequencies:
+    """support: (k,) how many reports support each property; yes, no: p and q, p above q."""
+    n = integer(at_least=1, people=people)
+    tail = (1 - open_probability(confidence=confidence)) / 2
+    counts = np.asarray(support, dtype=np.float64)
+    shares = (counts / n - no) / (yes - no)
+    low, high = np.maximum(counts - 1, 0), np.minimum(counts + 1, n)
+    with np.errstate(invalid="ignore"):
+        lower = np.where(low > 0, betaincinv(low, n - low + 1, tail), 0.0)
+        upper = np.where(high < n, betaincinv(high + 1, n - high, 1 - tail), 1.0)
+    ends = [np.clip((end - no) / (yes - no), 0.0, 1.0) for end in (lower * (1 - 1e-12), upper * (1 + 1e-12))]
+    inside = np.clip(shares, 0.0, 1.0)
+    variance = (inside * yes * (1 - yes) + (1 - inside) * no * (1 - no)) / n
+    deviations: FloatArray = np.sqrt(variance) / (yes - no)
+    return Frequencies(shares, Interval(ends[0], ends[1], "Clopper-Pearson, Hoeffding 1956"), deviations)

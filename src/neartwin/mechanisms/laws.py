@@ -1,0 +1,257 @@
+"""The laws of integer noise as numbers: probabilities, tails, error bars, and the noise that an error bar allows.
+
+The samplers in `noise` draw them exactly; here they are evaluated, in floats, for error bars and expected errors. No
+privacy depends on these values. Tails are rounded up and error bars never too short.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erf, erfc
+
+from neartwin.checks import integer, open_probability
+from neartwin.exact import FloatArray
+
+_SLACK = 1e-12  # relative; the tails below are evaluated to a few units in the last place
+_SUMMED = 2000.0  # standard deviations up to which discrete Gaussian tails are summed term by term
+
+
+class Law(ABC):
+    """A symmetric law on the integers."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def pmf(self, x: NDArray[np.int64]) -> FloatArray:
+        """P(X = x)."""
+
+    @abstractmethod
+    def beyond(self, t: int) -> float:
+        """P(|X| > t) for t >= 0, or a bound not below it."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """E X^2."""
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation."""
+        return math.sqrt(self.variance)
+
+    def half_width(self, confidence: float, count: int = 1) -> int:
+        """The least t with P(|X_i| <= t for all of `count` independent draws) >= confidence.
+
+        Exact in law: the allowed tail of one draw is 1 - confidence**(1/count), not (1 - confidence)/count.
+        """
+        open_probability(confidence=confidence)
+        allowed = -math.expm1(math.log(confidence) / integer(at_least=1, count=count)) * (1 - _SLACK)
+        low, high = -1, 1
+        while self.beyond(high) > allowed:
+            low, high = high, 2 * high
+        if self.beyond(0) <= allowed:
+            return 0
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.beyond(middle) <= allowed else (middle, high)
+        return high
+
+    def confidence(self, half_width: int, count: int = 1) -> float:
+        """P(|X_i| <= half_width for all of `count` draws), rounded down: the inverse of `half_width`."""
+        tail = min(1.0, self.beyond(integer(at_least=0, half_width=half_width)) * (1 + _SLACK))
+        return math.exp(count * math.log1p(-tail)) * (1 - _SLACK) if tail < 1 else 0.0
+
+
+def most_noise(
+    law: Callable[[Fraction], Law], *, half_width: int, confidence: float, count: int = 1, above: Fraction
+) -> Fraction:
+    """The largest parameter whose error bar stays within `half_width`, found to one part in 2**30.
+
+    law: a family whose error bars grow with its parameter (a scale or a variance). above: a parameter that is small
+    enough; it is returned where no other is found.
+
+    >>> most_noise(GeometricLaw, half_width=10, confidence=0.95, above=Fraction(1, 100)) > 3
+    True
+    """
+    low = high = above
+    while law(high).half_width(confidence, count) <= half_width:
+        low, high = high, 2 * high
+    while high - low > low / 2**30:
+        middle = (low + high) / 2
+        low, high = (middle, high) if law(middle).half_width(confidence, count) <= half_width else (low, middle)
+    return low
+
+
+@dataclass(frozen=True, slots=True)
+class GeometricLaw(Law):
+    """P(x) in proportion to r^|x|, r = exp(-1/scale). Ghosh, Roughgarden, Sundararajan 2009.
+
+    >>> round(GeometricLaw(Fraction(1)).variance, 12)
+    1.841347188416
+    """
+
+    scale: Fraction
+
+    def pmf(self, x: NDArray[np.int64]) -> FloatArray:
+        """(1 - r) / (1 + r) r^|x|."""
+        rate = 1 / float(self.scale)
+        result: FloatArray = math.tanh(rate / 2) * np.exp(-np.abs(x) * rate)
+        return result
+
+    def beyond(self, t: int) -> float:
+        """2 r^(t+1) / (1 + r)."""
+        rate = 1 / float(self.scale)
+        return 2 * math.exp(-(t + 1) * rate) / (1 + math.exp(-rate))
+
+    @property
+    def variance(self) -> float:
+        """2r / (1 - r)^2 = 1 / (2 sinh^2(1 / (2 scale)))."""
+        half = 1 / (2 * float(self.scale))
+        return 0.5 / math.sinh(half) ** 2 if half < 350 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RoundedLaplaceLaw(Law):
+    """The nearest integer to a Laplace variable of this scale."""
+
+    scale: Fraction
+
+    def pmf(self, x: NDArray[np.int64]) -> FloatArray:
+        """exp(-|x|/b) sinh(1/(2b)), and 1 - exp(-1/(2b)) at 0."""
+        b = float(self.scale)
+        size = np.abs(x)
+        beside = np.exp(-(size - 0.5) / b) * -math.expm1(-1 / b) / 2
+        return np.where(size == 0, -math.expm1(-0.5 / b), beside)
+
+    def beyond(self, t: int) -> float:
+        """exp(-(t + 1/2)/b)."""
+        return math.exp(-(t + 0.5) / float(self.scale))
+
+    @property
+    def variance(self) -> float:
+        """exp(-1/(2b)) (1 + r) / (1 - r)^2 with r = exp(-1/b): the sum of (2t + 1) P(|X| > t)."""
+        rate = 1 / float(self.scale)
+        return math.exp(-rate / 2) * (1 + math.exp(-rate)) / math.expm1(-rate) ** 2
+
+
+@dataclass(frozen=True, slots=True)
+class RoundedGaussianLaw(Law):
+    """The nearest integer to a normal variable; `normal_variance` is the variance before rounding."""
+
+    normal_variance: Fraction
+
+    @property
+    def _root(self) -> float:
+        return math.sqrt(2 * float(self.normal_variance))
+
+    def pmf(self, x: NDArray[np.int64]) -> FloatArray:
+        """The normal mass of [|x| - 1/2, |x| + 1/2], as a difference of upper tails."""
+        size = np.abs(x)
+        tails: FloatArray = erfc((size - 0.5) / self._root) - erfc((size + 0.5) / self._root)
+        return np.where(size == 0, erf(0.5 / self._root), tails / 2)
+
+    def beyond(self, t: int) -> float:
+        """erfc((t + 1/2) / sqrt(2 variance))."""
+        return float(erfc((t + 0.5) / self._root))
+
+    @property
+    def variance(self) -> float:
+        """The sum of (2t + 1) P(|X| > t); normal_variance + 1/12 beyond deviation 2, where they agree to 1e-30."""
+        if self.normal_variance > 4:
+            return float(self.normal_variance + Fraction(1, 12))
+        t = np.arange(100)
+        return float(((2 * t + 1) * erfc((t + 0.5) / self._root)).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussianLaw(Law):
+    """P(x) in proportion to exp(-x^2 / (2 parameter)). Canonne, Kamath, Steinke 2020.
+
+    >>> round(DiscreteGaussianLaw(Fraction(1)).variance, 14)
+    0.99999978876773
+    """
+
+    parameter: Fraction
+
+    @property
+    def _normaliser(self) -> float:
+        """The sum over the integers; sqrt(2 pi parameter) beyond deviation 3, by Poisson summation to 1e-70."""
+        s2 = float(self.parameter)
+        return math.sqrt(2 * math.pi * s2) if s2 > 9 else self._sum(lambda x: x * 0.0 + 1.0)
+
+    def _sum(self, of: Callable[[FloatArray], FloatArray]) -> float:
+        s2 = float(self.parameter)
+        x = np.arange(math.ceil(40 * math.sqrt(s2)) + 2).astype(np.float64)
+        weight = np.exp(-x * x / (2 * s2)) * np.where(x > 0, 2.0, 1.0)
+        return float((of(x) * weight)[::-1].sum())
+
+    def pmf(self, x: NDArray[np.int64]) -> FloatArray:
+        """exp(-x^2 / (2 parameter)) over its sum."""
+        wide = x.astype(np.float64)
+        result: FloatArray = np.exp(-wide * wide / (2 * float(self.parameter))) / self._normaliser
+        return result
+
+    def beyond(self, t: int) -> float:
+        """Summed; for wide noise the bound erfc(t / sqrt(2 parameter)), since the sum over x > t is below the integral."""
+        s2 = float(self.parameter)
+        if s2 > _SUMMED**2:
+            return float(erfc(t / math.sqrt(2 * s2)))
+        x = np.arange(t + 1, t + 3 + math.ceil(40 * math.sqrt(s2))).astype(np.float64)
+        return 2 * float(np.exp(-x * x / (2 * s2))[::-1].sum()) / self._normaliser
+
+    @property
+    def variance(self) -> float:
+        """Below the parameter; equal to it in floats beyond deviation 3."""
+        if self.parameter > 9:
+            return float(self.parameter)
+        return self._sum(lambda x: x * x) / self._normaliser
+
+
+@dataclass(frozen=True, slots=True)
+class StaircaseLaw(Law):
+    """Steps of width r and D - r, each period exp(-epsilon) lower. Geng, Kairouz, Oh, Viswanath 2015."""
+
+    epsilon: Fraction
+    sensitivity: int
+    step: int
+
+    @property
+    def _period(self) -> tuple[float, float]:
+        """The mass of the first period of the half line, relative to the height at 0, and the ratio of periods."""
+        q = math.exp(-float(self.epsilon))
+        return self.step + (self.sensitivity - self.step) * q, q
+
+    @property
+    def _whole(self) -> float:
+        first, q = self._period
+        return 2 * first / (1 - q) - 1
+
+    def pmf(self, x: NDArray[np.int64]) -> FloatArray:
+        """exp(-epsilon * steps down) over the sum."""
+        period, place = np.divmod(np.abs(x), self.sensitivity)
+        down = period + (place >= self.step)
+        result: FloatArray = np.exp(-float(self.epsilon) * down) / self._whole
+        return result
+
+    def beyond(self, t: int) -> float:
+        """The rest of t's period and all later ones, twice."""
+        first, q = self._period
+        period, place = divmod(t + 1, self.sensitivity)
+        rest = max(0, self.step - place) + q * (self.sensitivity - max(self.step, place))
+        return 2 * q**period * (rest + q * first / (1 - q)) / self._whole
+
+    @property
+    def variance(self) -> float:
+        """From the moments of the period index k: E(kD + j)^2, with k geometric and j on the first period."""
+        _, q = self._period
+        j = np.arange(self.sensitivity).astype(np.float64)
+        w = np.where(j < self.step, 1.0, q)
+        k1, k2 = q / (1 - q) ** 2, q * (1 + q) / (1 - q) ** 3  # sums of k q^k and k^2 q^k
+        d = self.sensitivity
+        half = k2 * d * d * w.sum() + 2 * k1 * d * (w * j).sum() + (w * j * j).sum() / (1 - q)
+        return 2 * float(half) / self._whole

@@ -1,0 +1,43 @@
+"""Exact noise from the operating system's cryptographic generator: bit source, exact samplers, exact choice."""
+
+from neartwin.noise.choice import bernoulli, bernoulli_exp, permutation, uniform_below, weighted_choice
+from neartwin.noise.families import (
+    decreasing,
+    discrete_gaussian,
+    geometric,
+    one_sided_geometric,
+    rounded_gaussian,
+    rounded_laplace,
+    staircase,
+)
+from neartwin.noise.keyed import Keyed, fresh_secret, keyed
+from neartwin.noise.laws import Law
+from neartwin.noise.sampler import Sampler, sampler
+from neartwin.noise.source import SYSTEM, ScriptedSource, Source, require_system
+from neartwin.noise.sums import add
+
+__all__ = [
+    "SYSTEM",
+    "Keyed",
+    "Law",
+    "Sampler",
+    "ScriptedSource",
+    "Source",
+    "add",
+    "bernoulli",
+    "bernoulli_exp",
+    "decreasing",
+    "discrete_gaussian",
+    "fresh_secret",
+    "geometric",
+    "keyed",
+    "one_sided_geometric",
+    "permutation",
+    "require_system",
+    "rounded_gaussian",
+    "rounded_laplace",
+    "sampler",
+    "staircase",
+    "uniform_below",
+    "weighted_choice",
+]

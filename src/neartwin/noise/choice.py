@@ -1,0 +1,193 @@
+"""Exact choices: coins, dice, permutations, weighted picks. Rational inputs, no floating-point probabilities.
+
+Results are Python values where `shape` is None, arrays otherwise.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from math import lcm, prod
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neartwin.checks import integer, non_negative, positive, probability
+from neartwin.errors import ParameterError
+from neartwin.exact import Number, rational
+from neartwin.noise.coins import Bits, below, below_wide, coin, exp_coins, rational_bounds
+from neartwin.noise.source import SYSTEM, Source
+from neartwin.noise.streams import Fresh, Rows
+
+I64 = NDArray[np.int64]
+Shape = int | tuple[int, ...]
+
+
+def _rows(shape: Shape | None) -> tuple[Rows, tuple[int, ...]]:
+    size = () if shape is None else (shape,) if isinstance(shape, int) else shape
+    return np.arange(prod(size)), size
+
+
+@overload
+def bernoulli(p: Number, shape: None = None, *, source: Source = SYSTEM) -> bool: ...
+@overload
+def bernoulli(p: Number, shape: Shape, *, source: Source = SYSTEM) -> Bits: ...
+def bernoulli(p: Number, shape: Shape | None = None, *, source: Source = SYSTEM) -> bool | Bits:
+    """Coins that show True with exactly this rational probability; 0 and 1 allowed.
+
+    >>> bernoulli("1/3", (2, 2)).shape, bernoulli(1)
+    ((2, 2), True)
+    """
+    bounds = rational_bounds(probability(p=rational(p=p)))
+    rows, size = _rows(shape)
+    heads = coin(bounds, rows, Fresh(source)).reshape(size)
+    return heads if size or shape is not None else bool(heads)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scaled:
+    """Exponents whole / over, of an int64 array."""
+
+    whole: I64
+    over: Fraction
+
+    def floats(self) -> NDArray[np.float64]:
+        """One rounding each of the whole number, of `over` and of the quotient; none beyond the normal range."""
+        if not Fraction(1, 1 << 900) < self.over < 1 << 900:
+            return np.full(self.whole.size, np.nan)
+        return self.whole.astype(np.float64) / float(self.over)
+
+    def exactly(self, i: int) -> Fraction:
+        """The quotient."""
+        return int(self.whole[i]) / self.over
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """Exponents one by one."""
+
+    values: list[Fraction]
+
+    def floats(self) -> NDArray[np.float64]:
+        """Rounded once; 64, where exp(-x) counts as 0, stands for all beyond."""
+        return np.array([float(min(x, Fraction(64))) for x in self.values], np.float64)
+
+    def exactly(self, i: int) -> Fraction:
+        """As given."""
+        return self.values[i]
+
+
+def bernoulli_exp(
+    x: Number | NDArray[Any], shape: Shape | None = None, *, over: Number = 1, source: Source = SYSTEM
+) -> Any:
+    """Coins that show True with probability exp(-x / over), exactly; x >= 0.
+
+    x: one rational number, with `shape` as in `bernoulli`; or an array of integers or of Fractions, one coin each, in
+    its shape. over: a positive rational, so that integer score gaps need no array of fractions.
+
+    >>> bernoulli_exp(0), bernoulli_exp("1/2", 3).shape
+    (True, (3,))
+    >>> bernoulli_exp(np.array([0, 10**9]), over="7/2")
+    array([ True, False])
+    """
+    divisor = positive(over=rational(over=over))
+    if not isinstance(x, np.ndarray):
+        value = non_negative(x=rational(x=x)) / divisor
+        rows, size = _rows(shape)
+        listed = _Repeated(value, rows.size)
+        heads = exp_coins(listed, rows, Fresh(source)).reshape(size)
+        return heads if shape is not None else bool(heads)
+    if shape is not None:
+        raise ParameterError("shape", shape, "must be left out where x is an array: there is one coin for each x")
+    return exp_coins(_exponents(x.reshape(-1), divisor), np.arange(x.size), Fresh(source)).reshape(x.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeated:
+    """One exponent for all rows."""
+
+    value: Fraction
+    rows: int
+
+    def floats(self) -> NDArray[np.float64]:
+        """Rounded once."""
+        return np.full(self.rows, float(min(self.value, Fraction(64))))
+
+    def exactly(self, i: int) -> Fraction:  # noqa: ARG002 - all alike
+        """The value."""
+        return self.value
+
+
+def _exponents(x: NDArray[Any], over: Fraction) -> _Scaled | _Listed:
+    """Exponents of an array: whole numbers or exact rationals."""
+    if x.dtype.kind in "iu" and not (x.dtype == np.uint64 and x.size and x.max() > np.iinfo(np.int64).max):
+        if x.size and x.min() < 0:
+            raise ParameterError("x", int(x.min()), "must not be negative")
+        return _Scaled(x.astype(np.int64), over)
+    if x.dtype.kind not in "iuO":
+        raise ParameterError("x", x.dtype, "must hold integers or Fractions", remedy="give the common factor as over")
+    return _Listed([non_negative(x=rational(x=each)) / over for each in x.tolist()])
+
+
+@overload
+def uniform_below(n: int, shape: None = None, *, source: Source = SYSTEM) -> int: ...
+@overload
+def uniform_below(n: int, shape: Shape, *, source: Source = SYSTEM) -> I64: ...
+def uniform_below(n: int, shape: Shape | None = None, *, source: Source = SYSTEM) -> int | I64:
+    """Integers, each uniform on 0, ..., n - 1. Python integers (dtype object) where n passes 2**63.
+
+    >>> uniform_below(6) in range(6), uniform_below(10**30, 2).dtype
+    (True, dtype('O'))
+    """
+    n = integer(at_least=1, n=n)
+    rows, size = _rows(shape)
+    stream = Fresh(source)
+    drawn: NDArray[Any]
+    if n <= 1 << 63:
+        drawn = below(n, rows, stream)
+    else:
+        drawn = np.array([below_wide(n, stream, row) for row in range(rows.size)], np.object_)
+    return drawn.reshape(size) if shape is not None else int(drawn[0])
+
+
+def permutation(n: int, *, source: Source = SYSTEM) -> I64:
+    """A uniform permutation of 0, ..., n - 1.
+
+    The order of n independent 64-bit keys; if two are equal, probability below n**2 / 2**65, all are drawn anew.
+    Given that they differ, every order is equally likely.
+
+    >>> sorted(permutation(5).tolist())
+    [0, 1, 2, 3, 4]
+    """
+    n = integer(at_least=0, n=n)
+    while True:
+        keys = source.words(n)
+        order = np.argsort(keys)
+        ranked = keys[order]
+        if not (ranked[1:] == ranked[:-1]).any():
+            return order.astype(np.int64)
+
+
+@overload
+def weighted_choice(weights: Sequence[Number], shape: None = None, *, source: Source = SYSTEM) -> int: ...
+@overload
+def weighted_choice(weights: Sequence[Number], shape: Shape, *, source: Source = SYSTEM) -> I64: ...
+def weighted_choice(weights: Sequence[Number], shape: Shape | None = None, *, source: Source = SYSTEM) -> int | I64:
+    """Indices, each chosen with probability in exact proportion to its rational weight.
+
+    >>> weighted_choice([0, 3, 0]), weighted_choice(["1/3", "2/3"], 4).size
+    (1, 4)
+    """
+    exact = [non_negative(weight=rational(weight=weight)) for weight in weights]
+    common = lcm(*(weight.denominator for weight in exact))
+    ends = list(accumulate(int(weight * common) for weight in exact))
+    if not ends or not ends[-1]:
+        raise ParameterError("weights", weights, "must hold a positive number")
+    drawn = np.asarray(uniform_below(ends[-1], 1 if shape is None else shape, source=source))
+    if ends[-1] <= np.iinfo(np.int64).max:
+        chosen = np.searchsorted(np.array(ends), drawn, side="right").astype(np.int64)
+    else:
+        chosen = np.array([bisect_right(ends, u) for u in drawn.reshape(-1)], np.int64).reshape(drawn.shape)
+    return chosen if shape is not None else int(chosen[0])

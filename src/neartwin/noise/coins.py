@@ -1,0 +1,106 @@
+"""Coins and dice on a stream: exact, row by row, whatever real number the probability is."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neartwin.noise.bounds import Bounds, exp_neg
+from neartwin.noise.floats import exp_floats
+from neartwin.noise.streams import Rows, Stream
+
+Bits = NDArray[np.bool_]
+FILTER_BITS = 40
+
+
+class Exponents(Protocol):
+    """Exact rationals x >= 0, with floats within 2**-51 of them relatively (NaN where there is none)."""
+
+    def floats(self) -> NDArray[np.float64]:
+        """All of them, rounded."""
+        ...
+
+    def exactly(self, i: int) -> Fraction:
+        """The i-th."""
+        ...
+
+
+def decide(bounds: Callable[[int], Bounds], begun: tuple[int, int], stream: Stream, row: int) -> bool:
+    """Whether a uniform number lies below a probability; begun: its leading bits so far, and how many they are.
+
+    bounds(bits): integers around 2**bits times the probability. Draws more bits of the uniform until both agree; that
+    ends with probability 1.
+    """
+    u, known = begun
+    while True:
+        low, high = bounds(known + 32)
+        if (u + 1) << 32 <= low:
+            return True
+        if u << 32 >= high:
+            return False
+        u, known = (u << 64) | stream.more(row), known + 64
+
+
+def coin(bounds: Callable[[int], Bounds], rows: Rows, stream: Stream) -> Bits:
+    """A coin for each row, all with one probability, given as in `decide`. One word a row."""
+    low, high = (end >> 64 for end in bounds(128))
+    u = stream.take(rows, 1)[0]
+    if low >= 1 << 64:
+        return np.ones(rows.size, bool)
+    heads: Bits = u < np.uint64(low)  # u + 1 <= low: certain
+    for i in np.flatnonzero((u >= np.uint64(low)) & (u <= np.uint64(min(high, (1 << 64) - 1)))):
+        heads[i] = decide(bounds, (int(u[i]), 64), stream, int(rows[i]))
+    return heads
+
+
+def exp_coins(exponents: Exponents, rows: Rows, stream: Stream) -> Bits:
+    """For each row a coin with probability exp(-x), x = exponents[i] >= 0. One word a row.
+
+    Floats settle what is clear: x within 2**-51 of its value relatively, `exp_floats` 2**-50 absolutely, the uniform
+    V cut to 52 bits; together below 2**-47, and a difference above 2**-40 is clear. The rest is decided by integers.
+    """
+    v = stream.take(rows, 1)[0] >> np.uint64(12)
+    difference = exp_floats(exponents.floats()) - v.astype(np.float64) * 2.0**-52
+    heads: Bits = difference > 0
+    for i in np.flatnonzero(~(np.abs(difference) > 2.0**-FILTER_BITS)):
+        x = exponents.exactly(int(i))
+        heads[i] = decide(partial(exp_neg, x), (int(v[i]), 52), stream, int(rows[i]))
+    return heads
+
+
+def rational_bounds(p: Fraction) -> Callable[[int], Bounds]:
+    """Bounds of a rational probability, for `decide`."""
+
+    def bounds(bits: int) -> Bounds:
+        scaled = p.numerator << bits
+        return scaled // p.denominator, -(-scaled // p.denominator)
+
+    return bounds
+
+
+def below(n: int, rows: Rows, stream: Stream) -> NDArray[np.int64]:
+    """A uniform integer in [0, n) for each row, 1 <= n <= 2**63: leading bits, drawn anew until they are below n."""
+    out = np.zeros(rows.size, np.int64)
+    width = (n - 1).bit_length()
+    waiting = np.arange(rows.size if width else 0)
+    while waiting.size:
+        drawn = stream.take(rows[waiting], 1)[0] >> np.uint64(64 - width)
+        good = drawn < np.uint64(n)
+        out[waiting[good]] = drawn[good].astype(np.int64)
+        waiting = waiting[~good]
+    return out
+
+
+def below_wide(n: int, stream: Stream, row: int) -> int:
+    """A uniform integer in [0, n) for one row, n of any size."""
+    width = (n - 1).bit_length()
+    while True:
+        drawn = 0
+        for _ in range(0, width, 64):
+            drawn = (drawn << 64) | stream.more(row)
+        drawn >>= -width % 64
+        if drawn < n:
+            return drawn

@@ -1,0 +1,63 @@
+"""Laws: frozen values that say which distribution on the integers, and can fill arrays from a stream of bits.
+
+A law holds no noise: it may be copied, compared and sent to other processes. A `Sampler` serves it.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from neartwin.errors import ParameterError
+from neartwin.noise import exactly, kernel
+from neartwin.noise.profiles import Given
+from neartwin.noise.recipes import Recipe
+from neartwin.noise.streams import Stream
+from neartwin.noise.table import table_of
+
+
+class Law(ABC):
+    """A distribution on the integers."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """The law in words that no other law has, the same in every process."""
+
+    @property
+    @abstractmethod
+    def wide(self) -> bool:
+        """Whether values may need more than 64 bits; they are then Python integers in arrays of objects."""
+
+    @abstractmethod
+    def fill(self, out: NDArray[Any], stream: Stream) -> None:
+        """Fill a contiguous vector, int64 or (if wide) of objects; row i takes its bits from the stream's row i."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tabulated(Law):
+    """A law drawn through the lazy table of its recipe."""
+
+    recipe: Recipe
+
+    @property
+    def label(self) -> str:
+        """The recipe's own text; a law given by functions has none."""
+        if isinstance(self.recipe.profile, Given):
+            raise ParameterError("law", self, "is given by functions, which have no name that all processes share")
+        return repr(self.recipe)
+
+    @property
+    def wide(self) -> bool:
+        """Beyond scales of about 2**51."""
+        return self.recipe.wide
+
+    def fill(self, out: NDArray[Any], stream: Stream) -> None:
+        """By the array kernel; one by one where values are wide."""
+        if self.recipe.wide:
+            exactly.fill_wide(table_of(self.recipe), out, stream)
+        else:
+            kernel.fill(table_of(self.recipe), out, stream)

@@ -1,0 +1,219 @@
+"""Samplers: a law, served from blocks drawn in advance.
+
+Drawn one by one, a value in the far tail would take visibly longer than one near zero. So values are drawn in blocks,
+before any data is looked at, and serving one is a step of an index: its time says nothing about it.
+
+Unused noise is a secret. It is never copied, pickled or shared: a fork throws it away (checked by process id at every
+use, and by a hook), a served value is wiped from the block, `close` wipes the rest. Threads take turns.
+
+Single values wait as Python integers, for making one from a machine word takes longer where Python keeps no such
+integer ready (it does from -5 to 256), which is a function of the value. Python integers cannot be overwritten, only
+dropped.
+"""
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NoReturn, Self, final, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neartwin.checks import integer
+from neartwin.errors import ParameterError, PrivacyError
+from neartwin.noise.laws import Law
+from neartwin.noise.source import SYSTEM, Source
+from neartwin.noise.streams import Fresh
+
+I64 = NDArray[np.int64]
+Shape = int | tuple[int, ...]
+
+SINGLES = 4096  # single values drawn at once: enough that the time of drawing them tells nothing about one
+BLOCK = 1 << 16  # values for small arrays drawn at once, the kernel's most efficient number
+_CHUNK = 1 << 20
+
+_alive: "weakref.WeakSet[Sampler]" = weakref.WeakSet()
+
+
+@final
+class _Pool:
+    """One process's unused noise of a law.
+
+    Interrupted anywhere, it loses values and never serves one twice, or one that was not drawn: a block is filled
+    before it is kept, and a value is marked as used before it is read.
+    """
+
+    __slots__ = ("_block", "_law", "_lock", "_singles", "_used")
+
+    def __init__(self, law: Law) -> None:
+        self._law, self._lock, self._used = law, threading.Lock(), 0
+        self._block: NDArray[Any] = np.empty(0, np.int64)
+        self._singles: list[int] = []
+
+    def one(self) -> int:
+        """The next single value."""
+        with self._lock:
+            if not self._singles:
+                self._singles = self._drawn(SINGLES).tolist()
+            return self._singles.pop()
+
+    def serve(self, out: NDArray[Any]) -> None:
+        """Fill a vector with the next values."""
+        with self._lock:
+            done = 0
+            while done < out.size:
+                if self._used >= self._block.size:
+                    # Python integers are slow to draw, and their arrays rarely small
+                    self._block, self._used = self._drawn(SINGLES if self._law.wide else BLOCK), 0
+                start, number = self._used, min(out.size - done, self._block.size - self._used)
+                self._used += number
+                part = self._block[start : start + number]
+                out[done : done + number] = part
+                part[:] = 0
+                done += number
+
+    def _drawn(self, n: int) -> NDArray[Any]:
+        block = np.empty(n, np.object_ if self._law.wide else np.int64)
+        self._law.fill(block, Fresh(SYSTEM))
+        return block
+
+    def close(self) -> None:
+        """Wipe what is left."""
+        with self._lock:
+            self.wipe()
+
+    def wipe(self) -> None:
+        """As `close`, where nobody else can be at work."""
+        block, self._block, self._used = self._block, self._block[:0], 0
+        block[:] = 0
+        self._singles.clear()
+
+
+@final
+class Sampler:
+    """Exact draws of one law; its `law` is the frozen value that says which.
+
+    Thread-safe and fork-safe. One sampler a law serves the whole process.
+    """
+
+    __slots__ = ("__weakref__", "_pools", "law")
+
+    law: Law
+
+    def __init__(self, law: Law) -> None:
+        self.law = law
+        self._pools: dict[int, _Pool] = {}  # by process id; at most one
+        _alive.add(self)
+
+    def _pool(self) -> _Pool:
+        """This process's pool; a new one after a fork."""
+        process = os.getpid()
+        pool = self._pools.get(process)
+        if pool is None:
+            self._forget()
+            pool = self._pools.setdefault(process, _Pool(self.law))  # atomic: threads agree on one
+        return pool
+
+    def _forget(self) -> None:
+        """Drop the noise of the process that forked."""
+        for process in [each for each in self._pools if each != os.getpid()]:
+            self._pools.pop(process, None)
+
+    @overload
+    def draw(self, shape: None = None, *, source: Source = SYSTEM) -> int: ...
+    @overload
+    def draw(self, shape: Shape, *, source: Source = SYSTEM) -> I64: ...
+    def draw(self, shape: Shape | None = None, *, source: Source = SYSTEM) -> int | I64:
+        """One integer, or an array of this shape, of independent draws.
+
+        Arrays are int64; where the law's values may need more than 64 bits, they hold Python integers (dtype object).
+
+        >>> from neartwin import noise
+        >>> sampler = noise.geometric(3)
+        >>> type(sampler.draw()), sampler.draw((2, 3)).shape
+        (<class 'int'>, (2, 3))
+        >>> sampler.draw(5, source=noise.ScriptedSource(b"a test"))
+        array([...])
+        """
+        if shape is None:
+            return self._pool().one() if source is SYSTEM else int(self.draw(1, source=source)[0])
+        out = np.empty(shape, self._dtype)
+        self.fill(out, source=source)
+        return out
+
+    @property
+    def _dtype(self) -> type[Any]:
+        return np.object_ if self.law.wide else np.int64
+
+    def fill(self, out: I64, *, source: Source = SYSTEM) -> None:
+        """Fill a given array of any shape with independent draws; its type as `draw` returns it."""
+        if out.dtype != self._dtype or not out.flags.writeable:
+            raise ParameterError("out", out.dtype, f"must be the type of a writeable {self._dtype.__name__} array")
+        flat = out.reshape(-1) if out.flags.c_contiguous else np.empty(out.size, self._dtype)
+        if out.size >= BLOCK or source is not SYSTEM:
+            self.law.fill(flat, Fresh(source))
+        else:
+            self._pool().serve(flat)
+        if not out.flags.c_contiguous:
+            out[...] = flat.reshape(out.shape)
+
+    def stream(self, n: int | None = None, *, chunk: int = _CHUNK, source: Source = SYSTEM) -> Iterator[I64]:
+        """N independent draws (None: without end) as arrays of `chunk` values, the last one shorter; memory stays
+        flat.
+
+        >>> from neartwin import noise
+        >>> [part.size for part in noise.geometric(3).stream(10, chunk=4)]
+        [4, 4, 2]
+        """
+        integer(at_least=1, chunk=chunk)
+        left = None if n is None else integer(at_least=0, n=n)
+        while left is None or left > 0:
+            size = chunk if left is None else min(chunk, left)
+            yield self.draw(size, source=source)
+            left = None if left is None else left - size
+
+    def close(self) -> None:
+        """Wipe the unused noise from memory. The next draw starts a new block."""
+        self._pool().close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        for pool in self._pools.values():
+            pool.wipe()
+
+    def __reduce__(self) -> NoReturn:
+        raise PrivacyError(
+            "a Sampler holds unused noise, and a copy of it would serve the same noise twice; send its `law`, and "
+            "build a sampler there with noise.sampler(law)"
+        )
+
+    def __copy__(self) -> NoReturn:
+        self.__reduce__()
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        self.__reduce__()
+
+    def __repr__(self) -> str:
+        return f"Sampler({self.law})"
+
+
+def _after_fork_in_child() -> None:
+    for each in list(_alive):
+        each._pools.clear()  # noqa: SLF001 - the room's own
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+@lru_cache(maxsize=64)
+def sampler(law: Law) -> Sampler:
+    """The process's one sampler of a law."""
+    return Sampler(law)

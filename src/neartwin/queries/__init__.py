@@ -1,0 +1,1 @@
+"""Questions and plans: table, query, SQL front end, bounding, sensitivity, plan. Touches the schema only."""

@@ -1,0 +1,84 @@
+"""How far off each statistic will be, known before anything is spent: it follows from the plan alone."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from neartwin.queries.plan import ChoicePlan, GroupPlan, Measure, Plan
+from neartwin.queries.planner import grid_column
+from neartwin.queries.query import Mean, Sum
+
+GROUP_SIZES = (10, 100, 1_000, 10_000, 100_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedError:
+    """The error of one statistic around its bounded value.
+
+    half_width: the error bar at `confidence`, in the statistic's own unit; None where it depends on the size of the group.
+    by_size: upper bounds on the error bar by number of values in the group, for means. says: in words.
+    """
+
+    name: str
+    confidence: float
+    half_width: Fraction | None
+    by_size: tuple[tuple[int, float], ...]
+    says: str
+
+
+def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedError, ...]:
+    """The expected error of each statistic of a plan. Touches no data."""
+    if isinstance(plan, ChoicePlan):
+        return (_of_choice(plan, confidence),)
+    errors = []
+    for name, aggregate in plan.outputs.items():
+        match aggregate:
+            case Sum():
+                column = grid_column(plan.query, aggregate)
+                steps = _half_width(plan.measures[f"total:{column.name}"], confidence)
+                errors.append(_fixed(name, steps * column.bounds.step, confidence))
+            case Mean():
+                errors.append(_of_mean(plan, name, aggregate, confidence))
+            case _:
+                measure = plan.measures["rows" if str(aggregate) == "count()" else "units"]
+                errors.append(_fixed(name, Fraction(_half_width(measure, confidence)), confidence))
+    return tuple(errors)
+
+
+def _half_width(measure: Measure, confidence: float) -> int:
+    return measure.mechanism.half_width(confidence)
+
+
+def _fixed(name: str, width: Fraction, confidence: float) -> ExpectedError:
+    return ExpectedError(
+        name=name, confidence=confidence, half_width=width, by_size=(), says=f"± {float(width):,.6g} in every group"
+    )
+
+
+def _of_mean(plan: GroupPlan, name: str, aggregate: Mean, confidence: float) -> ExpectedError:
+    """Interval of a ratio: both noises within their half-widths at (1 + confidence) / 2 each, by the union bound.
+
+    With n values and mean m around the centre, the error is at most (a + |m| b) / (n - b) for half-widths a and b.
+    """
+    column = grid_column(plan.query, aggregate)
+    each = (1 + confidence) / 2
+    a = _half_width(plan.measures[f"total:{column.name}"], each)
+    b = _half_width(plan.measures[f"filled:{column.name}"], each)
+    step, far = float(column.bounds.step), max(abs(column.low), abs(column.high))
+    whole = float(column.bounds.high - column.bounds.low)
+    by_size = tuple((n, min(whole, step * (a + far * b) / (n - b)) if n > b else whole) for n in GROUP_SIZES)
+    sizes = ", ".join(f"± {width:.3g} at n = {n:,}" for n, width in by_size)
+    return ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=f"at most {sizes}")
+
+
+def _of_choice(plan: ChoicePlan, confidence: float) -> ExpectedError:
+    """The winner's count is within t ln(m / beta) of the best: McKenna, Sheldon 2020; Dwork, Roth 2014, Thm 3.12's form."""
+    from math import ceil, log
+
+    gap = ceil(float(plan.mechanism.scale) * log(len(plan.query.among) / (1 - confidence)))
+    return ExpectedError(
+        name=plan.query.column,
+        confidence=confidence,
+        half_width=Fraction(gap),
+        by_size=(),
+        says=f"the winner's count is within {gap:,} of the largest",
+    )

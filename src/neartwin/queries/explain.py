@@ -1,0 +1,147 @@
+"""A plan as a tree in which every number says why it is what it is."""
+
+from dataclasses import dataclass
+
+from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan
+from neartwin.queries.stage import Stage
+from neartwin.queries.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A node: one line, and what stands under it. `str` draws the tree."""
+
+    line: str
+    under: tuple["Explained", ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(self._drawn("", ""))
+
+    def _drawn(self, first: str, rest: str) -> list[str]:
+        lines = [first + self.line]
+        for place, node in enumerate(self.under):
+            last = place == len(self.under) - 1
+            lines += node._drawn(rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))  # noqa: SLF001
+        return lines
+
+
+def explain(plan: Plan) -> Explained:
+    """The walk of a plan, from its source to its price, as a tree."""
+    if isinstance(plan, ChoicePlan):
+        return _choice(plan)
+    return _groups(plan)
+
+
+def _groups(plan: GroupPlan) -> Explained:
+    stage, bounding = plan.stage, plan.bounding
+    measures = tuple(_measure(plan, name) for name in plan.measures)
+    outputs = Explained(
+        "statistics",
+        tuple(Explained(f"{name} = {aggregate}") for name, aggregate in plan.outputs.items()),
+    )
+    bound = Explained(
+        "bound each unit",
+        (
+            Explained(
+                f"rows_per_group = {bounding.rows_per_group}: more rows of a unit in a group are weighted down to it"
+            ),
+            Explained(f"groups_per_unit = {bounding.groups_per_unit}: {_chosen(stage)}"),
+        ),
+    )
+    return Explained(
+        f"release of {stage.table.name!r}: {plan.price}",
+        (
+            _source(stage.table),
+            *_filter(stage),
+            _keys(plan),
+            *_clips(stage),
+            bound,
+            Explained("noise", measures),
+            outputs,
+        ),
+    )
+
+
+def _choice(plan: ChoicePlan) -> Explained:
+    noise = Explained(
+        f"permute and flip, scale {float(plan.mechanism.scale):g}",
+        (Explained(plan.why), Explained("only the winner is released; its count would need noise of its own")),
+    )
+    count = Explained(f"count distinct units by {plan.query.column!r} over {len(plan.query.among)} public values")
+    return Explained(
+        f"release of {plan.query.table.name!r}: {plan.price}",
+        (_source(plan.query.table), *_filter(plan.stage), count, noise),
+    )
+
+
+def _source(table: Table) -> Explained:
+    relation = "adding or removing" if table.neighbours == "add_remove" else "replacing"
+    return Explained(f"table {table.name!r}, unit {table.unit_name}", (Explained(f"neighbours: {relation} one unit"),))
+
+
+def _filter(stage: Stage) -> tuple[Explained, ...]:
+    local = (Explained("looks at one row at a time, cannot fail"),)
+    return tuple(Explained(f"where {condition.text}", local) for condition in stage.conditions)
+
+
+def _keys(plan: GroupPlan) -> Explained:
+    columns = ", ".join(plan.stage.group_columns)
+    if plan.stage.keys == ((),):
+        return Explained("one group: all rows")
+    if plan.selection is None:
+        return Explained(f"group by {columns}: {len(plan.stage.keys or ())} public keys, empty ones appear too")
+    chosen = plan.selection
+    return Explained(
+        f"group by {columns}: keys discovered privately",
+        (
+            Explained(
+                f"kept if units + noise >= {chosen.threshold}: a group of one unit passes with probability at most "
+                f"delta / groups_per_unit = {float(chosen.delta):g} / {plan.bounding.groups_per_unit}"
+            ),
+            Explained(
+                f"noise on units: scale {float(chosen.counts.scale):g}, costs epsilon {float(chosen.counts.epsilon):g}"
+            ),
+        ),
+    )
+
+
+def _chosen(stage: Stage) -> str:
+    if stage.groups_per_unit is None:
+        return "no unit can be in more"
+    return "a unit in more groups keeps those first in a salted hash of itself and the group"
+
+
+def _clips(stage: Stage) -> tuple[Explained, ...]:
+    return tuple(
+        Explained(
+            f"clip {column.column} to {column.bounds}",
+            (
+                Explained(
+                    f"as whole steps, from {column.low} to {column.high} around {column.centre}: sums are exact integers"
+                ),
+            ),
+        )
+        for column in stage.grid.values()
+    )
+
+
+def _measure(plan: GroupPlan, name: str) -> Explained:
+    measure = plan.measures[name]
+    needed, mechanism = measure.sensitivity, measure.mechanism
+    return Explained(
+        f"{_label(plan, name)}: discrete Laplace noise, scale {float(mechanism.scale):,g}",
+        (
+            Explained(f"sensitivity {needed.l1:,}, over at most {needed.cells:,} groups: {needed.why}"),
+            Explained(f"scale = sensitivity / epsilon = {needed.l1:,} / {float(mechanism.epsilon):g}"),
+        ),
+    )
+
+
+def _label(plan: GroupPlan, name: str) -> str:
+    what, _, column = name.partition(":")
+    if not column:
+        return f"number of {what}"
+    grid = plan.stage.grid[column]
+    if what == "filled":
+        return f"number of values of {grid.column}"
+    return f"total of {grid.column} in steps of {float(grid.bounds.step):g}"

@@ -1,0 +1,93 @@
+"""Public group keys: the groups of a release that are known without looking at the data."""
+
+from collections.abc import Iterable, Mapping
+from datetime import date
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from neartwin.errors import QueryError
+from neartwin.queries.types import ColumnType
+
+Key = tuple[object, ...]
+
+_PYTHON = {
+    ColumnType.INTEGER: int,
+    ColumnType.TEXT: str,
+    ColumnType.BOOLEAN: bool,
+    ColumnType.DATE: date,
+}
+
+
+def public_keys(keys: Any, columns: Mapping[str, ColumnType]) -> tuple[Key, ...]:
+    """The keys in the order given, each a tuple with one value a column; None stands for NULL.
+
+    keys: for one column a list or range of values; for several a list of tuples, or a mapping from column to values whose
+    product is taken; or a table that holds the columns (Arrow, pandas, Polars, or a path to Parquet or CSV), whose rows are
+    then declared public. Duplicates, unknown columns and values of another type than the column's raise `QueryError`.
+
+    >>> public_keys({"city": ["Ulm", "Bonn"], "open": [True]}, {"city": ColumnType.TEXT, "open": ColumnType.BOOLEAN})
+    (('Ulm', True), ('Bonn', True))
+    """
+    names = list(columns)
+    if isinstance(keys, Mapping):
+        if set(keys) != set(names):
+            raise QueryError(f"keys are given for {sorted(map(str, keys))}, and the groups are by {sorted(names)}")
+        found = list(product(*(_values(keys[name]) for name in names)))
+    elif isinstance(keys, str | Path) or hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "to_dict"):
+        found = _rows(keys, names)
+    elif len(names) == 1:
+        found = [(value,) for value in _values(keys)]
+    else:
+        found = [tuple(_values(row)) for row in _values(keys)]
+    return tuple(_checked(found, columns))
+
+
+def _values(values: Any) -> list[Any]:
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise QueryError(f"keys={values!r} must be a list, a range, a mapping or a table")
+    return list(values)
+
+
+def _rows(keys: Any, names: list[str]) -> list[Key]:
+    if isinstance(keys, str | Path):
+        path = Path(keys)
+        table = pacsv.read_csv(path) if path.suffix == ".csv" else pq.read_table(path)
+    else:
+        table = pa.table(keys)
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        raise QueryError(f"keys: the table of public keys has no column {missing[0]!r}; it has {table.column_names}")
+    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
+
+
+def _checked(keys: list[Key], columns: Mapping[str, ColumnType]) -> list[Key]:
+    if not keys:
+        raise QueryError("keys=[] must hold at least one key; leave keys out to discover them privately")
+    seen: set[Key] = set()
+    for key in keys:
+        if len(key) != len(columns):
+            raise QueryError(f"key {key!r} must have {len(columns)} values, one for each of {list(columns)}")
+        for value, (name, kind) in zip(key, columns.items(), strict=True):
+            # bool is a subclass of int, and an exact type keeps 1 and True apart
+            if value is not None and type(value) is not _PYTHON[kind]:
+                raise QueryError(f"key {key!r}: {value!r} is no {kind}, which is the type of {name!r}")
+            if not _storable(value):
+                raise QueryError(f"key {key!r}: {value!r} fits no column: integers have 64 bits, text is valid Unicode")
+        if key in seen:
+            raise QueryError(f"key {key!r} is given twice")
+        seen.add(key)
+    return keys
+
+
+def _storable(value: object) -> bool:
+    """Whether an engine can hold the value: what it cannot would fail only after the budget was reserved."""
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    if isinstance(value, str):
+        return not any("\ud800" <= letter <= "\udfff" for letter in value)  # half a character, which UTF-8 cannot write
+    return True

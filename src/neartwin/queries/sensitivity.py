@@ -1,0 +1,104 @@
+"""How much one unit can change a statistic: the table that every noise scale is derived from.
+
+A unit keeps at most C rows in a group (more are weighted down to C), in at most k groups; a column is clipped to
+[low, high] grid units. Columns of the table: the most that one cell can change, and how many cells can change at once.
+
+| statistic | add/remove one unit | replace one unit |
+|---|---|---|
+| units | 1, k | 1, 2k |
+| count | C, k | C, 2k |
+| sum | C max(abs low, abs high), k | C max(high - low, abs low, abs high), 2k |
+| sum, surely one value a unit, one group | max(abs low, abs high), 1 | high - low, 1 |
+
+Replacing a unit can empty a cell (filter, NULL, another group), so its sum may move by a whole contribution and not only
+by high - low; and it touches the k groups that it leaves as well as the k that it enters. But a cell moves by high - low
+only where the unit was before *and* is afterwards, and then one cell fewer is touched. So all cells together, the L1
+sensitivity that noise is scaled to, move by less than cell times cells where a column has both signs: with M = C max(abs
+low, abs high), R = the cell's own bound, and g public groups, k <= g < 2k of them, at least 2k - g cells are both left and
+entered, and L1 = (2k - g) R + 2 (g - k) M; with g >= 2k it is 2k M, for R <= 2M.
+"""
+
+from dataclasses import dataclass
+
+from neartwin.mechanisms.neighbours import Neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """Whole numbers, in units of the statistic's grid.
+
+    l1: the most that all groups can change together, in absolute sum; noise is scaled to it. cell: the most that one
+    group's value can change. cells: how many groups can change. why: the derivation in words.
+    """
+
+    l1: int
+    cell: int
+    cells: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How far one unit reaches: rows_per_group (C), groups_per_unit (k), and how many public groups there are (or None)."""
+
+    rows_per_group: int
+    groups_per_unit: int
+    groups: int | None
+
+
+def of_units(neighbours: Neighbours, reach: Reach) -> Sensitivity:
+    """Of a count of distinct units by group."""
+    return _over_groups(neighbours, reach, whole=1, same=1, why="a unit counts once in a group")
+
+
+def of_count(neighbours: Neighbours, reach: Reach) -> Sensitivity:
+    """Of a count of rows by group.
+
+    >>> of_count(Neighbours.REPLACE_ONE, Reach(rows_per_group=20, groups_per_unit=3, groups=None)).l1
+    120
+    """
+    rows = reach.rows_per_group
+    why = "one row a unit" if rows == 1 else f"at most {rows} rows a unit in a group"
+    return _over_groups(neighbours, reach, whole=rows, same=rows, why=why)
+
+
+def of_sum(neighbours: Neighbours, reach: Reach, *, low: int, high: int) -> Sensitivity:
+    """Of a sum by group, of a column clipped to [low, high] grid units.
+
+    >>> one = Reach(rows_per_group=1, groups_per_unit=1, groups=1)
+    >>> of_sum(Neighbours.ADD_REMOVE, one, low=5, high=9).l1, of_sum(Neighbours.REPLACE_ONE, one, low=5, high=9).l1
+    (9, 9)
+    >>> of_sum(Neighbours.REPLACE_ONE, one, low=-5, high=9).l1
+    14
+    """
+    rows, size = reach.rows_per_group, max(abs(low), abs(high))
+    why = f"a row adds at most max(|low|, |high|) = {size:,} grid steps"
+    if rows > 1:
+        why += f", {rows} rows a unit in a group"
+    return _over_groups(neighbours, reach, whole=rows * size, same=rows * max(high - low, size), why=why)
+
+
+def of_sure_sum(neighbours: Neighbours, *, low: int, high: int) -> Sensitivity:
+    """Of a sum in which each unit surely has exactly one value: one row a unit, no filter, no groups, no value missing.
+
+    >>> of_sure_sum(Neighbours.REPLACE_ONE, low=5, high=9).l1
+    4
+    """
+    if neighbours is Neighbours.ADD_REMOVE:
+        return of_sum(neighbours, Reach(rows_per_group=1, groups_per_unit=1, groups=1), low=low, high=high)
+    span = high - low
+    return Sensitivity(
+        span, span, 1, f"each unit surely has one value, which can change by high - low = {span:,} grid steps"
+    )
+
+
+def _over_groups(neighbours: Neighbours, reach: Reach, *, whole: int, same: int, why: str) -> Sensitivity:
+    """whole: the most that a unit adds to one group. same: the most that a group can change that it leaves and enters."""
+    k, g = reach.groups_per_unit, reach.groups
+    if neighbours is Neighbours.ADD_REMOVE:
+        return Sensitivity(k * whole, whole, k, f"{why}; {k} group{'s' * (k > 1)} a unit")
+    if g is None or g >= 2 * k:
+        return Sensitivity(2 * k * whole, same, 2 * k, f"{why}; {k} left and {k} entered")
+    both, either = 2 * k - g, 2 * (g - k)
+    why += f"; of {g} group{'s' * (g > 1)}, {both} left and entered (up to {same:,} each), {either} one of the two"
+    return Sensitivity(both * same + either * whole, same, g, why)

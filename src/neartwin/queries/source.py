@@ -1,0 +1,241 @@
+"""Where rows live, and what may be known of them for nothing: names and types of columns, and which snapshot it is.
+
+No function here reads a row. A Parquet file gives its schema (never its statistics), a CSV its header line, a DuckDB
+database the declared columns of one table or view, a frame its column types.
+"""
+
+import csv
+import glob
+import gzip
+import hashlib
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from neartwin.errors import SchemaError
+from neartwin.queries.ibis_table import bound, is_ibis
+from neartwin.queries.postgres import PostgresTable, is_url, postgres_table
+from neartwin.queries.spark import SparkFrame, is_spark, spark_frame
+from neartwin.queries.types import ColumnType, column_type
+
+Schema = Mapping[str, ColumnType]
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFiles:
+    """One or more Parquet files of one schema."""
+
+    paths: tuple[str, ...]
+
+    def schema(self) -> dict[str, ColumnType]:
+        """The first file's column names and types; another schema in a later file fails when the plan runs."""
+        try:
+            found = pq.read_schema(self.paths[0])
+        except (pa.ArrowException, OSError):
+            raise SchemaError(f"path={self.paths[0]!r} is not a Parquet file that can be read") from None
+        return {name: column_type(str(kind)) for name, kind in zip(found.names, found.types, strict=True)}
+
+    def location(self) -> str:
+        """What the ledger knows the data by."""
+        return "parquet:" + "|".join(self.paths)
+
+    def snapshot(self) -> str:
+        """Changes when a file is written."""
+        return _files_snapshot(self.paths)
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFiles:
+    """One or more CSV files with one header line each, comma-separated; every value is read as text."""
+
+    paths: tuple[str, ...]
+
+    def names(self) -> tuple[str, ...]:
+        """Column names from the header line of the first file."""
+        opened = gzip.open if self.paths[0].endswith(".gz") else open
+        try:
+            with opened(self.paths[0], "rt", encoding="utf-8-sig", newline="") as file:
+                names = tuple(next(csv.reader(file), ()))
+        except (OSError, UnicodeDecodeError, csv.Error):
+            raise SchemaError(f"path={self.paths[0]!r} is not a CSV file that can be read as UTF-8") from None
+        if len(set(names)) != len(names) or not names:
+            raise SchemaError(f"path={self.paths[0]!r} must begin with a header line of distinct column names")
+        return names
+
+    def schema(self) -> dict[str, ColumnType]:
+        """Text, all of it, until types are declared."""
+        return dict.fromkeys(self.names(), ColumnType.TEXT)
+
+    def location(self) -> str:
+        """What the ledger knows the data by."""
+        return "csv:" + "|".join(self.paths)
+
+    def snapshot(self) -> str:
+        """Changes when a file is written."""
+        return _files_snapshot(self.paths)
+
+
+@dataclass(frozen=True, slots=True)
+class DuckdbTable:
+    """A table or view in a DuckDB database file, opened read-only."""
+
+    path: str
+    table: str
+
+    def schema(self) -> dict[str, ColumnType]:
+        """The declared columns."""
+        try:
+            connection = duckdb.connect(self.path, read_only=True)
+        except duckdb.Error:
+            raise SchemaError(
+                f"database {self.path!r} cannot be opened for reading; close its writers, or give an open connection"
+            ) from None
+        with connection:
+            return _described(connection, self.table)
+
+    def location(self) -> str:
+        """What the ledger knows the data by."""
+        return f"duckdb:{self.path}#{self.table}"
+
+    def snapshot(self) -> str:
+        """Changes when the database file is written."""
+        return _files_snapshot((self.path,))
+
+
+@dataclass(frozen=True, slots=True)
+class DuckdbConnection:
+    """A table or view behind an open DuckDB connection, which stays its owner's; `label` names the snapshot."""
+
+    connection: Any = field(compare=False, repr=False)
+    table: str
+    label: str
+
+    def schema(self) -> dict[str, ColumnType]:
+        """The declared columns."""
+        return _described(self.connection.cursor(), self.table)
+
+    def location(self) -> str:
+        """An open connection has no place that outlives it."""
+        return ""
+
+    def snapshot(self) -> str:
+        """The label."""
+        return self.label
+
+
+@dataclass(frozen=True, slots=True)
+class DuckdbQuery:
+    """The rows of a SQL text behind an open DuckDB connection: what an Ibis table is."""
+
+    connection: Any = field(compare=False, repr=False)
+    text: str
+    label: str
+
+    def schema(self) -> dict[str, ColumnType]:
+        """The columns that the text has, by binding it: no row is read."""
+        try:
+            rows = self.connection.cursor().execute(f"DESCRIBE {self.text}").fetchall()
+        except duckdb.Error:
+            raise SchemaError(
+                "the Ibis table cannot be read from a second cursor; make a view of the database"
+            ) from None
+        return {row[0]: column_type(row[1]) for row in rows}
+
+    def location(self) -> str:
+        """An open connection has no place that outlives it."""
+        return ""
+
+    def snapshot(self) -> str:
+        """The label."""
+        return self.label
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A pandas, Polars or Arrow table in memory; `label` names the snapshot. Rows are converted only when a plan runs."""
+
+    frame: Any = field(compare=False, repr=False)
+    label: str
+
+    def schema(self) -> dict[str, ColumnType]:
+        """The frame's column types. A pandas `object` column has none: its type must be declared."""
+        if isinstance(self.frame, pa.Table):
+            return {name: column_type(str(self.frame.schema.field(name).type)) for name in self.frame.schema.names}
+        kinds = zip(self.frame.columns, self.frame.dtypes, strict=True)
+        return {str(name): column_type(str(kind)) for name, kind in kinds}
+
+    def location(self) -> str:
+        """Memory has no place that outlives the process."""
+        return ""
+
+    def snapshot(self) -> str:
+        """The label."""
+        return self.label
+
+
+LocalSource = (
+    ParquetFiles | CsvFiles | DuckdbTable | DuckdbConnection | DuckdbQuery | Frame
+)  # read by DuckDB in this process
+Source = LocalSource | PostgresTable | SparkFrame
+
+
+def source_of(data: Any, *, table: str = "", snapshot: str = "") -> Source:
+    """Recognise what the caller handed over; `SchemaError` lists what is taken."""
+    label = snapshot or uuid.uuid4().hex
+    if isinstance(data, duckdb.DuckDBPyConnection):
+        if not table:
+            raise SchemaError("table='' must name a table or view of the DuckDB connection")
+        return DuckdbConnection(data, table, label)
+    if isinstance(data, str) and is_url(data):
+        return postgres_table(data, table, label)
+    if isinstance(data, str | Path):
+        return _file_source(str(data), table)
+    if is_ibis(data):
+        kind, place, text = bound(data)
+        return DuckdbQuery(place, text, label) if kind == "duckdb" else spark_frame(place.sql(text), "", label)
+    if is_spark(data):
+        return spark_frame(data, table, label)
+    module = type(data).__module__.partition(".")[0]
+    if isinstance(data, pa.Table) or (module in {"pandas", "polars"} and hasattr(data, "dtypes")):
+        return Frame(data, label)
+    raise SchemaError(
+        f"data of type {type(data).__name__} is not a table; give a path to Parquet, CSV or a DuckDB database, "
+        "a DuckDB connection, PostgreSQL URL or Spark session with table=, or a Spark, Ibis, pandas, Polars or Arrow table"
+    )
+
+
+def _file_source(path: str, table: str) -> Source:
+    paths = tuple(str(Path(found).resolve()) for found in sorted(glob.glob(path)))  # noqa: PTH207 - globs with roots
+    if not paths:
+        raise SchemaError(f"path={path!r} matches no file")
+    suffix = Path(paths[0]).suffix.lower()
+    if suffix in {".parquet", ".pq"}:
+        return ParquetFiles(paths)
+    if suffix in {".csv", ".gz"} and ".csv" in Path(paths[0]).name.lower():
+        return CsvFiles(paths)
+    if suffix in {".duckdb", ".db", ".ddb"}:
+        if not table:
+            raise SchemaError(f"table='' must name a table or view of the database {path!r}")
+        return DuckdbTable(paths[0], table)
+    raise SchemaError(f"path={path!r} must end in .parquet, .csv, .duckdb or .db")
+
+
+def _described(connection: Any, table: str) -> dict[str, ColumnType]:
+    name = '"' + table.replace('"', '""') + '"'
+    try:
+        rows = connection.execute(f"DESCRIBE {name}").fetchall()
+    except duckdb.Error:
+        raise SchemaError(f"table={table!r} is not a table or view of this database") from None
+    return {row[0]: column_type(row[1]) for row in rows}
+
+
+def _files_snapshot(paths: tuple[str, ...]) -> str:
+    """A digest of what the file system says of the files, without opening them."""
+    facts = [(path, (stat := Path(path).stat()).st_size, stat.st_mtime_ns, stat.st_ino) for path in paths]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()

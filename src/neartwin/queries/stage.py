@@ -1,0 +1,57 @@
+"""What an engine is asked: one stage, which is one statement. It names columns, bounds and caps, and no noise.
+
+The engine returns, for each group, whole numbers by measure name:
+  "units"          distinct units that are kept in the group
+  "rows"           sum over kept units of min(rows of the unit in the group, C)
+  "filled:NAME"    the same, of rows whose column value is neither NULL nor NaN
+  "total:NAME"     sum over kept units of their clipped grid values, weighted down to C rows where a unit has more
+A unit with m > C values in a group counts as C values of its own mean: its total is multiplied by C/m and truncated toward
+zero. Count and total thus come from the same weighted rows, and no row is chosen above another.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from neartwin.queries.expression import RowExpression
+from neartwin.queries.keys import Key
+from neartwin.queries.table import Bounds, Table
+
+
+@dataclass(frozen=True, slots=True)
+class GridColumn:
+    """A column clipped to its bounds and rounded to its grid, in whole steps less `centre` (whole steps too)."""
+
+    name: str
+    column: str
+    bounds: Bounds
+    centre: int
+    fill: int | None  # stands for NULL and NaN, in steps less centre; None leaves such values out
+
+    @property
+    def low(self) -> int:
+        """Least value that a row can add."""
+        return self.bounds.low_units - self.centre
+
+    @property
+    def high(self) -> int:
+        """Largest value that a row can add."""
+        return self.bounds.high_units - self.centre
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One statement's worth of question.
+
+    keys: the public groups, None for every group that has a row. rows_per_group: C, the most rows that one unit counts
+    for in one group. groups_per_unit: the most groups that one unit is kept in, chosen by a salted hash of the unit and
+    the group alone; None where no unit can be in more groups than there may be.
+    """
+
+    table: Table
+    conditions: tuple[RowExpression, ...]
+    group_columns: tuple[str, ...]
+    keys: tuple[Key, ...] | None
+    grid: Mapping[str, GridColumn]
+    measures: tuple[str, ...]
+    rows_per_group: int
+    groups_per_unit: int | None

@@ -1,0 +1,118 @@
+"""A table about people: where it lives, who its units are, which neighbours its guarantee compares, what is public of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from neartwin.errors import ParameterError, SchemaError
+from neartwin.exact import Number, rational
+from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.queries.source import Source
+from neartwin.queries.types import GROUPABLE, NUMERIC, ColumnType
+
+_LARGEST_GRID = 2**53  # grid values stay exact in the double precision in which engines round them
+_LARGEST_TERM = 2**400  # of a step written as a fraction: no value times it leaves the range of doubles
+
+
+class RowUnit:
+    """The explicit request that each row is its own unit: `unit=EACH_ROW`. It protects rows, not people."""
+
+    def __repr__(self) -> str:
+        return "EACH_ROW"
+
+
+EACH_ROW = RowUnit()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Public bounds of a column and the step of the grid its values are rounded to; both bounds are multiples of it."""
+
+    low: Fraction
+    high: Fraction
+    step: Fraction
+
+    @property
+    def low_units(self) -> int:
+        """The lower bound in steps."""
+        return int(self.low / self.step)
+
+    @property
+    def high_units(self) -> int:
+        """The upper bound in steps."""
+        return int(self.high / self.step)
+
+    def __str__(self) -> str:
+        return f"[{float(self.low):g}, {float(self.high):g}] in steps of {float(self.step):g}"
+
+
+def bounded(low: Number, high: Number, step: Number = "1/100") -> Bounds:
+    """Declare a column's public bounds: values are clipped to [low, high] and rounded to multiples of step, half up.
+
+    The bounds must come from public knowledge: bounds read from the data would reveal its extremes.
+
+    >>> bounded(0, 200)
+    Bounds(low=Fraction(0, 1), high=Fraction(200, 1), step=Fraction(1, 100))
+    >>> bounded(5, 1)
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: high=Fraction(1, 1) must be above low=5
+    """
+    found = Bounds(rational(low=low), rational(high=high), rational(step=step))
+    if found.step <= 0:
+        raise ParameterError("step", found.step, "must be positive")
+    if max(found.step.numerator, found.step.denominator) > _LARGEST_TERM:
+        raise ParameterError("step", found.step, "must have terms of at most 2**400")
+    if found.high <= found.low:
+        raise ParameterError("high", found.high, f"must be above low={found.low}")
+    for name, bound in (("low", found.low), ("high", found.high)):
+        if (bound / found.step).denominator != 1:
+            raise ParameterError(name, bound, f"must be a multiple of step={found.step}")
+        if abs(bound / found.step) > _LARGEST_GRID:
+            raise ParameterError(
+                name, bound, f"must be at most 2**53 steps of {found.step}", remedy="take a larger step"
+            )
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table about people. Frozen; holds no rows, and reading its attributes reads none.
+
+    name: the population that a ledger charges. unit: the column of unit ids, or EACH_ROW. schema: the type of each column,
+    declared ones included. declared: the columns whose types override the source's (cast row by row; NULL where a value
+    does not fit). columns: public bounds.
+    """
+
+    source: Source
+    name: str
+    unit: str | RowUnit
+    neighbours: Neighbours
+    schema: Mapping[str, ColumnType]
+    declared: frozenset[str]
+    columns: Mapping[str, Bounds]
+
+    @property
+    def unit_name(self) -> str:
+        """How records and pages call the unit."""
+        return self.unit if isinstance(self.unit, str) else "(each row)"
+
+    def groupable(self, column: str) -> ColumnType:
+        """The type of a column that rows can be grouped by; `SchemaError` otherwise."""
+        kind = self.has(column, "group_by")
+        if kind not in GROUPABLE:
+            raise SchemaError(f"group_by: {column!r} is {kind}; group by integers, text, booleans or dates")
+        return kind
+
+    def numeric(self, column: str, asked_by: str) -> ColumnType:
+        """The type of a column that can be summed; `SchemaError` otherwise."""
+        kind = self.has(column, asked_by)
+        if kind not in NUMERIC:
+            raise SchemaError(f"{asked_by}: {column!r} is {kind}, and a number is wanted; declare it with types=")
+        return kind
+
+    def has(self, column: str, asked_by: str) -> ColumnType:
+        """The type of a column; `SchemaError` if the table has none of that name."""
+        if column not in self.schema:
+            have = ", ".join(map(repr, self.schema))
+            raise SchemaError(f"{asked_by}: column {column!r} is not in the table; it has {have}")
+        return self.schema[column]

@@ -1,0 +1,175 @@
+"""`nt.open_ledger(...)`: budgets for tables. Opens accounts, plans against them, and releases."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from os import PathLike
+from types import TracebackType
+from typing import Self
+
+import neartwin.ledger as books
+from neartwin.accounting.targets import Target
+from neartwin.engines.base import Engine
+from neartwin.engines.choice import engine_for
+from neartwin.errors import LedgerError
+from neartwin.queries.expected import ExpectedError, expected_errors
+from neartwin.queries.explain import Explained, explain
+from neartwin.queries.plan import Plan
+from neartwin.queries.planner import plan as make_plan
+from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.queries.table import Table
+from neartwin.releases.large import run_to_parquet
+from neartwin.releases.release import Release
+from neartwin.releases.run import run
+from neartwin.releases.written import WrittenRelease
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a plan will cost and how far off it will be. Free: it follows from the plan and the account, not from rows.
+
+    before, after: what the account has left, by pool, exact. affordable: whether the account can pay now.
+    """
+
+    price: Target
+    before: dict[str, Fraction]
+    after: dict[str, Fraction]
+    errors: tuple[ExpectedError, ...]
+
+    @property
+    def affordable(self) -> bool:
+        """Whether every pool stays at 0 or above."""
+        return all(amount >= 0 for amount in self.after.values())
+
+    def __str__(self) -> str:
+        left = ", ".join(
+            f"{pool} {float(amount):.6g} -> {float(self.after[pool]):.6g}"
+            for pool, amount in self.before.items()
+            if amount or self.after[pool]
+        )
+        lines = [f"costs {self.price}", f"budget left: {left}" + ("" if self.affordable else "  (not enough)")]
+        lines += [f"{error.name}: {error.says} ({error.confidence:.0%})" for error in self.errors]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A plan beside the account that would pay for it. Nothing is spent until `account.release(proposal)`."""
+
+    plan: Plan
+    account: "Account"
+
+    @property
+    def price(self) -> Target:
+        """What a release costs."""
+        return self.plan.price
+
+    def explain(self) -> Explained:
+        """The plan as a tree in which every number says why."""
+        return explain(self.plan)
+
+    def preview(self) -> Preview:
+        """Cost and expected error, and the budget after."""
+        before = self.account.remaining
+        owed = self.account.book.filter.price(self.plan.price)
+        pools = self.account.book.filter.pools
+        price = {pool.name: amount * pool.unit for pool, amount in zip(pools, owed, strict=True)}
+        after = {pool: left - price[pool] for pool, left in before.items()}
+        return Preview(price=self.plan.price, before=before, after=after, errors=expected_errors(self.plan))
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The budget of one population. Every answer about its people is paid for here."""
+
+    book: books.Account
+    table: Table
+
+    @property
+    def remaining(self) -> dict[str, Fraction]:
+        """What is left, by pool, exact."""
+        return self.book.remaining
+
+    @property
+    def spent(self) -> dict[str, Fraction]:
+        """What was spent, by pool, exact."""
+        return self.book.spent
+
+    def plan(
+        self,
+        query: Query | MostCommon,
+        *,
+        spend: Target,
+        rows_per_group: int | None = None,
+        groups_per_unit: int | None = None,
+    ) -> Proposal:
+        """Decide what a release would do and cost. Reads no row and spends nothing."""
+        self._same_population(query.table)
+        made = make_plan(query, spend=spend, rows_per_group=rows_per_group, groups_per_unit=groups_per_unit)
+        self.book.filter.price(made.price)  # an account that cannot pay in this currency says so now
+        return Proposal(made, self)
+
+    def release(self, proposal: Proposal, *, engine: Engine | None = None) -> Release:
+        """Pay, ask the data, add noise, and hand out the release; the same question again costs nothing."""
+        self._same_population(proposal.plan.stage.table)
+        return run(self.book, proposal.plan, engine=engine or engine_for(proposal.plan.stage.table.source))
+
+    def release_to_parquet(
+        self, proposal: Proposal, place: str | PathLike[str], *, engine: Engine | None = None
+    ) -> WrittenRelease:
+        """The same for results that no memory holds: a Parquet file, or from Spark a folder of them, and its record.
+
+        place: must not exist; on Spark it may be of any file system of the cluster. It appears when the ledger has it.
+        """
+        plan = proposal.plan
+        self._same_population(plan.stage.table)
+        return run_to_parquet(self.book, plan, str(place), engine=engine or engine_for(plan.stage.table.source))
+
+    def _same_population(self, table: Table) -> None:
+        if _population(table) != _population(self.table):
+            raise LedgerError(
+                f"this account belongs to {_population(self.table)}, and the question is about {_population(table)}; "
+                "open that table's own account"
+            )
+
+
+class Ledger:
+    """A durable book of budgets, one SQLite file by default. Use it as a context manager, or close it."""
+
+    def __init__(self, where: str | PathLike[str]) -> None:
+        """Opens the file, or makes it; a URL names a database server."""
+        self._books = books.Ledger(where)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._books.close()
+
+    @property
+    def books(self) -> books.Ledger:
+        """The records themselves: history, verification, caps."""
+        return self._books
+
+    def open(self, rows: Rows, target: Target) -> Account:
+        """The account of a table's population, made at the first call with this budget.
+
+        One population has one account: other terms, or another population for the same source, raise `LedgerError`.
+        """
+        return Account(self._books.open(_population(rows.table), target), rows.table)
+
+
+def open_ledger(where: str | PathLike[str]) -> Ledger:
+    """Open a ledger of budgets: a path to its file, made if it is missing, or a database URL."""
+    return Ledger(where)
+
+
+def _population(table: Table) -> books.Population:
+    return books.Population(
+        name=table.name, unit=table.unit_name, relation=table.neighbours.value, source=table.source.location()
+    )

@@ -1,0 +1,85 @@
+"""Noise on the workers of a distributed engine: a function from exact answers to released rows, sent there as bytes.
+
+Workers run a task again when one is lost or slow, so the noise is keyed: the same group with the same exact number gets
+the same noise, and anything else gets unrelated noise. The key is fresh for each release and goes with the function to
+the workers, over the channels that carry the rows themselves; no text, plan or log of the cluster shows it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from neartwin import noise
+from neartwin.engines.gather import gathered
+from neartwin.errors import QueryError
+from neartwin.exact import WholeNumbers
+from neartwin.mechanisms.geometric import Geometric
+from neartwin.mechanisms.threshold import UnitThreshold
+from neartwin.queries.plan import GroupPlan
+from neartwin.queries.source import ParquetFiles
+from neartwin.releases.estimates import statistic
+from neartwin.releases.run import CONFIDENCE
+from neartwin.releases.table import as_table, table_schema
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedAnswer:
+    """The function. Its text shows no key, and it holds neither rows nor a way to the source."""
+
+    plan: GroupPlan
+    selection: noise.Keyed
+    measures: Mapping[str, noise.Keyed]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Released rows of each batch of exact answers."""
+        schema = table_schema(self.plan)
+        for batch in batches:
+            yield from self._released(pa.Table.from_batches([batch])).cast(schema).to_batches()
+
+    def _released(self, exact: pa.Table) -> pa.Table:
+        plan = self.plan
+        if plan.selection is not None:
+            units = gathered(plan.stage, exact).values["units"]
+            kept = _noisy(self.selection, self._keys(exact), units) >= plan.selection.threshold
+            exact = exact.filter(pa.array(kept.astype(bool)))
+        answers = gathered(plan.stage, exact)
+        keys = self._keys(exact)
+        noisy = {name: _noisy(keyed, keys, answers.values[name]) for name, keyed in self.measures.items()}
+        statistics = [statistic(plan, name, asked, noisy, CONFIDENCE) for name, asked in plan.outputs.items()]
+        return as_table(table_schema(plan), answers.keys, statistics)
+
+    def _keys(self, exact: pa.Table) -> list[Any]:
+        return [exact[f"g{i}"] for i in range(len(self.plan.stage.group_columns))]
+
+
+def keyed_answer(plan: GroupPlan, *, release: str, secret: bytes) -> KeyedAnswer:
+    """The function for one release. `QueryError` for a plan whose noise or groups it does not know how to draw."""
+    if not isinstance(plan.selection, UnitThreshold):
+        raise QueryError("a table that stays distributed is for discovered groups; public keys fit an ordinary release")
+    keyed = partial(noise.keyed, release=release, secret=secret, stage=0)
+    selection = keyed(_sampler(plan.selection.counts), column="units", counter=0)
+    measures = {
+        name: keyed(_sampler(measure.mechanism), column=name, counter=1) for name, measure in plan.measures.items()
+    }
+    return KeyedAnswer(_detached(plan), selection, measures)
+
+
+def _sampler(mechanism: object) -> noise.Sampler:
+    if isinstance(mechanism, Geometric):
+        return noise.geometric(mechanism.scale)
+    raise QueryError(f"{type(mechanism).__name__} noise cannot be drawn on workers yet; ask for an ordinary release")
+
+
+def _noisy(keyed: noise.Keyed, keys: list[Any], values: WholeNumbers) -> WholeNumbers:
+    return noise.add(values, keyed.draw(keys, values))
+
+
+def _detached(plan: GroupPlan) -> GroupPlan:
+    """The same plan about a source that is no one's, for a session cannot be sent."""
+    nowhere = replace(plan.stage.table, source=ParquetFiles(()))
+    groups = plan.query.groups
+    query = replace(plan.query, groups=replace(groups, rows=replace(groups.rows, table=nowhere)))
+    return replace(plan, query=query, stage=replace(plan.stage, table=nowhere))

@@ -1,0 +1,192 @@
+"""The walk for results that no memory holds: reserve, then noise a part at a time into a table, settle, and show it.
+
+Nothing of the table is visible under its name before the ledger has its digest: it is written beside its place, under a
+hidden name. What a reader sees of the files depends on the released rows alone: they are sorted by key, and the pieces
+that files are made of have a fixed number of released rows, for pieces cut as the engine hands out exact groups would
+tell how many groups were left out between two that are released.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from neartwin import noise
+from neartwin.accounting.guarantee import Guarantee
+from neartwin.engines.base import Distributed, Engine, Shelf, Streaming
+from neartwin.errors import ExecutionError, LedgerError, ParameterError, QueryError
+from neartwin.ledger import Account, Stored
+from neartwin.queries.plan import GroupPlan, Plan
+from neartwin.releases.executors import keyed_answer
+from neartwin.releases.run import CONFIDENCE, Noisy, Paid, noisy_answer, notes_of, provenance_of
+from neartwin.releases.table import as_table, table_schema
+from neartwin.releases.written import WrittenRelease, is_written
+
+GROUPS = 2**17  # exact groups in memory at a time, and released rows in a piece of the file
+
+
+def run_to_parquet(
+    account: Account, plan: Plan, place: str, *, engine: Engine, source: noise.Source = noise.SYSTEM
+) -> WrittenRelease:
+    """Pay for a plan, and write its release to a Parquet file, or on a distributed engine a folder of them.
+
+    A repeated question gives the first answer's record for nothing, wherever it was written. Errors: as of `run`, and
+    before anything is spent `ParameterError` for a place that is taken, `QueryError` for a plan that has no table.
+    """
+    noise.require_system(source)
+    if not isinstance(plan, GroupPlan):
+        raise QueryError("this question has one answer and no table; ask for an ordinary release")
+    work = _work(engine, plan, place, source)
+    before = account.remaining
+    snapshot = plan.stage.table.source.snapshot()
+    ticket = account.reserve(plan.digest, snapshot, plan.price, str(plan.price))
+    if isinstance(ticket, Stored):
+        return _again(ticket, work.shelf)
+    hidden = _hidden(place, ticket.position)
+    digest = _attempt(work, hidden, f"{ticket.account}/{ticket.position}/{ticket.hash}")
+    if digest is None:  # raised here, outside any handler, so that the cause is not chained to it
+        account.fail(ticket)
+        raise ExecutionError
+    written = WrittenRelease(
+        place=place,
+        unfinished=hidden,
+        digest=digest,
+        group_columns=plan.stage.group_columns,
+        columns=tuple((name, str(asked)) for name, asked in plan.outputs.items()),
+        confidence=CONFIDENCE,
+        guarantee=Guarantee.of(plan.price, unit=plan.stage.table.unit_name, neighbours=plan.stage.table.neighbours),
+        notes=notes_of(plan),
+        provenance=provenance_of(Paid(account, ticket, before), plan),
+    )
+    account.settle(ticket, written.to_json().encode())
+    _show(work.shelf, written)
+    return written
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """How a table is made: a function from its place and the release's name, and where it lies."""
+
+    write: Callable[[str, str], None]
+    shelf: Shelf
+
+
+def _work(engine: Engine, plan: GroupPlan, place: str, source: noise.Source) -> _Work:
+    if isinstance(engine, Distributed):
+        shelf = engine.shelf(plan.stage)
+
+        def distributed(hidden: str, release: str) -> None:
+            answer = keyed_answer(plan, release=release, secret=noise.fresh_secret())
+            engine.write(plan.stage, salt=source.bits(64), answer=answer, schema=table_schema(plan), place=hidden)
+
+        keyed_answer(plan, release="", secret=noise.fresh_secret())  # a plan that it cannot serve is refused now
+        work = _Work(distributed, shelf)
+    elif isinstance(engine, Streaming):
+
+        def streamed(hidden: str, release: str) -> None:
+            del release
+            answers = engine.batches(plan.stage, salt=source.bits(64), groups=GROUPS)
+            _write(plan, (noisy_answer(plan, part, source) for part in answers), hidden)
+
+        work = _Work(streamed, LocalShelf())
+        if not Path(place).resolve().parent.is_dir():
+            raise ParameterError("place", place, "must lie in a folder that exists")
+    else:
+        raise QueryError(f"{type(engine).__name__} cannot write a table; ask for an ordinary release")
+    if work.shelf.exists(place):
+        raise ParameterError("place", place, "must not exist yet")
+    return work
+
+
+def _attempt(work: _Work, hidden: str, release: str) -> str | None:
+    """The digest of what was written, or None for whatever failed; then nothing is left behind."""
+    done = None
+    try:
+        work.write(hidden, release)
+        done = work.shelf.digest(hidden)
+    except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error
+        return None
+    finally:
+        if done is None:  # also where the process is being stopped
+            work.shelf.remove(hidden)
+    return done
+
+
+def _again(answer: Stored, shelf: Shelf) -> WrittenRelease:
+    """What was settled before; a table that a crash kept from its name gets it now."""
+    if not is_written(answer.document):
+        raise LedgerError("this question was answered by an ordinary release; ask for that one: it costs nothing")
+    written = WrittenRelease.from_json(answer.document)
+    if not shelf.exists(written.place) and shelf.exists(written.unfinished):
+        if shelf.digest(written.unfinished) != written.digest:
+            raise LedgerError(f"the table at {written.unfinished!r} is not the one that the ledger has; restore it")
+        _show(shelf, written)
+    return written
+
+
+def _show(shelf: Shelf, written: WrittenRelease) -> None:
+    try:
+        shelf.move(written.unfinished, written.place)
+    except OSError:
+        raise LedgerError(
+            f"the release is settled and lies at {written.unfinished!r}, for {written.place!r} cannot be made; make room "
+            "there and ask again: it costs nothing"
+        ) from None
+
+
+def _hidden(place: str, position: int) -> str:
+    folder, slash, name = place.rstrip("/").rpartition("/")
+    return f"{folder}{slash}.{name}.{position}"
+
+
+def _write(plan: GroupPlan, answers: Iterator[Noisy], place: str) -> None:
+    """A file readable by its owner alone, on the disk when this returns."""
+    schema = table_schema(plan)
+    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        with pq.ParquetWriter(file, schema) as writer:
+            held = schema.empty_table()
+            for answer in answers:
+                held = pa.concat_tables([held, as_table(schema, answer.keys, answer.statistics)])
+                while held.num_rows >= GROUPS:
+                    writer.write_table(held.slice(0, GROUPS), row_group_size=GROUPS)
+                    held = held.slice(GROUPS).combine_chunks()
+            if held.num_rows:
+                writer.write_table(held, row_group_size=GROUPS)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class LocalShelf:
+    """The file system of this machine."""
+
+    def exists(self, place: str) -> bool:
+        """Whether a file or folder is there."""
+        return os.path.lexists(place)
+
+    def digest(self, place: str) -> str:
+        """SHA-256 of a file."""
+        with Path(place).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def move(self, place: str, to: str) -> None:
+        """Rename, and make the new name durable; another file that took the name meanwhile stays."""
+        os.link(place, to)
+        Path(place).unlink()
+        folder = os.open(Path(to).resolve().parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def remove(self, place: str) -> None:
+        """Remove what there is."""
+        if Path(place).is_dir():
+            shutil.rmtree(place)
+        else:
+            Path(place).unlink(missing_ok=True)

@@ -1,0 +1,203 @@
+"""A release: noisy statistics with error bars, what they promise, and where they come from. Frozen; holds nothing exact."""
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import date
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from neartwin.accounting.guarantee import Guarantee
+from neartwin.errors import ParameterError
+from neartwin.queries.keys import Key
+
+FORMAT = 1  # of the document that a ledger stores; a new meaning takes a new number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistic:
+    """One statistic of every group: values with error bars, all around the bounded statistic.
+
+    values, lower, upper: (groups,). Each bar alone holds with probability at least the release's confidence; the bias of
+    clipping and bounding is not in it, and unknown unless an estimate of it was paid for.
+    """
+
+    name: str
+    what: str
+    values: tuple[float, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where a release comes from: enough to judge it, nothing private."""
+
+    population: str
+    snapshot: str
+    plan: str
+    explanation: str
+    created: str
+    version: str
+    account: str
+    position: int
+    budget_before: Mapping[str, str]
+    budget_after: Mapping[str, str]
+    cap: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """What leaves the house.
+
+    group_columns, keys: the groups, in their public order, or sorted where they were discovered. statistics: by column.
+    replayed is kept out: the answer to a repeated question is equal to the first.
+    """
+
+    group_columns: tuple[str, ...]
+    keys: tuple[Key, ...]
+    statistics: tuple[Statistic, ...]
+    confidence: float
+    guarantee: Guarantee
+    notes: tuple[str, ...]
+    provenance: Provenance
+
+    def __getitem__(self, name: str) -> Statistic:
+        """A statistic by name."""
+        for statistic in self.statistics:
+            if statistic.name == name:
+                return statistic
+        raise ParameterError("name", name, "must be one of " + ", ".join(s.name for s in self.statistics))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def to_arrow(self) -> pa.Table:
+        """One row a group: the group columns, then each statistic with `_lower` and `_upper`."""
+        columns: dict[str, Any] = {name: [key[i] for key in self.keys] for i, name in enumerate(self.group_columns)}
+        for statistic in self.statistics:
+            columns[statistic.name] = list(statistic.values)
+            columns[f"{statistic.name}_lower"] = list(statistic.lower)
+            columns[f"{statistic.name}_upper"] = list(statistic.upper)
+        return pa.table(columns)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame (extra `pandas`)."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """A Polars DataFrame (extra `polars`)."""
+        import polars as pl
+
+        return pl.from_arrow(self.to_arrow())
+
+    def to_json(self) -> str:
+        """Everything, as one JSON document that `from_json` reads back."""
+        body = {
+            "format": FORMAT,
+            "group_columns": self.group_columns,
+            "keys": [[_plain(value) for value in key] for key in self.keys],
+            "statistics": [asdict(statistic) for statistic in self.statistics],
+            "confidence": self.confidence,
+            "guarantee": self.guarantee.as_dict(),
+            "notes": self.notes,
+            "provenance": asdict(self.provenance),
+        }
+        return json.dumps(body, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Release":
+        """The release whose document this is."""
+        body = json.loads(text)
+        if body.get("format") != FORMAT:
+            raise ParameterError(
+                "format", body.get("format"), f"must be {FORMAT}", remedy="read it with a newer neartwin"
+            )
+        return cls(
+            group_columns=tuple(body["group_columns"]),
+            keys=tuple(tuple(_revived(value) for value in key) for key in body["keys"]),
+            statistics=tuple(_statistic(part) for part in body["statistics"]),
+            confidence=body["confidence"],
+            guarantee=Guarantee.from_dict(body["guarantee"]),
+            notes=tuple(body["notes"]),
+            provenance=Provenance(**body["provenance"]),
+        )
+
+    def to_csv(self) -> str:
+        """The table of `to_arrow` as CSV text."""
+        buffer = io.BytesIO()
+        pacsv.write_csv(self.to_arrow(), buffer)
+        return buffer.getvalue().decode()
+
+    def write(self, path: str | Path) -> Path:
+        """Write to a file whose ending says how: .json, .csv or .parquet (with the guarantee in its metadata)."""
+        target = Path(path)
+        match target.suffix:
+            case ".json":
+                target.write_text(self.to_json(), encoding="utf-8")
+            case ".csv":
+                target.write_text(self.to_csv(), encoding="utf-8")
+            case ".parquet":
+                told = {"neartwin.guarantee": str(self.guarantee), "neartwin.release": self.to_json()}
+                pq.write_table(self.to_arrow().replace_schema_metadata(told), target)
+            case _:
+                raise ParameterError("path", str(path), "must end in .json, .csv, .parquet or .html")
+        return target
+
+    def lines(self) -> list[list[str]]:
+        """Header and rows as text, `value ± half-width`, for terminals and pages."""
+        header = [*self.group_columns, *(statistic.name for statistic in self.statistics)]
+        body = [
+            [*("(none)" if value is None else str(value) for value in key), *(shown(s, i) for s in self.statistics)]
+            for i, key in enumerate(self.keys)
+        ]
+        return [header, *body]
+
+    def _repr_html_(self) -> str:
+        header, *body = self.lines()
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body[:100])
+        more = f"<p>{len(body) - 100} more groups</p>" if len(body) > 100 else ""
+        promise = f"<p><b>{escape(str(self.guarantee))}.</b> {escape(self.guarantee.words())}</p>"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}{promise}"
+
+
+def shown(statistic: Statistic, place: int) -> str:
+    """A value with its bar: `12,345 ± 67`, or `3.2 (2.9 to 3.4)` where the bar is not symmetric.
+
+    >>> shown(Statistic(name="n", what="count()", values=(1200,), lower=(1190,), upper=(1210,)), 0)
+    '1,200 ± 10'
+    """
+    value, low, high = statistic.values[place], statistic.lower[place], statistic.upper[place]
+    if abs((high - value) - (value - low)) <= 1e-9 * max(1.0, abs(high - low)):
+        return f"{_number(value, high - low)} ± {_number(high - value, high - low)}"
+    return f"{_number(value, high - low)} ({_number(low, high - low)} to {_number(high, high - low)})"
+
+
+def _number(value: float, width: float) -> str:
+    """As many digits as the width of the bar lets mean anything."""
+    if isinstance(value, int) or width >= 20:
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if width >= 2 else f"{value:,.2f}" if width >= 0.1 else f"{value:,.4g}"
+
+
+def _statistic(part: dict[str, Any]) -> Statistic:
+    ends = {name: tuple(part[name]) for name in ("values", "lower", "upper")}
+    return Statistic(name=part["name"], what=part["what"], **ends)
+
+
+def _plain(value: object) -> object:
+    return {"date": value.isoformat()} if isinstance(value, date) else value
+
+
+def _revived(value: Any) -> object:
+    return date.fromisoformat(value["date"]) if isinstance(value, dict) else value

@@ -1,0 +1,162 @@
+"""The walk: reserve, aggregate, add noise, settle, release. The one place where ledger, engine and noise meet."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from importlib.metadata import version
+
+import numpy as np
+
+from neartwin import noise
+from neartwin.accounting.guarantee import Guarantee
+from neartwin.engines.base import Aggregates, Engine
+from neartwin.errors import ExecutionError, LedgerError
+from neartwin.exact import WholeNumbers
+from neartwin.ledger import Account, Stored, Ticket
+from neartwin.queries.explain import explain
+from neartwin.queries.keys import Key
+from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan
+from neartwin.releases.estimates import statistic
+from neartwin.releases.release import Provenance, Release, Statistic
+from neartwin.releases.written import WrittenRelease, is_written
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """A reservation, and what the account had before it."""
+
+    account: Account
+    ticket: Ticket
+    before: dict[str, Fraction]
+
+
+@dataclass(frozen=True, slots=True)
+class Noisy:
+    """Noisy, and so free to leave."""
+
+    keys: tuple[Key, ...]
+    statistics: tuple[Statistic, ...]
+    notes: tuple[str, ...]
+
+
+def run(account: Account, plan: Plan, *, engine: Engine, source: noise.Source = noise.SYSTEM) -> Release:
+    """Pay for a plan, run it, and hand out its release; a repeated question gets its stored answer for nothing.
+
+    The price is durable before a row is read, and the release is durable before it is returned.
+
+    Errors: `BudgetError` and `LedgerError` before anything is read or spent; `ExecutionError`, the same for every cause,
+    for whatever fails after: whether a query fails is data. `PrivacyError` for a source of noise that is not the system's.
+    """
+    noise.require_system(source)
+    before = account.remaining
+    snapshot = plan.stage.table.source.snapshot()
+    ticket = account.reserve(plan.digest, snapshot, plan.price, str(plan.price))
+    if isinstance(ticket, Stored):
+        return _stored(ticket)
+    paid = Paid(account, ticket, before)
+    release = _run_paid(paid, plan, engine, source)
+    if release is None:  # raised here, outside any handler, so that the cause is not chained to it
+        account.fail(ticket)
+        raise ExecutionError
+    account.settle(ticket, release.to_json().encode())
+    return release
+
+
+def _stored(answer: Stored) -> Release:
+    if is_written(answer.document):
+        raise LedgerError(
+            f"this question was answered by a table that was written to {WrittenRelease.from_json(answer.document).place!r}; "
+            "read it there: it costs nothing"
+        )
+    return Release.from_json(answer.document)
+
+
+def _run_paid(paid: Paid, plan: Plan, engine: Engine, source: noise.Source) -> Release | None:
+    try:
+        aggregates = engine.aggregate(plan.stage, salt=source.bits(64))
+        answer = (
+            _chosen(plan, aggregates, source)
+            if isinstance(plan, ChoicePlan)
+            else noisy_answer(plan, aggregates, source)
+        )
+        return _release(paid, plan, answer)
+    except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error
+        return None
+
+
+def noisy_answer(plan: GroupPlan, aggregates: Aggregates, source: noise.Source) -> Noisy:
+    """Select, add fresh noise, and compute the statistics: for all groups, or for a part of the discovered ones."""
+    keys, values = aggregates.keys, aggregates.values
+    if plan.selection is not None:
+        kept = np.flatnonzero(plan.selection.keeps(values["units"], source=source))
+        order = sorted((int(place) for place in kept), key=lambda place: _sortable(keys[place]))
+        keys, values = tuple(keys[place] for place in order), {name: found[order] for name, found in values.items()}
+    noisy: dict[str, WholeNumbers] = {
+        name: measure.mechanism.noisy(values[name], source=source) for name, measure in plan.measures.items()
+    }
+    statistics = tuple(statistic(plan, name, asked, noisy, CONFIDENCE) for name, asked in plan.outputs.items())
+    return Noisy(tuple(keys), statistics, notes_of(plan))
+
+
+def _chosen(plan: ChoicePlan, aggregates: Aggregates, source: noise.Source) -> Noisy:
+    winner = plan.mechanism.choose(aggregates.values["units"], source=source)
+    note = "The winner alone is released: its count and the runners-up are not, and asking for them costs more."
+    return Noisy((aggregates.keys[winner],), (), (note,))
+
+
+def _sortable(key: Key) -> tuple[tuple[bool, str, object], ...]:
+    return tuple((value is None, type(value).__name__, "" if value is None else value) for value in key)
+
+
+def notes_of(plan: GroupPlan) -> tuple[str, ...]:
+    """What a reader of the release must know."""
+    bounding = plan.bounding
+    notes = [f"Each bar holds alone with probability at least {CONFIDENCE:.0%}, around the bounded statistic."]
+    if isinstance(plan.stage.table.unit, str):
+        notes.append(
+            f"Bounded: a unit counts for at most {bounding.rows_per_group} rows in a group and in at most "
+            f"{bounding.groups_per_unit} groups. The bias of this and of clipping is not in the bars, and unknown."
+        )
+    else:
+        notes.append("Each row is protected as its own unit: people with several rows are protected less.")
+    if plan.selection is not None:
+        notes.append("Groups were discovered privately: small ones are missing. The bars use noise separate from that.")
+    return tuple(notes)
+
+
+def provenance_of(paid: Paid, plan: Plan) -> Provenance:
+    """Where a release of this plan comes from."""
+    ticket = paid.ticket
+    after = {pool: left - ticket.price.get(pool, Fraction(0)) for pool, left in paid.before.items()}
+    return Provenance(
+        population=plan.stage.table.name,
+        snapshot=ticket.snapshot,
+        plan=plan.digest,
+        explanation=str(explain(plan)),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=version("neartwin"),
+        account=paid.account.name,
+        position=ticket.position,
+        budget_before=_written(paid.before),
+        budget_after=_written(after),
+        cap=_written(paid.account.caps),
+    )
+
+
+def _release(paid: Paid, plan: Plan, answer: Noisy) -> Release:
+    table = plan.stage.table
+    return Release(
+        group_columns=plan.stage.group_columns,
+        keys=answer.keys,
+        statistics=answer.statistics,
+        confidence=CONFIDENCE,
+        guarantee=Guarantee.of(plan.price, unit=table.unit_name, neighbours=table.neighbours),
+        notes=answer.notes,
+        provenance=provenance_of(paid, plan),
+    )
+
+
+def _written(amounts: dict[str, Fraction]) -> dict[str, str]:
+    return {pool: str(amount) for pool, amount in amounts.items()}

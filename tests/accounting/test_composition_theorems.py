@@ -1,0 +1,156 @@
+"""Composition and group theorems against exact finite mechanisms, their own inverses and each other."""
+
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neartwin.accounting import (
+    advanced_composition,
+    advanced_composition_classical,
+    advanced_composition_mixed,
+    advanced_epsilon_each,
+    amplified_approximate,
+    amplified_pure,
+    basic_composition,
+    best_composition,
+    each_share,
+    epsilon_before_sampling,
+    filter_bound,
+    group_approximate,
+    group_privacy,
+    group_rdp,
+    group_zcdp,
+    rdp_curve,
+)
+from neartwin.divergences import finite_pair, gaussian_pair, laplace_pair, randomized_response_pair
+from neartwin.errors import ParameterError
+from neartwin.losses.kov import kov_epsilon
+
+
+def test_basic_composition_adds_exactly():
+    found = basic_composition(epsilons=["0.1"] * 10, deltas=["1e-7"] * 10)
+    assert (found.epsilon.lower, found.epsilon.upper) == (1.0, 1.0)
+    assert found.delta.upper == pytest.approx(1e-6)
+    assert each_share(epsilon_total=1, count=10) == Fraction(1, 10)
+    with pytest.raises(ParameterError):
+        basic_composition(epsilons=[1, 1], deltas=[0])
+    with pytest.raises(ParameterError):
+        basic_composition(epsilons=[-1])
+
+
+def test_basic_composition_is_attained_by_two_responses():
+    first, second = randomized_response_pair("0.3"), randomized_response_pair("0.7")
+    P = np.outer(first.P.middle, second.P.middle).ravel()
+    Q = np.outer(first.Q.middle, second.Q.middle).ravel()
+    total = basic_composition(epsilons=["0.3", "0.7"]).epsilon
+    assert finite_pair(P, Q).max_divergence().upper == pytest.approx(total.upper, rel=1e-14)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6])
+def test_group_privacy_holds_along_a_chain_of_neighbours(size):
+    # a mechanism on sizes 0..k: an (epsilon, delta) step at each neighbour, and the ends compared
+    epsilon, delta = Fraction(1, 2), Fraction(1, 50)
+    bound = group_approximate(epsilon=epsilon, delta=delta, size=size)
+    assert bound.epsilon.upper == float(group_privacy(epsilon=epsilon, size=size))
+    with mp.workdps(30):
+        e, d = mp.mpf("0.5"), mp.mpf("0.02")
+        exact = mp.fsum(d * mp.exp(i * e) for i in range(size))
+        assert bound.delta.lower <= exact <= bound.delta.upper
+    assert group_approximate(epsilon=0, delta=delta, size=size).delta.upper == pytest.approx(size * 0.02)
+
+
+def test_group_bounds_cover_the_shift_by_k():
+    for k in (1, 2, 4):
+        assert gaussian_pair(distance=k).kl().upper <= float(group_zcdp(rho="0.5", size=k)) + 1e-12
+        assert laplace_pair(distance=k).max_divergence().upper <= group_privacy(epsilon=1, size=k)
+    curve = rdp_curve(gaussian_pair(distance=1).renyi, orders=(2.0, 4.0, 8.0, 16.0, 64.0))
+    group = group_rdp(curve, doublings=2)
+    assert group.orders == (2.0, 4.0, 16.0)
+    true = gaussian_pair(distance=4).renyi(np.array(group.orders)).upper
+    assert np.all(true <= group.rdp.upper * (1 + 1e-12))
+    with pytest.raises(ParameterError):
+        group_rdp(curve, doublings=7)
+
+
+def test_theorem_3_20_in_many_digits_and_in_order():
+    with mp.workdps(40):
+        e, k, s = mp.mpf("0.1"), 100, mp.mpf("1e-6")
+        root = e * mp.sqrt(2 * k * mp.log(1 / s))
+        classical, tight = root + k * e * mp.expm1(e), root + k * e * mp.tanh(e / 2)
+    found = advanced_composition(epsilon="0.1", delta="1e-9", count=100, slack="1e-6")
+    old = advanced_composition_classical(epsilon="0.1", delta="1e-9", count=100, slack="1e-6")
+    assert found.epsilon.lower <= tight <= found.epsilon.upper < old.epsilon.lower <= classical <= old.epsilon.upper
+    assert found.delta.upper == pytest.approx(1.1e-6, rel=1e-15)
+    assert Fraction(found.delta.upper) >= Fraction(11, 10**7)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 300), st.fractions(Fraction(1, 100), 1, max_denominator=100))
+def test_advanced_composition_covers_the_optimum(count, epsilon):
+    bound = advanced_composition(epsilon=epsilon, count=count, slack="1e-5").epsilon.upper
+    optimum = kov_epsilon(epsilon=epsilon, count=count, delta_total="1e-5")
+    assert min(bound, float(epsilon) * count * (1 + 1e-15)) >= optimum.lower
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 1000), st.floats(0.01, 20))
+def test_the_inverse_of_advanced_composition_spends_no_more(count, total):
+    each = advanced_epsilon_each(epsilon_total=total, count=count, slack="1e-6")
+    spent = advanced_composition(epsilon=Fraction(each.lower), count=count, slack="1e-6").epsilon.upper
+    assert spent <= total * (1 + 1e-13)
+    more = advanced_composition(epsilon=Fraction(each.upper) * Fraction("1.000001"), count=count, slack="1e-6")
+    assert more.epsilon.lower > total
+
+
+def test_mixed_equals_equal_and_the_smaller_of_two_theorems_is_chosen():
+    same = advanced_composition_mixed(epsilons=["0.1"] * 50, slack="1e-6").epsilon
+    equal = advanced_composition(epsilon="0.1", count=50, slack="1e-6").epsilon
+    assert same.upper == pytest.approx(equal.upper, rel=1e-14)
+    few, many = (
+        best_composition(epsilons=["0.1"] * 3, slack="1e-6"),
+        best_composition(epsilons=["0.1"] * 400, slack="1e-6"),
+    )
+    assert few.epsilon.upper == pytest.approx(0.3)
+    assert few.delta.upper == 0
+    assert "advanced" in many.theorem
+    assert many.epsilon.upper < 40
+    with pytest.raises(ParameterError):
+        advanced_composition_mixed(epsilons=[], slack="1e-6")
+    for slack in (0, 1):
+        with pytest.raises(ParameterError):
+            advanced_composition(epsilon="0.1", count=3, slack=slack)
+
+
+def test_filter_bound_lies_close_above_advanced_composition():
+    # sum e^2/2 against sum e tanh(e/2)
+    adaptive = filter_bound(epsilons=["0.1"] * 100, slack="1e-6").epsilon
+    fixed = advanced_composition(epsilon="0.1", count=100, slack="1e-6").epsilon
+    assert fixed.upper < adaptive.lower < fixed.upper * 1.001
+
+
+def test_amplification_by_sampling_is_exact_for_randomized_response():
+    # a response on a q-sample, with the empty sample answering like the other bit
+    q = 0.2
+    base = randomized_response_pair(1)
+    mixed = finite_pair(q * base.P.middle + (1 - q) * base.Q.middle, base.Q.middle)
+    found = amplified_pure(epsilon=1, rate="0.2")
+    assert mixed.max_divergence().upper == pytest.approx(found.upper, rel=1e-14)
+    assert amplified_pure(epsilon=1, rate="0.19").upper < mixed.max_divergence().lower
+    back = epsilon_before_sampling(epsilon=np.asarray(found.upper), rate="0.2")
+    assert back.upper == pytest.approx(1, rel=1e-13)
+    assert amplified_approximate(epsilon=1, delta="1e-6", rate="0.2").delta.upper == pytest.approx(2e-7)
+    assert amplified_pure(epsilon=1, rate=1).upper == pytest.approx(1)
+    for rate in (-1, 2):
+        with pytest.raises(ParameterError):
+            amplified_pure(epsilon=1, rate=rate)
+
+
+def test_a_million_conversions_at_once():
+    epsilons = np.linspace(0, 5, 1_000_000)
+    found = amplified_pure(epsilon=epsilons, rate="0.01")
+    assert found.upper.shape == epsilons.shape
+    assert np.all(found.upper >= np.log1p(0.01 * np.expm1(epsilons)))

@@ -1,0 +1,96 @@
+"""A line of text becomes exactly what it says, and nothing in it is ever run."""
+
+from fractions import Fraction
+
+import pytest
+
+from neartwin.accounting.expression import NAMES, parse
+from neartwin.accounting.spend import cost, on_sample, parallel, to_group
+from neartwin.errors import ParameterError
+from neartwin.losses import (
+    Approx,
+    DiscreteGaussian,
+    Gaussian,
+    Geometric,
+    Laplace,
+    Leak,
+    RandomizedResponse,
+    SubsampledGaussian,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "done"),
+    [
+        ("gaussian(sigma=20) * 1000", 1000 * Gaussian(mu="0.05")),
+        ("2 * 3 * laplace(epsilon=0.1)", 6 * Laplace(epsilon="0.1")),
+        ("laplace(scale=3, sensitivity=1/2) + leak(delta=1e-9)", Laplace(epsilon="1/6") + Leak(delta="1e-9")),
+        (
+            "(gaussian(mu=1) + geometric(epsilon=1, sensitivity=2)) * 2",
+            2 * (Gaussian(mu=1) + Geometric(epsilon=1, sensitivity=2)),
+        ),
+        ("approx(epsilon=1, delta=0.000001)", Approx(epsilon=1, delta="1e-6")),
+        ("randomized_response(epsilon=1, answers=4)", RandomizedResponse(epsilon=1, answers=4)),
+        ("discrete_gaussian(sigma2=2.5, sensitivity=3)", DiscreteGaussian(sigma2="2.5", sensitivity=3)),
+        ("sampled(gaussian(sigma=1), rate=0.01) * 10_000", 10_000 * SubsampledGaussian(mu=1, rate="0.01")),
+        ("sampled(gaussian(sigma=2), rate=0.5)", on_sample(Gaussian(mu="0.5"), "0.5")),
+        ("group(gaussian(sigma=2), size=2)", to_group(Gaussian(mu="0.5"), 2)),
+        ("parallel(gaussian(mu=1), laplace(epsilon=1))", parallel(Gaussian(mu=1), Laplace(epsilon=1))),
+    ],
+)
+def test_a_line_says_what_the_values_say(text, done):
+    assert cost(parse(text)) == cost(done)
+
+
+def test_numbers_are_the_decimals_that_were_written():
+    assert parse("pure(epsilon=0.1000000000000000000001)").factor.epsilon == Fraction(1, 10) + Fraction(1, 10**22)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1",
+        "gaussian",
+        "gaussian()",
+        "gaussian(20)",
+        "gaussian(sigma=20, colour=1)",
+        "gaussian(sigma=0)",
+        "gaussian(sigma=-1)",
+        "gaussian(sigma=1e999)",
+        "gaussian(sigma=1e-999999999)",
+        "gaussian(sigma='1')",
+        "gaussian(sigma=True)",
+        "gaussian(sigma=1) * 0",
+        "gaussian(sigma=1) * 1.5",
+        "gaussian(sigma=1) * -1",
+        "gaussian(sigma=1) + 1",
+        "gaussian(sigma=1) * gaussian(sigma=1)",
+        "gaussian(sigma=1) ** 2",
+        "gaussian(sigma=1) / 2",
+        "gaussian(sigma=1/0)",
+        "gaussian(**{'sigma': 1})",
+        "gaussian(sigma=[1 for _ in (1,)])",
+        "gaussian.__class__",
+        "__import__('os').system('true')",
+        "(lambda: 1)()",
+        "open('x')",
+        "parallel()",
+        "sampled(gaussian(sigma=1), gaussian(sigma=1), rate=0.1)",
+        "group(gaussian(sigma=1), size=1.5)",
+        "approx(epsilon=1)",
+        "gaussian(sigma=1); gaussian(sigma=1)",
+        "(" * 3000 + "1" + ")" * 3000,
+        "gaussian(sigma=1) +" * 400 + "gaussian(sigma=1)" + " " * 10_000,
+        "-" * 5000 + "1",
+        "9" * 9000,
+    ],
+)
+def test_anything_else_is_refused_without_being_run(text):
+    with pytest.raises(ParameterError):
+        parse(text)
+
+
+def test_every_name_is_known_to_the_refusal():
+    with pytest.raises(ParameterError, match=", ".join(NAMES)):
+        parse("eval(x=1)")

@@ -1,0 +1,71 @@
+"""An account of each kind opens, spends to the last unit, refuses the next, and is the same after reopening."""
+
+from fractions import Fraction
+
+import pytest
+
+from neartwin.accounting.guarantee import Guarantee
+from neartwin.accounting.targets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
+from neartwin.errors import BudgetError, LedgerError, PrivacyError
+from neartwin.ledger import Ledger, Population, Ticket
+
+KINDS = [
+    (pure(1), pure("0.25"), pure(2), zcdp("0.1")),
+    (approx(1, "1e-6"), approx("0.1", "2.5e-7"), approx(2, "2e-6"), gdp("0.1")),
+    (zcdp("0.5", "1e-6"), gdp("0.5", "1e-8"), zcdp(1, "1e-6"), rdp(2, "0.1")),
+    (rdp(4, 2), gdp("0.5"), rdp(4, 3), rdp(3, "0.1")),
+    (gdp(1, "1e-6"), gdp("0.5", "1e-7"), gdp(2, "1e-6"), zcdp("0.1")),
+    (three_pools(1, 1, "1e-6"), three_pools("0.1", "0.5"), three_pools(1, 2, "1e-6"), zcdp("0.1")),
+]
+
+
+def population(name):
+    return Population(name=name, unit="id", relation="replace_one")
+
+
+@pytest.mark.parametrize(("opened", "spend", "raised", "refused"), KINDS, ids=str)
+def test_every_kind_of_account_opens_spends_and_refuses(tmp_path, opened, spend, raised, refused):
+    place = tmp_path / "budget.db"
+    with Ledger(place) as book:
+        account = book.open(population("p"), opened)
+        for n in range(4):
+            assert isinstance(account.reserve(f"plan {n}", "monday", spend), Ticket)
+        with pytest.raises(BudgetError):
+            account.reserve("one more", "monday", spend)
+        with pytest.raises(PrivacyError, match="no theorem"):
+            account.reserve("another currency", "monday", refused)
+    with Ledger.existing(place) as book:
+        again = book.open(population("p"), opened)  # rebuilt from its record
+        assert again.filter.promise(again.filter.caps) == opened
+        with pytest.raises(LedgerError):
+            book.open(population("p"), raised)
+        book.raise_cap("p", raised, "more")
+        account = book.account("p")
+        account.reserve("one more", "monday", spend)
+        assert book.verify().faults == ()
+        told = Guarantee.of(account.filter.promise(account.filter.caps), unit="id", neighbours="replace_one")
+        assert 0.5 < told.best_guess < 1
+        assert Guarantee.from_dict(told.as_dict()) == told
+
+
+def test_an_order_fixed_at_opening_is_not_changed_later(tmp_path):
+    with Ledger(tmp_path / "budget.db") as book:
+        book.open(population("p"), rdp(4, 2))
+        with pytest.raises(LedgerError, match="kind"):
+            book.raise_cap("p", rdp(5, 9), "another order")
+        with pytest.raises(LedgerError):
+            book.open(population("p"), rdp(5, 2))
+
+
+def test_an_account_opened_with_an_advantage_takes_gaussian_and_pure_plans_until_it_is_reached(tmp_path):
+    with Ledger(tmp_path / "budget.db") as book:
+        account = book.open(population("p"), advantage("0.3"))
+        account.reserve("a", "monday", pure("0.1"))
+        account.reserve("b", "monday", gdp("0.5"))
+        with pytest.raises(BudgetError):
+            account.reserve("c", "monday", gdp("0.6"))
+        with pytest.raises(BudgetError):  # no pool for failures was asked for
+            account.reserve("d", "monday", approx("0.01", "1e-9"))
+        promised = Guarantee.of(account.filter.promise(account.filter.caps), unit="id", neighbours="replace_one")
+        assert 0.2999 < promised.advantage < 0.3 + 1e-9
+        assert account.spent["mu_squared"] < Fraction(594, 1000)

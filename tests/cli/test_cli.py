@@ -1,0 +1,125 @@
+"""The terminal says what the Python face says; data on stdout, talk on stderr, one exit code for one kind of end."""
+
+import json
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+
+@pytest.fixture
+def purchases(tmp_path):
+    size = 4000
+    table = pa.table(
+        {"customer": [i % 900 for i in range(size)], "cds": [1 + i % 5 for i in range(size)], "amount": [9.5] * size}
+    )
+    pq.write_table(table, tmp_path / "purchases.parquet")
+    return tmp_path
+
+
+def neartwin(*words, where):
+    done = subprocess.run(
+        [sys.executable, "-m", "neartwin", *words], capture_output=True, text=True, cwd=where, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+ASK = (
+    "purchases.parquet", "SELECT cds, COUNT(*) AS n, AVG(amount) AS typical FROM purchases GROUP BY cds",
+    "--unit", "customer", "--bounds", "amount=0:200", "--keys", "cds=1:5",
+    "--rows-per-group", "5", "--groups-per-unit", "5", "--ledger", "budget.db",
+)  # fmt: skip
+
+
+def test_plan_is_free_and_query_pays_once(purchases):
+    code, out, _ = neartwin("plan", *ASK, "--spend", "epsilon=0.5", "--budget", "epsilon=1", where=purchases)
+    assert code == 0
+    assert "sensitivity 25" in out
+    assert "epsilon 1 -> 0.5" in out
+    code, out, err = neartwin("query", *ASK, "--spend", "epsilon=0.5", "--budget", "epsilon=1", where=purchases)
+    assert code == 0
+    assert out.splitlines()[0].split() == ["cds", "n", "typical"]
+    assert len(out.splitlines()) == 6
+    assert "62.25 %" in err
+    assert "62.25 %" not in out
+    code, again, _ = neartwin("query", *ASK, "--spend", "epsilon=0.5", "--budget", "epsilon=1", where=purchases)
+    assert (code, again) == (0, out)  # the stored answer, for nothing
+    code, out, _ = neartwin("ledger", "show", "budget.db", "--json", where=purchases)
+    assert json.loads(out)[0]["pools"] == [{"pool": "epsilon", "cap": "1", "spent": "1/2"}]
+    code, out, _ = neartwin("ledger", "show", "budget.db", where=purchases)
+    assert "0.5 of 1 spent" in out
+
+
+def test_an_account_in_another_currency_shows_the_pools_that_it_has(purchases):
+    code, out, err = neartwin(
+        "query", *ASK, "--spend", "epsilon=0.5", "--budget", "mu=1", "--out", "r.html", where=purchases
+    )
+    assert code == 0, err
+    code, out, _ = neartwin("ledger", "show", "budget.db", where=purchases)
+    assert "mu_squared" in out
+    assert "of 0 spent" not in out
+    page = (purchases / "r.html").read_text()
+    assert "mu_squared" in page
+    assert "of 0</div>" not in page
+
+
+def test_a_refused_budget_is_exit_code_3_with_the_numbers(purchases):
+    code, out, err = neartwin("query", *ASK, "--spend", "epsilon=2", "--budget", "epsilon=1", where=purchases)
+    assert (code, out) == (3, "")
+    assert "requested epsilon 2, remaining 1, difference 1" in err
+    code, out, err = neartwin("query", *ASK, "--spend", "epsilon=2", "--budget", "epsilon=1", "--json", where=purchases)
+    assert (code, err) == (3, "")
+    assert json.loads(out) | {"message": ""} == {
+        "code": "NT-400", "error": "BudgetError", "message": "", "pool": "epsilon", "requested": "2", "remaining": "1",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("--spend", "epsilon=-1"), "must be positive"),
+        (("--spend", "much"), "must be name=value"),
+        (("--spend", "epsilon=1", "--unit", "nobody"), "not in the table"),
+        (("--spend", "epsilon=1", "--bounds", "amount=9"), "column=low:high"),
+        (("--spend", "epsilon=1", "--keys", "cds=a"), "integer"),
+        (("--spend", "epsilon=1", "--groups-per-unit", "0"), "at least 1"),
+        ((), "Missing option '--spend'"),
+    ],
+)
+def test_a_wrong_call_is_exit_code_2_and_spends_nothing(purchases, change, says):
+    code, out, err = neartwin("query", *ASK, *change, where=purchases)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+def test_release_runs_a_toml_file_and_writes_a_page(purchases):
+    (purchases / "orders.toml").write_text(
+        """
+        ledger = "budget.db"
+        data = "purchases.parquet"
+        unit = "customer"
+        sql = "SELECT cds, COUNT(*) FROM purchases GROUP BY cds"
+        spend = "epsilon=0.5"
+        rows_per_group = 5
+        groups_per_unit = 5
+        [keys]
+        cds = "1:5"
+        """
+    )
+    code, out, err = neartwin("release", "orders.toml", "--json", "--out", "orders.html", where=purchases)
+    assert code == 0, err
+    assert len(json.loads(out)["keys"]) == 5
+    assert "<svg" in (purchases / "orders.html").read_text()
+    (purchases / "wrong.toml").write_text('ledger = "budget.db"\ncolour = "red"\n')
+    code, _, err = neartwin("release", "wrong.toml", where=purchases)
+    assert code == 2
+    assert "key='colour' is unknown" in err
+
+
+def test_completion_scripts_name_the_program(tmp_path):
+    for shell in ("bash", "zsh", "fish"):
+        code, out, _ = neartwin("completion", shell, where=tmp_path)
+        assert code == 0
+        assert "_NEARTWIN_COMPLETE" in out

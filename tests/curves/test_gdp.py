@@ -1,0 +1,127 @@
+"""Gaussian DP against 60-digit arithmetic, from the middle to the last representable tail."""
+
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neartwin import curves as c
+from neartwin.curves.normal import cdf, mills_slope, quantile
+from neartwin.curves.twofold import levels
+from neartwin.errors import ParameterError
+from tests.oracles import curves as oracle
+
+PLACES = [
+    ("1", "1"), ("0.1", "0.5"), ("0.5", "0.01"), ("0.51", "0.01"), ("1e-3", "0.03"), ("1e-6", "1e-7"), ("1e-6", "3e-5"),
+    ("1", "37"), ("2", "70"), ("0.25", "9.2"), ("0.1", "3.7"), ("3", "-2"), ("1", "-1e-3"), ("0.01", "-5"), ("20", "1"),
+    ("20", "-30"), ("30", "700"), ("100", "8000"), ("7", "24.5"), ("1", "0"), ("1e-5", "0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("mu", "epsilon"), PLACES)
+def test_delta_agrees_with_sixty_digits_everywhere(mu, epsilon, holds):
+    truth = oracle.gaussian_delta(mu, epsilon)
+    holds(c.delta_of(mu, epsilon), truth, 2e-12)
+    if truth > mp.mpf("1e-3"):
+        assert not c.delta_of(mu, epsilon).lower <= truth * (1 + mp.mpf("1e-9")) <= c.delta_of(mu, epsilon).upper
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1e-4, 40), st.floats(-36, 37))
+def test_delta_holds_the_truth_at_random_places(mu, z):
+    epsilon = mu * (z + mu / 2)
+    if not -400 < epsilon < 900:
+        return
+    found = c.delta_of(np.array(mu), np.array(epsilon))
+    assert found.lower <= oracle.gaussian_delta(mu, epsilon) <= found.upper
+
+
+def test_log_delta_goes_below_the_range_of_floats(holds):
+    with mp.workdps(400):
+        truth = mp.log(oracle.gaussian_delta("0.01", "2.8"))
+    found = c.log_delta_of("0.01", "2.8")
+    assert found.lower <= truth <= found.upper
+    assert found.width < 1e-9
+
+
+@pytest.mark.parametrize("delta", ["1e-300", "1e-200", "1e-18", "1e-5", "0.3", "0.5", "0.9", "0.999999"])
+@pytest.mark.parametrize("mu", ["0.001", "0.3", "1", "5", "30"])
+def test_epsilon_is_certified_by_delta_on_both_sides(mu, delta):
+    found = c.epsilon_of(mu, delta)
+    assert found.width <= 1e-10 * max(1.0, abs(found.upper))
+    wanted = oracle.num(delta)
+    assert oracle.gaussian_delta(mu, found.upper) <= wanted <= oracle.gaussian_delta(mu, found.lower)
+
+
+@pytest.mark.parametrize("delta", ["1e-300", "1e-30", "1e-6", "0.2", "0.7"])
+@pytest.mark.parametrize("epsilon", ["1e-6", "0", "0.5", "8", "400", "-0.1"])
+def test_mu_and_sigma_are_on_the_safe_side(epsilon, delta):
+    if epsilon == "-0.1" and delta not in {"0.2", "0.7"}:
+        with pytest.raises(ParameterError):
+            c.mu_of(epsilon, delta)
+        return
+    found = c.mu_of(epsilon, delta)
+    wanted = oracle.num(delta)
+    assert oracle.gaussian_delta(found.lower, epsilon) <= wanted <= oracle.gaussian_delta(found.upper, epsilon)
+    assert found.width <= 1e-11 * found.upper
+    sigma = c.sigma_of(epsilon, delta, "2.5")
+    safe = oracle.gaussian_delta(oracle.num("2.5") / oracle.num(sigma.upper), epsilon)
+    unsafe = oracle.gaussian_delta(oracle.num("2.5") / (oracle.num(sigma.lower) * (1 - mp.mpf("1e-10"))), epsilon)
+    assert safe <= wanted < unsafe
+
+
+def test_epsilon_may_be_negative_and_ends_are_infinite():
+    assert c.epsilon_of(1, "0.5").upper < 0
+    assert c.epsilon_of(1, 0).lower == np.inf
+    assert c.epsilon_of(1, 1).upper == -np.inf
+    assert abs(c.epsilon_of(0, "0.3").upper - float(mp.log("0.7"))) < 1e-15
+    assert c.delta_of(0, np.array([0.0, 2.0])).upper.max() == 0
+
+
+def test_arguments_are_read_as_they_are_written():
+    # the nearest float is another epsilon, and its delta another number by far more than the bracket's width
+    mu, epsilon = 10**6, "500030000000.1"
+    written, binary = c.delta_of(mu, epsilon), c.delta_of(np.array(float(mu)), np.array(float(epsilon)))
+    truth = oracle.gaussian_delta(mu, Fraction(epsilon))
+    assert written.lower <= truth <= written.upper
+    assert not binary.lower <= truth <= binary.upper
+
+
+@pytest.mark.parametrize("bad", ["nan", float("inf"), None, True])
+def test_bad_numbers_are_refused(bad):
+    for call in (c.delta_of, c.epsilon_of):
+        with pytest.raises(ParameterError):
+            call(bad, "0.1")
+    with pytest.raises(ParameterError):
+        c.delta_of(-1, 1)
+    with pytest.raises(ParameterError):
+        c.epsilon_of(1, "1.5")
+
+
+def test_shapes_are_broadcast_and_blocks_join():
+    epsilon = np.linspace(-3, 30, 40_001)
+    whole = c.delta_of(1, epsilon)
+    assert whole.lower.shape == (40_001,)
+    for i in (0, 16_383, 16_384, 40_000):
+        one = c.delta_of(1, epsilon[i : i + 1])
+        assert one.lower[0] == whole.lower[i]
+    assert c.delta_of(np.ones((3, 1)), np.ones((1, 4))).upper.shape == (3, 4)
+    assert c.delta_of(np.ones(0), np.ones(0)).upper.shape == (0,)
+
+
+def test_the_normal_law_keeps_its_digits_in_both_tails():
+    for x in [-37.4, -20.3, -5.0, -1e-9, 0.0, 0.7, 8.0]:
+        truth = mp.ncdf(mp.mpf(x))
+        assert abs(mp.mpf(float(cdf(np.array(x)))) / truth - 1) < 4e-15
+    for x in [-1.0, 0.0, 3.0, 5.999, 6.0, 15.0, 37.0]:
+        truth = 1 - mp.mpf(x) * mp.ncdf(-mp.mpf(x)) / mp.npdf(mp.mpf(x))
+        assert abs(mp.mpf(float(mills_slope(np.array(x)))) / truth - 1) < 3e-14
+    for p in ["1e-300", "1e-10", "0.3", "0.4999999", "0.9", "0.99999999999999999"]:
+        level, rest = levels(alpha=p)
+        assert abs(mp.mpf(float(quantile(level, rest))) / oracle.quantile(p) - 1) < 2e-9
+    for p in ["1e-300", "1e-10", "0.3", "0.9"]:
+        level, rest = levels(alpha=p)
+        assert abs(mp.mpf(float(quantile(level, rest))) / oracle.quantile(p) - 1) < 2e-15

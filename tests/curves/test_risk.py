@@ -1,0 +1,138 @@
+"""Attack risk and its inverses, the classical formula, shuffling, and integer noise."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from neartwin import curves as c
+from neartwin.errors import ParameterError
+from tests.oracles import curves as oracle
+
+CURVES = [c.gaussian(1), c.laplace(2), c.epsilon_delta(1, "0.05"), c.subsampled(c.gaussian(2), "0.3")]
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_risks_are_read_off_the_curve(curve):
+    fpr = np.linspace(0, 1, 2001)
+    power = c.tpr_at(curve, fpr)
+    best = np.max(power.lower - fpr)
+    assert abs(c.advantage(curve).upper - best) < 1e-5
+    for prior in ("0.5", "0.1", "0.9"):
+        pi = float(prior)
+        by_hand = 1 - np.min((1 - pi) * fpr + pi * (1 - power.lower))
+        assert abs(c.bayes_success(curve, prior).upper - by_hand) < 1e-4
+        assert c.bayes_success(curve, prior).upper >= max(pi, 1 - pi) - 1e-12
+    posterior = c.betting_posterior(curve, fpr[1:], "0.2")
+    assert np.all(np.diff(posterior.lower) <= 1e-12)
+    assert np.allclose(posterior.lower, 0.2 * power.lower[1:] / (0.2 * power.lower[1:] + 0.8 * fpr[1:]), atol=1e-12)
+    assert np.all(c.reconstruction_success(curve, fpr).upper == power.upper)
+
+
+def test_inverses_return_to_the_risk():
+    for mu in ("0.01", "0.5", "3"):
+        curve, exact = c.gaussian(mu), float(oracle.num(mu))
+        reached = [
+            c.mu_of_advantage(c.advantage(curve).lower),
+            c.mu_of_tpr(c.tpr_at(curve, "0.01").lower, "0.01"),
+            c.mu_of_reconstruction(c.reconstruction_success(curve, "0.001").lower, "0.001"),
+            c.mu_of_bayes_success(c.bayes_success(curve, "0.3").lower, "0.3") if mu == "3" else c.mu_of_advantage(0),
+        ]
+        for found in reached[: 4 if mu == "3" else 3]:
+            assert abs(found.lower - exact) < 1e-10
+            assert abs(found.upper - exact) < 1e-10
+    # the safe side keeps the promise
+    safe = c.mu_of_tpr("0.2", "0.05").lower
+    assert c.tpr_at(c.gaussian(repr(float(safe))), "0.05").lower <= 0.2
+
+
+def test_impossible_risks_are_refused():
+    for call in (
+        lambda: c.mu_of_tpr("0.01", "0.02"),
+        lambda: c.mu_of_bayes_success("0.5", "0.5"),
+        lambda: c.mu_of_advantage(1),
+        lambda: c.bayes_success(CURVES[0], 0),
+    ):
+        with pytest.raises(ParameterError):
+            call()
+
+
+def test_the_classical_formula_keeps_to_its_theorem():
+    for epsilon, delta in (("0.99", "1e-3"), ("0.1", "1e-12"), ("0.5", "0.2")):
+        assert c.classical_sigma(epsilon, delta).lower >= c.sigma_of(epsilon, delta).upper
+        assert c.classical_holds(epsilon, delta)
+    for epsilon in (1, "1.5", 20):
+        with pytest.raises(ParameterError, match="below 1"):
+            c.classical_sigma(epsilon, "1e-5")
+    assert not c.classical_holds(20, "1e-5")
+
+
+@pytest.mark.parametrize(
+    ("delta", "limit"), [("1e-5", 8.419771301536), ("1e-3", 7.463474370115), ("1e-10", 9.849873987255)]
+)
+def test_the_classical_formula_fails_where_it_was_found_to(delta, limit):
+    found = c.classical_limit(delta)
+    assert abs(found.lower - limit) < 1e-9
+    assert abs(found.upper - limit) < 1e-9
+    assert c.classical_holds(repr(found.lower * 0.999), delta)
+    assert not c.classical_holds(repr(found.upper * 1.001), delta)
+    assert c.classical_waste("0.5", delta).lower > 1 > c.classical_waste(20, delta).upper
+
+
+def test_the_shuffled_pair_agrees_with_its_double_sum():
+    e0, n = mp.mpf(1), 40
+    rate, truth = mp.exp(-e0), 1 / (1 + mp.exp(-e0))
+    P, Q = {}, {}
+    for count in range(n):
+        for a in range(count + 1):
+            mass = mp.binomial(n - 1, count) * rate**count * (1 - rate) ** (n - 1 - count)
+            mass *= mp.binomial(count, a) / mp.mpf(2) ** count
+            for one in (0, 1):
+                chance = truth if one else 1 - truth
+                P[a + one, count - a + 1 - one] = P.get((a + one, count - a + 1 - one), 0) + mass * chance
+                Q[a + 1 - one, count - a + one] = Q.get((a + 1 - one, count - a + one), 0) + mass * chance
+    for epsilon in ("0", "0.1", "0.4", "0.8"):
+        factor = mp.exp(oracle.num(epsilon))
+        exact = sum(max(P[key] - factor * Q.get(key, 0), mp.mpf(0)) for key in P)
+        found = c.shuffle_delta(1, n, epsilon)
+        assert found.lower <= exact <= found.upper
+        assert found.width < 1e-9
+    assert c.shuffle_delta(1, n, 1).upper < 1e-14
+
+
+def test_the_closed_form_of_shuffling_is_safe_and_keeps_to_its_range():
+    epsilon = c.shuffle_epsilon_closed_form(1, 10_000, "1e-6").upper
+    assert c.shuffle_delta(1, 10_000, repr(epsilon)).upper <= 1e-6
+    for arguments in ((4, 100, "1e-6"), (1, 500, "1e-6")):
+        with pytest.raises(ParameterError):
+            c.shuffle_epsilon_closed_form(*arguments)
+
+
+@pytest.mark.parametrize(("epsilon", "reach"), [("1", 1), ("0.5", 3), ("3", 4)])
+def test_discrete_laplace_is_its_two_laws(epsilon, reach):
+    a = float(mp.exp(-oracle.num(epsilon) / reach))
+    x = np.arange(-400, 401 + reach)
+    P, Q = a ** np.abs(x) * (1 - a) / (1 + a), a ** np.abs(x - reach) * (1 - a) / (1 + a)
+    grid = np.linspace(-4, 4, 33)
+    direct = [np.sum(np.maximum(Q - np.exp(e) * P, 0)) for e in grid]
+    assert np.allclose(c.discrete_laplace(epsilon, reach).delta(grid).lower, direct, atol=1e-12)
+    alpha = np.linspace(0, 1, 21)
+    gap = c.discrete_laplace(epsilon, reach).beta(alpha).lower - c.epsilon_delta(epsilon).beta(alpha).lower
+    assert np.all(gap >= -1e-13)
+    assert (np.max(gap) < 1e-13) == (reach == 1)
+
+
+@pytest.mark.parametrize(
+    ("square", "epsilon", "moved"), [("4", "0.5", 1), ("0.3", "2", 1), ("50", "-1", 3), ("9", "8", 2)]
+)
+def test_discrete_gaussian_delta_is_the_hockey_stick(square, epsilon, moved, holds):
+    s, e = oracle.num(square), oracle.num(epsilon)
+    reach = int(45 * s**0.5) + 60
+    weight = {x: mp.exp(-(mp.mpf(x) ** 2) / (2 * s)) for x in range(-reach - moved, reach + moved + 1)}
+    total = sum(weight.values())
+    exact = sum(max(weight[x] - mp.exp(e) * weight[x + moved], mp.mpf(0)) / total for x in range(-reach, reach + 1))
+    holds(c.discrete_gaussian_delta(square, epsilon, moved), exact, 2e-12)
+
+
+def test_discrete_gaussian_variance_is_below_sigma_squared():
+    found = c.discrete_gaussian_variance(1)
+    assert found.lower <= 0.99999978876772808 <= found.upper < 1

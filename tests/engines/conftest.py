@@ -1,0 +1,61 @@
+"""Real engines for the tests: DuckDB in this process, a PostgreSQL server, a local Spark."""
+
+import os
+import shutil
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+from tests.engines.places import DuckdbPlace, PostgresPlace, SparkPlace
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """A local Spark session that writes an event log. Without one the test is skipped, except on CI, where it fails."""
+    if find_spec("pyspark") is None or not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+        missing = "no Spark to test with: pip install pyspark, and a Java runtime (Debian: openjdk-17-jre-headless)"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers are this interpreter, with this library
+    home = tmp_path_factory.mktemp("spark")
+    (home / "events").mkdir()
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.local.dir": str(home / "local"),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": (home / "events").as_uri(),
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # short queries: compiling well costs more than it gains
+    }
+    builder = SparkSession.builder.master("local[2]").appName("neartwin tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def duckdb_place():
+    return DuckdbPlace()
+
+
+@pytest.fixture(scope="session")
+def postgres_place(postgres_url):
+    return PostgresPlace(postgres_url)
+
+
+@pytest.fixture(scope="session")
+def spark_place(spark):
+    return SparkPlace(spark)

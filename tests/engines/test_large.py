@@ -1,0 +1,169 @@
+"""Releases that are written as tables: right, unseen before they are settled, never in part, the same when asked again."""
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import neartwin as nt
+from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.errors import ExecutionError, LedgerError, ParameterError, QueryError
+from neartwin.ledger import Account as Book
+from neartwin.releases import large
+from tests.engines.places import DuckdbPlace
+
+SURE = {"spend": nt.approx(10**8, "1e-9"), "rows_per_group": 5, "groups_per_unit": 40}  # noise of no size
+PLACES = ["duckdb_place", "postgres_place", "spark_place"]
+
+
+def visits(size=3000, towns=60):
+    pick = random.Random(2)
+    names = [None, *(f"town {i}" for i in range(towns)), "ünïcode", "Z", "a"]
+    return [
+        {"who": f"p{i % 700}", "town": pick.choice(names), "year": pick.randrange(3), "paid": float(pick.randrange(50)),
+         "open": True, "day": None}
+        for i in range(size)
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with nt.open_ledger(tmp_path / "budget.db") as opened:
+        yield opened
+
+
+def proposed(ledger, rows, **more):
+    account = ledger.open(rows, nt.approx(10**10, "1e-3"))
+    asked = rows.group_by("town", "year").agg(people=nt.count_units(), total=nt.sum("paid", 0, 100))
+    return account, account.plan(asked, **(SURE | more))
+
+
+def read(place):
+    if not Path(place).is_dir():
+        return pq.read_table(place)
+    return pa.concat_tables([pq.ParquetFile(file).read() for file in sorted(Path(place).glob("*.parquet"))])
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_written_table_says_what_is_in_the_data(request, place, ledger, tmp_path):
+    given = visits()
+    account, proposal = proposed(ledger, request.getfixturevalue(place).visits(given, name="visits"))
+    written = account.release_to_parquet(proposal, tmp_path / "towns.parquet")
+    found = {(row["town"], row["year"]): row for row in read(written.place).to_pylist()}
+    units = Counter((town, year) for _, town, year in {(row["who"], row["town"], row["year"]) for row in given})
+    assert len(units) > 180
+    assert {key: row["people"] for key, row in found.items()} == {key: n for key, n in units.items() if n > 1}
+    paid = Counter()
+    for row in given:
+        paid[row["town"], row["year"]] += row["paid"]
+    assert {key: row["total"] for key, row in found.items()} == {key: paid[key] for key in found}
+    assert all(row["people_lower"] <= row["people"] <= row["people_upper"] for row in found.values())
+    assert account.spent["epsilon"] == 10**8
+
+
+@pytest.fixture
+def asked(ledger):
+    return proposed(ledger, DuckdbPlace().visits(visits(), name="visits", snapshot="first"))
+
+
+def test_nothing_has_its_name_before_the_ledger_has_it(asked, tmp_path, monkeypatch):
+    account, proposal = asked
+    seen = []
+    settle = Book.settle
+
+    def watched(self, ticket, document):
+        seen.append((tmp_path / "t.parquet").exists())
+        seen.append([oct(path.stat().st_mode & 0o777) for path in tmp_path.glob(".t.parquet.*")])
+        return settle(self, ticket, document)
+
+    monkeypatch.setattr(Book, "settle", watched)
+    account.release_to_parquet(proposal, tmp_path / "t.parquet")
+    assert seen == [False, ["0o600"]]
+    assert (tmp_path / "t.parquet").exists()
+    assert not list(tmp_path.glob(".t.parquet.*"))
+
+
+def test_a_failure_leaves_nothing_but_the_spent_budget_and_says_nothing_of_its_cause(asked, tmp_path):
+    account, proposal = asked
+
+    class Broken:
+        def aggregate(self, stage, *, salt):
+            raise AssertionError
+
+        def batches(self, stage, *, salt, groups):
+            yield next(DuckdbEngine().batches(stage, salt=salt, groups=10))
+            raise ValueError("town 7 is private")
+
+    with pytest.raises(ExecutionError) as failed:
+        account.release_to_parquet(proposal, tmp_path / "t.parquet", engine=Broken())
+    assert failed.value.__cause__ is None
+    assert failed.value.__context__ is None
+    assert account.spent["epsilon"] == 10**8
+    assert [path.name for path in tmp_path.iterdir() if "parquet" in path.name] == []
+
+
+def test_the_same_question_costs_nothing_and_finds_a_table_that_a_crash_kept_from_its_name(asked, tmp_path):
+    account, proposal = asked
+    first = account.release_to_parquet(proposal, tmp_path / "t.parquet")
+    content = Path(first.place).read_bytes()
+    assert account.release_to_parquet(proposal, tmp_path / "other.parquet") == first
+    assert not (tmp_path / "other.parquet").exists()
+    Path(first.place).rename(first.unfinished)  # as if the power had failed between settling and renaming
+    assert account.release_to_parquet(proposal, tmp_path / "other.parquet") == first
+    assert Path(first.place).read_bytes() == content
+    Path(first.place).rename(first.unfinished)
+    Path(first.unfinished).write_bytes(content[:-1])
+    with pytest.raises(LedgerError, match="is not the one"):
+        account.release_to_parquet(proposal, tmp_path / "other.parquet")
+    assert account.spent["epsilon"] == 10**8
+
+
+def test_one_question_has_one_answer_in_one_form(ledger, tmp_path):
+    rows = DuckdbPlace().visits(visits(), name="visits", snapshot="first")
+    account, proposal = proposed(ledger, rows)
+    account.release_to_parquet(proposal, tmp_path / "t.parquet")
+    with pytest.raises(LedgerError, match=r"t\.parquet"):
+        account.release(proposal)
+    _, other = proposed(ledger, rows, rows_per_group=4)
+    account.release(other)
+    with pytest.raises(LedgerError, match="ordinary release"):
+        account.release_to_parquet(other, tmp_path / "u.parquet")
+    assert account.spent["epsilon"] == 2 * 10**8
+
+
+def test_pieces_of_the_file_have_a_fixed_number_of_released_rows(ledger, tmp_path, monkeypatch):
+    monkeypatch.setattr(large, "GROUPS", 16)
+    account, proposal = proposed(ledger, DuckdbPlace().visits(visits(900, 200), name="visits"))
+    place = account.release_to_parquet(proposal, tmp_path / "t.parquet").place
+    pieces = pq.ParquetFile(place).metadata
+    sizes = [pieces.row_group(i).num_rows for i in range(pieces.num_row_groups)]
+    assert 80 < pieces.num_rows < 400  # many groups of one unit are left out
+    assert set(sizes[:-1]) == {16}
+    assert 0 < sizes[-1] <= 16
+    keys = [(row["town"] is None, row["town"] or "", row["year"]) for row in read(place).to_pylist()]
+    assert keys == sorted(keys)
+
+
+def test_what_cannot_be_written_is_refused_before_anything_is_spent(asked, tmp_path):
+    account, proposal = asked
+    (tmp_path / "taken.parquet").touch()
+    for place in ("taken.parquet", "nowhere/t.parquet"):
+        with pytest.raises(ParameterError, match="place"):
+            account.release_to_parquet(proposal, tmp_path / place)
+    rows = proposal.plan.query.groups.rows
+    choice = account.plan(rows.most_common("town", among=["a", "Z"]), spend=nt.pure(1))
+    with pytest.raises(QueryError, match="ordinary release"):
+        account.release_to_parquet(choice, tmp_path / "t.parquet")
+    assert account.spent["epsilon"] == 0
+
+
+def test_a_table_of_public_keys_has_them_all(ledger, tmp_path):
+    rows = DuckdbPlace().visits(visits(), name="visits", snapshot="first")
+    account = ledger.open(rows, nt.approx(10**10, "1e-3"))
+    asked = rows.group_by("town", keys=["Z", "nowhere", "a"]).agg(people=nt.count_units())
+    place = account.release_to_parquet(account.plan(asked, **SURE), tmp_path / "t.parquet").place
+    assert read(place)["town"].to_pylist() == ["Z", "nowhere", "a"]
+    assert read(place)["people"].to_pylist()[1] == 0

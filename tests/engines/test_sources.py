@@ -1,0 +1,121 @@
+"""What a table may be made of, and what is refused at the door, before anything is spent."""
+
+import gzip
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import neartwin as nt
+from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.errors import NeartwinError, ParameterError, QueryError, SchemaError
+from neartwin.queries.planner import plan
+
+
+def rows_counted(rows, **limits):
+    query = rows.agg(n=nt.count())
+    return int(DuckdbEngine().aggregate(plan(query, spend=nt.pure(1), **limits).stage, salt=1).values["rows"][0])
+
+
+def test_a_csv_is_read_as_text_and_cast_row_by_row(tmp_path):
+    text = 'who,day,paid,note\n1,2024-02-29,5.5,"a, ""b"""\n2,tomorrow,much,\n,2024-01-01,1,x\nthree,2024-01-01,NaN,x\n'
+    (tmp_path / "v.csv").write_text(text)
+    with gzip.open(tmp_path / "v.csv.gz", "wt") as file:
+        file.write(text)
+    for name in ("v.csv", "v.csv.gz"):
+        types = {"who": "integer", "day": "date", "paid": "number", "note": "text"}
+        rows = nt.table(tmp_path / name, unit="who", types=types)
+        assert rows_counted(rows, rows_per_group=9) == 2  # two rows have a whole number for a person
+        assert rows_counted(rows.where("day = DATE '2024-02-29'"), rows_per_group=9) == 1
+        assert rows_counted(rows.where("note = 'a, \"b\"'"), rows_per_group=9) == 1
+        assert rows_counted(rows.where("paid > 5"), rows_per_group=9) == 1
+
+
+def test_a_csv_needs_declared_types(tmp_path):
+    (tmp_path / "v.csv").write_text("who,paid\n1,2\n")
+    with pytest.raises(SchemaError, match="declare it with types="):
+        nt.table(tmp_path / "v.csv", unit="who")
+    rows = nt.table(tmp_path / "v.csv", unit="who", types={"who": "integer"})
+    with pytest.raises(SchemaError, match="declare it with types="):
+        rows.agg(total=nt.sum("paid", 0, 1))
+
+
+def test_a_frame_of_odd_objects_cannot_fail_a_release():
+    frame = pd.DataFrame(
+        {"who": [1, 2, 3], "paid": pd.Series([1, "much", float("nan")], dtype=object), "odd": [{1}, [2], None]}
+    )
+    rows = nt.table(frame, unit="who", name="v", types={"paid": "number"})
+    query = rows.agg(total=nt.sum("paid", 0, 10, 1))
+    asked = plan(query, spend=nt.pure(1), rows_per_group=1)
+    (name,) = asked.stage.measures
+    assert DuckdbEngine().aggregate(asked.stage, salt=1).values[name].tolist() == [1]
+
+
+def test_wide_whole_numbers_are_keys_and_sums():
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE TABLE v AS SELECT 1 AS who, (2::HUGEINT ** 100)::HUGEINT AS big, 9007199254740992 AS paid"
+    )
+    rows = nt.table(connection, table="v", unit="who")
+    query = rows.group_by("big").agg(total=nt.sum("paid", 0, 2**53, 1))
+    asked = plan(query, spend=nt.approx(2**20, "1e-9"), rows_per_group=1, groups_per_unit=1)
+    found = DuckdbEngine().aggregate(asked.stage, salt=1)
+    assert list(found.keys) == [(2**100,)]
+    assert [int(values[0]) for name, values in found.values.items() if name.startswith("total")] == [2**53]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda d: nt.table(d / "none.parquet", unit="who"), SchemaError, "matches no file"),
+        (lambda d: nt.table(d / "bad.parquet", unit="who"), SchemaError, "not a Parquet file"),
+        (lambda d: nt.table(d / "bad.duckdb", table="v", unit="who"), SchemaError, "cannot be opened"),
+        (lambda d: nt.table(d / "twice.csv", unit="a", types={"a": "text"}), SchemaError, "distinct column names"),
+        (lambda d: nt.table(d / "v.xlsx", unit="who"), SchemaError, "must end in"),
+        (lambda _: nt.table(5, unit="who"), SchemaError, "is not a table"),
+        (lambda _: nt.table(pa.table({"who": [1]}), unit="who"), ParameterError, "must name the population"),
+        (lambda _: nt.table(pa.table({"who": [1.5]}), unit="who", name="v"), SchemaError, "a unit is integer or text"),
+        (lambda _: nt.table(pa.table({"who": [1]}), unit="me", name="v"), SchemaError, "not in the table"),
+        (
+            lambda _: nt.table(pa.table({"who": [1]}), unit="who", name="v", neighbours="some"),
+            ParameterError,
+            "add_remove",
+        ),
+        (
+            lambda _: nt.table(pa.table({"who": [1]}), unit="who", name="v", types={"who": "money"}),
+            ParameterError,
+            "one of",
+        ),
+        (
+            lambda _: nt.table(pa.table({"who": [1]}), unit="who", name="v", types={"x": "text"}),
+            SchemaError,
+            "not in the table",
+        ),
+        (lambda _: nt.table(duckdb.connect(), unit="who"), SchemaError, "must name a table"),
+        (lambda _: nt.table(duckdb.connect(), table="v; DROP", unit="who"), SchemaError, "not a table or view"),
+        (
+            lambda _: nt.table(
+                pa.table({"who": [1], "t": ["a"]}), unit="who", name="v", columns={"t": nt.bounded(0, 1)}
+            ),
+            SchemaError,
+            "number is wanted",
+        ),
+    ],
+)
+def test_what_is_no_table_is_refused_at_the_door(tmp_path, make, error, says):
+    for name in ("bad.parquet", "bad.duckdb", "v.xlsx"):
+        (tmp_path / name).write_text("this is nothing")
+    (tmp_path / "twice.csv").write_text("a,a\n1,2\n")
+    with pytest.raises(error, match=says) as refusal:
+        make(tmp_path)
+    assert isinstance(refusal.value, NeartwinError)
+
+
+@pytest.mark.parametrize("keys", [[2**63], [-(2**63) - 1], ["\ud800"]])
+def test_keys_that_no_engine_can_hold_are_refused_before_anything_is_spent(keys):
+    table = pa.table({"who": [1], "year": [1], "town": ["a"]})
+    rows = nt.table(table, unit="who", name="v")
+    with pytest.raises(QueryError, match="fits no column"):
+        rows.group_by("town" if isinstance(keys[0], str) else "year", keys=keys)
+    assert rows.group_by("year", keys=[2**63 - 1]).keys == ((2**63 - 1,),)

@@ -1,0 +1,162 @@
+"""What only Spark can get wrong: secrets in its plans and logs, noise drawn twice, the caller's session."""
+
+import base64
+import pickle
+import random
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import neartwin as nt
+from neartwin import noise
+from neartwin.engines.spark import SparkEngine, asked
+from neartwin.errors import QueryError, SchemaError
+from neartwin.queries.planner import plan
+from neartwin.releases.executors import keyed_answer
+from neartwin.releases.table import table_schema
+from tests.engines.places import SALT, DuckdbPlace
+from tests.engines.test_large import SURE, proposed, visits
+
+SECRET = bytes(range(100, 132))
+
+
+def exact(sizes):
+    """What a stage of `asked_plan` would answer."""
+    towns = pa.array([f"t{i}" for i in range(len(sizes))])
+    return pa.RecordBatch.from_pydict({"g0": towns, "m0": pa.array(sizes, pa.int64())})
+
+
+def asked_plan(epsilon="1/5"):
+    rows = DuckdbPlace().visits(visits(10))
+    return plan(rows.group_by("town").agg(people=nt.count_units()), spend=nt.approx(epsilon, "1e-6"), groups_per_unit=1)
+
+
+def released(answer, *batches):
+    return pa.Table.from_batches(list(answer(iter(batches))), table_schema(answer.plan)).to_pydict()
+
+
+def test_a_task_that_runs_again_repeats_its_noise_and_one_on_changed_rows_does_not():
+    made = asked_plan()
+    answer = keyed_answer(made, release="r", secret=SECRET)
+    again = pickle.loads(pickle.dumps(answer.selection)), keyed_answer(made, release="r", secret=SECRET)  # noqa: S301
+    assert again[0] == answer.selection
+    batch = exact([500 + i for i in range(400)])
+    first = released(answer, batch)
+    assert first == released(again[1], batch)
+    halves = released(answer, batch.slice(0, 123), batch.slice(123))
+    assert first == halves
+    changed = released(answer, exact([501 + i for i in range(400)]))
+    differences = np.array(changed["people"]) - np.array(first["people"])
+    assert (differences != 1).mean() > 0.7  # other noise, where the same noise would differ by the one unit alone
+    other = released(keyed_answer(made, release="r", secret=SECRET[::-1]), batch)
+    assert (np.array(other["people"]) != np.array(first["people"])).mean() > 0.7
+
+
+def test_workers_draw_the_plans_own_noise_and_keep_what_passes_its_threshold():
+    made = asked_plan()
+    answer = keyed_answer(made, release="r", secret=SECRET)
+    drawn = np.array(released(answer, exact([10_000] * 4000))["people"]) - 10_000
+    scale = float(made.measures["units"].mechanism.scale)
+    spread = np.abs(drawn).mean()  # of geometric noise about the scale, with a relative sd of 1/sqrt(n)
+    assert abs(spread / scale - 1) < 6 / np.sqrt(4000)
+    assert abs(spread / (scale * 4 / 5) - 1) > 6 / np.sqrt(4000)
+    at = made.selection.threshold
+    assert len(released(answer, exact([at - 20 * int(scale)] * 500))["town"]) == 0
+    half = len(released(answer, exact([at] * 2000))["town"]) / 2000
+    r = np.exp(-1 / float(made.selection.counts.scale))
+    assert abs(half - 1 / (1 + r)) < 6 * 0.5 / np.sqrt(2000)
+
+
+def test_the_function_for_workers_shows_no_key_and_holds_no_source():
+    made = asked_plan()
+    answer = keyed_answer(made, release="r", secret=SECRET)
+    for text in (repr(answer), str(answer)):
+        assert repr(SECRET)[2:-1] not in text
+        assert SECRET.hex() not in text
+    assert answer.plan.stage.table.source.paths == ()
+    assert answer.plan.query.table.source.paths == ()
+
+
+def test_public_keys_do_not_stay_distributed():
+    rows = DuckdbPlace().visits(visits(10))
+    public = plan(rows.group_by("town", keys=["a"]).agg(n=nt.count_units()), spend=nt.pure(1))
+    with pytest.raises(QueryError, match="ordinary release"):
+        keyed_answer(public, release="r", secret=SECRET)
+
+
+def test_no_log_plan_or_page_of_the_cluster_has_the_key_or_the_salt(spark_place, spark, tmp_path, monkeypatch):
+    salt = random.Random(5).getrandbits(64)
+    monkeypatch.setattr(noise, "fresh_secret", lambda: SECRET)
+    monkeypatch.setattr(SparkEngine, "write", with_salt(SparkEngine.write, salt))
+    with nt.open_ledger(tmp_path / "budget.db") as ledger:
+        account, proposal = proposed(ledger, spark_place.visits(visits(200), name="visits"))
+        account.release_to_parquet(proposal, tmp_path / "t.parquet")
+    (log,) = Path(spark.conf.get("spark.eventLog.dir").removeprefix("file://")).iterdir()
+    files = [log] if log.is_file() else [path for path in log.rglob("*") if path.is_file()]
+    events = b"".join(path.read_bytes() for path in files)
+    assert b"released_rows" in events  # the log does describe this plan
+    assert b"xxhash64" in events
+    signed = salt - 2**64 if salt >= 2**63 else salt
+    texts = (SECRET.hex(), base64.b64encode(SECRET).decode(), str(list(SECRET)), repr(SECRET)[2:-1])
+    for secret in (SECRET, *(text.encode() for text in texts)):
+        assert secret not in events
+    for number in (salt, signed):
+        assert str(number).encode() not in events
+
+
+def with_salt(write, salt):
+    def fixed(self, stage, **more):
+        return write(self, stage, **(more | {"salt": salt}))
+
+    return fixed
+
+
+def test_the_callers_session_is_left_as_it_was(spark_place, spark):
+    rows = spark_place.visits(visits(50), name="visits")
+    stage = plan(rows.group_by("town").agg(n=nt.count_units()), **SURE).stage
+    before = (dict(spark.conf.getAll), [view.name for view in spark.catalog.listTables("global_temp")])
+    with asked(stage, SALT) as frame:
+        text = frame._jdf.queryExecution().toString()
+    assert text.count("RepartitionByExpression") >= 1
+    assert str(SALT) not in text
+    assert (dict(spark.conf.getAll), [view.name for view in spark.catalog.listTables("global_temp")]) == before
+
+
+def test_tables_of_the_catalogue_are_found_by_name_and_others_refused(spark):
+    spark.createDataFrame(pa.table({"who": ["a", "b"], "paid": [1.0, 2.0]})).createOrReplaceTempView("payments")
+    rows = nt.table(spark, table="payments", unit="who")
+    asked_for = plan(rows.agg(total=nt.sum("paid", 0, 9)), spend=SURE["spend"], rows_per_group=1)
+    assert list(SparkEngine().aggregate(asked_for.stage, salt=SALT).values["total:paid[0,9,1/100]-0"]) == [300]
+    assert rows.table.source.location() == ""  # a temporary view has no place that outlives the session
+    for name, why in (("nowhere", "is not a table"), ("", "must name")):
+        with pytest.raises(SchemaError, match=why):
+            nt.table(spark, table=name, unit="who")
+    twice = spark.createDataFrame(pa.table({"who": ["a"]})).selectExpr("who", "who")
+    with pytest.raises(SchemaError, match="two columns"):
+        nt.table(twice, name="twice", unit="who")
+
+
+def test_odd_values_of_sparks_own_make_nothing_fail(spark):
+    frame = spark.sql("""
+        SELECT * FROM VALUES
+          ('a', CAST(X'ff61' AS STRING), DATE '10000-01-01', 99999999999999999999999999999999999999BD, 'x',
+           TIMESTAMP '2024-01-01 00:00:00'),
+          ('b', CAST(X'ff61' AS STRING), DATE '-0001-01-01', -5BD, '1.5', NULL),
+          ('c', 'ok', DATE '2024-02-29', NULL, 'NaN', TIMESTAMP '1969-01-01 00:00:00')
+        AS t(who, text, day, wide, written, at)
+    """)
+    rows = nt.table(frame, name="odd", unit="who", types={"written": "number"})
+    query = rows.where("wide * wide >= 0 OR wide IS NULL OR at > TIMESTAMP '2000-01-01 00:00:00'").group_by(
+        "text", "day"
+    )
+    query = query.agg(n=nt.count_units(), total=nt.sum("wide", -9, 9), read=nt.sum("written", 0, 9))
+    stage = plan(query, **SURE).stage
+    found = SparkEngine().aggregate(stage, salt=SALT)
+    answers = {key: [int(found.values[name][i]) for name in stage.measures] for i, key in enumerate(found.keys)}
+    assert {key[1] and key[1].year for key in answers} == {None, 2024}
+    assert {key[0] for key in answers} == {"\ufffda", "ok"}
+    totals = {key: dict(zip(stage.measures, values, strict=True)) for key, values in answers.items()}
+    assert totals["\ufffda", None]["total:wide[-9,9,1/100]-0"] == 900 - 500
+    assert totals["\ufffda", None]["total:written[0,9,1/100]-0"] == 150

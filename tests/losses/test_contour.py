@@ -1,0 +1,58 @@
+"""Each error of a line is charged to its side: made visible, the bracket holds, and would not without it."""
+
+import math
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from neartwin.losses import contour, lattice, saddle
+from neartwin.losses.gaussian import GaussianSum
+from neartwin.losses.response import ResponsePair
+from neartwin.losses.total import Total
+from tests.oracles import compositions as truth
+
+GAUSSIAN = Total([GaussianSum(Fraction(4))])
+TWO = mp.mpf(2)
+
+
+@pytest.mark.parametrize("eps", [0.5, 3.0, 12.0])
+@pytest.mark.parametrize("shortest", [1.5, 2.0, 3.0])
+def test_the_alias_of_a_short_period_is_charged_to_the_lower_end_alone(eps, shortest):
+    at = saddle.for_eps(GAUSSIAN, eps)
+    line = contour.build(GAUSSIAN, at, 0.0, tolerance=0.9, shortest=shortest)
+    low, high, parts = line.ledger(np.array([eps]))
+    exact = truth.gaussian(TWO, eps)
+    own = float(parts["frequency cut"][0] + parts["rounding"][0])
+    assert low[0] <= exact <= high[0]
+    assert high[0] - 2 * own > exact  # the sum exceeds the truth by more than its other errors: the alias saves `low`
+
+
+@pytest.mark.parametrize("width", [0.3, 0.05, 1e-3])
+def test_smooth_kernels_lie_on_their_sides_and_close_like_the_square_of_the_width(width):
+    eps = 3.0
+    at = saddle.for_eps(GAUSSIAN, eps)
+    low, high = contour.build(GAUSSIAN, at, width).delta(np.array([eps]))
+    exact = truth.gaussian(TWO, eps)
+    assert low[0] < exact < high[0]
+    gaps = (float(exact) - low[0], high[0] - float(exact))
+    share = width**2 * at.lam * (at.lam + 1)
+    assert all(0.1 * share < gap / float(exact) < 3 * share for gap in gaps)
+
+
+@pytest.mark.parametrize("count", [3, 40, 2000])
+def test_a_lattice_line_is_exact_at_and_around_its_points(count):
+    total = Total([ResponsePair(Fraction(1, 10), Fraction(0), 0).repeated(count)])
+    e = mp.mpf(1) / 10
+    p = mp.e**e / (1 + mp.e**e)
+    for k in (0, 1, count // 4):
+        point = float((Fraction(count % 2) + 2 * k) / 10)
+        if point >= count / 10:
+            continue
+        for eps in (point, math.nextafter(point, 1e9), math.nextafter(point, -1e9), point + 0.07):
+            line = lattice.build(total, saddle.for_eps(total, eps))
+            low, high = line.delta(np.array([eps]))
+            exact = truth.two_atoms(e, -e, p, count, eps)
+            assert low[0] <= exact <= high[0]
+            assert high[0] - low[0] < 1e-9 * high[0]

@@ -1,0 +1,81 @@
+"""Bad input is refused by name at the door; its good neighbour is taken."""
+
+import math
+
+import numpy as np
+import pytest
+
+from neartwin.errors import ParameterError
+from neartwin.losses import (
+    Approx,
+    BoundedRange,
+    DiscreteGaussian,
+    FinitePair,
+    Gaussian,
+    Geometric,
+    Laplace,
+    Leak,
+    PiecewiseLinear,
+    Pure,
+    RandomizedResponse,
+    Renyi,
+    SubsampledFinite,
+    SubsampledGaussian,
+    SubsampledLaplace,
+    ZeroConcentrated,
+    compose,
+)
+
+COIN = FinitePair(p=("3/4", "1/4"), q=("1/4", "3/4"))
+REFUSED = {
+    "negative noise": (lambda: Gaussian(mu=-1), lambda: Gaussian(mu=1)),
+    "nan": (lambda: Laplace(epsilon=math.nan), lambda: Laplace(epsilon=0.5)),
+    "infinite": (lambda: Pure(epsilon=math.inf), lambda: Pure(epsilon=50)),
+    "a boolean": (lambda: Pure(epsilon=True), lambda: Pure(epsilon=1)),
+    "words": (lambda: Gaussian(mu="one"), lambda: Gaussian(mu="1/3")),
+    "one answer": (lambda: RandomizedResponse(epsilon=1, answers=1), lambda: RandomizedResponse(epsilon=1, answers=2)),
+    "half a unit": (lambda: Geometric(epsilon=1, sensitivity=0.5), lambda: Geometric(epsilon=1, sensitivity=1)),
+    "no variance": (lambda: DiscreteGaussian(sigma2=0), lambda: DiscreteGaussian(sigma2="0.001")),
+    "delta of 1": (lambda: Approx(epsilon=1, delta=1), lambda: Approx(epsilon=1, delta=0)),
+    "leak of 0": (lambda: Leak(delta=0), lambda: Leak(delta="1e-9")),
+    "rate above 1": (lambda: SubsampledGaussian(mu=1, rate=1.01), lambda: SubsampledGaussian(mu=1, rate=1)),
+    "rate of 0": (lambda: SubsampledLaplace(epsilon=1, rate=0), lambda: SubsampledLaplace(epsilon=1, rate="1e-9")),
+    "sampled whole": (lambda: SubsampledFinite(base=COIN, rate=1), lambda: SubsampledFinite(base=COIN, rate=0.99)),
+    "masses": (lambda: FinitePair(p=(0.5, 0.4), q=(0.5, 0.5)), lambda: FinitePair(p=(0.5, 0.5), q=(0.5, 0.5))),
+    "lengths": (lambda: FinitePair(p=(1,), q=(0.5, 0.5)), lambda: FinitePair(p=(1, 0), q=(0.5, 0.5))),
+    "concave": (
+        lambda: PiecewiseLinear(alpha=(0, "1/2", 1), beta=(1, "3/4", 0)),
+        lambda: PiecewiseLinear(alpha=(0, "1/2", 1), beta=(1, "1/4", 0)),
+    ),
+    "rho of 0": (lambda: ZeroConcentrated(rho=0), lambda: ZeroConcentrated(rho="0.01")),
+    "order 1": (lambda: Renyi(curve=((1, 1),)), lambda: Renyi(curve=((1.1, 1),))),
+    "range of 0": (lambda: BoundedRange(epsilon=0), lambda: BoundedRange(epsilon=1)),
+    "no factors": (lambda: compose([]), lambda: compose([COIN])),
+    "no uses": (lambda: 0 * COIN, lambda: 1 * COIN),
+    "half a use": (lambda: COIN * 0.5, lambda: COIN * 2),
+    "huge n": (lambda: 10**13 * COIN, lambda: 10**12 * COIN),
+    "delta of 0 asked": (lambda: (1 * COIN).epsilon(0), lambda: (1 * COIN).epsilon(1e-300)),
+    "delta of 1 asked": (lambda: (1 * COIN).epsilon(1), lambda: (1 * COIN).epsilon(0.999)),
+    "delta is nan": (lambda: (1 * COIN).epsilon(math.nan), lambda: (1 * COIN).epsilon("1/3")),
+    "eps is nan": (lambda: (1 * COIN).delta(math.nan), lambda: (1 * COIN).delta(-3.0)),
+    "eps infinite": (
+        lambda: (1 * COIN).delta(np.array([1.0, math.inf])),
+        lambda: (1 * COIN).delta(np.array([1.0, 2.0])),
+    ),
+    "alpha above 1": (lambda: (1 * COIN).tradeoff(1.5), lambda: (1 * COIN).tradeoff(1.0)),
+    "fpr of 0": (lambda: (1 * COIN).odds(0.0), lambda: (1 * COIN).odds(0.01)),
+    "order asked": (lambda: (1 * COIN).renyi(1), lambda: (1 * COIN).renyi(1.5)),
+    "direction": (lambda: (1 * COIN).epsilon(0.1, direction="both"), lambda: (1 * COIN).epsilon(0.1, direction="add")),
+    "sampled replace": (
+        lambda: (1 * SubsampledFinite(base=COIN, rate=0.5)).delta(1.0, direction="replace"),
+        lambda: (1 * SubsampledFinite(base=COIN, rate=0.5)).delta(1.0, direction="add"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refuses_the_bad_and_takes_its_neighbour(case):
+    bad, good = REFUSED[case]
+    with pytest.raises(ParameterError):
+        bad()
+    assert good() is not None

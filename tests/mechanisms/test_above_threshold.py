@@ -1,0 +1,195 @@
+import copy
+import math
+import os
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from neartwin import noise
+from neartwin.errors import PrivacyError
+from neartwin.mechanisms.above_threshold import AboveThreshold
+from neartwin.mechanisms.laws import GeometricLaw
+
+REACH = 160
+X = np.arange(-REACH, REACH + 1)
+
+
+def at_least(law, away):
+    """P(noise >= away) on the lattice."""
+    tail = np.array([law.beyond(int(t)) / 2 for t in range(3 * REACH)])  # P(noise > t), t >= 0
+    positive = tail[np.clip(away - 1, 0, 3 * REACH - 1)]
+    return np.where(away > 0, positive, 1 - tail[np.clip(-away, 0, 3 * REACH - 1)])
+
+
+def chance(plan, answers, threshold=0, gap=None):
+    """P(every answer but the last is below, the last above), or above with exactly this gap; summed over the threshold."""
+    mass, law = GeometricLaw(plan.threshold_scale).pmf(X), GeometricLaw(plan.answer_scale)
+    product = mass.copy()
+    for answer in answers[:-1]:
+        product = product * (1 - at_least(law, threshold + X - answer))
+    away = threshold + X - answers[-1]
+    last = at_least(law, away) if gap is None else law.pmf(away + gap)
+    return float((product * last).sum())
+
+
+ANSWERS = [[-9, -9, -9, 9], [0, 0, 0, 0], [3, -2, 5, 1], [9, 9, 9, -9]]
+
+
+@pytest.mark.parametrize("monotone", [True, False])
+@pytest.mark.parametrize("gap", [None, 0, 3])
+def test_a_session_is_private_between_neighbours_gap_included(monotone, gap):
+    plan = AboveThreshold.calibrated(epsilon=Fraction(1), sensitivity=1, monotone=monotone)
+    moves = [[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 1]] if monotone else [[1, 1, 1, -1], [-1, -1, -1, 1], [1, -1, 1, -1]]
+    worst = 0.0
+    for answers in ANSWERS:
+        for move in moves:
+            other = [a + m for a, m in zip(answers, move, strict=True)]
+            worst = max(worst, abs(math.log(chance(plan, answers, gap=gap) / chance(plan, other, gap=gap))))
+    assert plan.epsilon == 1
+    assert worst <= 1 + 1e-9
+
+
+def test_scales_are_those_of_the_theorem():
+    general, monotone = (
+        AboveThreshold.calibrated(epsilon=Fraction(1), sensitivity=3, monotone=m) for m in (False, True)
+    )
+    assert (general.threshold_scale, general.answer_scale) == (6, 12)
+    assert (monotone.threshold_scale, monotone.answer_scale) == (6, 6)
+
+
+def test_monotone_noise_is_refuted_for_answers_that_move_apart():
+    plan = AboveThreshold.calibrated(epsilon=Fraction(1), sensitivity=1, monotone=True)
+    loss = math.log(chance(plan, [-30] * 40 + [30]) / chance(plan, [-31] * 40 + [31]))
+    apart = [0] * 40 + [0], [1] * 40 + [-1]
+    worst = max(abs(loss), abs(math.log(chance(plan, apart[0]) / chance(plan, apart[1]))))
+    assert worst > 1.02
+
+
+def broken_no_answer_noise(answers, said, epsilon):
+    """Stoddard, Chen, Machanavajjhala 2014: the threshold alone is noised."""
+    mass = GeometricLaw(Fraction(2) / epsilon).pmf(X)
+    inside = np.ones(X.size, bool)
+    for answer, above in zip(answers, said, strict=True):
+        inside &= (answer >= X) == above
+    return float(mass[inside].sum())
+
+
+def broken_unbounded_count(answers, said, epsilon):
+    """Chen, Xiao, Zhang, Xu 2015: any number of "above" with noise that does not grow with it."""
+    half = Fraction(2) / epsilon
+    law, product = GeometricLaw(half), GeometricLaw(half).pmf(X)
+    for answer, above in zip(answers, said, strict=True):
+        up = at_least(law, X - answer)
+        product = product * (up if above else 1 - up)
+    return float(product.sum())
+
+
+def broken_release_of_answer(answers, values, epsilon):
+    """Dwork, Roth lecture notes, and Hardt 2011: "above" comes with the very noisy answer that was compared."""
+    mass, law = GeometricLaw(Fraction(2) / epsilon).pmf(X), GeometricLaw(Fraction(2) / epsilon)
+    product = mass.copy()
+    for answer, value in zip(answers, values, strict=True):
+        if value is None:
+            product = product * (1 - at_least(law, X - answer))
+        else:
+            product = product * np.where(value >= X, law.pmf(np.array([value - answer])), 0.0)
+    return float(product.sum())
+
+
+def broken_noise_too_small(answers, said, epsilon):
+    """Lee, Clifton 2014: noise for one "above" used for c of them."""
+    threshold, each = Fraction(4) / epsilon, Fraction(4, 3) / epsilon
+    law, product = GeometricLaw(each), GeometricLaw(threshold).pmf(X)
+    for answer, above in zip(answers, said, strict=True):
+        up = at_least(law, X - answer)
+        product = product * (up if above else 1 - up)
+    return float(product.sum())
+
+
+def test_the_four_published_broken_variants_are_refuted():
+    epsilon = Fraction(1)
+    # one answer rises and one falls: without answer noise the pair (below, above) becomes impossible
+    possible = broken_no_answer_noise([0, 1], [False, True], epsilon)
+    assert possible > 0
+    assert broken_no_answer_noise([1, 0], [False, True], epsilon) == 0
+    many = 20
+    said = [False] * many + [True] * many
+    there, back = [0] * many + [1] * many, [1] * many + [0] * many
+    loss = math.log(broken_unbounded_count(there, said, epsilon) / broken_unbounded_count(back, said, epsilon))
+    assert loss > 3
+    # "below" forty times, then the released value 0 proves the noisy threshold to be at most 0
+    values = [None] * 40 + [0]
+    loss = math.log(
+        broken_release_of_answer([0] * 40 + [-1], values, epsilon)
+        / broken_release_of_answer([1] * 40 + [0], values, epsilon)
+    )
+    assert abs(loss) > 3
+    said = [False] * 30 + [True] * 3
+    loss = math.log(
+        broken_noise_too_small([0] * 30 + [1] * 3, said, epsilon)
+        / broken_noise_too_small([1] * 30 + [0] * 3, said, epsilon)
+    )
+    assert loss > 1.5
+
+
+def test_a_session_says_what_its_law_says():
+    plan = AboveThreshold.calibrated(epsilon=Fraction(2), sensitivity=1, monotone=False)
+    source, answers = noise.ScriptedSource(b"session"), [-3, -2, 0, 2]
+    stopped = []
+    for _ in range(3000):
+        session = plan.start(threshold=0, source=source)
+        stopped.append(next((i for i, answer in enumerate(answers) if session.ask(answer) is not None), 4))
+    seen = np.bincount(stopped, minlength=5)[:4] / 3000
+    expected = np.array([chance(plan, answers[: i + 1]) for i in range(4)])
+    assert np.abs(seen - expected).max() < 0.04
+    shifted = np.array([chance(plan, [a + 3 for a in answers[: i + 1]]) for i in range(4)])
+    assert np.abs(seen - shifted).max() > 0.04
+
+
+def over():
+    session = AboveThreshold.calibrated(epsilon=Fraction(50), sensitivity=1, monotone=False).start(threshold=100)
+    assert session.ask(0) is None
+    assert not session.is_over
+    assert session.ask(200) == pytest.approx(100, abs=10)
+    assert session.is_over
+    return session
+
+
+def test_a_session_cannot_be_used_again():
+    session = over()
+    for reuse in (
+        lambda: session.ask(0),
+        lambda: copy.copy(session),
+        lambda: copy.deepcopy(session),
+        lambda: pickle.dumps(session),
+    ):
+        with pytest.raises(PrivacyError):
+            reuse()
+
+
+def test_a_session_does_not_survive_a_fork():
+    session = AboveThreshold.calibrated(epsilon=Fraction(1), sensitivity=1, monotone=False).start(threshold=100)
+    child = os.fork()
+    if child == 0:
+        try:
+            session.ask(0)
+        except PrivacyError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert session.ask(-10_000) is None  # the parent's session goes on
+
+
+def test_the_error_bar_holds_for_all_answers_together():
+    plan = AboveThreshold.calibrated(epsilon=Fraction(1), sensitivity=1, monotone=False)
+    width, source = plan.half_width(0.9, 20), noise.ScriptedSource(b"width")
+    wrong = 0
+    for _ in range(400):
+        session = plan.start(threshold=0, source=source)
+        for _ in range(20):
+            if session.ask(-width - 1) is not None:
+                wrong += 1
+                break
+    assert wrong / 400 <= 0.1 + 0.06

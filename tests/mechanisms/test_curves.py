@@ -1,0 +1,308 @@
+"""The sentence that each mechanism states, *this law has this curve*, against exact finite laws and in both orders."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from neartwin.curves import epsilon_delta
+from neartwin.mechanisms.above_threshold import AboveThreshold
+from neartwin.mechanisms.batches import Histogram, of_histogram
+from neartwin.mechanisms.bounds import MagnitudeBounds
+from neartwin.mechanisms.choice import PermuteAndFlip
+from neartwin.mechanisms.discrete_gaussian import DiscreteGaussian
+from neartwin.mechanisms.exponential import ExponentialMechanism
+from neartwin.mechanisms.gaussian import Gaussian
+from neartwin.mechanisms.geometric import Geometric
+from neartwin.mechanisms.hadamard import HadamardResponse
+from neartwin.mechanisms.laplace import Laplace
+from neartwin.mechanisms.matrix import MatrixMechanism, intervals_tree
+from neartwin.mechanisms.mean import BoundedMean
+from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.mechanisms.noisy_max import NoisyMax
+from neartwin.mechanisms.partition import OptimalSelection
+from neartwin.mechanisms.prefix_tree import PrefixTree
+from neartwin.mechanisms.quantiles import Quantiles
+from neartwin.mechanisms.response import RandomizedResponse
+from neartwin.mechanisms.staircase import Staircase
+from neartwin.mechanisms.threshold import GaussianThreshold, UnitThreshold
+from neartwin.mechanisms.top import JointTop, PeeledTop
+from neartwin.mechanisms.unary import OptimisedUnary, Rappor, SymmetricUnary
+from tests.mechanisms.test_above_threshold import chance
+from tests.mechanisms.test_local import bits_law, hadamard_law, response_law
+from tests.mechanisms.test_partition import outcome_law
+from tests.oracles import pairs
+
+ALPHAS = np.concatenate([np.geomspace(1e-9, 1e-2, 15), np.linspace(0.02, 0.98, 25)])
+X = np.arange(-300, 301)
+ADD, REPLACE = Neighbours
+ONE = Fraction(1)
+
+
+def room(curve, P, Q):
+    """The least of exact beta less claimed beta over both orders: negative where the claim is false; and the most."""
+    gaps = [pairs.beta(a, b, ALPHAS) - curve.beta(ALPHAS).lower for a, b in ((P, Q), (Q, P))]
+    return min(gap.min() for gap in gaps), max(gap.max() for gap in gaps)
+
+
+def by(law, shift):
+    return law.pmf(X), law.pmf(X - shift)
+
+
+def product(*laws):
+    result = np.ones(1)
+    for law in laws:
+        result = np.multiply.outer(result, law).ravel()
+    return result
+
+
+def small(law, shift, reach=24):
+    x = np.arange(-reach, reach + 1)
+    return law.pmf(x - shift)
+
+
+ADDITIVE = {
+    "geometric": (Geometric(scale=Fraction(3), sensitivity=4), 4),
+    "geometric, one step": (Geometric(scale=Fraction(3, 2), sensitivity=1), 1),
+    "laplace": (Laplace(scale=Fraction(5), sensitivity=4), 4),
+    "gaussian": (Gaussian(variance=Fraction(12), l2_squared=9), 3),
+    "narrow gaussian": (Gaussian(variance=Fraction(1, 2), l2_squared=1), 1),
+    "discrete gaussian": (DiscreteGaussian(variance=Fraction(12), l2_squared=9), 3),
+    "narrow discrete gaussian": (DiscreteGaussian(variance=Fraction(1, 8), l2_squared=1), 1),
+    "staircase": (Staircase(epsilon=ONE, sensitivity=5, step=2), 5),
+}
+EXACT = {"geometric": 1e-9, "geometric, one step": 1e-9, "laplace": 0.03, "gaussian": 0.03}
+
+
+@pytest.mark.parametrize("name", ADDITIVE)
+def test_added_noise_has_its_curve_and_half_the_noise_has_not(name):
+    mechanism, shift = ADDITIVE[name]
+    least, most = room(mechanism.curve(), *by(mechanism.law, shift))
+    assert least >= -1e-12
+    assert most <= EXACT.get(name, 0.7)
+    for less in range(1, shift):
+        assert room(mechanism.curve(), *by(mechanism.law, less))[0] >= -1e-12
+    if name.endswith("discrete gaussian"):
+        wrong = DiscreteGaussian(variance=mechanism.variance / 4, l2_squared=mechanism.l2_squared)
+    elif "gaussian" in name:
+        wrong = Gaussian(variance=mechanism.variance / 4, l2_squared=mechanism.l2_squared)
+    elif name == "staircase":
+        wrong = Staircase(epsilon=2 * ONE, sensitivity=5, step=2)
+    else:
+        wrong = type(mechanism)(scale=mechanism.scale / 2, sensitivity=mechanism.sensitivity)
+    assert room(mechanism.curve(), *by(wrong.law, shift))[0] < -1e-3
+
+
+@pytest.mark.parametrize("name", ["geometric", "laplace", "gaussian"])
+def test_vectors_have_the_curve_of_their_sensitivity(name):
+    mechanism, _ = ADDITIVE[name]
+    moves = [(4, 0), (3, 1), (2, -2)] if name != "gaussian" else [(3, 0), (2, 2), (-2, 1)]
+    for a, b in moves:
+        P = product(small(mechanism.law, 0), small(mechanism.law, 0))
+        Q = product(small(mechanism.law, a), small(mechanism.law, b))
+        assert room(mechanism.curve(), P, Q)[0] >= -2e-3  # what the two truncated tails hold
+    a, b = (3, 3) if name != "gaussian" else (4, 3)
+    assert room(mechanism.curve(), P, product(small(mechanism.law, a), small(mechanism.law, b)))[0] < -1e-2
+
+
+def test_large_sensitivities_are_cut_into_legs_on_the_safe_side():
+    fine = Geometric(scale=Fraction(4000), sensitivity=4000)
+    for sensitivity in (4097, 5000, 8191, 10**9 + 7):
+        mechanism = Geometric(scale=Fraction(sensitivity), sensitivity=sensitivity)
+        epsilon, legs = mechanism.legs()
+        assert legs <= 4096
+        assert 1 <= epsilon <= 1 + Fraction(1, 2000)
+    for legs in (10, 400, 4000):  # fewer legs are lower, everywhere, and not by much
+        assert fine.legs(legs) == (1, legs)
+        coarse = Geometric(scale=Fraction(legs), sensitivity=legs).curve()
+        gap = fine.curve().beta(ALPHAS).upper - coarse.beta(ALPHAS).lower
+        assert gap.min() >= -1e-12
+        assert gap.max() <= 1 / legs
+
+
+def test_gaussian_for_an_approximate_target_is_safe_and_tight():
+    for epsilon, delta in (
+        (ONE, Fraction(1, 10**5)),
+        (10 * ONE, Fraction(1, 10**9)),
+        (Fraction(1, 10), Fraction(1, 100)),
+    ):
+        made = Gaussian.for_approx(epsilon=epsilon, delta=delta, l2_squared=7)
+        assert float(made.curve().delta(epsilon).upper) <= float(delta) * (1 + 1e-9)
+        slightly = Gaussian(variance=made.variance * Fraction(999, 1000), l2_squared=7)
+        assert float(slightly.curve().delta(epsilon).lower) > float(delta)
+
+
+@pytest.mark.parametrize("kind", [PermuteAndFlip, ExponentialMechanism, NoisyMax])
+@pytest.mark.parametrize("monotone", [True, False])
+def test_selections_have_their_curve(kind, monotone):
+    mechanism = kind.calibrated(epsilon=ONE, sensitivity=1, monotone=monotone)
+    for scores in ([5, 5, 5], [7, 4, 0], [3, 2, 2]):
+        here = mechanism.pmf(np.array(scores))
+        for other in pairs.neighbours_of_scores(scores, 1, monotone=monotone):
+            assert room(mechanism.curve(), here, mechanism.pmf(other))[0] >= -1e-9
+    wrong = kind.calibrated(epsilon=3 * ONE, sensitivity=1, monotone=monotone)
+    move = [1, 0, 0] if monotone else [1, -1, -1]
+    assert room(mechanism.curve(), wrong.pmf(np.array([5, 5, 5])), wrong.pmf(np.array([5, 5, 5]) + move))[0] < -1e-3
+
+
+def test_sessions_have_their_curve_over_all_transcripts():
+    plan = AboveThreshold.calibrated(epsilon=ONE, sensitivity=1, monotone=False)
+
+    def law(answers):
+        stops = [chance(plan, answers[: i + 1]) for i in range(len(answers))]
+        return np.array([*stops, 1 - sum(stops)])
+
+    worst = 1.0
+    for answers in itertools.product((-3, 2), repeat=3):
+        for move in ((1, 1, -1), (-1, -1, 1), (1, -1, 1), (1, 1, 1)):
+            other = [a + m for a, m in zip(answers, move, strict=True)]
+            worst = min(worst, room(plan.curve(), law(list(answers)), law(other))[0])
+    assert worst >= -1e-9
+    assert room(epsilon_delta("0.2"), law([0, 0, 0]), law([1, 1, -1]))[0] < -1e-2
+
+
+@pytest.mark.parametrize("kind", [UnitThreshold, GaussianThreshold, OptimalSelection])
+@pytest.mark.parametrize("relation", list(Neighbours))
+def test_partition_selection_has_its_curve(kind, relation):
+    delta = Fraction(1, 1000)
+    groups = 1 if relation is ADD else 2
+    if kind is UnitThreshold:
+        mechanism = kind.calibrated(epsilon=ONE, delta=delta, sensitivity=groups, groups_per_unit=1)
+    elif kind is GaussianThreshold:
+        mechanism = kind.calibrated(mu=ONE, delta=delta, l2_squared=groups, groups_per_unit=1)
+    else:
+        mechanism = kind.shared(epsilon=ONE, delta=delta, groups_per_unit=groups)
+    one = mechanism.curve() if kind is not OptimalSelection else epsilon_delta(ONE, delta)
+    keep = mechanism if kind is not OptimalSelection else _Floats(mechanism)
+    for units in (0, 1, 4, 7, 9):
+        moved = [(units, units + 1)] if relation is ADD else [(units, units + 1), (8, 7)]
+        P, Q = (outcome_law(keep, [pair[side] for pair in moved]) for side in (0, 1))
+        assert room(one, P, Q)[0] >= -1e-9
+    pure = epsilon_delta(ONE)
+    P, Q = outcome_law(keep, [0]), outcome_law(keep, [1])
+    assert pairs.largest_loss(P, Q) == math.inf
+    assert pure.delta(1).upper < pairs.delta(Q, P, 1.0)  # without its failure mass the claim is false
+
+
+class _Floats:
+    def __init__(self, selection):
+        self.keep_probability = selection.keep_probabilities
+
+
+def test_local_protocols_have_exactly_their_curves():
+    epsilon = Fraction(3, 2)
+    response = RandomizedResponse(epsilon=epsilon, answers=4)
+    symmetric, optimised = (kind(epsilon=epsilon, answers=3) for kind in (SymmetricUnary, OptimisedUnary))
+    hadamard = HadamardResponse(epsilon=epsilon, answers=5)
+    rappor = Rappor(lasting="1/2", on="3/4", off="1/4", hashes=1)
+    yes, no = (float(p) for p in rappor.chances)
+    cases = [
+        (response.curve(), response_law(response, 0), response_law(response, 1)),
+        (symmetric.curve(), *(bits_law(symmetric.yes, 1 - symmetric.yes, a, 3) for a in (0, 1))),
+        (optimised.curve(), *(bits_law(0.5, optimised.no, a, 3) for a in (0, 1))),
+        (hadamard.curve(), hadamard_law(hadamard, 0), hadamard_law(hadamard, 3)),
+        (rappor.lasting_curve(), *(bits_law(0.75, 0.25, a, 3) for a in (0, 1))),
+        (rappor.curve(), *(bits_law(yes, no, a, 3) for a in (0, 1))),
+    ]
+    for curve, P, Q in cases:
+        least, most = room(curve, P, Q)
+        assert least >= -1e-12
+        assert most <= 1e-9
+    assert room(symmetric.curve(), *cases[0][1:])[0] < -1e-3  # and these are different curves
+    two = Rappor(lasting="1/2", on="3/4", off="1/4", hashes=2)
+    one_answer = [0.75, 0.75, 0.25, 0.25]
+    P, Q = (product(*([1 - p, p] for p in law)) for law in (one_answer, one_answer[::-1]))
+    assert room(two.lasting_curve(), P, Q)[1] <= 1e-9
+
+
+def test_quantiles_bounds_histograms_and_means_have_their_curves():
+    median = Quantiles.at("1/2", epsilon=ONE, low=0, high=6, neighbours=ADD)
+    for values in ([3], [0, 0, 6], [2, 2, 3, 6]):
+        for more in (0, 3, 6):
+            P, Q = (median.pmf(np.array(table)) for table in (values, [*values, more]))
+            assert room(median.curve(), P, Q)[0] >= -1e-12
+    for relation, moves in ((ADD, (1,)), (REPLACE, (1, -1))):
+        histogram = Histogram.calibrated(epsilon=ONE, categories=("a", "b"), neighbours=relation)
+        assert histogram.counts.sensitivity == of_histogram(relation).l1
+        law = histogram.counts.law
+        P, Q = (product(*(small(law, m * on, 40) for m in moves)) for on in (0, 1))
+        least, _ = room(histogram.curve(), P, Q)
+        assert least >= -1e-7
+        assert MagnitudeBounds.calibrated(epsilon=ONE, bits=8, neighbours=relation).counts == histogram.counts
+    mean = BoundedMean.calibrated(epsilon=ONE, low=0, high=4)
+    total, count = mean.total.law, mean.count.law
+    P = product(small(total, 0, 60), small(count, 0, 40))
+    Q = product(small(total, 2, 60), small(count, 1, 40))
+    least, most = room(mean.curve(), P, Q)
+    assert least >= -1e-7
+    assert most < 0.01
+
+
+@pytest.mark.parametrize("relation", list(Neighbours))
+def test_a_tree_of_counts_has_its_curve_in_exact_two_step_instances(relation):
+    """Two steps: the tree's noisy counts of step 1, step 2 and both; a unit moves one step, or leaves one for the other."""
+    moved = (1, 0, 1) if relation is ADD else (1, -1, 0)
+    per_unit = 1 if relation is ADD else 2
+    tree = PrefixTree.pure(epsilon=ONE, steps=2, steps_per_unit=per_unit)
+    assert sum(abs(m) for m in moved) <= tree.each.sensitivity
+    law = tree.each.law
+    P, Q = (product(*(small(law, m * on, 20) for m in moved)) for on in (0, 1))
+    assert room(tree.curve(), P, Q)[0] >= -1e-2 / per_unit  # truncated at 20
+    strategy = intervals_tree(2)
+    made = MatrixMechanism.for_gdp(strategy, strategy, mu=ONE, neighbours=relation)
+    P, Q = (product(*(small(made.each.law, m * on, 12) for m in moved)) for on in (0, 1))
+    assert room(made.curve(), P, Q)[0] >= -1e-6
+
+
+def test_top_choices_have_their_curves():
+    peeled = PeeledTop.calibrated(epsilon=ONE, sensitivity=1, monotone=True, count=2)
+
+    def law(scores):
+        first = peeled.each.pmf(scores)
+        chances = []
+        for i in range(3):
+            rest = [j for j in range(3) if j != i]
+            chances += list(first[i] * peeled.each.pmf(scores[rest]))
+        return np.array(chances)
+
+    for scores in ([5, 5, 5], [7, 4, 0], [3, 2, 2]):
+        for other in pairs.neighbours_of_scores(scores, 1, monotone=True):
+            assert room(peeled.curve(), law(np.array(scores)), law(other))[0] >= -1e-9
+    assert JointTop.calibrated(epsilon=ONE, sensitivity=1, monotone=True, count=2).curve() == epsilon_delta(1)
+
+
+def test_factors_say_what_curves_say():
+    """Delta of the loss factor against delta of the curve, two independent roads, at several epsilons."""
+    cases = [
+        Geometric(scale=Fraction(3), sensitivity=4),
+        Laplace(scale=Fraction(5), sensitivity=4),
+        Gaussian(variance=Fraction(12), l2_squared=9),
+        RandomizedResponse(epsilon=ONE, answers=4),
+        SymmetricUnary(epsilon=ONE, answers=4),
+        Rappor(lasting="1/2", on="3/4", off="1/4", hashes=2),
+        PermuteAndFlip.calibrated(epsilon=ONE, sensitivity=1, monotone=True),
+        Staircase(epsilon=ONE, sensitivity=5, step=2),
+        UnitThreshold.calibrated(epsilon=ONE, delta=Fraction(1, 1000), sensitivity=1, groups_per_unit=1),
+        GaussianThreshold.calibrated(mu=ONE, delta=Fraction(1, 1000), l2_squared=1, groups_per_unit=1),
+        OptimalSelection(epsilon=ONE, delta=Fraction(1, 1000)),
+        BoundedMean.calibrated(epsilon=ONE, low=0, high=10),
+    ]
+    for mechanism in cases:
+        for epsilon in (0.0, 0.3, 0.7, 2.0):
+            factor, curve = mechanism.losses().delta(epsilon), mechanism.curve().delta(epsilon)
+            assert factor.upper >= curve.lower * (1 - 1e-9) - 1e-12
+            assert factor.lower <= curve.upper * (1 + 1e-9) + 1e-12
+
+
+def test_factors_that_know_less_or_more_than_the_curve_are_on_the_safe_side():
+    exponential = ExponentialMechanism.calibrated(epsilon=ONE, sensitivity=1, monotone=False)
+    assert (10 * exponential.losses()).epsilon(1e-6).upper < 10 * 0.9
+    peeled = PeeledTop.calibrated(epsilon=ONE, sensitivity=1, monotone=True, count=4)
+    assert peeled.losses().epsilon(1e-4).upper <= 1 + 1e-9
+    vector = DiscreteGaussian(variance=Fraction(12), l2_squared=9)
+    whole, one = vector.losses().delta(1.0).upper, vector.coordinate_losses().delta(1.0)
+    assert one.upper <= whole
+    assert float(vector.delta(ONE).lower) <= one.upper * (1 + 1e-9)
+    assert one.lower <= float(vector.delta(ONE).upper) * (1 + 1e-9)

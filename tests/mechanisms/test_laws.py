@@ -1,0 +1,74 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from neartwin import noise
+from neartwin.mechanisms.laws import (
+    DiscreteGaussianLaw,
+    GeometricLaw,
+    RoundedGaussianLaw,
+    RoundedLaplaceLaw,
+    StaircaseLaw,
+    most_noise,
+)
+
+LAWS = {
+    "geometric": (GeometricLaw(Fraction(5, 2)), lambda: noise.geometric(Fraction(5, 2))),
+    "laplace": (RoundedLaplaceLaw(Fraction(5, 2)), lambda: noise.rounded_laplace(Fraction(5, 2))),
+    "narrow laplace": (RoundedLaplaceLaw(Fraction(1, 2)), lambda: noise.rounded_laplace(Fraction(1, 2))),
+    "gaussian": (RoundedGaussianLaw(Fraction(7)), lambda: noise.rounded_gaussian(7)),
+    "narrow gaussian": (RoundedGaussianLaw(Fraction(1, 3)), lambda: noise.rounded_gaussian(Fraction(1, 3))),
+    "discrete gaussian": (DiscreteGaussianLaw(Fraction(20)), lambda: noise.discrete_gaussian(20)),
+    "narrow discrete gaussian": (DiscreteGaussianLaw(Fraction(1, 2)), lambda: noise.discrete_gaussian(Fraction(1, 2))),
+    "staircase": (StaircaseLaw(Fraction(1), 5, 2), lambda: noise.staircase(1, 5, 2)),
+}
+X = np.arange(-400, 401)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_tail_variance_and_error_bar_are_those_of_the_pmf(name):
+    law = LAWS[name][0]
+    mass = law.pmf(X)
+    assert mass.sum() == pytest.approx(1, rel=1e-12)
+    assert (mass * X * X).sum() == pytest.approx(law.variance, rel=1e-10)
+    for t in (0, 1, 2, 5, 9, 17):
+        assert mass[abs(X) > t].sum() == pytest.approx(law.beyond(t), rel=1e-9, abs=1e-15)
+    for confidence in (0.5, 0.95, 0.999):
+        for count in (1, 10, 1000):
+            t = law.half_width(confidence, count)
+            inside = [1 - mass[abs(X) > s].sum() for s in (t, t - 1)]
+            assert inside[0] ** count >= confidence - 1e-12
+            assert t == 0 or inside[1] ** count < confidence
+            assert law.confidence(t, count) <= inside[0] ** count + 1e-12
+            assert law.confidence(t, count) >= confidence - 1e-9
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_what_is_drawn_has_this_law_and_no_other(name):
+    law, sampler = LAWS[name]
+    draws = sampler().draw(20_000, source=noise.ScriptedSource(name.encode()))
+    reach = law.half_width(0.99)
+    seen = np.bincount(np.clip(draws, -reach - 1, reach + 1) + reach + 1, minlength=2 * reach + 3)
+
+    def fit(mass):
+        inner = mass[np.abs(X) <= reach]
+        expected = np.concatenate([[mass[-reach > X].sum()], inner, [mass[reach < X].sum()]])
+        return chisquare(seen, expected / expected.sum() * seen.sum()).pvalue
+
+    assert fit(law.pmf(X)) > 1e-9
+    assert fit(np.roll(law.pmf(X), 1)) < 1e-9
+
+
+def test_wide_discrete_gaussian_tails_are_bounded_from_above():
+    narrow, wide = DiscreteGaussianLaw(Fraction(1999**2)), DiscreteGaussianLaw(Fraction(2001**2))
+    assert wide.beyond(6003) >= narrow.beyond(5997)
+    assert wide.beyond(6003) == pytest.approx(narrow.beyond(5997), rel=2e-3)
+
+
+def test_the_noise_for_an_error_bar_is_the_most_that_keeps_it():
+    for target in (1, 7, 1000):
+        scale = most_noise(GeometricLaw, half_width=target, confidence=0.95, count=3, above=Fraction(1, 100))
+        assert GeometricLaw(scale).half_width(0.95, 3) <= target
+        assert GeometricLaw(scale * Fraction(1001, 1000)).half_width(0.95, 3) > target

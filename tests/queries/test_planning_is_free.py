@@ -1,0 +1,143 @@
+"""Planning and previewing touch the schema only: a table whose every row raises an error can be planned."""
+
+from fractions import Fraction
+
+import duckdb
+import pytest
+
+import neartwin as nt
+from neartwin.errors import (
+    BudgetError,
+    ExecutionError,
+    LedgerError,
+    ParameterError,
+    PrivacyError,
+    QueryError,
+    SchemaError,
+)
+
+
+class RefusingEngine:
+    """Asked is caught."""
+
+    def aggregate(self, stage, *, salt):
+        raise AssertionError("rows were asked for")
+
+
+@pytest.fixture
+def unreadable():
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE VIEW visits AS SELECT who, town, error('a row was read')::DOUBLE AS paid FROM "
+        "(SELECT unnest(range(10)) AS who, 'Ulm' AS town)"
+    )
+    return nt.table(connection, table="visits", unit="who")
+
+
+@pytest.fixture
+def account(tmp_path, unreadable):
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        yield book.open(unreadable, nt.approx(1, "1e-6"))
+
+
+def question(rows):
+    return (
+        rows.where("paid > 0")
+        .group_by("town")
+        .agg(n=nt.count(), total=nt.sum("paid", 0, 10), typical=nt.mean("paid", 0, 10))
+    )
+
+
+def test_plan_explain_and_preview_read_no_row(account, unreadable):
+    proposal = account.plan(question(unreadable), spend=nt.approx("0.5", "1e-7"), rows_per_group=2, groups_per_unit=1)
+    preview = proposal.preview()
+    assert "sensitivity" in str(proposal.explain())
+    assert preview.after == {"epsilon": Fraction(1, 2), "delta": Fraction(9, 10**7)}
+    assert account.remaining == {"epsilon": 1, "delta": Fraction(1, 10**6)}
+    with pytest.raises(ExecutionError):  # the near miss: a release does read, and this table then fails
+        account.release(proposal)
+    assert account.remaining == preview.after  # and the budget stays spent
+
+
+def test_a_refused_budget_asks_no_engine(account, unreadable):
+    proposal = account.plan(question(unreadable), spend=nt.approx(2, "1e-7"), rows_per_group=2, groups_per_unit=1)
+    assert not proposal.preview().affordable
+    with pytest.raises(BudgetError) as refusal:
+        account.release(proposal, engine=RefusingEngine())
+    assert (refusal.value.requested, refusal.value.remaining) == (2, 1)
+    assert "difference 1" in str(refusal.value)
+    assert len(refusal.value.remedies) == 2
+    assert account.spent == {"epsilon": 0, "delta": 0}
+
+
+def test_each_error_bar_is_known_before_and_is_the_one_released(account, unreadable):
+    proposal = account.plan(question(unreadable), spend=nt.approx("0.5", "1e-7"), rows_per_group=2, groups_per_unit=1)
+    counts, total, typical = proposal.preview().errors
+    # epsilon 0.5 in four: units for the choice of groups, rows, total, filled. Discrete Laplace, by hand:
+    assert proposal.plan.measures["rows"].mechanism.scale == 2 / Fraction(1, 8)
+    assert counts.half_width == 48  # P(|X| > 48) = 2 r^49 / (1 + r) = 0.0485 at scale 16, and 0.0516 at 47
+    assert abs(float(total.half_width) - 16 * 10 * 2.9957) < 0.05  # 16 * 1000 steps * ln 20, in steps of 0.01
+    assert typical.half_width is None
+    widths = [width for _, width in typical.by_size]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] == 10  # ten values tell nothing: the whole range
+    assert widths[-1] < 0.05
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "says"),
+    [
+        (lambda t: t.agg(n=nt.sum("paid")), QueryError, "needs bounds"),
+        (lambda t: t.agg(n=nt.sum("town", 0, 1)), SchemaError, "number is wanted"),
+        (lambda t: t.agg(n=nt.sum("nothing", 0, 1)), SchemaError, "not in the table"),
+        (lambda t: t.agg(n=nt.sum("paid", 5, 1)), ParameterError, "must be above low"),
+        (lambda t: t.agg(n=nt.sum("paid", 0, 1, "0.3")), ParameterError, "multiple of step"),
+        (lambda t: t.agg(n=nt.sum("paid", 0, 1, fill=7)), QueryError, "fill"),
+        (lambda t: t.agg(n=nt.sum("paid", 0, float("nan"))), ParameterError, "finite number"),
+        (lambda t: t.agg(), QueryError, "at least one statistic"),
+        (lambda t: t.agg(n=5), QueryError, "must be count()"),
+        (lambda t: t.group_by("paid").agg(n=nt.count()), SchemaError, "group by integers"),
+        (lambda t: t.group_by("town", "town").agg(n=nt.count()), QueryError, "each once"),
+        (lambda t: t.group_by("town").agg(town=nt.count()), QueryError, "another name"),
+        (lambda t: t.group_by("town", keys=["Ulm", "Ulm"]), QueryError, "given twice"),
+        (lambda t: t.group_by("town", keys=[1]), QueryError, "is no text"),
+        (lambda t: t.group_by("who", keys=[True]), QueryError, "is no integer"),
+        (lambda t: t.group_by("town", keys="Ulm.txt" * 0 or 5), QueryError, "must be a list"),
+        (lambda t: t.group_by("town", keys=[]), QueryError, "at least one key"),
+        (lambda t: t.where("paid"), QueryError, "condition is wanted"),
+        (lambda t: t.where("paid > 'x'"), QueryError, "compares"),
+        (lambda t: t.where("1/paid > 2"), QueryError, "could fail"),
+        (lambda t: t.where("paid > (SELECT 1)"), QueryError, "not allowed"),
+        (lambda t: t.where("nothing > 1"), QueryError, "not in the table"),
+        (lambda t: t.where("who = 99999999999999999999"), QueryError, "64 bits"),
+        (lambda t: t.where("paid >"), QueryError, "is not SQL"),
+    ],
+)
+def test_a_wrong_question_is_refused_with_what_to_write_instead(unreadable, ask, error, says):
+    with pytest.raises(error, match=says.replace("(", r"\(").replace(")", r"\)")):
+        ask(unreadable)
+
+
+def test_bounds_on_units_are_asked_for_and_never_guessed(account, unreadable):
+    query = unreadable.group_by("town", keys=["Ulm", "Bonn"]).agg(n=nt.count())
+    with pytest.raises(QueryError, match="rows_per_group is missing"):
+        account.plan(query, spend=nt.pure(1), groups_per_unit=1)
+    with pytest.raises(QueryError, match="groups_per_unit is missing"):
+        account.plan(query, spend=nt.pure(1), rows_per_group=1)
+    assert account.plan(query, spend=nt.pure(1), rows_per_group=1, groups_per_unit=1).price == nt.pure(1)
+
+
+def test_unknown_groups_cannot_be_paid_with_epsilon_alone(account, unreadable, tmp_path):
+    query = unreadable.group_by("town").agg(n=nt.count_units())
+    with pytest.raises(PrivacyError, match="needs a delta"):
+        account.plan(query, spend=nt.pure(1), groups_per_unit=1)
+    with nt.open_ledger(tmp_path / "pure.db") as book, pytest.raises(PrivacyError, match="no delta"):
+        book.open(unreadable, nt.pure(1)).plan(query, spend=nt.approx(1, "1e-9"), groups_per_unit=1)
+
+
+def test_an_account_answers_for_its_own_people_only(account, unreadable):
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE others (who BIGINT)")
+    others = nt.table(connection, table="others", unit="who")
+    with pytest.raises(LedgerError, match="belongs to"):
+        account.plan(others.agg(n=nt.count_units()), spend=nt.pure(1))

@@ -1,0 +1,90 @@
+"""SQL is understood as the same question, or refused with what to write instead; it never reaches a database."""
+
+import duckdb
+import pytest
+
+import neartwin as nt
+from neartwin.errors import QueryError
+
+
+@pytest.fixture(scope="module")
+def visits():
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE visits (who INTEGER, town TEXT, paid DOUBLE, open BOOLEAN, day DATE)")
+    return nt.table(connection, table="visits", unit="who", columns={"paid": nt.bounded(0, 10)})
+
+
+def test_sql_and_python_say_the_same_question(visits):
+    text = (
+        "SELECT town, COUNT(*) AS n, AVG(paid) AS typical, SUM(paid) total, COUNT(DISTINCT who) AS people FROM visits "
+    )
+    found = nt.from_sql(text + "WHERE paid > 3 AND open GROUP BY town", visits, keys=["Ulm"])
+    built = (
+        visits.where("paid > 3 AND open")
+        .group_by("town", keys=["Ulm"])
+        .agg(n=nt.count(), typical=nt.mean("paid"), total=nt.sum("paid"), people=nt.count_units())
+    )
+    assert found == built
+    assert nt.from_sql("select count(*) from visits", visits) != nt.from_sql("select sum(paid) from visits", visits)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("SELECT * FROM visits", "is not understood"),
+        ("SELECT town FROM visits GROUP BY town", "at least one statistic"),
+        ("SELECT town, MAX(paid) FROM visits GROUP BY town", "is not understood"),
+        ("SELECT COUNT(*) FROM (SELECT * FROM visits LIMIT 3)", "FROM must name"),
+        ("SELECT COUNT(*) FROM other", "FROM must name"),
+        ("SELECT COUNT(*) FROM private.visits", "FROM must name"),
+        ("SELECT COUNT(*) FROM read_csv('/etc/passwd')", "FROM must name"),
+        ("SELECT COUNT(*) FROM visits TABLESAMPLE 10%", "FROM must name"),
+        ("SELECT COUNT(*) FROM visits, visits v2", "one table"),
+        ("SELECT COUNT(*) FROM visits JOIN visits v2 USING (who)", "one table"),
+        ("WITH a AS (SELECT 1) SELECT COUNT(*) FROM visits", "without WITH"),
+        ("SELECT town, COUNT(*) FROM visits GROUP BY town HAVING COUNT(*) > 3", "costs nothing"),
+        ("SELECT COUNT(*) FROM visits ORDER BY 1", "costs nothing"),
+        ("SELECT COUNT(*) FROM visits LIMIT 1", "costs nothing"),
+        ("SELECT DISTINCT COUNT(*) FROM visits", "GROUP BY"),
+        ("SELECT COUNT(*) FROM visits GROUP BY ALL", "plain columns"),
+        ("SELECT town, COUNT(*) FROM visits GROUP BY GROUPING SETS (town, ())", "plain columns"),
+        ("SELECT town, COUNT(*) FROM visits GROUP BY ROLLUP (town)", "plain columns"),
+        ("SELECT COUNT(*) FROM visits GROUP BY lower(town)", "plain columns"),
+        ("SELECT town AS t, COUNT(*) FROM visits GROUP BY town", "is not understood"),
+        ("SELECT COUNT(*) OVER () FROM visits", "is not understood"),
+        ("SELECT COUNT(*) FILTER (WHERE open) FROM visits", "is not understood"),
+        ("SELECT SUM(DISTINCT paid) FROM visits", "is not understood"),
+        ("SELECT SUM(visits.paid) FROM visits", "is not understood"),
+        ("SELECT SUM(1 / paid) FROM visits", "is not understood"),
+        ("SELECT COUNT(DISTINCT town) FROM visits", "is not understood"),
+        ("SELECT COUNT(*) n, SUM(paid) n FROM visits", "names two"),
+        ("SELECT COUNT(*) FROM visits WHERE paid IN (SELECT 1)", "list of literals"),
+        ("SELECT COUNT(*) FROM visits WHERE pg_sleep(paid)", "unknown here"),
+        ("SELECT COUNT(*) FROM visits WHERE open::INTEGER = 1", "a cast could fail"),
+        ("SELECT COUNT(*) FROM visits WHERE day > '2024-01-01'", "DATE '"),
+        ("SELECT COUNT(*) FROM visits WHERE day > DATE 'tomorrow'", "no date"),
+        ("SELECT COUNT(*) FROM visits; DROP TABLE visits", "one SELECT"),
+        ("DELETE FROM visits", "one SELECT"),
+        ("COPY visits TO 'x.csv'", "one SELECT"),
+        ("SELECT COUNT(*) INTO x FROM visits", "private question"),
+        ("SELECT COUNT(*) FROM visits UNION SELECT COUNT(*) FROM visits", "one SELECT"),
+        ("", "one SELECT"),
+        ("SELECT COUNT(* FROM", "is not SQL"),
+    ],
+)
+def test_what_is_not_understood_is_refused(visits, text, says):
+    with pytest.raises(QueryError, match=says):
+        nt.from_sql(text, visits)
+
+
+def test_names_are_quoted_whatever_they_hold():
+    connection = duckdb.connect()
+    odd = 'a"; DROP TABLE t; --'
+    connection.execute('CREATE TABLE "t\'s ""table""" AS SELECT 1 AS "who is", \'Ulm\' AS "a""; DROP TABLE t; --"')
+    rows = nt.table(connection, table='t\'s "table"', unit="who is")
+    query = rows.group_by(odd, keys=["Ulm", "'; DROP TABLE t"]).agg(n=nt.count())
+    from neartwin.engines.duckdb import DuckdbEngine
+    from neartwin.queries.planner import plan
+
+    found = DuckdbEngine().aggregate(plan(query, spend=nt.pure(1), rows_per_group=1, groups_per_unit=1).stage, salt=1)
+    assert found.values["rows"].tolist() == [1, 0]

@@ -1,0 +1,93 @@
+"""Families of theory.json that the room of curves answers: midpoints of its certified intervals."""
+
+from fractions import Fraction
+
+from neartwin import curves as c
+
+
+def middle(interval):
+    lower, upper = float(interval.lower), float(interval.upper)
+    return lower if lower == upper else 0.5 * (lower + upper)
+
+
+def pure(eps, delta=0):
+    return c.epsilon_delta(eps, delta)
+
+
+def moments_of(curve, name):
+    return middle(getattr(c.moments(curve), name))
+
+
+def bracket(eps, n, alpha, side):
+    return getattr(c.berry_esseen([(c.moments(pure(eps)), int(n))], alpha), side)
+
+
+def normal(curve, n, name):
+    return middle(getattr(c.normalised([(c.moments(curve), int(n))]), name))
+
+
+def sampled_gaussian(q, sigma, eps, direction):
+    mixed = c.poisson(c.gaussian(1 / sigma), q)
+    return middle((mixed if direction == "remove" else mixed.inverse()).delta(eps))
+
+
+def gauss_eps(rho, delta):
+    curve = c.Gaussian(2 * rho)
+    mu = Fraction(curve.mu().lower)
+    fine = (mu + 2 * rho / mu) / 2  # one exact Newton step: mu to twice the digits
+    return middle(c.epsilon_of(fine, delta))
+
+
+def discrete_gauss(sigma2, eps):
+    return middle(c.discrete_gaussian_delta(sigma2, eps))
+
+
+HANDLERS = {
+    "gdp_delta": lambda mu, eps: middle(c.delta_of(mu, eps)),
+    "gdp_eps": lambda mu, delta: middle(c.epsilon_of(mu, delta)),
+    "gdp_mu": lambda eps, delta: middle(c.mu_of(eps, delta)),
+    "gdp_G": lambda mu, alpha: middle(c.gaussian(mu).beta(alpha)),
+    "f_eps_delta": lambda eps, delta, alpha: middle(pure(eps, delta).beta(alpha)),
+    "lap_T": lambda mu, alpha: middle(c.laplace(mu).beta(alpha)),
+    "T_discrete": lambda P, Q, alpha: middle(c.finite_pair(P, Q).beta(alpha)),
+    "symm": lambda P, Q, alpha: middle(c.symmetrised(c.finite_pair(P, Q)).beta(alpha)),
+    "group_f_eps": lambda eps, k, alpha: middle(c.group(pure(eps), int(k)).beta(alpha)),
+    "group_f_eps_delta": lambda eps, delta, k, alpha: middle(c.group(pure(eps, delta), int(k)).beta(alpha)),
+    "group_G": lambda mu, k, alpha: middle(c.group(c.gaussian(mu), int(k)).beta(alpha)),
+    "tensor_f_n": lambda eps, n, alpha: middle(c.compose_power(pure(eps), int(n)).beta(alpha)),
+    "tensor_f_ed_n": lambda eps, delta, n, alpha: middle(c.compose_power(pure(eps, delta), int(n)).beta(alpha)),
+    "tensor_G": lambda mus, alpha: middle(c.compose(*map(c.gaussian, mus)).beta(alpha)),
+    "tensor_lap_delta": lambda d, n, eps: middle(c.compose_power(c.laplace(d), int(n)).delta(eps)),
+    "tensor_lap_T": lambda d, n, alpha: middle(c.compose_power(c.laplace(d), int(n)).beta(alpha)),
+    "tensor_f0d_G": lambda mu, delta, alpha: middle(c.compose(c.gaussian(mu), pure(0, delta)).beta(alpha)),
+    "clt_poisson_delta": lambda sum_delta: float(c.poisson_limit(1, sum_delta).value.failure),
+    "clt_kl_laplace": lambda d: moments_of(c.laplace(d), "kl"),
+    "clt_kl_feps": lambda eps: moments_of(pure(eps), "kl"),
+    "clt_kappa2_laplace": lambda d: moments_of(c.laplace(d), "kappa2"),
+    "clt_kappa2_feps": lambda eps: moments_of(pure(eps), "kappa2"),
+    "clt_kappa3_laplace": lambda d: moments_of(c.laplace(d), "kappa3"),
+    "clt_kappa3_feps": lambda eps: moments_of(pure(eps), "kappa3"),
+    "clt_kappa3bar_laplace": lambda d: moments_of(c.laplace(d), "centred3"),
+    "clt_kappa3bar_feps": lambda eps: moments_of(pure(eps), "centred3"),
+    "clt_mu_feps": lambda eps, n: normal(pure(eps), n, "mu"),
+    "clt_gamma_feps": lambda eps, n: normal(pure(eps), n, "gamma"),
+    "clt_mu_lap": lambda d, n: normal(c.laplace(d), n, "mu"),
+    "clt_gamma_lap": lambda d, n: normal(c.laplace(d), n, "gamma"),
+    "clt_bracket_feps": bracket,
+    "Cp_f_eps_delta": lambda p, eps, delta, alpha: middle(c.subsampled(pure(eps, delta), p).beta(alpha)),
+    "Cp_G": lambda p, mu, alpha: middle(c.subsampled(c.gaussian(mu), p).beta(alpha)),
+    "amp_pure": lambda q, eps: middle(c.amplified_epsilon(eps, q)),
+    "sgm_delta": sampled_gaussian,
+    "dpsgd_mu_poisson": lambda q, T, sigma: c.dpsgd_mu_poisson(q, T, sigma).value,
+    "dpsgd_mu_uniform": lambda q, T, sigma: c.dpsgd_mu_uniform(q, T, sigma).value,
+    "gauss_classical_sigma": lambda eps, delta, D: middle(c.classical_sigma(eps, delta, D)),
+    "gauss_analytic_sigma": lambda eps, delta, D: middle(c.sigma_of(eps, delta, D)),
+    "gauss_classical_true_delta": lambda eps, delta: middle(c.classical_delta(eps, delta)),
+    "gauss_eps_exact_vs_zcdp": gauss_eps,
+    "dgauss_delta": discrete_gauss,
+    "dlap_T_is_feps": lambda eps, alpha: middle(c.discrete_laplace(eps).beta(alpha)),
+    "shuffle_fmt21": lambda eps0, n, delta: middle(c.shuffle_epsilon_closed_form(eps0, int(n), delta)),
+    "advantage_gdp": lambda mu: middle(c.advantage(c.gaussian(mu))),
+    "recon_risk_gdp": lambda mu, kappa: middle(c.reconstruction_success(c.gaussian(mu), kappa)),
+    "krr_T": lambda eps, k, alpha: middle(c.randomized_response(eps, int(k)).beta(alpha)),
+}

@@ -1,0 +1,51 @@
+"""Reference cases of the mechanisms, by their general public formulas."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from neartwin.mechanisms.above_threshold import theorem_accuracy
+from neartwin.mechanisms.laws import DiscreteGaussianLaw, GeometricLaw
+from neartwin.mechanisms.noisy_max import reused_value_loss
+from neartwin.mechanisms.partition import OptimalSelection
+from neartwin.mechanisms.prefix_root import root_norm_squared
+from neartwin.mechanisms.prefix_tree import intervals_change
+from neartwin.mechanisms.unary import Rappor
+from neartwin.mechanisms.winners import (
+    exponential_noise_wins,
+    gumbel_noise_wins,
+    laplace_noise_wins,
+    log_laplace_noise_wins,
+)
+
+
+def first_wins(chances):
+    return lambda counts, b: chances(np.array(counts, dtype=object), b)[0]
+
+
+def replace_one_ratio(a, b=Fraction(1)):
+    """The log of how much likelier candidate 0 wins when its deficit of a shrinks by 2."""
+    here, there = (log_laplace_noise_wins(np.array([-gap, Fraction(0)], dtype=object), b)[0] for gap in (a - 2, a))
+    return here - there
+
+
+def rappor(f, h, p=Fraction(1, 2), q=Fraction(3, 4)):
+    return Rappor(lasting=f, off=p, on=q, hashes=int(h))
+
+
+HANDLERS = {
+    "rnm_laplace": first_wins(laplace_noise_wins),
+    "rnm_pf": first_wins(exponential_noise_wins),
+    "rnm_em": first_wins(gumbel_noise_wins),
+    "rnm_value_not_free": lambda m, eps: reused_value_loss(epsilon=eps, candidates=int(m)),
+    "rnm_replace_one_limit": replace_one_ratio,
+    "partition_selection": lambda eps, delta, n: OptimalSelection(epsilon=eps, delta=delta).keep_probability(int(n)),
+    "svt_alpha": lambda k, beta, eps: theorem_accuracy(epsilon=eps, questions=int(k), beta=float(beta)),
+    "rappor_inf": lambda f, h: rappor(f, h).lasting_epsilon,
+    "rappor_one": lambda f, p, q, h: rappor(f, h, p, q).single_epsilon,
+    "sqrt_factor_maxerr": lambda n: root_norm_squared(int(n)),
+    "tree_l2sens": lambda n: math.sqrt(intervals_change(steps=int(n)).l2_squared),
+    "dgauss_var": lambda sigma2: DiscreteGaussianLaw(sigma2).variance,
+    "dlap_var": lambda eps, D: GeometricLaw(D / eps).variance,
+}

@@ -1,0 +1,44 @@
+"""Pictures of attacks show the data they were given."""
+
+import numpy as np
+import pytest
+
+from neartwin.audit.bands import band
+from neartwin.audit.claims import claim_gdp
+from neartwin.audit.playing import Transcript
+from neartwin.audit.transition import Attempt
+from neartwin.audit.twins import Twins
+from neartwin.errors import ParameterError
+from neartwin.report.attack_figures import band_figure, risk_figure, transition_figure, transition_lines
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    from matplotlib import pyplot as plt
+
+    yield
+    plt.close("all")
+
+
+ATTEMPTS = [
+    Attempt("A", 8.0, 16, 64, 8.0, 0.4),
+    Attempt("A", 4.0, 16, 64, 4.0, 0.1),
+    Attempt("A", 4.0, 16, 64, 3.0, 0.0),
+]
+
+
+def test_transition_averages_the_repeats_of_a_setting_in_order_of_error():
+    assert transition_lines(ATTEMPTS) == {"A": ([0.875, 2.0], [0.05, 0.4])}
+    panel = transition_figure(ATTEMPTS).axes[0]
+    assert panel.lines[0].get_xydata().tolist() == [[0.875, 0.05], [2.0, 0.4]]
+    with pytest.raises(ParameterError):
+        transition_figure([])
+
+
+def test_band_is_drawn_at_its_knots_and_risk_at_its_marks():
+    rng = np.random.default_rng(1)
+    found = band(Transcript(Twins(0, 1), rng.normal(0, 1, 900).round(2), rng.normal(1, 1, 900).round(2)))
+    panel = band_figure(found, claim_gdp(1)).axes[0]
+    assert np.array_equal(panel.lines[0].get_ydata(), found.fnr)
+    marks = risk_figure(claim_gdp(1).floor, "mu = 1").axes[0].texts
+    assert [mark.get_text() for mark in marks] == ["9.2 %", "1.8 %"]

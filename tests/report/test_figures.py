@@ -1,0 +1,87 @@
+"""The data behind the figures says what the texts say; drawing turns every line into an artist."""
+
+import csv
+import io
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from neartwin import curves as c
+from neartwin.errors import ParameterError
+from neartwin.report import figures
+
+
+def test_the_areas_of_the_error_figure_are_the_two_errors():
+    figure = figures.error_regions(2, "0.5", size=4001)
+    area = {line.name: np.trapezoid(line.y, line.x) for line in figure.lines if line.style == "area"}
+    one, two = area["type I error: P rejected"], area["type II error: Q accepted"]
+    assert abs(one - 0.5 * math.erfc(0.5 / math.sqrt(2))) < 1e-4
+    assert abs(two - 0.5 * math.erfc(1.5 / math.sqrt(2))) < 1e-4
+    # the picture's test is the best one at its level
+    assert abs(c.gaussian(2).beta(np.array(one)).lower - two) < 2e-4
+
+
+def test_moving_the_threshold_trades_one_error_for_the_other():
+    areas = []
+    for threshold in (0, 1, 2):
+        lines = figures.error_regions(2, threshold).lines
+        areas.append([np.trapezoid(line.y, line.x) for line in lines if line.style == "area"])
+    one, two = zip(*areas, strict=True)
+    assert one[0] > one[1] > one[2]
+    assert two[0] < two[1] < two[2]
+    with pytest.raises(ParameterError):
+        figures.error_regions(2, 50)
+
+
+def test_domination_is_told_apart_from_crossing():
+    candidates = {"inside": c.gaussian("0.5"), "crossing": c.epsilon_delta(1), "outside": c.gaussian(2)}
+    names = [line.name for line in figures.domination(c.gaussian("0.9"), candidates).lines[2:]]
+    assert names == ["inside: satisfies f", "crossing: breaks f", "outside: breaks f"]
+    styles = [line.style for line in figures.domination(c.gaussian(1), candidates).lines]
+    assert styles == ["dotted", "solid", "dashed", "dashed", "dashed"]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "0.1"), ("0", "0.3"), ("2", 0)])
+def test_the_polygon_has_the_corners_of_f_epsilon_delta(epsilon, delta):
+    line = next(line for line in figures.epsilon_delta_polygon(epsilon, delta).lines if line.name == "f")
+    curve = c.epsilon_delta(epsilon, delta)
+    grid = np.linspace(0, 1, 101)
+    keep = np.append(np.diff(line.x) > 0, True)
+    assert np.allclose(np.interp(grid, line.x[keep], line.y[keep]), curve.beta(grid).lower, atol=1e-12)
+    assert line.x[1] == line.y[1]
+
+
+def test_the_gaussian_family_falls_with_mu():
+    lines = figures.gaussian_family([0, "0.5", 1, 3]).lines[1:]
+    for above, below in pairwise(lines):
+        assert np.all(above.y >= below.y - 1e-14)
+        assert np.max(above.y - below.y) > 0.1
+    assert np.allclose(lines[0].y, 1 - lines[0].x, atol=1e-14)
+
+
+def test_the_export_holds_every_point_with_all_digits():
+    figure = figures.gaussian_family([1], size=11)
+    rows = list(csv.DictReader(io.StringIO(figure.to_csv())))
+    assert len(rows) == sum(line.x.size for line in figure.lines)
+    shown = [float(row["y"]) for row in rows if row["line"] == figure.lines[1].name]
+    assert shown == figure.lines[1].y.tolist()
+
+
+def test_every_line_is_drawn():
+    pytest.importorskip("matplotlib")
+    for figure in (figures.error_regions(), figures.epsilon_delta_polygon(), figures.gaussian_family()):
+        axes = figures.draw(figure).axes[0]
+        assert len(axes.lines) + len(axes.collections) == len(figure.lines)
+        assert axes.get_title() == figure.title
+        shown = axes.get_legend().get_texts()
+        assert len(shown) == len(figure.lines)
+
+
+def test_importing_the_data_does_not_import_the_plotting():
+    import subprocess
+    import sys
+
+    code = "import sys, neartwin.report.figures; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,25 @@
+"""The public names exist, are explained, and cost little to import."""
+
+import subprocess
+import sys
+
+import neartwin as nt
+
+
+def test_every_public_name_can_be_had_and_says_what_it_is():
+    assert nt.__all__ == sorted(nt.__all__)
+    for name in nt.__all__:
+        found = getattr(nt, name)
+        assert found.__doc__, name
+    assert set(nt.__all__) <= set(dir(nt))
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    assert not hasattr(nt, "no_such_name")
+
+
+def test_importing_the_package_and_its_accounting_loads_no_driver():
+    script = "import sys, neartwin, neartwin.accounting.filters; print([m for m in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    for heavy in ("duckdb", "pyarrow", "sqlalchemy", "sqlglot", "matplotlib", "pandas", "rich", "scipy.stats"):
+        assert f"'{heavy}'" not in loaded, heavy
