@@ -31,6 +31,7 @@ from neartwin.mechanisms.quantiles import Quantiles
 from neartwin.mechanisms.response import RandomizedResponse
 from neartwin.mechanisms.staircase import Staircase
 from neartwin.mechanisms.threshold import UnitThreshold
+from tests.audit.verdicts import stands
 
 ONE = F(1)
 
@@ -121,23 +122,18 @@ OURS = {
 OURS = {name: (mechanism, claim, list(twins)) for name, (mechanism, claim, twins) in OURS.items()}
 
 
-def stands(mechanism, claim, twins, runs):
-    """Not refuted twice in a row: a sound mechanism is refuted once in a thousand games, so twice once in a million."""
-    found = audit(mechanism, claim, twins, runs=runs, search_runs=max(200, runs // 20))
-    return not (found.refuted and audit(mechanism, claim, [found.twins], runs=runs).refuted)
-
-
 @pytest.mark.parametrize("name", OURS)
 def test_mechanism_withstands_the_game(name):
     mechanism, claim, twins = OURS[name]
-    assert stands(mechanism, claim, twins, 4_000 if isinstance(mechanism, Batched) else 800)
+    assert stands(mechanism, claim, twins, runs=4_000 if isinstance(mechanism, Batched) else 800)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OURS)
 def test_mechanism_withstands_the_game_over_many_runs(name):
     mechanism, claim, twins = OURS[name]
-    assert stands(mechanism, claim, twins, 1_000_000 if isinstance(mechanism, Batched) else 40_000)
+    runs = 1_000_000 if isinstance(mechanism, Batched) else 40_000
+    assert stands(mechanism, claim, twins, runs=runs, search_runs=runs // 20)
 
 
 def test_the_least_tightening_of_a_claim_is_refuted():

@@ -36,7 +36,7 @@ from neartwin.audit.reconstruction import (
     random_subsets,
     wrong_share,
 )
-from neartwin.audit.replicas import ReleaseGame
+from neartwin.audit.replicas import ReleaseGame, collected, in_process, written
 from neartwin.audit.risk import Risk, advantage_of, largest_parameter, power_at, risks
 from neartwin.audit.timing import TimingFinding, correlated, time_follows_noise
 from neartwin.audit.tracing import Traced, traced, tracing_scores
@@ -75,6 +75,7 @@ __all__ = [
     "claim_gdp",
     "claim_of",
     "claim_pure",
+    "collected",
     "correlated",
     "differenced",
     "epsilon_seen",
@@ -86,6 +87,7 @@ __all__ = [
     "examine",
     "exhaustive",
     "gaussian_noise",
+    "in_process",
     "known",
     "laplace_noise",
     "largest_parameter",
@@ -114,5 +116,6 @@ __all__ = [
     "traced",
     "tracing_scores",
     "upper_bound",
+    "written",
     "wrong_share",
 ]

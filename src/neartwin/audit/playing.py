@@ -19,14 +19,17 @@ from neartwin.checks import integer
 from neartwin.errors import ParameterError, PrivacyError
 
 _CHUNKS = 16  # a side, so that a progress bar moves
-_BATCH = 4_096  # runs in a call of a batched mechanism, at least
 
 
 @dataclass(frozen=True, slots=True)
 class Batched:
-    """A mechanism that makes many independent runs in one call: `draw(argument, runs)` returns `runs` outputs."""
+    """A mechanism that makes many independent runs in one call: `draw(argument, runs)` returns `runs` outputs.
+
+    at_once: how many runs a call makes at least, where so many are wanted; more where starting a call is slow.
+    """
 
     draw: Callable[[Any, int], Sequence[Any] | NDArray[Any]]
+    at_once: int = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,8 @@ def play(mechanism: Mechanism, twins: Twins, *, runs: int, workers: int = 1) -> 
     """
     integer(runs=runs, at_least=1)
     integer(workers=workers, at_least=1)
-    pieces = max(workers, min(_CHUNKS, runs // (_BATCH if isinstance(mechanism, Batched) else 1), runs), 1)
+    least = mechanism.at_once if isinstance(mechanism, Batched) else 1
+    pieces = max(workers, min(_CHUNKS, runs // least, runs), 1)
     sizes = [runs * (i + 1) // pieces - runs * i // pieces for i in range(pieces)]
     jobs = [(mechanism, argument, size) for argument in (twins.left, twins.right) for size in sizes]
     if workers == 1:
