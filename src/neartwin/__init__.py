@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from neartwin.queries.table import EACH_ROW as EACH_ROW
     from neartwin.queries.table import bounded as bounded
     from neartwin.releases.accounts import open_ledger as open_ledger
+    from neartwin.releases.certificates import Certificate as Certificate
+    from neartwin.releases.certificates import certificate as certificate
     from neartwin.releases.release import Release as Release
     from neartwin.releases.written import WrittenRelease as WrittenRelease
     from neartwin.report.files import save as save
@@ -30,12 +32,14 @@ if TYPE_CHECKING:
 
 # public name -> the room that owns it; imported at first use, so that an accountant never loads a database driver
 _HOME = {
+    "Certificate": "neartwin.releases.certificates",
     "EACH_ROW": "neartwin.queries.table",
     "Release": "neartwin.releases.release",
     "WrittenRelease": "neartwin.releases.written",
     "advantage": "neartwin.accounting.targets",
     "approx": "neartwin.accounting.targets",
     "bounded": "neartwin.queries.table",
+    "certificate": "neartwin.releases.certificates",
     "count": "neartwin.queries.query",
     "count_units": "neartwin.queries.query",
     "from_sql": "neartwin.queries.sql",

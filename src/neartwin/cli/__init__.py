@@ -1,6 +1,7 @@
 """The terminal: the same verbs as the Python face. Data goes to stdout, talk to stderr.
 
-Exit codes: 0 done, 2 a wrong call or a refused question, 3 the budget does not suffice, 1 a fault of ours.
+Exit codes: 0 done, 2 a wrong call or a refused question, 3 the budget does not suffice, 4 a check found something wrong,
+1 a fault of ours.
 """
 
 import click
@@ -8,6 +9,7 @@ import click
 import neartwin
 from neartwin.cli.account import account
 from neartwin.cli.attacks import attack, explain_risk
+from neartwin.cli.certificates import certificate
 from neartwin.cli.ledger import ledger
 from neartwin.cli.questions import plan, query, release
 
@@ -44,5 +46,5 @@ def completion(shell: str) -> None:
     click.echo(kind(main, {}, "neartwin", "_NEARTWIN_COMPLETE").source())
 
 
-for _command in (query, plan, release, ledger, account, attack, explain_risk):
+for _command in (query, plan, release, ledger, certificate, account, attack, explain_risk):
     main.add_command(_command)

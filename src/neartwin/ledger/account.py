@@ -129,6 +129,16 @@ class Account:
             self._reserved(page, ticket)
             page.append(codec.Failed(account=self.name, reserved=ticket.position))
 
+    def answer(self, reserved: int) -> Stored:
+        """The release that a reservation paid for, by the reservation's position; `LedgerError` where there is none."""
+        with self.database.read() as page:
+            row = page.reservation(reserved)
+            if row is None or row.account != self.name or row.state != "settled":
+                raise LedgerError(
+                    f"account {self.name!r} has no settled reservation {reserved}; its history names them"
+                )
+            return self._read_stored(page, row)
+
     def open_tickets(self) -> tuple[Ticket, ...]:
         """Reservations neither settled nor failed: runs under way, or lost to a crash."""
         with self.database.read() as page:

@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from html import escape
 from pathlib import Path
@@ -37,7 +37,10 @@ class Statistic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where a release comes from: enough to judge it, nothing private."""
+    """Where a release comes from: enough to judge it, nothing private.
+
+    method: what was asked, bounds, mechanisms and expected errors as data; empty in documents older than certificates.
+    """
 
     population: str
     snapshot: str
@@ -50,6 +53,7 @@ class Provenance:
     budget_before: Mapping[str, str]
     budget_after: Mapping[str, str]
     cap: Mapping[str, str]
+    method: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +135,12 @@ class Release:
             notes=tuple(body["notes"]),
             provenance=Provenance(**body["provenance"]),
         )
+
+    def certificate(self, ledger: Any, *, key: str | Path | None = None) -> Any:
+        """The signed certificate of this release, from the ledger that paid for it: see `neartwin.certificate`."""
+        from neartwin.releases.certificates import certificate
+
+        return certificate(self, ledger, key=key)
 
     def to_csv(self) -> str:
         """The table of `to_arrow` as CSV text."""

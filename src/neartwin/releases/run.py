@@ -17,6 +17,7 @@ from neartwin.queries.explain import explain
 from neartwin.queries.keys import Key
 from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan
 from neartwin.releases.estimates import statistic
+from neartwin.releases.method import method_of
 from neartwin.releases.release import Provenance, Release, Statistic
 from neartwin.releases.written import WrittenRelease, is_written
 
@@ -142,6 +143,7 @@ def provenance_of(paid: Paid, plan: Plan) -> Provenance:
         budget_before=_written(paid.before),
         budget_after=_written(after),
         cap=_written(paid.account.caps),
+        method=method_of(plan, CONFIDENCE),
     )
 
 

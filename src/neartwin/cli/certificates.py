@@ -1,0 +1,162 @@
+"""`neartwin certificate`: what a release promised, signed by the ledger's owner, and checked by anyone without the ledger.
+
+Exit codes of `verify`: 0 all that was asked holds, 4 something does not.
+"""
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+
+from neartwin.cli.talk import refusing, stderr
+from neartwin.errors import ParameterError
+from neartwin.ledger import Head, Ledger
+from neartwin.releases.certificates import (
+    Certificate,
+    OwnerKey,
+    PublicKey,
+    head_of,
+    issue,
+    read_certificate,
+    released,
+)
+from neartwin.releases.certificates.check import check, read_bytes
+
+NOT_VALID = 4
+
+
+@click.group()
+def certificate() -> None:
+    """Signed certificates of releases."""
+
+
+_KEY = click.option(
+    "--signing-key", default=None, help="The owner's private key; by default LEDGER.key, made at first use."
+)
+
+
+@certificate.command()
+@click.argument("ledger", type=click.Path())
+@_KEY
+@refusing
+def key(ledger: str, signing_key: str | None) -> None:
+    """Print the public key of a ledger's owner, for those who check certificates."""
+    with Ledger.existing(ledger) as book:
+        click.echo(_owner(book, signing_key).public.text)
+
+
+@certificate.command()
+@click.argument("ledger", type=click.Path())
+@click.argument("position", type=int)
+@_KEY
+@click.option("--json", "as_json", is_flag=True, help="The certificate itself on stdout.")
+@refusing
+def show(ledger: str, position: int, signing_key: str | None, as_json: bool) -> None:  # noqa: FBT001
+    """Show the certificate of the release that was paid for at a ledger POSITION (`neartwin ledger show` lists them)."""
+    made = _issued(ledger, position, signing_key)
+    if as_json:
+        click.echo(made.to_json(), nl=False)
+        return
+    from neartwin.report.certificate import lines
+
+    click.echo("\n".join(lines(made)))
+
+
+@certificate.command()
+@click.argument("ledger", type=click.Path())
+@click.argument("position", type=int)
+@click.argument("out", type=click.Path(dir_okay=False))
+@_KEY
+@click.option(
+    "--about", type=click.Path(dir_okay=False, exists=True), help="TOML: what only you know, for a registry entry."
+)
+@refusing
+def export(ledger: str, position: int, out: str, signing_key: str | None, about: str | None) -> None:
+    """Write a certificate to a file: .json, .html, or .yaml for the OpenDP deployments registry (with --about)."""
+    made, target = _issued(ledger, position, signing_key), Path(out)
+    match target.suffix:
+        case ".json":
+            made.save(target)
+        case ".html":
+            from neartwin.report.certificate import page
+
+            target.write_text(page(made), encoding="utf-8")
+        case ".yaml" | ".yml":
+            from neartwin.report.registry import registry_yaml
+
+            target.write_text(registry_yaml(made, _about(about)), encoding="utf-8")
+        case _:
+            raise ParameterError("out", out, "must end in .json, .html or .yaml")
+    stderr.print(f"wrote {target}", markup=False)
+
+
+@certificate.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option("--key", "public", required=True, help="The owner's public key, or the file that holds it.")
+@click.option("--newest", default=None, help="A head (position:hash) or a certificate known: an older one is stale.")
+@click.option("--ledger", default=None, help="A ledger that must hold what was certified: finds its rollback.")
+@click.option("--release", "values", default=None, help="The release's .json, which must be the one certified.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@refusing
+def verify(  # noqa: PLR0917 - a command's options
+    file: str,
+    public: str,
+    newest: str | None,
+    ledger: str | None,
+    values: str | None,
+    as_json: bool,  # noqa: FBT001 - a command's options
+) -> None:
+    """Check a certificate's FILE against its owner's public key: no network, no ledger, no data. Exit code 4 if not valid."""
+    known = PublicKey.parse(public)
+    head = None if newest is None else _head(newest, known)
+    text = read_bytes(file)
+    document = None if values is None else read_bytes(values)
+    if ledger is None:
+        found = check(text, known, newest=head, release=document)
+    else:
+        with Ledger.existing(ledger) as book:
+            found = check(text, known, newest=head, ledger=book, release=document)
+    flaws = [{"kind": flaw.kind, "message": flaw.message} for flaw in found.flaws]
+    if as_json:
+        told = None if found.certificate is None else str(head_of(found.certificate))
+        click.echo(json.dumps({"valid": found.valid, "flaws": flaws, "head": told}))
+    elif found.certificate is not None and found.valid:
+        body = found.certificate.body
+        click.echo(
+            f"valid: {body['guarantee']['says']}, of {body['population']!r}, at head {head_of(found.certificate)}"
+        )
+    else:
+        click.echo("\n".join(f"not valid, {flaw['kind']}: {flaw['message']}" for flaw in flaws))
+    if not found.valid:
+        sys.exit(NOT_VALID)
+
+
+def _issued(ledger: str, position: int, signing_key: str | None) -> Certificate:
+    with Ledger.existing(ledger) as book:
+        return issue.certificate(released(book, position), book, key=signing_key)
+
+
+def _owner(book: Ledger, signing_key: str | None) -> OwnerKey:
+    return OwnerKey.beside(book.place) if signing_key is None else OwnerKey.at(signing_key)
+
+
+def _head(text: str, known: PublicKey) -> Head:
+    """A head from its text, or from a certificate's file, which must be the same owner's."""
+    if text.partition(":")[0].isdigit():
+        return Head.parse(text)
+    newer = read_certificate(text)
+    if not check(newer.to_json(), known).valid:
+        raise ParameterError("newest", text, "must be a valid certificate of the same owner")
+    return head_of(newer)
+
+
+def _about(path: str | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as fault:
+        raise ParameterError("about", path, f"must be TOML: {fault}") from None

@@ -1,0 +1,19 @@
+"""Certificates: what a release promises and how it was made, signed by the ledger's owner, verifiable without the ledger."""
+
+from neartwin.releases.certificates.check import Finding, Flaw, check
+from neartwin.releases.certificates.document import Certificate, head_of, read_certificate
+from neartwin.releases.certificates.issue import certificate, released
+from neartwin.releases.certificates.signing import OwnerKey, PublicKey
+
+__all__ = [
+    "Certificate",
+    "Finding",
+    "Flaw",
+    "OwnerKey",
+    "PublicKey",
+    "certificate",
+    "check",
+    "head_of",
+    "read_certificate",
+    "released",
+]

@@ -1,0 +1,121 @@
+"""From a release and its ledger to a signed certificate. Free: it reads what was released and recorded, and no row."""
+
+import os
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+
+import neartwin.ledger as books
+from neartwin.accounting.guarantee import Guarantee
+from neartwin.errors import LedgerError
+from neartwin.ledger import Stored
+from neartwin.releases.accounts import Ledger
+from neartwin.releases.certificates.currencies import currencies, curve
+from neartwin.releases.certificates.document import KIND, VERSION, Certificate
+from neartwin.releases.certificates.signing import OwnerKey
+from neartwin.releases.release import Release
+from neartwin.releases.written import WrittenRelease, is_written
+
+
+def certificate(
+    release: Release | WrittenRelease, ledger: Ledger | books.Ledger, *, key: str | os.PathLike[str] | None = None
+) -> Certificate:
+    """The certificate of a release, signed with the key of the ledger's owner (extra `certificates`).
+
+    key: the file of the owner's private key, made at first use; by default beside the ledger's file, as LEDGER.key. The
+    certificate keeps the ledger's head of this moment: a later one proves more of the ledger's history.
+
+    Errors: `LedgerError` for a release that this ledger did not settle, or that was changed since; for a ledger on a
+    server without key=.
+
+    >>> import neartwin as nt, pyarrow as pa
+    >>> rows = nt.table(pa.table({"who": [1, 2, 3]}), unit="who", name="visits")
+    >>> with nt.open_ledger(getfixture("tmp_path") / "budget.db") as book:
+    ...     account = book.open(rows, nt.pure(1))
+    ...     release = account.release(account.plan(rows.agg(n=nt.count_units()), spend=nt.pure("0.5")))
+    ...     signed = nt.certificate(release, book)
+    >>> signed.body["guarantee"]["promise"]["epsilon"], signed.head.position
+    ('1/2', 4)
+    """
+    book = ledger.books if isinstance(ledger, Ledger) else ledger
+    owner = OwnerKey.beside(book.place) if key is None else OwnerKey.at(key)
+    told = release.provenance
+    account = book.account(told.account)
+    stored = account.answer(told.position)
+    if stored.document != release.to_json().encode():
+        raise LedgerError(
+            f"the ledger stored another release at record {stored.position}: this one was changed, or is of another ledger"
+        )
+    body = _body(release, stored) | {"ledger": _ledger(account, stored, book.head())}
+    unsigned = Certificate(body=body, signer=owner.public, signature="")
+    return Certificate(body=body, signer=owner.public, signature=owner.sign(unsigned.message))
+
+
+def released(ledger: books.Ledger, reserved: int) -> Release | WrittenRelease:
+    """The release that a reservation paid for, by the position that history and release name; `LedgerError` for none."""
+    for account in ledger.accounts():
+        if any(entry.position == reserved and entry.state == "settled" for entry in account.history()):
+            document = account.answer(reserved).document
+            return WrittenRelease.from_json(document) if is_written(document) else Release.from_json(document)
+    raise LedgerError(f"the ledger has no settled release at position {reserved}; `neartwin ledger show` lists them")
+
+
+def _body(release: Release | WrittenRelease, stored: Stored) -> dict[str, Any]:
+    told, promised = release.provenance, release.guarantee
+    method = dict(told.method)
+    return {
+        "kind": KIND,
+        "version": VERSION,
+        "issued": datetime.now(UTC).isoformat(timespec="seconds"),
+        "population": told.population,
+        "snapshot": told.snapshot,
+        "release": {"digest": stored.digest, "made": told.created, "plan": told.plan, "groups": _groups(release)},
+        "question": method.get("question", {}),
+        "unit": promised.unit,
+        "neighbours": promised.neighbours,
+        "bounds": method.get("bounds", []),
+        "mechanisms": method.get("mechanisms", []),
+        "noise": "exact, from the operating system's cryptographic generator",
+        "error": {
+            "confidence": str(release.confidence),
+            "expected": method.get("errors", []),
+            "notes": list(release.notes),
+        },
+        "explanation": told.explanation,
+        "guarantee": _guarantee(promised),
+        "code": method.get("code", {"library": "neartwin", "version": told.version}),
+    }
+
+
+def _groups(release: Release | WrittenRelease) -> str:
+    return str(len(release.keys)) if isinstance(release, Release) else "in a table of its own"
+
+
+def _guarantee(promised: Guarantee) -> dict[str, Any]:
+    return {
+        "promise": promised.as_dict(),
+        "says": str(promised),
+        "words": promised.words(),
+        "currencies": currencies(promised),
+        "curve": curve(promised),
+    }
+
+
+def _ledger(account: books.Account, stored: Stored, head: books.Head) -> dict[str, Any]:
+    """Where the release stands in the history, and what the account promises as a whole."""
+    filter_ = account.filter
+    return {
+        "account": account.name,
+        "rule": filter_.kind,
+        "reserved": stored.reserved,
+        "settled": {"position": stored.position, "hash": stored.hash, "time": stored.time},
+        "price": _text(stored.price),
+        "cap": _text(account.caps),
+        "spent": _text(account.spent),
+        "whole_promise": str(filter_.promise(filter_.caps)),
+        "head": {"position": head.position, "hash": head.hash},
+    }
+
+
+def _text(amounts: Any) -> dict[str, str]:
+    return {pool: str(Fraction(amount)) for pool, amount in amounts.items()}

@@ -1,0 +1,166 @@
+"""The ledger's owner signs: one Ed25519 key beside the ledger, made at first use, readable by its owner alone (RFC 8032).
+
+The extra `certificates` (package cryptography) is imported where it is used, and nowhere else in this library.
+"""
+
+import base64
+import os
+import stat
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from neartwin.errors import LedgerError, ParameterError
+
+_PREFIX = "ed25519:"
+CONTEXT = b"neartwin certificate 1\n"  # no signature of ours can be taken for one of another kind of document
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    """What anyone needs to check a certificate. text: "ed25519:" and 32 bytes in base64.
+
+    >>> PublicKey.parse("ed25519:AA==")
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: key='ed25519:AA==' must be ed25519: and 32 bytes in base64; ...
+    """
+
+    text: str
+
+    @classmethod
+    def parse(cls, written: str) -> "PublicKey":
+        """A public key from its text, or from the file that holds it."""
+        path = Path(written)
+        text = written.strip()
+        if not text.startswith(_PREFIX):
+            try:
+                text = path.read_text(encoding="ascii").strip()
+            except (OSError, ValueError):
+                raise ParameterError("key", written, "must be a public key or a file that holds one") from None
+        try:
+            raw = base64.b64decode(text.removeprefix(_PREFIX), validate=True) if text.startswith(_PREFIX) else b""
+        except ValueError:
+            raw = b""
+        if len(raw) != 32:
+            raise ParameterError(
+                "key",
+                text[:80],
+                "must be ed25519: and 32 bytes in base64",
+                remedy="`neartwin certificate key` prints the one of a ledger",
+            )
+        return cls(_PREFIX + base64.b64encode(raw).decode())
+
+    def holds(self, signature: str, message: bytes) -> bool:
+        """Whether this key's owner signed the message. signature: base64."""
+        serialization = _cryptography()
+        public = serialization.Ed25519PublicKey.from_public_bytes(base64.b64decode(self.text.removeprefix(_PREFIX)))
+        try:
+            raw = base64.b64decode(signature, validate=True)
+            if base64.b64encode(raw).decode() != signature:  # base64 has spare bits: one signature, one text
+                return False
+            public.verify(raw, CONTEXT + message)
+        except (serialization.InvalidSignature, ValueError):
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerKey:
+    """The private key of a ledger's owner. It is never printed, and leaves its file only to sign."""
+
+    public: PublicKey
+    _private: Any = field(repr=False)
+
+    @classmethod
+    def beside(cls, place: str) -> "OwnerKey":
+        """The key of a ledger in a file: PLACE.key, made at first use. Errors: `LedgerError` for a ledger on a server."""
+        if "://" in place:
+            raise LedgerError(
+                "a ledger on a database server has no file to keep a key beside; name one with key=, on the owner's machine"
+            )
+        return cls.at(f"{place}.key")
+
+    @classmethod
+    def at(cls, where: str | os.PathLike[str]) -> "OwnerKey":
+        """The key in a file, made there at first use with mode 600, its public half beside it as `.pub`.
+
+        Errors: `LedgerError` for a file that others may read, or that holds no such key.
+        """
+        path = Path(where)
+        if not path.exists():
+            _make(path)
+        if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise LedgerError(
+                f"the key {path} can be read by others, who could sign in your name; make a new one, or chmod 600"
+            )
+        tools = _cryptography()
+        try:
+            private = tools.load_pem_private_key(path.read_bytes(), password=None)
+        except ValueError:
+            private = None
+        if not isinstance(private, tools.Ed25519PrivateKey):
+            raise LedgerError(
+                f"the file {path} holds no Ed25519 key; restore it from a backup: another key signs as another owner"
+            )
+        raw = private.public_key().public_bytes_raw()
+        return cls(PublicKey(_PREFIX + base64.b64encode(raw).decode()), private)
+
+    def sign(self, message: bytes) -> str:
+        """The signature of a message, in base64; the same message has the same signature."""
+        return base64.b64encode(self._private.sign(CONTEXT + message)).decode()
+
+
+def _make(path: Path) -> None:
+    """Write a new key whole or not at all: of two makers at once, one wins and both read the winner's."""
+    tools = _cryptography()
+    private = tools.Ed25519PrivateKey.generate()
+    pem = private.private_bytes(tools.Encoding.PEM, tools.PrivateFormat.PKCS8, tools.NoEncryption())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 600 from the start
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(pem)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return
+    finally:
+        os.unlink(draft)  # noqa: PTH108 - beside os.link
+    text = _PREFIX + base64.b64encode(private.public_key().public_bytes_raw()).decode()
+    Path(f"{path}.pub").write_text(text + "\n", encoding="ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class _Tools:
+    """What this room takes from the package cryptography."""
+
+    Ed25519PrivateKey: Any
+    Ed25519PublicKey: Any
+    InvalidSignature: Any
+    Encoding: Any
+    PrivateFormat: Any
+    NoEncryption: Any
+    load_pem_private_key: Any
+
+
+def _cryptography() -> _Tools:
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise ParameterError(
+            "extra", "certificates", "is not installed", remedy="pip install 'neartwin[certificates]'"
+        ) from None
+    return _Tools(
+        Ed25519PrivateKey=ed25519.Ed25519PrivateKey,
+        Ed25519PublicKey=ed25519.Ed25519PublicKey,
+        InvalidSignature=InvalidSignature,
+        Encoding=serialization.Encoding,
+        PrivateFormat=serialization.PrivateFormat,
+        NoEncryption=serialization.NoEncryption,
+        load_pem_private_key=serialization.load_pem_private_key,
+    )

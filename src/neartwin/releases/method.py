@@ -1,0 +1,130 @@
+"""How an answer was made, as data: what was asked, bounds and who gave them, mechanisms and scales, expected errors.
+
+It is taken from the plan alone, when the release is made, and stored with it, so that a certificate can be written years
+later by who has no longer the plan. Whatever mechanism a plan holds is found by walking it: a new kind of plan needs no
+line here.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from neartwin.queries.expected import expected_errors
+from neartwin.queries.plan import ChoicePlan, Plan
+from neartwin.queries.query import bounds_of
+from neartwin.queries.table import Table
+
+_NOT_MECHANISMS = {"query", "stage", "spend", "price", "sensitivity"}
+
+
+def method_of(plan: Plan, confidence: float) -> dict[str, Any]:
+    """The method of a plan, ready for JSON: text, whole numbers, lists and mappings, amounts exact as text."""
+    return {
+        "question": _question(plan),
+        "bounds": _bounds(plan),
+        "mechanisms": [_told(name, found) for name, found in _mechanisms(plan, "")],
+        "errors": [
+            {
+                "name": error.name,
+                "confidence": str(error.confidence),
+                "half_width": None if error.half_width is None else str(error.half_width),
+                "says": error.says,
+            }
+            for error in expected_errors(plan, confidence=confidence)
+        ],
+        "code": {"library": "neartwin", "version": version("neartwin"), "digest": code_digest()},
+    }
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """SHA-256 over this library's own modules, names and contents, so that a certificate says which code it speaks of."""
+    root = Path(__file__).parents[1]
+    whole = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        whole.update(f"{path.relative_to(root).as_posix()}\0".encode())
+        whole.update(hashlib.sha256(path.read_bytes()).digest())
+    return whole.hexdigest()
+
+
+def _question(plan: Plan) -> dict[str, Any]:
+    stage = plan.stage
+    if isinstance(plan, ChoicePlan):
+        asked = {"most common": plan.query.column}
+    else:
+        asked = {name: str(aggregate) for name, aggregate in plan.outputs.items()}
+    return {
+        "table": stage.table.name,
+        "conditions": [condition.text for condition in stage.conditions],
+        "group_columns": list(stage.group_columns),
+        "keys": _keys(plan),
+        "statistics": asked,
+    }
+
+
+def _keys(plan: Plan) -> str:
+    keys = plan.stage.keys
+    if keys is None:
+        return "discovered privately, their failure probability charged"
+    return "one group: all rows" if keys == ((),) else f"{len(keys)} public keys"
+
+
+def _bounds(plan: Plan) -> list[dict[str, str]]:
+    """Each bound that limits one unit, with its origin."""
+    stage = plan.stage
+    given = "public: given with the question"
+    found = [{"what": "rows_per_group", "value": str(stage.rows_per_group), "origin": given}]
+    if stage.groups_per_unit is not None:
+        found.append({"what": "groups_per_unit", "value": str(stage.groups_per_unit), "origin": given})
+    if isinstance(plan, ChoicePlan):
+        return found
+    for name, aggregate in plan.outputs.items():
+        if getattr(aggregate, "column", None) is None or not hasattr(aggregate, "bounds"):
+            continue
+        limits = bounds_of(stage.table, aggregate)  # type: ignore[arg-type]
+        origin = _origin(stage.table, aggregate)
+        found.append({"what": f"{name}: {aggregate.column}", "value": str(limits), "origin": origin})  # type: ignore[union-attr]
+    return found
+
+
+def _origin(table: Table, aggregate: Any) -> str:
+    if aggregate.bounds is None or aggregate.bounds == table.columns.get(aggregate.column):
+        return "declared: by the data's owner, with the table"
+    return "public: given with the question"
+
+
+def _mechanisms(value: object, name: str) -> Iterator[tuple[str, object]]:
+    """Every mechanism that a plan holds, with the name of its place."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _mechanisms(part, str(key))
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _mechanisms(part, name)
+    elif is_dataclass(value) and not isinstance(value, type):
+        module = type(value).__module__
+        if module.startswith("neartwin.mechanisms."):
+            yield name, value
+        elif module.startswith("neartwin.queries."):
+            for field in fields(value):
+                if field.name not in _NOT_MECHANISMS:
+                    part = getattr(value, field.name)
+                    yield from _mechanisms(part, name if field.name == "mechanism" else name or field.name)
+
+
+def _told(place: str, mechanism: Any) -> dict[str, Any]:
+    """A mechanism by its class and its parameters, those of mechanisms within it included."""
+    parameters: dict[str, str] = {}
+    for field in fields(mechanism):
+        part = getattr(mechanism, field.name)
+        if is_dataclass(part) and not isinstance(part, type):
+            inner = _told("", part)
+            parameters |= {f"{field.name}.{name}": text for name, text in inner["parameters"].items()}
+            parameters[field.name] = inner["law"]
+        else:
+            parameters[field.name] = str(part) if len(str(part)) <= 200 else f"{str(part)[:190]}..."
+    return {"for": place or "answer", "law": type(mechanism).__name__, "parameters": parameters}

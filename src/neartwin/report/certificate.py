@@ -1,0 +1,57 @@
+"""A certificate for people: one self-contained page, or lines for a terminal."""
+
+from typing import Any
+
+from neartwin.releases.certificates import Certificate
+from neartwin.report.hazards import hazards
+from neartwin.report.page import render
+from neartwin.report.vector import Curve, tradeoff_svg
+
+
+def page(certificate: Certificate) -> str:
+    """The certificate as one HTML page that loads nothing; the JSON file is what is signed, this page only shows it."""
+    return render("certificate.html", title=f"Certificate of {certificate.body['population']}", **facts(certificate))
+
+
+def facts(certificate: Certificate) -> dict[str, Any]:
+    """What the page shows, ready to be laid out."""
+    points = certificate.body["guarantee"]["curve"]
+    told = [(float(point["alpha"]), float(point["beta"])) for point in points]
+    return {
+        "body": certificate.body,
+        "certificate": certificate,
+        "curve": tradeoff_svg([Curve("this release", told, "after")], name="certificate") if told else "",
+        "hazards": hazards(certificate),
+        "guess": f"{float(certificate.body['guarantee']['currencies']['best_guess_from_one_half']) * 100:.2f}",
+    }
+
+
+def lines(certificate: Certificate) -> list[str]:
+    """The certificate for a terminal."""
+    body = certificate.body
+    told, ledger = body["guarantee"]["currencies"], body["ledger"]
+    relation = "adding or removing" if body["neighbours"] == "add_remove" else "replacing"
+    rows = [
+        ("population", body["population"]),
+        ("unit", f"{body['unit']}, neighbours by {relation} one"),
+        ("asked", "; ".join(f"{name} = {what}" for name, what in body["question"].get("statistics", {}).items())),
+        *(("bound", f"{bound['what']} = {bound['value']}  ({bound['origin']})") for bound in body["bounds"]),
+        *(("mechanism", _mechanism(part)) for part in body["mechanisms"]),
+        *(("error", f"{error['name']}: {error['says']}") for error in body["error"]["expected"]),
+        ("guarantee", body["guarantee"]["says"]),
+        ("pure", f"epsilon {told['pure']}"),
+        *(("approx", f"epsilon {part['epsilon']} at delta {part['delta']}") for part in told["approximate"]),
+        ("zCDP", f"rho {told['zcdp']['rho']}, delta {told['zcdp']['delta']}"),
+        ("GDP", f"mu {told['gdp']['mu']}, delta {told['gdp']['delta']}"),
+        ("best guess", f"{told['best_guess_from_one_half']} from one half"),
+        ("code", f"{body['code']['library']} {body['code']['version']} {body['code'].get('digest', '')[:16]}"),
+        ("ledger", f"paid at {ledger['reserved']}, settled at {ledger['settled']['position']}, rule {ledger['rule']}"),
+        ("head", str(certificate.head)),
+        ("signed by", certificate.signer.text),
+    ]
+    return [f"{name:<11} {value}" for name, value in rows]
+
+
+def _mechanism(part: dict[str, Any]) -> str:
+    told = ", ".join(f"{name} {value}" for name, value in part["parameters"].items())
+    return f"{part['for']}: {part['law']}, {told}"
