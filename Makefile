@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix slow bench docs clean
+.PHONY: help demo test check fix slow bench docs site clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -27,17 +27,19 @@ test: $(VENV)/.dev  ## the tests
 	tools/engines.sh
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
 
-check: $(VENV)/.dev  ## what CI runs, to the letter: format, lint, types, floors, sizes, tests with docs
+check: $(VENV)/.dev  ## what CI runs, to the letter: format, lint, types, floors, sizes, tests with docs, site
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/sizes.py
 	$(MAKE) test
+	$(MAKE) site
 
 fix: $(VENV)/.dev  ## format and mend what a tool can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/python tools/reference.py
 
 slow: $(VENV)/.dev  ## fresh randomness, many draws, long sweeps
 	tools/engines.sh
@@ -46,8 +48,12 @@ slow: $(VENV)/.dev  ## fresh randomness, many draws, long sweeps
 bench: $(VENV)/.dev  ## speed against the peers: each file prints ratios
 	for file in bench/bench_*.py; do $(BIN)/python $$file || exit 1; done
 
-docs: $(VENV)/.dev  ## every snippet in README, docs and docstrings, run
+docs: $(VENV)/.dev  ## every snippet in README, docs and docstrings, run; then the site
 	$(BIN)/python -m pytest README.md docs src
+	$(MAKE) site
+
+site: $(VENV)/.dev  ## the documentation site in build/site, every link checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 clean:  ## remove the environment and what tools left
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

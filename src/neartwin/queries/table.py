@@ -100,7 +100,12 @@ class Table:
         """The type of a column that rows can be grouped by; `SchemaError` otherwise."""
         kind = self.has(column, "group_by")
         if kind not in GROUPABLE:
-            raise SchemaError(f"group_by: {column!r} is {kind}; group by integers, text, booleans or dates")
+            remedy = (
+                f"; declare it where the table is opened: types={{{column!r}: 'text'}}"
+                if kind is ColumnType.OTHER
+                else ""
+            )
+            raise SchemaError(f"group_by: {column!r} is {kind}; group by integers, text, booleans or dates{remedy}")
         return kind
 
     def numeric(self, column: str, asked_by: str) -> ColumnType:

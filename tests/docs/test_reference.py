@@ -1,0 +1,55 @@
+"""The reference is written from the code, whole: a changed command, error or public name changes its page in the same commit."""
+
+import importlib.util
+import inspect
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def loaded():
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "tools" / "reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+REFERENCE = loaded()
+
+
+@pytest.mark.parametrize("name", sorted(REFERENCE.pages()))
+def test_a_kept_page_is_what_the_code_says_today(name):
+    kept = (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8")
+    assert kept == REFERENCE.pages()[name], "run: python tools/reference.py"
+
+
+@pytest.mark.parametrize("room", sorted(REFERENCE.ROOMS))
+def test_every_public_name_has_an_entry_that_says_what_it_is(room):
+    module = import_module(room)
+    page = REFERENCE.room_page(room, REFERENCE.ROOMS[room])
+    for name in module.__all__:
+        thing = getattr(module, name)
+        if callable(thing):
+            assert f"\n## {name}\n" in page
+            assert len((inspect.getdoc(thing) or "").split()) > 1, name
+
+
+def test_every_page_of_a_room_is_in_the_site():
+    told = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert all(f"reference/api/{name}" in told for name in REFERENCE.rooms())
+
+
+def test_an_example_is_shown_as_code_and_not_as_a_quotation():
+    def half(x: float) -> float:
+        """Half of x*y.
+
+        >>> half(3)
+        1.5
+        """
+        return x / 2
+
+    assert REFERENCE.told(half) == "Half of x\\*y.\n\n```pycon\n>>> half(3)\n1.5\n```"
+    assert REFERENCE.signature("half", half) == "half(x: float) -> float"

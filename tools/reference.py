@@ -1,0 +1,138 @@
+"""The reference pages that are written from the code: `python tools/reference.py` writes them, a test compares them.
+
+docs/reference/cli.md comes from the commands, errors.md from the tree of errors. The pages of each room's public names are
+made at each build of the site and not kept.
+"""
+
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from neartwin import errors
+from neartwin.cli import main
+
+FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+MOST_LETTERS = 100  # of a signature on one line
+ROOMS = {
+    "neartwin": "What `import neartwin as nt` gives: tables, questions, budgets, releases.",
+    "neartwin.accounting": "What was done, what it costs, and how much noise is enough.",
+    "neartwin.losses": "Factors of privacy loss and their certified composition.",
+    "neartwin.mechanisms": "Laws of noise with their guarantees and errors.",
+    "neartwin.curves": "Trade-off functions.",
+    "neartwin.divergences": "Divergences of laws, verdicts and witnesses.",
+    "neartwin.noise": "Exact samplers.",
+    "neartwin.audit": "Attacks and audits.",
+    "neartwin.ledger": "Records of budgets.",
+}
+
+
+def pages() -> dict[str, str]:
+    """The pages that are kept, by file name."""
+    return {"cli.md": commands_page(), "errors.md": errors_page()}
+
+
+def commands_page() -> str:
+    """Every command with its help, as a terminal of 90 columns shows it."""
+    parts = ["# Commands\n", "`neartwin COMMAND --help` shows the same. Data go to stdout, talk to stderr.\n"]
+    parts.append("Exit codes: 0 done, 2 refused or misused, 3 the budget cannot pay.\n")
+    for path, command in walk(main, ("neartwin",)):
+        context = click.Context(command, info_name=" ".join(path), terminal_width=90, max_content_width=90)
+        parts.append(f"## {' '.join(path)}\n\n```text\n{command.get_help(context).rstrip()}\n```\n")
+    return "\n".join(parts)
+
+
+def walk(command: click.Command, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], click.Command]]:
+    """The commands below one, itself first, in the order of their names."""
+    found = [(path, command)]
+    if isinstance(command, click.Group):
+        for name in sorted(command.commands):
+            found += walk(command.commands[name], (*path, name))
+    return found
+
+
+def errors_page() -> str:
+    """Every class of error with its code, in the order of codes."""
+    kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.NeartwinError)]
+    parts = [
+        "# Errors\n",
+        "Every refusal has a code, says what broke which rule, and what to do. None carries a private value.\n",
+    ]
+    parts.append(f"```text\n{(errors.__doc__ or '').split('```')[1].strip()}\n```\n")
+    for kind in sorted(kinds, key=lambda kind: kind.code):
+        told = (inspect.getdoc(kind) or "").split(">>>")[0].strip()
+        parts.append(f"## {kind.__name__}\n\n`{kind.code}`, exit code {kind.exit_code}. {told}\n")
+    return "\n".join(parts)
+
+
+def rooms() -> dict[str, str]:
+    """The page of each room's public names, by file name."""
+    return {f"{room.replace('.', '-')}.md": room_page(room, about) for room, about in ROOMS.items()}
+
+
+def room_page(room: str, about: str) -> str:
+    """Every public name with its signature and docstring, examples as code."""
+    module = import_module(room)
+    names = sorted(name for name in module.__all__ if callable(getattr(module, name)))
+    parts = [f"# {room}\n", f"{about}\n"]
+    for name in names:
+        thing = getattr(module, name)
+        parts += [f"## {name}\n", f"```python\n{signature(name, thing)}\n```\n", told(thing) + "\n"]
+        if inspect.isclass(thing):
+            parts += list(members(thing))
+    return "\n".join(parts)
+
+
+def members(kind: type) -> Iterator[str]:
+    """The public methods and properties that a class itself defines."""
+    for name, member in vars(kind).items():
+        found = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        if name.startswith("_") or not inspect.isfunction(found):
+            continue
+        head = f"{name}" if isinstance(member, property) else signature(name, found)
+        yield f"#### {name}\n\n```python\n{head}\n```\n\n{told(found)}\n"
+
+
+def signature(name: str, thing: Any) -> str:
+    """How it is called, types without their modules, one parameter a line where a line would be long."""
+    try:
+        found = inspect.signature(thing)
+    except ValueError:  # a class of the standard library's making
+        return name
+    written = [str(parameter) for parameter in found.parameters.values() if parameter.name != "self"]
+    back = "" if found.return_annotation is inspect.Signature.empty else f" -> {found.return_annotation}"
+    line = short(f"{name}({', '.join(written)}){back}")
+    if len(line) <= MOST_LETTERS:
+        return line
+    return short(f"{name}(\n    " + ",\n    ".join(written) + f",\n){back}")
+
+
+def short(text: str) -> str:
+    """Types by their last names and by the names that the code gives them."""
+    text = re.sub(r"<class '([^']+)'>", r"\1", text)
+    text = re.sub(r"(?:[a-z_]+\.)+(?=[A-Za-z])", "", text)
+    text = text.replace("ndarray[tuple[Any, ...], dtype[float64]]", "FloatArray")
+    return text.replace("int | float | str | Fraction | Decimal", "Number")
+
+
+def told(thing: Any) -> str:
+    """A docstring as Markdown: examples fenced, formulas with bars and stars left as they are written."""
+    parts = []
+    for block in (inspect.getdoc(thing) or "").split("\n\n"):
+        lines = block.split("\n")
+        example = next((i for i, line in enumerate(lines) if line.lstrip().startswith(">>>")), len(lines))
+        words = [line.replace("*", "\\*").replace("<", "&lt;").replace("_", "\\_") for line in lines[:example]]
+        parts.append("\n".join(words) if not block.startswith("```") else block)
+        if example < len(lines):
+            parts.append("```pycon\n" + "\n".join(lines[example:]) + "\n```")
+    return "\n\n".join(parts)
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
