@@ -77,7 +77,7 @@ def rooms() -> dict[str, str]:
 def room_page(room: str, about: str) -> str:
     """Every public name with its signature and docstring, examples as code."""
     module = import_module(room)
-    names = sorted(name for name in module.__all__ if callable(getattr(module, name)))
+    names = sorted(name for name in module.__all__ if documented(getattr(module, name)))
     parts = [f"# {room}\n", f"{about}\n"]
     for name in names:
         thing = getattr(module, name)
@@ -85,6 +85,11 @@ def room_page(room: str, about: str) -> str:
         if inspect.isclass(thing):
             parts += list(members(thing))
     return "\n".join(parts)
+
+
+def documented(thing: object) -> bool:
+    """Whether it is a class or a function: aliases and constants have no docstring of their own."""
+    return inspect.isclass(thing) or inspect.isfunction(thing)
 
 
 def members(kind: type) -> Iterator[str]:
