@@ -134,7 +134,7 @@ def told(thing: Any) -> str:
         parts.append("\n".join(words) if not block.startswith("```") else block)
         if example < len(lines):
             parts.append("```pycon\n" + "\n".join(lines[example:]) + "\n```")
-    return "\n\n".join(parts)
+    return "\n\n".join(part for part in parts if part)
 
 
 if __name__ == "__main__":
