@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from neartwin.accounting.targets import rdp as rdp
     from neartwin.accounting.targets import three_pools as three_pools
     from neartwin.accounting.targets import zcdp as zcdp
+    from neartwin.queries.joining import owned as owned
+    from neartwin.queries.joining import public as public
     from neartwin.queries.opening import table as table
     from neartwin.queries.query import count as count
     from neartwin.queries.query import count_units as count_units
@@ -46,7 +48,9 @@ _HOME = {
     "gdp": "neartwin.accounting.targets",
     "mean": "neartwin.queries.query",
     "open_ledger": "neartwin.releases.accounts",
+    "owned": "neartwin.queries.joining",
     "plot": "neartwin.report.plots",
+    "public": "neartwin.queries.joining",
     "pure": "neartwin.accounting.targets",
     "rdp": "neartwin.accounting.targets",
     "save": "neartwin.report.files",

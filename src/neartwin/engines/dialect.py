@@ -30,6 +30,10 @@ class Dialect(Protocol):
         """A finalised hash of the salt and parts, without bias between groups."""
         ...
 
+    def fingerprint(self, parts: list[exp.Expr]) -> exp.Expr:
+        """MD5 in hexadecimal of the parts' texts with '/' between them; sorts by its bytes, equal on all engines."""
+        ...
+
     def is_nan(self, value: exp.Expr) -> exp.Expr:
         """Whether a double is NaN."""
         ...
@@ -78,6 +82,16 @@ def least(first: exp.Expr, second: exp.Expr) -> exp.Expr:
 def greatest(first: exp.Expr, second: exp.Expr) -> exp.Expr:
     """The greater one; a NULL is ignored."""
     return exp.Greatest(this=first, expressions=[second], ignore_nulls=True)
+
+
+def digest_of(parts: list[exp.Expr]) -> exp.Expr:
+    """MD5 in hexadecimal of the parts as texts with '/' between them; none is NULL."""
+    text: exp.Expr = exp.cast(parts[0], "TEXT")
+    for part in parts[1:]:
+        text = exp.DPipe(
+            this=exp.DPipe(this=text, expression=exp.Literal.string("/")), expression=exp.cast(part, "TEXT")
+        )
+    return exp.MD5(this=text)
 
 
 def in_calendar(day: exp.Expr) -> exp.Expr:

@@ -3,29 +3,22 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.base import Aggregates
-from neartwin.engines.dialect import KEYS, in_calendar
+from neartwin.engines.dialect import KEYS, digest_of, in_calendar
 from neartwin.engines.gather import gathered, key_table
+from neartwin.engines.joins import Place
+from neartwin.engines.local import opened
 from neartwin.engines.sql import in_order, needed_columns, statement
-from neartwin.queries.source import (
-    CsvFiles,
-    DuckdbConnection,
-    DuckdbQuery,
-    DuckdbTable,
-    Frame,
-    LocalSource,
-    ParquetFiles,
-)
+from neartwin.queries.join import Join
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
 
-_ROWS = "neartwin_rows"
 _SALT = exp.cast(exp.Placeholder(this="salt"), "UBIGINT", dialect="duckdb")
 _TYPES = {
     ColumnType.TEXT: "VARCHAR",
@@ -52,6 +45,10 @@ class DuckdbDialect:
     def hash_key(self, salt: exp.Expr, parts: list[tuple[exp.Expr, ColumnType]]) -> exp.Expr:
         """hash(hash(...)): the inner hash alone combines columns by something like xor, and favours some groups."""
         return exp.func("hash", exp.func("hash", salt.copy(), *(part.copy() for part, _ in parts)))
+
+    def fingerprint(self, parts: list[exp.Expr]) -> exp.Expr:
+        """As it is."""
+        return digest_of(parts)
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:
         """Isnan()."""
@@ -111,89 +108,36 @@ class DuckdbEngine:
 
     @contextlib.contextmanager
     def _asked(self, stage: Stage) -> Iterator[tuple[Any, exp.Select]]:
-        source = stage.table.source
-        if not isinstance(source, LocalSource):
-            raise TypeError(f"DuckDB cannot read a {type(source).__name__}")
-        with _connection(source, self._settings()) as connection:
-            rows = exp.table_(_named(connection, source, needed_columns(stage)), quoted=True)
+        sources = [stage.table.source, *(join.source for join in stage.table.joins)]
+        with opened(sources, needed_columns(stage), self._settings()) as (connection, rows):
             if stage.keys is not None and stage.group_columns:
                 connection.register(KEYS, key_table(stage))
             try:
-                yield connection, statement(stage, rows, DuckdbDialect(), _SALT)
+                yield connection, statement(stage, [Place(found, DuckdbDialect()) for found in rows], _SALT)
             finally:
-                for name in (KEYS, _ROWS):
-                    with contextlib.suppress(duckdb.Error):
-                        connection.unregister(name)
+                with contextlib.suppress(duckdb.Error):
+                    connection.unregister(KEYS)
 
     def _settings(self) -> dict[str, str | int]:
         chosen: dict[str, str | int] = {"memory_limit": self.memory_limit, "threads": self.threads}
         return {name: value for name, value in chosen.items() if value}
 
 
+def typed_rows(join: Join, needed: tuple[str, ...]) -> pa.Table:
+    """A public table's needed columns for an engine that cannot reach it: each of one of six Arrow types."""
+    with opened([join.source], [needed], {}) as (connection, (rows,)):
+        columns = []
+        for name in needed:
+            kind = join.schema[name]
+            typed = DuckdbDialect().column(name, kind, declared=True)
+            if kind is ColumnType.INTEGER:
+                typed = exp.TryCast(this=typed, to=exp.DataType.build("BIGINT", dialect="duckdb"))
+            columns.append(exp.alias_(typed, name, quoted=True))
+        text = exp.select(*columns).from_(rows).sql(dialect="duckdb")
+        found: pa.Table = connection.sql(text).to_arrow_table()
+    return found
+
+
 def _parameters(stage: Stage, salt: int) -> dict[str, int]:
     """The salt as a parameter, so that no text of a statement holds it."""
     return {} if stage.groups_per_unit is None else {"salt": salt}
-
-
-@contextlib.contextmanager
-def _connection(source: LocalSource, settings: dict[str, str | int]) -> Iterator[Any]:
-    match source:
-        case DuckdbConnection(connection=owner) | DuckdbQuery(connection=owner):
-            with contextlib.closing(owner.cursor()) as cursor:
-                yield cursor
-        case DuckdbTable(path=path):
-            with duckdb.connect(path, read_only=True, config=settings) as connection:
-                yield connection
-        case ParquetFiles() | CsvFiles() | Frame():
-            with duckdb.connect(config=settings) as connection:
-                yield connection
-        case _:
-            assert_never(source)
-
-
-def _named(connection: Any, source: LocalSource, columns: tuple[str, ...]) -> str:
-    """The name under which the connection knows the source's rows."""
-    match source:
-        case DuckdbTable(table=table) | DuckdbConnection(table=table):
-            return table
-        case ParquetFiles(paths=paths):
-            files = ", ".join(map(_quoted, paths))
-            connection.execute(f"CREATE TEMP VIEW {_ROWS} AS SELECT * FROM read_parquet([{files}])")
-        case CsvFiles():
-            connection.execute(f"CREATE TEMP VIEW {_ROWS} AS SELECT * FROM {_csv(source)}")
-        case DuckdbQuery(text=text):
-            connection.execute(f"CREATE TEMP VIEW {_ROWS} AS {text}")
-        case Frame(frame=frame):
-            connection.register(_ROWS, _arrow(frame, list(columns)))
-        case _:
-            assert_never(source)
-    return _ROWS
-
-
-def _csv(source: CsvFiles) -> str:
-    """Every value as text, by options that look at no row; malformed lines are skipped, for an error would tell of them."""
-    columns = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in source.names())
-    files = ", ".join(map(_quoted, source.paths))
-    options = "header = true, auto_detect = false, delim = ',', quote = '\"', escape = '\"'"
-    return f"read_csv([{files}], columns = {{{columns}}}, {options}, null_padding = true, ignore_errors = true)"
-
-
-def _arrow(frame: Any, columns: list[str]) -> pa.Table:
-    """The needed columns alone. Python objects become text, each on its own, so that no odd value can fail the whole."""
-    if isinstance(frame, pa.Table):
-        return frame.select(columns)
-    if hasattr(frame, "to_arrow"):
-        return frame.select(columns).to_arrow()
-    found = {}
-    for name in columns:
-        values = frame[name]
-        if values.dtype == object:
-            texts = [None if value is None or value != value else str(value) for value in values]  # noqa: PLR0124 - NaN
-            found[name] = pa.array(texts, pa.string())
-        else:
-            found[name] = pa.Array.from_pandas(values)
-    return pa.table(found)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -1,8 +1,9 @@
 """The reference engine: the meaning of a stage in plain Python, one row at a time. The oracle of every other engine."""
 
+import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,8 +13,10 @@ from sqlglot import exp
 
 from neartwin.engines.base import Aggregates
 from neartwin.queries.expression import literal_value
+from neartwin.queries.join import How, Join, JoinKind
 from neartwin.queries.keys import Key
 from neartwin.queries.stage import GridColumn, Stage
+from neartwin.queries.table import Table
 
 Row = Mapping[str, Any]
 Order = Callable[[object, Key], Any]
@@ -34,9 +37,12 @@ class MemoryEngine:
     order: what a unit's groups are sorted by where it is in too many; another engine's hash, when it is compared with one.
     """
 
-    def __init__(self, rows: Iterable[Row], *, order: Order | None = None) -> None:
-        """Keeps the rows; `order` defaults to Python's hash of salt, unit and group."""
+    def __init__(
+        self, rows: Iterable[Row], *, order: Order | None = None, others: Sequence[Iterable[Row]] = ()
+    ) -> None:
+        """Keeps the rows, and those of the tables joined to them; `order` defaults to Python's hash of salt, unit and group."""
         self._rows = list(rows)
+        self._others = [list(other) for other in others]
         self._order = order
 
     def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
@@ -44,7 +50,7 @@ class MemoryEngine:
         order = self._order or (lambda unit, key: (hash((salt, unit, key)), repr(key)))
         conditions = [condition.tree for condition in stage.conditions]
         by_unit: defaultdict[object, dict[Key, _Cell]] = defaultdict(dict)
-        for number, row in enumerate(self._rows):
+        for number, row in enumerate(joined_rows(self._rows, self._others, stage.table)):
             unit = row[stage.table.unit] if isinstance(stage.table.unit, str) else number
             key = tuple(row[name] for name in stage.group_columns)
             public = stage.keys is None or key in stage.keys
@@ -60,6 +66,40 @@ class MemoryEngine:
         keys = tuple(sums) if stage.keys is None else stage.keys
         values = {name: np.array([sums[key][name] for key in keys], dtype=object) for name in stage.measures}
         return Aggregates(len(keys), keys, values)
+
+
+def joined_rows(rows: list[Row], others: Sequence[list[Row]], table: Table) -> list[Row]:
+    """Every pair of rows looked at, one join after the other."""
+    claims = rows
+    for join, other in zip(table.joins, others, strict=True):
+        met: list[Row] = []
+        for row in rows:
+            nothing = dict.fromkeys(join.columns)
+            pairs = [theirs for theirs in other if all(_equal(row[left], theirs[right]) for left, right in join.on)]
+            if join.kind is JoinKind.OWNED and owner(claims, row, join, str(table.unit)) != row[str(table.unit)]:
+                pairs = []
+            found = [{new: theirs[old] for new, old in join.columns.items()} for theirs in pairs]
+            met += [{**row, **columns} for columns in (found or ([nothing] if join.how is How.LEFT else []))]
+        rows = met
+    return rows
+
+
+def owner(claims: list[Row], row: Row, join: Join, unit: str) -> object:
+    """The unit whose rows those with this row's key are: the first by MD5 of key and unit."""
+    key = [row[left] for left, _ in join.on]
+    named = {claim[unit] for claim in claims if [claim[left] for left, _ in join.on] == key} - {None}
+    if None in key or not named:
+        return None
+    texts = ["true" if part is True else "false" if part is False else str(part) for part in key]
+
+    def first(name: object) -> tuple[str, Any]:
+        return hashlib.md5("/".join([*texts, str(name)]).encode(), usedforsecurity=False).hexdigest(), name
+
+    return min(named, key=first)
+
+
+def _equal(left: object, right: object) -> bool:
+    return left is not None and left == right
 
 
 def _add(cell: _Cell, row: Row, stage: Stage) -> None:

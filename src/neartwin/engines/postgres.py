@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.base import Aggregates
-from neartwin.engines.dialect import POSITION, as_double, in_calendar, real
+from neartwin.engines.dialect import POSITION, as_double, digest_of, in_calendar, real
+from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.gather import dense, whole_numbers
-from neartwin.engines.sql import group_names, in_order, statement
+from neartwin.engines.joins import Place
+from neartwin.engines.sql import group_names, in_order, needed_columns, statement
 from neartwin.queries.postgres import PostgresTable, driver, reading
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
@@ -29,6 +32,14 @@ _ARRAYS = {
     ColumnType.TEXT: "TEXT[]",
     ColumnType.BOOLEAN: "BOOLEAN[]",
     ColumnType.DATE: "DATE[]",
+}
+_WRITTEN = {
+    pa.int64(): "bigint",
+    pa.string(): "text",
+    pa.bool_(): "boolean",
+    pa.date32(): "date",
+    pa.float64(): "double precision",
+    pa.timestamp("us"): "timestamp without time zone",
 }
 _TYPES = {ColumnType.INTEGER: "BIGINT", ColumnType.BOOLEAN: "BOOLEAN", ColumnType.TIMESTAMP: "TIMESTAMP"}
 _SURELY_DOUBLE = {"smallint", "integer", "bigint", "real", "double precision"}
@@ -68,6 +79,10 @@ class PostgresDialect:
         for part, kind in parts:
             chain = _hashed(part.copy(), kind, chain)
         return chain
+
+    def fingerprint(self, parts: list[exp.Expr]) -> exp.Expr:
+        """With a collation of its own: those of the parts may disagree."""
+        return exp.Collate(this=digest_of(parts), expression=exp.to_identifier("C", quoted=True))
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:
         """NaN equals itself here."""
@@ -212,14 +227,39 @@ def _answers(
     source = stage.table.source
     if not isinstance(source, PostgresTable):
         raise TypeError(f"PostgreSQL cannot read a {type(source).__name__}")
-    table = exp.table_(source.table, db=source.namespace, quoted=True)
     with reading(source.url) as connection:
         asked = _asked(stage, salt)
-        dialect = PostgresDialect(source.types(connection))
-        text = ask(stage, table, dialect, asked.salt, asked.keys).sql(dialect="postgres")
+        places = _places(stage, connection, asked.parameters)
+        text = ask(stage, places, asked.salt, asked.keys).sql(dialect="postgres")
         with driver().RawServerCursor(connection, f"neartwin_{secrets.token_hex(8)}") as cursor:
             cursor.execute(text, asked.parameters)
             yield iter(lambda: cursor.fetchmany(rows), [])
+
+
+def _places(stage: Stage, connection: Any, parameters: list[Any]) -> list[Place]:
+    """The server's own tables by name; rows of public ones that are elsewhere become parameters."""
+    places = []
+    sources = [stage.table.source, *(join.source for join in stage.table.joins)]
+    for number, (source, needed) in enumerate(zip(sources, needed_columns(stage), strict=True)):
+        if isinstance(source, PostgresTable):
+            rows = exp.table_(source.table, db=source.namespace, quoted=True)
+            places.append(Place(rows, PostgresDialect(source.types(connection))))
+        else:
+            join = stage.table.joins[number - 1]
+            places.append(_given(typed_rows(join, needed), f"given{number}", parameters))
+    return places
+
+
+def _given(table: pa.Table, name: str, parameters: list[Any]) -> Place:
+    arrays, types = [], {}
+    for column in table.schema:
+        values = table[column.name].to_pylist()
+        parameters.append([None if _has_zero(value) else value for value in values])
+        types[column.name] = _WRITTEN[column.type]
+        arrays.append(exp.cast(_parameter(len(parameters)), types[column.name] + "[]", dialect="postgres"))
+    names = [exp.to_identifier(column, quoted=True) for column in table.column_names]
+    alias = exp.TableAlias(this=exp.to_identifier(name), columns=names)
+    return Place(exp.Table(this=exp.Anonymous(this="unnest", expressions=arrays), alias=alias), PostgresDialect(types))
 
 
 @dataclass(frozen=True, slots=True)

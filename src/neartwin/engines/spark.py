@@ -15,9 +15,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.base import Aggregates, Answer
-from neartwin.engines.dialect import KEYS, as_double, in_calendar
+from neartwin.engines.dialect import KEYS, as_double, digest_of, in_calendar
+from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.gather import gathered, key_table
-from neartwin.engines.sql import statement
+from neartwin.engines.joins import Place
+from neartwin.engines.sql import needed_columns, statement
 from neartwin.queries.spark import SparkFrame
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
@@ -55,6 +57,10 @@ class SparkDialect:
     def hash_key(self, salt: exp.Expr, parts: list[tuple[exp.Expr, ColumnType]]) -> exp.Expr:
         """xxhash64, 64 bits: finalised, each part seeded by the one before."""
         return exp.func("xxhash64", salt.copy(), *(part.copy() for part, _ in parts))
+
+    def fingerprint(self, parts: list[exp.Expr]) -> exp.Expr:
+        """As it is."""
+        return digest_of(parts)
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:
         """Isnan()."""
@@ -179,20 +185,35 @@ def asked(stage: Stage, salt: int) -> Iterator[Any]:
     if not isinstance(source, SparkFrame):
         raise TypeError(f"Spark cannot read a {type(source).__name__}")
     session = _session(source.frame.sparkSession)
-    rows = f"neartwin_{secrets.token_hex(8)}"
-    source.frame.createGlobalTempView(rows)
-    try:
+    with contextlib.ExitStack() as undone:
         signed = pa.table({"salt": pa.array([(salt ^ _SIGN) - _SIGN], pa.int64())})
-        session.createDataFrame(signed).createOrReplaceTempView(_SALT)
+        _named(session.createDataFrame(signed), _SALT, undone)
         if stage.keys is not None and stage.group_columns:
-            session.createDataFrame(key_table(stage)).createOrReplaceTempView(KEYS)
-        named = exp.table_(rows, db="global_temp", quoted=True)
+            _named(session.createDataFrame(key_table(stage)), KEYS, undone)
         salted = exp.select("salt").from_(_SALT).subquery()
-        yield session.sql(statement(stage, named, SparkDialect(), salted).sql(dialect="spark"))
-    finally:
-        session.catalog.dropGlobalTempView(rows)
-        for name in (_SALT, KEYS):
-            session.catalog.dropTempView(name)
+        yield session.sql(statement(stage, _places(stage, session, undone), salted).sql(dialect="spark"))
+
+
+def _named(frame: Any, name: str, undone: contextlib.ExitStack) -> None:
+    frame.createOrReplaceTempView(name)
+    undone.callback(frame.sparkSession.catalog.dropTempView, name)
+
+
+def _places(stage: Stage, session: Any, undone: contextlib.ExitStack) -> list[Place]:
+    """The tables, seen from our session; rows of public ones that are elsewhere are handed over."""
+    places = []
+    sources = [stage.table.source, *(join.source for join in stage.table.joins)]
+    for number, (source, needed) in enumerate(zip(sources, needed_columns(stage), strict=True)):
+        name = f"neartwin_{secrets.token_hex(8)}"
+        if isinstance(source, SparkFrame):
+            source.frame.createGlobalTempView(name)
+            undone.callback(session.catalog.dropGlobalTempView, name)
+            rows = exp.table_(name, db="global_temp", quoted=True)
+        else:
+            _named(session.createDataFrame(typed_rows(stage.table.joins[number - 1], needed)), name, undone)
+            rows = exp.table_(name, quoted=True)
+        places.append(Place(rows, SparkDialect()))
+    return places
 
 
 def _session(theirs: Any) -> Any:

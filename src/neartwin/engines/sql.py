@@ -1,7 +1,7 @@
 """The one statement: bound contributions and aggregate, written with SQLGlot and shared by every SQL engine.
 
 ```
-typed    the needed columns, each in one of the six types, by casts that cannot fail
+typed    the needed columns, each in one of the six types, by casts that cannot fail; joined rows, see `joins`
 scaled   the same and each summed column clipped to its bounds, in steps
 kept     rows with a unit that meet the conditions, their group, their grid values
 units    one row a (unit, group): numbers of rows and values, totals
@@ -12,12 +12,13 @@ ranked   a unit's groups in the order of a salted hash, where a unit may have to
 Every expression in the row stages is total: a data-dependent error would tell about a row.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import UnionType
 
 from sqlglot import exp
 
 from neartwin.engines.dialect import KEYS, POSITION, Dialect, as_double, greatest, least, real, whole
+from neartwin.engines.joins import Place, joined_rows, needed_parts
 from neartwin.queries.expression import literal_value
 from neartwin.queries.stage import GridColumn, Stage
 from neartwin.queries.types import ColumnType
@@ -26,23 +27,23 @@ _MOST_ROWS = 2**62  # no unit has more, so a larger cap is this one
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul)
 
 
-def statement(
-    stage: Stage, source: exp.Expr, dialect: Dialect, salt: exp.Expr, keys: exp.Select | None = None
-) -> exp.Select:
-    """The statement of a stage. source: what stands in FROM; keys: the table of public keys, None if it has its name.
+def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.Select | None = None) -> exp.Select:
+    """The statement of a stage. places: of the table, then of those joined to it; keys: the public keys, None if named so.
 
     Result columns: the group (position of a public key, or g0, g1, ...), then m0, m1, ... in the order of `stage.measures`.
     """
     by_row = not isinstance(stage.table.unit, str)
-    groups, aliases = group_names(stage), _column_aliases(stage)
+    groups, aliases, dialect = group_names(stage), _column_aliases(stage), places[0].dialect
     query = exp.select(*groups, *_sums(stage, dialect, by_row=by_row))
     if groups:
         query = query.group_by(*groups)
     if keys is not None:
         query = query.with_(KEYS, as_=keys)
-    query = query.with_("typed", as_=_typed(stage, source, aliases, dialect)).with_(
-        "scaled", as_=_scaled(stage, aliases)
+    rows = (
+        joined_rows(stage.table, places, aliases) if stage.table.joins else {"typed": _typed(stage, places[0], aliases)}
     )
+    for name, part in (rows | {"scaled": _scaled(stage, aliases)}).items():
+        query = query.with_(name, as_=part)
     query = query.with_("kept", as_=_kept(stage, aliases, dialect))
     if by_row:
         return query.from_("kept")
@@ -66,9 +67,9 @@ def group_names(stage: Stage) -> list[str]:
     return [f"g{i}" for i in range(len(stage.group_columns))] if stage.keys is None else [POSITION]
 
 
-def needed_columns(stage: Stage) -> tuple[str, ...]:
-    """The columns of the source that the statement reads, and no others."""
-    return tuple(_column_aliases(stage))
+def needed_columns(stage: Stage) -> tuple[tuple[str, ...], ...]:
+    """The columns that the statement reads, and no others: of the table, then of each that is joined to it."""
+    return needed_parts(stage.table, tuple(_column_aliases(stage)))
 
 
 def _column_aliases(stage: Stage) -> dict[str, str]:
@@ -79,13 +80,13 @@ def _column_aliases(stage: Stage) -> dict[str, str]:
     return {name: f"c{i}" for i, name in enumerate(sorted(names))}
 
 
-def _typed(stage: Stage, source: exp.Expr, aliases: Mapping[str, str], dialect: Dialect) -> exp.Select:
+def _typed(stage: Stage, place: Place, aliases: Mapping[str, str]) -> exp.Select:
     table = stage.table
     columns = [
-        exp.alias_(dialect.column(name, table.schema[name], declared=name in table.declared), alias)
+        exp.alias_(place.dialect.column(name, table.schema[name], declared=name in table.declared), alias)
         for name, alias in aliases.items()
     ]
-    return exp.select(*(columns or [exp.alias_(exp.Literal.number(1), "one")])).from_(source)
+    return exp.select(*(columns or [exp.alias_(exp.Literal.number(1), "one")])).from_(place.rows)
 
 
 def _scaled(stage: Stage, aliases: Mapping[str, str]) -> exp.Select:

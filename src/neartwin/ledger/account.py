@@ -57,6 +57,12 @@ class Account:
         caps, spent = self.rule.amounts(row.caps), self.rule.amounts(row.spent)
         return {pool: cap - spent[pool] for pool, cap in caps.items()}
 
+    def claim(self, source: str) -> None:
+        """Register one more place where this population's rows are kept; `LedgerError` where it is another's."""
+        text(source=source, at_least=1, at_most=4000)
+        with self.database.write() as page:
+            claimed(page, self.name, source)
+
     def reserve(
         self,
         plan_digest: str,
@@ -296,3 +302,20 @@ def _of_holder(refusal: BudgetError, holder: str) -> BudgetError:
             f"ask the curator to raise the allotment of {holder!r}",
         ),
     )
+
+
+def claimed(page: Writing, name: str, source: str) -> None:
+    """Add a source to a population; nothing for one that it has, `LedgerError` for one that another has."""
+    refuse_taken(page, name, source)
+    if page.owner_of(source) is None:
+        page.append(codec.Sourced(account=name, source=source))
+
+
+def refuse_taken(page: Writing, name: str, source: str) -> None:
+    """`LedgerError` where a source belongs to another population than this."""
+    owner = page.owner_of(source)
+    if owner not in (None, name):
+        raise LedgerError(
+            f"the source {source!r} belongs to population {owner!r}; its people have one budget, so open population "
+            f"{owner!r} and not {name!r}"
+        )

@@ -10,7 +10,7 @@ from neartwin.accounting.targets import Target
 from neartwin.checks import text
 from neartwin.errors import LedgerError
 from neartwin.ledger import codec
-from neartwin.ledger.account import Account
+from neartwin.ledger.account import Account, claimed, refuse_taken
 from neartwin.ledger.archive import fill, save
 from neartwin.ledger.rule import Rule
 from neartwin.ledger.store import Database, Reading, Writing
@@ -100,7 +100,8 @@ class Ledger:
         with self._database.write() as page:
             opened = _opening(page, population.name)
             if opened is None:
-                _refuse_taken(page, population)
+                if population.source:
+                    refuse_taken(page, population.name, population.source)
                 rule = Rule.of(wanted)
                 event = codec.Opened(
                     account=population.name,
@@ -114,9 +115,8 @@ class Ledger:
                 page.append(event)
                 return self._account(event, population.source)
             self._check_terms(page, opened, population, target)
-            _refuse_taken(page, population)
-            if population.source and page.owner_of(population.source) is None:
-                page.append(codec.Sourced(account=population.name, source=population.source))
+            if population.source:
+                claimed(page, population.name, population.source)
         return self._account(opened, population.source)
 
     def account(self, name: str) -> Account:
@@ -202,12 +202,3 @@ def _opening(page: Reading, name: str) -> codec.Opened | None:
     if not isinstance(event, codec.Opened) or event.account != name:
         raise LedgerError(f"record {position} no longer opens account {name!r}; verify the ledger")
     return event
-
-
-def _refuse_taken(page: Writing, population: Population) -> None:
-    owner = page.owner_of(population.source) if population.source else None
-    if owner not in (None, population.name):
-        raise LedgerError(
-            f"the source {population.source!r} belongs to population {owner!r}; its people have one budget, "
-            f"so open population {owner!r} and not {population.name!r}"
-        )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from neartwin.queries.join import Join, JoinKind
 from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan
 from neartwin.queries.stage import Stage
 from neartwin.queries.table import Table
@@ -76,7 +77,18 @@ def _choice(plan: ChoicePlan) -> Explained:
 
 def _source(table: Table) -> Explained:
     relation = "adding or removing" if table.neighbours == "add_remove" else "replacing"
-    return Explained(f"table {table.name!r}, unit {table.unit_name}", (Explained(f"neighbours: {relation} one unit"),))
+    reach = "" if not table.joins else ": all its rows in all private tables"
+    neighbours = Explained(f"neighbours: {relation} one unit{reach}")
+    return Explained(f"table {table.name!r}, unit {table.unit_name}", (neighbours, *map(_join, table.joins)))
+
+
+def _join(join: Join) -> Explained:
+    why = {
+        JoinKind.PUBLIC: "anyone may know its rows; rows that it multiplies are bounded like others",
+        JoinKind.SAME_UNIT: "a row is met by rows of its own unit alone",
+        JoinKind.OWNED: "a row is its owner's: the unit with its key, the first by MD5 where several have it",
+    }
+    return Explained(str(join), (Explained(why[join.kind]),))
 
 
 def _filter(stage: Stage) -> tuple[Explained, ...]:

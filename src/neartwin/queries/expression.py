@@ -62,6 +62,14 @@ class RowExpression:
         """The columns it reads."""
         return frozenset(column.name for column in self.tree.find_all(exp.Column))
 
+    def renamed(self, names: Mapping[str, str]) -> "RowExpression":
+        """The same of columns that have other names now; what is not in `names` keeps its own."""
+        tree = self.tree
+        for column in tree.find_all(exp.Column):
+            column.this.set("this", names.get(column.name, column.name))
+            column.this.set("quoted", True)
+        return RowExpression(tree.sql(dialect="duckdb"), self.type)
+
 
 def type_of(  # noqa: C901, PLR0912 - one case a node of the allow-list
     node: exp.Expr, schema: Mapping[str, ColumnType]

@@ -1,17 +1,16 @@
 """`nt.table(...)`: the door through which a table comes in. Reads names and types; never a row."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from neartwin.errors import ParameterError, SchemaError
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.queries.postgres import PostgresTable, check_declared
+from neartwin.queries.joining import file_name, typed_schema
 from neartwin.queries.query import Rows
-from neartwin.queries.source import CsvFiles, ParquetFiles, Source, source_of
+from neartwin.queries.source import source_of
 from neartwin.queries.table import Bounds, RowUnit, Table
-from neartwin.queries.types import IDENTIFYING, ColumnType
+from neartwin.queries.types import IDENTIFYING
 
 
 def table(
@@ -38,34 +37,25 @@ def table(
     Errors: `SchemaError` for an unknown column or unusable type, `ParameterError` for a value outside its rule.
     """
     source = source_of(data, table=table, snapshot=snapshot)
-    found = source.schema()
-    declared = {column: _declared(column, kind) for column, kind in (types or {}).items()}
-    if isinstance(source, PostgresTable):
-        check_declared(found, declared)
-    schema = dict(found) | declared
-    if isinstance(source, CsvFiles):  # an undeclared column of a CSV has no type
-        schema |= dict.fromkeys(set(found) - set(declared), ColumnType.OTHER)
+    schema, declared = typed_schema(source, types or {})
     if neighbours not in set(Neighbours):
         raise ParameterError("neighbours", neighbours, "must be 'add_remove' or 'replace_one'")
-    if not (chosen := name or table or _file_name(source)):
+    if not (chosen := name or table or file_name(source)):
         raise ParameterError("name", name, "must name the population", remedy="for instance name='purchases'")
     opened = Table(
         source=source,
         name=chosen,
         unit=unit,
         neighbours=Neighbours(neighbours),
-        schema=MappingProxyType(schema),
-        declared=frozenset(declared),
+        schema=schema,
+        declared=declared,
         columns=MappingProxyType(dict(columns or {})),
     )
-    _check(opened, found)
+    _check(opened)
     return Rows(opened)
 
 
-def _check(opened: Table, found: Mapping[str, ColumnType]) -> None:
-    for column in opened.declared - set(found):
-        opened_columns = ", ".join(map(repr, found))
-        raise SchemaError(f"types: column {column!r} is not in the table; it has {opened_columns}")
+def _check(opened: Table) -> None:
     for column in opened.columns:
         opened.numeric(column, "columns")
     if isinstance(opened.unit, RowUnit):
@@ -75,16 +65,3 @@ def _check(opened: Table, found: Mapping[str, ColumnType]) -> None:
             f"unit={opened.unit!r} is {opened.schema[opened.unit]}; a unit is integer or text: "
             f"declare it with types={{{opened.unit!r}: 'integer'}}"
         )
-
-
-def _declared(column: str, kind: str) -> ColumnType:
-    choices = sorted(set(ColumnType) - {ColumnType.OTHER})
-    if kind not in choices:
-        raise ParameterError(f"types[{column!r}]", kind, "must be one of " + ", ".join(choices))
-    return ColumnType(kind)
-
-
-def _file_name(source: Source) -> str:
-    if isinstance(source, ParquetFiles | CsvFiles):
-        return Path(source.paths[0]).name.partition(".")[0]
-    return ""

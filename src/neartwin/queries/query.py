@@ -9,6 +9,7 @@ from typing import Any
 from neartwin.errors import QueryError
 from neartwin.exact import Number, rational
 from neartwin.queries.expression import RowExpression
+from neartwin.queries.joining import On, OtherTable, joined
 from neartwin.queries.keys import Key, public_keys
 from neartwin.queries.table import Bounds, Table, bounded
 from neartwin.queries.types import ColumnType
@@ -116,6 +117,25 @@ class Rows:
         if checked.type is not ColumnType.BOOLEAN:
             raise QueryError(f"where={condition!r} is {checked.type}; a condition is wanted, for instance 'amount > 5'")
         return replace(self, conditions=(*self.conditions, checked))
+
+    def join(self, other: "Rows | OtherTable", *, on: On = None, how: str = "inner", prefix: str = "") -> "Rows":
+        """Each row with the rows of another table that have equal values `on`; bounds are applied after all joins.
+
+        other: `nt.public(...)`, whose rows anyone may know; `nt.owned(...)`, whose rows belong to the unit that has their
+        key here; or a table of the same population, whose units are then equated. on: a column, a list of columns, or a
+        mapping from columns here to the other's; beside the units, which need not be named. how: "inner" drops rows that
+        meet none, "left" keeps them with NULL. prefix: put before those names of the other's columns that are taken.
+        """
+        if isinstance(other, Rows):
+            if other.conditions and how == "left":
+                raise QueryError(
+                    "join: a left join keeps rows that meet none, so conditions go after it, not on the other table"
+                )
+            new = joined(self.table, other.table, on=on, how=how, prefix=prefix)
+            names = {old: new for new, old in new.joins[-1].columns.items()}
+            moved = tuple(condition.renamed(names) for condition in other.conditions)
+            return Rows(new, (*self.conditions, *moved))
+        return replace(self, table=joined(self.table, other, on=on, how=how, prefix=prefix))
 
     def group_by(self, *columns: str, keys: Any = None) -> "Groups":
         """Group by columns, over public keys (a list, range, product or table) or, without, keys discovered privately."""

@@ -1,5 +1,6 @@
 """A table about people: where it lives, who its units are, which neighbours its guarantee compares, what is public of it."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -7,6 +8,7 @@ from fractions import Fraction
 from neartwin.errors import ParameterError, SchemaError
 from neartwin.exact import Number, rational
 from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.queries.join import Join, JoinKind
 from neartwin.queries.source import Source
 from neartwin.queries.types import GROUPABLE, NUMERIC, ColumnType
 
@@ -80,7 +82,8 @@ class Table:
 
     name: the population that a ledger charges. unit: the column of unit ids, or EACH_ROW. schema: the type of each column,
     declared ones included. declared: the columns whose types override the source's (cast row by row; NULL where a value
-    does not fit). columns: public bounds.
+    does not fit). columns: public bounds. joins: the tables that its rows are met with, in this order; schema and columns
+    are then of the joined rows, and source and declared of the first table.
     """
 
     source: Source
@@ -90,6 +93,17 @@ class Table:
     schema: Mapping[str, ColumnType]
     declared: frozenset[str]
     columns: Mapping[str, Bounds]
+    joins: tuple[Join, ...] = ()
+
+    def snapshot(self) -> str:
+        """Which state of the data this is; of joined tables, all of theirs."""
+        parts = [self.source.snapshot(), *(join.source.snapshot() for join in self.joins)]
+        return parts[0] if len(parts) == 1 else hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    def joined_locations(self) -> tuple[str, ...]:
+        """Where joined rows about the units are kept, as far as those places last: they belong to the same population."""
+        private = (join.source for join in self.joins if join.kind is not JoinKind.PUBLIC)
+        return tuple(place for source in private if (place := source.location()))
 
     @property
     def unit_name(self) -> str:

@@ -79,7 +79,7 @@ def _noisy(keyed: noise.Keyed, keys: list[Any], values: WholeNumbers) -> WholeNu
 
 def _detached(plan: GroupPlan) -> GroupPlan:
     """The same plan about a source that is no one's, for a session cannot be sent."""
-    nowhere = replace(plan.stage.table, source=ParquetFiles(()))
+    nowhere = replace(plan.stage.table, source=ParquetFiles(()), joins=())
     groups = plan.query.groups
     query = replace(plan.query, groups=replace(groups, rows=replace(groups.rows, table=nowhere)))
     return replace(plan, query=query, stage=replace(plan.stage, table=nowhere))

@@ -43,7 +43,9 @@ def run_to_parquet(
         raise QueryError("this question has one answer and no table; ask for an ordinary release")
     work = _work(engine, plan, place, source)
     before = account.remaining
-    snapshot = plan.stage.table.source.snapshot()
+    for place_of_rows in plan.stage.table.joined_locations():
+        account.claim(place_of_rows)
+    snapshot = plan.stage.table.snapshot()
     ticket = account.reserve(plan.digest, snapshot, plan.price, str(plan.price))
     if isinstance(ticket, Stored):
         return _again(ticket, work.shelf)

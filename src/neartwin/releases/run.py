@@ -52,7 +52,10 @@ def run(account: Account, plan: Plan, *, engine: Engine, source: noise.Source = 
     """
     noise.require_system(source)
     before = account.remaining
-    snapshot = plan.stage.table.source.snapshot()
+    table = plan.stage.table
+    for place in table.joined_locations():
+        account.claim(place)
+    snapshot = table.snapshot()
     ticket = account.reserve(plan.digest, snapshot, plan.price, str(plan.price))
     if isinstance(ticket, Stored):
         return _stored(ticket)

@@ -1,0 +1,107 @@
+"""The first rows of the one statement where tables are joined; `neartwin.queries.join` says what the kinds mean.
+
+```
+part0, part1, ...  the needed columns of each table, typed
+owner1             for each key of part1: the unit that owns its rows      (only where they are owned through it)
+owned1             part1 with the owner                                    (the same)
+typed              part0 met with the others, in their order
+```
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from neartwin.engines.dialect import Dialect
+from neartwin.queries.join import How, Join, JoinKind
+from neartwin.queries.joining import own_columns
+from neartwin.queries.table import Table
+from neartwin.queries.types import ColumnType
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an engine finds a table: what stands in FROM, and the dialect that knows its columns."""
+
+    rows: exp.Expr
+    dialect: Dialect
+
+
+def needed_parts(table: Table, columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """For each table, its own names of the columns that the statement reads, sorted; columns: those of the joined rows."""
+    wanted = set(columns) | {left for join in table.joins for left, _ in join.on}
+    if table.joins:
+        wanted.add(str(table.unit))
+    parts = [wanted & own_columns(table)]
+    parts += [
+        {old for new, old in join.columns.items() if new in wanted} | {right for _, right in join.on}
+        for join in table.joins
+    ]
+    return tuple(tuple(sorted(part)) for part in parts)
+
+
+def joined_rows(table: Table, places: Sequence[Place], aliases: Mapping[str, str]) -> dict[str, exp.Select]:
+    """The common table expressions by name, in order; the last is `typed`, with a column for each alias."""
+    needed = needed_parts(table, tuple(aliases))
+    found = {"part0": _part(0, places[0], needed[0], table.schema, table.declared)}
+    at = {name: exp.column(f"p0_{i}", table="part0") for i, name in enumerate(needed[0])}
+    met: list[tuple[str, Join, exp.Expr]] = []
+    for number, join in enumerate(table.joins, start=1):
+        found[f"part{number}"] = _part(number, places[number], needed[number], join.schema, join.declared)
+        right = {old: f"p{number}_{i}" for i, old in enumerate(needed[number])}
+        name = f"part{number}"
+        equal = []
+        if join.kind is JoinKind.OWNED:
+            name = f"owned{number}"
+            keys = [(at[left].name, right[column]) for left, column in join.on]
+            kinds = [table.schema[left] for left, _ in join.on]
+            unit = (at[str(table.unit)].name, table.schema[str(table.unit)])
+            found[f"owner{number}"] = _owner([key for key, _ in keys], kinds, unit, places[0].dialect)
+            found[name] = _owned(number, keys, list(right.values()))
+            equal.append(at[str(table.unit)].eq(exp.column("owner", table=name)))
+        equal += [at[left].eq(exp.column(right[column], table=name)) for left, column in join.on]
+        met.append((name, join, exp.and_(*equal)))
+        at |= {new: exp.column(right[old], table=name) for new, old in join.columns.items() if old in right}
+    query = exp.select(*(exp.alias_(at[name].copy(), alias) for name, alias in aliases.items())).from_("part0")
+    for name, join, condition in met:
+        query = query.join(name, on=condition, join_type="left" if join.how is How.LEFT else "inner")
+    return found | {"typed": query}
+
+
+def _part(
+    number: int, place: Place, needed: tuple[str, ...], schema: Mapping[str, ColumnType], declared: frozenset[str]
+) -> exp.Select:
+    columns = [
+        exp.alias_(place.dialect.column(name, schema[name], declared=name in declared), f"p{number}_{i}")
+        for i, name in enumerate(needed)
+    ]
+    return exp.select(*columns).from_(place.rows)
+
+
+def _owner(keys: list[str], kinds: list[ColumnType], unit: tuple[str, ColumnType], dialect: Dialect) -> exp.Select:
+    """One unit a key, of those that have it: the first by MD5 of key and unit, then by the unit itself."""
+    owner = exp.column(unit[0])
+    parts = [*zip(map(exp.column, keys), kinds, strict=True), (owner, unit[1])]
+    claims = exp.select(*keys, unit[0]).distinct().from_("part0")
+    for part, _ in parts:
+        claims = claims.where(part.copy().is_(exp.null()).not_())
+    order = [dialect.fingerprint([part.copy() for part, _ in parts]), owner.copy()]
+    place = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[exp.column(key) for key in keys],
+        order=exp.Order(expressions=[exp.Ordered(this=item) for item in order]),
+    )
+    ranked = exp.select(*keys, exp.alias_(owner.copy(), "owner"), exp.alias_(place, "place")).from_(
+        claims.subquery("claims")
+    )
+    return (
+        exp.select(*keys, "owner").from_(ranked.subquery("ranked")).where(exp.column("place").eq(exp.Literal.number(1)))
+    )
+
+
+def _owned(number: int, keys: list[tuple[str, str]], columns: list[str]) -> exp.Select:
+    owner, part = f"owner{number}", f"part{number}"
+    equal = [exp.column(key, table=owner).eq(exp.column(own, table=part)) for key, own in keys]
+    chosen = [exp.column(name, table=part) for name in columns]
+    return exp.select(exp.column("owner", table=owner), *chosen).from_(part).join(owner, on=exp.and_(*equal))

@@ -1,0 +1,125 @@
+"""Opening what DuckDB reads in this process: files, databases, frames, and the connections of others."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, assert_never
+
+import duckdb
+import pyarrow as pa
+from sqlglot import exp
+
+from neartwin.queries.source import (
+    CsvFiles,
+    DuckdbConnection,
+    DuckdbQuery,
+    DuckdbTable,
+    Frame,
+    LocalSource,
+    ParquetFiles,
+    Source,
+)
+
+
+@contextlib.contextmanager
+def opened(
+    sources: Sequence[Source], columns: Sequence[tuple[str, ...]], settings: dict[str, str | int]
+) -> Iterator[tuple[Any, list[exp.Expr]]]:
+    """A connection and what stands in FROM for each source, as long as the context lives.
+
+    The connection is a cursor of its owner's where a source is behind one (no two owners are joined), else one of our own.
+    """
+    local = [source for source in sources if isinstance(source, LocalSource)]
+    if len(local) != len(sources):
+        kinds = {type(source).__name__ for source in sources}
+        raise TypeError(f"DuckDB cannot read {kinds}")
+    with _connection(local, settings) as connection, contextlib.ExitStack() as undone:
+        yield (
+            connection,
+            [
+                _found(connection, source, needed, f"neartwin_{place}", undone)
+                for place, (source, needed) in enumerate(zip(local, columns, strict=True))
+            ],
+        )
+
+
+@contextlib.contextmanager
+def _connection(sources: list[LocalSource], settings: dict[str, str | int]) -> Iterator[Any]:
+    for source in sources:
+        if isinstance(source, DuckdbConnection | DuckdbQuery):
+            with contextlib.closing(source.connection.cursor()) as cursor:
+                yield cursor
+            return
+    first = sources[0]
+    if isinstance(first, DuckdbTable):
+        with duckdb.connect(first.path, read_only=True, config=settings) as connection:
+            yield connection
+        return
+    with duckdb.connect(config=settings) as connection:
+        yield connection
+
+
+def _found(
+    connection: Any, source: LocalSource, columns: tuple[str, ...], name: str, undone: contextlib.ExitStack
+) -> exp.Expr:
+    """What stands in FROM; whatever was named for it is forgotten by `undone`."""
+    match source:
+        case DuckdbConnection(table=table):
+            return exp.table_(table, quoted=True)
+        case DuckdbTable(path=path, table=table):
+            return _of_database(connection, path, table, name, undone)
+        case ParquetFiles(paths=paths):
+            files = ", ".join(map(_quoted, paths))
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet([{files}])")
+        case CsvFiles():
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {_csv(source)}")
+        case DuckdbQuery(text=text):
+            connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
+        case Frame(frame=frame):
+            connection.register(name, _arrow(frame, list(columns)))
+            undone.callback(_forgotten, connection, name)
+        case _:
+            assert_never(source)
+    return exp.table_(name, quoted=True)
+
+
+def _of_database(connection: Any, path: str, table: str, name: str, undone: contextlib.ExitStack) -> exp.Expr:
+    """A table of a database file: of the connection's own, or of one that is attached for reading."""
+    known = connection.execute("SELECT database_name FROM duckdb_databases() WHERE path = ?", [path]).fetchall()
+    if not known:
+        connection.execute(f"ATTACH {_quoted(path)} AS {name} (READ_ONLY)")
+        undone.callback(connection.execute, f"DETACH {name}")
+    return exp.table_(table, db="main", catalog=known[0][0] if known else name, quoted=True)
+
+
+def _forgotten(connection: Any, name: str) -> None:
+    with contextlib.suppress(duckdb.Error):
+        connection.unregister(name)
+
+
+def _csv(source: CsvFiles) -> str:
+    """Every value as text, by options that look at no row; malformed lines are skipped, for an error would tell of them."""
+    columns = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in source.names())
+    files = ", ".join(map(_quoted, source.paths))
+    options = "header = true, auto_detect = false, delim = ',', quote = '\"', escape = '\"'"
+    return f"read_csv([{files}], columns = {{{columns}}}, {options}, null_padding = true, ignore_errors = true)"
+
+
+def _arrow(frame: Any, columns: list[str]) -> pa.Table:
+    """The needed columns alone. Python objects become text, each on its own, so that no odd value can fail the whole."""
+    if isinstance(frame, pa.Table):
+        return frame.select(columns)
+    if hasattr(frame, "to_arrow"):
+        return frame.select(columns).to_arrow()
+    found = {}
+    for name in columns:
+        values = frame[name]
+        if values.dtype == object:
+            texts = [None if value is None or value != value else str(value) for value in values]  # noqa: PLR0124 - NaN
+            found[name] = pa.array(texts, pa.string())
+        else:
+            found[name] = pa.Array.from_pandas(values)
+    return pa.table(found)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,69 @@
+"""A table joined to another: which rows meet, and whose they are afterwards.
+
+Three kinds, and after each of them every row still belongs to one unit and depends on that unit's rows (and public ones)
+alone, which is all that bounding needs. Bounds are applied after all joins, so rows that a join multiplies are covered.
+
+PUBLIC     the other table is declared public. A unit's rows, each with what is public of its key.
+SAME_UNIT  the other table holds private rows of the same units; the units are equated, whatever else is.
+OWNED      the other table has no unit of its own: its rows belong to the unit whose row has their key. Where rows of
+           several units have it, one of them owns it: the first by MD5 of key and unit, the same in every release and on
+           every engine, for a guarantee over many releases needs one answer to whose row it is.
+
+Neighbours differ in one unit, which is all its rows in all private tables: its own, and those that it owns.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from neartwin.queries.source import Source
+from neartwin.queries.types import ColumnType
+
+
+class JoinKind(StrEnum):
+    """Whose rows the other table holds; the value is the word in explanations."""
+
+    PUBLIC = "public"
+    SAME_UNIT = "rows of the same unit"
+    OWNED = "rows owned through their key"
+
+
+class How(StrEnum):
+    """What becomes of rows that meet none: dropped, or kept with NULL in the other table's columns."""
+
+    INNER = "inner"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """The other table of a join, and how it meets the rows so far.
+
+    name: of the other table, for explanations. on: pairs of a column of the rows so far and one of the other table; rows
+    meet where all are equal, and NULL equals nothing. columns: from names in the joined rows to the other table's own.
+    schema, declared: of the other table, as `Table` has them.
+    """
+
+    kind: JoinKind
+    how: How
+    name: str
+    source: Source
+    on: tuple[tuple[str, str], ...]
+    columns: Mapping[str, str]
+    schema: Mapping[str, ColumnType]
+    declared: frozenset[str]
+
+    def record(self) -> dict[str, object]:
+        """What a digest needs: equal for joins that do the same."""
+        return {
+            "kind": self.kind,
+            "how": self.how,
+            "location": self.source.location(),
+            "on": self.on,
+            "columns": sorted(self.columns.items()),
+            "declared": {name: self.schema[name] for name in sorted(self.declared)},
+        }
+
+    def __str__(self) -> str:
+        met = " and ".join(left if left == right else f"{left} = {right}" for left, right in self.on)
+        return f"join {self.name!r} ({self.kind}) on {met}" + (", else NULL" if self.how is How.LEFT else "")
