@@ -62,11 +62,26 @@ def test_workers_draw_the_plans_own_noise_and_keep_what_passes_its_threshold():
     spread = np.abs(drawn).mean()  # of geometric noise about the scale, with a relative sd of 1/sqrt(n)
     assert abs(spread / scale - 1) < 6 / np.sqrt(4000)
     assert abs(spread / (scale * 4 / 5) - 1) > 6 / np.sqrt(4000)
-    at = made.selection.threshold
-    assert len(released(answer, exact([at - 20 * int(scale)] * 500))["town"]) == 0
-    half = len(released(answer, exact([at] * 2000))["town"]) / 2000
-    r = np.exp(-1 / float(made.selection.counts.scale))
-    assert abs(half - 1 / (1 + r)) < 6 * 0.5 / np.sqrt(2000)
+    chosen = made.selection
+    assert len(released(answer, exact([1] * 500))["town"]) == 0
+    assert len(released(answer, exact([chosen.sure] * 500))["town"]) == 500
+    for units in (chosen.sure // 2, chosen.sure // 2 + 3):
+        wanted = float(chosen.keep_probability(units))
+        kept = len(released(answer, exact([units] * 2000))["town"]) / 2000
+        assert abs(kept - wanted) < 6 * 0.5 / np.sqrt(2000)
+
+
+def test_workers_draw_normal_noise_where_the_plan_says_so():
+    rows = DuckdbPlace().visits(visits(10))
+    query = rows.group_by("town").agg(people=nt.count_units())
+    for spend in (nt.gdp("1/5", "1e-6"), nt.zcdp("1/50", "1e-6")):
+        made = plan(query, spend=spend, groups_per_unit=1)
+        answer = keyed_answer(made, release="r", secret=SECRET)
+        drawn = np.array(released(answer, exact([10_000] * 4000))["people"]) - 10_000
+        deviation = made.measures["units"].mechanism.law.deviation
+        assert abs(drawn.std() / deviation - 1) < 6 / np.sqrt(2 * 4000)
+        assert abs(drawn.std() / (deviation * 4 / 5) - 1) > 6 / np.sqrt(2 * 4000)
+        assert len(released(answer, exact([1] * 500))["town"]) == 0
 
 
 def test_the_function_for_workers_shows_no_key_and_holds_no_source():

@@ -87,4 +87,4 @@ def test_names_are_quoted_whatever_they_hold():
     from neartwin.queries.planner import plan
 
     found = DuckdbEngine().aggregate(plan(query, spend=nt.pure(1), rows_per_group=1, groups_per_unit=1).stage, salt=1)
-    assert found.values["rows"].tolist() == [1, 0]
+    assert found.values["units"].tolist() == [1, 0]

@@ -57,7 +57,7 @@ def test_a_certificate_states_the_question_bounds_mechanisms_guarantee_and_place
     # the scales are those that the spend buys, worked out here by hand: five shares of epsilon 1/2
     scales = {part["for"]: part["parameters"]["scale"] for part in body["mechanisms"] if part["law"] == "Geometric"}
     assert scales == {
-        "rows": "10",
+        "units": "10",
         "total:paid[0,10,1/100]-500": "5000",
         "filled:paid[0,10,1/100]-500": "10",
         "total:paid[0,20,1/100]-0": "20000",

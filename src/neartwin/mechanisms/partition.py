@@ -8,6 +8,7 @@ Exact: e^epsilon is replaced by a rational a just below it and each pi_n is roun
 inequalities for a and so for e^epsilon; coins with these probabilities are exact.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -24,6 +25,7 @@ from neartwin.losses import Approx, Composed
 from neartwin.noise.bounds import exp_neg
 
 _BITS = 256
+_DIGITS = 5  # to base 2**63, of a probability
 _MOST = 1 << 20  # counts until pi is 1; more would mean an epsilon below about 1e-4
 
 
@@ -56,6 +58,11 @@ class OptimalSelection:
         return Composed.of(Approx(epsilon=self.epsilon, delta=self.delta))
 
     @property
+    def digits(self) -> int:
+        """How many digits `keeps_by` may ask for."""
+        return _DIGITS
+
+    @property
     def sure(self) -> int:
         """The least count that is always kept."""
         return len(_table(self.epsilon, self.delta)) - 1
@@ -82,6 +89,26 @@ class OptimalSelection:
         for count in np.unique(counts[counts < self.sure]).tolist():
             places = counts == count
             kept[places] = noise.bernoulli(self.keep_probability(count), int(places.sum()), source=source)
+        return kept
+
+    def keeps_by(self, digits: Callable[[int], NDArray[np.int64]], units: WholeNumbers) -> NDArray[np.bool_]:
+        """The same with given randomness. digits(i): for each group the i-th of uniform digits to base 2**63.
+
+        A group is kept if its uniform number is below pi, digit by digit; further digits are asked for only on a tie.
+        """
+        counts = np.minimum(np.asarray(units), self.sure).astype(np.int64)
+        kept: NDArray[np.bool_] = counts == self.sure
+        open_ = counts < self.sure
+        table = _table(self.epsilon, self.delta)
+        scaled = [(pi.numerator << (63 * _DIGITS)) // pi.denominator for pi in table]
+        for place in range(_DIGITS):
+            if not open_.any():
+                break
+            shift = 63 * (_DIGITS - 1 - place)
+            wanted = np.array([(pi >> shift) & (2**63 - 1) for pi in scaled], dtype=np.int64)[counts]
+            drawn = digits(place)
+            kept |= open_ & (drawn < wanted)
+            open_ &= drawn == wanted
         return kept
 
 

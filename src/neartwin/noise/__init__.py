@@ -11,7 +11,7 @@ from neartwin.noise.families import (
     staircase,
 )
 from neartwin.noise.keyed import Keyed, fresh_secret, keyed
-from neartwin.noise.laws import Law
+from neartwin.noise.laws import Law, UniformBits
 from neartwin.noise.sampler import Sampler, sampler
 from neartwin.noise.source import SYSTEM, ScriptedSource, Source, require_system
 from neartwin.noise.sums import add
@@ -23,6 +23,7 @@ __all__ = [
     "Sampler",
     "ScriptedSource",
     "Source",
+    "UniformBits",
     "add",
     "bernoulli",
     "bernoulli_exp",

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from neartwin.errors import ParameterError
@@ -61,3 +62,26 @@ class Tabulated(Law):
             exactly.fill_wide(table_of(self.recipe), out, stream)
         else:
             kernel.fill(table_of(self.recipe), out, stream)
+
+
+@dataclass(frozen=True, slots=True)
+class UniformBits(Law):
+    """Each of 0, ..., 2**63 - 1 alike: coins of any probability, 63 digits at a time.
+
+    >>> UniformBits().label
+    'uniform on 63 bits'
+    """
+
+    @property
+    def label(self) -> str:
+        """Its name."""
+        return "uniform on 63 bits"
+
+    @property
+    def wide(self) -> bool:
+        """Never."""
+        return False
+
+    def fill(self, out: NDArray[Any], stream: Stream) -> None:
+        """One word a row, less its last bit."""
+        out[:] = (stream.take(np.arange(out.size), 1)[0] >> np.uint64(1)).astype(np.int64)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin.queries.plan import ChoicePlan, GroupPlan, Measure, Plan
-from neartwin.queries.planner import grid_column
+from neartwin.queries.planner import filled_measure, grid_column, row_measure
 from neartwin.queries.query import Mean, Sum
 
 GROUP_SIZES = (10, 100, 1_000, 10_000, 100_000)
@@ -39,7 +39,7 @@ def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedEr
             case Mean():
                 errors.append(_of_mean(plan, name, aggregate, confidence))
             case _:
-                measure = plan.measures["rows" if str(aggregate) == "count()" else "units"]
+                measure = plan.measures[row_measure(plan.bounding) if str(aggregate) == "count()" else "units"]
                 errors.append(_fixed(name, Fraction(_half_width(measure, confidence)), confidence))
     return tuple(errors)
 
@@ -62,7 +62,7 @@ def _of_mean(plan: GroupPlan, name: str, aggregate: Mean, confidence: float) -> 
     column = grid_column(plan.query, aggregate)
     each = (1 + confidence) / 2
     a = _half_width(plan.measures[f"total:{column.name}"], each)
-    b = _half_width(plan.measures[f"filled:{column.name}"], each)
+    b = _half_width(plan.measures[filled_measure(column, plan.bounding)], each)
     step, far = float(column.bounds.step), max(abs(column.low), abs(column.high))
     whole = float(column.bounds.high - column.bounds.low)
     by_size = tuple((n, min(whole, step * (a + far * b) / (n - b)) if n > b else whole) for n in GROUP_SIZES)

@@ -2,6 +2,11 @@
 
 from dataclasses import dataclass
 
+from neartwin.mechanisms.gaussian import Gaussian
+from neartwin.mechanisms.geometric import Geometric
+from neartwin.mechanisms.partition import OptimalSelection
+from neartwin.queries.allot import Noise
+from neartwin.queries.discovery import Selection
 from neartwin.queries.join import Join, JoinKind
 from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan
 from neartwin.queries.stage import Stage
@@ -57,7 +62,7 @@ def _groups(plan: GroupPlan) -> Explained:
             _keys(plan),
             *_clips(stage),
             bound,
-            Explained("noise", measures),
+            Explained("noise", (*measures, Explained("how the spend is shared", tuple(map(Explained, plan.why))))),
             outputs,
         ),
     )
@@ -102,18 +107,28 @@ def _keys(plan: GroupPlan) -> Explained:
         return Explained("one group: all rows")
     if plan.selection is None:
         return Explained(f"group by {columns}: {len(plan.stage.keys or ())} public keys, empty ones appear too")
-    chosen = plan.selection
-    return Explained(
-        f"group by {columns}: keys discovered privately",
-        (
+    return Explained(f"group by {columns}: keys discovered privately", _discovered(plan, plan.selection))
+
+
+def _discovered(plan: GroupPlan, chosen: Selection) -> tuple[Explained, ...]:
+    if isinstance(chosen, OptimalSelection):
+        half = next(n for n in range(1, chosen.sure + 1) if 2 * chosen.keep_probability(n) >= 1)
+        return (
             Explained(
-                f"kept if units + noise >= {chosen.threshold}: a group of one unit passes with probability at most "
-                f"delta / groups_per_unit = {float(chosen.delta):g} / {plan.bounding.groups_per_unit}"
+                f"kept with the largest probabilities that privacy allows: a group of 1 with {float(chosen.delta):.3g}, of "
+                f"{half} with one half or more, of {chosen.sure} surely"
             ),
             Explained(
-                f"noise on units: scale {float(chosen.counts.scale):g}, costs epsilon {float(chosen.counts.epsilon):g}"
+                f"each of {plan.discovered_cells} groups of a unit costs epsilon {float(chosen.epsilon):g} and delta "
+                f"{float(chosen.delta):.3g}"
             ),
+        )
+    return (
+        Explained(
+            f"kept if units + noise >= {chosen.threshold}: a group of one unit passes with probability at most "
+            f"delta / groups_per_unit = {float(chosen.delta):g} / {plan.bounding.groups_per_unit}"
         ),
+        Explained(f"noise on units: {_law(chosen.counts)}"),
     )
 
 
@@ -140,13 +155,26 @@ def _clips(stage: Stage) -> tuple[Explained, ...]:
 def _measure(plan: GroupPlan, name: str) -> Explained:
     measure = plan.measures[name]
     needed, mechanism = measure.sensitivity, measure.mechanism
-    return Explained(
-        f"{_label(plan, name)}: discrete Laplace noise, scale {float(mechanism.scale):,g}",
-        (
-            Explained(f"sensitivity {needed.l1:,}, over at most {needed.cells:,} groups: {needed.why}"),
+    reach = f"over at most {needed.cells:,} groups: {needed.why}"
+    if isinstance(mechanism, Geometric):
+        why = (
+            Explained(f"sensitivity {needed.l1:,}, {reach}"),
             Explained(f"scale = sensitivity / epsilon = {needed.l1:,} / {float(mechanism.epsilon):g}"),
-        ),
-    )
+        )
+    else:
+        squared = float(mechanism.l2_squared / mechanism.variance)
+        why = (
+            Explained(f"squared sensitivity {needed.l2_squared:,}, {reach}"),
+            Explained(f"variance = squared sensitivity / mu^2 = {needed.l2_squared:,} / {squared:g}"),
+        )
+    return Explained(f"{_label(plan, name)}: {_law(mechanism)}", why)
+
+
+def _law(mechanism: Noise) -> str:
+    if isinstance(mechanism, Geometric):
+        return f"discrete Laplace noise, scale {float(mechanism.scale):,g}"
+    kind = "normal noise, rounded" if isinstance(mechanism, Gaussian) else "discrete Gaussian noise"
+    return f"{kind}, deviation {float(mechanism.variance) ** 0.5:,g}"
 
 
 def _label(plan: GroupPlan, name: str) -> str:

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from neartwin.accounting.targets import Target
+from neartwin.losses import Composed, compose
 from neartwin.mechanisms.choice import PermuteAndFlip
+from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
-from neartwin.mechanisms.threshold import UnitThreshold
+from neartwin.mechanisms.partition import OptimalSelection
+from neartwin.queries.allot import Noise, composed_loss
+from neartwin.queries.discovery import Selection
 from neartwin.queries.query import Aggregate, MostCommon, Query
 from neartwin.queries.sensitivity import Sensitivity
 from neartwin.queries.stage import Stage
@@ -30,14 +34,19 @@ class Measure:
 
     name: str
     sensitivity: Sensitivity
-    mechanism: Geometric
+    mechanism: Noise
+
+    def losses(self) -> Composed:
+        """What it reveals, as a factor for composition."""
+        return composed_loss(self.sensitivity, self.mechanism)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
     """The plan of a `Query`: noisy measures of each group, from which the named statistics are computed.
 
-    spend: what the caller allows; price: what is charged, never more. selection: how unknown groups are discovered.
+    spend: what the caller allows; price: what is charged, never more. selection: how unknown groups are discovered. why: how
+    the spend was shared, in words.
     """
 
     query: Query
@@ -46,20 +55,48 @@ class GroupPlan:
     price: Target
     stage: Stage
     measures: Mapping[str, Measure]
-    selection: UnitThreshold | None
+    selection: Selection | None
+    why: tuple[str, ...]
 
     @property
     def outputs(self) -> Mapping[str, Aggregate]:
         """The named statistics."""
         return self.query.aggregates
 
+    def losses(self) -> Composed:
+        """What all measures and the discovery of groups reveal together: the price covers this curve."""
+        parts = [measure.losses() for measure in self.measures.values()]
+        if self.selection is not None:
+            each = self.selection.losses()
+            uses = self.discovered_cells if isinstance(self.selection, OptimalSelection) else 1
+            parts.append(uses * each)
+        return compose(parts)
+
+    @property
+    def discovered_cells(self) -> int:
+        """How many groups one unit can bring in or take away while groups are discovered."""
+        both = 1 if self.stage.table.neighbours == "add_remove" else 2
+        return both * self.bounding.groups_per_unit
+
     @property
     def digest(self) -> str:
         """Equal for plans that would do the same, across processes and versions of this library."""
         asked = {name: str(aggregate) for name, aggregate in self.outputs.items()}
-        measures = {name: [str(m.mechanism.scale), m.mechanism.sensitivity] for name, m in self.measures.items()}
-        threshold = None if self.selection is None else [str(self.selection.counts.scale), self.selection.threshold]
-        return _digest("groups", self.stage, {"asked": asked, "measures": measures, "threshold": threshold})
+        measures = {name: _noise(measure.mechanism) for name, measure in self.measures.items()}
+        chosen = None if self.selection is None else _chosen(self.selection)
+        return _digest("groups", self.stage, {"asked": asked, "measures": measures, "threshold": chosen})
+
+
+def _noise(noise: Noise) -> list[object]:
+    if isinstance(noise, Geometric):
+        return [str(noise.scale), noise.sensitivity]
+    return [type(noise).__name__, str(noise.variance), noise.l2_squared]
+
+
+def _chosen(selection: Selection) -> list[object]:
+    if isinstance(selection, OptimalSelection):
+        return ["optimal", str(selection.epsilon), str(selection.delta)]
+    return [*_noise(selection.counts)[: 2 if isinstance(selection.counts, Gaussian) else 1], selection.threshold]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,49 +2,59 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import assert_never
 
 from neartwin.accounting.targets import Approx, Pure, Target
-from neartwin.checks import integer
+from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError, PrivacyError, QueryError
+from neartwin.exact import Number, rational
 from neartwin.mechanisms.choice import PermuteAndFlip
-from neartwin.mechanisms.geometric import Geometric
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.threshold import UnitThreshold
 from neartwin.queries import sensitivity
+from neartwin.queries.allot import Discovery, Need, allot
 from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, Measure, Plan
 from neartwin.queries.query import Count, CountUnits, Mean, MostCommon, Query, Sum, bounds_of
 from neartwin.queries.sensitivity import Reach, Sensitivity
 from neartwin.queries.stage import GridColumn, Stage
-from neartwin.queries.table import RowUnit, Table
-
-LARGEST_SCALE = 2**50  # of the exact samplers, in grid units
+from neartwin.queries.table import RowUnit
 
 
 def plan(
-    query: Query | MostCommon, *, spend: Target, rows_per_group: int | None = None, groups_per_unit: int | None = None
+    query: Query | MostCommon,
+    *,
+    spend: Target,
+    rows_per_group: int | None = None,
+    groups_per_unit: int | None = None,
+    weights: Mapping[str, Number] | None = None,
 ) -> Plan:
     """Decide everything that a release will do, and its price.
 
-    rows_per_group, groups_per_unit: the most that one unit counts for; asked for wherever a unit could have more, and
-    never guessed, for a bound too low loses data and one too high adds noise.
+    spend: in any currency that composes: pure, approx, zcdp, rdp or gdp; the noise is the one native to it. rows_per_group,
+    groups_per_unit: the most that one unit counts for; asked for wherever a unit could have more, and never guessed, for a
+    bound too low loses data and one too high adds noise. weights: how much the error of a statistic matters beside the
+    others, by name, 1 where it is not given: see `neartwin.queries.allot`.
 
     Errors: `QueryError` for a bound that is missing, `PrivacyError` for what the spend cannot pay at all (unknown groups
-    need a delta, and mechanisms here are pure: other currencies pay for them through their account).
+    need a delta).
     """
-    if not isinstance(spend, Pure | Approx):
-        raise PrivacyError(
-            f"a plan cannot spend {spend} yet; spend pure(epsilon) or approx(epsilon, delta): an account of any kind prices "
-            "them in its own currency"
-        )
     match query:
         case Query():
-            return _plan_groups(query, _bounding(query, rows_per_group, groups_per_unit), spend)
+            bounding = _bounding(query, rows_per_group, groups_per_unit)
+            return _plan_groups(query, bounding, spend, _weights(query, weights or {}))
         case MostCommon():
             return _plan_choice(query, spend)
         case _:
             assert_never(query)
+
+
+def _weights(query: Query, weights: Mapping[str, Number]) -> Mapping[str, float]:
+    for name, weight in weights.items():
+        if name not in query.aggregates:
+            raise ParameterError(
+                "weights", name, f"must name statistics of the question: {', '.join(query.aggregates)}"
+            )
+        positive(weight=rational(weight=weight))
+    return {name: float(rational(weight=weights.get(name, 1))) for name in query.aggregates}
 
 
 def _bounding(query: Query, rows_per_group: int | None, groups_per_unit: int | None) -> Bounding:
@@ -82,12 +92,22 @@ class _Draft:
     """Which measures a query needs, before the budget is split among them."""
 
     grid: Mapping[str, GridColumn]
-    needed: Mapping[str, Sensitivity]
+    needed: Mapping[str, Need]
 
 
-def _draft(query: Query, bounding: Bounding) -> _Draft:
+def row_measure(bounding: Bounding) -> str:
+    """The measure that counts rows: where one row of a unit counts in a group, rows are units, and share their noise."""
+    return "units" if bounding.rows_per_group == 1 else "rows"
+
+
+def filled_measure(column: GridColumn, bounding: Bounding) -> str:
+    """The measure that counts a column's values: all rows, where missing values are filled."""
+    return f"filled:{column.name}" if column.fill is None else row_measure(bounding)
+
+
+def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float]) -> _Draft:
     grid: dict[str, GridColumn] = {}
-    needed: dict[str, Sensitivity] = {}
+    needed: dict[str, Need] = {}
     table, keys = query.table, query.groups.keys
     reach = Reach(
         rows_per_group=bounding.rows_per_group,
@@ -95,22 +115,32 @@ def _draft(query: Query, bounding: Bounding) -> _Draft:
         groups=None if keys is None else len(keys),
     )
     surely_once = isinstance(table.unit, RowUnit) and keys == ((),) and not query.groups.rows.conditions
-    for aggregate in query.aggregates.values():
+
+    def want(name: str, change: Sensitivity, weight: float) -> None:
+        """weight: of one step of its bar in a statistic's bar, in units of one row's largest contribution."""
+        shared = needed[name].weight if name in needed else 0.0
+        needed[name] = Need(name, change, shared + weight)
+
+    for name, aggregate in query.aggregates.items():
+        weight = weights[name]
         match aggregate:
             case CountUnits():
-                needed["units"] = sensitivity.of_units(table.neighbours, reach)
+                want("units", sensitivity.of_units(table.neighbours, reach), weight)
             case Count():
-                needed["rows"] = sensitivity.of_count(table.neighbours, reach)
+                want(row_measure(bounding), sensitivity.of_count(table.neighbours, reach), weight)
             case Sum() | Mean():
                 column = grid_column(query, aggregate)
                 grid[column.name] = column
                 ends = {"low": column.low, "high": column.high}
                 if surely_once and column.fill is not None:
-                    needed[f"total:{column.name}"] = sensitivity.of_sure_sum(table.neighbours, **ends)
+                    change = sensitivity.of_sure_sum(table.neighbours, **ends)
                 else:
-                    needed[f"total:{column.name}"] = sensitivity.of_sum(table.neighbours, reach, **ends)
+                    change = sensitivity.of_sum(table.neighbours, reach, **ends)
+                want(f"total:{column.name}", change, weight / max(abs(column.low), abs(column.high)))
                 if isinstance(aggregate, Mean):
-                    needed[f"filled:{column.name}"] = sensitivity.of_count(table.neighbours, reach)
+                    # (a + |m| b) / n at its worst: |m| is one row's largest contribution
+                    filled = sensitivity.of_count(table.neighbours, reach)
+                    want(filled_measure(column, bounding), filled, weight)
             case _:
                 assert_never(aggregate)
     return _Draft(grid, needed)
@@ -134,14 +164,19 @@ def grid_column(query: Query, aggregate: Sum | Mean) -> GridColumn:
     return GridColumn(name if fill is None else f"{name}?{fill}", aggregate.column, bounds, centre, fill)
 
 
-def _plan_groups(query: Query, bounding: Bounding, spend: Pure | Approx) -> GroupPlan:
+def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mapping[str, float]) -> GroupPlan:
     table, keys = query.table, query.groups.keys
-    draft = _draft(query, bounding)
-    shares = len(draft.needed) + (keys is None)
-    share = spend.epsilon / shares
-    selection = None if keys is not None else _selection(table, bounding, share, spend)
-    measures = {name: _measure(name, needed, share) for name, needed in draft.needed.items()}
-    names = tuple(measures) if selection is None or "units" in measures else ("units", *measures)
+    draft = _draft(query, bounding, weights)
+    discovery = None
+    if keys is None:
+        reach = Reach(rows_per_group=1, groups_per_unit=bounding.groups_per_unit, groups=None)
+        discovery = Discovery(sensitivity.of_units(table.neighbours, reach), bounding.groups_per_unit)
+    allotted = allot(tuple(draft.needed.values()), discovery, spend)
+    measures = {
+        name: Measure(name=name, sensitivity=need.sensitivity, mechanism=allotted.noise[name])
+        for name, need in draft.needed.items()
+    }
+    names = tuple(measures) if discovery is None or "units" in measures else ("units", *measures)
     capped = not isinstance(table.unit, RowUnit) and (keys is None or bounding.groups_per_unit < len(keys))
     stage = Stage(
         table=table,
@@ -153,39 +188,19 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Pure | Approx) -> Grou
         rows_per_group=bounding.rows_per_group,
         groups_per_unit=bounding.groups_per_unit if capped else None,
     )
-    price: Target = Pure(spend.epsilon) if selection is None else Approx(spend.epsilon, selection.delta)
     return GroupPlan(
-        query=query, bounding=bounding, spend=spend, price=price, stage=stage, measures=measures, selection=selection
+        query=query,
+        bounding=bounding,
+        spend=spend,
+        price=allotted.price,
+        stage=stage,
+        measures=measures,
+        selection=allotted.selection,
+        why=allotted.why,
     )
 
 
-def _measure(name: str, needed: Sensitivity, epsilon: Fraction) -> Measure:
-    mechanism = Geometric.calibrated(epsilon=epsilon, sensitivity=needed.l1)
-    if mechanism.scale > LARGEST_SCALE:
-        raise ParameterError(
-            f"scale of {name}", float(mechanism.scale), "must be at most 2**50 grid steps", remedy="take a larger step"
-        )
-    return Measure(name=name, sensitivity=needed, mechanism=mechanism)
-
-
-def _selection(table: Table, bounding: Bounding, epsilon: Fraction, spend: Pure | Approx) -> UnitThreshold:
-    match spend:
-        case Approx(delta=delta):
-            reach = Reach(rows_per_group=1, groups_per_unit=bounding.groups_per_unit, groups=None)
-            units = sensitivity.of_units(table.neighbours, reach)
-            return UnitThreshold.calibrated(
-                epsilon=epsilon, delta=delta, sensitivity=units.l1, groups_per_unit=bounding.groups_per_unit
-            )
-        case Pure():
-            raise PrivacyError(
-                "discovering unknown groups cannot be paid with epsilon alone: which groups exist is private, and finding "
-                "out needs a delta; give public keys=, or spend approx(epsilon, delta)"
-            )
-        case _:
-            assert_never(spend)
-
-
-def _plan_choice(query: MostCommon, spend: Pure | Approx) -> ChoicePlan:
+def _plan_choice(query: MostCommon, spend: Target) -> ChoicePlan:
     table = query.table
     monotone = table.neighbours is Neighbours.ADD_REMOVE
     if monotone:
@@ -204,6 +219,10 @@ def _plan_choice(query: MostCommon, spend: Pure | Approx) -> ChoicePlan:
         rows_per_group=1,
         groups_per_unit=None,
     )
+    if not isinstance(spend, Pure | Approx):
+        raise PrivacyError(
+            f"a choice among values cannot spend {spend} yet; spend pure(epsilon): any account prices it"
+        )
     return ChoicePlan(
         query=query,
         spend=spend,

@@ -16,6 +16,9 @@ only where the unit was before *and* is afterwards, and then one cell fewer is t
 sensitivity that noise is scaled to, move by less than cell times cells where a column has both signs: with M = C max(abs
 low, abs high), R = the cell's own bound, and g public groups, k <= g < 2k of them, at least 2k - g cells are both left and
 entered, and L1 = (2k - g) R + 2 (g - k) M; with g >= 2k it is 2k M, for R <= 2M.
+
+The squared length, which normal noise is scaled to, is b R^2 + 2 (k - b) M^2 with b cells both left and entered: linear in
+b, so the most is at one of its ends, b = max(0, 2k - g) or b = k.
 """
 
 from dataclasses import dataclass
@@ -27,14 +30,24 @@ from neartwin.mechanisms.neighbours import Neighbours
 class Sensitivity:
     """Whole numbers, in units of the statistic's grid.
 
-    l1: the most that all groups can change together, in absolute sum; noise is scaled to it. cell: the most that one
-    group's value can change. cells: how many groups can change. why: the derivation in words.
+    l1: the most that all groups can change together, in absolute sum: discrete Laplace noise is scaled to it. cell: the most
+    that one group's value can change. cells: how many groups can change. why: the derivation in words. l2_squared: the most
+    that all groups can change together, in squared length: normal noise is scaled to it; left at 0, what the others imply.
+
+    >>> Sensitivity(60, 20, 3, "at most 20 rows in 3 groups").l2_squared
+    1200
     """
 
     l1: int
     cell: int
     cells: int
     why: str
+    l2_squared: int = 0
+
+    def __post_init__(self) -> None:
+        """v^2 summed is at most the largest entry times the absolute sum, and at most cells times its square."""
+        implied = min(self.l1 * self.cell, self.cells * self.cell**2)
+        object.__setattr__(self, "l2_squared", min(self.l2_squared or implied, implied))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +111,9 @@ def _over_groups(neighbours: Neighbours, reach: Reach, *, whole: int, same: int,
     if neighbours is Neighbours.ADD_REMOVE:
         return Sensitivity(k * whole, whole, k, f"{why}; {k} group{'s' * (k > 1)} a unit")
     if g is None or g >= 2 * k:
-        return Sensitivity(2 * k * whole, same, 2 * k, f"{why}; {k} left and {k} entered")
+        squared = max(k * same**2, 2 * k * whole**2)
+        return Sensitivity(2 * k * whole, same, 2 * k, f"{why}; {k} left and {k} entered", squared)
     both, either = 2 * k - g, 2 * (g - k)
     why += f"; of {g} group{'s' * (g > 1)}, {both} left and entered (up to {same:,} each), {either} one of the two"
-    return Sensitivity(both * same + either * whole, same, g, why)
+    squared = max(k * same**2, both * same**2 + either * whole**2)
+    return Sensitivity(both * same + either * whole, same, g, why, squared)

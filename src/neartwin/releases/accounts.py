@@ -1,5 +1,6 @@
 """`nt.open_ledger(...)`: budgets for tables. Opens accounts, plans against them, and releases."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
@@ -11,6 +12,7 @@ from neartwin.accounting.targets import Target
 from neartwin.engines.base import Engine
 from neartwin.engines.choice import engine_for
 from neartwin.errors import LedgerError
+from neartwin.exact import Number
 from neartwin.queries.expected import ExpectedError, expected_errors
 from neartwin.queries.explain import Explained, explain
 from neartwin.queries.plan import Plan
@@ -101,10 +103,16 @@ class Account:
         spend: Target,
         rows_per_group: int | None = None,
         groups_per_unit: int | None = None,
+        weights: Mapping[str, Number] | None = None,
     ) -> Proposal:
-        """Decide what a release would do and cost. Reads no row and spends nothing."""
+        """Decide what a release would do and cost. Reads no row and spends nothing.
+
+        spend: pure, approx, zcdp, rdp or gdp; noise is native to it, and the account prices it in its own currency. weights: how
+        much the error of each statistic matters beside the others, by name; 1 where it is not given.
+        """
         self._same_population(query.table)
-        made = make_plan(query, spend=spend, rows_per_group=rows_per_group, groups_per_unit=groups_per_unit)
+        limits = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
+        made = make_plan(query, spend=spend, weights=weights, **limits)
         self.book.filter.price(made.price)  # an account that cannot pay in this currency says so now
         return Proposal(made, self)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.queries.plan import GroupPlan, Measure
-from neartwin.queries.planner import grid_column
+from neartwin.queries.planner import filled_measure, grid_column, row_measure
 from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, Sum
 from neartwin.queries.stage import GridColumn
 from neartwin.releases.release import Statistic
@@ -18,7 +18,7 @@ def statistic(plan: GroupPlan, name: str, aggregate: Aggregate, noisy: Noisy, co
     """One statistic of every group. Each bar holds with probability at least `confidence` over the noise alone."""
     match aggregate:
         case Count() | CountUnits():
-            measure = plan.measures["rows" if isinstance(aggregate, Count) else "units"]
+            measure = plan.measures[row_measure(plan.bounding) if isinstance(aggregate, Count) else "units"]
             values = [int(value) for value in noisy[measure.name]]
             bar = measure.mechanism.half_width(confidence)
             return _statistic(name, aggregate, values, [v - bar for v in values], [v + bar for v in values])
@@ -36,7 +36,7 @@ def statistic(plan: GroupPlan, name: str, aggregate: Aggregate, noisy: Noisy, co
 
 def _mean(plan: GroupPlan, name: str, aggregate: Mean, noisy: Noisy, confidence: float) -> Statistic:
     column = grid_column(plan.query, aggregate)
-    total, filled = plan.measures[f"total:{column.name}"], plan.measures[f"filled:{column.name}"]
+    total, filled = plan.measures[f"total:{column.name}"], plan.measures[filled_measure(column, plan.bounding)]
     each = (1 + confidence) / 2  # both noises within their bars together, by the union bound
     totals, counts = noisy[total.name].astype(float), noisy[filled.name].astype(float)
     lower, upper = ratio_bounds(totals, counts, bar(total, each), bar(filled, each))

@@ -8,16 +8,21 @@ the workers, over the channels that carry the rows themselves; no text, plan or 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from neartwin import noise
 from neartwin.engines.gather import gathered
 from neartwin.errors import QueryError
 from neartwin.exact import WholeNumbers
+from neartwin.mechanisms.discrete_gaussian import DiscreteGaussian
+from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
-from neartwin.mechanisms.threshold import UnitThreshold
+from neartwin.mechanisms.partition import OptimalSelection
+from neartwin.queries.allot import Noise
 from neartwin.queries.plan import GroupPlan
 from neartwin.queries.source import ParquetFiles
 from neartwin.releases.estimates import statistic
@@ -30,7 +35,7 @@ class KeyedAnswer:
     """The function. Its text shows no key, and it holds neither rows nor a way to the source."""
 
     plan: GroupPlan
-    selection: noise.Keyed
+    selection: tuple[noise.Keyed, ...]
     measures: Mapping[str, noise.Keyed]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -41,15 +46,21 @@ class KeyedAnswer:
 
     def _released(self, exact: pa.Table) -> pa.Table:
         plan = self.plan
-        if plan.selection is not None:
-            units = gathered(plan.stage, exact).values["units"]
-            kept = _noisy(self.selection, self._keys(exact), units) >= plan.selection.threshold
-            exact = exact.filter(pa.array(kept.astype(bool)))
+        units = gathered(plan.stage, exact).values["units"]
+        exact = exact.filter(pa.array(self._kept(self._keys(exact), units)))
         answers = gathered(plan.stage, exact)
         keys = self._keys(exact)
         noisy = {name: _noisy(keyed, keys, answers.values[name]) for name, keyed in self.measures.items()}
         statistics = [statistic(plan, name, asked, noisy, CONFIDENCE) for name, asked in plan.outputs.items()]
         return as_table(table_schema(plan), answers.keys, statistics)
+
+    def _kept(self, keys: list[Any], units: WholeNumbers) -> NDArray[np.bool_]:
+        chosen = self.plan.selection
+        if isinstance(chosen, OptimalSelection):
+            return chosen.keeps_by(lambda place: self.selection[place].draw(keys, units), units)
+        if chosen is None:
+            raise QueryError("a table that stays distributed is for discovered groups")
+        return np.asarray(_noisy(self.selection[0], keys, units) >= chosen.threshold, dtype=bool)
 
     def _keys(self, exact: pa.Table) -> list[Any]:
         return [exact[f"g{i}"] for i in range(len(self.plan.stage.group_columns))]
@@ -57,20 +68,31 @@ class KeyedAnswer:
 
 def keyed_answer(plan: GroupPlan, *, release: str, secret: bytes) -> KeyedAnswer:
     """The function for one release. `QueryError` for a plan whose noise or groups it does not know how to draw."""
-    if not isinstance(plan.selection, UnitThreshold):
+    chosen = plan.selection
+    if chosen is None:
         raise QueryError("a table that stays distributed is for discovered groups; public keys fit an ordinary release")
     keyed = partial(noise.keyed, release=release, secret=secret, stage=0)
-    selection = keyed(_sampler(plan.selection.counts), column="units", counter=0)
+    if isinstance(chosen, OptimalSelection):
+        laws = [noise.UniformBits()] * chosen.digits
+        selection = tuple(keyed(law, column="units", counter=2 + place) for place, law in enumerate(laws))
+    else:
+        selection = (keyed(_sampler(chosen.counts), column="units", counter=0),)
     measures = {
         name: keyed(_sampler(measure.mechanism), column=name, counter=1) for name, measure in plan.measures.items()
     }
     return KeyedAnswer(_detached(plan), selection, measures)
 
 
-def _sampler(mechanism: object) -> noise.Sampler:
-    if isinstance(mechanism, Geometric):
-        return noise.geometric(mechanism.scale)
-    raise QueryError(f"{type(mechanism).__name__} noise cannot be drawn on workers yet; ask for an ordinary release")
+def _sampler(mechanism: Noise) -> noise.Sampler:
+    match mechanism:
+        case Geometric():
+            return noise.geometric(mechanism.scale)
+        case Gaussian():
+            return noise.rounded_gaussian(mechanism.variance)
+        case DiscreteGaussian():
+            return noise.discrete_gaussian(mechanism.variance)
+        case _:
+            assert_never(mechanism)
 
 
 def _noisy(keyed: noise.Keyed, keys: list[Any], values: WholeNumbers) -> WholeNumbers:
