@@ -8,6 +8,7 @@ NeartwinError                   exit code 2
 |-- PrivacyError                NT-300  carrying on would break the guarantee
 |-- BudgetError                 NT-400  the account cannot pay (exit code 3)
 |-- LedgerError                 NT-410  the ledger's records forbid it
+|-- AccessError                 NT-600  at a service's door: who asks, what they may ask, and how much at a time
 `-- ExecutionError              NT-500  whatever failed after the budget was reserved, in one uniform shape
 ```
 
@@ -25,8 +26,9 @@ class NeartwinError(Exception):
     exit_code: int = 2
 
     def as_dict(self) -> dict[str, str]:
-        """The error as data, for `--json` and for HTTP."""
-        return {"code": self.code, "error": type(self).__name__, "message": str(self)}
+        """The error as data, for `--json` and for HTTP: one shape, whose last four parts are empty where there are none."""
+        told = {"code": self.code, "error": type(self).__name__, "message": str(self)}
+        return told | {"name": "", "value": "", "rule": "", "remedy": ""}
 
 
 class ParameterError(NeartwinError, ValueError):
@@ -89,13 +91,33 @@ class BudgetError(NeartwinError):
     def as_dict(self) -> dict[str, str]:
         """The error as data, amounts as exact rationals."""
         amounts = {"pool": self.pool, "requested": str(self.requested), "remaining": str(self.remaining)}
-        return super().as_dict() | amounts
+        parts = {"name": self.pool, "value": str(self.requested), "rule": f"must be at most {self.remaining}"}
+        return super().as_dict() | parts | {"remedy": "; or ".join(self.remedies)} | amounts
 
 
 class LedgerError(NeartwinError):
     """The ledger's records forbid it: another account exists, a ticket was settled, a record was changed."""
 
     code = "NT-410"
+
+
+class AccessError(NeartwinError):
+    """A service's door: the caller is unknown, may not do this, or does too much of it at a time.
+
+    status: of the HTTP answer. The value is the caller's own; whether something hidden exists is never told.
+    """
+
+    code = "NT-600"
+
+    def __init__(self, status: int, name: str, value: str, rule: str, *, remedy: str = "") -> None:
+        """Name, value, rule and remedy as for `ParameterError`."""
+        self.status, self.name, self.value, self.rule, self.remedy = status, name, value, rule, remedy
+        super().__init__(f"{name}={value!r} {rule}" + (f"; {remedy}" if remedy else ""))
+
+    def as_dict(self) -> dict[str, str]:
+        """The error as data, with its four parts."""
+        parts = {"name": self.name, "value": self.value, "rule": self.rule, "remedy": self.remedy}
+        return super().as_dict() | parts
 
 
 class ExecutionError(NeartwinError):

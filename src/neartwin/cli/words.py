@@ -1,40 +1,17 @@
 """Reading the small languages of options: `epsilon=0.5,delta=1e-6`, `amount=0:200:0.01`, `town=Ulm,Bonn`, `cds=1:5`."""
 
-from collections.abc import Callable
 from typing import Any
 
-from neartwin.accounting.targets import Target, advantage, approx, gdp, pure, rdp, three_pools, zcdp
+from neartwin.accounting.targets import Target
+from neartwin.accounting.written import target_in
 from neartwin.errors import ParameterError
 from neartwin.queries.table import Bounds, bounded
 from neartwin.queries.types import ColumnType
 
-_TARGETS: dict[frozenset[str], Callable[..., Target]] = {
-    frozenset({"epsilon"}): pure,
-    frozenset({"rho"}): zcdp,
-    frozenset({"mu"}): gdp,
-    frozenset({"order", "epsilon"}): rdp,
-    frozenset({"epsilon", "mu"}): three_pools,
-    frozenset({"advantage"}): advantage,
-}
-
 
 def target(text: str, name: str) -> Target:
     """A privacy target: `epsilon=1`, `epsilon=1,delta=1e-6`, `rho=0.5`, `mu=1,delta=1e-9`, `order=8,epsilon=1`..."""
-    parts = _pairs(text.split(","), name)
-    make = _TARGETS.get(frozenset(parts) - {"delta"})
-    if make is None or (make is pure and "delta" in parts):
-        make = approx if set(parts) == {"epsilon", "delta"} else None
-    if make is None:
-        raise ParameterError(
-            name,
-            text,
-            "must be epsilon=..., epsilon=...,delta=..., rho=..., mu=..., order=...,epsilon=..., epsilon=...,mu=... or "
-            "advantage=...",
-            remedy="all but the first may have a delta=...",
-        )
-    if "advantage" in parts:
-        parts["value"] = parts.pop("advantage")
-    return make(**parts)
+    return target_in(text, name)
 
 
 def bounds(texts: tuple[str, ...]) -> dict[str, Bounds]:

@@ -135,15 +135,25 @@ class Account:
             self._reserved(page, ticket)
             page.append(codec.Failed(account=self.name, reserved=ticket.position))
 
-    def answer(self, reserved: int) -> Stored:
-        """The release that a reservation paid for, by the reservation's position; `LedgerError` where there is none."""
+    def answer(self, position: int) -> Stored:
+        """The release of the reservation made by the record at a position, or settled by it.
+
+        Raises `LedgerError` where this account has no answer there.
+        """
         with self.database.read() as page:
-            row = page.reservation(reserved)
+            row = page.reservation(position) or page.closed_by(position)
             if row is None or row.account != self.name or row.state != "settled":
-                raise LedgerError(
-                    f"account {self.name!r} has no settled reservation {reserved}; its history names them"
-                )
+                raise LedgerError(f"account {self.name!r} has no release at record {position}; its history lists them")
             return self._read_stored(page, row)
+
+    def holders(self, position: int) -> tuple[str, ...]:
+        """Whose allotments paid for the reservation at a position; `LedgerError` where there is none."""
+        with self.database.read() as page:
+            row = page.reservation(position)
+            event = page.record(position)[0].event if row is not None and row.account == self.name else None
+        if not isinstance(event, codec.Reserved):
+            raise LedgerError(f"account {self.name!r} has no reservation {position}; its history lists them")
+        return event.holders
 
     def open_tickets(self) -> tuple[Ticket, ...]:
         """Reservations neither settled nor failed: runs under way, or lost to a crash."""

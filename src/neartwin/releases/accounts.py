@@ -1,6 +1,6 @@
 """`nt.open_ledger(...)`: budgets for tables. Opens accounts, plans against them, and releases."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
@@ -21,7 +21,7 @@ from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.table import Table
 from neartwin.releases.large import run_to_parquet
 from neartwin.releases.release import Release
-from neartwin.releases.run import run
+from neartwin.releases.run import Payer, run
 from neartwin.releases.written import WrittenRelease
 
 
@@ -87,6 +87,11 @@ class Account:
     table: Table
 
     @property
+    def rows(self) -> Rows:
+        """The rows of the account's table, where each question starts."""
+        return Rows(self.table)
+
+    @property
     def remaining(self) -> dict[str, Fraction]:
         """What is left, by pool, exact."""
         return self.book.remaining
@@ -116,10 +121,17 @@ class Account:
         self.book.filter.price(made.price)  # an account that cannot pay in this currency says so now
         return Proposal(made, self)
 
-    def release(self, proposal: Proposal, *, engine: Engine | None = None) -> Release:
-        """Pay, ask the data, add noise, and hand out the release; the same question again costs nothing."""
-        self._same_population(proposal.plan.stage.table)
-        return run(self.book, proposal.plan, engine=engine or engine_for(proposal.plan.stage.table.source))
+    def release(
+        self, proposal: Proposal, *, engine: Engine | None = None, holders: Iterable[str] = (), key: str = ""
+    ) -> Release:
+        """Pay, ask the data, add noise, and hand out the release; the same question again costs nothing.
+
+        holders: whose allotments pay beside the account. key: a request sent again under its key never pays twice.
+        """
+        table = proposal.plan.stage.table
+        self._same_population(table)
+        payer = Payer(tuple(holders), key)
+        return run(self.book, proposal.plan, engine=engine or engine_for(table.source), payer=payer)
 
     def release_to_parquet(
         self, proposal: Proposal, place: str | PathLike[str], *, engine: Engine | None = None
@@ -131,6 +143,10 @@ class Account:
         plan = proposal.plan
         self._same_population(plan.stage.table)
         return run_to_parquet(self.book, plan, str(place), engine=engine or engine_for(plan.stage.table.source))
+
+    def history(self) -> tuple[books.Entry, ...]:
+        """Every record of this account, oldest first: openings, reservations, refusals, answers."""
+        return self.book.history()
 
     def _same_population(self, table: Table) -> None:
         if _population(table) != _population(self.table):

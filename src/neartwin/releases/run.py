@@ -25,6 +25,17 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
+class Payer:
+    """Who pays beside the account. holders: whose allotments; key: of a request that never pays twice, or ""."""
+
+    holders: tuple[str, ...] = ()
+    key: str = ""
+
+
+ACCOUNT_ALONE = Payer()
+
+
+@dataclass(frozen=True, slots=True)
 class Paid:
     """A reservation, and what the account had before it."""
 
@@ -42,7 +53,14 @@ class Noisy:
     notes: tuple[str, ...]
 
 
-def run(account: Account, plan: Plan, *, engine: Engine, source: noise.Source = noise.SYSTEM) -> Release:
+def run(
+    account: Account,
+    plan: Plan,
+    *,
+    engine: Engine,
+    payer: Payer = ACCOUNT_ALONE,
+    source: noise.Source = noise.SYSTEM,
+) -> Release:
     """Pay for a plan, run it, and hand out its release; a repeated question gets its stored answer for nothing.
 
     The price is durable before a row is read, and the release is durable before it is returned.
@@ -56,7 +74,7 @@ def run(account: Account, plan: Plan, *, engine: Engine, source: noise.Source = 
     for place in table.joined_locations():
         account.claim(place)
     snapshot = table.snapshot()
-    ticket = account.reserve(plan.digest, snapshot, plan.price, str(plan.price))
+    ticket = account.reserve(plan.digest, snapshot, plan.price, str(plan.price), holders=payer.holders, key=payer.key)
     if isinstance(ticket, Stored):
         return _stored(ticket)
     paid = Paid(account, ticket, before)

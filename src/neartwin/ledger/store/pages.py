@@ -147,6 +147,10 @@ class Reading:
         """The reservation made by the record at a position."""
         return self._one_reservation(statements.RESERVED_AT, its_position=position)
 
+    def closed_by(self, position: int) -> ReservationRow | None:
+        """The reservation that the record at a position settled or failed."""
+        return self._one_reservation(statements.CLOSED_AT, its_position=position)
+
     def reservation_with_key(self, account: str, key: str) -> ReservationRow | None:
         """The reservation that used up an idempotency key."""
         return self._one_reservation(statements.RESERVED_WITH_KEY, its_name=account, its_key=key)

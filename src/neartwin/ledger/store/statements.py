@@ -19,6 +19,7 @@ ALLOTMENT = sa.select(schema.allotment.c.caps, schema.allotment.c.spent).where(
 )
 RESERVATION = sa.select(schema.reservation)
 RESERVED_AT = RESERVATION.where(schema.reservation.c.position == _at)
+CLOSED_AT = RESERVATION.where(schema.reservation.c.closed == _at)
 RESERVED_WITH_KEY = RESERVATION.where(
     schema.reservation.c.account == _named, schema.reservation.c.key == sa.bindparam("its_key", type_=sa.Text)
 )
