@@ -71,8 +71,9 @@ def test_a_refused_budget_is_exit_code_3_with_the_numbers(purchases):
     assert "requested epsilon 2, remaining 1, difference 1" in err
     code, out, err = neartwin("query", *ASK, "--spend", "epsilon=2", "--budget", "epsilon=1", "--json", where=purchases)
     assert (code, err) == (3, "")
-    assert json.loads(out) | {"message": ""} == {
+    assert json.loads(out) | {"message": "", "remedy": ""} == {
         "code": "NT-400", "error": "BudgetError", "message": "", "pool": "epsilon", "requested": "2", "remaining": "1",
+        "name": "epsilon", "value": "2", "rule": "must be at most 1", "remedy": "",
     }  # fmt: skip
 
 

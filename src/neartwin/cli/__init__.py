@@ -12,6 +12,7 @@ from neartwin.cli.attacks import attack, explain_risk
 from neartwin.cli.certificates import certificate
 from neartwin.cli.ledger import ledger
 from neartwin.cli.questions import plan, query, release
+from neartwin.cli.service import register, serve, token
 
 _HELP = """Private statistics from tables about people.
 
@@ -46,5 +47,5 @@ def completion(shell: str) -> None:
     click.echo(kind(main, {}, "neartwin", "_NEARTWIN_COMPLETE").source())
 
 
-for _command in (query, plan, release, ledger, certificate, account, attack, explain_risk):
+for _command in (query, plan, release, ledger, certificate, account, attack, explain_risk, serve, register, token):
     main.add_command(_command)

@@ -95,6 +95,24 @@ class Database:
             with connection.begin():
                 yield Reading(connection)
 
+    @contextmanager
+    def connection(self, *, writes: bool) -> Iterator[sa.Connection]:
+        """A transaction for the tables of another room in the same database; it does not hold the ledger."""
+        with (
+            self._told(),
+            self._own().connect().execution_options(**{_WRITES: writes}) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    @contextmanager
+    def creating(self) -> Iterator[sa.Connection]:
+        """A transaction for making or changing tables: on PostgreSQL too, one process at a time."""
+        with self.connection(writes=True) as connection:
+            if connection.dialect.name == "postgresql":
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})")
+            yield connection
+
     def _own(self) -> sa.Engine:
         if self._closed:
             raise LedgerError(f"the ledger {self.place} was closed; open it again")

@@ -1,0 +1,149 @@
+"""`neartwin serve`, `register` and `token`: a budgeted data set for many analysts, from this machine's terminal."""
+
+import json
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+
+from neartwin.cli import words
+from neartwin.cli.talk import refusing, stderr
+from neartwin.errors import NeartwinError
+
+_DATA = click.option(
+    "--data", "house", required=True, type=click.Path(file_okay=False), help="The service's directory."
+)
+_LEDGER = click.option("--ledger", default="", help="A postgresql:// URL instead of a file in the directory.")
+_PORT = 8417
+
+
+class MissingExtraError(NeartwinError):
+    """The service's libraries are not installed."""
+
+    def __init__(self) -> None:
+        """Says how to get them."""
+        super().__init__('the service needs its libraries: pip install "neartwin[web]"')
+
+
+@click.command()
+@_DATA
+@_LEDGER
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option("--port", default=_PORT, show_default=True, help="The port; 0 takes a free one.")
+@click.option("--workers", default=2, show_default=True, help="Processes that ask the data.")
+@click.option("--https", is_flag=True, help="Browsers reach it by https alone (a proxy or --certificate does that).")
+@click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="A TLS certificate, with --key.")
+@click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Its private key.")
+@refusing
+def serve(*, house: str, ledger: str, **options: Any) -> None:
+    """Serve the registered data sets. The first start prints a curator's token, once."""
+    uvicorn = _libraries()
+    from neartwin.web.app import create_app
+    from neartwin.web.house import House
+    from neartwin.web.service import Settings
+
+    https = options["https"] or bool(options["certificate"])
+    with House(house, ledger) as opened:
+        if shown := opened.first_token():
+            stderr.print(f"curator's token, shown this once: {shown}", markup=False)
+        if not https and options["host"] not in {"127.0.0.1", "localhost", "::1"}:
+            stderr.print("tokens travel unencrypted: put a proxy with https before it, or give --certificate and --key")
+        settings = Settings(workers=options["workers"], https=https)
+        uvicorn.run(
+            create_app(opened, settings),
+            host=options["host"],
+            port=options["port"],
+            ssl_certfile=options["certificate"],
+            ssl_keyfile=options["key"],
+            access_log=False,  # addresses would tell who asked what, and when
+            log_level="info",
+            server_header=False,
+            timeout_keep_alive=30,
+        )
+
+
+@click.command()
+@click.argument("place")
+@_DATA
+@_LEDGER
+@click.option("--unit", required=True, help="The column of the people to protect, or '(each row)'.")
+@click.option("--budget", required=True, help="What may be spent in all: epsilon=1, or mu=1,delta=1e-9.")
+@click.option("--name", default="", help="What analysts call it; by default the file's or table's name.")
+@click.option("--table", default="", help="The table of a database.")
+@click.option("--neighbours", default="add_remove", show_default=True, help="add_remove or replace_one.")
+@click.option("--types", multiple=True, help="A declared type: amount=number. Wanted for a CSV's columns.")
+@click.option("--bounds", multiple=True, help="A column's public bounds: amount=0:200.")
+@click.option("--keys", multiple=True, help="A column's public keys: town=Ulm,Bonn or year=1997:1998.")
+@click.option("--each-analyst", default="", help="What each analyst may spend: epsilon=0.5. Else a curator allots.")
+@click.option("--policy", type=click.Path(exists=True, dir_okay=False), help="A TOML file of [[rules]].")
+@click.option("--about", default="", help="A sentence for analysts.")
+@refusing
+def register(*, place: str, house: str, ledger: str, **options: Any) -> None:
+    """Register a data set: a file, a DuckDB database or a PostgreSQL URL, with its budget and what is public of it."""
+    _libraries()
+    from neartwin.accounting.written import target_in
+    from neartwin.web.datasets import Dataset, Rule
+    from neartwin.web.house import CONSOLE, House
+
+    name = options["name"] or options["table"] or Path(place).name.partition(".")[0]
+    types, bounds = words.types(options["types"]), words.bounds(options["bounds"])
+    about_unit = {"unit": options["unit"], "neighbours": options["neighbours"]}
+    source = place if "://" in place else str(Path(place).absolute())
+    probe = Dataset(
+        name=name, place=source, table=options["table"], types=types, bounds=bounds,
+        budget=target_in(options["budget"], "budget"), about=options["about"], **about_unit,
+    )  # fmt: skip
+    keys = words.keys(options["keys"], dict(probe.rows().table.schema)) or {}
+    if isinstance(keys, str):
+        raise click.UsageError("--keys takes column=values")
+    each = target_in(options["each_analyst"], "each-analyst") if options["each_analyst"] else None
+    policy = _policy(options["policy"]) if options["policy"] else (Rule(allotment=each),)
+    dataset = replace(probe, keys={column: tuple(values) for column, values in keys.items()}, policy=policy)
+    with House(house, ledger) as opened:
+        opened.register(dataset, by=CONSOLE)
+    stderr.print(f"registered {name!r}: {dataset.budget} for each {dataset.unit}", markup=False)
+
+
+@click.command()
+@click.argument("name")
+@_DATA
+@_LEDGER
+@click.option("--role", type=click.Choice(["analyst", "auditor", "curator"]), default="analyst", show_default=True)
+@click.option("--project", default="", help="What the analyst works on: its allotment pays too.")
+@click.option("--days", default=90, show_default=True, help="Until it expires.")
+@refusing
+def token(*, name: str, house: str, ledger: str, role: str, project: str, days: int) -> None:
+    """Make a token for someone and print it, this once."""
+    _libraries()
+    from neartwin.web.house import CONSOLE, House
+
+    with House(house, ledger) as opened:
+        made, shown = opened.mint(name, role, by=CONSOLE, project=project, days=days)
+    stderr.print(f"{role} {name}, until {made.expires}; it is shown this once:", markup=False)
+    click.echo(shown)
+
+
+def _libraries() -> Any:
+    if any(find_spec(name) is None for name in ("argon2", "fastapi", "uvicorn")):
+        raise MissingExtraError
+    import uvicorn
+
+    return uvicorn
+
+
+def _policy(path: str) -> tuple[Any, ...]:
+    import tomllib
+
+    from neartwin.errors import ParameterError
+    from neartwin.web.datasets import Rule
+
+    try:
+        body = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+        raise ParameterError("policy", path, f"is not TOML: {fault}") from None
+    rules = body.get("rules")
+    if set(body) != {"rules"} or not isinstance(rules, list):
+        raise ParameterError("policy", json.dumps(sorted(body)), "must be [[rules]] tables, and nothing else")
+    return tuple(Rule.from_dict(rule) for rule in rules)

@@ -1,0 +1,207 @@
+"""A question as JSON: the same verbs with the same keywords as in Python, for services and files.
+
+```
+{"where": ["amount > 5"], "group_by": ["cds"], "keys": {"cds": [1, 2]},
+ "statistics": {"orders": {"ask": "count"}, "total": {"ask": "sum", "column": "amount", "low": 0, "high": 200}}}
+{"most_common": {"column": "town", "among": ["Ulm", "Bonn"]}}
+{"sql": "SELECT cds, COUNT(*) FROM purchases GROUP BY cds", "keys": {"cds": [1, 2]}}
+```
+
+keys: a list of values for one column, a list of rows, or values by column, whose product is taken; null to discover them
+privately. Dates are written 2026-01-31. Nothing here names a file.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from datetime import date
+from fractions import Fraction
+from typing import Any
+
+from neartwin.errors import QueryError
+from neartwin.queries import query as asked
+from neartwin.queries.query import Aggregate, MostCommon, Query, Rows
+from neartwin.queries.sql import from_sql
+from neartwin.queries.table import Bounds
+from neartwin.queries.types import ColumnType
+
+Form = dict[str, Any]
+
+STATISTICS: dict[str, Callable[..., Aggregate]] = {
+    "count": asked.count,
+    "count_units": asked.count_units,
+    "sum": asked.sum,
+    "mean": asked.mean,
+}
+_FIELDS = {"where", "group_by", "keys", "statistics", "most_common", "sql"}
+
+
+def question_of(form: Mapping[str, Any], rows: Rows) -> Query | MostCommon:
+    """The question that a form asks of a table, checked as the same question written in Python is.
+
+    Errors: `QueryError` for a form that is none, with the part that is wrong; whatever the question's own parts raise.
+    """
+    told = {name: value for name, value in form.items() if value is not None}
+    if unknown := sorted(set(told) - _FIELDS):
+        raise QueryError(f"question: {unknown[0]!r} is unknown; known are {', '.join(sorted(_FIELDS))}")
+    kinds = [name for name in ("statistics", "most_common", "sql") if name in told]
+    if len(kinds) != 1:
+        raise QueryError("question: give one of statistics, most_common or sql")
+    try:
+        return _READERS[kinds[0]](told, rows)
+    except RecursionError:
+        raise QueryError("question: it is nested too deeply; write it with fewer parentheses") from None
+
+
+def form_of(question: Query | MostCommon) -> Form:
+    """The form that `question_of` reads back as the same question."""
+    if isinstance(question, MostCommon):
+        form: Form = {"most_common": {"column": question.column, "among": [_plain(key[0]) for key in question.among]}}
+    else:
+        groups = question.groups
+        form = {"statistics": {name: _statistic_form(name, one) for name, one in question.aggregates.items()}}
+        if groups.columns:
+            form["group_by"] = list(groups.columns)
+            if groups.keys is not None:
+                form["keys"] = [[_plain(value) for value in key] for key in groups.keys]
+    conditions = (question.rows if isinstance(question, MostCommon) else question.groups.rows).conditions
+    return form | ({"where": [condition.text for condition in conditions]} if conditions else {})
+
+
+def _from_text(told: Form, rows: Rows) -> Query | MostCommon:
+    if {"where", "group_by"} & set(told):
+        raise QueryError("question: where and group_by stand in the SQL text itself")
+    if not isinstance(told["sql"], str):
+        raise QueryError("question: sql must be text")
+    keys = told.get("keys")
+    grouped = from_sql(told["sql"], rows)
+    if keys is None:
+        return grouped
+    columns = _columns_of(grouped)
+    return from_sql(told["sql"], rows, keys=_keys(keys, columns, rows))
+
+
+def _columns_of(question: Query | MostCommon) -> tuple[str, ...]:
+    columns = () if isinstance(question, MostCommon) else question.groups.columns
+    if not columns:
+        raise QueryError("question: keys are given, and nothing is grouped")
+    return columns
+
+
+def _from_parts(told: Form, rows: Rows) -> Query:
+    where, columns, statistics = told.get("where", []), told.get("group_by", []), told["statistics"]
+    if not _texts(where) or not _texts(columns):
+        raise QueryError("question: where and group_by must be lists of texts")
+    if not isinstance(statistics, Mapping):
+        raise QueryError("question: statistics must say what each name is, as in {'orders': {'ask': 'count'}}")
+    for condition in where:
+        rows = rows.where(condition)
+    aggregates = {str(name): _statistic(str(name), part) for name, part in statistics.items()}
+    if not columns:
+        if told.get("keys") is not None:
+            raise QueryError("question: keys are given, and nothing is grouped")
+        return rows.agg(**aggregates)
+    keys = told.get("keys")
+    return rows.group_by(*columns, keys=None if keys is None else _keys(keys, tuple(columns), rows)).agg(**aggregates)
+
+
+def _from_choice(told: Form, rows: Rows) -> MostCommon:
+    choice, where = told["most_common"], told.get("where", [])
+    if not isinstance(choice, Mapping) or set(choice) != {"column", "among"} or not isinstance(choice["column"], str):
+        raise QueryError("question: most_common needs a column and the values among which it is chosen")
+    if {"group_by", "keys"} & set(told) or not _texts(where):
+        raise QueryError("question: most_common takes where, a list of texts, and no groups")
+    for condition in where:
+        rows = rows.where(condition)
+    column = choice["column"]
+    rows.table.groupable(column)
+    return rows.most_common(column, among=[_dated(value, column, rows) for value in _listed(choice["among"])])
+
+
+_READERS: dict[str, Callable[[Form, Rows], Query | MostCommon]] = {
+    "sql": _from_text,
+    "statistics": _from_parts,
+    "most_common": _from_choice,
+}
+
+
+def _statistic(name: str, part: object) -> Aggregate:
+    if not isinstance(part, Mapping) or part.get("ask") not in STATISTICS:
+        raise QueryError(f"question: {name!r} must ask one of {', '.join(STATISTICS)}, as in {{'ask': 'count'}}")
+    make = STATISTICS[part["ask"]]
+    keywords = {str(key): value for key, value in part.items() if key != "ask"}
+    for key, value in keywords.items():
+        if value is not None and not isinstance(value, str | int | float):
+            raise QueryError(f"question: {key} of {name!r} must be text or a number")
+    try:
+        inspect.signature(make).bind(**keywords)
+    except TypeError:
+        known = ", ".join(inspect.signature(make).parameters) or "nothing else"
+        raise QueryError(f"question: {part['ask']} of {name!r} takes {known}") from None
+    if not isinstance(keywords.get("column", ""), str):
+        raise QueryError(f"question: column of {name!r} must be text")
+    return make(**keywords)
+
+
+def _statistic_form(name: str, aggregate: Aggregate) -> Form:
+    """The keywords behind a statistic; refused where they would not make the same one."""
+    keywords: Form = {}
+    for field in fields(aggregate):
+        value = getattr(aggregate, field.name)
+        if isinstance(value, Bounds):
+            keywords |= {part.name: str(getattr(value, part.name)) for part in fields(value)}
+        elif value is not None:
+            keywords[field.name] = str(value) if isinstance(value, Fraction) else value
+    for ask, make in STATISTICS.items():
+        if set(keywords) <= set(inspect.signature(make).parameters) and _made(make, keywords) == aggregate:
+            return {"ask": ask} | keywords
+    raise QueryError(f"question: {name!r} has no written form")
+
+
+def _made(make: Callable[..., Aggregate], keywords: Form) -> Aggregate | None:
+    try:
+        inspect.signature(make).bind(**keywords)
+    except TypeError:
+        return None
+    return make(**keywords)
+
+
+def _keys(keys: object, columns: tuple[str, ...], rows: Rows) -> object:
+    """Keys as `group_by` takes them; a text would be a path, and is refused."""
+    if isinstance(keys, Mapping):
+        return {str(name): [_dated(value, str(name), rows) for value in _listed(part)] for name, part in keys.items()}
+    listed = _listed(keys)
+    if len(columns) == 1 and not any(isinstance(key, list) for key in listed):
+        return [_dated(value, columns[0], rows) for value in listed]
+    found = []
+    for key in listed:
+        values = _listed(key)
+        if len(values) != len(columns):
+            raise QueryError(f"question: key {key!r} must have one value for each of {list(columns)}")
+        found.append(tuple(_dated(value, name, rows) for name, value in zip(columns, values, strict=True)))
+    return [key[0] for key in found] if len(columns) == 1 else found
+
+
+def _dated(value: object, column: str, rows: Rows) -> object:
+    if not isinstance(value, str | int | float | None):
+        raise QueryError(f"question: a key of {column!r} must be text, a number, true, false or null")
+    if isinstance(value, str) and rows.table.schema.get(column) is ColumnType.DATE:
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            raise QueryError(f"question: key {value!r} of {column!r} is no date; write 2026-01-31") from None
+    return value
+
+
+def _plain(value: object) -> object:
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _listed(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise QueryError(f"question: keys must be lists of values, and {value!r} is none")
+    return value
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(part, str) for part in value)

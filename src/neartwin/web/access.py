@@ -1,0 +1,193 @@
+"""Who is asking, and how often. Bearer tokens for programs; for browsers a cookie, which only reads unless a secret
+of the session comes with the request too.
+"""
+
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Annotated, Any
+from urllib.parse import parse_qs
+
+from fastapi import Depends, Request
+
+from neartwin.errors import AccessError
+from neartwin.web import tokens
+from neartwin.web.store import Store
+from neartwin.web.tokens import Token
+
+COOKIE = "neartwin_session"
+_SAFE = {"GET", "HEAD", "OPTIONS"}
+_SESSION_HOURS = 8
+_SESSIONS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Someone at the door whose token is live. csrf: the session's secret, or "" for a bearer token."""
+
+    token: Token
+    csrf: str = ""
+
+    @property
+    def name(self) -> str:
+        """The token's owner."""
+        return self.token.name
+
+    @property
+    def role(self) -> str:
+        """One of `tokens.ROLES`."""
+        return self.token.role
+
+    @property
+    def project(self) -> str:
+        """What the owner works on, or ""."""
+        return self.token.project
+
+    @property
+    def sees_all(self) -> bool:
+        """Curators and auditors see what every analyst asked."""
+        return self.role in {"curator", "auditor"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    token: str
+    csrf: str
+    ends: datetime
+
+
+@dataclass(slots=True)
+class Rates:
+    """At most so many requests at once and so many a second, by whoever asks; forgets those who were away longest."""
+
+    burst: float
+    per_second: float
+    _left: "OrderedDict[str, tuple[float, float]]" = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, who: str) -> None:
+        """Count one request; `AccessError` (429) when there were too many."""
+        now = time.monotonic()
+        with self._lock:
+            left, then = self._left.pop(who, (self.burst, now))
+            left = min(self.burst, left + (now - then) * self.per_second)
+            self._left[who] = (left - 1 if left >= 1 else left, now)
+            if len(self._left) > _SESSIONS:
+                self._left.popitem(last=False)
+        if left < 1:
+            rule = f"must be at most {self.per_second:g} requests a second"
+            raise AccessError(429, "rate", "too many", rule, remedy="wait a second")
+
+
+class Door:
+    """Turns a request into a `Caller`, or refuses it: one refusal for every token that does not open the door."""
+
+    def __init__(self, store: Store, *, burst: int, per_second: float) -> None:
+        """The store holds the tokens; sessions live in this process and end with it."""
+        self._store, self._memory = store, tokens.Memory()
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._lock = threading.Lock()
+        self._rates = Rates(burst, per_second)
+        self._unproved = Rates(burst, per_second)  # by address
+
+    def by_token(self, shown: str, address: str) -> Token:
+        """The live token behind a text."""
+        identity, secret = tokens.parts(shown)
+        found = self._store.token(identity) if identity else None
+        if found is None or not self._memory.knows(secret, found[1]):
+            self._unproved.take(address)  # before the costly check, so that guessing cannot keep the machine busy
+            if not self._memory.right(secret, found[1] if found else None):
+                raise stranger()
+        if found is None or not found[0].live(datetime.now(UTC)):
+            raise stranger()
+        self._rates.take(found[0].id)
+        return found[0]
+
+    def sign_in(self, token: Token) -> tuple[str, str]:
+        """A new session of a token's owner: the cookie's value, and the secret that must come with what changes things."""
+        cookie, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        ends = datetime.now(UTC) + timedelta(hours=_SESSION_HOURS)
+        with self._lock:
+            self._sessions[_digest(cookie)] = _Session(token.id, csrf, ends)
+            while len(self._sessions) > _SESSIONS:
+                self._sessions.popitem(last=False)
+        return cookie, csrf
+
+    def sign_out(self, cookie: str) -> None:
+        """End a session."""
+        with self._lock:
+            self._sessions.pop(_digest(cookie), None)
+
+    def by_cookie(self, cookie: str) -> Caller:
+        """The owner of a session whose token is still live."""
+        with self._lock:
+            session = self._sessions.get(_digest(cookie))
+        now = datetime.now(UTC)
+        found = self._store.token(session.token) if session and session.ends > now else None
+        if session is None or found is None or not found[0].live(now):
+            raise stranger()
+        self._rates.take(found[0].id)
+        return Caller(token=found[0], csrf=session.csrf)
+
+
+def stranger() -> AccessError:
+    """The one refusal for whoever has no live token."""
+    return AccessError(401, "token", "", "must be one that is live", remedy="ask the curator for a token")
+
+
+def _digest(cookie: str) -> str:
+    return sha256(cookie.encode()).hexdigest()
+
+
+def caller_of(request: Request, sent: str) -> Caller:
+    """Who sends a request. sent: the secret of the session that came with it, or ""."""
+    door: Door = request.app.state.service.door
+    scheme, _, shown = request.headers.get("authorization", "").partition(" ")
+    if scheme:
+        if scheme.lower() != "bearer":
+            raise stranger()
+        return Caller(token=door.by_token(shown.strip(), request.client.host if request.client else ""))
+    caller = door.by_cookie(request.cookies.get(COOKIE, ""))
+    if request.method not in _SAFE:
+        same_site = request.headers.get("sec-fetch-site", "same-origin") in {"same-origin", "none"}
+        if not same_site or not compare_digest(sent.encode(), caller.csrf.encode()):
+            raise AccessError(403, "csrf", "", "must be the session's own", remedy="reload the page and send it again")
+    return caller
+
+
+async def _secret_sent(request: Request) -> str:
+    """The session's secret in the header `X-CSRF-Token`, or in the field `csrf` of a form."""
+    header = request.headers.get("x-csrf-token", "")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    if header or request.method in _SAFE or kind != "application/x-www-form-urlencoded":
+        return header
+    fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=200)
+    return fields.get("csrf", [""])[0]
+
+
+def require(*roles: str) -> Callable[..., Coroutine[Any, Any, Caller]]:
+    """A dependency: the caller, if the role is one of these; `AccessError` (401, 403) otherwise."""
+
+    async def allowed(request: Request) -> Caller:
+        from starlette.concurrency import run_in_threadpool
+
+        caller = await run_in_threadpool(caller_of, request, await _secret_sent(request))
+        if caller.role not in roles:
+            rule = "may not do this; it is for " + " and ".join(roles)
+            raise AccessError(403, "role", caller.role, rule, remedy="ask with a token of that role")
+        return caller
+
+    return allowed
+
+
+Anyone = Annotated[Caller, Depends(require("curator", "analyst", "auditor"))]
+Curator = Annotated[Caller, Depends(require("curator"))]
+Analyst = Annotated[Caller, Depends(require("analyst"))]
+Asker = Annotated[Caller, Depends(require("analyst", "curator"))]
+Overseer = Annotated[Caller, Depends(require("curator", "auditor"))]

@@ -1,0 +1,89 @@
+"""`create_app(house)`: the whole service as one ASGI application."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from fastapi import APIRouter, FastAPI
+from starlette.staticfiles import StaticFiles
+
+import neartwin
+from neartwin.web import faults
+from neartwin.web.access import Door
+from neartwin.web.guards import BodyLimit, Calm, Headers
+from neartwin.web.house import House
+from neartwin.web.jobs import Jobs
+from neartwin.web.routes import asking, datasets, ledgers, people
+from neartwin.web.service import Service, Settings
+from neartwin.web.shapes import Fault
+from neartwin.web.workers import Workers
+
+_ABOUT = """Private statistics from tables about people. Amounts are exact: decimal text or fractions such as "1/3".
+
+Sign requests with `Authorization: Bearer nt_...`. Every error has one shape: code, error, message, name, value, rule, remedy.
+"""
+_REFUSALS = {
+    401: "no live token",
+    403: "the caller may not do this",
+    404: "not there, or not for the caller",
+    413: "the body is too large",
+    422: "the request, question or spend breaks a rule",
+    429: "too many requests, or too many questions waiting",
+    503: "whatever fails while a worker runs a task: one text for every cause",
+}
+
+
+def create_app(house: House, settings: Settings | None = None) -> FastAPI:
+    """The application of an opened house, which stays its opener's. Workers start with it and end with it."""
+    chosen = settings or Settings()
+
+    @asynccontextmanager
+    async def running(app: FastAPI) -> AsyncIterator[None]:
+        app.state.service = service(house, chosen)
+        try:
+            yield
+        finally:
+            app.state.service.workers.close()
+
+    app = FastAPI(
+        title="neartwin",
+        version=neartwin.__version__,
+        description=_ABOUT,
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        lifespan=running,
+        responses={status: {"model": Fault, "description": words} for status, words in _REFUSALS.items()},
+        redirect_slashes=False,
+    )
+    for router in (people.router, datasets.router, asking.router, ledgers.router):
+        app.include_router(router, prefix="/v1")
+    _mount_pages(app)
+    faults.install(app)
+    app.add_middleware(Calm)
+    app.add_middleware(BodyLimit, most=chosen.body_bytes)
+    app.add_middleware(Headers, https=chosen.https)  # added last, so outermost
+    return app
+
+
+def service(house: House, settings: Settings) -> Service:
+    """The parts of a running service."""
+    workers = Workers(
+        count=settings.workers, place=str(house.place), ledger=house.ledger_place, waiting=settings.waiting
+    )
+    door = Door(house.store, burst=settings.burst, per_second=settings.per_second)
+    jobs = Jobs(workers, seconds=settings.release_seconds)
+    return Service(house=house, settings=settings, door=door, workers=workers, jobs=jobs)
+
+
+def _mount_pages(app: FastAPI) -> None:
+    """The browser's pages, where they are installed."""
+    static = Path(__file__).parent / "static"
+    if static.is_dir():
+        app.mount("/static", StaticFiles(directory=static), name="static")
+    if find_spec("neartwin.web.pages") is not None:
+        from importlib import import_module
+
+        router = import_module("neartwin.web.pages").router
+        if isinstance(router, APIRouter):
+            app.include_router(router, include_in_schema=False)

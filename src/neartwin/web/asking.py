@@ -1,0 +1,123 @@
+"""One question: from its JSON form to a plan, a preview or a release. Runs in worker processes, whose end harms nobody.
+
+A task and its outcome are JSON: `{"do": "plan", "dataset": ..., "question": ..., "spend": ..., "analyst": ...}` gives
+`{"done": ...}` or `{"refused": ..., "status": ...}`.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from neartwin.accounting.written import parts_of, target_of
+from neartwin.errors import NeartwinError, QueryError
+from neartwin.queries.expected import ExpectedError
+from neartwin.queries.explain import Explained
+from neartwin.queries.form import form_of, question_of
+from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.releases.accounts import Account, Proposal
+from neartwin.releases.release import Release
+from neartwin.web.datasets import Dataset, Rule
+from neartwin.web.faults import UnexpectedError, status_of, told
+from neartwin.web.house import House, ensure_allotments, holders
+from neartwin.web.policy import check, rule_for
+
+Json = dict[str, Any]
+DECLARED = "declared"  # instead of keys: the public keys of the data set
+
+
+def outcome(house: House, task: Mapping[str, Any]) -> Json:
+    """What a task comes to. Never raises, but for what ends the process."""
+    try:
+        return {"done": _DOERS[task["do"]](house, task)}
+    except NeartwinError as refusal:
+        return {"refused": told(refusal), "status": status_of(refusal)}
+    except Exception:  # noqa: BLE001 - a fault of ours, whose text may hold a value
+        return {"refused": told(UnexpectedError()), "status": 500}
+
+
+def _planned(house: House, task: Mapping[str, Any]) -> Json:
+    proposal = _proposal(house, task)[0]
+    return {
+        "digest": proposal.plan.digest,
+        "price": parts_of(proposal.price),
+        "explanation": _tree(proposal.explain()),
+        "question": form_of(proposal.plan.query),
+    } | _previewed_parts(proposal)
+
+
+def _previewed_parts(proposal: Proposal) -> Json:
+    preview = proposal.preview()
+    return {
+        "before": {pool: str(amount) for pool, amount in preview.before.items()},
+        "after": {pool: str(amount) for pool, amount in preview.after.items()},
+        "affordable": preview.affordable,
+        "errors": [_error(error) for error in preview.errors],
+        "says": str(preview),
+    }
+
+
+def _previewed(house: House, task: Mapping[str, Any]) -> Json:
+    proposal = _proposal(house, task)[0]
+    return {"price": parts_of(proposal.price)} | _previewed_parts(proposal)
+
+
+def _released(house: House, task: Mapping[str, Any]) -> Json:
+    proposal, rule = _proposal(house, task)
+    account, analyst, project = proposal.account, task["analyst"], task["project"]
+    payers = holders(analyst, project)
+    ensure_allotments(account.book, rule, payers[0])
+    key = f"{analyst}/{task['key']}" if task["key"] else ""
+    release = account.release(proposal, holders=payers, key=key)
+    house.store.serve(analyst, account.book.name, release.provenance.position)
+    return _answer(release)
+
+
+def _answer(release: Release) -> Json:
+    return {"position": release.provenance.position, "release": json.loads(release.to_json())}
+
+
+_DOERS = {"plan": _planned, "preview": _previewed, "release": _released}
+
+
+def _proposal(house: House, task: Mapping[str, Any]) -> tuple[Proposal, Rule]:
+    dataset = house.dataset(task["dataset"])
+    rule = rule_for(dataset, task["analyst"], task["project"]) if task["analyst"] else Rule()
+    account = house.account(dataset)
+    limits = {name: task[name] for name in ("rows_per_group", "groups_per_unit") if task.get(name) is not None}
+    question = asked(dataset, account.rows, task["question"])
+    proposal = account.plan(question, spend=target_of(task["spend"], "spend"), **limits)
+    check(dataset, rule, proposal.plan, account.book.filter)
+    return proposal, rule
+
+
+def asked(dataset: Dataset, rows: Rows, form: Mapping[str, Any]) -> Query | MostCommon:
+    """The question of a form whose keys may be "declared": those that the data set says are public."""
+    if form.get("keys") != DECLARED:
+        return question_of(form, rows)
+    probe = question_of({**form, "keys": None}, rows)
+    columns = () if isinstance(probe, MostCommon) else probe.groups.columns
+    missing = [column for column in columns if column not in dataset.keys]
+    if missing or not columns:
+        what = missing[0] if missing else "a question without groups"
+        raise QueryError(f"keys='declared': {what!r} has no declared keys; give keys, or null to discover them")
+    return question_of({**form, "keys": {column: list(dataset.keys[column]) for column in columns}}, rows)
+
+
+def _error(error: ExpectedError) -> Json:
+    half = error.half_width
+    return {
+        "name": error.name,
+        "confidence": error.confidence,
+        "half_width": None if half is None else str(half),
+        "by_size": [list(pair) for pair in error.by_size],
+        "says": error.says,
+    }
+
+
+def _tree(node: Explained) -> Json:
+    return {"line": node.line, "under": [_tree(part) for part in node.under]}
+
+
+def replayed(account: Account, position: int) -> Json:
+    """The stored release of a reservation, for nothing."""
+    return _answer(Release.from_json(account.book.answer(position).document))

@@ -1,0 +1,152 @@
+"""What a curator registered: a data set with all that is public of it, and the rules of who may ask what.
+
+A data set's place (a path or a database URL) stands here and nowhere in a request or an answer.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from neartwin.accounting.targets import Target
+from neartwin.accounting.written import parts_of, target_of
+from neartwin.checks import text
+from neartwin.errors import ParameterError
+from neartwin.queries.opening import table as open_table
+from neartwin.queries.query import Rows
+from neartwin.queries.table import EACH_ROW, Bounds, bounded
+
+Values = tuple[object, ...]
+EACH_ROW_NAME = "(each row)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What some askers may do with a data set. The first rule of a policy that fits an asker decides; none, nothing.
+
+    who: "*" for every analyst, "analyst:ada", or "project:census". columns, group_columns: those that may be used at all,
+    and grouped by; None for all. discover: whether groups may be discovered privately. own_keys, own_bounds: whether keys
+    and bounds other than the declared ones may be used: all of them are public values, so this is a matter of order and
+    not of privacy. max_spend: the most that one release may cost. allotment: what an analyst who was allotted nothing is
+    given at the first release.
+    """
+
+    who: str = "*"
+    columns: tuple[str, ...] | None = None
+    group_columns: tuple[str, ...] | None = None
+    discover: bool = True
+    own_keys: bool = True
+    own_bounds: bool = True
+    max_spend: Target | None = None
+    allotment: Target | None = None
+
+    def __post_init__(self) -> None:
+        kind, sign, name = self.who.partition(":")
+        if self.who != "*" and not (kind in {"analyst", "project"} and sign and name.strip()):
+            raise ParameterError("who", self.who, "must be '*', 'analyst:NAME' or 'project:NAME'")
+        text(who=self.who, at_least=1, at_most=200)
+
+    def fits(self, analyst: str, project: str) -> bool:
+        """Whether the rule is about this asker."""
+        return self.who in {"*", f"analyst:{analyst}"} | ({f"project:{project}"} if project else set())
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON that `from_dict` reads back."""
+        told = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        for name in ("max_spend", "allotment"):
+            target = getattr(self, name)
+            told[name] = None if target is None else parts_of(target)
+        return told
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> "Rule":
+        """The rule that `as_dict` wrote, or a curator."""
+        if unknown := sorted(set(told) - set(cls.__dataclass_fields__)):
+            known = ", ".join(cls.__dataclass_fields__)
+            raise ParameterError("rule", unknown[0], "is unknown", remedy=f"known are {known}")
+        parts = dict(told)
+        for name in ("columns", "group_columns"):
+            if parts.get(name) is not None:
+                parts[name] = tuple(parts[name])
+        for name in ("max_spend", "allotment"):
+            if parts.get(name) is not None:
+                parts[name] = target_of(parts[name], name)
+        return cls(**parts)
+
+
+OPEN = Rule()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A registered data set.
+
+    place: a path or database URL, never shown. bounds, keys: declared public, by column. about: for readers.
+    """
+
+    name: str
+    place: str = field(repr=False)
+    table: str = ""
+    unit: str
+    neighbours: str = "add_remove"
+    types: Mapping[str, str] = field(default_factory=dict)
+    bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    keys: Mapping[str, Values] = field(default_factory=dict)
+    budget: Target
+    about: str = ""
+    policy: tuple[Rule, ...] = (OPEN,)
+
+    def __post_init__(self) -> None:
+        text(name=self.name, at_least=1, at_most=100)
+        if "/" in self.name or self.name in {".", ".."}:
+            raise ParameterError("name", self.name, "must have no slash", remedy="it stands in web addresses")
+        text(about=self.about, at_least=0, at_most=2000)
+
+    def rows(self) -> Rows:
+        """The table's rows; reads names and types, never a row."""
+        return open_table(
+            self.place,
+            unit=EACH_ROW if self.unit == EACH_ROW_NAME else self.unit,
+            name=self.name,
+            table=self.table,
+            neighbours=self.neighbours,
+            types=self.types,
+            columns=self.bounds,
+        )
+
+    def rule_for(self, analyst: str, project: str) -> Rule | None:
+        """The first rule that fits the asker."""
+        return next((rule for rule in self.policy if rule.fits(analyst, project)), None)
+
+    def with_policy(self, policy: tuple[Rule, ...]) -> "Dataset":
+        """The same with other rules."""
+        return replace(self, policy=policy)
+
+    def to_json(self) -> str:
+        """As JSON that `from_json` reads back; holds the place."""
+        told = {name: getattr(self, name) for name in ("name", "place", "table", "unit", "neighbours", "about")}
+        told |= {
+            "types": dict(self.types),
+            "bounds": {name: [str(b.low), str(b.high), str(b.step)] for name, b in self.bounds.items()},
+            "keys": {name: [_plain(value) for value in values] for name, values in self.keys.items()},
+            "budget": parts_of(self.budget),
+            "policy": [rule.as_dict() for rule in self.policy],
+        }
+        return json.dumps(told, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, written: str) -> "Dataset":
+        """The data set that `to_json` wrote."""
+        told = json.loads(written)
+        return cls(
+            **{name: told[name] for name in ("name", "place", "table", "unit", "neighbours", "about", "types")},
+            bounds={name: bounded(*map(Fraction, ends)) for name, ends in told["bounds"].items()},
+            keys={name: tuple(values) for name, values in told["keys"].items()},
+            budget=target_of(told["budget"], "budget"),
+            policy=tuple(Rule.from_dict(rule) for rule in told["policy"]),
+        )
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, bool | int | str) else str(value)

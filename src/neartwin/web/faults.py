@@ -1,0 +1,73 @@
+"""Errors as HTTP answers: one shape for all, the same as the terminal's `--json`, and nothing private in any."""
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from neartwin.errors import AccessError, BudgetError, ExecutionError, LedgerError, NeartwinError, PrivacyError
+
+SHOWN = 200  # characters of a caller's own value that are sent back
+
+
+def status_of(error: NeartwinError) -> int:
+    """The HTTP status of an error."""
+    if isinstance(error, AccessError):
+        return error.status
+    kinds: tuple[tuple[type[NeartwinError], int], ...] = (
+        (BudgetError, 402),
+        (LedgerError, 409),
+        (PrivacyError, 403),
+        (ExecutionError, 503),
+        (UnexpectedError, 500),
+    )
+    return next((status for kind, status in kinds if isinstance(error, kind)), 422)
+
+
+def told(error: NeartwinError) -> dict[str, str]:
+    """The error as data, long values of the caller's cut."""
+    return {
+        name: part if len(part) <= 10 * SHOWN else part[: 10 * SHOWN] + "..." for name, part in error.as_dict().items()
+    }
+
+
+class UnexpectedError(NeartwinError):
+    """A fault of ours. Its text is the same for every cause, for the cause may be data."""
+
+    code = "NT-900"
+    exit_code = 1
+
+    def __init__(self) -> None:
+        """One text for every cause."""
+        super().__init__("the service failed; nothing was served, and the ledger says what was spent; tell the curator")
+
+
+def install(app: FastAPI) -> None:
+    """Give an application these answers."""
+
+    async def refused(_: Request, error: Exception) -> Response:
+        if not isinstance(error, NeartwinError):
+            raise error
+        status = status_of(error)
+        headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(status)
+        return JSONResponse(told(error), status, headers)
+
+    async def unreadable(_: Request, error: Exception) -> Response:
+        first = error.errors()[0] if isinstance(error, RequestValidationError) else {"loc": (), "msg": ""}
+        name = ".".join(str(part) for part in first["loc"]) or "request"
+        value = str(first.get("input", ""))[:SHOWN]
+        told_error = AccessError(422, name, value, f"is not what is wanted: {first['msg']}", remedy="see /openapi.json")
+        return JSONResponse(told(told_error) | {"code": "NT-100", "error": "ParameterError"}, 422)
+
+    async def elsewhere(_: Request, error: Exception) -> Response:
+        status, headers = 500, None
+        if isinstance(error, HTTPException):
+            status, headers = error.status_code, error.headers
+        rule = {404: "is not here", 405: "is not taken here"}.get(status, "is refused")
+        return JSONResponse(
+            told(AccessError(status, "request", "", rule, remedy="see /openapi.json")), status, dict(headers or {})
+        )
+
+    app.add_exception_handler(NeartwinError, refused)
+    app.add_exception_handler(RequestValidationError, unreadable)
+    app.add_exception_handler(HTTPException, elsewhere)

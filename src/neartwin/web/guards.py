@@ -1,0 +1,115 @@
+"""What surrounds every request: a limit on its body, and headers that tell browsers what a page may do."""
+
+import logging
+
+from starlette.datastructures import MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from neartwin.errors import AccessError
+from neartwin.web.faults import UnexpectedError
+
+_LOG = logging.getLogger("neartwin.web")
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class Headers:
+    """Adds the security headers; answers are not kept by caches, files of the pages excepted."""
+
+    def __init__(self, app: ASGIApp, *, https: bool) -> None:
+        """https: whether browsers reach the service by https alone."""
+        self._app, self._https = app, https
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and add to what comes back."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                if self._https:
+                    headers["Strict-Transport-Security"] = "max-age=31536000"
+                if not scope["path"].startswith("/static/"):
+                    headers["Cache-Control"] = "no-store"
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+class Calm:
+    """Turns a fault of ours into the one answer for it; the log gets the kind of the fault, never its text or values."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Wraps the routes."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, its text may hold a value
+            _LOG.error("a request failed: %s", type(fault).__name__)
+            if scope["type"] == "http" and not started:
+                await JSONResponse(UnexpectedError().as_dict(), 500)(scope, receive, send)
+
+
+class BodyLimit:
+    """Refuses a body above a size: at once where the request says its size, else while it is being read."""
+
+    def __init__(self, app: ASGIApp, *, most: int) -> None:
+        """most: in bytes."""
+        self._app, self._most = app, most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the body, at most so much of it, and pass the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        said = dict(scope["headers"]).get(b"content-length", b"0")
+        if not said.isdigit() or int(said[:20]) > self._most:
+            await self._refuse(scope, receive, send)
+            return
+        parts, size, more = [], 0, True
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                return
+            parts.append(message.get("body", b""))
+            size, more = size + len(parts[-1]), message.get("more_body", False)
+            if size > self._most:
+                await self._refuse(scope, receive, send)
+                return
+        whole: Message = {"type": "http.request", "body": b"".join(parts), "more_body": False}
+        waiting = [whole]
+
+        async def again() -> Message:
+            return waiting.pop() if waiting else await receive()
+
+        await self._app(scope, again, send)
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        fault = AccessError(413, "body", "", f"must have at most {self._most} bytes", remedy="ask smaller questions")
+        await JSONResponse(fault.as_dict(), 413)(scope, receive, send)

@@ -1,0 +1,162 @@
+"""An opened data directory: the ledger, the store beside it, and the tables that were registered."""
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import neartwin.ledger as records
+from neartwin.accounting.targets import Target
+from neartwin.errors import LedgerError, NeartwinError, ParameterError
+from neartwin.queries.query import Rows
+from neartwin.releases.accounts import Account, Ledger
+from neartwin.web import tokens
+from neartwin.web.datasets import Dataset, Rule
+from neartwin.web.policy import unknown
+from neartwin.web.store import Store
+
+CURATOR = "curator"
+CONSOLE = "console"  # who acts from the machine's own terminal
+
+
+class House:
+    """A service's data directory; a context manager. Any number of processes may have it open.
+
+    place: the directory, readable by its owner alone. A SQLite ledger lies in it, or `ledger` is a postgresql:// URL.
+    files: the folder in it whose files a curator may register by name over HTTP.
+    """
+
+    def __init__(self, place: str | os.PathLike[str], ledger: str = "") -> None:
+        """Open, and make what is missing."""
+        self.place = Path(place).absolute()
+        self.files = self.place / "data"
+        try:
+            self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.files.mkdir(mode=0o700, exist_ok=True)
+        except OSError as fault:
+            raise LedgerError(f"the directory {self.place} cannot be made: {fault.strerror}") from None
+        self.ledger_place = ledger or str(self.place / "budget.db")
+        self.ledger = Ledger(self.ledger_place)
+        self.store = Store(self.ledger_place)
+        self._tables: dict[str, tuple[str, Rows]] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the database back."""
+        self.store.close()
+        self.ledger.close()
+
+    @property
+    def books(self) -> records.Ledger:
+        """The records themselves."""
+        return self.ledger.books
+
+    def first_token(self) -> str:
+        """A curator's token where nobody has a token yet, to be shown once; "" where somebody has."""
+        return "" if self.store.tokens() else self.mint(CURATOR, CURATOR, by=CONSOLE)[1]
+
+    def mint(self, name: str, role: str, *, by: str, project: str = "", days: int = 90) -> tuple[tokens.Token, str]:
+        """A new token and the text that is shown once."""
+        token, kept, shown = tokens.made(name, role, project=project, days=days)
+        self.store.add_token(token, kept, by=by)
+        return token, shown
+
+    def dataset(self, name: str) -> Dataset:
+        """A registered data set; one refusal for all that is none."""
+        found = self.store.dataset(name)
+        if found is None:
+            raise unknown(name)
+        return found
+
+    def rows(self, dataset: Dataset) -> Rows:
+        """The rows of a data set; its schema is read once for each registration."""
+        written = dataset.to_json()
+        with self._lock:
+            known = self._tables.get(dataset.name)
+        if known is not None and known[0] == written:
+            return known[1]
+        rows = dataset.rows()
+        with self._lock:
+            self._tables[dataset.name] = (written, rows)
+        return rows
+
+    def account(self, dataset: Dataset) -> Account:
+        """The budget of a data set's people, with its table."""
+        return Account(self.books.account(dataset.name), self.rows(dataset).table)
+
+    def register(self, dataset: Dataset, *, by: str) -> None:
+        """Open the account of a data set and add it. The table is opened first: a wrong one changes nothing."""
+        if self.store.dataset(dataset.name) is not None:
+            raise LedgerError(f"data set {dataset.name!r} is registered already; change its policy, or give a name")
+        rows = dataset.rows()
+        _known_columns(dataset, rows)
+        self.ledger.open(rows, dataset.budget)
+        self.store.register(dataset, by=by)
+
+    def file(self, name: str) -> Path:
+        """A file of the folder `files` by its bare name, which must be one of those that are there."""
+        if name not in {entry.name for entry in self.files.iterdir() if entry.is_file()}:
+            raise ParameterError("file", name, "is not in the service's folder of data", remedy="put it there first")
+        return self.files / name
+
+    def set_policy(self, name: str, policy: tuple[Rule, ...], *, by: str) -> Dataset:
+        """Change who may ask what."""
+        changed = self.dataset(name).with_policy(policy)
+        _known_columns(changed, self.rows(changed))
+        self.store.set_policy(changed, by=by)
+        return changed
+
+    def allot(self, name: str, holder: str, target: Target, *, by: str) -> records.Allotment:
+        """Set what one holder may spend of a data set."""
+        allotment = self.books.account(self.dataset(name).name).allot(holder, target)
+        self.store.note(by, "allot", {"dataset": name, "holder": holder, "target": str(target)})
+        return allotment
+
+
+def holders(name: str, project: str) -> tuple[str, ...]:
+    """Whose allotments an analyst's release is paid from.
+
+    >>> holders("ada", "census")
+    ('analyst:ada', 'project:census')
+    """
+    return (f"analyst:{name}", *((f"project:{project}",) if project else ()))
+
+
+def ensure_allotments(account: records.Account, rule: Rule, asker: str) -> None:
+    """Give an analyst who was allotted nothing what the rule says, if it says anything."""
+    if rule.allotment is not None and asker not in {part.holder for part in account.allotments()}:
+        account.allot(asker, rule.allotment)
+
+
+def _known_columns(dataset: Dataset, rows: Rows) -> None:
+    wanted: Mapping[str, list[str]] = {
+        "keys": list(dataset.keys),
+        "columns": [name for rule in dataset.policy for name in rule.columns or ()],
+        "group_columns": [name for rule in dataset.policy for name in rule.group_columns or ()],
+    }
+    for what, names in wanted.items():
+        for name in names:
+            rows.table.has(name, what)
+    for rule in dataset.policy:
+        for target in (rule.max_spend, rule.allotment):
+            if target is not None:
+                _priced(dataset, target)
+
+
+def _priced(dataset: Dataset, target: Target) -> None:
+    from neartwin.accounting.filters import filter_for
+
+    try:
+        filter_for(dataset.budget).price(target)
+    except NeartwinError as refusal:
+        raise ParameterError("policy", str(target), f"must be payable from {dataset.budget}: {refusal}") from None

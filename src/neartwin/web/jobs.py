@@ -1,0 +1,89 @@
+"""Releases under way, as their askers see them: queued, running, done. Nothing else is told, for speed may be data."""
+
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from neartwin.errors import AccessError
+from neartwin.web.workers import Workers
+
+Json = dict[str, Any]
+_KEPT = 2_000  # finished jobs that are remembered; the ledger has their answers for ever
+_KEPT_SECONDS = 3600
+
+
+@dataclass(slots=True)
+class Job:
+    """One release under way. outcome: what the worker said, once the state is "done"."""
+
+    id: str
+    owner: str
+    state: str = "queued"
+    outcome: Json = field(default_factory=dict)
+    ended: float = 0.0
+    future: "Future[Json] | None" = None
+
+
+class Jobs:
+    """The releases that this process was asked for. They end with it; their answers do not."""
+
+    def __init__(self, workers: Workers, *, seconds: float) -> None:
+        """seconds: the most that a release may run."""
+        self._workers, self._seconds = workers, seconds
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._by_key: dict[tuple[str, str, str], str] = {}
+        self._lock = threading.Lock()
+
+    def submit(self, task: Mapping[str, Any]) -> Job:
+        """Have a release made. A request sent again under its key while the first is under way gets the first's job."""
+        owner, key = str(task["analyst"]), str(task["key"])
+        place = (owner, str(task["dataset"]), key)
+        with self._lock:
+            self._forget()
+            known = self._jobs.get(self._by_key.get(place, "")) if key else None
+            if known is not None and known.state != "done":
+                return known
+            job = Job(secrets.token_urlsafe(16), owner)
+            self._jobs[job.id] = job
+            if key:
+                self._by_key[place] = job.id
+        try:
+            future = self._workers.submit(task, seconds=self._seconds, started=lambda: _run(job))
+        except AccessError:
+            with self._lock:
+                self._jobs.pop(job.id, None)
+            raise
+        future.add_done_callback(lambda found: _end(job, found.result()))
+        job.future = future  # after the callback, so that whoever waits for it finds the job done
+        return job
+
+    def get(self, identity: str, owner: str) -> Job:
+        """A job of this owner; one refusal for all that is none."""
+        with self._lock:
+            job = self._jobs.get(identity)
+        if job is None or job.owner != owner:
+            remedy = "ask the question again: an answer that was paid for costs nothing"
+            raise AccessError(404, "job", identity, "is not one of yours, or was forgotten", remedy=remedy)
+        return job
+
+    def _forget(self) -> None:
+        now = time.monotonic()
+        old = [job.id for job in self._jobs.values() if job.state == "done" and now - job.ended > _KEPT_SECONDS]
+        finished = [job.id for job in self._jobs.values() if job.state == "done"]
+        for identity in {*old, *finished[: max(0, len(finished) - _KEPT)]}:
+            self._jobs.pop(identity, None)
+        self._by_key = {place: job for place, job in self._by_key.items() if job in self._jobs}
+
+
+def _run(job: Job) -> None:
+    job.state = "running"
+
+
+def _end(job: Job, outcome: Json) -> None:
+    job.outcome, job.ended = outcome, time.monotonic()
+    job.state = "done"

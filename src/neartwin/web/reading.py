@@ -1,0 +1,24 @@
+"""From what a curator sends to a `Dataset`."""
+
+from neartwin.accounting.written import target_of
+from neartwin.queries.table import bounded
+from neartwin.web import shapes
+from neartwin.web.datasets import Dataset, Rule
+from neartwin.web.house import House
+
+
+def registration(wish: shapes.Registration, house: House) -> Dataset:
+    """The data set that a request describes; its file must be one of the house's."""
+    return Dataset(
+        name=wish.name,
+        place=str(house.file(wish.file)),
+        table=wish.table,
+        unit=wish.unit,
+        neighbours=wish.neighbours,
+        types=wish.types,
+        bounds={name: bounded(*ends) for name, ends in wish.bounds.items()},
+        keys={name: tuple(values) for name, values in wish.keys.items()},
+        budget=target_of(wish.budget, "budget"),
+        about=wish.about,
+        policy=tuple(Rule.from_dict(rule.model_dump()) for rule in wish.policy),
+    )

@@ -1,0 +1,112 @@
+"""What was spent and served: history, stored releases, certificates, and the whole ledger for those who verify it."""
+
+import json
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from starlette.responses import JSONResponse, Response
+
+import neartwin.ledger as books
+from neartwin.errors import AccessError, LedgerError
+from neartwin.ledger import Head
+from neartwin.releases.accounts import Account
+from neartwin.web import shapes
+from neartwin.web.access import Anyone, Caller, Overseer
+from neartwin.web.asking import replayed
+from neartwin.web.house import House
+from neartwin.web.routes.datasets import Named, own_holders, visible
+from neartwin.web.service import Running
+
+router = APIRouter(tags=["ledger"])
+Position = Annotated[int, Path(ge=1, le=2**53)]
+
+
+@router.get("/datasets/{name}/history")
+def history(name: Named, caller: Anyone, running: Running) -> list[shapes.Entry]:
+    """Records of a data set, oldest first: all of them, or for an analyst those that the analyst or project paid."""
+    found, _ = visible(running.house, name, caller)
+    entries = running.house.books.account(found.name).history()
+    own = own_holders(caller)
+    paid = {entry.position for entry in entries if own & set(entry.holders)}
+    return [_entry(e) for e in entries if caller.sees_all or e.position in paid or e.reserved in paid]
+
+
+@router.get("/datasets/{name}/releases/{position}")
+def stored(name: Named, position: Position, caller: Anyone, running: Running) -> shapes.ReleaseAnswer:
+    """A release that was paid for, again for nothing. position: of its reservation, or of the record that settled it."""
+    account = _readable(running.house, name, position, caller)
+    return shapes.ReleaseAnswer.model_validate(replayed(account, position))
+
+
+@router.get(
+    "/datasets/{name}/releases/{position}/certificate",
+    responses={200: {"description": "the certificate of a release", "content": {"application/json": {}}}},
+)
+def certificate(name: Named, position: Position, caller: Anyone, running: Running) -> Response:
+    """The certificate of a release: what was asked, what it cost, what it promises, and where it stands in the ledger."""
+    account = _readable(running.house, name, position, caller)
+    if find_spec("neartwin.web.certificates") is None:
+        raise AccessError(404, "certificate", str(position), "is not made by this version")
+    made = import_module("neartwin.web.certificates").certificate_json(running.house, account, position)
+    return JSONResponse(json.loads(made))
+
+
+@router.get("/ledger")
+def ledger(_: Overseer, running: Running) -> dict[str, Any]:
+    """The head of the ledger, to be kept elsewhere, and its accounts."""
+    book = running.house.books
+    return {"head": str(book.head()), "accounts": [account.name for account in book.accounts()]}
+
+
+@router.post("/ledger/verify")
+def verify(wish: shapes.Head, _: Overseer, running: Running) -> shapes.Verdict:
+    """Whether the records are whole. head: one that was kept elsewhere, such as in a certificate; finds a rollback."""
+    kept = Head.parse(wish.head) if wish.head else None
+    verdict = running.house.books.verify(kept)
+    faults = [{"kind": fault.kind, "position": fault.position, "message": fault.message} for fault in verdict.faults]
+    return shapes.Verdict(whole=verdict.whole, head=str(verdict.head), faults=faults)
+
+
+@router.get("/ledger/acts")
+def acts(_: Overseer, running: Running) -> list[shapes.Act]:
+    """What curators did, oldest first."""
+    return [
+        shapes.Act(time=act.time, who=act.who, what=act.what, body=json.loads(act.body))
+        for act in running.house.store.acts()
+    ]
+
+
+def _readable(house: House, name: str, position: int, caller: Caller) -> Account:
+    """The account whose release at a position the caller may read: one's own, the project's, or one that was served."""
+    found, _ = visible(house, name, caller)
+    account = house.account(found)
+    gone = AccessError(404, "release", str(position), "is not one of yours", remedy="your history lists them")
+    try:
+        reserved = account.book.answer(position).reserved
+    except LedgerError:
+        raise gone from None
+    if caller.sees_all or own_holders(caller) & set(account.book.holders(reserved)):
+        return account
+    if not house.store.was_served(caller.name, found.name, reserved):
+        raise gone
+    return account
+
+
+def _entry(entry: books.Entry) -> shapes.Entry:
+    return shapes.Entry(
+        position=entry.position,
+        hash=entry.hash,
+        kind=entry.kind,
+        time=entry.time,
+        account=entry.account,
+        state=entry.state,
+        price={pool: str(amount) for pool, amount in entry.price.items()},
+        caps={pool: str(amount) for pool, amount in entry.caps.items()},
+        plan_digest=entry.plan_digest,
+        description=entry.description,
+        holders=list(entry.holders),
+        pool=entry.pool,
+        reserved=entry.reserved,
+    )

@@ -1,0 +1,83 @@
+"""Who one is: sessions and tokens, and whether the service answers at all."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+
+import neartwin
+from neartwin.errors import AccessError
+from neartwin.web import shapes
+from neartwin.web.access import COOKIE, Anyone, Caller, Curator, Overseer
+from neartwin.web.service import Running
+
+router = APIRouter()
+TokenId = Annotated[str, Path(max_length=100)]
+
+
+@router.get("/health", tags=["service"])
+def health(running: Running) -> shapes.Health:
+    """Whether the service and its database answer. Needs no token."""
+    running.house.books.head()
+    return shapes.Health(status="ok", version=neartwin.__version__)
+
+
+@router.post("/session", tags=["people"])
+def sign_in(wish: shapes.SignIn, request: Request, response: Response, running: Running) -> shapes.Me:
+    """Exchange a token for a browser's session: a cookie that scripts cannot read and other sites cannot send."""
+    token = running.door.by_token(wish.token, request.client.host if request.client else "")
+    cookie, csrf = running.door.sign_in(token)
+    set_cookie(response, cookie, https=running.settings.https)
+    return _me(Caller(token=token, csrf=csrf))
+
+
+@router.delete("/session", tags=["people"], status_code=204)
+def sign_out(_: Anyone, request: Request, response: Response, running: Running) -> None:
+    """End the session."""
+    running.door.sign_out(request.cookies.get(COOKIE, ""))
+    response.delete_cookie(COOKIE, path="/")
+
+
+@router.get("/me", tags=["people"])
+def me(caller: Anyone) -> shapes.Me:
+    """Who the caller is."""
+    return _me(caller)
+
+
+@router.get("/tokens", tags=["people"])
+def tokens(_: Overseer, running: Running) -> list[shapes.TokenAnswer]:
+    """All tokens, without their secrets."""
+    return [shapes.TokenAnswer.model_validate(asdict(token)) for token in running.house.store.tokens()]
+
+
+@router.post("/tokens", tags=["people"], status_code=201)
+def mint(wish: shapes.TokenWish, caller: Curator, running: Running) -> shapes.NewToken:
+    """Make a token. Its text is in this answer and nowhere else."""
+    token, shown = running.house.mint(wish.name, wish.role, by=caller.name, project=wish.project, days=wish.days)
+    return shapes.NewToken.model_validate(asdict(token) | {"token": shown})
+
+
+@router.delete("/tokens/{identity}", tags=["people"], status_code=204)
+def revoke(identity: TokenId, caller: Curator, running: Running) -> None:
+    """End a token now, with the sessions made from it."""
+    if not running.house.store.revoke(identity, by=caller.name):
+        raise AccessError(404, "token", identity, "is not one of this service", remedy="list them at /v1/tokens")
+
+
+def set_cookie(response: Response, cookie: str, *, https: bool) -> None:
+    """The one way in which a session's cookie is set."""
+    flags: dict[str, Any] = {"httponly": True, "samesite": "strict", "secure": https, "path": "/"}
+    response.set_cookie(COOKIE, cookie, **flags)
+
+
+def _me(caller: Caller) -> shapes.Me:
+    token = caller.token
+    return shapes.Me.model_validate(
+        {
+            "name": token.name,
+            "role": token.role,
+            "project": token.project,
+            "expires": token.expires,
+            "csrf": caller.csrf,
+        }
+    )

@@ -1,0 +1,354 @@
+"""What requests and answers look like, with examples. The OpenAPI document is made from here; amounts are exact text."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+
+AMOUNT = r"^([0-9]{1,30}(\.[0-9]{1,30})?([eE]-?[0-9]{1,3})?|[0-9]{1,30}/[1-9][0-9]{0,29})$"
+Written = Annotated[str, Field(pattern=AMOUNT, max_length=64)]
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f/]*$")]
+Text = Annotated[str, Field(max_length=200)]
+Value = StrictStr | StrictInt | StrictFloat | bool | None
+Parts = Annotated[dict[str, Written | StrictInt | StrictFloat], Field(max_length=4)]
+Role = Literal["curator", "analyst", "auditor"]
+
+
+class Shape(BaseModel):
+    """A request: fields that are not known are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Fault(BaseModel):
+    """Every error has this shape, the same as the terminal's `--json`; parts that it has no use for are empty."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "example": {
+                "code": "NT-400",
+                "error": "BudgetError",
+                "message": "budget refused: requested epsilon 0.5, remaining 0.25, difference 0.25; spend at most ...",
+                "name": "epsilon",
+                "value": "1/2",
+                "rule": "must be at most 1/4",
+                "remedy": "spend at most the remaining 0.25; or ask the curator to raise the account's cap",
+            }
+        },
+    )
+    code: str
+    error: str
+    message: str
+    name: str = ""
+    value: str = ""
+    rule: str = ""
+    remedy: str = ""
+
+
+class Question(Shape):
+    """A question as SQL, as parts, or as a choice: give one of sql, statistics, most_common. All come to the same plan."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "where": ["amount > 5"],
+                    "group_by": ["cds"],
+                    "keys": {"cds": [1, 2, 3]},
+                    "statistics": {
+                        "orders": {"ask": "count"},
+                        "total": {"ask": "sum", "column": "amount", "low": 0, "high": 200},
+                    },
+                },
+                {"sql": "SELECT cds, COUNT(*) AS orders FROM purchases GROUP BY cds", "keys": "declared"},
+                {"most_common": {"column": "cds", "among": [1, 2, 3]}},
+            ]
+        },
+    )
+    sql: Annotated[str, Field(max_length=10_000)] | None = None
+    where: Annotated[list[Annotated[str, Field(max_length=2_000)]], Field(max_length=50)] | None = None
+    group_by: Annotated[list[Text], Field(max_length=20)] | None = None
+    keys: (
+        Literal["declared"]
+        | dict[Text, Annotated[list[Value], Field(max_length=100_000)]]
+        | Annotated[list[Value | list[Value]], Field(max_length=100_000)]
+        | None
+    ) = None
+    statistics: Annotated[dict[Text, dict[Text, Value]], Field(max_length=100)] | None = None
+    most_common: dict[Literal["column", "among"], Any] | None = None
+
+
+class Ask(Shape):
+    """A question, what its release may cost, and the most that one unit counts for."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {
+                "question": {"group_by": ["cds"], "keys": {"cds": [1, 2]}, "statistics": {"orders": {"ask": "count"}}},
+                "spend": {"epsilon": "0.25"},
+                "rows_per_group": 5,
+                "groups_per_unit": 2,
+            }
+        },
+    )
+    question: Question
+    spend: Parts
+    rows_per_group: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    groups_per_unit: Annotated[int, Field(ge=1, le=10**9)] | None = None
+
+
+class Tree(BaseModel):
+    """A plan as a tree in which every number says why."""
+
+    line: str
+    under: list["Tree"]
+
+
+class Expected(BaseModel):
+    """How far off one statistic will be. half_width: exact, or null where it depends on the size of the group."""
+
+    name: str
+    confidence: float
+    half_width: str | None
+    by_size: list[tuple[int, float]]
+    says: str
+
+
+class Preview(BaseModel):
+    """Cost, expected error, and the budget before and after, by pool. Free: it follows from the plan alone."""
+
+    price: dict[str, str]
+    before: dict[str, str]
+    after: dict[str, str]
+    affordable: bool
+    errors: list[Expected]
+    says: str
+
+
+class Plan(Preview):
+    """What a release would do and cost. question: its canonical parts, whichever way it was asked."""
+
+    digest: str
+    explanation: Tree
+    question: dict[str, Any]
+
+
+class JobState(BaseModel):
+    """A release under way: queued, running, done. position: of its record in the ledger. release or error when done."""
+
+    job: str
+    state: Literal["queued", "running", "done"]
+    position: int | None = None
+    release: dict[str, Any] | None = None
+    error: Fault | None = None
+
+
+class ReleaseAnswer(BaseModel):
+    """A stored release, served for nothing. release: as `Release.from_json` reads it."""
+
+    position: int
+    release: dict[str, Any]
+
+
+class Column(BaseModel):
+    """A column that the caller may use. bounds: declared [low, high, step]; keys: declared public values."""
+
+    name: str
+    type: str
+    bounds: list[str] | None = None
+    keys: list[Value] | None = None
+    groupable: bool
+
+
+class RuleShape(Shape):
+    """One rule of a policy: the first that fits an asker decides. who: "*", "analyst:NAME" or "project:NAME"."""
+
+    who: Text = "*"
+    columns: list[Text] | None = None
+    group_columns: list[Text] | None = None
+    discover: bool = True
+    own_keys: bool = True
+    own_bounds: bool = True
+    max_spend: Parts | None = None
+    allotment: Parts | None = None
+
+
+class DatasetAnswer(BaseModel):
+    """A data set with all that is public of it. remaining: what the caller may still spend, by pool."""
+
+    name: str
+    about: str
+    unit: str
+    neighbours: str
+    rule: str
+    budget: dict[str, str]
+    spent: dict[str, str]
+    remaining: dict[str, str]
+    promise: str
+    columns: list[Column]
+    allowed: RuleShape | None = None
+
+
+class Registration(Shape):
+    """A new data set from a file that lies in the service's folder `data`, by its bare name."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {
+                "name": "purchases",
+                "file": "purchases.parquet",
+                "unit": "customer_id",
+                "budget": {"epsilon": "1"},
+                "bounds": {"amount": ["0", "200"]},
+                "keys": {"cds": [1, 2, 3]},
+                "policy": [{"who": "*", "allotment": {"epsilon": "0.5"}}],
+            }
+        },
+    )
+    name: Name
+    file: Name
+    table: Text = ""
+    unit: Text
+    neighbours: Literal["add_remove", "replace_one"] = "add_remove"
+    types: Annotated[dict[Text, Text], Field(max_length=2_000)] = {}
+    bounds: Annotated[
+        dict[Text, Annotated[list[str | StrictInt], Field(min_length=2, max_length=3)]], Field(max_length=2_000)
+    ] = {}
+    keys: Annotated[dict[Text, Annotated[list[Value], Field(max_length=100_000)]], Field(max_length=200)] = {}
+    budget: Parts
+    about: Annotated[str, Field(max_length=2_000)] = ""
+    policy: Annotated[list[RuleShape], Field(max_length=1_000)] = [RuleShape()]
+
+
+class Policy(Shape):
+    """All rules of a data set, in order."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"example": {"rules": [{"who": "project:census", "max_spend": {"epsilon": "0.1"}}]}},
+    )
+    rules: Annotated[list[RuleShape], Field(max_length=1_000)]
+
+
+class Target(Shape):
+    """An amount of budget."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"target": {"epsilon": "0.5"}}})
+    target: Parts
+
+
+class Raise(Target):
+    """New caps of an account, and why."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"target": {"epsilon": "2"}, "reason": "approved by the board"}}
+    )
+    reason: Annotated[str, Field(max_length=1_000)] = ""
+
+
+class Allotment(BaseModel):
+    """What one holder may spend of a data set, by pool."""
+
+    holder: str
+    cap: dict[str, str]
+    spent: dict[str, str]
+
+
+class Entry(BaseModel):
+    """One record of the ledger, as `neartwin.ledger.Entry` has it."""
+
+    position: int
+    hash: str
+    kind: str
+    time: str
+    account: str
+    state: str
+    price: dict[str, str]
+    caps: dict[str, str]
+    plan_digest: str
+    description: str
+    holders: list[str]
+    pool: str
+    reserved: int
+
+
+class Head(Shape):
+    """A head that was kept elsewhere, or "" for none."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"head": ""}})
+    head: Annotated[str, Field(max_length=100)] = ""
+
+
+class Verdict(BaseModel):
+    """What verifying the whole ledger found."""
+
+    whole: bool
+    head: str
+    faults: list[dict[str, Any]]
+
+
+class TokenWish(Shape):
+    """A token to be made. days: until it expires."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"example": {"name": "ada", "role": "analyst", "project": "census", "days": 90}},
+    )
+    name: Name
+    role: Role
+    project: Annotated[str, Field(max_length=100)] = ""
+    days: Annotated[int, Field(ge=1, le=3_650)] = 90
+
+
+class TokenAnswer(BaseModel):
+    """A token without its secret. times: UTC."""
+
+    id: str
+    name: str
+    role: Role
+    project: str
+    created: str
+    expires: str
+    revoked: str
+
+
+class NewToken(TokenAnswer):
+    """A new token. token: its text, shown this once."""
+
+    token: str
+
+
+class Me(BaseModel):
+    """Who the caller is. csrf: for a browser's session, what must come with whatever changes something."""
+
+    name: str
+    role: Role
+    project: str
+    expires: str
+    csrf: str = ""
+
+
+class SignIn(Shape):
+    """A token, for a session in a browser."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"token": "nt_0123456789abcdef_..."}})
+    token: Annotated[str, Field(max_length=500)]
+
+
+class Act(BaseModel):
+    """What a curator did."""
+
+    time: str
+    who: str
+    what: str
+    body: dict[str, Any]
+
+
+class Health(BaseModel):
+    """Whether the service and its database answer."""
+
+    status: Literal["ok"]
+    version: str

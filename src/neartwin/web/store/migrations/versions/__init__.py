@@ -1,0 +1,1 @@
+"""Alembic migrations of a service's tables, oldest first; none is ever changed."""

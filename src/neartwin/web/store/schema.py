@@ -1,0 +1,46 @@
+"""The tables of a service. `migrations` makes them; a test compares the two."""
+
+import sqlalchemy as sa
+
+HEAD = "0001"  # the newest migration
+VERSIONS = "neartwin_service_version"
+
+tables = sa.MetaData()
+
+dataset = sa.Table(
+    "neartwin_dataset",
+    tables,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
+token = sa.Table(
+    "neartwin_token",
+    tables,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("hash", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("project", sa.Text, nullable=False),
+    sa.Column("created", sa.Text, nullable=False),
+    sa.Column("expires", sa.Text, nullable=False),
+    sa.Column("revoked", sa.Text, nullable=False),
+)
+
+served = sa.Table(
+    "neartwin_served",
+    tables,
+    sa.Column("analyst", sa.Text, primary_key=True),
+    sa.Column("account", sa.Text, primary_key=True),
+    sa.Column("position", sa.BigInteger, primary_key=True, autoincrement=False),  # of the reservation
+)
+
+act = sa.Table(
+    "neartwin_act",
+    tables,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("time", sa.Text, nullable=False),
+    sa.Column("who", sa.Text, nullable=False),
+    sa.Column("what", sa.Text, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+)

@@ -1,0 +1,34 @@
+"""What a worker process runs: `python -m neartwin.web.work`. Tasks come in as lines of JSON, outcomes go out the same way.
+
+The first line says where the house is. Nothing is written elsewhere: what an engine says on its way may be data.
+"""
+
+import json
+import os
+import sys
+
+from neartwin.web.asking import outcome
+from neartwin.web.house import House
+
+
+def main() -> None:
+    """Work until there are no more lines."""
+    tasks = os.fdopen(os.dup(0), encoding="utf-8")
+    outcomes = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for handle in (0, 1, 2):  # an engine that prints must not end up between two outcomes
+        os.dup2(nowhere, handle)
+    first = json.loads(tasks.readline() or "null")
+    if first is None:
+        return
+    with House(first["place"], first["ledger"]) as house:
+        outcomes.write('"ready"\n')
+        outcomes.flush()
+        for line in tasks:
+            outcomes.write(json.dumps(outcome(house, json.loads(line))) + "\n")
+            outcomes.flush()
+
+
+if __name__ == "__main__":
+    main()
+    sys.exit(0)

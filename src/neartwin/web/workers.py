@@ -1,0 +1,139 @@
+"""The pool of worker processes. A worker that dies or takes too long is replaced, and its task has one uniform end."""
+
+import contextlib
+import json
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from neartwin.errors import AccessError, ExecutionError
+from neartwin.web.faults import status_of, told
+
+Json = dict[str, Any]
+_START_SECONDS = 120
+
+
+@dataclass(slots=True)
+class _Task:
+    body: Mapping[str, Any]
+    seconds: float
+    future: "Future[Json]" = field(default_factory=Future)
+    started: Callable[[], None] = lambda: None
+
+
+class Workers:
+    """So many processes, each with a thread here that feeds it one task at a time."""
+
+    def __init__(self, *, count: int, place: str, ledger: str, waiting: int) -> None:
+        """place, ledger: of the house that each opens for itself. waiting: the most tasks that may wait."""
+        self._house = json.dumps({"place": place, "ledger": ledger}) + "\n"
+        self._tasks: queue.Queue[_Task | None] = queue.Queue(maxsize=waiting)
+        self._processes: dict[int, subprocess.Popen[str]] = {}
+        self._closed = False
+        self._threads = [threading.Thread(target=self._serve, args=(i,), daemon=True) for i in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes of this moment."""
+        return tuple(process.pid for process in list(self._processes.values()))
+
+    def submit(
+        self, task: Mapping[str, Any], *, seconds: float, started: Callable[[], None] = lambda: None
+    ) -> "Future[Json]":
+        """Have a task done; the future holds its outcome and never an exception.
+
+        seconds: the most it may run. started: called when a process takes it. `AccessError` (429) when too many wait.
+        """
+        made = _Task(task, seconds, started=started)
+        try:
+            self._tasks.put_nowait(made)
+        except queue.Full:
+            rule = f"must be at most {self._tasks.maxsize}"
+            raise AccessError(429, "waiting questions", "too many", rule, remedy="ask again in a moment") from None
+        return made.future
+
+    def close(self) -> None:
+        """End all processes; what is under way is lost, and its budget with it."""
+        self._closed = True
+        for _ in self._threads:
+            with contextlib.suppress(queue.Full):
+                self._tasks.put_nowait(None)
+        for process in list(self._processes.values()):
+            process.kill()
+        for thread in self._threads:
+            thread.join(10)
+
+    def _serve(self, number: int) -> None:
+        process: subprocess.Popen[str] | None = None
+        while (task := self._tasks.get()) is not None and not self._closed:
+            if process is None or process.poll() is not None:
+                process = self._start(number)
+            task.started()
+            answer = _asked(process, task) if process is not None else None
+            if answer is None and process is not None:
+                process.kill()
+                _reap(process)
+                process = None
+            task.future.set_result(answer or lost())
+        if process is not None:
+            process.kill()
+            _reap(process)
+
+    def _start(self, number: int) -> "subprocess.Popen[str] | None":
+        process = subprocess.Popen(
+            [sys.executable, "-m", "neartwin.web.work"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+        )
+        self._processes[number] = process
+        if _exchange(process, self._house, _START_SECONDS) is None:
+            process.kill()
+            _reap(process)
+            return None
+        return process
+
+
+def lost() -> Json:
+    """The outcome of a task whose process died or took too long: the same for every cause."""
+    fault = ExecutionError()
+    return {"refused": told(fault), "status": status_of(fault)}
+
+
+def _asked(process: "subprocess.Popen[str]", task: _Task) -> Json | None:
+    answer = _exchange(process, json.dumps(dict(task.body)) + "\n", task.seconds)
+    return answer if isinstance(answer, dict) else None
+
+
+def _exchange(process: "subprocess.Popen[str]", line: str, seconds: float) -> object:
+    """Send a line and read one; None when the process died or was killed for taking too long."""
+    if process.stdin is None or process.stdout is None:
+        return None
+    watch = threading.Timer(seconds, process.kill)
+    watch.daemon = True
+    watch.start()
+    try:
+        process.stdin.write(line)
+        process.stdin.flush()
+        return json.loads(process.stdout.readline() or "null")
+    except (OSError, ValueError):
+        return None
+    finally:
+        watch.cancel()
+
+
+def _reap(process: "subprocess.Popen[str]") -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+    process.wait()

@@ -1,0 +1,77 @@
+"""A house with a data set of made-up people, and the application on it, without a network in between."""
+
+import duckdb
+import pytest
+from starlette.testclient import TestClient
+
+from neartwin.accounting.targets import pure
+from neartwin.queries.table import bounded
+from neartwin.web.app import create_app
+from neartwin.web.datasets import Dataset, Rule
+from neartwin.web.house import House
+from neartwin.web.service import Settings
+
+ASK = {
+    "question": {
+        "group_by": ["cds"],
+        "keys": {"cds": [1, 2, 3]},
+        "statistics": {
+            "orders": {"ask": "count"},
+            "total": {"ask": "sum", "column": "amount", "low": 0, "high": 200},
+        },
+    },
+    "spend": {"epsilon": "0.25"},
+    "rows_per_group": 5,
+    "groups_per_unit": 3,
+}
+
+
+@pytest.fixture(scope="session")
+def purchases(tmp_path_factory):
+    """A file of 40 000 purchases by 5 000 people."""
+    place = tmp_path_factory.mktemp("data") / "purchases.parquet"
+    duckdb.sql(
+        "SELECT i % 5000 AS customer_id, 1 + i % 3 AS cds, (i * 37 % 20000) / 100 AS amount, 'Ulm' AS town "
+        "FROM range(40000) t(i)"
+    ).write_parquet(str(place))
+    return place
+
+
+def registered(place, purchases, **more):
+    """A house with the data set "purchases" of one epsilon, half of it for each analyst."""
+    house = House(place, **more)
+    dataset = Dataset(
+        name="purchases",
+        place=str(purchases),
+        unit="customer_id",
+        bounds={"amount": bounded(0, 200)},
+        keys={"cds": (1, 2, 3)},
+        budget=pure(1),
+        policy=(Rule(allotment=pure("0.5")),),
+    )
+    house.register(dataset, by="console")
+    return house
+
+
+@pytest.fixture
+def house(tmp_path, purchases):
+    with registered(tmp_path / "house", purchases) as opened:
+        yield opened
+
+
+@pytest.fixture
+def tokens(house):
+    """A token's text by role."""
+    names = {"curator": "carol", "analyst": "ada", "auditor": "otto"}
+    return {role: house.mint(name, role, by="console")[1] for role, name in names.items()}
+
+
+@pytest.fixture
+def client(house):
+    """The application with one worker process."""
+    with TestClient(create_app(house, Settings(workers=1, burst=10_000, per_second=10_000))) as opened:
+        yield opened
+
+
+def bearer(token):
+    return {"Authorization": f"Bearer {token}"}

@@ -1,0 +1,29 @@
+"""From a question over HTTP to a release: free until it is paid, paid once, and served again for nothing."""
+
+from fractions import Fraction
+
+import neartwin as nt
+from tests.web.conftest import ASK, bearer
+
+
+def test_a_release_is_paid_once_and_the_same_question_in_any_form_is_served_again_for_nothing(client, house, tokens):
+    ada = bearer(tokens["analyst"])
+    plan = client.post("/v1/datasets/purchases/plan", json=ASK, headers=ada).json()
+    assert (plan["before"], plan["after"]) == ({"epsilon": "1"}, {"epsilon": "3/4"})
+    assert house.books.account("purchases").spent == {"epsilon": 0}
+    first = client.post("/v1/datasets/purchases/releases?wait=60", json=ASK, headers=ada).json()
+    assert first["state"] == "done"
+    text = "SELECT cds, COUNT(*) AS orders, SUM(amount) AS total FROM purchases GROUP BY cds"
+    as_sql = ASK | {"question": {"sql": text, "keys": "declared"}}
+    again = client.post("/v1/datasets/purchases/releases?wait=60", json=as_sql, headers=ada).json()
+    assert again["release"] == first["release"]
+    stored = client.get(f"/v1/datasets/purchases/releases/{first['position']}", headers=ada).json()
+    assert stored["release"] == first["release"]
+    assert house.books.account("purchases").spent == {"epsilon": Fraction(1, 4)}
+    release = nt.Release.from_json(house.books.account("purchases").answer(first["position"]).document)
+    assert release.keys == ((1,), (2,), (3,))
+    another = ASK | {"spend": {"epsilon": "0.3"}}
+    refused = client.post("/v1/datasets/purchases/releases?wait=60", json=another, headers=ada).json()["error"]
+    assert (refused["code"], refused["requested"], refused["remaining"]) == ("NT-400", "3/10", "1/4")
+    assert house.books.account("purchases").spent == {"epsilon": Fraction(1, 4)}
+    assert house.books.verify().whole
