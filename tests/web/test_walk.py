@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import neartwin as nt
+from neartwin.releases.certificates import OwnerKey, check
 from tests.web.conftest import ASK, bearer
 
 
@@ -22,6 +23,8 @@ def test_a_release_is_paid_once_and_the_same_question_in_any_form_is_served_agai
     assert house.books.account("purchases").spent == {"epsilon": Fraction(1, 4)}
     release = nt.Release.from_json(house.books.account("purchases").answer(first["position"]).document)
     assert release.keys == ((1,), (2,), (3,))
+    certificate = client.get(f"/v1/datasets/purchases/releases/{first['position']}/certificate", headers=ada)
+    assert check(certificate.text, OwnerKey.at(house.owner_key).public).valid
     another = ASK | {"spend": {"epsilon": "0.3"}}
     refused = client.post("/v1/datasets/purchases/releases?wait=60", json=another, headers=ada).json()["error"]
     assert (refused["code"], refused["requested"], refused["remaining"]) == ("NT-400", "3/10", "1/4")

@@ -61,6 +61,11 @@ class House:
         """The records themselves."""
         return self.ledger.books
 
+    @property
+    def owner_key(self) -> Path:
+        """Where the private key lies that signs certificates: beside the ledger's file, else in the directory."""
+        return self.place / ("owner.key" if "://" in self.ledger_place else "budget.db.key")
+
     def first_token(self) -> str:
         """A curator's token where nobody has a token yet, to be shown once; "" where somebody has."""
         return "" if self.store.tokens() else self.mint(CURATOR, CURATOR, by=CONSOLE)[1]
