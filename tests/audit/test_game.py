@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from neartwin.audit.claims import EpsilonDelta, claim_gdp, claim_of, claim_pure
+from neartwin.audit.claims import EpsilonDelta, claim_gdp, claim_pure
 from neartwin.audit.features import columns
 from neartwin.audit.game import audit, examine
 from neartwin.audit.playing import Batched, Raised, Transcript, play
+from neartwin.audit.stated import claim_of
 from neartwin.audit.twins import Twins, answer_patterns, known, searched, table_corners
 from neartwin.errors import ParameterError, PrivacyError
 from tests.audit.controls import discrete_laplace

@@ -10,10 +10,11 @@ import pytest
 from neartwin import noise
 from neartwin.accounting.targets import pure
 from neartwin.audit.asking import averaged, differenced
-from neartwin.audit.claims import claim_approx, claim_gdp, claim_of, claim_pure
+from neartwin.audit.claims import claim_approx, claim_gdp, claim_pure
 from neartwin.audit.floats import reachable
 from neartwin.audit.game import audit
 from neartwin.audit.playing import Batched
+from neartwin.audit.stated import claim_of
 from neartwin.audit.timing import time_follows_noise
 from neartwin.audit.twins import answer_patterns, known
 from neartwin.errors import BudgetError

@@ -9,7 +9,6 @@ from neartwin.audit.claims import (
     GaussianPrivacy,
     claim_approx,
     claim_gdp,
-    claim_of,
     claim_pure,
 )
 from neartwin.audit.finding import Event, Finding
@@ -38,6 +37,7 @@ from neartwin.audit.reconstruction import (
 )
 from neartwin.audit.replicas import ReleaseGame, collected, in_process, written
 from neartwin.audit.risk import Risk, advantage_of, largest_parameter, power_at, risks
+from neartwin.audit.stated import claim_of
 from neartwin.audit.timing import TimingFinding, correlated, time_follows_noise
 from neartwin.audit.tracing import Traced, traced, tracing_scores
 from neartwin.audit.transition import Attempt, bounded_noise, gaussian_noise, laplace_noise, sweep

@@ -13,7 +13,6 @@ from typing import Protocol
 import numpy as np
 from scipy import special
 
-from neartwin.accounting.targets import Approx, Pure
 from neartwin.audit.losses_seen import epsilon_seen, mu_seen
 from neartwin.checks import non_negative, probability
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
@@ -107,7 +106,7 @@ class BelowCurve:
     """Any trade-off curve: `curve` takes false-alarm rates (n,) and returns the least miss rates (n,).
 
     The curve must be convex, non-increasing and hold for both orders of the inputs; where it comes as bounds, give the
-    *upper* one: an attacker below a lower bound has refuted nothing but the bound.
+    *lower* one, which is what is promised. `claim_of` makes this claim from a guarantee, a curve or a composed whole.
     """
 
     curve: Curve
@@ -157,20 +156,6 @@ def claim_approx(epsilon: Number, delta: Number) -> EpsilonDelta:
 def claim_gdp(mu: Number) -> GaussianPrivacy:
     """The claim of mu-Gaussian privacy; mu is rounded up."""
     return GaussianPrivacy(abs(float_above(non_negative(mu=rational(mu=mu)))))
-
-
-def claim_of(target: Pure | Approx) -> EpsilonDelta:
-    """The claim that a spend or an account makes.
-
-    >>> from neartwin.accounting.targets import approx
-    >>> str(claim_of(approx(1, "1e-6")))
-    'epsilon=1, delta=1e-06'
-    """
-    match target:
-        case Pure(epsilon=epsilon):
-            return claim_pure(epsilon)
-        case Approx(epsilon=epsilon, delta=delta):
-            return claim_approx(epsilon, delta)
 
 
 def refutes(claim: Claim, reached: float) -> bool:
