@@ -59,7 +59,7 @@ def test_words_hold_the_numbers_of_their_row():
     for row in risks(claim_gdp(1).floor):
         assert row.blindly <= row.at_most <= 1
         assert row.words.endswith(".")
-    assert "69.1 %" in risks(claim_gdp(1).floor)[0].words
+    assert "69.2 %" in risks(claim_gdp(1).floor)[0].words
 
 
 @pytest.mark.parametrize("family", [claim_gdp, claim_pure])

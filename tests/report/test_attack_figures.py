@@ -41,4 +41,4 @@ def test_band_is_drawn_at_its_knots_and_risk_at_its_marks():
     panel = band_figure(found, claim_gdp(1)).axes[0]
     assert np.array_equal(panel.lines[0].get_ydata(), found.fnr)
     marks = risk_figure(claim_gdp(1).floor, "mu = 1").axes[0].texts
-    assert [mark.get_text() for mark in marks] == ["9.2 %", "1.8 %"]
+    assert [mark.get_text() for mark in marks] == ["9.24 %", "1.83 %"]

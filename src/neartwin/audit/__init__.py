@@ -36,7 +36,7 @@ from neartwin.audit.reconstruction import (
     wrong_share,
 )
 from neartwin.audit.replicas import ReleaseGame, collected, in_process, written
-from neartwin.audit.risk import Risk, advantage_of, largest_parameter, power_at, risks
+from neartwin.audit.risk import Keeping, Risk, advantage_of, keeping, largest_parameter, power_at, risks
 from neartwin.audit.stated import claim_of
 from neartwin.audit.timing import TimingFinding, correlated, time_follows_noise
 from neartwin.audit.tracing import Traced, traced, tracing_scores
@@ -54,6 +54,7 @@ __all__ = [
     "Event",
     "Finding",
     "GaussianPrivacy",
+    "Keeping",
     "Knots",
     "Mechanism",
     "Raised",
@@ -88,6 +89,7 @@ __all__ = [
     "exhaustive",
     "gaussian_noise",
     "in_process",
+    "keeping",
     "known",
     "laplace_noise",
     "largest_parameter",

@@ -5,16 +5,19 @@ lie below, convex and non-increasing, for both orders of the neighbours. Take th
 interval. Kulynych et al. 2024; Hayes et al. 2023 for reconstruction. Post-processing cannot raise any of these numbers.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from neartwin.audit.claims import Curve
+from neartwin.audit.claims import Curve, claim_gdp, claim_pure
 from neartwin.checks import positive, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
+from neartwin.mechanisms.neighbours import Neighbours
 
 _GRID = 1024
 _ROOM = 1e-12  # for the rounding of the curve itself
@@ -67,35 +70,37 @@ class Risk:
     words: str
 
 
-def risks(curve: Curve, *, population: int = 1_000_000) -> tuple[Risk, ...]:
+_SENTENCES = {
+    Neighbours.ADD_REMOVE: (
+        "Someone who bets on whether a person is in the data, and would be right half the time, is right at most {} of the time.",
+        "Someone who accuses strangers {} finds a person who is in with a chance of at most {}.",
+    ),
+    Neighbours.REPLACE_ONE: (
+        "Someone who bets on which of two records is a person's, and would be right half the time, is right at most {} of it.",
+        "Someone who takes the first of two records for the second {} recognises the second with a chance of at most {}.",
+    ),
+}
+
+
+def risks(
+    curve: Curve, *, population: int = 1_000_000, neighbours: Neighbours = Neighbours.ADD_REMOVE
+) -> tuple[Risk, ...]:
     """The table for a data owner. population: how many people a description is meant to fit one of.
+
+    neighbours: what the guarantee hides, a person's presence or which record is theirs.
 
     >>> from neartwin.audit.claims import claim_pure
     >>> print(risks(claim_pure(1).floor)[0].words)
-    Someone who bets on whether a person is in the data, and would be right half the time, is right at most 73.1 % of the time.
+    Someone who bets on whether a person is in the data, and would be right half the time, is right at most 73.2 % of the time.
     """
     positive(population=population)
     bet = (1 + advantage_of(curve)) / 2
-    rows = [
-        Risk(
-            "membership",
-            0.5,
-            bet,
-            "Someone who bets on whether a person is in the data, and would be right half the time, "
-            f"is right at most {_percent(bet)} of the time.",
-        )
-    ]
+    betting, accusing = _SENTENCES[neighbours]
+    rows = [Risk("membership", 0.5, bet, betting.format(percent(bet)))]
     for rate in (0.01, 0.001):
         caught = float(power_at(curve, rate)[0])
-        rows.append(
-            Risk(
-                f"membership at {_percent(rate)} false alarms",
-                rate,
-                caught,
-                f"Someone who accuses a stranger in {_odds(rate)} finds a person who is in with a chance of at most "
-                f"{_percent(caught)}.",
-            )
-        )
+        name = f"membership at {percent(rate)} false alarms"
+        rows.append(Risk(name, rate, caught, accusing.format(_odds(rate), percent(caught))))
     single = float(power_at(curve, 1 / population)[0])
     rows.append(
         Risk(
@@ -114,7 +119,7 @@ def risks(curve: Curve, *, population: int = 1_000_000) -> tuple[Risk, ...]:
                 prior,
                 guessed,
                 f"A secret about a person that is guessed blindly {_odds(prior)} is guessed with a chance of at most "
-                f"{_percent(guessed)}.",
+                f"{percent(guessed)}.",
             )
         )
     return tuple(rows)
@@ -148,11 +153,59 @@ def largest_parameter(
     return low
 
 
-def _percent(chance: float) -> str:
-    return f"{100 * chance:.3g} %"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """What keeps a risk: the largest mu or the largest epsilon, and the noise that a count of units needs for it.
+
+    gaussian_noise, laplace_noise: standard deviations of the noise on a number that one unit moves by at most 1; both are
+    rounded up, as mu and epsilon are rounded down.
+    """
+
+    mu: float
+    epsilon: float
+
+    @property
+    def gaussian_noise(self) -> float:
+        """1 / mu."""
+        return math.inf if self.mu == 0 else math.nextafter(1 / self.mu, math.inf)
+
+    @property
+    def laplace_noise(self) -> float:
+        """sqrt(2) / epsilon."""
+        return math.inf if self.epsilon == 0 else math.sqrt(2) / self.epsilon * (1 + 1e-15)
+
+
+def keeping(risk: Callable[[Curve], float], *, at_most: float) -> Keeping:
+    """The noise for a wanted risk, by Gaussian and by pure privacy. risk: `advantage_of`, or a lambda around `power_at`.
+
+    >>> kept = keeping(advantage_of, at_most=0.3829249225)
+    >>> round(kept.mu, 6), round(kept.gaussian_noise, 6), round(kept.epsilon, 3), round(kept.laplace_noise, 3)
+    (1.0, 1.0, 0.807, 1.753)
+    """
+    return Keeping(
+        mu=largest_parameter(lambda mu: claim_gdp(mu).floor, risk, at_most=at_most),
+        epsilon=largest_parameter(lambda epsilon: claim_pure(epsilon).floor, risk, at_most=at_most),
+    )
+
+
+def percent(chance: float) -> str:
+    """A chance as it is written in a sentence, three digits, never below the truth.
+
+    >>> percent(0.73105), percent(0.00027182818)
+    ('73.2 %', '0.0272 %')
+    """
+    if chance <= 0:
+        return "0 %"
+    places = 2 - math.floor(math.log10(100 * chance))
+    step = Decimal(1).scaleb(-places)
+    return f"{(Decimal(100 * chance) - Decimal(_ROOM)).quantize(step, ROUND_CEILING).normalize():f} %"
 
 
 def _odds(chance: float) -> str:
     if chance >= 0.5:
-        return "half the time" if chance == 0.5 else _percent(chance)
-    return f"one time in {1 / chance:,.3g}" if chance < 0.1 else f"one time in {1 / chance:.2g}"
+        return "half the time" if chance == 0.5 else percent(chance)
+    least = 1 / chance  # fewer means a higher chance: rounded down, to be safe
+    digits = 3 if chance < 0.1 else 2
+    places = digits - 1 - math.floor(math.log10(least))
+    told = Decimal(least * (1 + _ROOM)).quantize(Decimal(1).scaleb(-places), ROUND_FLOOR)
+    return f"one time in {told.normalize():,f}"

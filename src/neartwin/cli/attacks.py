@@ -1,4 +1,4 @@
-"""`neartwin attack reconstruct` and `neartwin explain-risk`: what an attacker can do, shown and in words."""
+"""`neartwin attack reconstruct`: everybody's secret bit from counts, and from private counts nothing."""
 
 import json
 import sys
@@ -12,9 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from neartwin.audit.claims import Claim, claim_approx, claim_gdp
 from neartwin.audit.reconstruction import Bits, least_squares, linear_program
-from neartwin.audit.risk import Risk, advantage_of, largest_parameter, risks
 from neartwin.audit.transition import Attempt, bounded_noise, laplace_noise, sweep
 from neartwin.cli.talk import refusing, stderr
 from neartwin.errors import ParameterError
@@ -112,56 +110,3 @@ def _show(bounded: list[Attempt], private: list[Attempt]) -> None:
     stderr.print(
         "A coin is wrong in 50 %. With budget epsilon nobody is wrong in less than 1 / (1 + e^epsilon) on average."
     )
-
-
-@click.command("explain-risk")
-@click.option("--epsilon", default="", help="The guarantee's epsilon.")
-@click.option("--delta", default="0", show_default=True, help="Its delta.")
-@click.option("--mu", default="", help="Or its mu, for Gaussian privacy.")
-@click.option("--advantage", type=float, help="Or the most an attacker may gain: what mu and epsilon keep to it?")
-@click.option("--population", default=1_000_000, show_default=True, help="People that a description fits one of.")
-@click.option("--picture", type=click.Path(dir_okay=False), help="Draw the trade-off to this .png or .svg file.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-@refusing
-def explain_risk(as_json: bool, picture: str | None, population: int, **options: Any) -> None:  # noqa: FBT001 - a command's options
-    """Say in plain words what a guarantee allows an attacker, or which guarantee keeps him to a wanted advantage."""
-    if options["advantage"] is not None:
-        _show_inverse(options["advantage"], as_json=as_json)
-        return
-    claim = _claimed(**options)
-    if picture:
-        from neartwin.report.attack_figures import risk_figure
-
-        risk_figure(claim.floor, str(claim)).savefig(picture)
-        stderr.print(f"picture: {picture}", markup=False)
-    rows = risks(claim.floor, population=population)
-    if as_json:
-        click.echo(json.dumps({"guarantee": str(claim), "risks": [asdict(row) for row in rows]}))
-        return
-    _show_risks(str(claim), rows)
-
-
-def _claimed(*, epsilon: str, delta: str, mu: str, advantage: None) -> Claim:  # noqa: ARG001 - the other question
-    if bool(epsilon) == bool(mu):
-        raise ParameterError("epsilon", epsilon, "or mu must be given, and not both")
-    return claim_gdp(mu) if mu else claim_approx(epsilon, delta)
-
-
-def _show_risks(name: str, rows: tuple[Risk, ...]) -> None:
-    table = Table(title=name, box=None, pad_edge=False, header_style="bold", title_justify="left")
-    for title in ("about one person", "without the release", "with it, at most"):
-        table.add_column(title, justify="left" if title == "about one person" else "right")
-    for row in rows:
-        table.add_row(row.name, f"{row.blindly:.4%}", f"{row.at_most:.4%}")
-    Console(highlight=False).print(table)
-    for row in rows:
-        click.echo(f"- {row.words}")
-
-
-def _show_inverse(advantage: float, *, as_json: bool) -> None:
-    mu = largest_parameter(lambda t: claim_gdp(t).floor, advantage_of, at_most=advantage)
-    epsilon = largest_parameter(lambda t: claim_approx(t, 0).floor, advantage_of, at_most=advantage)
-    if as_json:
-        click.echo(json.dumps({"advantage": advantage, "mu": mu, "epsilon": epsilon}))
-        return
-    click.echo(f"advantage {advantage:g}: mu at most {mu:.6g}, or epsilon at most {epsilon:.6g}")

@@ -11,7 +11,7 @@ import numpy as np
 
 from neartwin.audit.bands import ErrorBand
 from neartwin.audit.claims import Claim, Curve
-from neartwin.audit.risk import power_at
+from neartwin.audit.risk import percent, power_at
 from neartwin.audit.transition import Attempt
 from neartwin.errors import ParameterError
 
@@ -70,8 +70,10 @@ def risk_figure(curve: Curve, name: str) -> Any:
     for rate in (0.01, 0.001):
         caught = float(power_at(curve, rate)[0])
         panel.plot([rate], [caught], "o", color=_CLAIM)
-        panel.annotate(f"{100 * caught:.2g} %", (rate, caught), textcoords="offset points", xytext=(6, 4), fontsize=9)
+        panel.annotate(percent(caught), (rate, caught), textcoords="offset points", xytext=(6, 4), fontsize=9)
     panel.set_xscale("log")
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
     panel.legend(frameon=False)
     return figure
 

@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from neartwin.releases.release import Release
 from neartwin.report.plots import plot, shown_groups, svg
+from neartwin.report.risk import risk_facts
 
 MOST_ROWS = 200  # of a table on a page; the files hold all
 
@@ -32,6 +33,7 @@ def facts(release: Release) -> dict[str, Any]:
         "body": [body[place] for place in places],
         "groups": len(body),
         "budget": budget(release),
+        "risk": risk_facts(release.guarantee),
         "best_guess": min(100.0, math.ceil(release.guarantee.best_guess * 1000) / 10),  # upward: it is a bound
     }
 

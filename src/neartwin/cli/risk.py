@@ -1,0 +1,116 @@
+"""`neartwin explain-risk`: what a guarantee allows an attacker, in words, and which noise keeps him to a wanted risk."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from neartwin.accounting.guarantee import Guarantee
+from neartwin.accounting.targets import Target, approx, gdp, pure, zcdp
+from neartwin.audit.risk import Keeping, Risk, advantage_of, keeping, percent, power_at, risks
+from neartwin.audit.stated import claim_of
+from neartwin.cli.talk import refusing, stderr
+from neartwin.errors import ParameterError
+from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.releases.release import Release
+
+
+@click.command("explain-risk")
+@click.argument("release", required=False, type=click.Path(exists=True, dir_okay=False))
+@click.option("--epsilon", default="", help="The guarantee's epsilon.")
+@click.option("--mu", default="", help="Or its mu, for Gaussian privacy.")
+@click.option("--rho", default="", help="Or its rho, for concentrated privacy.")
+@click.option("--delta", default="0", show_default=True, help="Its probability of failure.")
+@click.option("--advantage", type=float, help="Which noise keeps an attacker to this gain over guessing?")
+@click.option("--caught", type=float, help="Which noise keeps him to finding a person with at most this chance?")
+@click.option("--false-alarms", default=0.01, show_default=True, help="How often --caught lets him accuse a stranger.")
+@click.option("--population", default=1_000_000, show_default=True, help="People that a description fits one of.")
+@click.option("--picture", type=click.Path(dir_okay=False), help="Draw the risk to this .png or .svg file.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@refusing
+def explain_risk(
+    *,
+    release: str | None,
+    advantage: float | None,
+    caught: float | None,
+    false_alarms: float,
+    population: int,
+    picture: str | None,
+    as_json: bool,
+    **guarantee: str,
+) -> None:
+    """Say in plain words what a guarantee allows an attacker.
+
+    The guarantee is that of a RELEASE saved as .json, or given by its numbers. With --advantage or --caught: the other way
+    round, the noise that keeps him to a wanted risk.
+    """
+    if advantage is not None or caught is not None:
+        _show_noise(_kept(advantage, caught, false_alarms), as_json=as_json)
+        return
+    found = _given(release, **guarantee)
+    claim = claim_of(found)
+    if picture:
+        from neartwin.report.attack_figures import risk_figure
+
+        risk_figure(claim.floor, str(found.promise)).savefig(picture)
+        stderr.print(f"picture: {picture}", markup=False)
+    rows = risks(claim.floor, population=population, neighbours=Neighbours(found.neighbours))
+    if as_json:
+        click.echo(json.dumps({"guarantee": str(found.promise), "risks": [asdict(row) for row in rows]}))
+        return
+    _show_risks(str(found), rows)
+
+
+def _given(release: str | None, **numbers: str) -> Guarantee:
+    told = [name for name in ("epsilon", "mu", "rho") if numbers[name]]
+    if len(told) + bool(release) != 1:
+        raise ParameterError(
+            "epsilon", numbers["epsilon"], "or mu, rho or a release must be given, and one of them alone"
+        )
+    if release:
+        return Release.from_json(Path(release).read_bytes()).guarantee
+    return Guarantee.of(_target(told[0], numbers[told[0]], numbers["delta"]), unit="person", neighbours="add_remove")
+
+
+def _target(name: str, value: str, delta: str) -> Target:
+    makers: dict[str, Any] = {"mu": gdp, "rho": zcdp, "epsilon": approx}
+    if name == "epsilon" and delta == "0":
+        return pure(value)
+    made: Target = makers[name](value, delta)
+    return made
+
+
+def _show_risks(name: str, rows: tuple[Risk, ...]) -> None:
+    table = Table(title=name, box=None, pad_edge=False, header_style="bold", title_justify="left")
+    for title in ("about one person", "without the release", "with it, at most"):
+        table.add_column(title, justify="left" if title == "about one person" else "right")
+    for row in rows:
+        table.add_row(row.name, percent(row.blindly), percent(row.at_most))
+    Console(highlight=False).print(table)
+    for row in rows:
+        click.echo(f"- {row.words}")
+
+
+def _kept(advantage: float | None, caught: float | None, false_alarms: float) -> Keeping:
+    if advantage is not None and caught is not None:
+        raise ParameterError("caught", caught, "and advantage are two wishes; give one of them")
+    if advantage is not None:
+        return keeping(advantage_of, at_most=advantage)
+    return keeping(lambda curve: float(power_at(curve, false_alarms)[0]), at_most=float(caught or 0))
+
+
+def _show_noise(kept: Keeping, *, as_json: bool) -> None:
+    noise = {"gaussian_noise": kept.gaussian_noise, "laplace_noise": kept.laplace_noise}
+    if as_json:
+        click.echo(json.dumps({"mu": kept.mu, "epsilon": kept.epsilon} | noise))
+        return
+    click.echo(
+        f"mu at most {kept.mu:.6g}: Gaussian noise of standard deviation {kept.gaussian_noise:.6g} on a count of people"
+    )
+    click.echo(
+        f"epsilon at most {kept.epsilon:.6g}: Laplace noise of standard deviation {kept.laplace_noise:.6g} on one"
+    )
