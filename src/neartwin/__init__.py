@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from neartwin.accounting.targets import rdp as rdp
     from neartwin.accounting.targets import three_pools as three_pools
     from neartwin.accounting.targets import zcdp as zcdp
+    from neartwin.client import connect as connect
     from neartwin.queries.joining import owned as owned
     from neartwin.queries.joining import public as public
     from neartwin.queries.opening import table as table
@@ -42,6 +43,7 @@ _HOME = {
     "approx": "neartwin.accounting.targets",
     "bounded": "neartwin.queries.table",
     "certificate": "neartwin.releases.certificates",
+    "connect": "neartwin.client",
     "count": "neartwin.queries.query",
     "count_units": "neartwin.queries.query",
     "from_sql": "neartwin.queries.sql",

@@ -25,6 +25,12 @@ assert_type(nt.gdp(mu=1), Gdp)
 assert_type(nt.three_pools(1, mu="0.5"), ThreePools)
 assert_type(nt.advantage("0.3"), Advantage)
 
+served = nt.connect("http://127.0.0.1:8417", "nt_...").open("purchases")
+assert_type(served.rows, Rows)
+assert_type(served.plan(query, spend=nt.pure(1)).preview(), Preview)
+assert_type(served.release(served.plan(query, spend=nt.pure(1))), nt.Release)
+assert_type(served.remaining, dict[str, Fraction])
+
 with nt.open_ledger("budget.db") as book:
     assert_type(book, Ledger)
     account = book.open(rows, nt.pure(1))

@@ -5,6 +5,7 @@ from typing import assert_never
 from neartwin.engines.base import Engine
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.queries.postgres import PostgresTable
+from neartwin.queries.served import ServedTable
 from neartwin.queries.source import CsvFiles, DuckdbConnection, DuckdbQuery, DuckdbTable, Frame, ParquetFiles, Source
 from neartwin.queries.spark import SparkFrame
 
@@ -26,5 +27,7 @@ def engine_for(source: Source) -> Engine:
             from neartwin.engines.spark import SparkEngine
 
             return SparkEngine()
+        case ServedTable():
+            raise source.elsewhere()
         case _:
             assert_never(source)

@@ -54,7 +54,9 @@ def question_of(form: Mapping[str, Any], rows: Rows) -> Query | MostCommon:
 
 
 def form_of(question: Query | MostCommon) -> Form:
-    """The form that `question_of` reads back as the same question."""
+    """The form that `question_of` reads back as the same question; `QueryError` for joins, which have no written form."""
+    if question.table.joins:
+        raise QueryError("question: joined tables have no written form; ask a view that joins them in the database")
     if isinstance(question, MostCommon):
         form: Form = {"most_common": {"column": question.column, "among": [_plain(key[0]) for key in question.among]}}
     else:

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from neartwin.errors import SchemaError
 from neartwin.queries.ibis_table import bound, is_ibis
 from neartwin.queries.postgres import PostgresTable, is_url, postgres_table
+from neartwin.queries.served import ServedTable
 from neartwin.queries.spark import SparkFrame, is_spark, spark_frame
 from neartwin.queries.types import ColumnType, column_type
 
@@ -182,7 +183,7 @@ class Frame:
 LocalSource = (
     ParquetFiles | CsvFiles | DuckdbTable | DuckdbConnection | DuckdbQuery | Frame
 )  # read by DuckDB in this process
-Source = LocalSource | PostgresTable | SparkFrame
+Source = LocalSource | PostgresTable | SparkFrame | ServedTable
 
 
 def source_of(data: Any, *, table: str = "", snapshot: str = "") -> Source:

@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 from fastapi import APIRouter, FastAPI
 from starlette.staticfiles import StaticFiles
 
-import neartwin
 from neartwin.web import faults
 from neartwin.web.access import Door
 from neartwin.web.guards import BodyLimit, Calm, Headers
@@ -48,7 +48,7 @@ def create_app(house: House, settings: Settings | None = None) -> FastAPI:
 
     app = FastAPI(
         title="neartwin",
-        version=neartwin.__version__,
+        version=version("neartwin"),
         description=_ABOUT,
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,

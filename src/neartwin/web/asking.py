@@ -83,7 +83,9 @@ def _proposal(house: House, task: Mapping[str, Any]) -> tuple[Proposal, Rule]:
     dataset = house.dataset(task["dataset"])
     rule = rule_for(dataset, task["analyst"], task["project"]) if task["analyst"] else Rule()
     account = house.account(dataset)
-    limits = {name: task[name] for name in ("rows_per_group", "groups_per_unit") if task.get(name) is not None}
+    limits = {
+        name: task[name] for name in ("rows_per_group", "groups_per_unit", "weights") if task.get(name) is not None
+    }
     question = asked(dataset, account.rows, task["question"])
     proposal = account.plan(question, spend=target_of(task["spend"], "spend"), **limits)
     check(dataset, rule, proposal.plan, account.book.filter)

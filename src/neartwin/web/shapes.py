@@ -80,7 +80,7 @@ class Question(Shape):
 
 
 class Ask(Shape):
-    """A question, what its release may cost, and the most that one unit counts for."""
+    """A question, what its release may cost, and the most that one unit counts for. weights: of the statistics' errors."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -97,6 +97,7 @@ class Ask(Shape):
     spend: Parts
     rows_per_group: Annotated[int, Field(ge=1, le=10**9)] | None = None
     groups_per_unit: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    weights: Annotated[dict[Text, Written | StrictInt | StrictFloat], Field(max_length=100)] | None = None
 
 
 class Tree(BaseModel):

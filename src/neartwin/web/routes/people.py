@@ -1,11 +1,11 @@
 """Who one is: sessions and tokens, and whether the service answers at all."""
 
 from dataclasses import asdict
+from importlib.metadata import version
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
-import neartwin
 from neartwin.errors import AccessError
 from neartwin.web import shapes
 from neartwin.web.access import COOKIE, Anyone, Caller, Curator, Overseer
@@ -19,7 +19,7 @@ TokenId = Annotated[str, Path(max_length=100)]
 def health(running: Running) -> shapes.Health:
     """Whether the service and its database answer. Needs no token."""
     running.house.books.head()
-    return shapes.Health(status="ok", version=neartwin.__version__)
+    return shapes.Health(status="ok", version=version("neartwin"))
 
 
 @router.post("/session", tags=["people"])

@@ -1,0 +1,224 @@
+"""A service as its analysts see it: data sets, accounts, proposals and releases, as if they were local.
+
+```
+account = nt.open_ledger("budget.db").open(nt.table("purchases.parquet", unit="customer_id"), nt.pure(1))   # local
+account = nt.connect("https://house.example", token).open("purchases")                                     # served
+```
+What follows in a notebook is the same: `account.rows`, `account.plan(...)`, `account.release(...)`.
+"""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any
+
+from neartwin.accounting.targets import Target
+from neartwin.accounting.written import parts_of, target_of
+from neartwin.client.wire import Wire, raised
+from neartwin.errors import AccessError, LedgerError
+from neartwin.exact import Number, rational
+from neartwin.ledger import Entry
+from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.queries.expected import ExpectedError
+from neartwin.queries.explain import Explained
+from neartwin.queries.form import form_of
+from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.queries.served import ServedTable
+from neartwin.queries.table import EACH_ROW, Table, bounded
+from neartwin.queries.types import ColumnType
+from neartwin.releases.accounts import Preview
+from neartwin.releases.certificates import Certificate
+from neartwin.releases.release import Release
+
+Json = dict[str, Any]
+_WAIT = 10  # seconds that one request waits for a release
+_EACH_ROW = "(each row)"
+
+
+def connect(url: str, token: str, *, seconds: float = 60) -> "Service":
+    """The service at an address, as the token's owner sees it. seconds: how long one answer may take.
+
+    Errors are those of the local face; `AccessError` for a token that opens nothing, or where nobody answers. A token is
+    sent to that address alone.
+
+    >>> connect("ftp://house.example", "nt_1_2")
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: url='ftp://house.example' must be http://host:port or https://host
+    """
+    return Service(Wire(url, token, seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Someone else's data sets, to be asked within what their curator allows."""
+
+    wire: Wire
+
+    def datasets(self) -> tuple[str, ...]:
+        """The names of the data sets that may be asked."""
+        return tuple(found["name"] for found in self.wire.get("datasets"))
+
+    def open(self, name: str) -> "ServedAccount":
+        """The account of a data set, with its public schema."""
+        return ServedAccount(self.wire, _rows(self.wire.address, told := self.wire.get("datasets", name)), _keys(told))
+
+
+@dataclass(frozen=True, slots=True)
+class ServedProposal:
+    """A plan that the service made, beside the account that would pay for it. Nothing is spent until it is released.
+
+    digest: of the plan, equal for plans that would do the same.
+    """
+
+    account: "ServedAccount"
+    price: Target
+    digest: str
+    _ask: Json = field(repr=False)
+    _explained: Explained = field(repr=False)
+
+    def explain(self) -> Explained:
+        """The plan as a tree in which every number says why."""
+        return self._explained
+
+    def preview(self) -> Preview:
+        """Cost and expected error, and the budget after."""
+        told = self.account.wire.post("datasets", self.account.name, "preview", body=self._ask)
+        return Preview(
+            price=target_of(told["price"], "price"),
+            before=_amounts(told["before"]),
+            after=_amounts(told["after"]),
+            errors=tuple(_expected(error) for error in told["errors"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ServedAccount:
+    """The budget of a data set that a service keeps. rows: where each question starts. keys: declared public, by column."""
+
+    wire: Wire
+    rows: Rows
+    keys: Mapping[str, tuple[object, ...]]
+
+    @property
+    def name(self) -> str:
+        """The data set's name."""
+        return self.rows.table.name
+
+    @property
+    def remaining(self) -> dict[str, Fraction]:
+        """What the asker may still spend, by pool, exact: the least of the account's and the asker's allotments."""
+        return _amounts(self.wire.get("datasets", self.name)["remaining"])
+
+    @property
+    def spent(self) -> dict[str, Fraction]:
+        """What was spent of the account by all, by pool, exact."""
+        return _amounts(self.wire.get("datasets", self.name)["spent"])
+
+    def plan(
+        self,
+        query: Query | MostCommon,
+        *,
+        spend: Target,
+        rows_per_group: int | None = None,
+        groups_per_unit: int | None = None,
+        weights: Mapping[str, Number] | None = None,
+    ) -> ServedProposal:
+        """Have the service decide what a release would do and cost. Reads no row and spends nothing."""
+        if query.table != self.rows.table:
+            raise LedgerError(f"this account belongs to {self.name!r}, and the question is about another table")
+        exact = None if weights is None else {name: str(rational(weight=value)) for name, value in weights.items()}
+        limits: Json = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit, "weights": exact}
+        ask = {"question": form_of(query), "spend": parts_of(spend)}
+        ask |= {name: value for name, value in limits.items() if value is not None}
+        told = self.wire.post("datasets", self.name, "plan", body=ask)
+        return ServedProposal(self, target_of(told["price"], "price"), told["digest"], ask, _tree(told["explanation"]))
+
+    def release(self, proposal: ServedProposal, *, key: str = "") -> Release:
+        """Pay, have the data asked, and get the release; the same question again costs nothing.
+
+        key: a request sent again under its key never pays twice; by default a fresh one, so that a connection that breaks
+        can be tried again.
+        """
+        if proposal.account.name != self.name:
+            raise LedgerError(f"this account belongs to {self.name!r}, and the proposal to {proposal.account.name!r}")
+        headers = {"Idempotency-Key": key or secrets.token_hex(16)}
+        try:
+            job = self._ask(proposal, headers)
+        except AccessError as fault:
+            if fault.status != 503:
+                raise
+            job = self._ask(proposal, headers)
+        while job["state"] != "done":
+            job = self.wire.get("jobs", job["job"], wait=_WAIT)
+        if job.get("error"):
+            raise raised(job["error"])
+        return _release(job["release"])
+
+    def history(self) -> tuple[Entry, ...]:
+        """The records that the asker may see, oldest first."""
+        return tuple(_entry(told) for told in self.wire.get("datasets", self.name, "history"))
+
+    def answer(self, position: int) -> Release:
+        """A stored release again, for nothing, by the position of its reservation."""
+        return _release(self.wire.get("datasets", self.name, "releases", str(position))["release"])
+
+    def certificate(self, release: Release) -> Certificate:
+        """The signed certificate of a release; check it with `neartwin certificate verify` and the owner's key."""
+        place = ("datasets", self.name, "releases", str(release.provenance.position), "certificate")
+        return Certificate.from_json(self.wire.send("GET", place))
+
+    def _ask(self, proposal: ServedProposal, headers: Mapping[str, str]) -> Json:
+        asked = proposal._ask  # noqa: SLF001 - of this file
+        job: Json = self.wire.post("datasets", self.name, "releases", body=asked, headers=headers, wait=_WAIT)
+        return job
+
+
+def _rows(address: str, told: Json) -> Rows:
+    columns = told["columns"]
+    return Rows(
+        Table(
+            source=ServedTable(address, told["name"]),
+            name=told["name"],
+            unit=EACH_ROW if told["unit"] == _EACH_ROW else told["unit"],
+            neighbours=Neighbours(told["neighbours"]),
+            schema=MappingProxyType({column["name"]: ColumnType(column["type"]) for column in columns}),
+            declared=frozenset(),
+            columns=MappingProxyType({c["name"]: bounded(*c["bounds"]) for c in columns if c["bounds"]}),
+        )
+    )
+
+
+def _keys(told: Json) -> Mapping[str, tuple[object, ...]]:
+    return MappingProxyType({c["name"]: tuple(c["keys"]) for c in told["columns"] if c["keys"] is not None})
+
+
+def _amounts(told: Mapping[str, str]) -> dict[str, Fraction]:
+    return {pool: Fraction(amount) for pool, amount in told.items()}
+
+
+def _expected(told: Json) -> ExpectedError:
+    half = told["half_width"]
+    return ExpectedError(
+        name=told["name"],
+        confidence=told["confidence"],
+        half_width=None if half is None else Fraction(half),
+        by_size=tuple((int(size), float(error)) for size, error in told["by_size"]),
+        says=told["says"],
+    )
+
+
+def _tree(told: Json) -> Explained:
+    return Explained(told["line"], tuple(_tree(part) for part in told["under"]))
+
+
+def _release(told: Json) -> Release:
+    import json
+
+    return Release.from_json(json.dumps(told))
+
+
+def _entry(told: Json) -> Entry:
+    exact = {name: _amounts(told[name]) for name in ("price", "caps")}
+    return Entry(**{**told, **exact, "holders": tuple(told["holders"])})

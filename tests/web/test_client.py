@@ -1,0 +1,75 @@
+"""A notebook changes one line to move from local to served: the same verbs give the same values."""
+
+from fractions import Fraction
+
+import pyarrow as pa
+import pytest
+
+import neartwin as nt
+from neartwin.errors import AccessError, BudgetError, ParameterError, QueryError
+from neartwin.releases.accounts import Preview
+from neartwin.web.service import Settings
+from tests.web.server import serving
+
+
+@pytest.fixture
+def served(house, tokens):
+    with serving(house, Settings(workers=1)) as address:
+        yield nt.connect(address, tokens["analyst"])
+
+
+def notebook(account):
+    """What a notebook does with an account, wherever it came from."""
+    query = account.rows.where("amount > 5").group_by("cds", keys=[1, 2, 3]).agg(
+        orders=nt.count(), people=nt.count_units(), total=nt.sum("amount", 0, 200), typical=nt.mean("amount")
+    )  # fmt: skip
+    proposal = account.plan(query, spend=nt.pure("0.25"), rows_per_group=5, groups_per_unit=3)
+    release = account.release(proposal)
+    again = account.release(account.plan(query, spend=nt.pure("0.25"), rows_per_group=5, groups_per_unit=3))
+    assert again == release
+    asked = nt.from_sql("SELECT COUNT(DISTINCT customer_id) FROM purchases", account.rows)
+    refused = account.plan(asked, spend=nt.pure("0.3"))
+    with pytest.raises(BudgetError) as refusal:
+        account.release(refused)
+    return proposal, release, refusal.value
+
+
+def test_a_notebook_gets_the_same_values_from_a_service_as_from_its_own_ledger(served, purchases, tmp_path):
+    rows = nt.table(str(purchases), unit="customer_id", columns={"amount": nt.bounded(0, 200)})
+    with nt.open_ledger(tmp_path / "own.db") as book:
+        local, here = book.open(rows, nt.pure("0.5")), served.open("purchases")
+        mine, yours = notebook(local), notebook(here)
+        assert [type(part) for part in mine[1:]] == [type(part) for part in yours[1:]]
+        assert str(mine[0].explain()).splitlines()[2:] == str(yours[0].explain()).splitlines()[2:]
+        assert mine[0].price == yours[0].price
+        told = mine[0].preview(), yours[0].preview()
+        assert all(isinstance(one, Preview) for one in told)
+        assert told[0].errors == told[1].errors
+        assert (mine[2].requested, mine[2].remaining) == (yours[2].requested, yours[2].remaining)
+        assert mine[1].keys == yours[1].keys
+        assert local.remaining == here.remaining == {"epsilon": Fraction(1, 4)}
+        kinds = [entry.kind for entry in local.history()]
+        assert kinds == ["open", "reserve", "settle", "refuse"]
+        assert [entry.kind for entry in here.history()] == ["allot", *kinds[1:]]
+    release = yours[1]
+    assert here.answer(release.provenance.position) == release
+    assert here.certificate(release).body["ledger"]["reserved"] == release.provenance.position
+    assert here.keys == {"cds": (1, 2, 3)}
+    assert served.datasets() == ("purchases",)
+
+
+def test_what_is_refused_locally_is_refused_by_the_service_with_the_same_error(served):
+    account = served.open("purchases")
+    query = account.rows.group_by("cds", keys=[1]).agg(n=nt.count())
+    with pytest.raises(QueryError, match="rows_per_group is missing"):
+        account.plan(query, spend=nt.pure("0.1"))
+    with pytest.raises(AccessError, match="is not one that you may ask"):
+        served.open("orders")
+    with pytest.raises(QueryError, match="not read by one engine"):
+        account.rows.join(nt.public(pa.table({"who": [1], "town": ["Ulm"]})), on={"customer_id": "who"})
+    with pytest.raises(AccessError, match="must be one that is live"):
+        nt.connect(served.wire.address, "nt_0_0").datasets()
+    with pytest.raises(AccessError, match="does not answer"):
+        nt.connect("http://127.0.0.1:9", "nt_0_0").datasets()
+    with pytest.raises(ParameterError, match="url"):
+        nt.connect("file:///etc/passwd", "nt_0_0")
