@@ -133,7 +133,9 @@ def test_joins_order_and_explain_work_from_the_terminal(purchases):
         "--public", "regions=regions.csv", "--types", "regions.cds=integer", "--types", "regions.region=text",
         "--rows-per-group", "5", "--groups-per-unit", "3", "--ledger", "budget.db", "--spend", "epsilon=1",
     )  # fmt: skip
-    text = "SELECT region, COUNT(*) AS n FROM purchases JOIN regions USING (cds) GROUP BY region ORDER BY n DESC LIMIT 2"
+    text = (
+        "SELECT region, COUNT(*) AS n FROM purchases JOIN regions USING (cds) GROUP BY region ORDER BY n DESC LIMIT 2"
+    )
     code, explained, err = neartwin("query", *ask, f"EXPLAIN {text}", where=purchases)
     assert code == 0, err
     assert "join 'regions' (public) on cds" in explained

@@ -138,14 +138,20 @@ class Account:
         return made if isinstance(proposal.plan.query, MostCommon) else shaped(made, proposal.plan.query.after)
 
     def sql(
-        self, text: str, rows: Rows, *, keys: object = None, tables: Others | None = None, **limits: Any
+        self,
+        text: str,
+        rows: Rows | None = None,
+        *,
+        keys: object = None,
+        tables: Others | None = None,
+        **limits: Any,
     ) -> Release | Explained:
-        """Answer a SELECT about a table, or show the plan of an EXPLAIN SELECT, which costs nothing.
+        """Answer a SELECT about the account's table, or show the plan of an EXPLAIN SELECT, which costs nothing.
 
-        keys, tables: as for `nt.from_sql`. limits: spend= and what else `plan` takes.
+        rows: a fresher state of the table. keys, tables: as for `nt.from_sql`. limits: spend= and what else `plan` takes.
         """
         inner = explained_sql(text)
-        proposal = self.plan(from_sql(inner or text, rows, keys=keys, tables=tables), **limits)
+        proposal = self.plan(from_sql(inner or text, rows or self.rows, keys=keys, tables=tables), **limits)
         return self.release(proposal) if inner is None else proposal.explain()
 
     def release_to_parquet(
