@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date
 from html import escape
 from pathlib import Path
@@ -147,11 +147,11 @@ class Release:
             "format": FORMAT,
             "group_columns": self.group_columns,
             "keys": [[_plain(value) for value in key] for key in self.keys],
-            "statistics": [asdict(statistic) for statistic in self.statistics],
+            "statistics": [_fields(statistic) for statistic in self.statistics],
             "confidence": self.confidence,
             "guarantee": self.guarantee.as_dict(),
             "notes": self.notes,
-            "provenance": asdict(self.provenance),
+            "provenance": _fields(self.provenance),
         }
         return json.dumps(body, sort_keys=True)
 
@@ -248,3 +248,8 @@ def _plain(value: object) -> object:
 
 def _revived(value: Any) -> object:
     return date.fromisoformat(value["date"]) if isinstance(value, dict) else value
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """A value's fields as they are: `dataclasses.asdict` copies every number of every group."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
