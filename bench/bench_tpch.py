@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import duckdb
@@ -121,7 +122,7 @@ def on_spark(place: Path, folder: Path, runs: int) -> dict[str, float]:
 
 def growth(engine: str, sizes: dict[int, dict[str, float]]) -> None:
     scales = sorted(sizes)
-    for small, large in zip(scales, scales[1:], strict=False):
+    for small, large in pairwise(scales):
         for by in sizes[small]:
             ratio = sizes[large][by] / sizes[small][by]
             print(
