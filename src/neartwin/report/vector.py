@@ -80,12 +80,12 @@ def _missed(curve: Curve) -> float:
     return math.floor(value * 100) / 100
 
 
-def bars_svg(bars: Sequence[Bar], *, name: str, title: str) -> str:
-    """One line a value: its dot and its error bar, on one axis."""
+def bars_svg(bars: Sequence[Bar], *, name: str, title: str, left: float = 150.0, width: float = 430.0) -> str:
+    """One line a value: its dot and its error bar, on one axis. left: room for labels."""
     low = min([0.0, *(bar.lower for bar in bars)])
     high = max([0.0, *(bar.upper for bar in bars)])
     span = (high - low) or 1.0
-    left, width, row = 150.0, 430.0, 26.0
+    row = 26.0
 
     def at(value: float) -> float:
         return left + width * (value - low) / span
@@ -109,12 +109,12 @@ def bars_svg(bars: Sequence[Bar], *, name: str, title: str) -> str:
             ),
             f'<circle class="dot" cx="{at(bar.value):.1f}" cy="{y:.1f}" r="4.5"/>',
         ]
-    return _svg(name, title, 600, bottom + 26, parts)
+    return _svg(name, title, left + width + 20, bottom + 26, parts)
 
 
 def steps_svg(lines: Sequence[Steps], *, name: str, title: str) -> str:
     """Shares of a budget, each a staircase from 0; the frame's top is the whole budget."""
-    left, top, width, height = 46.0, 10.0, 540.0, 170.0
+    left, top, width, height = 42.0, 10.0, 300.0, 170.0
     parts = [f'<rect class="frame" x="{left:g}" y="{top:g}" width="{width:g}" height="{height:g}"/>']
     for share in (0.0, 0.5, 1.0):
         y = top + height * (1 - share)
@@ -132,7 +132,7 @@ def steps_svg(lines: Sequence[Steps], *, name: str, title: str) -> str:
                 f'<text class="tick" x="{left + width - 6:.1f}" y="{top + height * (1 - reached) - 6:.1f}" '
                 f'text-anchor="end">{reached:.0%}</text>'
             )
-    return _svg(name, title, 600, 196, parts)
+    return _svg(name, title, 350, 190, parts)
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -148,3 +148,28 @@ def _svg(name: str, title: str, width: float, height: float, parts: Sequence[str
         f'<svg class="drawing" viewBox="0 0 {width:g} {height:g}" role="img" aria-labelledby="{own}" '
         f'xmlns="http://www.w3.org/2000/svg"><title id="{own}">{escape(title)}</title>{"".join(parts)}</svg>'
     )
+
+
+def dial_svg(*, spent: float, plan: float, name: str, title: str) -> str:
+    """Half a circle: what is spent, what this plan would take, what is left; shares from 0 to 1.
+
+    A plan that takes more than is left fills the dial, in the colour of a refusal.
+    """
+    fits = spent + plan <= 1
+    middle = min(1.0, spent + plan)
+    parts = [_arc(0.0, 1.0, "rest"), _arc(0.0, min(1.0, spent), "used")]
+    parts += [_arc(spent, middle, "now" if fits else "over")] if plan and spent < 1 else []
+    left = math.floor((1 - middle) * 1000) / 10 if fits else 0.0
+    parts += [
+        f'<text class="big" x="110" y="98" text-anchor="middle">{left:g} %</text>',
+        '<text class="label" x="110" y="118" text-anchor="middle">'
+        + ("left" if not plan else "left after this" if fits else "not enough")
+        + "</text>",
+    ]
+    return _svg(name, title, 220, 128, parts)
+
+
+def _arc(start: float, end: float, kind: str) -> str:
+    x0, y0 = 110 - 90 * math.cos(math.pi * start), 108 - 90 * math.sin(math.pi * start)
+    x1, y1 = 110 - 90 * math.cos(math.pi * end), 108 - 90 * math.sin(math.pi * end)
+    return f'<path class="arc {kind}" d="M {x0:.2f} {y0:.2f} A 90 90 0 0 1 {x1:.2f} {y1:.2f}"/>'

@@ -3,13 +3,12 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
-from neartwin.web import faults
+from neartwin.web import faults, pages
 from neartwin.web.access import Door
 from neartwin.web.guards import BodyLimit, Calm, Headers
 from neartwin.web.house import House
@@ -77,13 +76,6 @@ def service(house: House, settings: Settings) -> Service:
 
 
 def _mount_pages(app: FastAPI) -> None:
-    """The browser's pages, where they are installed."""
-    static = Path(__file__).parent / "static"
-    if static.is_dir():
-        app.mount("/static", StaticFiles(directory=static), name="static")
-    if find_spec("neartwin.web.pages") is not None:
-        from importlib import import_module
-
-        router = import_module("neartwin.web.pages").router
-        if isinstance(router, APIRouter):
-            app.include_router(router, include_in_schema=False)
+    """The browser's pages and their files."""
+    app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
+    app.include_router(pages.router, include_in_schema=False)

@@ -10,11 +10,10 @@ import neartwin.ledger as books
 from neartwin.errors import AccessError, LedgerError
 from neartwin.ledger import Head
 from neartwin.releases.accounts import Account
-from neartwin.releases.certificates import certificate as issued
-from neartwin.releases.release import Release
 from neartwin.web import shapes
 from neartwin.web.access import Anyone, Caller, Overseer
 from neartwin.web.asking import replayed
+from neartwin.web.certificates import certificate_of
 from neartwin.web.house import House
 from neartwin.web.routes.datasets import Named, own_holders, visible
 from neartwin.web.service import Running
@@ -36,7 +35,7 @@ def history(name: Named, caller: Anyone, running: Running) -> list[shapes.Entry]
 @router.get("/datasets/{name}/releases/{position}")
 def stored(name: Named, position: Position, caller: Anyone, running: Running) -> shapes.ReleaseAnswer:
     """A release that was paid for, again for nothing. position: of its reservation, or of the record that settled it."""
-    account = _readable(running.house, name, position, caller)
+    account = readable(running.house, name, position, caller)
     return shapes.ReleaseAnswer.model_validate(replayed(account, position))
 
 
@@ -46,9 +45,8 @@ def stored(name: Named, position: Position, caller: Anyone, running: Running) ->
 )
 def certificate(name: Named, position: Position, caller: Anyone, running: Running) -> Response:
     """The certificate of a release: what was asked, what it cost, what it promises, and where it stands in the ledger."""
-    account = _readable(running.house, name, position, caller)
-    release = Release.from_json(account.book.answer(position).document)
-    made = issued(release, running.house.books, key=running.house.owner_key)
+    account = readable(running.house, name, position, caller)
+    made = certificate_of(running.house, account, position)
     return Response(made.to_json(), media_type="application/json")  # as it is: every byte is signed
 
 
@@ -77,7 +75,7 @@ def acts(_: Overseer, running: Running) -> list[shapes.Act]:
     ]
 
 
-def _readable(house: House, name: str, position: int, caller: Caller) -> Account:
+def readable(house: House, name: str, position: int, caller: Caller) -> Account:
     """The account whose release at a position the caller may read: one's own, the project's, or one that was served."""
     found, _ = visible(house, name, caller)
     account = house.account(found)

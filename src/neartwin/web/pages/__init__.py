@@ -1,0 +1,21 @@
+"""The browser's pages, rendered here, usable without scripts, from nothing but this package's own files.
+
+- `frame`      how a page is rendered, and how a refusal looks.
+- `entrance`   signing in and out.
+- `shelves`    data sets, their budgets, history.
+- `builder`    the question as fields of a form, as JSON and as SQL; `spelling` as code to copy.
+- `asking`     the question page: preview while one types, release.
+- `answers`    releases and their certificates.
+- `office`     policy, allotments, spending over time, tokens, the ledger: for curators and auditors.
+- `budget`     what amounts of an account mean: epsilon, mu, best guess, curve.
+"""
+
+from fastapi import APIRouter
+
+from neartwin.web.pages import answers, asking, entrance, office, shelves
+
+router = APIRouter()
+for _part in (entrance, shelves, asking, answers, office):
+    router.include_router(_part.router)
+
+__all__ = ["router"]

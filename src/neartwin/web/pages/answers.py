@@ -1,0 +1,90 @@
+"""Releases as tables and charts, and their certificates."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from neartwin.releases.release import Release
+from neartwin.report.certificate import facts as certificate_facts
+from neartwin.report.page import MOST_ROWS
+from neartwin.report.vector import Bar, bars_svg
+from neartwin.web.access import Anyone
+from neartwin.web.certificates import certificate_of
+from neartwin.web.pages.amounts import percent_up
+from neartwin.web.pages.frame import PageRoute, page
+from neartwin.web.routes.datasets import Named
+from neartwin.web.routes.ledgers import Position, readable
+from neartwin.web.service import Running
+
+router = APIRouter(route_class=PageRoute)
+_DRAWN = 30
+
+
+@router.get("/data/{name}/releases/{position}")
+def release(name: Named, position: Position, request: Request, caller: Anyone, running: Running) -> Response:
+    """A release that was paid for."""
+    account = readable(running.house, name, position, caller)
+    stored = account.book.answer(position)
+    answer = Release.from_json(stored.document)
+    header, *body = answer.lines()
+    return page(
+        request,
+        "release_page.html",
+        caller=caller,
+        title=f"Answer {stored.reserved} of {name}",
+        name=name,
+        position=stored.reserved,
+        release=answer,
+        header=header,
+        body=body[:MOST_ROWS],
+        groups=len(body),
+        charts=_charts(answer),
+        guess=percent_up(answer.guarantee.best_guess),
+        price={pool: str(amount) for pool, amount in stored.price.items() if amount},
+    )
+
+
+@router.get("/data/{name}/releases/{position}/csv")
+def csv(name: Named, position: Position, caller: Anyone, running: Running) -> Response:
+    """The released table as CSV."""
+    account = readable(running.house, name, position, caller)
+    text = Release.from_json(account.book.answer(position).document).to_csv()
+    told = {"Content-Disposition": f'attachment; filename="release-{position}.csv"'}
+    return Response(text, media_type="text/csv; charset=utf-8", headers=told)
+
+
+@router.get("/data/{name}/releases/{position}/certificate")
+def certificate(name: Named, position: Position, request: Request, caller: Anyone, running: Running) -> Response:
+    """The certificate of a release, with the hazards checklist."""
+    account = readable(running.house, name, position, caller)
+    made = certificate_of(running.house, account, position)
+    title = f"Certificate of answer {made.body['ledger']['reserved']}"
+    told: dict[str, Any] = certificate_facts(made)
+    return page(request, "certificate_page.html", caller=caller, title=title, name=name, position=position, **told)
+
+
+@router.get("/data/{name}/releases/{position}/certificate.json")
+def certificate_file(name: Named, position: Position, caller: Anyone, running: Running) -> Response:
+    """The signed file, to the letter."""
+    account = readable(running.house, name, position, caller)
+    text = certificate_of(running.house, account, position).to_json()
+    told = {"Content-Disposition": f'attachment; filename="certificate-{position}.json"'}
+    return Response(text, media_type="application/json", headers=told)
+
+
+def _charts(answer: Release) -> list[str]:
+    """One drawing a statistic; of many groups the largest, by released values alone."""
+    places = list(range(len(answer.keys)))
+    drawn = []
+    for number, one in enumerate(answer.statistics):
+        values = one.values
+        shown = places if len(places) <= _DRAWN else sorted(places, key=lambda place: -values[place])[:_DRAWN]
+        bars = [Bar(_label(answer.keys[i]), one.values[i], one.lower[i], one.upper[i]) for i in shown]
+        title = f"{one.name}, {one.what}: {len(bars)} of {len(places)} groups with their error bars; the table has the numbers"
+        drawn.append(bars_svg(bars, name=f"chart-{number}", title=title))
+    return drawn
+
+
+def _label(key: tuple[object, ...]) -> str:
+    return ", ".join("(none)" if part is None else str(part) for part in key) or "all"

@@ -1,0 +1,257 @@
+"""The question page: fields and SQL side by side, each rewriting the other, with cost, errors and curve while one types.
+
+One address renders it all: a browser without scripts sends the whole form, one with scripts does so while its user types
+and puts the parts of the answer in place. Nothing here reads a row until "release".
+"""
+
+import asyncio
+import hashlib
+import json
+import secrets
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from neartwin.errors import NeartwinError
+from neartwin.queries.types import GROUPABLE, NUMERIC
+from neartwin.report.vector import Bar, bars_svg
+from neartwin.web.access import Analyst, Asker, Caller
+from neartwin.web.datasets import Dataset
+from neartwin.web.faults import told
+from neartwin.web.pages import builder
+from neartwin.web.pages.amounts import short
+from neartwin.web.pages.builder import Asked, Wanted
+from neartwin.web.pages.frame import PageRoute, address, fields, first, page
+from neartwin.web.pages.shelves import account_budget, own_allotments, payable
+from neartwin.web.pages.spelling import Spelled
+from neartwin.web.routes.datasets import Named, visible
+from neartwin.web.service import RefusedError, Running
+
+router = APIRouter(route_class=PageRoute)
+SIZES = (10, 100, 1_000, 10_000, 100_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The columns that the asker may use, by what they can be used for; types of all."""
+
+    groupable: list[str]
+    numeric: list[str]
+    types: dict[str, str]
+
+
+@router.get("/data/{name}/ask")
+async def blank(name: Named, request: Request, caller: Asker, running: Running) -> Response:
+    """A first question, previewed."""
+    found, columns = await run_in_threadpool(_opened, running, name, caller)
+    asked = replace(builder.start(found, columns.groupable), key=secrets.token_urlsafe(12))
+    return await _page(request, running, caller, (found, columns, asked))
+
+
+@router.post("/data/{name}/ask")
+async def ask(name: Named, request: Request, caller: Asker, running: Running) -> Response:
+    """The page for the fields that were sent; with the release button, the release."""
+    sent = await fields(request)
+    found, columns = await run_in_threadpool(_opened, running, name, caller)
+    asked = builder.read(sent, [*columns.groupable])
+    action = first(sent, "action")
+    refusal: dict[str, str] | None = None
+    if action == "add" and len(asked.wanted) < builder.MOST_STATISTICS:
+        asked = replace(asked, wanted=(*asked.wanted, Wanted()))
+    elif action.startswith("remove:") and len(asked.wanted) > 1:
+        asked = replace(asked, wanted=tuple(w for i, w in enumerate(asked.wanted) if f"remove:{i}" != action))
+    elif action.startswith("spend:"):
+        asked = replace(asked, amount=action.removeprefix("spend:"))
+    if action == "sql" or (first(sent, "source") == "sql" and action != "add"):
+        try:
+            asked = await run_in_threadpool(builder.from_sql, asked, running.house.rows(found))
+        except NeartwinError as fault:
+            return await _page(request, running, caller, (found, columns, asked), told(fault), keep_sql=True)
+    if action == "release" and caller.role == "analyst":
+        answer = await _release(running, caller, found, columns, asked)
+        if isinstance(answer, Response):
+            return answer
+        refusal = answer
+        asked = replace(asked, key=secrets.token_urlsafe(12))  # whoever tries again asks anew
+    keep = first(sent, "source") == "sql" and not action
+    return await _page(request, running, caller, (found, columns, asked), refusal, keep_sql=keep)
+
+
+@router.get("/jobs/{identity}")
+async def job(identity: str, request: Request, caller: Analyst, running: Running) -> Response:
+    """A release under way: waits a moment, then leads to the answer or says how it stands."""
+    found = running.jobs.get(identity, caller.name)
+    if found.future is not None:
+        await asyncio.wait({asyncio.wrap_future(found.future)}, timeout=min(2, running.settings.patience))
+    if found.state != "done":
+        return page(request, "job.html", status=202, caller=caller, title="Working", state=found.state)
+    if "refused" in found.outcome:
+        return page(
+            request,
+            "refused.html",
+            status=409,
+            caller=caller,
+            title="That did not work",
+            fault=found.outcome["refused"],
+        )
+    release = found.outcome["done"]
+    population = release["release"]["provenance"]["account"]
+    return RedirectResponse(address("data", population, "releases", release["position"]), 303)
+
+
+async def _release(
+    running: Running, caller: Caller, found: Dataset, columns: Columns, asked: Asked
+) -> Response | dict[str, str]:
+    """Where to look for the release, or why it was refused.
+
+    The page's key and the question make the request's: a second click never pays twice, another question is another request.
+    """
+    task = _task("release", found, caller, columns, asked)
+    key = hashlib.sha256(json.dumps([asked.key, task], sort_keys=True).encode()).hexdigest()[:32]
+    one = running.jobs.submit(task | {"key": key})
+    if one.future is not None:
+        await asyncio.wait({asyncio.wrap_future(one.future)}, timeout=running.settings.patience)
+    if one.state == "done" and "refused" in one.outcome:
+        refusal: dict[str, str] = one.outcome["refused"]
+        return refusal
+    return RedirectResponse(address("jobs", one.id), 303)
+
+
+def _opened(running: Running, name: str, caller: Caller) -> tuple[Dataset, Columns]:
+    found, rule = visible(running.house, name, caller)
+    schema = running.house.rows(found).table.schema
+    usable = [name for name in schema if rule is None or rule.columns is None or name in rule.columns]
+    grouped = [name for name in usable if rule is None or rule.group_columns is None or name in rule.group_columns]
+    return found, Columns(
+        groupable=[name for name in grouped if schema[name] in GROUPABLE and name != found.unit],
+        numeric=[name for name in usable if schema[name] in NUMERIC and name != found.unit],
+        types={name: str(schema[name]) for name in usable},
+    )
+
+
+def _task(do: str, found: Dataset, caller: Caller, columns: Columns, asked: Asked) -> dict[str, Any]:
+    return {
+        "do": do,
+        "dataset": found.name,
+        "analyst": caller.name if caller.role == "analyst" else "",
+        "project": caller.project,
+        "question": builder.form(asked, columns.types),
+        "spend": builder.spend(asked),
+        **builder.limits(asked),
+    }
+
+
+async def _page(
+    request: Request,
+    running: Running,
+    caller: Caller,
+    what: tuple[Dataset, Columns, Asked],
+    refusal: dict[str, str] | None = None,
+    *,
+    keep_sql: bool = False,
+) -> Response:
+    found, columns, asked = what
+    plan: dict[str, Any] | None = None
+    try:
+        plan = await running.ask(_task("plan", found, caller, columns, asked))
+    except RefusedError as fault:
+        refusal = refusal or fault.as_dict()
+    if not keep_sql:
+        asked = replace(asked, sql=await run_in_threadpool(_sql, asked, found))
+    price = (
+        None
+        if plan is None
+        else {pool: Fraction(b) - Fraction(plan["after"][pool]) for pool, b in plan["before"].items()}
+    )
+    budget = await run_in_threadpool(account_budget, running.house, found, price)
+    own = await run_in_threadpool(own_allotments, running.house, found, caller)
+    left = await run_in_threadpool(payable, running.house, found, caller)
+    form, host = builder.form(asked, columns.types), str(request.base_url).rstrip("/")
+    spelled = Spelled(form, builder.spend(asked), builder.limits(asked), dataset=found.name, host=host)
+    return page(
+        request,
+        "ask.html",
+        caller=caller,
+        title=f"Ask {found.name}",
+        dataset=found,
+        columns=columns,
+        asked=asked,
+        verbs=builder.VERBS,
+        keys=builder.KEYS,
+        sizes=SIZES,
+        plan=plan,
+        price=None if price is None else [f"{pool} {short(amount)}" for pool, amount in price.items() if amount],
+        errors=[] if plan is None else _errors(plan["errors"], form, found, asked.size),
+        tree=None if plan is None else plan["explanation"],
+        budget=budget,
+        own=own,
+        affordable=price is not None and all(amount <= left[pool] for pool, amount in price.items()),
+        refusal=None if refusal is None else _kind(refusal, left),
+        python=spelled.python(),
+        http=spelled.http(),
+    )
+
+
+def _sql(asked: Asked, found: Dataset) -> str:
+    try:
+        return builder.sql(asked, found.name, found.unit)
+    except Exception:  # noqa: BLE001 - a condition that is no SQL: the preview says so
+        return asked.sql
+
+
+def _kind(refusal: dict[str, str], left: dict[str, Fraction]) -> dict[str, Any]:
+    """A refusal in words: what, by how much, and the ways out. left: what the asker can pay, by pool."""
+    ways = [way for way in refusal.get("remedy", "").split("; or ") if way]
+    made: dict[str, Any] = {
+        "message": refusal["message"],
+        "ways": ways,
+        "code": refusal["code"],
+        "amounts": None,
+        "fits": "",
+    }
+    if "requested" in refusal:
+        requested, remaining = Fraction(refusal["requested"]), Fraction(refusal["remaining"])
+        made["amounts"] = {
+            "pool": refusal["pool"],
+            "requested": short(requested),
+            "remaining": short(remaining),
+            "difference": short(requested - remaining),
+        }
+        fits = min(remaining, left.get("epsilon", Fraction(0)))
+        if refusal["pool"] == "epsilon" and fits > 0:
+            made["fits"] = f"{int(fits * 10**6) / 10**6:g}"
+    return made
+
+
+def _errors(errors: list[dict[str, Any]], form: dict[str, Any], found: Dataset, size: str) -> list[dict[str, str]]:
+    """Each statistic's error, drawn on a made-up group of so many rows."""
+    rows = int(size) if size in {str(one) for one in SIZES} else 1_000
+    drawn = []
+    for place, error in enumerate(errors):
+        value, half = _made_up(error, form["statistics"].get(error["name"], {}), found, rows)
+        told = f"{error['name']}: {value:,.6g} ± {half:,.4g} in a made-up group of {rows:,} rows"
+        bars = [Bar("", value, value - half, value + half)]
+        share = f"{half / abs(value):.1%} of the value" if value else ""
+        picture = bars_svg(bars, name=f"error-{place}", title=told, left=16, width=290)
+        drawn.append({"name": error["name"], "says": error["says"], "picture": picture, "share": share})
+    return drawn
+
+
+def _made_up(error: dict[str, Any], part: dict[str, Any], found: Dataset, rows: int) -> tuple[float, float]:
+    """A value that such a group could have, and its error bar: from the plan and declared bounds alone."""
+    value = float(rows)
+    if part.get("ask") in {"sum", "mean"}:
+        declared = found.bounds.get(str(part.get("column")))
+        ends = [part.get("low"), part.get("high")]
+        if None in ends and declared is not None:
+            ends = [declared.low, declared.high]
+        middle = float(Fraction(str(ends[0])) + Fraction(str(ends[1]))) / 2 if None not in ends else 1.0
+        value = middle * rows if part["ask"] == "sum" else middle
+    if error["half_width"] is not None:
+        return value, float(Fraction(error["half_width"]))
+    by_size = dict(map(tuple, error["by_size"]))
+    return value, float(by_size.get(rows, 0.0))

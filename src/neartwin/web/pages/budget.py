@@ -1,0 +1,119 @@
+"""What amounts of an account mean to people: epsilon at the stated delta, mu, the best guess, the curve. Reads no row.
+
+For an account's amounts there is one promise (`Filter.promise`); everything here is a certified view of it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from neartwin.accounting import prices
+from neartwin.accounting.filters import Filter
+from neartwin.accounting.guarantee import Guarantee
+from neartwin.accounting.targets import Approx, Pure, Target
+from neartwin.errors import PrivacyError
+from neartwin.mechanisms.change import root_above
+from neartwin.releases.certificates.currencies import curve
+from neartwin.releases.certificates.numbers import NONE, above
+from neartwin.report.vector import Curve, dial_svg, tradeoff_svg
+from neartwin.web.pages.amounts import digits_up, percent_up
+
+STATED = Fraction(1, 10**6)  # the delta at which epsilon is told where an account has none of its own
+Amounts = Mapping[str, Fraction]
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """One line of the budget's table: amounts in the account's own pools, and what they promise."""
+
+    name: str
+    amounts: Amounts
+    epsilon: str
+    mu: str
+    guess: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """An account with or without a plan, ready to be shown. delta: at which epsilon is told."""
+
+    meanings: tuple[Meaning, ...]
+    dial: str
+    curves: str
+    delta: str
+
+
+def budget(account: Filter, caps: Amounts, spent: Amounts, plan: Amounts | None = None) -> Budget:
+    """The budget of an account; plan: what one more release would take of it, by pool."""
+    more = plan or dict.fromkeys(caps, Fraction(0))
+    left = {pool: max(Fraction(0), cap - spent[pool] - more[pool]) for pool, cap in caps.items()}
+    delta = caps.get("delta") or STATED
+    rows = [("spent", spent), *([("this plan", more)] if plan else []), ("left" + (" after" if plan else ""), left)]
+    after = {pool: spent[pool] + more[pool] for pool in caps}
+    meanings = tuple(_meaning(account, name, amounts, delta) for name, amounts in (*rows, ("whole budget", caps)))
+    curves = [Curve("spent so far", _points(account, spent), "before")]
+    if plan:
+        curves.append(Curve("with this plan", _points(account, after), "after"))
+    return Budget(
+        meanings=meanings,
+        dial=_dial(caps, spent, more, planned=plan is not None),
+        curves=tradeoff_svg([one for one in curves if one.points], name="curves"),
+        delta="0" if account.kind == "pure" else f"{float(delta):g}".replace("e-0", "e-"),
+    )
+
+
+def shares(caps: Amounts, amounts: Amounts) -> dict[str, float]:
+    """Each pool's share of its cap, pools without a cap left out."""
+    return {pool: float(amounts[pool] / cap) for pool, cap in caps.items() if cap}
+
+
+def _dial(caps: Amounts, spent: Amounts, more: Amounts, *, planned: bool) -> str:
+    used, wanted = shares(caps, spent), shares(caps, more)
+    tightest = max(used, key=lambda pool: used[pool] + wanted[pool])
+    told = f"Budget: {used[tightest]:.1%} spent" + (f", {wanted[tightest]:.1%} for this plan" if planned else "")
+    return dial_svg(spent=used[tightest], plan=wanted[tightest], name="dial", title=told)
+
+
+def _meaning(account: Filter, name: str, amounts: Amounts, delta: Fraction) -> Meaning:
+    epsilon, mu, guess = _views(promise(account, amounts), delta)
+    return Meaning(name, amounts, epsilon, mu, guess)
+
+
+def promise(account: Filter, amounts: Amounts) -> Target:
+    """What amounts promise together, by the account's rule."""
+    return account.promise(tuple(int(amounts[pool.name] / pool.unit) for pool in account.pools))
+
+
+@lru_cache(maxsize=4096)
+def _views(promised: Target, delta: Fraction) -> tuple[str, str, str]:
+    told = Guarantee.of(promised, unit="unit", neighbours="add_remove")
+    if isinstance(promised, Pure):
+        epsilon = above(promised.epsilon)
+    else:
+        found = Fraction(told.whole().epsilon(delta).upper) if told.delta < delta else None
+        own = promised.epsilon if isinstance(promised, Approx) and promised.delta <= delta else None
+        known = [one for one in (found, own) if one is not None]
+        epsilon = above(min(known)) if known else NONE
+    try:
+        mu = above(root_above(prices.by_mu(promised)["mu_squared"])) if any(_amounts(promised)) else "0"
+    except PrivacyError:
+        mu = NONE
+    return digits_up(epsilon), digits_up(mu), percent_up(told.best_guess) if any(_amounts(promised)) else "50 %"
+
+
+def _amounts(promised: Target) -> list[Any]:
+    return [getattr(promised, name, 0) for name in ("epsilon", "rho", "mu", "delta")]
+
+
+def _points(account: Filter, amounts: Amounts) -> list[tuple[float, float]]:
+    return _curve(promise(account, amounts))
+
+
+@lru_cache(maxsize=4096)
+def _curve(promised: Target) -> list[tuple[float, float]]:
+    if not any(_amounts(promised)):
+        return [(0.0, 1.0), (1.0, 0.0)]
+    told = curve(Guarantee.of(promised, unit="unit", neighbours="add_remove"))
+    return [(float(point["alpha"]), float(point["beta"])) for point in told]

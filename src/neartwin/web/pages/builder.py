@@ -1,0 +1,203 @@
+"""A question as the fields of a form, and its two other writings: the service's JSON form, and SQL.
+
+Fields, JSON and SQL are three ways to write one question; each can be made from the others. Bounds and keys of one's own
+have no place in SQL: they stay in their fields while the text changes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from neartwin.queries.form import form_of, question_of
+from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.queries.table import Bounds, bounded
+from neartwin.queries.types import ColumnType
+from neartwin.web.datasets import Dataset
+
+MOST_STATISTICS = 8
+VERBS = {"count": "number of rows", "count_units": "number of units", "sum": "sum of", "mean": "mean of"}
+_OF_COLUMN = {"sum", "mean"}
+KEYS = {"declared": "the declared ones", "given": "these", "discover": "discover them privately (costs a delta)"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One statistic as its fields: what is asked, of which column, within which bounds, under which name."""
+
+    ask: str = "count"
+    column: str = ""
+    low: str = ""
+    high: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """All fields of the question page. Everything is text as it was typed; nothing was checked yet."""
+
+    wanted: tuple[Wanted, ...] = (Wanted(),)
+    where: str = ""
+    groups: tuple[str, ...] = ()
+    keys: str = "declared"
+    given: Mapping[str, str] = field(default_factory=dict)
+    rows_per_group: str = "1"
+    groups_per_unit: str = "1"
+    currency: str = "epsilon"
+    amount: str = "0.1"
+    delta: str = ""
+    sql: str = ""
+    size: str = "1000"
+    key: str = ""
+
+
+def read(fields: Mapping[str, list[str]], columns: list[str]) -> Asked:
+    """The fields that a browser sent."""
+
+    def one(name: str, default: str = "") -> str:
+        return fields.get(name, [default])[0].strip()[:10_000]
+
+    places = [place for place in range(MOST_STATISTICS) if f"ask_{place}" in fields]
+    wanted = tuple(
+        Wanted(**{name: one(f"{name}_{place}") for name in ("ask", "column", "low", "high", "name")})
+        for place in places
+    )
+    simple = ("where", "keys", "rows_per_group", "groups_per_unit", "currency", "amount", "delta", "sql", "size", "key")
+    return Asked(
+        wanted=wanted or (Wanted(),),
+        groups=tuple(column for column in fields.get("group", []) if column in columns),
+        given={column: one(f"keys_{column}") for column in columns if one(f"keys_{column}")},
+        **{name: one(name) for name in simple},
+    )
+
+
+def start(dataset: Dataset, groupable: list[str]) -> Asked:
+    """A first question that can be asked as it stands: how many units, by a column with declared keys where there is one."""
+    keyed = [column for column in groupable if column in dataset.keys]
+    unit = "count_units" if dataset.unit != "(each row)" else "count"
+    return Asked(wanted=(Wanted(ask=unit),), groups=tuple(keyed[:1]), keys="declared" if keyed else "discover")
+
+
+def form(asked: Asked, types: Mapping[str, str]) -> dict[str, Any]:
+    """The service's JSON form of the fields. types: of the columns, for keys that are typed in."""
+    made: dict[str, Any] = {"statistics": _statistics(asked)}
+    if asked.where:
+        made["where"] = [asked.where]
+    if asked.groups:
+        made["group_by"] = list(asked.groups)
+        if asked.keys == "given":
+            made["keys"] = {
+                column: _values(asked.given.get(column, ""), types.get(column, "")) for column in asked.groups
+            }
+        elif asked.keys == "declared":
+            made["keys"] = "declared"
+    return made
+
+
+def spend(asked: Asked) -> dict[str, str]:
+    """What the fields allow a release to cost."""
+    return {asked.currency: asked.amount} | ({"delta": asked.delta} if asked.delta else {})
+
+
+def limits(asked: Asked) -> dict[str, int]:
+    """The most that one unit counts for; what is no number is left out, and the plan says that it is missing."""
+    named = {"rows_per_group": asked.rows_per_group, "groups_per_unit": asked.groups_per_unit}
+    return {name: int(text) for name, text in named.items() if text.isascii() and text.isdigit()}
+
+
+def sql(asked: Asked, table: str, unit: str) -> str:
+    """The fields as SQL text; bounds and keys have no place in it."""
+    columns = [exp.column(name, quoted=_quoted(name)) for name in asked.groups]
+    told = [*columns, *(_aliased(one, name, unit) for name, one in _named(asked))]
+    select = exp.select(*told).from_(exp.to_table(f'"{table}"' if _quoted(table) else table))
+    if asked.where:
+        select = select.where(sqlglot.parse_one(asked.where, read="duckdb"))
+    if columns:
+        select = select.group_by(*columns)
+    return select.sql(dialect="duckdb", pretty=True)
+
+
+def from_sql(asked: Asked, rows: Rows) -> Asked:
+    """The fields that say what the SQL text says; bounds that were typed in stay with their columns. Refusals as of SQL."""
+    own = {one.column: (one.low, one.high) for one in asked.wanted if one.low and one.high}
+    bounds: dict[str, Bounds] = {
+        column: bounded(low, high) for column, (low, high) in own.items() if column in rows.table.schema
+    }
+    known = Rows(replace(rows.table, columns={**rows.table.columns, **bounds}))
+    question = question_of({"sql": asked.sql}, known)
+    return _with_question(asked, question, own)
+
+
+def _with_question(asked: Asked, question: Query | MostCommon, own: Mapping[str, tuple[str, str]]) -> Asked:
+    told = form_of(question)
+    wanted = []
+    for name, part in told.get("statistics", {}).items():
+        column = str(part.get("column", ""))
+        low, high = own.get(column, ("", ""))
+        wanted.append(Wanted(ask=part["ask"], column=column, low=low, high=high, name=name))
+    groups = tuple(told.get("group_by", ()))
+    conditions = list(told.get("where", ()))
+    where = conditions[0] if len(conditions) == 1 else " AND ".join(f"({one})" for one in conditions)
+    return replace(asked, wanted=tuple(wanted), groups=groups, where=where)
+
+
+def _statistics(asked: Asked) -> dict[str, dict[str, str]]:
+    made = {}
+    for name, one in _named(asked):
+        part = {"ask": one.ask}
+        if one.ask in _OF_COLUMN:
+            part |= {"column": one.column} | {end: text for end, text in (("low", one.low), ("high", one.high)) if text}
+        made[name] = part
+    return made
+
+
+def _named(asked: Asked) -> list[tuple[str, Wanted]]:
+    """Each statistic with its name; those without one are named by what they are."""
+    found: dict[str, Wanted] = {}
+    for one in asked.wanted:
+        plain = {"count": "rows", "count_units": "units"}.get(one.ask, f"{one.ask}_{one.column}")
+        name, place = one.name or plain, 2
+        while name in found:
+            name, place = f"{one.name or plain}_{place}", place + 1
+        found[name] = one
+    return list(found.items())
+
+
+def _aliased(one: Wanted, name: str, unit: str) -> exp.Expr:
+    column = exp.column(one.column, quoted=_quoted(one.column))
+    match one.ask:
+        case "count_units":
+            made: exp.Expr = exp.Count(this=exp.Distinct(expressions=[exp.column(unit, quoted=_quoted(unit))]))
+        case "sum":
+            made = exp.Sum(this=column)
+        case "mean":
+            made = exp.Avg(this=column)
+        case _:
+            made = exp.Count(this=exp.Star())
+    return exp.alias_(made, name, quoted=_quoted(name))
+
+
+def _quoted(name: str) -> bool:
+    return not (name.isidentifier() and name.islower() and name.isascii()) or name in {
+        "group",
+        "order",
+        "select",
+        "where",
+    }
+
+
+def _values(text: str, kind: str) -> list[object]:
+    """Keys that were typed in: commas between, `1:12` a range of whole numbers."""
+    if kind == ColumnType.INTEGER:
+        low, colon, high = text.partition(":")
+        try:
+            if colon and 0 <= int(high) - int(low) < 100_000:
+                return list(range(int(low), int(high) + 1))
+            return [int(part) for part in text.split(",") if part.strip()]
+        except ValueError:
+            return [part.strip() for part in text.split(",")]  # the service says what is wrong with them
+    if kind == ColumnType.BOOLEAN:
+        return [part.strip().lower() == "true" for part in text.split(",") if part.strip()]
+    return [part.strip() for part in text.split(",") if part.strip()]

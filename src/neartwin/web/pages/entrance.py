@@ -1,0 +1,55 @@
+"""Signing in with a token, and out. The token goes into a form once and is never shown again."""
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from neartwin.errors import AccessError
+from neartwin.web.access import COOKIE, Anyone
+from neartwin.web.pages.frame import PageRoute, fields, first, page
+from neartwin.web.routes.people import set_cookie
+from neartwin.web.service import Running
+
+router = APIRouter(route_class=PageRoute)
+
+
+@router.get("/")
+def home(_: Anyone) -> Response:
+    """Where one begins."""
+    return RedirectResponse("/data", 303)
+
+
+@router.get("/signin")
+def entrance(request: Request, ended: str = "") -> Response:
+    """The form. Needs no token."""
+    note = "Your session ended. Sign in again with your token." if ended else ""
+    return page(request, "signin.html", title="Sign in", note=note, fault=None)
+
+
+@router.post("/signin")
+async def sign_in(request: Request, running: Running) -> Response:
+    """Exchange a token for a session."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+        raise AccessError(403, "sec-fetch-site", "", "must be this service's own page", remedy="sign in here")
+    shown = first(await fields(request), "token")
+    try:
+        token = await run_in_threadpool(running.door.by_token, shown, request.client.host if request.client else "")
+    except AccessError as refusal:
+        words = {
+            401: "This token opens nothing: it is mistyped, expired or was revoked. The curator can make a new one."
+        }
+        note = words.get(refusal.status, str(refusal))
+        return page(request, "signin.html", status=refusal.status, title="Sign in", note="", fault=note)
+    cookie, _ = running.door.sign_in(token)
+    answer = RedirectResponse("/data", 303)
+    set_cookie(answer, cookie, https=running.settings.https)
+    return answer
+
+
+@router.post("/signout")
+def sign_out(_: Anyone, request: Request, running: Running) -> Response:
+    """End the session."""
+    running.door.sign_out(request.cookies.get(COOKIE, ""))
+    answer = RedirectResponse("/signin", 303)
+    answer.delete_cookie(COOKIE, path="/")
+    return answer

@@ -1,0 +1,183 @@
+"""For curators and auditors: who may ask what, who spent how much and when, tokens, and the ledger."""
+
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+import neartwin.ledger as books
+from neartwin.accounting.written import target_in
+from neartwin.errors import NeartwinError, ParameterError
+from neartwin.ledger import Head
+from neartwin.report.vector import Steps, steps_svg
+from neartwin.web.access import Curator, Overseer
+from neartwin.web.faults import status_of, told
+from neartwin.web.pages.frame import PageRoute, address, fields, first, page
+from neartwin.web.pages.shelves import account_budget, allotment, entries
+from neartwin.web.routes.datasets import Named
+from neartwin.web.service import Running
+
+router = APIRouter(route_class=PageRoute)
+
+
+@router.get("/data/{name}/office")
+def office(name: Named, request: Request, caller: Overseer, running: Running) -> Response:
+    """Policy, allotments and spending of one data set."""
+    return _office(name, request, caller, running)
+
+
+def _office(
+    name: str, request: Request, caller: Any, running: Running, fault: dict[str, str] | None = None
+) -> Response:
+    found = running.house.dataset(name)
+    account = running.house.books.account(name)
+    return page(
+        request,
+        "office.html",
+        status=422 if fault else 200,
+        caller=caller,
+        title=f"Policy and spending of {name}",
+        dataset=found,
+        budget=account_budget(running.house, found),
+        holders=[allotment(part) for part in account.allotments()],
+        spending=_spending(account),
+        refusals=[entry for entry in entries(name, caller, running) if entry["kind"] == "refuse"][:10],
+        fault=fault,
+    )
+
+
+@router.post("/data/{name}/allot")
+async def allot(name: Named, request: Request, caller: Curator, running: Running) -> Response:
+    """Set what an analyst or a project may spend."""
+    sent = await fields(request)
+
+    def act() -> None:
+        holder = first(sent, "holder")
+        if holder.partition(":")[0] not in {"analyst", "project"} or not holder.partition(":")[2]:
+            raise ParameterError("holder", holder, "must be analyst:NAME or project:NAME", remedy="such as analyst:ada")
+        running.house.allot(name, holder, target_in(first(sent, "target"), "amount"), by=caller.name)
+
+    return await _done(name, request, caller, running, act)
+
+
+@router.post("/data/{name}/cap")
+async def cap(name: Named, request: Request, caller: Curator, running: Running) -> Response:
+    """Raise the budget of a data set."""
+    sent = await fields(request)
+
+    def act() -> None:
+        target, reason = first(sent, "target"), first(sent, "reason")
+        if not reason:
+            raise ParameterError("reason", reason, "must be given", remedy="it stands in the ledger for ever")
+        running.house.books.raise_cap(running.house.dataset(name).name, target_in(target, "budget"), reason)
+        running.house.store.note(caller.name, "cap", {"dataset": name, "target": target, "reason": reason})
+
+    return await _done(name, request, caller, running, act)
+
+
+async def _done(name: str, request: Request, caller: Any, running: Running, act: Any) -> Response:
+    try:
+        await run_in_threadpool(act)
+    except NeartwinError as refusal:
+        return await run_in_threadpool(_office, name, request, caller, running, told(refusal))
+    return RedirectResponse(address("data", name, "office"), 303)
+
+
+@router.get("/people")
+def people(request: Request, caller: Overseer, running: Running) -> Response:
+    """Tokens, without their secrets."""
+    return _people(request, caller, running)
+
+
+@router.post("/people")
+async def mint(request: Request, caller: Curator, running: Running) -> Response:
+    """Make a token and show it, this once."""
+    sent = await fields(request)
+    days = first(sent, "days", "90")
+    try:
+        if not days.isdigit() or not 1 <= int(days) <= 3650:
+            raise ParameterError("days", days, "must be a whole number from 1 to 3650")
+        _, shown = await run_in_threadpool(
+            lambda: running.house.mint(
+                first(sent, "name"),
+                first(sent, "role"),
+                by=caller.name,
+                project=first(sent, "project"),
+                days=int(days),
+            )
+        )
+    except NeartwinError as refusal:
+        return await run_in_threadpool(
+            _people, request, caller, running, fault=told(refusal), status=status_of(refusal)
+        )
+    return await run_in_threadpool(_people, request, caller, running, shown=shown, owner=first(sent, "name"))
+
+
+@router.post("/people/{identity}/revoke")
+def revoke(identity: str, caller: Curator, running: Running) -> Response:
+    """End a token now."""
+    running.house.store.revoke(identity, by=caller.name)
+    return RedirectResponse("/people", 303)
+
+
+@router.get("/ledger")
+def ledger(request: Request, caller: Overseer, running: Running) -> Response:
+    """The head of the ledger, and what curators did."""
+    return page(
+        request, "ledger.html", caller=caller, title="Ledger", head=str(running.house.books.head()),
+        acts=list(reversed(running.house.store.acts()))[:50], verdict=None, kept="", fault=None,
+    )  # fmt: skip
+
+
+@router.post("/ledger")
+async def verify(request: Request, caller: Overseer, running: Running) -> Response:
+    """Whether the records are whole, and hold a head that was kept elsewhere."""
+    kept, fault, verdict = first(await fields(request), "head"), None, None
+    try:
+        head = Head.parse(kept) if kept else None
+        verdict = await run_in_threadpool(running.house.books.verify, head)
+    except NeartwinError as refusal:
+        fault = told(refusal)
+    return page(
+        request, "ledger.html", caller=caller, title="Ledger", head=str(running.house.books.head()),
+        acts=list(reversed(running.house.store.acts()))[:50], verdict=verdict, kept=kept, fault=fault,
+    )  # fmt: skip
+
+
+def _people(
+    request: Request, caller: Any, running: Running, *, shown: str = "", owner: str = "",
+    fault: dict[str, str] | None = None, status: int = 200,
+) -> Response:  # fmt: skip
+    found = sorted(running.house.store.tokens(), key=lambda token: (bool(token.revoked), token.role, token.name))
+    values = {"tokens": found, "shown": shown, "owner": owner, "fault": fault}
+    return page(request, "people.html", status=status, caller=caller, title="People", **values)
+
+
+def _spending(account: books.Account) -> dict[str, Any]:
+    """Each analyst's spending over time, as shares of the account's tightest pool."""
+    caps = {pool: cap for pool, cap in account.caps.items() if cap}
+    pool = max(caps, key=lambda name: account.spent[name] / caps[name])
+    paid = [entry for entry in account.history() if entry.kind == "reserve"]
+    if not paid:
+        return {"picture": "", "lines": [], "pool": pool}
+    times = [datetime.fromisoformat(entry.time) for entry in paid]
+    start, span = times[0], max((times[-1] - times[0]).total_seconds(), 1.0)
+    sums: dict[str, Fraction] = {}
+    points: dict[str, list[tuple[float, float]]] = {}
+    for entry, time in zip(paid, times, strict=True):
+        who = next((h.partition(":")[2] for h in entry.holders if h.startswith("analyst:")), "the owner")
+        sums[who] = sums.get(who, Fraction(0)) + entry.price.get(pool, Fraction(0))
+        at = 0.04 + 0.9 * (time - start).total_seconds() / span
+        points.setdefault(who, []).append((at, float(sums[who] / caps[pool])))
+    lines = [Steps(who, told) for who, told in sorted(points.items(), key=lambda item: -item[1][-1][1])]
+    title = "Spending by analyst: " + "; ".join(f"{line.name} {line.points[-1][1]:.1%}" for line in lines)
+    return {
+        "picture": steps_svg(lines, name="spending", title=title),
+        "lines": [{"name": line.name, "share": line.points[-1][1], "place": i % 6} for i, line in enumerate(lines)],
+        "pool": pool,
+        "from": times[0].isoformat()[:16].replace("T", " "),
+        "to": times[-1].isoformat()[:16].replace("T", " "),
+    }

@@ -1,0 +1,140 @@
+"""Data sets, what is public of them, what their budget means, and what was asked of them."""
+
+from fractions import Fraction
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+import neartwin.ledger as books
+from neartwin.web.access import Anyone, Caller
+from neartwin.web.datasets import Dataset
+from neartwin.web.house import House
+from neartwin.web.pages.amounts import short
+from neartwin.web.pages.budget import Budget, budget, shares
+from neartwin.web.pages.frame import PageRoute, page
+from neartwin.web.routes.datasets import Named, own_holders, visible
+from neartwin.web.routes.datasets import dataset as api_dataset
+from neartwin.web.routes.datasets import datasets as api_datasets
+from neartwin.web.routes.ledgers import history as api_history
+from neartwin.web.service import Running
+
+router = APIRouter(route_class=PageRoute)
+_RELATIONS = {"add_remove": "adding or removing one", "replace_one": "replacing one"}
+
+
+@router.get("/data")
+def shelves(request: Request, caller: Anyone, running: Running) -> Response:
+    """The data sets that the caller may see."""
+    shown = [
+        {"one": one, "share": max(shares(_exact(one.budget), _exact(one.spent)).values())}
+        for one in api_datasets(caller, running)
+    ]
+    return page(request, "shelves.html", caller=caller, title="Data sets", shown=shown)
+
+
+@router.get("/data/{name}")
+def shelf(name: Named, request: Request, caller: Anyone, running: Running) -> Response:
+    """One data set."""
+    found, rule = visible(running.house, name, caller)
+    return page(
+        request,
+        "shelf.html",
+        caller=caller,
+        title=name,
+        one=api_dataset(name, caller, running),
+        relation=_RELATIONS[found.neighbours],
+        rule=rule,
+        budget=account_budget(running.house, found),
+        own=own_allotments(running.house, found, caller),
+        entries=entries(name, caller, running)[:8],
+    )
+
+
+@router.get("/data/{name}/history")
+def history(name: Named, request: Request, caller: Anyone, running: Running) -> Response:
+    """Every record that the caller may see, newest first."""
+    shown = entries(name, caller, running)
+    return page(request, "history.html", caller=caller, title=f"History of {name}", name=name, entries=shown)
+
+
+def account_budget(house: House, dataset: Dataset, plan: dict[str, Fraction] | None = None) -> Budget:
+    """What the account of a data set has spent and has left, with or without a plan."""
+    account = house.books.account(dataset.name)
+    return budget(account.filter, account.caps, account.spent, plan)
+
+
+def own_allotments(house: House, dataset: Dataset, caller: Caller) -> list[dict[str, Any]]:
+    """What was allotted to the caller and the caller's project, with shares for a bar."""
+    account = house.books.account(dataset.name)
+    return [allotment(part) for part in account.allotments() if part.holder in own_holders(caller)]
+
+
+def payable(house: House, dataset: Dataset, caller: Caller) -> dict[str, Fraction]:
+    """What the caller can pay now, by pool: the least of the account and of each allotment that would pay beside it."""
+    account = house.books.account(dataset.name)
+    left, parts = account.remaining, {part.holder: part.remaining for part in account.allotments()}
+    if caller.role != "analyst":
+        return left
+    rule = dataset.rule_for(caller.name, caller.project)
+    given = None if rule is None else rule.allotment
+    holder = f"analyst:{caller.name}"
+    if holder not in parts and given is not None:  # what the first release will give
+        pools = zip(account.filter.pools, account.filter.price(given), strict=True)
+        parts[holder] = {pool.name: amount * pool.unit for pool, amount in pools}
+    for name in own_holders(caller):
+        limit = parts.get(name, dict.fromkeys(left, Fraction(0)))
+        left = {pool: min(amount, limit[pool]) for pool, amount in left.items()}
+    return left
+
+
+def allotment(part: books.Allotment) -> dict[str, Any]:
+    """An allotment, pool by pool, ready for a bar."""
+    pools = [
+        {
+            "pool": pool,
+            "cap": short(cap),
+            "spent": short(part.spent[pool]),
+            "left": short(part.remaining[pool]),
+            "share": float(part.spent[pool] / cap),
+        }
+        for pool, cap in part.caps.items()
+        if cap
+    ]
+    return {"holder": part.holder, "pools": pools}
+
+
+def entries(name: str, caller: Caller, running: Running) -> list[dict[str, Any]]:
+    """The records of a data set that the caller may see, newest first, in words."""
+    return [_told(entry) for entry in reversed(api_history(name, caller, running))]
+
+
+_WHAT = {
+    "open": "account opened",
+    "source": "refreshed copy of the data",
+    "raise": "budget raised",
+    "allot": "allotment set",
+    "reserve": "question paid",
+    "refuse": "question refused",
+    "settle": "answer stored",
+    "fail": "run failed, budget kept",
+}
+
+
+def _told(entry: Any) -> dict[str, Any]:
+    amounts = entry.price or entry.caps
+    return {
+        "position": entry.position,
+        "time": entry.time[:16].replace("T", " "),
+        "what": _WHAT.get(entry.kind, entry.kind),
+        "kind": entry.kind,
+        "state": entry.state,
+        "who": ", ".join(holder.partition(":")[2] or holder for holder in entry.holders),
+        "amounts": ", ".join(f"{pool} {short(amount)}" for pool, amount in amounts.items() if Fraction(amount)),
+        "description": entry.description,
+        "answered": entry.kind == "reserve" and entry.state == "settled",
+    }
+
+
+def _exact(amounts: Any) -> dict[str, Fraction]:
+    return {pool: Fraction(amount) for pool, amount in amounts.items()}

@@ -1,0 +1,278 @@
+"""The pages without a browser: who may see which, what they never do, and that fields, SQL and JSON are one question."""
+
+import re
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from fastapi.routing import APIRoute
+from starlette.testclient import TestClient
+
+from neartwin.queries.query import Rows
+from neartwin.web import pages
+from neartwin.web.app import create_app
+from neartwin.web.pages import builder
+from neartwin.web.pages.amounts import short
+from neartwin.web.pages.builder import Asked, Wanted
+from neartwin.web.service import Settings
+from tests.web.conftest import registered
+
+NAMES = {"curator": "carol", "analyst": "ada", "auditor": "otto"}
+FIELDS = {
+    "ask_0": "count_units",
+    "ask_1": "mean",
+    "column_1": "amount",
+    "group": "cds",
+    "keys": "declared",
+    "rows_per_group": "2",
+    "groups_per_unit": "1",
+    "currency": "epsilon",
+    "amount": "0.25",
+    "size": "1000",
+    "key": "one-page",
+}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory, purchases):
+    with registered(tmp_path_factory.mktemp("served") / "house", purchases) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def tokens(house):
+    return {role: house.mint(name, role, by="console")[1] for role, name in NAMES.items()}
+
+
+@pytest.fixture(scope="module")
+def client(house):
+    with TestClient(create_app(house, Settings(workers=1, burst=10_000, per_second=10_000))) as opened:
+        yield opened
+
+
+@pytest.fixture
+def signed(client, tokens):
+    """Sign in as a role; the session's secret is in the answer."""
+
+    def sign(role):
+        client.cookies.clear()
+        answer = client.post("/signin", data={"token": tokens[role]}, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/data")
+        assert {"httponly", "samesite=strict"} <= {
+            part.strip().lower() for part in answer.headers["set-cookie"].split(";")
+        }
+        return client.get("/v1/me").json()["csrf"]
+
+    return sign
+
+
+def text_of(answer):
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.text))
+
+
+def page_routes():
+    return [route for route in pages.router.routes if isinstance(route, APIRoute)]
+
+
+def places(route):
+    names = {"{name}": "purchases", "{position}": "3", "{identity}": "nobody"}
+    return re.sub(r"{\w+}", lambda found: names[found[0]], route.path)
+
+
+def test_a_stranger_is_led_to_the_entrance_from_every_page(client):
+    for route in page_routes():
+        for method in sorted(route.methods):
+            if route.path == "/signin":
+                continue
+            answer = client.request(method, places(route), follow_redirects=False)
+            assert (answer.status_code, answer.headers["location"]) == (303, "/signin"), route.path
+    client.cookies.set("neartwin_session", "made up")
+    ended = client.get("/data", follow_redirects=False)
+    assert ended.headers["location"] == "/signin?ended=1"
+
+
+CURATORS = {
+    ("POST", "/data/{name}/allot"),
+    ("POST", "/data/{name}/cap"),
+    ("POST", "/people"),
+    ("POST", "/people/{identity}/revoke"),
+}
+OVERSEERS = {("GET", "/data/{name}/office"), ("GET", "/people"), ("GET", "/ledger"), ("POST", "/ledger")}
+ASKERS = {("GET", "/data/{name}/ask"), ("POST", "/data/{name}/ask")}
+ANALYSTS = {("GET", "/jobs/{identity}")}
+
+
+@pytest.mark.parametrize("role", ["analyst", "auditor", "curator"])
+def test_every_page_is_for_its_roles_and_no_others(client, signed, role):
+    csrf = signed(role)
+    for route in page_routes():
+        for method in sorted(route.methods):
+            if route.path in {"/signin", "/signout", "/"}:
+                continue
+            asked = (method, route.path)
+            allowed = {
+                "analyst": asked not in CURATORS | OVERSEERS,
+                "auditor": asked not in CURATORS | ASKERS | ANALYSTS,
+                "curator": asked not in ANALYSTS,
+            }[role]
+            answer = client.request(method, places(route), headers={"X-CSRF-Token": csrf}, follow_redirects=False)
+            assert (answer.status_code != 403) == allowed, (role, asked, answer.status_code)
+            assert answer.status_code < 500, asked
+
+
+def test_nothing_changes_without_the_sessions_secret(client, house, signed):
+    signed("analyst")
+    before = house.books.head()
+    answer = client.post("/data/purchases/ask", data=FIELDS | {"action": "release"})
+    assert answer.status_code == 403
+    answer = client.post("/data/purchases/ask", data=FIELDS | {"action": "release", "csrf": "guessed"})
+    assert answer.status_code == 403
+    assert house.books.head() == before
+
+
+def test_no_page_has_an_inline_script_or_style(client, signed):
+    csrf = signed("curator")
+    shown = [
+        client.get(place) for place in ("/signin", "/data", "/data/purchases", "/data/purchases/history", "/people")
+    ]
+    shown += [client.get("/data/purchases/office"), client.get("/ledger"), client.get("/data/purchases/ask")]
+    shown.append(client.post("/data/purchases/ask", data=FIELDS | {"csrf": csrf}))
+    for answer in shown:
+        assert answer.status_code == 200
+        policy = answer.headers["content-security-policy"]
+        assert "unsafe-inline" not in policy
+        assert "script-src 'self'" in policy
+        assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", answer.text)
+        for outside in re.findall(r'(?:src|href)="([^"]+)"', answer.text):
+            assert outside.startswith(("/", "#")), outside
+            if outside.startswith("/static/"):
+                assert client.get(outside).status_code == 200
+
+
+def test_a_preview_spends_nothing_and_a_release_is_paid_once_however_often_the_button_is_pressed(client, house, signed):
+    csrf = signed("analyst")
+    account, before = house.books.account("purchases"), house.books.head()
+    shown = client.post("/data/purchases/ask", data=FIELDS | {"csrf": csrf})
+    assert "Release for epsilon 0.25" in text_of(shown)
+    assert house.books.head() == before
+    sent = FIELDS | {"csrf": csrf, "action": "release"}
+    first = client.post("/data/purchases/ask", data=sent)
+    again = client.post("/data/purchases/ask", data=sent)
+    assert first.url == again.url
+    assert "best guess about one customer_id" in text_of(first)
+    assert account.spent == {"epsilon": Fraction(1, 4)}
+    file = client.get(f"{first.url.path}/certificate.json")
+    assert file.json()["body"]["unit"] == "customer_id"
+    assert "Hazards of NIST" in client.get(f"{first.url.path}/certificate").text
+    assert client.get(f"{first.url.path}/csv").text.startswith('"cds"')
+
+
+def test_a_refusal_says_what_remains_and_two_ways_out(client, house, signed):
+    csrf = signed("analyst")
+    account = house.books.account("purchases")
+    spent, left = account.spent, account.remaining["epsilon"]
+    answer = client.post("/data/purchases/ask", data=FIELDS | {"csrf": csrf, "amount": "3", "action": "release"})
+    told = text_of(answer)
+    assert "The budget does not suffice" in told
+    assert f"remaining {short(left)} " in told
+    assert f"missing {short(3 - left)} " in told
+    assert "ask the curator to raise" in told
+    fits = re.search(r'value="spend:([0-9.]+)"', answer.text)[1]
+    allotted = [part.remaining["epsilon"] for part in account.allotments() if part.holder == "analyst:ada"]
+    assert Fraction(fits) == min(
+        left, *(allotted or [Fraction(1, 2)])
+    )  # what the analyst may, not what the account has
+    assert account.spent == spent
+    mended = client.post("/data/purchases/ask", data=FIELDS | {"csrf": csrf, "amount": "3", "action": f"spend:{fits}"})
+    assert f"Release for epsilon {fits}" in text_of(mended)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"amount": "a lot"}, "epsilon='a lot'"),
+        ({"where": "amount >"}, "amount"),
+        ({"where": "amount > 5; DROP TABLE x"}, "amount"),
+        ({"column_1": "secret"}, "secret"),
+        ({"low_1": "5", "high_1": "1"}, "must be above"),
+        ({"keys": "discover"}, "delta"),
+        ({"rows_per_group": "many"}, "rows_per_group is missing"),
+        ({"ask_0": "median_of_all"}, "must ask one of"),
+        ({"action": "sql", "sql": "DELETE FROM purchases"}, "SELECT"),
+        ({"currency": "gold"}, "gold"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_kindly_and_spends_nothing(client, house, signed, changed, words):
+    csrf, before = signed("analyst"), house.books.head()
+    answer = client.post("/data/purchases/ask", data=FIELDS | {"csrf": csrf} | changed)
+    assert answer.status_code == 200
+    assert words in text_of(answer).replace("&#39;", "'")
+    assert "Not yet a question that can be answered" in answer.text
+    assert house.books.head() == before
+
+
+def test_names_from_people_are_escaped_everywhere(client, house, signed):
+    house.mint("<b>eve</b>", "analyst", by="console")
+    csrf = signed("curator")
+    evil = {"where": "'<script>' = '</textarea><img src=x>'", "name_0": '"><script>alert(1)</script>', "csrf": csrf}
+    shown = [client.get("/people"), client.get("/ledger"), client.post("/data/purchases/ask", data=FIELDS | evil)]
+    shown.append(client.post("/data/purchases/allot", data={"csrf": csrf, "holder": "<b>x", "target": "epsilon=1"}))
+    for answer in shown:
+        assert "<b>eve" not in answer.text
+        assert "<b>x" not in answer.text
+        assert "<script>alert" not in answer.text
+        assert "<img src=x" not in answer.text
+
+
+TOWNS = {"groups": ("cds", "town"), "where": "amount > 5 OR cds = 1"}
+CASES = [
+    Asked(),
+    Asked(wanted=(Wanted(ask="count_units", name="people"), Wanted(ask="sum", column="amount")), groups=("cds",)),
+    Asked(wanted=(Wanted(ask="mean", column="amount", low="0", high="50"),), **TOWNS),
+    Asked(wanted=(Wanted(), Wanted()), where="town = 'O''Brien' AND amount BETWEEN 1 AND 2"),
+]
+
+
+@pytest.mark.parametrize("asked", CASES)
+def test_fields_and_sql_write_the_same_question(house, asked):
+    rows = house.rows(house.dataset("purchases"))
+    types = {name: str(kind) for name, kind in rows.table.schema.items()}
+    text = builder.sql(asked, "purchases", "customer_id")
+    read = builder.from_sql(replace(asked, sql=text), rows)
+    assert builder.sql(read, "purchases", "customer_id") == text
+    form, again = builder.form(asked, types), builder.form(read, types)
+    assert again["statistics"] == form["statistics"]
+    assert again.get("group_by") == form.get("group_by")
+    other = replace(asked, groups=("town",), where="amount > 6")
+    assert builder.sql(other, "purchases", "customer_id") != text
+
+
+def test_bounds_typed_in_stay_while_the_sql_changes(house):
+    rows = Rows(replace(house.rows(house.dataset("purchases")).table, columns={}))
+    typed = Asked(
+        wanted=(Wanted(ask="sum", column="amount", low="0", high="50"),), sql="SELECT AVG(amount) AS m FROM purchases"
+    )
+    read = builder.from_sql(typed, rows)
+    assert read.wanted == (Wanted(ask="mean", column="amount", low="0", high="50", name="m"),)
+
+
+def test_a_curator_allots_raises_and_sees_who_spent(client, house, signed):
+    csrf = signed("curator")
+    allot = {"csrf": csrf, "holder": "analyst:ada", "target": "epsilon=0.75"}
+    assert "of 0.75 spent" in text_of(client.post("/data/purchases/allot", data=allot))
+    wrong = client.post("/data/purchases/allot", data=allot | {"holder": "everyone"})
+    assert "must be analyst:NAME or project:NAME" in text_of(wrong)
+    unexplained = client.post("/data/purchases/cap", data={"csrf": csrf, "target": "epsilon=2", "reason": ""})
+    assert "reason" in text_of(unexplained)
+    assert house.books.account("purchases").caps == {"epsilon": 1}
+    client.post("/data/purchases/cap", data={"csrf": csrf, "target": "epsilon=2", "reason": "the board said so"})
+    assert house.books.account("purchases").caps == {"epsilon": 2}
+    shown = client.post("/people", data={"csrf": csrf, "name": "bob", "role": "analyst", "project": "", "days": "5"})
+    token = re.search(r"nt_[0-9a-f]+_[0-9a-f]+", shown.text)[0]
+    assert token not in client.get("/people").text
+    csrf = signed("analyst")
+    client.post("/data/purchases/ask", data=FIELDS | {"csrf": csrf, "action": "release"})
+    signed("auditor")
+    spending = client.get("/data/purchases/office").text
+    assert "Spending by analyst: ada 12.5%" in spending
+    assert "Set the allotment" not in spending
