@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from neartwin.releases.accounts import open_ledger as open_ledger
     from neartwin.releases.certificates import Certificate as Certificate
     from neartwin.releases.certificates import certificate as certificate
+    from neartwin.releases.consistency import summing as summing
     from neartwin.releases.release import Release as Release
     from neartwin.releases.written import WrittenRelease as WrittenRelease
     from neartwin.report.files import save as save
@@ -57,6 +58,7 @@ _HOME = {
     "rdp": "neartwin.accounting.targets",
     "save": "neartwin.report.files",
     "sum": "neartwin.queries.query",
+    "summing": "neartwin.releases.consistency",
     "table": "neartwin.queries.opening",
     "three_pools": "neartwin.accounting.targets",
     "zcdp": "neartwin.accounting.targets",

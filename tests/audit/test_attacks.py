@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from scipy import special
 
+import neartwin as nt
 from neartwin.audit.asking import averaged, differenced
 from neartwin.audit.floats import naive_laplace, order_spread, reachable, repeated_rounding_twins, sum_excess
 from neartwin.audit.reconstruction import every_subset, exhaustive, least_squares, linear_program, wrong_share
+from neartwin.audit.released import released
 from neartwin.audit.timing import correlated, time_follows_noise
 from neartwin.audit.tracing import traced, tracing_scores
 from neartwin.audit.transition import bounded_noise, gaussian_noise, laplace_noise, sweep
@@ -60,6 +62,21 @@ def test_reconstruction_fails_against_private_answers_as_the_theorem_says(answer
             wrong = np.array([row.wrong for row in rows if row.attacker == name])
             # 360 fair bits: five deviations of a mean that is at least the theorem's floor
             assert wrong.mean() >= floor(setting) - 5 * math.sqrt(0.25 / 360)
+
+
+@pytest.mark.parametrize(
+    ("spend", "floor"), [(nt.pure, lambda e: special.expit(-e)), (nt.gdp, lambda mu: special.ndtr(-mu / 2))]
+)
+def test_reconstruction_fails_against_real_releases_as_the_theorem_says_and_works_without_privacy(spend, floor):
+    settings = [0.5, 3.0]
+    rows = sweep(released(spend), [*settings, 1e6], ATTACKERS, people=40, queries=120, repeats=6)
+    for setting in settings:
+        for name in ATTACKERS:
+            wrong = np.mean([row.wrong for row in rows if (row.attacker, row.setting) == (name, setting)])
+            # 240 fair bits: eight deviations of a mean that is at least the theorem's floor
+            assert wrong >= floor(setting) - 8 * math.sqrt(floor(setting) * (1 - floor(setting)) / 240)
+            assert wrong > 0.02
+    assert all(row.wrong == 0 and row.error == 0 for row in rows if row.setting == 1e6)
 
 
 def test_linear_programme_shrugs_off_a_few_wild_answers_and_least_squares_does_not():

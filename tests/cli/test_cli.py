@@ -124,3 +124,28 @@ def test_completion_scripts_name_the_program(tmp_path):
         code, out, _ = neartwin("completion", shell, where=tmp_path)
         assert code == 0
         assert "_NEARTWIN_COMPLETE" in out
+
+
+def test_joins_order_and_explain_work_from_the_terminal(purchases):
+    (purchases / "regions.csv").write_text("cds,region\n1,north\n2,north\n3,south\n4,south\n5,south\n")
+    ask = (
+        "purchases.parquet", "--unit", "customer", "--bounds", "amount=0:200", "--keys", "region=north,south,west",
+        "--public", "regions=regions.csv", "--types", "regions.cds=integer", "--types", "regions.region=text",
+        "--rows-per-group", "5", "--groups-per-unit", "3", "--ledger", "budget.db", "--spend", "epsilon=1",
+    )  # fmt: skip
+    text = (
+        "SELECT region, COUNT(*) AS n FROM purchases JOIN regions USING (cds) GROUP BY region ORDER BY n DESC LIMIT 2"
+    )
+    code, explained, err = neartwin("query", *ask, f"EXPLAIN {text}", where=purchases)
+    assert code == 0, err
+    assert "join 'regions' (public) on cds" in explained
+    code, out, _ = neartwin("plan", *ask, text, where=purchases)
+    assert out.startswith(explained)
+    code, out, _ = neartwin("ledger", "show", "budget.db", "--json", where=purchases)
+    assert json.loads(out)[0]["pools"][0]["spent"] == "0"
+    code, out, err = neartwin("query", *ask, text, where=purchases)
+    assert code == 0, err
+    assert [line.split()[0] for line in out.splitlines()] == ["region", "south", "north"]
+    code, _, err = neartwin("query", *ask, text.replace("regions USING", "elsewhere USING"), where=purchases)
+    assert code == 2
+    assert "which are: 'regions'" in err

@@ -164,7 +164,7 @@ def test_only_what_the_ledger_settled_is_certified(tmp_path, place, rows):
         with pytest.raises(LedgerError, match="was changed, or is of another ledger"):
             nt.certificate(better, book)
         elsewhere = dataclasses.replace(release, provenance=dataclasses.replace(release.provenance, position=2))
-        with pytest.raises(LedgerError, match="no settled reservation 2"):
+        with pytest.raises(LedgerError, match="no release at record 2"):
             nt.certificate(elsewhere, book)
         made = nt.certificate(released(book.books, release.provenance.position), book)
         assert made.body["release"] == nt.certificate(release, book).body["release"]

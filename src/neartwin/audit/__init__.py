@@ -35,6 +35,7 @@ from neartwin.audit.reconstruction import (
     random_subsets,
     wrong_share,
 )
+from neartwin.audit.released import released
 from neartwin.audit.replicas import ReleaseGame, collected, in_process, written
 from neartwin.audit.risk import Keeping, Risk, advantage_of, keeping, largest_parameter, power_at, risks
 from neartwin.audit.stated import claim_of
@@ -108,6 +109,7 @@ __all__ = [
     "power_at",
     "random_subsets",
     "reachable",
+    "released",
     "repeated_rounding_twins",
     "risks",
     "searched",

@@ -12,8 +12,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from neartwin.accounting.targets import gdp, pure
 from neartwin.audit.reconstruction import Bits, least_squares, linear_program
-from neartwin.audit.transition import Attempt, bounded_noise, laplace_noise, sweep
+from neartwin.audit.released import released
+from neartwin.audit.transition import Attempt, bounded_noise, sweep
+from neartwin.cli.demo_data import SECRETS
 from neartwin.cli.talk import refusing, stderr
 from neartwin.errors import ParameterError
 
@@ -27,53 +30,66 @@ def attack() -> None:
 
 
 @attack.command()
-@click.option("--people", default=100, show_default=True, help="How many secret bits, fair and random.")
+@click.option("--people", default=100, show_default=True, help="How many people's secret bits.")
+@click.option(
+    "--demo", type=click.Choice(sorted(SECRETS)), help="Attack real people of the demo data, not random bits."
+)
 @click.option(
     "--data", type=click.Path(exists=True, dir_okay=False), help="Attack a 0/1 column of this Parquet or CSV."
 )
 @click.option("--column", default="", help="The column of --data; its first --people rows are attacked.")
 @click.option("--queries", default=500, show_default=True, help="How many subset counts the attacker may ask.")
 @click.option("--epsilon", multiple=True, default=("0.5", "1", "3"), help="Budgets of the private answers; repeatable.")
-@click.option("--seed", default=0, show_default=True, help="Repeats the same attack.")
-@click.option("--picture", type=click.Path(dir_okay=False), help="Draw the phase transition to this .png or .svg file.")
+@click.option("--mu", multiple=True, help="Budgets of private answers with Gaussian noise; repeatable.")
+@click.option(
+    "--seed", default=0, show_default=True, help="Repeats bits, subsets and bounded errors; no private noise."
+)
+@click.option("--picture", type=click.Path(dir_okay=False), help="Draw both attacks to this .png or .svg file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @refusing
 def reconstruct(as_json: bool, picture: str | None, **options: Any) -> None:  # noqa: FBT001 - a command's options
     """Rebuild everybody's bit from counts over random subsets (Dinur and Nissim 2003).
 
-    First from answers with a bounded error, where it works below an error of about sqrt(people); then from answers with
-    Laplace noise whose whole budget is epsilon, where no attacker can err less than the theorem says.
+    First from answers with a bounded error, where it works below an error of about sqrt(people); then from releases that
+    neartwin makes with a whole budget of epsilon or mu, where no attacker can err less than the theorem says.
     """
-    bounded, private = _attempts(**options)
+    attempts = _attempts(**options)
     if picture:
-        from neartwin.report.attack_figures import transition_figure
+        from neartwin.report.attack_figures import reconstruction_figure
 
-        transition_figure(bounded).savefig(picture)
+        reconstruction_figure(attempts["bounded"], attempts["epsilon"], attempts["mu"]).savefig(picture)
         stderr.print(f"picture: {picture}", markup=False)
     if as_json:
-        rows = [asdict(attempt) for attempt in bounded], [asdict(attempt) for attempt in private]
-        click.echo(json.dumps({"bounded": rows[0], "laplace": rows[1]}))
+        click.echo(json.dumps({name: [asdict(attempt) for attempt in made] for name, made in attempts.items()}))
         return
-    _show(bounded, private)
+    _show(attempts)
 
 
 def _attempts(
-    *, people: int, data: str | None, column: str, queries: int, epsilon: tuple[str, ...], seed: int
-) -> tuple[list[Attempt], list[Attempt]]:
-    secret = None if data is None else _secret(Path(data), column, people)
+    *,
+    people: int,
+    demo: str | None,
+    queries: int,
+    epsilon: tuple[str, ...],
+    mu: tuple[str, ...],
+    seed: int,
+    **file: Any,
+) -> dict[str, list[Attempt]]:
+    """By kind of answer: bounded errors, then real releases by epsilon and by mu."""
+    secret = _secret(people, demo, **file)
     root = float(np.sqrt(people if secret is None else len(secret)))
-    budgets = [float(Fraction(text)) for text in epsilon]
-    settings: list[tuple[Any, float]] = [(bounded_noise, share * root) for share in _ROOTS]
-    settings += [(laplace_noise, budget) for budget in budgets]
-    rows = [
-        sweep(made, [setting], _ATTACKERS, people=people, queries=queries, repeats=3, seed=seed, secret=secret)
-        for made, setting in _watched(settings)
-    ]
-    split = len(_ROOTS)
-    return [row for part in rows[:split] for row in part], [row for part in rows[split:] for row in part]
+    settings: list[tuple[str, Any, float]] = [("bounded", bounded_noise, share * root) for share in _ROOTS]
+    settings += [("epsilon", released(pure), float(Fraction(text))) for text in epsilon]
+    settings += [("mu", released(gdp), float(Fraction(text))) for text in mu]
+    found: dict[str, list[Attempt]] = {"bounded": [], "epsilon": [], "mu": []}
+    for name, made, setting in _watched(settings):
+        found[name] += sweep(
+            made, [setting], _ATTACKERS, people=people, queries=queries, repeats=3, seed=seed, secret=secret
+        )
+    return found
 
 
-def _watched(settings: list[tuple[Any, float]]) -> Any:
+def _watched(settings: list[tuple[str, Any, float]]) -> Any:
     if not sys.stderr.isatty():
         return settings
     from rich.progress import track
@@ -81,7 +97,15 @@ def _watched(settings: list[tuple[Any, float]]) -> Any:
     return track(settings, "attacking", console=stderr, transient=True)
 
 
-def _secret(path: Path, column: str, people: int) -> Bits:
+def _secret(people: int, demo: str | None, *, data: str | None, column: str) -> Bits | None:
+    if demo is not None and data is not None:
+        raise ParameterError("demo", demo, "and data are two choices; give one of them")
+    if demo is not None:
+        return SECRETS[demo]()[:people]
+    return None if data is None else _of_file(Path(data), column, people)
+
+
+def _of_file(path: Path, column: str, people: int) -> Bits:
     import pyarrow.csv as pacsv
     import pyarrow.parquet as pq
 
@@ -94,19 +118,24 @@ def _secret(path: Path, column: str, people: int) -> Bits:
     return values.astype(np.int8)
 
 
-def _show(bounded: list[Attempt], private: list[Attempt]) -> None:
+def _show(attempts: dict[str, list[Attempt]]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("answers", "largest error", "in sqrt(people)", "attacker", "wrong"):
         table.add_column(name, justify="left" if name in {"answers", "attacker"} else "right")
-    for label, attempts in (("bounded error {:.3g}", bounded), ("Laplace, epsilon {:g}", private)):
-        for setting in sorted({attempt.setting for attempt in attempts}):
+    for kind, label in (
+        ("bounded", "bounded error {:.3g}"),
+        ("epsilon", "release, epsilon {:g}"),
+        ("mu", "release, mu {:g}"),
+    ):
+        for setting in sorted({attempt.setting for attempt in attempts[kind]}):
             for name in _ATTACKERS:
-                group = [a for a in attempts if a.setting == setting and a.attacker == name]
+                group = [a for a in attempts[kind] if a.setting == setting and a.attacker == name]
                 error, roots, wrong = (
                     float(np.mean([getattr(a, part) for a in group])) for part in ("error", "error_in_roots", "wrong")
                 )
                 table.add_row(label.format(setting), f"{error:.3g}", f"{roots:.3g}", name, f"{wrong:.1%}")
     Console(highlight=False).print(table)
     stderr.print(
-        "A coin is wrong in 50 %. With budget epsilon nobody is wrong in less than 1 / (1 + e^epsilon) on average."
+        "A coin is wrong in 50 % of fair bits. Against a release nobody is wrong in less than 1 / (1 + e^epsilon) of them, or "
+        "Phi(-mu / 2), on average."
     )

@@ -1,6 +1,7 @@
 """`neartwin ledger`: what was spent, on what, and what is left."""
 
 import json
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -8,8 +9,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from neartwin.cli.talk import refusing
-from neartwin.ledger import Account, Ledger
+from neartwin.cli.talk import refusing, stderr
+from neartwin.ledger import Account, Head, Ledger
+
+NOT_WHOLE = 4  # the exit code of a ledger that is not
 
 
 @click.group()
@@ -48,6 +51,75 @@ def show(path: str, as_json: bool) -> None:  # noqa: FBT001 - a command's option
         for entry in account["history"]:
             table.add_row(*(str(entry[name]) for name in ("position", "time", "kind", "state", "price")))
         console.print(table)
+
+
+@ledger.command()
+@click.argument("path", type=click.Path())
+@click.option(
+    "--head",
+    "heads",
+    multiple=True,
+    help="A head kept elsewhere (position:hash), or the file of a certificate, which has one. Repeatable; the newest says most.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@refusing
+def verify(path: str, heads: tuple[str, ...], as_json: bool) -> None:  # noqa: FBT001 - a command's options
+    """Find changed, removed and reordered records; with a head kept elsewhere, a rollback or a restored backup.
+
+    Exit code 4 when anything is wrong. A certificate's signature is checked by `neartwin certificate verify`.
+    """
+    kept = [_head(text) for text in heads]
+    with Ledger.existing(path) as book:
+        verdict = book.verify()
+        faults = list(verdict.faults)
+        for head in kept:
+            faults += [fault for fault in book.verify(head).faults if fault not in faults]
+    if as_json:
+        found = [{"kind": fault.kind, "position": fault.position, "message": fault.message} for fault in faults]
+        click.echo(json.dumps({"whole": not faults, "head": str(verdict.head), "faults": found}))
+    else:
+        click.echo("\n".join(map(str, faults)) or str(verdict))
+    if faults:
+        sys.exit(NOT_WHOLE)
+
+
+@ledger.command("export")
+@click.argument("path", type=click.Path())
+@click.argument("archive", type=click.Path(dir_okay=False))
+@refusing
+def export(path: str, archive: str) -> None:
+    """Write a whole ledger to a new ARCHIVE of JSON lines, verified. Prints its head: keep it elsewhere."""
+    with Ledger.existing(path) as book:
+        head = book.export(archive)
+    click.echo(str(head))
+
+
+@ledger.command("import")
+@click.argument("archive", type=click.Path(exists=True, dir_okay=False))
+@click.argument("path", type=click.Path())
+@click.option("--head", default="", help="The head that was kept when the archive was written.")
+@refusing
+def restore(archive: str, path: str, head: str) -> None:
+    """Make a new ledger at PATH (a file or a postgresql:// URL) from an ARCHIVE, verified. Prints its head.
+
+    Import only where the old ledger is gone: two living copies of one ledger are two budgets for the same people.
+    """
+    kept = _head(head) if head else None
+    with Ledger.restored(archive, path) as book:
+        verdict = book.verify(kept)
+    click.echo(str(verdict.head))
+    if not verdict.whole:
+        stderr.print(str(verdict), markup=False)
+        sys.exit(NOT_WHOLE)
+
+
+def _head(text: str) -> Head:
+    """A head from its text, or from the file of a certificate."""
+    if text.partition(":")[0].isdigit():
+        return Head.parse(text)
+    from neartwin.releases.certificates import head_of, read_certificate
+
+    return head_of(read_certificate(text))
 
 
 def _told(account: Account) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,12 @@ import click
 from neartwin.cli import words
 from neartwin.cli.talk import refusing, show_release, stderr
 from neartwin.errors import ParameterError, QueryError
+from neartwin.queries.joining import OtherTable, owned, public
 from neartwin.queries.opening import table as open_table
-from neartwin.queries.sql import from_sql
+from neartwin.queries.query import Rows
+from neartwin.queries.sql import explained_sql, from_sql
 from neartwin.queries.table import EACH_ROW
+from neartwin.queries.types import ColumnType
 from neartwin.releases.accounts import Ledger, Proposal, open_ledger
 from neartwin.report.files import save
 
@@ -38,6 +41,9 @@ class Question:
     types: tuple[str, ...] = ()
     bounds: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
+    same_unit: tuple[str, ...] = ()
+    owned: tuple[str, ...] = ()
     rows_per_group: int | None = None
     groups_per_unit: int | None = None
 
@@ -61,6 +67,13 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
             "--bounds", multiple=True, help="A column's public bounds: amount=0:200, with a step amount=0:200:0.5."
         ),
         click.option("--keys", multiple=True, help="Public keys: town=Ulm,Bonn or year=1997:1998 or a file of them."),
+        click.option(
+            "--public", multiple=True, help="A public table to JOIN: towns=towns.csv, of a database x.db#towns."
+        ),
+        click.option(
+            "--same-unit", multiple=True, help="A private table of the same people to JOIN: visits=visits.parquet."
+        ),
+        click.option("--owned", multiple=True, help="A private table to JOIN, whose rows belong to who has their key."),
         click.option("--rows-per-group", type=int, help="The most rows of one unit that count in a group."),
         click.option("--groups-per-unit", type=int, help="The most groups that one unit counts in."),
         click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
@@ -75,7 +88,12 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--out", type=click.Path(dir_okay=False), help="Also write .html, .json, .csv or .parquet.")
 @refusing
 def query(as_json: bool, out: str | None, **options: Any) -> None:  # noqa: FBT001 - a command's options
-    """Ask a table a SQL question, privately, and pay for it from a ledger."""
+    """Ask a table a SQL question, privately, and pay for it from a ledger; EXPLAIN SELECT shows the plan for nothing."""
+    if (inner := explained_sql(options["sql"])) is not None:
+        with open_ledger(options["ledger"]) as book:
+            explained = str(_proposal(book, Question(**options | {"sql": inner})).explain())
+        click.echo(json.dumps({"explain": explained}) if as_json else explained)
+        return
     _release(Question(**options), out, as_json=as_json)
 
 
@@ -121,21 +139,49 @@ def _release(question: Question, out: str | None, *, as_json: bool) -> None:
 
 
 def _proposal(book: Ledger, question: Question) -> Proposal:
+    told = {"public": question.public, "same-unit": question.same_unit, "owned": question.owned}
+    joined = [name for kind, texts in told.items() for name in words.pairs(texts, kind)]
     rows = open_table(
         question.data,
         unit=EACH_ROW if question.unit == "each row" else question.unit,
         name=question.name,
         table=question.table,
         neighbours=question.neighbours,
-        types=words.types(question.types),
-        columns=words.bounds(question.bounds),
+        types=words.own(joined, words.types(question.types)),
+        columns=words.own(joined, words.bounds(question.bounds)),
     )
     spend = words.target(question.spend, "spend")
     account = book.open(rows, words.target(question.budget, "budget") if question.budget else spend)
-    asked = from_sql(question.sql, rows, keys=words.keys(question.keys, dict(rows.table.schema)))
+    others = _others(question, rows)
+    types = {name: kind for other in others.values() for name, kind in _schema(other).items()} | dict(rows.table.schema)
+    asked = from_sql(question.sql, rows, keys=words.keys(question.keys, types), tables=others)
     return account.plan(
         asked, spend=spend, rows_per_group=question.rows_per_group, groups_per_unit=question.groups_per_unit
     )
+
+
+def _others(question: Question, rows: Rows) -> dict[str, Rows | OtherTable]:
+    """The tables to join, by the name that SQL calls them. Types and bounds of theirs are written NAME.column=..."""
+    types, bounds = words.types(question.types), words.bounds(question.bounds)
+    found: dict[str, Rows | OtherTable] = {}
+    for kind, texts in (("public", question.public), ("same-unit", question.same_unit), ("owned", question.owned)):
+        for name, text in words.pairs(texts, kind).items():
+            data, _, table = text.partition("#")
+            more: dict[str, Any] = {"table": table, "types": words.of(name, types), "columns": words.of(name, bounds)}
+            if kind == "same-unit":
+                told: dict[str, Any] = {
+                    "unit": rows.table.unit,
+                    "name": rows.table.name,
+                    "neighbours": rows.table.neighbours,
+                }
+                found[name] = open_table(data, **told, **more)
+            else:
+                found[name] = (public if kind == "public" else owned)(data, name=name, **more)
+    return found
+
+
+def _schema(other: Rows | OtherTable) -> Mapping[str, ColumnType]:
+    return other.table.schema if isinstance(other, Rows) else other.schema
 
 
 def _from_toml(path: Path) -> Question:
@@ -152,6 +198,9 @@ def _from_toml(path: Path) -> Question:
     for name in ("ledger", "data"):
         if name in told and "://" not in str(told[name]):
             told[name] = str(path.parent / told[name])
+    for name in ("public", "same_unit", "owned"):
+        pairs = words.pairs(told.get(name, ()), name).items()
+        told[name] = tuple(f"{table}={data if '://' in data else path.parent / data}" for table, data in pairs)
     try:
         return Question(**told)
     except TypeError:

@@ -1,12 +1,14 @@
 """Reading the small languages of options: `epsilon=0.5,delta=1e-6`, `amount=0:200:0.01`, `town=Ulm,Bonn`, `cds=1:5`."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from neartwin.accounting.targets import Target
 from neartwin.accounting.written import target_in
 from neartwin.errors import ParameterError
 from neartwin.queries.table import Bounds, bounded
 from neartwin.queries.types import ColumnType
+
+T = TypeVar("T")
 
 
 def target(text: str, name: str) -> Target:
@@ -17,7 +19,7 @@ def target(text: str, name: str) -> Target:
 def bounds(texts: tuple[str, ...]) -> dict[str, Bounds]:
     """Public bounds by column: `amount=0:200`, or with a step `amount=0:200:0.5`."""
     found = {}
-    for column, text in _pairs(texts, "bounds").items():
+    for column, text in pairs(texts, "bounds").items():
         ends = text.split(":")
         if len(ends) not in (2, 3):
             raise ParameterError("bounds", f"{column}={text}", "must be column=low:high or column=low:high:step")
@@ -27,7 +29,7 @@ def bounds(texts: tuple[str, ...]) -> dict[str, Bounds]:
 
 def types(texts: tuple[str, ...]) -> dict[str, str]:
     """Declared types by column: `amount=number`."""
-    return _pairs(texts, "types")
+    return pairs(texts, "types")
 
 
 def keys(texts: tuple[str, ...], schema: dict[str, ColumnType]) -> Any:
@@ -36,7 +38,7 @@ def keys(texts: tuple[str, ...], schema: dict[str, ColumnType]) -> Any:
         return None
     if len(texts) == 1 and "=" not in texts[0]:
         return texts[0]
-    return {column: _values(text, schema.get(column)) for column, text in _pairs(texts, "keys").items()}
+    return {column: _values(text, schema.get(column)) for column, text in pairs(texts, "keys").items()}
 
 
 def _values(text: str, kind: ColumnType | None) -> list[object]:
@@ -57,7 +59,23 @@ def _values(text: str, kind: ColumnType | None) -> list[object]:
     return list(text.split(","))
 
 
-def _pairs(texts: tuple[str, ...] | list[str], name: str) -> dict[str, str]:
+def own(others: list[str], found: dict[str, T]) -> dict[str, T]:
+    """What is told of the first table's columns: names that do not start with another table's."""
+    theirs = tuple(f"{table}." for table in others)
+    return {name: value for name, value in found.items() if not name.startswith(theirs)}
+
+
+def of(table: str, found: dict[str, T]) -> dict[str, T]:
+    """What is told of another table's columns, by their own names.
+
+    >>> of("towns", {"towns.rent": "number", "age": "integer"})
+    {'rent': 'number'}
+    """
+    return {name.removeprefix(f"{table}."): value for name, value in found.items() if name.startswith(f"{table}.")}
+
+
+def pairs(texts: tuple[str, ...] | list[str], name: str) -> dict[str, str]:
+    """`name=value` texts as a mapping."""
     found = {}
     for text in texts:
         key, sign, value = text.partition("=")

@@ -8,6 +8,7 @@ from typing import Any
 
 from neartwin.errors import QueryError
 from neartwin.exact import Number, rational
+from neartwin.queries.after import NOTHING, After
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.joining import On, OtherTable, joined
 from neartwin.queries.keys import Key, public_keys
@@ -178,10 +179,11 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question that can be planned: groups and named statistics."""
+    """A question that can be planned: groups and named statistics. after: what is done to the release, for nothing."""
 
     groups: Groups
     aggregates: Mapping[str, Aggregate]
+    after: After = NOTHING
 
     @property
     def table(self) -> Table:

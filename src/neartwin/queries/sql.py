@@ -1,44 +1,75 @@
 """SQL as a way to write a question: parsed to the same `Query`, through an allow-list, never passed through.
 
-Understood: one SELECT from one table, WHERE with a row expression, GROUP BY columns, and COUNT(*), COUNT(DISTINCT unit),
-SUM(column), AVG(column). What else SQL can say is refused with what to write instead.
+Understood: one SELECT from a table, [LEFT] JOIN ... USING or ON equalities with tables given beside it, WHERE with a row
+expression, GROUP BY columns, COUNT(*), COUNT(DISTINCT unit), SUM(column), AVG(column), and over the noisy result HAVING, ORDER
+BY, LIMIT and OFFSET. What else SQL can say is refused with what to write instead.
 """
+
+import re
+from dataclasses import replace
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
+from neartwin.queries.after import CLAUSES, After, after_of
 from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, Query, Rows, Sum
+from neartwin.queries.sql_joins import Others, joined_by
 from neartwin.queries.table import Table
+from neartwin.queries.types import ColumnType
 
-_CLAUSES = {"kind", "expressions", "from_", "from", "where", "group"}
+_CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "group"} | CLAUSES
 _INSTEAD = {
-    "joins": "questions are about one table",
-    "having": "filter the release afterwards: it costs nothing",
-    "order": "order the release afterwards: it costs nothing",
-    "limit": "cut the release afterwards: it costs nothing",
     "distinct": "use GROUP BY",
     "with_": "use one SELECT without WITH",
     "with": "use one SELECT without WITH",
 }
 
 
-def from_sql(text: str, rows: Rows, *, keys: object = None) -> Query:
+def from_sql(text: str, rows: Rows, *, keys: object = None, tables: Others | None = None) -> Query:
     """The question that a SQL text asks of a table; bounds come from the table's declared columns.
 
-    keys: public keys of the GROUP BY columns, as for `Rows.group_by`. Errors: `QueryError` for what is not understood, with
-    what to write instead.
+    keys: public keys of the GROUP BY columns, as for `Rows.group_by`. tables: those that JOIN may name, as for `Rows.join`.
+    Errors: `QueryError` for what is not understood, with what to write instead.
     """
     select = _select(text)
-    _from(select, rows.table)
+    rows = joined_by(select, rows, tables or {})
     where = select.args.get("where")
     if where is not None:
         rows = rows.where(where.this.sql(dialect="duckdb"))
     group = select.args.get("group")
     columns = [] if group is None else _group_columns(group)
     aggregates = _aggregates(select, columns, rows.table)
-    return rows.group_by(*columns, keys=keys).agg(**aggregates) if columns else rows.agg(**aggregates)
+    query = rows.group_by(*columns, keys=keys).agg(**aggregates) if columns else rows.agg(**aggregates)
+    return replace(query, after=_after(select, query))
+
+
+def _after(select: exp.Select, query: Query) -> After:
+    """HAVING, ORDER BY and LIMIT, over the names of the noisy result."""
+    table = query.table
+    schema = {name: table.schema[name] for name in query.groups.columns}
+    schema |= dict.fromkeys(query.aggregates, ColumnType.NUMBER)
+
+    def named(node: exp.Expr) -> str | None:
+        asked = _aggregate(node, table)[1]
+        return next((name for name, aggregate in query.aggregates.items() if aggregate == asked), None)
+
+    selected = [
+        item.alias if isinstance(item, exp.Alias) else item.name if isinstance(item, exp.Column) else named(item) or ""
+        for item in select.expressions
+    ]
+    return after_of(select, schema, selected, named)
+
+
+def explained_sql(text: str) -> str | None:
+    """The question behind an EXPLAIN, or None for any other text; `QueryError` for EXPLAIN with options."""
+    found = re.match(r"\s*EXPLAIN\b\s*(\w*)", text, re.IGNORECASE)
+    if found is None:
+        return None
+    if found.group(1).upper() != "SELECT":
+        raise QueryError("EXPLAIN takes a SELECT and no options: it shows the plan and never runs it")
+    return text[found.start(1) :]
 
 
 def _select(text: str) -> exp.Select:
@@ -56,19 +87,6 @@ def _select(text: str) -> exp.Select:
             instead = _INSTEAD.get(clause, "leave it out")
             raise QueryError(f"{clause.strip('_').upper()} is not understood in a private question: {instead}")
     return select
-
-
-def _from(select: exp.Select, table: Table) -> None:
-    source = select.args.get("from_") or select.args.get("from")
-    found = source.this if source is not None else None
-    if (
-        isinstance(found, exp.Table)
-        and isinstance(found.this, exp.Identifier)
-        and found.name == table.name
-        and all(name in {"this", "alias"} for name, value in found.args.items() if value)
-    ):
-        return
-    raise QueryError(f"FROM must name the table {table.name!r}, alone")
 
 
 def _group_columns(group: exp.Group) -> list[str]:

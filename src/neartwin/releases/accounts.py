@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import neartwin.ledger as books
 from neartwin.accounting.targets import Target
@@ -18,10 +18,13 @@ from neartwin.queries.explain import Explained, explain
 from neartwin.queries.plan import Plan
 from neartwin.queries.planner import plan as make_plan
 from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.queries.sql import explained_sql, from_sql
+from neartwin.queries.sql_joins import Others
 from neartwin.queries.table import Table
 from neartwin.releases.large import run_to_parquet
 from neartwin.releases.release import Release
 from neartwin.releases.run import Payer, run
+from neartwin.releases.shaped import shaped
 from neartwin.releases.written import WrittenRelease
 
 
@@ -131,7 +134,25 @@ class Account:
         table = proposal.plan.stage.table
         self._same_population(table)
         payer = Payer(tuple(holders), key)
-        return run(self.book, proposal.plan, engine=engine or engine_for(table.source), payer=payer)
+        made = run(self.book, proposal.plan, engine=engine or engine_for(table.source), payer=payer)
+        return made if isinstance(proposal.plan.query, MostCommon) else shaped(made, proposal.plan.query.after)
+
+    def sql(
+        self,
+        text: str,
+        rows: Rows | None = None,
+        *,
+        keys: object = None,
+        tables: Others | None = None,
+        **limits: Any,
+    ) -> Release | Explained:
+        """Answer a SELECT about the account's table, or show the plan of an EXPLAIN SELECT, which costs nothing.
+
+        rows: a fresher state of the table. keys, tables: as for `nt.from_sql`. limits: spend= and what else `plan` takes.
+        """
+        inner = explained_sql(text)
+        proposal = self.plan(from_sql(inner or text, rows or self.rows, keys=keys, tables=tables), **limits)
+        return self.release(proposal) if inner is None else proposal.explain()
 
     def release_to_parquet(
         self, proposal: Proposal, place: str | PathLike[str], *, engine: Engine | None = None

@@ -28,7 +28,8 @@ def statistic(plan: GroupPlan, name: str, aggregate: Aggregate, noisy: Noisy, co
             step, centre = column.bounds.step, column.centre
             steps = [int(value) + centre for value in noisy[measure.name]]
             bar = measure.mechanism.half_width(confidence)
-            ends = ([float((v + move) * step) for v in steps] for move in (0, -bar, bar))
+            up, down = step.numerator, step.denominator  # whole numbers divide to the nearest double, as fractions do
+            ends = ([(v + move) * up / down for v in steps] for move in (0, -bar, bar))
             return _statistic(name, aggregate, *ends)
         case Mean():
             return _mean(plan, name, aggregate, noisy, confidence)

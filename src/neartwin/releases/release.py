@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date
 from html import escape
 from pathlib import Path
@@ -24,8 +24,8 @@ FORMAT = 1  # of the document that a ledger stores; a new meaning takes a new nu
 class Statistic:
     """One statistic of every group: values with error bars, all around the bounded statistic.
 
-    values, lower, upper: (groups,). Each bar alone holds with probability at least the release's confidence; the bias of
-    clipping and bounding is not in it, and unknown unless an estimate of it was paid for.
+    values, lower, upper: (groups,). Each bar alone holds with probability at least the release's confidence, or its own
+    where it has one; the bias of clipping and bounding is not in it, and unknown unless an estimate of it was paid for.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Statistic:
     values: tuple[float, ...]
     lower: tuple[float, ...]
     upper: tuple[float, ...]
+    confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,42 @@ class Release:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def having(self, condition: str) -> "Release":
+        """Only the groups whose noisy values meet a condition such as `n > 100 AND town <> 'Ulm'`; costs nothing."""
+        from neartwin.releases.shaped import having
+
+        return having(self, condition)
+
+    def order_by(self, *columns: str | tuple[str, bool]) -> "Release":
+        """Groups ordered by columns; `("n", True)` descends. NULL comes last."""
+        from neartwin.releases.shaped import order_by
+
+        return order_by(self, *columns)
+
+    def limit(self, groups: int) -> "Release":
+        """The first so many groups."""
+        from neartwin.releases.shaped import limit
+
+        return limit(self, groups)
+
+    def ratio(self, top: str, bottom: str, *, name: str) -> "Release":
+        """With one more statistic, top / bottom, whose bar holds wherever both bars do."""
+        from neartwin.releases.shaped import ratio
+
+        return ratio(self, top, bottom, name=name)
+
+    def non_negative(self, *names: str) -> "Release":
+        """With these statistics and their bars cut at 0, as counts are."""
+        from neartwin.releases.consistency import non_negative
+
+        return non_negative(self, *names)
+
+    def monotone(self, *names: str, increasing: bool = True) -> "Release":
+        """With the nearest values that only grow along the groups in their order, or only fall."""
+        from neartwin.releases.consistency import monotone
+
+        return monotone(self, *names, increasing=increasing)
+
     def to_arrow(self) -> pa.Table:
         """One row a group: the group columns, then each statistic with `_lower` and `_upper`."""
         columns: dict[str, Any] = {name: [key[i] for key in self.keys] for i, name in enumerate(self.group_columns)}
@@ -110,11 +147,11 @@ class Release:
             "format": FORMAT,
             "group_columns": self.group_columns,
             "keys": [[_plain(value) for value in key] for key in self.keys],
-            "statistics": [asdict(statistic) for statistic in self.statistics],
+            "statistics": [_fields(statistic) for statistic in self.statistics],
             "confidence": self.confidence,
             "guarantee": self.guarantee.as_dict(),
             "notes": self.notes,
-            "provenance": asdict(self.provenance),
+            "provenance": _fields(self.provenance),
         }
         return json.dumps(body, sort_keys=True)
 
@@ -202,7 +239,7 @@ def _number(value: float, width: float) -> str:
 
 def _statistic(part: dict[str, Any]) -> Statistic:
     ends = {name: tuple(part[name]) for name in ("values", "lower", "upper")}
-    return Statistic(name=part["name"], what=part["what"], **ends)
+    return Statistic(name=part["name"], what=part["what"], confidence=part.get("confidence"), **ends)
 
 
 def _plain(value: object) -> object:
@@ -211,3 +248,8 @@ def _plain(value: object) -> object:
 
 def _revived(value: Any) -> object:
     return date.fromisoformat(value["date"]) if isinstance(value, dict) else value
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """A value's fields as they are: `dataclasses.asdict` copies every number of every group."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}

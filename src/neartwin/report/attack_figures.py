@@ -5,6 +5,7 @@ Each takes data that the audit room returned and gives a matplotlib Figure (extr
 
 from collections import defaultdict
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,37 @@ def transition_figure(attempts: Sequence[Attempt]) -> Any:
     panel.set_ylim(-0.02, 0.6)
     panel.legend(frameon=False)
     return figure
+
+
+def reconstruction_figure(bounded: Sequence[Attempt], epsilon: Sequence[Attempt], mu: Sequence[Attempt] = ()) -> Any:
+    """The phase transition, and the same attackers against real releases with the theorem's floor under them.
+
+    The releases lie where their largest errors put them. Floors are for fair bits: 1 / (1 + e^epsilon) and Phi(-mu / 2).
+    """
+    figure = transition_figure(bounded)
+    panel = figure.axes[0]
+    for attempts, label, floor in ((epsilon, "ε = {:g}", _pure_floor), (mu, "μ = {:g}", _gaussian_floor)):
+        for setting in sorted({attempt.setting for attempt in attempts}):
+            group = [attempt for attempt in attempts if attempt.setting == setting]
+            x = float(np.mean([attempt.error_in_roots for attempt in group]))
+            panel.plot([x] * len(group), [attempt.wrong for attempt in group], ".", color=_CLAIM, alpha=0.6)
+            panel.plot([x], [floor(setting)], "_", color=_CLAIM, markersize=18)
+            place = {"textcoords": "offset points", "xytext": (0, 4), "ha": "center", "fontsize": 9}
+            panel.annotate(label.format(setting), (x, floor(setting)), **place)
+    if epsilon or mu:
+        panel.plot([], [], ".", color=_CLAIM, label="neartwin releases; dash: the least anyone can reach")
+    panel.set_ylim(-0.02, 0.8)
+    panel.margins(x=0.1)
+    panel.legend(frameon=False, loc="upper left", fontsize=9)
+    return figure
+
+
+def _pure_floor(epsilon: float) -> float:
+    return float(np.exp(-np.logaddexp(0, epsilon)))
+
+
+def _gaussian_floor(mu: float) -> float:
+    return NormalDist().cdf(-mu / 2)
 
 
 def transition_lines(attempts: Sequence[Attempt]) -> dict[str, tuple[list[float], list[float]]]:

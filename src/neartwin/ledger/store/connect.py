@@ -17,12 +17,13 @@ from sqlalchemy import exc
 
 from neartwin.errors import LedgerError
 from neartwin.ledger.codec import NO_HASH
-from neartwin.ledger.store import schema
+from neartwin.ledger.store import migrate, schema
 from neartwin.ledger.store.pages import Reading, Writing
 
 PATIENCE = 30  # seconds a writer waits for its turn
 _CREATION_LOCK = 0x6E656172  # any number, the same for every creator on one PostgreSQL database
 _WRITES = "neartwin_writes"
+_FOLDER = Path(__file__).parent / "migrations"
 
 
 def _address(where: str | os.PathLike[str]) -> sa.URL:
@@ -163,18 +164,23 @@ class Database:
             connection.close()
 
     def _make_tables(self, start: Callable[[Writing], None] | None) -> None:
-        writes = start is not None
-        with self._engine.connect().execution_options(**{_WRITES: writes}) as connection, connection.begin():
-            if connection.dialect.name == "postgresql" and writes:
-                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})")
-            if sa.inspect(connection).has_table(schema.ledger.name):
+        """Bring the tables to the newest version; where there are none, make them and `start`, in one transaction."""
+        with self.connection(writes=False) as connection:
+            there = sa.inspect(connection).has_table(schema.ledger.name)
+            if there:
                 self._check_version(connection)
+            if there and migrate.version(connection, schema.VERSIONS) == schema.HEAD:
                 return
-            if start is None:
-                raise LedgerError(f"there is no ledger in {self.place}; check the name, or make one by opening it")
-            schema.tables.create_all(connection, checkfirst=False)
-            connection.execute(sa.insert(schema.ledger).values(id=1, version=schema.VERSION, position=0, hash=NO_HASH))
-            start(Writing(connection))
+        if start is None and not there:
+            raise LedgerError(f"there is no ledger in {self.place}; check the name, or make one by opening it")
+        with self.creating() as connection:  # another process may have made them meanwhile
+            there = sa.inspect(connection).has_table(schema.ledger.name)
+            unversioned = there and not migrate.version(connection, schema.VERSIONS)
+            migrate.upgrade(connection, _FOLDER, schema.VERSIONS, standing=schema.FIRST if unversioned else "")
+            if not there and start is not None:
+                row = {"id": 1, "version": schema.VERSION, "position": 0, "hash": NO_HASH}
+                connection.execute(sa.insert(schema.ledger).values(row))
+                start(Writing(connection))
 
     def _check_version(self, connection: sa.Connection) -> None:
         version = connection.execute(sa.select(schema.ledger.c.version)).scalar_one_or_none()

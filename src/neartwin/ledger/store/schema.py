@@ -1,12 +1,15 @@
 """The tables of a ledger: the records, which are the truth, and indexes of them, which `verify` compares with a replay.
 
 Records and documents are only ever added: triggers refuse to change or remove them. Triggers stop an accident; a
-deliberate hand is found by `verify` and by a head kept elsewhere.
+deliberate hand is found by `verify` and by a head kept elsewhere. `migrations` makes the tables; a test compares the two.
 """
 
 import sqlalchemy as sa
 
-VERSION = 1  # of these tables; the meaning of a record has its own version, in the codec
+HEAD = "0001"  # the newest migration; the meaning of a record has its own version, in the codec
+FIRST = "0001"  # of ledgers that were made before migrations were kept
+VERSIONS = "neartwin_ledger_version"
+VERSION = 1  # in the ledger's own row: what readers without migrations go by
 
 tables = sa.MetaData()
 
@@ -74,30 +77,3 @@ reservation = sa.Table(
     sa.Index("neartwin_reservation_ask", "ask", "state", "closed"),
     sa.Index("neartwin_reservation_open", "account", "state", "position"),
 )
-
-
-def _ddl(text: str) -> sa.DDL:
-    return sa.DDL(text)  # type: ignore[no-untyped-call]
-
-
-def _append_only() -> None:
-    for table in (record, document):
-        for verb in ("UPDATE", "DELETE"):
-            on_sqlite = _ddl(
-                f"CREATE TRIGGER {table.name}_no_{verb.lower()} BEFORE {verb} ON {table.name} "
-                "BEGIN SELECT RAISE(ABORT, 'records of a ledger are never changed or removed'); END"
-            )
-            sa.event.listen(table, "after_create", on_sqlite.execute_if(dialect="sqlite"))
-        on_postgresql = _ddl(
-            f"CREATE TRIGGER {table.name}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table.name} "
-            "FOR EACH STATEMENT EXECUTE FUNCTION neartwin_append_only()"
-        )
-        sa.event.listen(table, "after_create", on_postgresql.execute_if(dialect="postgresql"))
-    refuse = _ddl(
-        "CREATE OR REPLACE FUNCTION neartwin_append_only() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN RAISE EXCEPTION 'records of a ledger are never changed or removed'; END $$"
-    )
-    sa.event.listen(tables, "before_create", refuse.execute_if(dialect="postgresql"))
-
-
-_append_only()

@@ -1,0 +1,151 @@
+"""TPC-H revenue, the customer as unit: per part (a public catalogue of 200,000 a scale factor) and per ship mode (seven).
+
+Prints, for each scale factor, what a release costs over the same bounded statement without noise and over the plain unbounded
+one, and how cost grows from one size to the next. Processor time of all threads on DuckDB; on Spark, whose work is in another
+process, time on the wall.
+
+    pip install tpchgen-cli
+    python bench/bench_tpch.py [--scales 1 10] [--spark-scales 1] [--folder DIR]
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import duckdb
+
+import neartwin as nt
+from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.queries.planner import plan
+from neartwin.queries.query import Query, Rows
+
+MODES = ["AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"]
+REVENUE = """
+SELECT o_custkey AS customer, l_partkey AS part, l_shipmode AS mode, l_extendedprice * (1 - l_discount) AS revenue
+FROM lineitem JOIN orders ON l_orderkey = o_orderkey
+"""
+LIMITS = {"part": {"rows_per_group": 1, "groups_per_unit": 40}, "mode": {"rows_per_group": 10, "groups_per_unit": 7}}
+SPEND = nt.approx(2, "1e-6")
+
+
+def generated(folder: Path, scale: int) -> Path:
+    """The tables of a scale factor, made once."""
+    place = folder / f"sf{scale}"
+    if not (place / "lineitem.parquet").exists():
+        place.mkdir(parents=True, exist_ok=True)
+        program = Path(sys.executable).with_name("tpchgen-cli")
+        command = [str(program), "parquet", "-s", str(scale), "-T", "orders,lineitem", "-o", str(place)]
+        subprocess.run(command, check=True, capture_output=True)
+    return place
+
+
+def question(rows: Rows, by: str, scale: int) -> Query:
+    """Orders' lines, revenue and customers by part or by ship mode; the lists of both are public."""
+    keys = range(1, 200_000 * scale + 1) if by == "part" else MODES
+    groups = rows.group_by(by, keys=keys)
+    return groups.agg(lines=nt.count(), revenue=nt.sum("revenue", 0, 100_000, 1), customers=nt.count_units())
+
+
+def spent(work: Callable[[], object], clock: Callable[[], float], runs: int) -> float:
+    times = []
+    for _ in range(runs):
+        begun = clock()
+        work()
+        times.append(clock() - begun)
+    return statistics.median(times)
+
+
+def on_duckdb(place: Path, folder: Path, runs: int) -> dict[str, float]:
+    """Seconds by question; prints ratios."""
+    connection = duckdb.connect()
+    for name in ("orders", "lineitem"):
+        connection.execute(f"CREATE VIEW {name} AS SELECT * FROM '{place / name}.parquet'")
+    connection.execute(f"CREATE VIEW revenue AS {REVENUE}")
+    rows = nt.table(connection, table="revenue", unit="customer", name=f"customers-{place.name}", snapshot="bench")
+    engine, found = DuckdbEngine(threads=os.cpu_count() or 1), {}
+    with nt.open_ledger(folder / f"{place.name}.db") as ledger:
+        account = ledger.open(rows, nt.approx(1000, "1e-2"))
+        spends = iter(range(1, 1000))
+        for by, limits in LIMITS.items():
+            asked = question(rows, by, int(place.name[2:]))
+            stage = plan(asked, spend=SPEND, **limits).stage
+            plain = f"SELECT {by}, count(*), sum(revenue), count(DISTINCT customer) FROM revenue GROUP BY {by}"
+
+            def release(asked: Query = asked, limits: dict[str, int] = limits) -> int:
+                spend = nt.approx(f"2.{next(spends):03d}", "1e-6")
+                return len(account.release(account.plan(asked, spend=spend, **limits), engine=engine))
+
+            private = spent(release, time.process_time, runs)
+            bounded = spent(lambda stage=stage: engine.aggregate(stage, salt=7), time.process_time, runs)
+            bare = spent(lambda plain=plain: connection.execute(plain).fetchall(), time.process_time, runs)
+            found[by] = private
+            print(f"  DuckDB by {by}: {private:.2f} s, {release():,} groups; ", end="")
+            print(f"over bounded, no noise {private / bounded:.2f}; over plain, unbounded {private / bare:.2f}")
+    connection.close()
+    return found
+
+
+def on_spark(place: Path, folder: Path, runs: int) -> dict[str, float]:
+    """The same on a local Spark of two cores, time on the wall."""
+    from bench_spark import session
+
+    (folder / f"spark-{place.name}").mkdir()
+    spark = session(folder / f"spark-{place.name}")
+    found = {}
+    for name in ("orders", "lineitem"):
+        spark.read.parquet(str(place / f"{name}.parquet")).createOrReplaceTempView(name)
+    frame = spark.sql(REVENUE)
+    rows = nt.table(frame, unit="customer", name=f"spark-{place.name}", snapshot="bench")
+    with nt.open_ledger(folder / f"spark-{place.name}.db") as ledger:
+        account = ledger.open(rows, nt.approx(1000, "1e-2"))
+        for by, limits in LIMITS.items():
+            asked = question(rows, by, int(place.name[2:]))
+            spends = iter(range(1, 1000))
+
+            def release(asked: Query = asked, limits: dict[str, int] = limits, spends=spends) -> int:
+                spend = nt.approx(f"2.{next(spends):03d}", "1e-6")
+                return len(account.release(account.plan(asked, spend=spend, **limits)))
+
+            kept = release()
+            found[by] = spent(release, time.perf_counter, runs)
+            print(f"  Spark by {by}: {found[by]:.2f} s on the wall, {kept:,} groups")
+    spark.stop()
+    return found
+
+
+def growth(engine: str, sizes: dict[int, dict[str, float]]) -> None:
+    scales = sorted(sizes)
+    for small, large in pairwise(scales):
+        for by in sizes[small]:
+            ratio = sizes[large][by] / sizes[small][by]
+            print(
+                f"{engine} by {by}: from SF{small} to SF{large}, {large / small:.0f} times the rows, {ratio:.1f} times the cost"
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scales", type=int, nargs="+", default=[1])
+    parser.add_argument("--spark-scales", type=int, nargs="*", default=[])
+    parser.add_argument("--folder", type=Path, help="where generated tables are kept; a fresh one by default")
+    parser.add_argument("--runs", type=int, default=3)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder, kept = Path(name), asked.folder or Path(name)
+        for engine, scales, run in (("DuckDB", asked.scales, on_duckdb), ("Spark", asked.spark_scales, on_spark)):
+            sizes = {}
+            for scale in scales:
+                print(f"TPC-H scale factor {scale}")
+                sizes[scale] = run(generated(kept, scale), folder, asked.runs)
+            growth(engine, sizes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Alembic migrations of a ledger's tables, oldest first; none is ever changed."""

@@ -1,0 +1,120 @@
+"""FROM and JOIN of a SQL text: the same joins as `Rows.join` makes, from named tables, and no others."""
+
+from collections.abc import Mapping
+from typing import TypeGuard
+
+from sqlglot import exp
+
+from neartwin.errors import QueryError
+from neartwin.queries.joining import OtherTable, own_columns
+from neartwin.queries.query import Rows
+from neartwin.queries.table import Table
+
+Others = Mapping[str, Rows | OtherTable]
+_Scope = dict[str, dict[str, str]]  # by alias: the columns that it has, and their names in the joined rows
+_HINT = "write JOIN other USING (column), or ON this.column = other.column AND ..."
+
+
+def joined_by(select: exp.Select, rows: Rows, others: Others) -> Rows:
+    """The rows that FROM and JOIN name; qualified columns of the SELECT get their names in them, in place.
+
+    Errors: `QueryError` for tables that were not given and joins that are no equalities.
+    """
+    scope: _Scope = {_base(select, rows.table): {name: name for name in own_columns(rows.table)}}
+    for join in select.args.pop("joins", None) or []:
+        rows = _join(join, rows, others, scope)
+    if len(scope) > 1:
+        _refuse_ambiguous(select, scope)
+    for column in list(select.find_all(exp.Column)):
+        if column.table:
+            column.replace(exp.column(_named(column, scope), quoted=True))
+    return rows
+
+
+def _base(select: exp.Select, table: Table) -> str:
+    source = select.args.get("from_") or select.args.get("from")
+    found = source.this if source is not None else None
+    if not _is_plain(found) or found.name != table.name:
+        raise QueryError(f"FROM must name the table {table.name!r}; other tables come after JOIN")
+    return str(found.alias_or_name)
+
+
+def _is_plain(found: exp.Expr | None) -> TypeGuard[exp.Table]:
+    return (
+        isinstance(found, exp.Table)
+        and isinstance(found.this, exp.Identifier)
+        and all(name in {"this", "alias"} for name, value in found.args.items() if value)
+    )
+
+
+def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope) -> Rows:
+    kind = " ".join(join.args[part] for part in ("method", "side", "kind") if join.args.get(part))
+    if kind not in {"", "INNER", "LEFT", "LEFT OUTER"}:
+        raise QueryError(f"{kind} JOIN is not understood in a private question: {_HINT}")
+    table = join.this
+    if not _is_plain(table) or table.name not in others:
+        known = ", ".join(map(repr, others)) or "none"
+        raise QueryError(f"JOIN must name one of the tables given beside {rows.table.name!r}, which are: {known}")
+    alias = table.alias_or_name
+    if alias in scope:
+        raise QueryError(f"{alias!r} names two tables; give one of them another name with AS")
+    other = others[table.name]
+    found = other.table if isinstance(other, Rows) else other
+    on = _on(join, alias, frozenset(found.schema), scope)
+    clash = any(name in rows.table.schema and (name, name) not in on for name in found.schema)
+    new = rows.join(
+        other, on=_unique(on), how="left" if kind.startswith("LEFT") else "inner", prefix=f"{alias}_" if clash else ""
+    )
+    made = new.table.joins[-1]
+    scope[alias] = {old: name for name, old in made.columns.items()} | {r: left for left, r in made.on if r == left}
+    return new
+
+
+def _unique(on: list[tuple[str, str]]) -> dict[str, str]:
+    pairs = dict(on)
+    if len(pairs) != len(on):
+        raise QueryError("ON equates one column with two; leave one of them out, and put it in WHERE")
+    return pairs
+
+
+def _on(join: exp.Join, alias: str, columns: frozenset[str], scope: _Scope) -> list[tuple[str, str]]:
+    using, on = join.args.get("using"), join.args.get("on")
+    if using:
+        return [(_named(exp.column(item.name), scope), item.name) for item in using]
+    if on is None:
+        raise QueryError(f"{join.this.sql(dialect='duckdb')!r} is joined on nothing: {_HINT}")
+    pairs = []
+    for part in on.flatten() if isinstance(on, exp.And) else [on]:
+        node = part.unnest()
+        sides = [node.this, node.expression] if isinstance(node, exp.EQ) else []
+        if len(sides) != 2 or not all(isinstance(side, exp.Column) for side in sides):
+            raise QueryError(f"ON {part.sql(dialect='duckdb')!r} is no equality of two columns: {_HINT}")
+        theirs = [side.table == alias or (not side.table and side.name in columns) for side in sides]
+        if theirs[0] == theirs[1]:
+            raise QueryError(
+                f"ON {part.sql(dialect='duckdb')!r} must equate a column of {alias!r} with one before it: {_HINT}"
+            )
+        mine, its = reversed(sides) if theirs[0] else sides
+        pairs.append((_named(mine, scope), its.name))
+    return pairs
+
+
+def _named(column: exp.Column, scope: _Scope) -> str:
+    """A column's name in the joined rows."""
+    if column.table:
+        if column.table not in scope or column.args.get("db") or column.name not in scope[column.table]:
+            raise QueryError(
+                f"{column.sql(dialect='duckdb')!r} is no column of the tables of this question: {', '.join(scope)}"
+            )
+        return scope[column.table][column.name]
+    found = {names[column.name] for names in scope.values() if column.name in names}
+    if len(found) > 1:
+        raise QueryError(f"{column.name!r} is a column of several tables; write table.{column.name}")
+    return found.pop() if found else column.name
+
+
+def _refuse_ambiguous(select: exp.Select, scope: _Scope) -> None:
+    aliases = {item.alias for item in select.expressions if isinstance(item, exp.Alias)}
+    for column in select.find_all(exp.Column):
+        if not column.table and column.name not in aliases:
+            _named(column, scope)

@@ -1,0 +1,137 @@
+"""Making a release agree with what is known of any truth: post-processing, so the guarantee is what it was, for nothing.
+
+What each does to the error bars:
+- non_negative cuts values and bars at 0. The truth is at least 0, so each bar still holds it, with the same probability.
+- monotone and summing move values and leave bars: each still holds the truth with its own probability, around the value
+  that was drawn, and the new value may lie off its middle, or outside. The new value's expected error is smaller.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from neartwin.errors import ParameterError
+from neartwin.exact import FloatArray
+from neartwin.queries.keys import Key
+from neartwin.releases.release import Release, Statistic
+
+
+def non_negative(release: Release, *names: str) -> Release:
+    """Statistics that cannot be negative, such as counts, cut at 0 with their bars. Sums of them grow a little."""
+    _named(release, names, "non_negative")
+    statistics = tuple(_cut(statistic) if statistic.name in names else statistic for statistic in release.statistics)
+    note = f"{_listed(names)}: what was below 0 was cut to 0; each bar holds as before, and totals of cut values are too high."
+    return replace(release, statistics=statistics, notes=(*release.notes, note))
+
+
+def _cut(statistic: Statistic) -> Statistic:
+    values, lower, upper = (
+        tuple(max(0, value) for value in ends) for ends in (statistic.values, statistic.lower, statistic.upper)
+    )
+    return replace(statistic, values=values, lower=lower, upper=upper)
+
+
+def monotone(release: Release, *names: str, increasing: bool = True) -> Release:
+    """Statistics that can only grow (or fall) along the release's groups, in their order: the nearest such values.
+
+    Nearest in squares weighted by the bars (isotonic regression, which never moves further from a monotone truth than the
+    noise did). Barlow, Bartholomew, Bremner, Brunk 1972, Thm 1.3.
+    """
+    _named(release, names, "monotone")
+    statistics = tuple(
+        replace(s, values=tuple(_isotonic(s, increasing=increasing).tolist())) if s.name in names else s
+        for s in release.statistics
+    )
+    way = "increasing" if increasing else "decreasing"
+    note = f"{_listed(names)}: made {way} along the groups by least squares; bars are those of the values as drawn, and hold."
+    return replace(release, statistics=statistics, notes=(*release.notes, note))
+
+
+def _isotonic(statistic: Statistic, *, increasing: bool) -> FloatArray:
+    """Pool adjacent violators: blocks that go the wrong way are merged to their weighted mean."""
+    sign = 1.0 if increasing else -1.0
+    weights = 1.0 / _variances(statistic)
+    blocks: list[tuple[float, float, int]] = []  # mean, weight, members
+    for value, weight in zip(np.asarray(statistic.values, dtype=float) * sign, weights, strict=True):
+        mean, mass, members = float(value), float(weight), 1
+        while blocks and blocks[-1][0] > mean:
+            before, its, many = blocks.pop()
+            mean, mass, members = (mean * mass + before * its) / (mass + its), mass + its, members + many
+        blocks.append((mean, mass, members))
+    fitted: FloatArray = np.repeat([mean for mean, _, _ in blocks], [members for _, _, members in blocks])
+    return sign * fitted
+
+
+def summing(*levels: Release, name: str) -> tuple[Release, ...]:
+    """Releases of one statistic from the whole to its parts, each level's groups divided further by the next one's.
+
+    levels: coarsest first; the group columns of each are among those of the next, and every group has its parent (the
+    first level may be one release without groups). Result: the same releases with the least-squares estimates in which
+    parts sum to their whole, exactly to rounding, weighted by the bars; the best linear unbiased ones for independent
+    noise, never with a larger variance than before. Hay, Rastogi, Miklau, Suciu 2010, in the form for any tree and weights.
+
+    Errors: `ParameterError` for groups without a parent, or a parent without parts: then parts are missing (perhaps not
+    found), and cannot be made to sum.
+    """
+    if len(levels) < 2:
+        raise ParameterError("levels", len(levels), "must be at least two releases, the whole first")
+    parents = [_parents(upper, lower) for upper, lower in pairwise(levels)]
+    values = [np.asarray(level[name].values, dtype=float) for level in levels]
+    variances = [_variances(level[name]) for level in levels]
+    for depth in range(len(levels) - 2, -1, -1):  # from the parts up: an estimate of each whole from all below it
+        sums, spread = (np.bincount(parents[depth], of[depth + 1], len(levels[depth])) for of in (values, variances))
+        share = spread / (spread + variances[depth])
+        values[depth] = share * values[depth] + (1 - share) * sums
+        variances[depth] = share * variances[depth]
+    for depth, parent in enumerate(parents):  # and down again: what a whole differs by goes to its parts by variance
+        sums, spread = (np.bincount(parent, of[depth + 1], len(levels[depth])) for of in (values, variances))
+        values[depth + 1] = values[depth + 1] + ((values[depth] - sums) / spread)[parent] * variances[depth + 1]
+    note = f"{name!r}: made to sum over {len(levels)} releases by least squares; bars are those of the values as drawn, and hold."
+    return tuple(_with(level, name, found, note) for level, found in zip(levels, values, strict=True))
+
+
+def _with(release: Release, name: str, values: FloatArray, note: str) -> Release:
+    statistics = tuple(replace(s, values=tuple(values.tolist())) if s.name == name else s for s in release.statistics)
+    return replace(release, statistics=statistics, notes=(*release.notes, note))
+
+
+def _parents(upper: Release, lower: Release) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    """For each group of the lower level, the place of its parent in the upper one."""
+    missing = [column for column in upper.group_columns if column not in lower.group_columns]
+    if missing:
+        raise ParameterError("levels", missing[0], "must be a group column of the next level too")
+    places = {key: place for place, key in enumerate(upper.keys)}
+    at = [lower.group_columns.index(column) for column in upper.group_columns]
+    asked: list[Key] = [tuple(key[i] for i in at) for key in lower.keys]
+    for key in asked:
+        if key not in places:
+            raise ParameterError(
+                "levels", key, "is a group of parts without a whole", remedy="give both levels public keys"
+            )
+    for key in set(places) - set(asked):
+        raise ParameterError("levels", key, "is a whole without parts", remedy="give both levels public keys")
+    return np.array([places[key] for key in asked], dtype=np.int64)
+
+
+def _variances(statistic: Statistic) -> FloatArray:
+    """Squared half-widths: variances up to one factor, where one kind of noise was used. An exact value weighs all."""
+    halves = (np.asarray(statistic.upper, dtype=float) - np.asarray(statistic.lower, dtype=float)) / 2
+    if not np.isfinite(halves).all():
+        raise ParameterError(
+            "name", statistic.name, "must have finite bars", remedy="make its parts consistent, then divide"
+        )
+    squares: FloatArray = np.maximum(halves, 1e-9 * max(1.0, float(halves.max(initial=0.0)))) ** 2
+    return squares
+
+
+def _named(release: Release, names: Sequence[str], asked_by: str) -> None:
+    if not names:
+        raise ParameterError("names", names, f"must name the statistics: {asked_by}('n')")
+    for name in names:
+        release[name]  # raises for one that the release has not
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))

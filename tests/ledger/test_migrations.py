@@ -1,0 +1,108 @@
+"""A new ledger is one migrated to the head; an older file is migrated where it stands, whole or not at all."""
+
+import shutil
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+
+from neartwin.accounting.targets import pure
+from neartwin.errors import LedgerError
+from neartwin.ledger import Ledger, Stored
+from neartwin.ledger.store import connect, migrate, schema
+from tests.ledger.conftest import PEOPLE
+
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade():
+    op.add_column("neartwin_reservation", sa.Column("note", sa.Text))
+    {then}
+"""
+
+
+@pytest.fixture
+def engine(place):
+    """A connection beside the ledger's own."""
+    url = place if "://" in place else f"sqlite:///{place}"
+    made = sa.create_engine(sa.make_url(url).set(drivername="postgresql+psycopg") if "://" in place else url)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def spent(place):
+    """A ledger with an answer that was paid for."""
+    with Ledger(place) as ledger:
+        account = ledger.open(PEOPLE, pure(1))
+        account.settle(account.reserve("plan", "monday", pure("0.25")), b"the release")
+    return place
+
+
+def columns(engine):
+    return {column["name"] for column in sa.inspect(engine).get_columns("neartwin_reservation")}
+
+
+def version(engine):
+    with engine.connect() as connection:
+        return migrate.version(connection, schema.VERSIONS)
+
+
+def later(monkeypatch, tmp_path, then="pass"):
+    """This neartwin, but one migration later."""
+    folder = tmp_path / "migrations"
+    shutil.copytree(connect._FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "versions" / "r0002_note.py").write_text(NEXT.format(then=then), encoding="ascii")
+    monkeypatch.setattr(connect, "_FOLDER", folder)
+    monkeypatch.setattr(schema, "HEAD", "0002")
+
+
+def test_a_new_ledger_has_the_tables_that_the_code_reads_and_no_others(spent, engine):
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        found = compare_metadata(context, schema.tables)
+        assert {change[1].name for change in found if change[0] == "remove_table"} <= {schema.VERSIONS}
+        assert [change for change in found if change[0] != "remove_table"] == []
+    assert version(engine) == schema.HEAD
+
+
+def test_a_ledger_from_before_versions_is_taken_as_the_first_and_keeps_what_it_holds(spent, engine):
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"DROP TABLE {schema.VERSIONS}")
+    with Ledger.existing(spent) as ledger:
+        assert isinstance(ledger.account("purchases").reserve("plan", "monday", pure("0.25")), Stored)
+        assert ledger.verify().whole
+    assert version(engine) == schema.FIRST
+
+
+def test_an_older_file_is_migrated_when_it_is_opened_and_an_older_neartwin_then_refuses_it(
+    spent, engine, monkeypatch, tmp_path
+):
+    assert "note" not in columns(engine)
+    with monkeypatch.context() as newer:
+        later(newer, tmp_path)
+        with Ledger.existing(spent) as ledger:
+            assert ledger.account("purchases").answer(3).document == b"the release"
+            assert ledger.verify().whole
+        assert "note" in columns(engine)
+        assert version(engine) == "0002"
+    with pytest.raises(LedgerError, match="install a newer neartwin"):
+        Ledger.existing(spent)
+    assert version(engine) == "0002"
+
+
+def test_a_migration_that_fails_half_way_leaves_the_ledger_as_it_was(spent, engine, monkeypatch, tmp_path):
+    with monkeypatch.context() as newer:
+        later(newer, tmp_path, then="raise RuntimeError('the disk is gone')")
+        with pytest.raises(RuntimeError, match="the disk is gone"):
+            Ledger.existing(spent)
+    assert "note" not in columns(engine)
+    assert version(engine) == "0001"
+    with Ledger.existing(spent) as ledger:
+        assert ledger.verify().whole

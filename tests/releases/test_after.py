@@ -1,0 +1,282 @@
+"""What is done to a release costs nothing, keeps its promise, and says what it did to the bars."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import neartwin as nt
+from neartwin.errors import ParameterError, QueryError
+from neartwin.releases.release import Release, Statistic
+
+
+@pytest.fixture
+def book(tmp_path):
+    with nt.open_ledger(tmp_path / "budget.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def visits():
+    size = 3000
+    return nt.table(
+        pa.table(
+            {
+                "who": [i % 500 for i in range(size)],
+                "town": [["Ulm", "Bonn", "Trier", None][(i * i) % 7 % 4] for i in range(size)],
+                "paid": [float(i % 40) for i in range(size)],
+            }
+        ),
+        unit="who", name="visits", snapshot="one", columns={"paid": nt.bounded(0, 40)},
+    )  # fmt: skip
+
+
+KEYS = {"town": ["Ulm", "Bonn", "Trier", None, "nowhere"]}
+LIMITS = {"spend": nt.pure(1), "rows_per_group": 6, "groups_per_unit": 4}
+SELECT = "SELECT town, COUNT(*) AS n, SUM(paid) AS total FROM visits GROUP BY town"
+
+
+def test_having_order_and_limit_say_the_same_in_sql_and_python_and_cost_nothing_more(book, visits):
+    account = book.open(visits, nt.pure(1))
+    whole = account.sql(SELECT, visits, keys=KEYS, **LIMITS)
+    assert account.remaining == {"epsilon": 0}
+    text = f"{SELECT} HAVING COUNT(*) > 100 AND town IS NOT NULL ORDER BY total DESC, 1 LIMIT 2 OFFSET 1"
+    found = account.sql(text, visits, keys=KEYS, **LIMITS)  # a stored answer: there is no budget left
+    built = whole.having("n > 100 AND town IS NOT NULL").order_by(("total", True), "town")
+    assert found.keys == built.keys[1:3]
+    assert found["n"].values == built["n"].values[1:3]
+    assert found.provenance == whole.provenance
+    assert found.guarantee == whole.guarantee
+    assert any("chosen for being large" in note for note in found.notes)
+    wanted = sorted(
+        (-total, key[0]) for key, total, n in zip(whole.keys, whole["total"].values, whole["n"].values, strict=True)
+        if key[0] is not None and n > 100
+    )  # fmt: skip
+    assert [key[0] for key in built.keys] == [town for _, town in wanted]
+    assert whole.order_by("town").limit(2).keys == (("Bonn",), ("Trier",))
+    assert whole.order_by("town").keys[-1] == (None,)
+    assert whole.order_by("town").notes == whole.notes  # the order of public keys tells nothing about the values
+
+
+@pytest.mark.parametrize(
+    ("clause", "says"),
+    [
+        ("HAVING SUM(paid) > COUNT(DISTINCT who)", "must be selected too"),
+        ("HAVING n", "a condition is wanted"),
+        ("HAVING paid > 3", "not in the table"),
+        ("HAVING n / 2 > 3", "could fail"),
+        ("ORDER BY COUNT(DISTINCT who)", "must be selected too"),
+        ("ORDER BY paid", "must be a column of the SELECT"),
+        ("ORDER BY 9", "has 3 columns"),
+        ("ORDER BY n + 1", "must be a column of the SELECT"),
+        ("LIMIT 10%", "private question|whole number|not SQL"),
+        ("LIMIT n", "whole number"),
+    ],
+)
+def test_what_was_not_released_cannot_order_or_filter_it(visits, clause, says):
+    with pytest.raises(QueryError, match=says):
+        nt.from_sql(f"{SELECT} {clause}", visits, keys=KEYS)
+
+
+def test_explain_in_sql_is_the_plans_own_explanation_and_free(book, visits):
+    account = book.open(visits, nt.pure(1))
+    made = account.plan(nt.from_sql(SELECT, visits, keys=KEYS), **LIMITS)
+    assert account.sql(f" explain {SELECT}", visits, keys=KEYS, **LIMITS) == made.explain()
+    assert account.remaining == {"epsilon": 1}
+    for text in (f"EXPLAIN ANALYZE {SELECT}", "EXPLAIN DELETE FROM visits", "EXPLAIN"):
+        with pytest.raises(QueryError, match="takes a SELECT and no options"):
+            account.sql(text, visits, keys=KEYS, **LIMITS)
+
+
+@pytest.fixture
+def release(book, visits):
+    return book.open(visits, nt.pure(1)).sql(SELECT, visits, keys=KEYS, **LIMITS)
+
+
+def with_values(release, keys, values, half, columns=("town",)):
+    values = [float(value) for value in values]
+    ends = [tuple(value + way * h for value, h in zip(values, half, strict=True)) for way in (0, -1, 1)]
+    statistic = Statistic(name="n", what="count()", values=ends[0], lower=ends[1], upper=ends[2])
+    return replace(release, group_columns=columns, keys=tuple(keys), statistics=(statistic,))
+
+
+def test_a_ratios_bar_holds_every_ratio_of_its_parts_and_says_how_surely(release):
+    draw = np.random.default_rng(3)
+    n = Statistic(name="n", what="", values=(5.0, -3.0, 1.0), lower=(2.0, -4.0, -1.0), upper=(8.0, -2.0, 3.0))
+    total = Statistic(name="total", what="", values=(-1.0, 6.0, 2.0), lower=(-7.0, 5.0, 1.0), upper=(5.0, 7.0, 3.0))
+    made = replace(release, keys=((1,), (2,), (3,)), statistics=(n, total)).ratio("total", "n", name="each")
+    each = made["each"]
+    assert each.values == (-0.2, -2.0, 2.0)
+    assert each.confidence == pytest.approx(0.9)
+    assert Release.from_json(made.to_json()) == made
+    assert (each.lower[2], each.upper[2]) == (-np.inf, np.inf)
+    for i in range(2):
+        drawn = draw.uniform(total.lower[i], total.upper[i], 20000) / draw.uniform(n.lower[i], n.upper[i], 20000)
+        assert each.lower[i] <= drawn.min() < each.lower[i] + 0.1 * (each.upper[i] - each.lower[i])
+        assert each.upper[i] >= drawn.max() > each.upper[i] - 0.1 * (each.upper[i] - each.lower[i])
+    with pytest.raises(ParameterError, match="must be new"):
+        made.ratio("total", "n", name="each")
+    with pytest.raises(ParameterError, match="must be one of"):
+        made.ratio("total", "m", name="other")
+
+
+def test_non_negative_cuts_values_and_bars_and_no_truth_leaves_its_bar(release):
+    made = with_values(release, [(i,) for i in range(4)], [-5, -1, 2, 9], [3, 3, 3, 3])
+    cut = made.non_negative("n")
+    assert cut["n"].values == (0, 0, 2.0, 9.0)
+    for low, high, now_low, now_high in zip(
+        made["n"].lower, made["n"].upper, cut["n"].lower, cut["n"].upper, strict=True
+    ):
+        truths = [truth for truth in range(30) if low <= truth <= high]
+        assert all(now_low <= truth <= now_high for truth in truths)
+        assert now_low >= 0
+    assert cut.guarantee == made.guarantee
+    with pytest.raises(ParameterError, match="must be one of"):
+        made.non_negative("m")
+
+
+def test_monotone_gives_the_nearest_monotone_values_by_weighted_squares(release):
+    from scipy.optimize import minimize
+
+    draw = np.random.default_rng(5)
+    for _ in range(5):
+        values, half = draw.normal(0, 3, 7) + np.arange(7), draw.uniform(0.5, 4, 7)
+        made = with_values(release, [(i,) for i in range(7)], values, half)
+        for increasing in (True, False):
+            fitted = np.array(made.monotone("n", increasing=increasing)["n"].values)
+            sign = 1 if increasing else -1
+            assert (np.diff(fitted) * sign >= -1e-12).all()
+            limits = [{"type": "ineq", "fun": lambda x, i=i, sign=sign: sign * (x[i + 1] - x[i])} for i in range(6)]
+            best = minimize(
+                lambda x, v=values, h=half: float((((x - v) / h) ** 2).sum()), np.sort(values)[::sign],
+                constraints=limits, tol=1e-12,
+            )  # fmt: skip
+            assert fitted == pytest.approx(best.x, abs=1e-4)
+    assert made.monotone("n")["n"].lower == made["n"].lower
+
+
+def test_parts_are_made_to_sum_to_their_wholes_by_least_squares(release):
+    """Against the dense normal equations, over a tree of three levels with uneven parts and uneven bars."""
+    draw = np.random.default_rng(6)
+    states, towns = ["BW", "NRW", "HE"], {"BW": 4, "NRW": 1, "HE": 2}
+    leaves = [(state, f"{state} {i}") for state in states for i in range(towns[state])]
+    levels = [
+        with_values(release, [()], [draw.normal(100, 9)], [4.0], ()),
+        with_values(release, [(s,) for s in states], draw.normal(30, 9, 3), draw.uniform(1, 6, 3), ("state",)),
+        with_values(release, leaves, draw.normal(15, 9, 7), draw.uniform(1, 6, 7), ("state", "town")),
+    ]
+    made = nt.summing(*levels, name="n")
+    rows = [[1.0] * 7]
+    rows += [[float(leaf[0] == state) for leaf in leaves] for state in states]
+    rows += np.eye(7).tolist()
+    drawn = np.concatenate([level["n"].values for level in levels])
+    half = np.concatenate([(np.array(level["n"].upper) - np.array(level["n"].lower)) / 2 for level in levels])
+    best = np.linalg.lstsq(np.array(rows) / half[:, None], drawn / half, rcond=None)[0]
+    assert np.concatenate([level["n"].values for level in made]) == pytest.approx(np.array(rows) @ best)
+    assert made[1]["n"].lower == levels[1]["n"].lower
+    assert all("bars are those of the values as drawn" in level.notes[-1] for level in made)
+    shuffled = replace(levels[2], keys=levels[2].keys[::-1])
+    for wrong, says in (
+        ((levels[0],), "at least two"),
+        ((levels[1], levels[0]), "group column of the next"),
+        ((replace(levels[1], keys=(("BW",), ("NRW",), ("SN",))), shuffled), "without a whole"),
+        ((replace(levels[1], keys=(("BW",), ("NRW",), ("HE",), ("SN",)), statistics=with_values(
+            release, [()] * 4, [1, 2, 3, 4], [1, 1, 1, 1]).statistics), levels[2]), "without parts"),
+    ):  # fmt: skip
+        with pytest.raises(ParameterError, match=says):
+            nt.summing(*wrong, name="n")
+
+
+def test_consistency_lowers_the_error_of_real_releases(book, visits):
+    errors = {"as drawn": 0.0, "made to sum": 0.0}
+    account = book.open(visits, nt.pure(100))
+    keys = [*KEYS["town"][:4], *(f"empty {i}" for i in range(12))]
+    truth = None
+    for spend in (f"{100 + i}/1000" for i in range(25)):
+        limits = {"spend": nt.pure(spend), "rows_per_group": 6}
+        by_town = account.release(
+            account.plan(visits.group_by("town", keys=keys).agg(n=nt.count()), groups_per_unit=4, **limits)
+        )
+        whole = account.release(account.plan(visits.agg(n=nt.count()), **limits))
+        if truth is None:
+            exact = account.plan(
+                visits.group_by("town", keys=keys).agg(n=nt.count()), groups_per_unit=4, **limits
+            ).plan.stage
+            from neartwin.engines.duckdb import DuckdbEngine
+
+            truth = sum(DuckdbEngine().aggregate(exact, salt=1).values["rows"].tolist())
+        assert truth == 3000  # so the bounded whole is the sum of bounded parts, and both are about one number
+        made, _ = nt.summing(whole, by_town, name="n")
+        errors["as drawn"] += abs(sum(by_town["n"].values) - truth)
+        errors["made to sum"] += abs(made["n"].values[0] - truth)
+    assert errors["made to sum"] < errors["as drawn"]
+
+
+def test_sql_joins_say_the_same_as_python(visits):
+    people = nt.table(pa.table({"who": [1], "town": ["Ulm"], "age": [3]}), unit="who", name="visits", snapshot="p")
+    towns = nt.public(pa.table({"name": ["Ulm"], "state": ["BW"]}), name="towns", snapshot="t")
+    lines = nt.owned(pa.table({"town": ["Ulm"], "price": [1.0]}), name="lines", snapshot="l")
+    given = {"people": people, "towns": towns, "lines": lines}
+    same = [
+        ("SELECT COUNT(*) FROM visits JOIN people USING (who, town)", visits.join(people, on=["who", "town"])),
+        ("SELECT COUNT(*) FROM visits v JOIN people p ON p.who = v.who", visits.join(people, on="who", prefix="p_")),
+        (
+            "SELECT COUNT(*) FROM visits v LEFT JOIN towns t ON t.name = town",
+            visits.join(towns, on={"town": "name"}, how="left"),
+        ),
+        (
+            "SELECT COUNT(*) FROM visits INNER JOIN people ON visits.who = people.who JOIN towns ON people.town = name",
+            visits.join(people, on="who", prefix="people_").join(towns, on={"people_town": "name"}),
+        ),
+        ("SELECT COUNT(*) FROM visits JOIN lines ON (visits.town = lines.town)", visits.join(lines, on="town")),
+    ]
+    for (text, built), (other, _) in itertools.product(same, same):
+        assert (nt.from_sql(text, visits, tables=given) == built.agg(count=nt.count())) is True
+        assert other == text or nt.from_sql(other, visits, tables=given) != built.agg(count=nt.count())
+    text = "SELECT t.state, SUM(v.paid) FROM visits v JOIN towns t ON v.town = t.name WHERE t.state <> 'HE' GROUP BY t.state"
+    built = (
+        visits.join(towns, on={"town": "name"}).where("state <> 'HE'").group_by("state").agg(sum_paid=nt.sum("paid"))
+    )
+    found = nt.from_sql(text, visits, tables=given)
+    assert (found.groups.columns, found.aggregates, found.table) == (
+        built.groups.columns,
+        built.aggregates,
+        built.table,
+    )
+
+
+@pytest.mark.parametrize(
+    ("clause", "says"),
+    [
+        (", towns", "joined on nothing"),
+        ("CROSS JOIN towns", "CROSS JOIN is not understood"),
+        ("NATURAL JOIN people", "NATURAL JOIN is not understood"),
+        ("RIGHT JOIN people USING (who)", "RIGHT JOIN is not understood"),
+        ("FULL JOIN people USING (who)", "FULL JOIN is not understood"),
+        ("JOIN towns", "joined on nothing"),
+        ("JOIN towns ON town > name", "no equality"),
+        ("JOIN towns ON town = 'Ulm'", "no equality"),
+        ("JOIN towns ON town = name OR town = state", "no equality"),
+        ("JOIN towns ON town = visits.town", "must equate a column of 'towns'"),
+        ("JOIN towns ON town = name AND town = state", "equates one column with two"),
+        ("JOIN strangers USING (who)", "must name one of the tables given"),
+        ("JOIN (SELECT * FROM towns) t ON town = name", "must name one of the tables given"),
+        ("JOIN read_csv('/etc/passwd') t ON town = name", "must name one of the tables given"),
+        ("JOIN towns visits ON town = name", "names two tables"),
+        ("JOIN people ON visits.town = people.town WHERE town = 'Ulm'", None),
+        ("JOIN people USING (who) WHERE town = 'Ulm'", "several tables"),
+        ("JOIN people USING (who) WHERE people.nothing = 'Ulm'", "no column of the tables"),
+        ("JOIN towns ON town = towns.name WHERE name = 'Ulm'", None),
+    ],
+)
+def test_sql_joins_that_are_no_equality_with_a_given_table_are_refused(visits, clause, says):
+    people = nt.table(pa.table({"who": [1], "town": ["Ulm"]}), unit="who", name="visits")
+    towns = nt.public(pa.table({"name": ["Ulm"], "state": ["BW"]}), name="towns")
+    asked = f"SELECT COUNT(*) FROM visits {clause}"
+    if says is None:
+        assert nt.from_sql(asked, visits, tables={"people": people, "towns": towns}).table.joins
+    else:
+        with pytest.raises(QueryError, match=says):
+            nt.from_sql(asked, visits, tables={"people": people, "towns": towns})
