@@ -145,3 +145,12 @@ def test_an_account_answers_for_its_own_people_only(account, unreadable):
     others = nt.table(connection, table="others", unit="who")
     with pytest.raises(LedgerError, match="belongs to"):
         account.plan(others.agg(n=nt.count_units()), spend=nt.pure(1))
+
+
+def test_the_schema_of_a_csv_does_not_depend_on_what_its_rows_hold(tmp_path):
+    told = []
+    for rows in (b"ada,1\n", b"\xff\xfe,2\n" * 50):
+        place = tmp_path / "people.csv"
+        place.write_bytes(b'who,"paid ""in\neuro"""\n' + rows)
+        told.append(list(nt.table(str(place), unit="who", types={"who": "text"}).table.schema))
+    assert told == [["who", 'paid "in\neuro"']] * 2

@@ -7,19 +7,22 @@
 {"sql": "SELECT cds, COUNT(*) FROM purchases GROUP BY cds", "keys": {"cds": [1, 2]}}
 ```
 
+after: what is done to the noisy result, for nothing: {"having": "orders > 100", "order_by": [["orders", true]], "limit": 5}.
 keys: a list of values for one column, a list of rows, or values by column, whose product is taken; null to discover them
 privately. Dates are written 2026-01-31. Nothing here names a file.
 """
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import date
 from fractions import Fraction
 from typing import Any
 
 from neartwin.errors import QueryError
 from neartwin.queries import query as asked
+from neartwin.queries.after import NOTHING, After
+from neartwin.queries.expression import RowExpression
 from neartwin.queries.query import Aggregate, MostCommon, Query, Rows
 from neartwin.queries.sql import from_sql
 from neartwin.queries.table import Bounds
@@ -33,7 +36,7 @@ STATISTICS: dict[str, Callable[..., Aggregate]] = {
     "sum": asked.sum,
     "mean": asked.mean,
 }
-_FIELDS = {"where", "group_by", "keys", "statistics", "most_common", "sql"}
+_FIELDS = {"where", "group_by", "keys", "statistics", "most_common", "sql", "after"}
 
 
 def question_of(form: Mapping[str, Any], rows: Rows) -> Query | MostCommon:
@@ -66,13 +69,14 @@ def form_of(question: Query | MostCommon) -> Form:
             form["group_by"] = list(groups.columns)
             if groups.keys is not None:
                 form["keys"] = [[_plain(value) for value in key] for key in groups.keys]
+        form |= {} if question.after == NOTHING else {"after": _after_form(question.after)}
     conditions = (question.rows if isinstance(question, MostCommon) else question.groups.rows).conditions
     return form | ({"where": [condition.text for condition in conditions]} if conditions else {})
 
 
 def _from_text(told: Form, rows: Rows) -> Query | MostCommon:
-    if {"where", "group_by"} & set(told):
-        raise QueryError("question: where and group_by stand in the SQL text itself")
+    if {"where", "group_by", "after"} & set(told):
+        raise QueryError("question: where, group_by and after stand in the SQL text itself")
     if not isinstance(told["sql"], str):
         raise QueryError("question: sql must be text")
     keys = told.get("keys")
@@ -99,25 +103,60 @@ def _from_parts(told: Form, rows: Rows) -> Query:
     for condition in where:
         rows = rows.where(condition)
     aggregates = {str(name): _statistic(str(name), part) for name, part in statistics.items()}
-    if not columns:
-        if told.get("keys") is not None:
-            raise QueryError("question: keys are given, and nothing is grouped")
-        return rows.agg(**aggregates)
     keys = told.get("keys")
-    return rows.group_by(*columns, keys=None if keys is None else _keys(keys, tuple(columns), rows)).agg(**aggregates)
+    if not columns:
+        if keys is not None:
+            raise QueryError("question: keys are given, and nothing is grouped")
+        query = rows.agg(**aggregates)
+    else:
+        public = None if keys is None else _keys(keys, tuple(columns), rows)
+        query = rows.group_by(*columns, keys=public).agg(**aggregates)
+    return replace(query, after=_after(told.get("after", {}), query))
 
 
 def _from_choice(told: Form, rows: Rows) -> MostCommon:
     choice, where = told["most_common"], told.get("where", [])
     if not isinstance(choice, Mapping) or set(choice) != {"column", "among"} or not isinstance(choice["column"], str):
         raise QueryError("question: most_common needs a column and the values among which it is chosen")
-    if {"group_by", "keys"} & set(told) or not _texts(where):
+    if {"group_by", "keys", "after"} & set(told) or not _texts(where):
         raise QueryError("question: most_common takes where, a list of texts, and no groups")
     for condition in where:
         rows = rows.where(condition)
     column = choice["column"]
     rows.table.groupable(column)
     return rows.most_common(column, among=[_dated(value, column, rows) for value in _listed(choice["among"])])
+
+
+def _after(told: object, query: Query) -> After:
+    """HAVING, ORDER BY and LIMIT over the names of the noisy result."""
+    if not isinstance(told, Mapping) or set(told) - {"having", "order_by", "limit", "offset"}:
+        raise QueryError("question: after takes having, order_by, limit and offset")
+    schema = {name: query.table.schema[name] for name in query.groups.columns}
+    schema |= dict.fromkeys(query.aggregates, ColumnType.NUMBER)
+    having, order = told.get("having") or "", told.get("order_by") or []
+    limit, offset = told.get("limit"), told.get("offset") or 0
+    if not isinstance(having, str) or not isinstance(order, list):
+        raise QueryError("question: having of after must be text, and order_by a list such as [['orders', true]]")
+    if having and (checked := RowExpression.parse(having, schema)).type is not ColumnType.BOOLEAN:
+        raise QueryError(f"question: having={having!r} is {checked.type}, and a condition is wanted")
+    for one in order:
+        fits = isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) and isinstance(one[1], bool)
+        if not fits or one[0] not in schema:
+            raise QueryError(f"question: {one!r} of order_by must be [a column of the result, whether it descends]")
+    for name, number in (("limit", limit), ("offset", offset)):
+        if number is not None and (type(number) is not int or not 0 <= number < 2**63):
+            raise QueryError(f"question: {name} of after must be a whole number")
+    return After(having=having, order=tuple((name, down) for name, down in order), limit=limit, offset=offset)
+
+
+def _after_form(after: After) -> Form:
+    parts: Form = {
+        "having": after.having,
+        "order_by": [list(one) for one in after.order],
+        "limit": after.limit,
+        "offset": after.offset,
+    }
+    return {name: value for name, value in parts.items() if value or (value == 0 and name == "limit")}
 
 
 _READERS: dict[str, Callable[[Form, Rows], Query | MostCommon]] = {

@@ -61,8 +61,11 @@ class CsvFiles:
         """Column names from the header line of the first file."""
         opened = gzip.open if self.paths[0].endswith(".gz") else open
         try:
-            with opened(self.paths[0], "rt", encoding="utf-8-sig", newline="") as file:
-                names = tuple(next(csv.reader(file), ()))
+            with opened(self.paths[0], "rb") as file:
+                line = file.readline()  # the header's bytes alone: a text reader would decode rows too
+                while line.count(b'"') % 2 and (more := file.readline()):
+                    line += more
+            names = tuple(next(csv.reader([line.decode("utf-8-sig")], strict=True), ()))
         except (OSError, UnicodeDecodeError, csv.Error):
             raise SchemaError(f"path={self.paths[0]!r} is not a CSV file that can be read as UTF-8") from None
         if len(set(names)) != len(names) or not names:

@@ -1,5 +1,6 @@
 """The walk: reserve, aggregate, add noise, settle, release. The one place where ledger, engine and noise meet."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -80,10 +81,20 @@ def run(
     paid = Paid(account, ticket, before)
     release = _run_paid(paid, plan, engine, source)
     if release is None:  # raised here, outside any handler, so that the cause is not chained to it
-        account.fail(ticket)
+        _written_down(lambda: account.fail(ticket))
         raise ExecutionError
-    account.settle(ticket, release.to_json().encode())
+    if not _written_down(lambda: account.settle(ticket, release.to_json().encode())):
+        raise ExecutionError
     return release
+
+
+def _written_down(record: Callable[[], object]) -> bool:
+    """Whether the ledger took a record. How it refused may depend on the answer, for instance on its size."""
+    try:
+        record()
+    except LedgerError:
+        return False
+    return True
 
 
 def _stored(answer: Stored) -> Release:

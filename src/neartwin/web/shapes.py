@@ -77,6 +77,7 @@ class Question(Shape):
     ) = None
     statistics: Annotated[dict[Text, dict[Text, Value]], Field(max_length=100)] | None = None
     most_common: dict[Literal["column", "among"], Any] | None = None
+    after: Annotated[dict[Text, Any], Field(max_length=4)] | None = None
 
 
 class Ask(Shape):

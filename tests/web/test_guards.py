@@ -1,0 +1,111 @@
+"""Limits, headers, and answers in one shape that tell nothing private."""
+
+import logging
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from starlette.testclient import TestClient
+
+from neartwin.accounting.targets import pure
+from neartwin.web.app import create_app
+from neartwin.web.datasets import Dataset, Rule
+from neartwin.web.faults import UnexpectedError
+from neartwin.web.service import Settings
+from tests.web.conftest import ASK, bearer
+
+SHAPE = {"code", "error", "message", "name", "value", "rule", "remedy"}
+
+
+def test_every_answer_carries_the_headers_that_bind_a_browser(client, tokens):
+    for path, headers in (("/v1/health", {}), ("/v1/nowhere", {}), ("/v1/datasets", bearer(tokens["analyst"]))):
+        found = client.get(path, headers=headers).headers
+        assert "default-src 'none'" in found["content-security-policy"]
+        assert "unsafe" not in found["content-security-policy"]
+        assert found["x-content-type-options"] == "nosniff"
+        assert found["cache-control"] == "no-store"
+        assert "server" not in found
+        assert not [name for name in found if "time" in name or "duration" in name]
+
+
+def test_by_https_cookies_are_secure_and_browsers_are_told_to_stay(house, tokens):
+    with TestClient(create_app(house, Settings(workers=1, https=True)), base_url="https://testserver") as client:
+        signed = client.post("/v1/session", json={"token": tokens["analyst"]})
+        assert "secure" in signed.headers["set-cookie"].lower()
+        assert "strict-transport-security" in signed.headers
+
+
+def test_every_refusal_has_the_one_shape(client, tokens):
+    ada = bearer(tokens["analyst"])
+    answers = [
+        client.get("/v1/nowhere"),
+        client.put("/v1/datasets"),
+        client.get("/v1/me"),
+        client.get("/v1/ledger", headers=ada),
+        client.get("/v1/datasets/other", headers=ada),
+        client.post("/v1/datasets/purchases/plan", content=b"{", headers=ada),
+        client.post("/v1/datasets/purchases/plan", json=ASK | {"more": 1}, headers=ada),
+        client.post("/v1/datasets/purchases/plan", json=ASK | {"spend": {"epsilon": "-1"}}, headers=ada),
+        client.post("/v1/datasets/purchases/plan", json=ASK | {"spend": {"mu": "1"}}, headers=ada),
+        client.post("/v1/datasets/purchases/plan", content=b"x" * (2**20 + 1), headers=ada),
+    ]
+    for answer in answers:
+        assert 400 <= answer.status_code < 500
+        assert set(answer.json()) == SHAPE
+        assert answer.json()["message"]
+    assert answers[-1].status_code == 413
+    assert (
+        client.post("/v1/datasets/purchases/plan", content=iter([b"x" * 2**20, b"x"]), headers=ada).status_code == 413
+    )
+
+
+def test_too_many_requests_are_refused_and_others_are_not(house, tokens):
+    with TestClient(create_app(house, Settings(workers=1, burst=5, per_second=0.001))) as client:
+        statuses = [client.get("/v1/me", headers=bearer(tokens["analyst"])).status_code for _ in range(8)]
+        assert statuses == [200] * 5 + [429] * 3
+        assert client.get("/v1/me", headers=bearer(tokens["auditor"])).status_code == 200
+        wrong = [client.get("/v1/me", headers=bearer(f"nt_{i}_0")).status_code for i in range(8)]
+        assert wrong[-1] == 429  # guessing is slowed before a hash is computed
+
+
+def test_a_fault_of_ours_tells_its_kind_to_the_log_and_nothing_to_the_caller(house, tokens, monkeypatch, caplog):
+    def broken(*_):
+        raise RuntimeError("customer 4711 bought a parachute")
+
+    monkeypatch.setattr("neartwin.web.routes.datasets._answer", broken)
+    with TestClient(create_app(house, Settings(workers=1))) as client, caplog.at_level(logging.DEBUG):
+        answer = client.get("/v1/datasets", headers=bearer(tokens["analyst"]))
+    assert (answer.status_code, answer.json()) == (500, UnexpectedError().as_dict())
+    assert "4711" not in caplog.text
+    assert "RuntimeError" in caplog.text
+
+
+@pytest.fixture
+def fragile(house, tmp_path):
+    """A data set whose rows cannot be read, though its schema can."""
+    place = tmp_path / "people.parquet"
+    pq.write_table(pa.table({"who": [f"secret {i}" for i in range(5000)]}), place)
+    content = bytearray(place.read_bytes())
+    content[4:2000] = b"\xff" * 1996
+    place.write_bytes(content)
+    policy = (Rule(allotment=pure(1)),)
+    broken = Dataset(name="people", place=str(place), unit="who", budget=pure(1), policy=policy)
+    house.register(broken, by="console")
+    return house
+
+
+def test_whatever_fails_after_the_reserve_is_one_uniform_error_and_its_budget_stays_spent(fragile, tokens):
+    ask = {
+        "question": {"statistics": {"n": {"ask": "count_units"}}},
+        "spend": {"epsilon": "0.25"},
+    }
+    with TestClient(create_app(fragile, Settings(workers=1))) as client:
+        ada = bearer(tokens["analyst"])
+        done = client.post("/v1/datasets/people/releases?wait=60", json=ask, headers=ada).json()
+        error = done["error"]
+        assert error["code"] == "NT-500"
+        assert "secret" not in str(done)
+        left = client.get("/v1/datasets/people", headers=ada).json()["remaining"]
+        assert left == {"epsilon": "3/4"}
+        slow = client.app.state.service.workers.submit({"do": "plan"}, seconds=0.000001).result()
+        assert slow["refused"] == error  # a worker that takes too long, or dies, ends in the same words
