@@ -25,6 +25,7 @@ demo: $(VENV)/.demo  ## private statistics of real people, the budget before and
 
 test: $(VENV)/.dev  ## the tests
 	tools/engines.sh
+	tools/browser.sh
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
 
 check: $(VENV)/.dev  ## what CI runs, to the letter: format, lint, types, floors, sizes, tests with docs, site

@@ -1,0 +1,274 @@
+"""Curators, analysts and auditors in a real browser: their journeys, refusal included, and pages that everybody can use."""
+
+import json
+import re
+import shlex
+from fractions import Fraction
+from urllib.request import Request, urlopen
+
+import pytest
+
+import neartwin as nt
+from neartwin.accounting.targets import approx
+from neartwin.queries.table import bounded
+from neartwin.releases.certificates import OwnerKey, check
+from neartwin.web.datasets import Dataset, Rule
+from neartwin.web.house import House
+from neartwin.web.service import Settings
+from tests.web.browser import chromium, faults_on, person, sign_in
+from tests.web.server import serving
+
+NAMES = {"curator": "carol", "analyst": "ada", "auditor": "otto"}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory, purchases):
+    with House(tmp_path_factory.mktemp("browsed") / "house") as opened:
+        dataset = Dataset(
+            name="purchases",
+            place=str(purchases),
+            unit="customer_id",
+            bounds={"amount": bounded(0, 200)},
+            keys={"cds": (1, 2, 3), "town": ("Ulm", "Bonn")},
+            budget=approx(4, "1e-5"),
+            about="Purchases of CDs in a shop.",
+            policy=(Rule(allotment=approx(2, "1e-6")),),
+        )
+        opened.register(dataset, by="console")
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def tokens(house):
+    return {role: house.mint(name, role, by="console")[1] for role, name in NAMES.items()}
+
+
+@pytest.fixture(scope="module")
+def address(house):
+    with serving(house, Settings(workers=1, burst=100_000, per_second=100_000)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def answer(address, tokens):
+    """The page of an answer that ada paid for."""
+    account = nt.connect(address, tokens["analyst"]).open("purchases")
+    asked = account.rows.group_by("cds", keys=[1, 2]).agg(n=nt.count(), typical=nt.mean("amount"))
+    release = account.release(account.plan(asked, spend=nt.pure("0.1"), rows_per_group=2, groups_per_unit=2))
+    return f"/data/purchases/releases/{release.provenance.position}"
+
+
+def spent(house):
+    return house.books.account("purchases").spent["epsilon"]
+
+
+def test_an_analyst_asks_previews_releases_and_keeps_a_certificate(browser, address, house, tokens, tmp_path):
+    from playwright.sync_api import expect
+
+    with person(browser, address) as page:
+        page.goto("/signin")
+        page.get_by_label("Your token").fill("nt_0_mistyped")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).to_contain_text("opens nothing")
+        sign_in(page, tokens["analyst"])
+        page.get_by_role("link", name="Ask purchases").click()
+        sql, preview = page.locator("#sql"), page.locator("#preview")
+        expect(sql).to_have_value(re.compile(r"COUNT\(DISTINCT customer_id\)"))
+        # the fields rewrite the SQL
+        before = spent(house)
+        page.get_by_role("button", name="Add a statistic").click()
+        page.locator("[name=ask_1]").select_option("mean")
+        page.locator("[name=column_1]").select_option("amount")
+        expect(sql).to_have_value(re.compile(r"AVG\(amount\) AS mean_amount"))
+        expect(preview.locator("figcaption").filter(has_text="mean_amount")).to_be_visible()
+        # the SQL rewrites the fields
+        sql.fill("SELECT town, COUNT(*) AS orders FROM purchases WHERE amount > 5 GROUP BY town")
+        expect(page.locator("[name=name_0]")).to_have_value("orders")
+        expect(page.locator("[name=where]")).to_have_value("amount > 5")
+        expect(page.get_by_label("town", exact=True)).to_be_checked()
+        expect(page.get_by_label("cds", exact=True)).not_to_be_checked()
+        # the preview follows the spend: dial, error and curve
+        drawn = page.locator("#preview .curve.after")
+        first = drawn.get_attribute("points")
+        page.locator("#slider").fill("-0.30")  # ten to this power
+        expect(page.locator("#amount")).to_have_value("0.501")
+        expect(page.get_by_role("button", name="Release for epsilon 0.501")).to_be_visible()
+        assert drawn.get_attribute("points") != first
+        expect(preview).to_contain_text("± 6 in every group")  # least t with 2 q^(t+1)/(1+q) <= 0.05 at q = e^-0.501
+        assert spent(house) == before
+        page.get_by_role("button", name="Release for epsilon 0.501").click()
+        page.wait_for_url("**/releases/*")
+        expect(page.get_by_role("table")).to_contain_text("Bonn")
+        expect(page.locator("figure .dot")).to_have_count(2)
+        assert spent(house) == before + Fraction("0.501")
+        page.get_by_role("link", name="Certificate").click()
+        expect(page.get_by_role("heading", name="Hazards of NIST SP 800-226")).to_be_visible()
+        with page.expect_download() as download:
+            page.get_by_role("link", name="The signed file").click()
+        kept = tmp_path / "certificate.json"
+        download.value.save_as(kept)
+        assert check(kept.read_bytes(), OwnerKey.at(house.owner_key).public, ledger=house.books).valid
+
+
+def test_a_refusal_says_what_remains_and_the_way_out_works(browser, address, house, tokens):
+    from playwright.sync_api import expect
+
+    with person(browser, address) as page:
+        sign_in(page, tokens["analyst"])
+        page.goto("/data/purchases/ask")
+        before = spent(house)
+        page.locator("#amount").fill("7")
+        release = page.get_by_role("button", name="Release for epsilon 7")
+        expect(page.locator("#preview .arc.over")).to_be_visible()
+        release.click()
+        alert = page.get_by_role("alert")
+        expect(alert).to_contain_text("The budget does not suffice")
+        expect(alert).to_contain_text("Two ways out")
+        expect(alert.get_by_role("listitem")).to_have_count(2)
+        assert spent(house) == before
+        alert.get_by_role("button", name=re.compile("Spend .* instead")).click()
+        expect(page.get_by_role("button", name=re.compile("Release for epsilon (?!7)"))).to_be_visible()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        assert Fraction(page.locator("#amount").input_value()) <= 2
+        page.locator("#sql").fill("DROP TABLE purchases")
+        expect(page.get_by_role("alert")).to_contain_text("SELECT")
+        assert spent(house) == before
+        page.goto("/data/purchases/history")
+        expect(page.get_by_text("question refused").first).to_be_visible()
+
+
+def test_the_code_beside_the_controls_asks_the_same_question(browser, address, house, tokens, monkeypatch):
+    from playwright.sync_api import expect
+
+    with person(browser, address) as page:
+        sign_in(page, tokens["analyst"])
+        page.goto("/data/purchases/ask")
+        page.locator("[name=ask_0]").select_option("sum")
+        page.locator("[name=column_0]").select_option("amount")
+        page.locator("[name=name_0]").fill("total")
+        page.locator("#amount").fill("0.25")
+        expect(page.locator("#sql")).to_have_value(re.compile(r"SUM\(amount\) AS total"))
+        page.get_by_text("The same question as Python").click()
+        expect(page.locator("#code-python")).to_contain_text("nt.pure('0.25')")
+        python, http = page.locator("#code-python").inner_text(), page.locator("#code-http").inner_text()
+        page.get_by_role("button", name="Release for epsilon 0.25").click()
+        page.wait_for_url("**/releases/*")
+        position = int(page.url.rsplit("/", 1)[1])
+    paid = spent(house)
+    mine = nt.Release.from_json(house.books.account("purchases").answer(position).document)
+    monkeypatch.setenv("NEARTWIN_TOKEN", tokens["analyst"])
+    names = {}
+    exec(python, names)  # noqa: S102 - what this page says, run as its reader would
+    assert names["release"] == mine
+    words = shlex.split(http.replace("$NEARTWIN_TOKEN", tokens["analyst"]))
+    assert words[0] == "curl"
+    headers = dict(words[i + 1].split(": ", 1) for i, word in enumerate(words) if word == "-H")
+    sent = Request(words[1], words[words.index("-d") + 1].encode(), headers)  # noqa: S310 - this test's own server
+    with urlopen(sent, timeout=60) as answer:  # noqa: S310
+        assert json.loads(answer.read())["position"] == position
+    assert spent(house) == paid
+
+
+def test_a_curator_lets_someone_in_allots_and_sees_the_spending(browser, address, house, tokens):
+    from playwright.sync_api import expect
+
+    with person(browser, address) as page, person(browser, address) as other:
+        sign_in(page, tokens["curator"])
+        page.get_by_role("link", name="People").click()
+        page.get_by_label("name", exact=True).fill("bob")
+        page.get_by_role("button", name="Make the token").click()
+        token = page.locator("#new-token").inner_text()
+        page.goto("/data/purchases/office")
+        page.get_by_label("who", exact=True).fill("analyst:bob")
+        page.get_by_label("may spend").fill("epsilon=0.5,delta=1e-6")
+        page.get_by_role("button", name="Set the allotment").click()
+        expect(page.get_by_text("0.5 left")).to_be_visible()
+        sign_in(other, token)
+        other.goto("/data/purchases/ask")
+        other.locator("#amount").fill("0.125")
+        other.get_by_role("button", name="Release for epsilon 0.125").click()
+        other.wait_for_url("**/releases/*")
+        page.reload()
+        expect(page.get_by_text("0.375 left")).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile("Spending by analyst: .*bob 3.1%"))).to_be_visible()
+        page.get_by_role("link", name="Ledger").click()
+        page.get_by_role("button", name="Verify every record").click()
+        expect(page.get_by_role("status")).to_contain_text("Whole")
+        page.get_by_role("link", name="People").click()
+        page.get_by_role("button", name="Revoke the token of bob").click()
+        expect(page.get_by_role("button", name="Revoke the token of bob")).to_have_count(0)
+        other.goto("/data")
+        expect(other.get_by_role("status")).to_contain_text("Your session ended")
+
+
+def test_everything_can_be_asked_without_scripts(browser, address, house, tokens):
+    from playwright.sync_api import expect
+
+    with person(browser, address, scripts=False) as page:
+        sign_in(page, tokens["analyst"])
+        page.goto("/data/purchases/ask")
+        page.locator("#sql").fill("SELECT COUNT(*) AS n FROM purchases WHERE amount > 9")
+        page.get_by_role("button", name="Take the SQL").click()
+        expect(page.locator("[name=where]")).to_have_value("amount > 9")
+        before = spent(house)
+        page.get_by_role("button", name=re.compile("Release for")).click()
+        page.wait_for_url("**/releases/*")
+        expect(page.get_by_role("heading", name="The numbers")).to_be_visible()
+        assert spent(house) == before + Fraction("0.1")
+        page.goto("/data/purchases")
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_label("Your token")).to_be_visible()
+
+
+PLACES = {
+    "curator": ["/data", "/data/purchases", "/data/purchases/office", "/people", "/ledger"],
+    "analyst": ["/data/purchases/ask", "/data/purchases/history", "ANSWER", "ANSWER/certificate"],
+}
+
+
+def test_axe_finds_no_serious_fault_on_any_page_light_or_dark_narrow_or_wide(browser, address, tokens, answer):
+    for role, places in PLACES.items():
+        with person(browser, address) as page:
+            page.goto("/signin")
+            assert faults_on(page) == []
+            sign_in(page, tokens[role])
+            for place in places:
+                page.goto(place.replace("ANSWER", answer))
+                for closed in page.locator("details > summary").all():
+                    closed.click()
+                assert faults_on(page) == [], place
+
+
+def test_axe_is_not_blind(browser, address):
+    with person(browser, address) as page:
+        page.goto("/signin")
+        page.locator("label").evaluate("label => label.remove()")
+        page.locator("h1").evaluate("h1 => { h1.className = 'soft'; h1.style.color = '#dddddd'; }")
+        found = " ".join(faults_on(page))
+        assert "label" in found
+        assert "color-contrast" in found
+
+
+def test_the_keyboard_and_the_theme_button_work(browser, address, tokens):
+    from playwright.sync_api import expect
+
+    with person(browser, address, scheme="light") as page:
+        sign_in(page, tokens["analyst"])
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.locator("main")).to_be_focused()
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="purchases", exact=True)).to_be_focused()
+        white = page.locator("body").evaluate("body => getComputedStyle(body).backgroundColor")
+        page.get_by_role("button", name="Dark").click()
+        expect(page.get_by_role("button", name="Light")).to_be_visible()
+        page.goto("/data/purchases")
+        expect(page.get_by_role("button", name="Light")).to_be_visible()  # the choice is kept
+        assert page.locator("body").evaluate("body => getComputedStyle(body).backgroundColor") != white
