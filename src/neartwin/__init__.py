@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from neartwin.accounting.targets import three_pools as three_pools
     from neartwin.accounting.targets import zcdp as zcdp
     from neartwin.client import connect as connect
+    from neartwin.queries.grouping import bins as bins
+    from neartwin.queries.grouping import part as part
     from neartwin.queries.joining import owned as owned
     from neartwin.queries.joining import public as public
     from neartwin.queries.opening import table as table
@@ -42,6 +44,7 @@ _HOME = {
     "WrittenRelease": "neartwin.releases.written",
     "advantage": "neartwin.accounting.targets",
     "approx": "neartwin.accounting.targets",
+    "bins": "neartwin.queries.grouping",
     "bounded": "neartwin.queries.table",
     "certificate": "neartwin.releases.certificates",
     "connect": "neartwin.client",
@@ -52,6 +55,7 @@ _HOME = {
     "mean": "neartwin.queries.query",
     "open_ledger": "neartwin.releases.accounts",
     "owned": "neartwin.queries.joining",
+    "part": "neartwin.queries.grouping",
     "plot": "neartwin.report.plots",
     "public": "neartwin.queries.joining",
     "pure": "neartwin.accounting.targets",

@@ -22,6 +22,7 @@ SCHEMA = {
     "paid": (pa.float64(), "DOUBLE PRECISION"),
     "open": (pa.bool_(), "BOOLEAN"),
     "day": (pa.date32(), "DATE"),
+    "seen": (pa.timestamp("us"), "TIMESTAMP"),
 }
 ARROW = pa.schema([(name, kind) for name, (kind, _) in SCHEMA.items()])
 
@@ -102,7 +103,7 @@ class PostgresPlace(_Ordered):
             )
             with connection.cursor().copy(f"COPY {name} FROM STDIN") as copy:
                 for row in rows:
-                    copy.write_row([row[column] for column in SCHEMA])
+                    copy.write_row([row.get(column) for column in SCHEMA])
         return table(self.url, table=name, **({"unit": "who"} | more))
 
     def hashes(self, pairs, kinds):

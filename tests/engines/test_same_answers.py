@@ -2,7 +2,7 @@
 
 import math
 import random
-from datetime import date
+from datetime import date, datetime
 
 import pytest
 
@@ -20,6 +20,15 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+TIMES = [
+    datetime.fromisoformat(text)
+    for text in (
+        *("0001-01-01T00:00", "9999-12-31T23:59:59.999999", "2024-02-29T23:59:59.999999", "1969-12-31T23:59:59"),
+        *("1582-10-10", "2000-01-01", "2021-01-03T12:00", "1900-12-31T00:00:01"),
+    )
+]
+
+
 def hostile_rows(seed, size):
     pick = random.Random(seed)
     return [
@@ -32,6 +41,7 @@ def hostile_rows(seed, size):
             "paid": pick.choice([*HOSTILE, pick.uniform(-60, 60)]),
             "open": pick.choice([None, True, False]),
             "day": pick.choice([None, date(2024, 2, 29), date(1969, 12, 31), date.min, date.max]),
+            "seen": pick.choice([None, *TIMES]),
         }
         for _ in range(size)
     ]
@@ -175,7 +185,7 @@ def test_totals_beyond_64_bits_are_exact_and_a_heavy_unit_counts_as_its_own_mean
 
 
 def row(who, **more):
-    return {"who": who, "town": "Ulm", "year": 1, "paid": 50.0, "open": True, "day": None} | more
+    return {"who": who, "town": "Ulm", "year": 1, "paid": 50.0, "open": True, "day": None, "seen": None} | more
 
 
 @pytest.mark.parametrize("place", engines(spark=True))

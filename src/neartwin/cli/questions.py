@@ -153,8 +153,9 @@ def _proposal(book: Ledger, question: Question) -> Proposal:
     spend = words.target(question.spend, "spend")
     account = book.open(rows, words.target(question.budget, "budget") if question.budget else spend)
     others = _others(question, rows)
-    types = {name: kind for other in others.values() for name, kind in _schema(other).items()} | dict(rows.table.schema)
-    asked = from_sql(question.sql, rows, keys=words.keys(question.keys, types), tables=others)
+    asked = from_sql(
+        question.sql, rows, keys=lambda schema: words.keys(question.keys, schema), tables=others
+    )
     return account.plan(
         asked, spend=spend, rows_per_group=question.rows_per_group, groups_per_unit=question.groups_per_unit
     )

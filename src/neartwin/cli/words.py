@@ -1,5 +1,6 @@
 """Reading the small languages of options: `epsilon=0.5,delta=1e-6`, `amount=0:200:0.01`, `town=Ulm,Bonn`, `cds=1:5`."""
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from neartwin.accounting.targets import Target
@@ -32,7 +33,7 @@ def types(texts: tuple[str, ...]) -> dict[str, str]:
     return pairs(texts, "types")
 
 
-def keys(texts: tuple[str, ...], schema: dict[str, ColumnType]) -> Any:
+def keys(texts: tuple[str, ...], schema: Mapping[str, ColumnType]) -> Any:
     """Public keys: `town=Ulm,Bonn` a column (their product is taken), `cds=1:5` a range with both ends, or a file's path."""
     if not texts:
         return None

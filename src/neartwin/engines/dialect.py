@@ -42,6 +42,30 @@ class Dialect(Protocol):
         """A sum, difference or product of doubles, infinite where it is too large and 0 where it is too small."""
         ...
 
+    def divided(self, value: exp.Expr, divisor: float) -> exp.Expr:
+        """A double over a nonzero number, infinite where the quotient is too large and 0 where it is too small."""
+        ...
+
+    def text(self, value: str) -> exp.Expr:
+        """A text as a literal that compares by its bytes."""
+        ...
+
+    def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
+        """A computed value as `column` gives one of the source: its type, its order, its calendar."""
+        ...
+
+    def date_part(self, part: str, value: exp.Expr) -> exp.Expr:
+        """Year, quarter, month, day, isodow or hour of a date or time, a BIGINT."""
+        ...
+
+    def truncated(self, unit: str, value: exp.Expr) -> exp.Expr:
+        """The first day of a date's year, quarter, month or week, a date."""
+        ...
+
+    def days(self, value: exp.Expr, other: exp.Expr) -> exp.Expr:
+        """A date less another, in days, a BIGINT."""
+        ...
+
     def summed(self, value: exp.Expr) -> exp.Expr:
         """The exact sum of whole numbers of 64 bits or of earlier sums, in a type of at least 126 bits."""
         ...
@@ -94,8 +118,9 @@ def digest_of(parts: list[exp.Expr]) -> exp.Expr:
     return exp.MD5(this=text)
 
 
-def in_calendar(day: exp.Expr) -> exp.Expr:
-    """A date of the years 1 to 9999, else NULL: other dates cannot be handed to Python, which must not depend on rows."""
-    first, last = (exp.cast(exp.Literal.string(end), "DATE") for end in ("0001-01-01", "9999-12-31"))
-    inside = exp.Between(this=day, low=first, high=last)
+def in_calendar(day: exp.Expr, kind: ColumnType) -> exp.Expr:
+    """A date or time of the years 1 to 9999, else NULL: others have no parts, and cannot be handed to Python."""
+    last = "9999-12-31" if kind is ColumnType.DATE else "9999-12-31 23:59:59.999999"
+    ends = [exp.cast(exp.Literal.string(end), kind.value, dialect="duckdb") for end in ("0001-01-01", last)]
+    inside = exp.Between(this=day, low=ends[0], high=ends[1])
     return exp.case().when(inside, day.copy()).else_(exp.null())

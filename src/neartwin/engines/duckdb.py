@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.base import Aggregates
-from neartwin.engines.dialect import KEYS, digest_of, in_calendar
+from neartwin.engines.dialect import KEYS, digest_of, in_calendar, real
 from neartwin.engines.gather import gathered, key_table
 from neartwin.engines.joins import Place
 from neartwin.engines.local import opened
@@ -40,7 +40,7 @@ class DuckdbDialect:
         value: exp.Expr = exp.column(name, quoted=True)
         if declared or kind not in {ColumnType.INTEGER, ColumnType.BOOLEAN}:
             value = exp.TryCast(this=value, to=exp.DataType.build(_TYPES[kind], dialect="duckdb"))
-        return in_calendar(value) if kind is ColumnType.DATE else value
+        return in_calendar(value, kind) if kind in {ColumnType.DATE, ColumnType.TIMESTAMP} else value
 
     def hash_key(self, salt: exp.Expr, parts: list[tuple[exp.Expr, ColumnType]]) -> exp.Expr:
         """hash(hash(...)): the inner hash alone combines columns by something like xor, and favours some groups."""
@@ -57,6 +57,31 @@ class DuckdbDialect:
     def arithmetic(self, node: exp.Binary) -> exp.Expr:
         """As it is: DuckDB's doubles overflow to infinity."""
         return node
+
+    def divided(self, value: exp.Expr, divisor: float) -> exp.Expr:
+        """As it is."""
+        return exp.paren(exp.Div(this=exp.paren(value), expression=real(divisor), typed=True))
+
+    def text(self, value: str) -> exp.Expr:
+        """Text compares by its bytes."""
+        return exp.Literal.string(value)
+
+    def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
+        """TRY_CAST: a whole number of more than 64 bits is NULL."""
+        return exp.TryCast(this=value, to=exp.DataType.build(_TYPES[kind], dialect="duckdb"))
+
+    def date_part(self, part: str, value: exp.Expr) -> exp.Expr:
+        """Functions of these names give BIGINT."""
+        return exp.Anonymous(this=part, expressions=[value])
+
+    def truncated(self, unit: str, value: exp.Expr) -> exp.Expr:
+        """Weeks start on Monday."""
+        found = exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(unit), value])
+        return exp.cast(found, "DATE", dialect="duckdb")
+
+    def days(self, value: exp.Expr, other: exp.Expr) -> exp.Expr:
+        """A difference of dates is a BIGINT."""
+        return exp.Anonymous(this="date_diff", expressions=[exp.Literal.string("day"), other, value])
 
     def summed(self, value: exp.Expr) -> exp.Expr:
         """A HUGEINT, which is what DuckDB's sums are."""

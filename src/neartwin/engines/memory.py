@@ -3,22 +3,20 @@
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
-from sqlglot import exp
 
 from neartwin.engines.base import Aggregates
-from neartwin.queries.expression import literal_value
+from neartwin.engines.evaluate import Row, evaluate
 from neartwin.queries.join import How, Join, JoinKind
 from neartwin.queries.keys import Key
 from neartwin.queries.stage import GridColumn, Stage
 from neartwin.queries.table import Table
 
-Row = Mapping[str, Any]
 Order = Callable[[object, Key], Any]
 
 
@@ -48,13 +46,15 @@ class MemoryEngine:
     def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
         """Exact answers to a stage."""
         order = self._order or (lambda unit, key: (hash((salt, unit, key)), repr(key)))
-        conditions = [condition.tree for condition in stage.conditions]
+        conditions, computed = [condition.term for condition in stage.conditions], stage.table.computed
         by_unit: defaultdict[object, dict[Key, _Cell]] = defaultdict(dict)
         for number, row in enumerate(joined_rows(self._rows, self._others, stage.table)):
             unit = row[stage.table.unit] if isinstance(stage.table.unit, str) else number
-            key = tuple(row[name] for name in stage.group_columns)
+            key = tuple(
+                evaluate(computed[name].term, row) if name in computed else row[name] for name in stage.group_columns
+            )
             public = stage.keys is None or key in stage.keys
-            if unit is None or not public or not all(evaluate(tree, row) is True for tree in conditions):
+            if unit is None or not public or not all(evaluate(term, row) is True for term in conditions):
                 continue
             _add(by_unit[unit].setdefault(key, _Cell()), row, stage)
         sums: defaultdict[Key, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -105,7 +105,8 @@ def _equal(left: object, right: object) -> bool:
 def _add(cell: _Cell, row: Row, stage: Stage) -> None:
     cell.rows += 1
     for name, column in stage.grid.items():
-        steps = on_grid(row[column.column], column)
+        value = row[column.column] if column.expression is None else evaluate(column.expression.term, row)
+        steps = on_grid(value, column)
         if steps is not None:
             cell.filled[name] += 1
             cell.total[name] += steps
@@ -141,79 +142,3 @@ def _measured(cell: _Cell, measure: str, cap: int) -> int:
                 return total
             size = abs(total) * cap // number  # toward zero
             return size if total >= 0 else -size
-
-
-def evaluate(node: exp.Expr, row: Row) -> Any:
-    """The value of a checked row expression in SQL's three-valued logic; None is NULL, NaN equals itself and is largest."""
-    match node:
-        case exp.Paren():
-            return evaluate(node.this, row)
-        case exp.Column():
-            return row[node.name]
-        case exp.And():
-            return _and(evaluate(node.this, row), evaluate(node.expression, row))
-        case exp.Or():
-            return _not(_and(_not(evaluate(node.this, row)), _not(evaluate(node.expression, row))))
-        case exp.Not():
-            return _not(evaluate(node.this, row))
-        case exp.Is():
-            return evaluate(node.this, row) is None
-        case exp.Between():
-            value = evaluate(node.this, row)
-            low, high = (evaluate(node.args[end], row) for end in ("low", "high"))
-            return _and(_compare(exp.GTE, value, low), _compare(exp.LTE, value, high))
-        case exp.In():
-            value = evaluate(node.this, row)
-            return None if value is None else any(_compare(exp.EQ, value, evaluate(i, row)) for i in node.expressions)
-        case exp.Neg():
-            value = evaluate(node.this, row)
-            return None if value is None else -value
-        case exp.Add() | exp.Sub() | exp.Mul():
-            return _arithmetic(node, evaluate(node.this, row), evaluate(node.expression, row))
-        case exp.Literal() | exp.Boolean() | exp.Cast():
-            return literal_value(node)
-    return _compare(type(node), evaluate(node.this, row), evaluate(node.expression, row))
-
-
-def _and(first: bool | None, second: bool | None) -> bool | None:  # noqa: FBT001 - values of SQL's logic, not flags
-    if first is False or second is False:
-        return False
-    return None if first is None or second is None else True
-
-
-def _not(value: bool | None) -> bool | None:  # noqa: FBT001 - as above
-    return None if value is None else not value
-
-
-def _arithmetic(node: exp.Expr, first: float | None, second: float | None) -> float | None:
-    if first is None or second is None:
-        return None
-    with np.errstate(all="ignore"):  # overflow is infinity, as in the engines
-        left, right = np.float64(first), np.float64(second)
-        answer = (
-            left + right if isinstance(node, exp.Add) else left - right if isinstance(node, exp.Sub) else left * right
-        )
-    return float(answer)
-
-
-def _compare(kind: type, first: Any, second: Any) -> bool | None:
-    if first is None or second is None:
-        return None
-    sign = _sign(first, second)
-    truth: dict[type, bool] = {
-        exp.EQ: sign == 0,
-        exp.NEQ: sign != 0,
-        exp.LT: sign < 0,
-        exp.LTE: sign <= 0,
-        exp.GT: sign > 0,
-        exp.GTE: sign >= 0,
-    }
-    return truth[kind]
-
-
-def _sign(first: Any, second: Any) -> int:
-    if isinstance(first, float) or isinstance(second, float):
-        first, second = float(first), float(second)
-        if math.isnan(first) or math.isnan(second):
-            return int(math.isnan(first)) - int(math.isnan(second))
-    return int(first > second) - int(first < second)

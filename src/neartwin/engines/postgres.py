@@ -4,7 +4,9 @@ A stage runs in one read-only snapshot of the database, on a connection of its o
 the answer comes back through a server-side cursor, so that neither side holds more than a batch of it.
 """
 
+import math
 import secrets
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,7 +43,7 @@ _WRITTEN = {
     pa.float64(): "double precision",
     pa.timestamp("us"): "timestamp without time zone",
 }
-_TYPES = {ColumnType.INTEGER: "BIGINT", ColumnType.BOOLEAN: "BOOLEAN", ColumnType.TIMESTAMP: "TIMESTAMP"}
+_TYPES = {ColumnType.INTEGER: "BIGINT", ColumnType.BOOLEAN: "BOOLEAN"}
 _SURELY_DOUBLE = {"smallint", "integer", "bigint", "real", "double precision"}
 _LARGEST, _SMALLEST = "1.7976931348623158e308", "2.4703282292062329e-324"  # beyond them a numeric is no double
 
@@ -65,12 +67,13 @@ class PostgresDialect:
             case ColumnType.NUMBER:
                 return as_double(value) if self._types[name] in _SURELY_DOUBLE else _double(value)
             case ColumnType.TEXT:
-                text = exp.cast(value, "TEXT", dialect="postgres")
-                return exp.Collate(this=text, expression=exp.to_identifier("C", quoted=True))
+                return _by_bytes(exp.cast(value, "TEXT", dialect="postgres"))
             case ColumnType.DATE:
-                return in_calendar(exp.cast(value, "DATE", dialect="postgres"))
+                return in_calendar(exp.cast(value, "DATE", dialect="postgres"), kind)
             case ColumnType.TIMESTAMP if self._types[name] == "date":
-                return exp.cast(in_calendar(value), "TIMESTAMP", dialect="postgres")
+                return exp.cast(in_calendar(value, ColumnType.DATE), "TIMESTAMP", dialect="postgres")
+            case ColumnType.TIMESTAMP:
+                return in_calendar(exp.cast(value, "TIMESTAMP", dialect="postgres"), kind)
         return exp.cast(value, _TYPES[kind], dialect="postgres")
 
     def hash_key(self, salt: exp.Expr, parts: list[tuple[exp.Expr, ColumnType]]) -> exp.Expr:
@@ -95,6 +98,44 @@ class PostgresDialect:
         total = _product(x, y) if isinstance(node, exp.Mul) else _sum(type(node), x, y)
         return exp.select(total).from_(inner.subquery("o")).subquery()
 
+    def divided(self, value: exp.Expr, divisor: float) -> exp.Expr:
+        """Known are the largest quotient that vanishes and the least that overflows, and so are their dividends."""
+        nothing, infinite = _vanishing(abs(divisor)), _overflowing(abs(divisor))
+        x = exp.column("x")
+        size = exp.Abs(this=x.copy())
+        case = exp.case()
+        if nothing > 0:
+            case = case.when(size <= real(nothing), real(0.0))
+        if infinite < math.inf:
+            case = case.when(size.copy() >= real(infinite), x * real(math.copysign(math.inf, divisor)))
+        quotient = exp.Div(this=x.copy(), expression=real(divisor), typed=True)
+        inner = exp.select(exp.alias_(value, "x")).offset(0)
+        return exp.select(case.when(exp.true(), quotient)).from_(inner.subquery("o")).subquery()
+
+    def text(self, value: str) -> exp.Expr:
+        """With the collation of the columns."""
+        return _by_bytes(exp.Literal.string(value))
+
+    def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
+        """Whole numbers have 64 bits here already."""
+        if kind is ColumnType.TEXT:
+            return _by_bytes(value)
+        return _bigint(value) if kind is ColumnType.INTEGER else value
+
+    def date_part(self, part: str, value: exp.Expr) -> exp.Expr:
+        """Of a date in the calendar, so never infinite."""
+        return _bigint(exp.Extract(this=exp.var(part), expression=value))
+
+    def truncated(self, unit: str, value: exp.Expr) -> exp.Expr:
+        """Weeks start on Monday."""
+        time = exp.cast(value, "TIMESTAMP", dialect="postgres")
+        found = exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(unit), time])
+        return exp.cast(found, "DATE", dialect="postgres")
+
+    def days(self, value: exp.Expr, other: exp.Expr) -> exp.Expr:
+        """A difference of dates is an INTEGER."""
+        return _bigint(exp.paren(exp.Sub(this=exp.paren(value), expression=exp.paren(other))))
+
     def summed(self, value: exp.Expr) -> exp.Expr:
         """A NUMERIC, which has room for any sum."""
         return exp.Sum(this=value)
@@ -114,6 +155,32 @@ class PostgresDialect:
     def by_unit(self, query: exp.Select) -> exp.Select:
         """As it is: one server has all rows."""
         return query
+
+
+def _by_bytes(value: exp.Expr) -> exp.Expr:
+    return exp.Collate(this=exp.paren(value), expression=exp.to_identifier("C", quoted=True))
+
+
+def _vanishing(divisor: float) -> float:
+    """The largest x of which x / divisor is 0."""
+    x = math.ldexp(divisor, -1075)
+    while x / divisor > 0:
+        x = math.nextafter(x, 0.0)
+    while math.nextafter(x, math.inf) / divisor == 0:
+        x = math.nextafter(x, math.inf)
+    return x
+
+
+def _overflowing(divisor: float) -> float:
+    """The least x of which x / divisor is infinite; infinity itself where no other is."""
+    if divisor >= 1:
+        return math.inf
+    x = divisor * sys.float_info.max
+    while x / divisor == math.inf:
+        x = math.nextafter(x, 0.0)
+    while x / divisor < math.inf:
+        x = math.nextafter(x, math.inf)
+    return x
 
 
 def _numeric(value: exp.Expr) -> exp.Expr:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.base import Aggregates, Answer
-from neartwin.engines.dialect import KEYS, as_double, digest_of, in_calendar
+from neartwin.engines.dialect import KEYS, as_double, digest_of, in_calendar, real
 from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.gather import gathered, key_table
 from neartwin.engines.joins import Place
@@ -29,10 +29,11 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
+    "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
 }
-_TYPES = {ColumnType.INTEGER: "BIGINT", ColumnType.BOOLEAN: "BOOLEAN", ColumnType.TIMESTAMP: "TIMESTAMP_NTZ"}
+_TYPES = {ColumnType.INTEGER: "BIGINT", ColumnType.BOOLEAN: "BOOLEAN"}
 _SIGN = 2**63
 
 
@@ -49,9 +50,11 @@ class SparkDialect:
                 return as_double(value)
             case ColumnType.TEXT:
                 text = exp.func("make_valid_utf8", exp.cast(value, "STRING", dialect="spark"))
-                return exp.Collate(this=text, expression=exp.var("UTF8_BINARY"))
+                return _by_bytes(text)
             case ColumnType.DATE:
-                return in_calendar(exp.cast(value, "DATE", dialect="spark"))
+                return in_calendar(exp.cast(value, "DATE", dialect="spark"), kind)
+            case ColumnType.TIMESTAMP:
+                return in_calendar(exp.cast(value, "TIMESTAMP_NTZ", dialect="spark"), kind)
         return exp.cast(value, _TYPES[kind], dialect="spark")
 
     def hash_key(self, salt: exp.Expr, parts: list[tuple[exp.Expr, ColumnType]]) -> exp.Expr:
@@ -69,6 +72,33 @@ class SparkDialect:
     def arithmetic(self, node: exp.Binary) -> exp.Expr:
         """As it is: Spark's doubles overflow to infinity."""
         return node
+
+    def divided(self, value: exp.Expr, divisor: float) -> exp.Expr:
+        """As it is."""
+        return exp.paren(exp.Div(this=exp.paren(value), expression=real(divisor), typed=True))
+
+    def text(self, value: str) -> exp.Expr:
+        """With the collation of the columns, whatever the session's is."""
+        return _by_bytes(exp.Literal.string(value))
+
+    def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
+        """A cast gives NULL for what does not fit."""
+        if kind is ColumnType.TEXT:
+            return _by_bytes(value)
+        return exp.cast(value, "BIGINT", dialect="spark") if kind is ColumnType.INTEGER else value
+
+    def date_part(self, part: str, value: exp.Expr) -> exp.Expr:
+        """Weekday() counts from 0 for Monday."""
+        found: exp.Expr = exp.Anonymous(this="weekday" if part == "isodow" else part, expressions=[value])
+        return exp.cast(found + 1 if part == "isodow" else found, "BIGINT", dialect="spark")
+
+    def truncated(self, unit: str, value: exp.Expr) -> exp.Expr:
+        """Weeks start on Monday."""
+        return exp.Anonymous(this="trunc", expressions=[value, exp.Literal.string(unit)])
+
+    def days(self, value: exp.Expr, other: exp.Expr) -> exp.Expr:
+        """datediff(end, start)."""
+        return exp.cast(exp.Anonymous(this="datediff", expressions=[value, other]), "BIGINT", dialect="spark")
 
     def summed(self, value: exp.Expr) -> exp.Expr:
         """A sum of BIGINT would wrap."""
@@ -90,6 +120,10 @@ class SparkDialect:
         hinted = query.copy()
         hinted.set("hint", exp.Hint(expressions=[exp.func("repartition", exp.column("u"))]))
         return hinted
+
+
+def _by_bytes(value: exp.Expr) -> exp.Expr:
+    return exp.Collate(this=value, expression=exp.var("UTF8_BINARY"))
 
 
 def _wide(value: exp.Expr) -> exp.Expr:

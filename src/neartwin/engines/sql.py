@@ -2,6 +2,7 @@
 
 ```
 typed    the needed columns, each in one of the six types, by casts that cannot fail; joined rows, see `joins`
+computed the same and the expressions that are grouped by or summed
 scaled   the same and each summed column clipped to its bounds, in steps
 kept     rows with a unit that meet the conditions, their group, their grid values
 units    one row a (unit, group): numbers of rows and values, totals
@@ -13,18 +14,17 @@ Every expression in the row stages is total: a data-dependent error would tell a
 """
 
 from collections.abc import Mapping, Sequence
-from types import UnionType
 
 from sqlglot import exp
 
 from neartwin.engines.dialect import KEYS, POSITION, Dialect, as_double, greatest, least, real, whole
+from neartwin.engines.expressions import column_of, translated
 from neartwin.engines.joins import Place, joined_rows, needed_parts
-from neartwin.queries.expression import literal_value
+from neartwin.queries.expression import RowExpression
 from neartwin.queries.stage import GridColumn, Stage
 from neartwin.queries.types import ColumnType
 
 _MOST_ROWS = 2**62  # no unit has more, so a larger cap is this one
-_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul)
 
 
 def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.Select | None = None) -> exp.Select:
@@ -42,7 +42,8 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     rows = (
         joined_rows(stage.table, places, aliases) if stage.table.joins else {"typed": _typed(stage, places[0], aliases)}
     )
-    for name, part in (rows | {"scaled": _scaled(stage, aliases)}).items():
+    rows |= {"computed": _computed(stage, aliases, dialect), "scaled": _scaled(stage, aliases)}
+    for name, part in rows.items():
         query = query.with_(name, as_=part)
     query = query.with_("kept", as_=_kept(stage, aliases, dialect))
     if by_row:
@@ -73,11 +74,19 @@ def needed_columns(stage: Stage) -> tuple[tuple[str, ...], ...]:
 
 
 def _column_aliases(stage: Stage) -> dict[str, str]:
-    names = {column.column for column in stage.grid.values()} | set(stage.group_columns)
-    names |= {name for condition in stage.conditions for name in condition.columns}
+    computed = stage.table.computed
+    names = {name for name in stage.group_columns if name not in computed}
+    names |= {name for column in stage.grid.values() for name in column.columns}
+    names |= {name for expression in (*stage.conditions, *_grouped(stage).values()) for name in expression.columns}
     if isinstance(stage.table.unit, str):
         names.add(stage.table.unit)
     return {name: f"c{i}" for i, name in enumerate(sorted(names))}
+
+
+def _grouped(stage: Stage) -> dict[str, RowExpression]:
+    """The expressions that the stage groups by."""
+    computed = stage.table.computed
+    return {f"d{i}": computed[name] for i, name in enumerate(stage.group_columns) if name in computed}
 
 
 def _typed(stage: Stage, place: Place, aliases: Mapping[str, str]) -> exp.Select:
@@ -89,10 +98,24 @@ def _typed(stage: Stage, place: Place, aliases: Mapping[str, str]) -> exp.Select
     return exp.select(*(columns or [exp.alias_(exp.Literal.number(1), "one")])).from_(place.rows)
 
 
+def _computed(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Select:
+    columns = {name: exp.column(alias) for name, alias in aliases.items()}
+    found = [exp.alias_(column_of(it.term, columns, dialect), alias) for alias, it in _grouped(stage).items()]
+    for i, column in enumerate(stage.grid.values()):
+        if column.expression is not None:
+            found.append(exp.alias_(translated(column.expression.term, columns, dialect), f"v{i}"))
+    return exp.select(exp.Star(), *found).from_("typed")
+
+
 def _scaled(stage: Stage, aliases: Mapping[str, str]) -> exp.Select:
     """A step of its own, so that engines compute each of these once."""
-    steps = [exp.alias_(_steps(column, stage, aliases), f"y{i}") for i, column in enumerate(stage.grid.values())]
-    return exp.select(exp.Star(), *steps).from_("typed")
+    steps = [exp.alias_(_steps(column, i, stage, aliases), f"y{i}") for i, column in enumerate(stage.grid.values())]
+    return exp.select(exp.Star(), *steps).from_("computed")
+
+
+def _group_column(stage: Stage, place: int, aliases: Mapping[str, str]) -> exp.Expr:
+    name = stage.group_columns[place]
+    return exp.column(f"d{place}" if name in stage.table.computed else aliases[name])
 
 
 def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Select:
@@ -103,14 +126,15 @@ def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Sel
         columns.append(exp.alias_(unit, "u"))
         query = query.where(unit.is_(exp.null()).not_())
     if stage.keys is None:
-        columns += [exp.alias_(exp.column(aliases[name]), f"g{i}") for i, name in enumerate(stage.group_columns)]
+        columns += [exp.alias_(_group_column(stage, i, aliases), f"g{i}") for i in range(len(stage.group_columns))]
     elif stage.group_columns:
         columns.append(exp.column(POSITION, table=KEYS))
         query = query.join(KEYS, on=exp.and_(*_matches(stage, aliases, dialect)))
     for i, column in enumerate(stage.grid.values()):
         columns.append(exp.alias_(_on_grid(column, i, stage, aliases, dialect), f"x{i}"))
+    named = {name: exp.column(alias) for name, alias in aliases.items()}
     for condition in stage.conditions:
-        query = query.where(_condition(condition.tree, aliases, stage.table.schema, dialect))
+        query = query.where(translated(condition.term, named, dialect))
     query = query.select(*(columns or [exp.alias_(exp.Literal.number(1), "one")]))
     return dialect.by_unit(query) if isinstance(stage.table.unit, str) else query
 
@@ -118,7 +142,7 @@ def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Sel
 def _matches(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> list[exp.Expr]:
     return [
         dialect.same(
-            exp.column(aliases[name]),
+            _group_column(stage, i, aliases),
             exp.column(f"k{i}", table=KEYS),
             stage.table.schema[name],
             nullable=any(key[i] is None for key in stage.keys or ()),
@@ -127,50 +151,16 @@ def _matches(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> list
     ]
 
 
-def _condition(
-    tree: exp.Expr, aliases: Mapping[str, str], schema: Mapping[str, ColumnType], dialect: Dialect
-) -> exp.Expr:
-    """Columns by alias; whole numbers as doubles wherever they meet arithmetic or a number that is not whole."""
-    root = exp.paren(tree)
-    chosen: list[tuple[exp.Expr, exp.Expr]] = []
-    for node in root.find_all(exp.Column):
-        column: exp.Expr = exp.column(aliases[node.name])
-        parent = _context(node, root, exp.Paren)
-        mixed = isinstance(parent, (*_ARITHMETIC, exp.Neg)) or _meets_number(parent, schema)
-        chosen.append((node, as_double(column) if schema[node.name] is ColumnType.INTEGER and mixed else column))
-    for literal in root.find_all(exp.Literal):
-        calculated = isinstance(_context(literal, root, exp.Paren | exp.Neg), _ARITHMETIC)
-        if not literal.is_string and (calculated or not literal.is_int):
-            chosen.append((literal, real(float(literal.this))))
-    dated = root.find_all(exp.Cast)
-    chosen += [(day.this, exp.Literal.string(str(literal_value(day)))) for day in dated]  # as every engine writes it
-    for old, replacement in chosen:  # decided on the tree as it was, replaced afterwards
-        old.replace(replacement)
-    for calculation in reversed(list(root.find_all(*_ARITHMETIC))):  # operands before what they are part of
-        calculation.replace(dialect.arithmetic(calculation))
-    return root
+def _value(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, str]) -> tuple[exp.Expr, ColumnType]:
+    if column.expression is not None:
+        return exp.column(f"v{place}"), column.expression.type
+    return exp.column(aliases[column.column]), stage.table.schema[column.column]
 
 
-def _context(node: exp.Expr, root: exp.Expr, seen_through: type | UnionType) -> exp.Expr | None:
-    """The nearest node above that is not one of these kinds; None at the root."""
-    parent = node.parent
-    while parent is not None and isinstance(parent, seen_through) and parent is not root:
-        parent = parent.parent
-    return None if parent is root else parent
-
-
-def _meets_number(parent: exp.Expr | None, schema: Mapping[str, ColumnType]) -> bool:
-    if parent is None or isinstance(parent, exp.And | exp.Or | exp.Not | exp.Is):
-        return False
-    literals = [item for item in parent.find_all(exp.Literal) if not item.is_string and not item.is_int]
-    numbers = [item for item in parent.find_all(exp.Column) if schema[item.name] is ColumnType.NUMBER]
-    return bool(literals or numbers) or parent.find(*_ARITHMETIC) is not None
-
-
-def _steps(column: GridColumn, stage: Stage, aliases: Mapping[str, str]) -> exp.Expr:
+def _steps(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, str]) -> exp.Expr:
     """The value within its bounds, in steps; anything for NULL and NaN."""
-    value: exp.Expr = exp.column(aliases[column.column])
-    if stage.table.schema[column.column] is ColumnType.INTEGER:
+    value, kind = _value(column, place, stage, aliases)
+    if kind is ColumnType.INTEGER:
         value = as_double(value)
     bounds = column.bounds
     steps: exp.Expr = greatest(real(float(bounds.low)), least(real(float(bounds.high)), value))
@@ -188,9 +178,9 @@ def _on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str,
     up = exp.case().when(exp.paren(steps - floor.copy()) >= real(0.5), exp.Literal.number(1)).else_("0")
     rounded = exp.cast(floor, "BIGINT") + up
     inside = greatest(whole(bounds.low_units), least(whole(bounds.high_units), rounded)) - whole(column.centre)
-    value = exp.column(aliases[column.column])
-    missing: exp.Expr = value.is_(exp.null())
-    if stage.table.schema[column.column] is ColumnType.NUMBER:
+    value, kind = _value(column, place, stage, aliases)
+    missing: exp.Expr = value.copy().is_(exp.null())
+    if kind is ColumnType.NUMBER:
         missing = exp.or_(missing, dialect.is_nan(value.copy()))
     return exp.case().when(missing, exp.null() if column.fill is None else whole(column.fill)).else_(inside)
 

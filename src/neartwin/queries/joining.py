@@ -125,6 +125,10 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
     pairs = _pairs(on)
     match other:
         case Table():
+            if other.computed:
+                raise QueryError(
+                    "join: the other table has computed columns; add them after the join, with with_column"
+                )
             kind = JoinKind.SAME_UNIT
             pairs = _equated(table, other, pairs)
         case OtherTable():
@@ -194,6 +198,8 @@ def _check_pairs(table: Table, other: OtherTable | Table, pairs: tuple[tuple[str
         )
     for left, right in pairs:
         kind = table.has(left, "join")
+        if left in table.computed:
+            raise QueryError(f"join: {left!r} is computed; join on columns of the tables")
         if right not in other.schema:
             have = ", ".join(map(repr, other.schema))
             raise SchemaError(f"join: column {right!r} is not in the table {other.name!r}; it has {have}")
@@ -250,4 +256,4 @@ def _names(table: Table, other: OtherTable | Table, pairs: tuple[tuple[str, str]
 
 def own_columns(table: Table) -> frozenset[str]:
     """The columns of the first table of a join."""
-    return frozenset(table.schema) - {name for join in table.joins for name in join.columns}
+    return frozenset(table.schema) - {name for join in table.joins for name in join.columns} - set(table.computed)

@@ -122,7 +122,7 @@ Plan = GroupPlan | ChoicePlan
 def _digest(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
     table = stage.table
     grid = {
-        name: [column.column, *map(str, (column.bounds.low, column.bounds.high, column.bounds.step, column.centre))]
+        name: [column.written, *map(str, (column.bounds.low, column.bounds.high, column.bounds.step, column.centre))]
         for name, column in stage.grid.items()
     }
     form = {
@@ -133,7 +133,8 @@ def _digest(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
         "unit": table.unit_name,
         "neighbours": table.neighbours,
         "declared": {name: table.schema[name] for name in sorted(table.declared)},
-        "conditions": [condition.text for condition in stage.conditions],
+        "conditions": [str(condition.term) for condition in stage.conditions],
+        "computed": {n: str(table.computed[n].term) for n in stage.group_columns if n in table.computed},
         "group_columns": stage.group_columns,
         "keys": None if stage.keys is None else [[_plain(value) for value in key] for key in stage.keys],
         "grid": grid,

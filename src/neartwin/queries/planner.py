@@ -13,7 +13,7 @@ from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries import sensitivity
 from neartwin.queries.allot import Discovery, Need, allot
 from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, Measure, Plan
-from neartwin.queries.query import Count, CountUnits, Mean, MostCommon, Query, Sum, bounds_of
+from neartwin.queries.query import Count, CountUnits, Mean, MostCommon, Query, Sum, summand
 from neartwin.queries.sensitivity import Reach, Sensitivity
 from neartwin.queries.stage import GridColumn, Stage
 from neartwin.queries.table import RowUnit
@@ -152,16 +152,18 @@ def grid_column(query: Query, aggregate: Sum | Mean) -> GridColumn:
     A mean alone is taken around the middle of its bounds, which halves the sensitivity of its total; where the sum of the
     same column is asked too, both share one total.
     """
-    bounds = bounds_of(query.table, aggregate)
+    value = summand(query.table, aggregate)
+    bounds, fraction = value.bounds, aggregate.fill
     summed = any(
-        isinstance(other, Sum)
-        and (other.column, other.fill, bounds_of(query.table, other)) == (aggregate.column, aggregate.fill, bounds)
+        isinstance(other, Sum) and other.fill == fraction and summand(query.table, other) == value
         for other in query.aggregates.values()
     )
     centre = 0 if summed else (bounds.low_units + bounds.high_units) // 2
-    fill = None if aggregate.fill is None else int(aggregate.fill / bounds.step) - centre
-    name = f"{aggregate.column}[{bounds.low},{bounds.high},{bounds.step}]-{centre}"
-    return GridColumn(name if fill is None else f"{name}?{fill}", aggregate.column, bounds, centre, fill)
+    fill = None if fraction is None else int(fraction / bounds.step) - centre
+    name = f"{value.column}[{bounds.low},{bounds.high},{bounds.step}]-{centre}"
+    return GridColumn(
+        name if fill is None else f"{name}?{fill}", value.column, bounds, centre, fill, expression=value.expression
+    )
 
 
 def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mapping[str, float]) -> GroupPlan:

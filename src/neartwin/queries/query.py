@@ -10,10 +10,13 @@ from neartwin.errors import QueryError
 from neartwin.exact import Number, rational
 from neartwin.queries.after import NOTHING, After
 from neartwin.queries.expression import RowExpression
+from neartwin.queries.grouping import Grouping
 from neartwin.queries.joining import On, OtherTable, joined
 from neartwin.queries.keys import Key, public_keys
+from neartwin.queries.ranges import possible_values
 from neartwin.queries.table import Bounds, Table, bounded
 from neartwin.queries.types import ColumnType
+from neartwin.queries.values import Value, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +37,15 @@ class CountUnits:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """The sum of a column, each value clipped to its public bounds; NULL and NaN are left out, or stand for `fill`."""
+    """The sum of a column or expression, each value clipped to its public bounds; NULL and NaN are left out, or stand for `fill`.
+
+    step: of the grid, where the bounds are the table's or follow from them.
+    """
 
     column: str
     bounds: Bounds | None
     fill: Fraction | None = None
+    step: Fraction | None = None
 
     def __str__(self) -> str:
         return f"sum({self.column})"
@@ -46,11 +53,12 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean of a column's values that are neither NULL nor NaN, each clipped to its public bounds."""
+    """The mean of the values of a column or expression that are neither NULL nor NaN, each clipped to its public bounds."""
 
     column: str
     bounds: Bounds | None
     fill: Fraction | None = None
+    step: Fraction | None = None
 
     def __str__(self) -> str:
         return f"mean({self.column})"
@@ -73,36 +81,47 @@ def sum(  # noqa: A001
     column: str,
     low: Number | None = None,
     high: Number | None = None,
-    step: Number = "1/100",
+    step: Number | None = None,
     *,
     fill: Number | None = None,
 ) -> Sum:
-    """Sum a column within public bounds, or within those that the table declares. fill: what NULL and NaN stand for.
+    """Sum a column or an expression, within public bounds. fill: what NULL and NaN stand for.
+
+    low, high: without them the bounds are those that the table declares for the column, or those that follow from the
+    declared bounds of each column in the expression. step: of the grid that values are rounded to, by default 1/100, the
+    declared one, or the one that follows.
 
     >>> print(sum("amount", 0, 200).bounds)
     [0, 200] in steps of 0.01
     """
-    return Sum(column, _bounds(column, low, high, step), None if fill is None else rational(fill=fill))
+    return Sum(column, *_grid(column, low, high, step, fill))
 
 
 def mean(
     column: str,
     low: Number | None = None,
     high: Number | None = None,
-    step: Number = "1/100",
+    step: Number | None = None,
     *,
     fill: Number | None = None,
 ) -> Mean:
-    """The mean of a column within public bounds, or within those that the table declares."""
-    return Mean(column, _bounds(column, low, high, step), None if fill is None else rational(fill=fill))
+    """The mean of a column or an expression, within public bounds; arguments as those of `sum`."""
+    return Mean(column, *_grid(column, low, high, step, fill))
 
 
-def _bounds(column: str, low: Number | None, high: Number | None, step: Number) -> Bounds | None:
+def _grid(
+    column: str, low: Number | None, high: Number | None, step: Number | None, fill: Number | None
+) -> tuple[Bounds | None, Fraction | None, Fraction | None]:
+    """Bounds, fill, and the step where there are no bounds yet."""
+    filled = None if fill is None else rational(fill=fill)
     if low is None and high is None:
-        return None
+        chosen = None if step is None else rational(step=step)
+        if chosen is not None and chosen <= 0:
+            raise QueryError(f"step={step!r} of {column!r} must be positive")
+        return None, filled, chosen
     if low is None or high is None:
         raise QueryError(f"{column!r} needs both low and high, or neither where the table declares them")
-    return bounded(low, high, step)
+    return bounded(low, high, "1/100" if step is None else step), filled, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +133,7 @@ class Rows:
 
     def where(self, condition: str) -> "Rows":
         """Only the rows for which the condition is true (NULL is not true)."""
-        checked = RowExpression.parse(condition, self.table.schema)
+        checked = self.table.expression(condition)
         if checked.type is not ColumnType.BOOLEAN:
             raise QueryError(f"where={condition!r} is {checked.type}; a condition is wanted, for instance 'amount > 5'")
         return replace(self, conditions=(*self.conditions, checked))
@@ -138,12 +157,44 @@ class Rows:
             return Rows(new, (*self.conditions, *moved))
         return replace(self, table=joined(self.table, other, on=on, how=how, prefix=prefix))
 
-    def group_by(self, *columns: str, keys: Any = None) -> "Groups":
-        """Group by columns, over public keys (a list, range, product or table) or, without, keys discovered privately."""
-        kinds = {column: self.table.groupable(column) for column in columns}
-        if not columns or len(kinds) != len(columns):
-            raise QueryError(f"group_by{columns!r} must name at least one column, each once")
-        return Groups(self, columns, None if keys is None else public_keys(keys, kinds))
+    def with_column(self, name: str, expression: str) -> "Rows":
+        """The same with a computed column, which conditions, groups and statistics can name.
+
+        >>> rows.with_column("weekend", "isodow(visited) >= 6").group_by("weekend")  # doctest: +SKIP
+        """
+        return replace(self, table=self.table.with_column(name, expression))
+
+    def group_by(self, *columns: str | Grouping, keys: Any = None) -> "Groups":
+        """Group by columns, expressions, `part`s and `bins`.
+
+        keys: public keys (a list, range, product or table). Without, those are the public keys that an expression can only
+        have (months, bins, CASE of literals, conditions; NULL is not among them); and where any group column is open, keys
+        are discovered privately. A mapping of keys may leave out the columns that are not open.
+        """
+        rows, names = self, []
+        for column in columns:
+            rows, name = rows._named(column)
+            names.append(name)
+        kinds = {name: rows.table.groupable(name) for name in names}
+        if not names or len(kinds) != len(names):
+            raise QueryError(f"group_by{tuple(names)!r} must name at least one column, each once")
+        given = _completed(keys, rows.table, names)
+        return Groups(rows, tuple(names), None if given is None else public_keys(given, kinds))
+
+    def _named(self, column: str | Grouping) -> tuple["Rows", str]:
+        """The group column's name, in rows that have it."""
+        schema, computed = self.table.schema, self.table.computed
+        if isinstance(column, str):
+            if column in schema or column.isidentifier():
+                return self, column
+            name, text = column, column
+        elif isinstance(column, Grouping):
+            name, text = column.name, column.text(schema)
+        else:
+            raise QueryError(f"group_by({column!r}) must be a column, an expression, part(...) or bins(...)")
+        if name in computed and computed[name] == self.table.expression(text):
+            return self, name
+        return self.with_column(name, text), name
 
     def agg(self, **aggregates: Aggregate) -> "Query":
         """Statistics of all the rows together, as one group."""
@@ -172,8 +223,7 @@ class Groups:
             if name in self.columns:
                 raise QueryError(f"{name!r} is a group column; give the statistic another name")
             if isinstance(aggregate, Sum | Mean):
-                self.rows.table.numeric(aggregate.column, name)
-                bounds_of(self.rows.table, aggregate)
+                summand(self.rows.table, aggregate)
         return Query(self, MappingProxyType(dict(aggregates)))
 
 
@@ -205,16 +255,21 @@ class MostCommon:
         return self.rows.table
 
 
-def bounds_of(table: Table, aggregate: Sum | Mean) -> Bounds:
-    """The bounds of a sum or mean: its own, or the table's; `QueryError` where there are none."""
-    found = aggregate.bounds or table.columns.get(aggregate.column)
-    if found is None:
-        raise QueryError(
-            f"{aggregate} needs bounds, for instance {type(aggregate).__name__.lower()}({aggregate.column!r}, 0, 100): "
-            "bounds read from the data would reveal its extremes; take them from public knowledge"
-        )
-    if aggregate.fill is not None and not (
-        found.low <= aggregate.fill <= found.high and (aggregate.fill / found.step).denominator == 1
-    ):
-        raise QueryError(f"fill={float(aggregate.fill):g} of {aggregate} must be a multiple of the step within {found}")
-    return found
+def summand(table: Table, aggregate: Sum | Mean) -> Value:
+    """What a sum or mean is taken of, and its bounds; `QueryError` where there are none."""
+    return value_of(table, aggregate.column, aggregate.bounds, aggregate.step, aggregate.fill)
+
+
+def _completed(keys: Any, table: Table, names: list[str]) -> Any:
+    """The keys, with all possible values of columns that have finitely many, where they were left out."""
+    if keys is not None and not isinstance(keys, Mapping):
+        return keys
+    given: dict[str, Any] = dict(keys or {})
+    closed = {}
+    for name in names:
+        values = possible_values(table.computed[name].term) if name in table.computed else None
+        if values is not None:
+            closed[name] = values
+    if keys is None and set(closed) != set(names):
+        return None
+    return {**{name: values for name, values in closed.items() if name in names}, **given}

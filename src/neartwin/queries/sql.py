@@ -1,11 +1,13 @@
 """SQL as a way to write a question: parsed to the same `Query`, through an allow-list, never passed through.
 
 Understood: one SELECT from a table, [LEFT] JOIN ... USING or ON equalities with tables given beside it, WHERE with a row
-expression, GROUP BY columns, COUNT(*), COUNT(DISTINCT unit), SUM(column), AVG(column), and over the noisy result HAVING, ORDER
-BY, LIMIT and OFFSET. What else SQL can say is refused with what to write instead.
+expression, GROUP BY columns, row expressions or names that SELECT gives them, COUNT(*), COUNT(DISTINCT unit), SUM(expression),
+AVG(expression), and over the noisy result HAVING, ORDER BY, LIMIT and OFFSET. What else SQL can say is refused with what to
+write instead.
 """
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import sqlglot
@@ -27,11 +29,15 @@ _INSTEAD = {
 }
 
 
-def from_sql(text: str, rows: Rows, *, keys: object = None, tables: Others | None = None) -> Query:
+Keys = object | Callable[[Mapping[str, ColumnType]], object]
+
+
+def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None = None) -> Query:
     """The question that a SQL text asks of a table; bounds come from the table's declared columns.
 
-    keys: public keys of the GROUP BY columns, as for `Rows.group_by`. tables: those that JOIN may name, as for `Rows.join`.
-    Errors: `QueryError` for what is not understood, with what to write instead.
+    keys: public keys of the GROUP BY columns, as for `Rows.group_by`, or a function to them from the types of the columns,
+    joined and computed ones included. tables: those that JOIN may name, as for `Rows.join`. Errors: `QueryError` for what is
+    not understood, with what to write instead.
     """
     select = _select(text)
     rows = joined_by(select, rows, tables or {})
@@ -39,19 +45,26 @@ def from_sql(text: str, rows: Rows, *, keys: object = None, tables: Others | Non
     if where is not None:
         rows = rows.where(where.this.sql(dialect="duckdb"))
     group = select.args.get("group")
-    columns = [] if group is None else _group_columns(group)
-    aggregates = _aggregates(select, columns, rows.table)
-    query = rows.group_by(*columns, keys=keys).agg(**aggregates) if columns else rows.agg(**aggregates)
-    return replace(query, after=_after(select, query))
+    groups = {} if group is None else _groups(group, _named(select))
+    for name, expression in groups.items():
+        if name not in rows.table.schema or expression != _quoted(name):
+            rows = rows.with_column(name, expression)
+    aggregates = _aggregates(select, groups, rows.table)
+    chosen = keys(rows.table.schema) if callable(keys) else keys
+    query = rows.group_by(*groups, keys=chosen).agg(**aggregates) if groups else rows.agg(**aggregates)
+    return replace(query, after=_after(select, query, groups))
 
 
-def _after(select: exp.Select, query: Query) -> After:
+def _after(select: exp.Select, query: Query, groups: Mapping[str, str]) -> After:
     """HAVING, ORDER BY and LIMIT, over the names of the noisy result."""
     table = query.table
     schema = {name: table.schema[name] for name in query.groups.columns}
     schema |= dict.fromkeys(query.aggregates, ColumnType.NUMBER)
+    grouped = {text: name for name, text in groups.items()}
 
     def named(node: exp.Expr) -> str | None:
+        if (text := _written(node)) in grouped:
+            return grouped[text]
         asked = _aggregate(node, table)[1]
         return next((name for name, aggregate in query.aggregates.items() if aggregate == asked), None)
 
@@ -89,24 +102,46 @@ def _select(text: str) -> exp.Select:
     return select
 
 
-def _group_columns(group: exp.Group) -> list[str]:
+def _named(select: exp.Select) -> dict[str, str]:
+    """The names that SELECT gives to expressions, with what they stand for."""
+    return {item.alias: _written(item.this) for item in select.expressions if isinstance(item, exp.Alias)}
+
+
+def _written(node: exp.Expr) -> str:
+    if isinstance(node, exp.Column) and not node.table:
+        return _quoted(node.name)
+    return node.sql(dialect="duckdb", comments=False)
+
+
+def _quoted(name: str) -> str:
+    return exp.column(name, quoted=True).sql(dialect="duckdb")
+
+
+def _groups(group: exp.Group, named: Mapping[str, str]) -> dict[str, str]:
+    """The group columns by name, with what they stand for."""
     if not group.expressions or any(value for name, value in group.args.items() if name != "expressions"):
-        raise QueryError("GROUP BY takes plain columns, without ROLLUP, CUBE, GROUPING SETS or ALL")
+        raise QueryError("GROUP BY takes columns and expressions, without ROLLUP, CUBE, GROUPING SETS or ALL")
+    texts, found = {text: name for name, text in named.items()}, {}
     for item in group.expressions:
-        if not isinstance(item, exp.Column) or item.table:
-            raise QueryError(f"GROUP BY takes plain columns, and {item.sql(dialect='duckdb')!r} is none")
-    return [item.name for item in group.expressions]
+        if isinstance(item, exp.Literal):
+            raise QueryError("GROUP BY takes columns and expressions; a position says too little, write the column")
+        text = _written(item)
+        if isinstance(item, exp.Column) and item.name in named:
+            name, text = item.name, named[item.name]
+        else:
+            name = texts.get(text, item.name if isinstance(item, exp.Column) else text)
+        if name in found:
+            raise QueryError(f"GROUP BY names {name!r} twice")
+        found[name] = text
+    return found
 
 
-def _aggregates(select: exp.Select, columns: list[str], table: Table) -> dict[str, Aggregate]:
+def _aggregates(select: exp.Select, groups: Mapping[str, str], table: Table) -> dict[str, Aggregate]:
     found: dict[str, Aggregate] = {}
     for item in select.expressions:
         inner = item.this if isinstance(item, exp.Alias) else item
-        if (
-            isinstance(inner, exp.Column)
-            and not inner.table
-            and inner.name in columns
-            and not isinstance(item, exp.Alias)
+        if groups.get(item.alias if isinstance(item, exp.Alias) else item.name) == _written(inner) or (
+            not isinstance(item, exp.Alias) and _written(item) in groups
         ):
             continue
         name, aggregate = _aggregate(inner, table)
@@ -125,11 +160,20 @@ def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Aggregate]:
             return "count", Count()
         case exp.Count(this=exp.Distinct(expressions=[exp.Column(this=column, table="")])) if column.name == table.unit:
             return "units", CountUnits()
-        case exp.Sum(this=exp.Column(this=column, table="")):
-            return f"sum_{column.name}", Sum(column.name, None)
-        case exp.Avg(this=exp.Column(this=column, table="")):
-            return f"mean_{column.name}", Mean(column.name, None)
+        case exp.Sum(this=value) if _is_value(value):
+            return f"sum_{_label(value)}", Sum(_label(value), None)
+        case exp.Avg(this=value) if _is_value(value):
+            return f"mean_{_label(value)}", Mean(_label(value), None)
     raise QueryError(
-        f"{node.sql(dialect='duckdb')!r} is not understood; ask COUNT(*), COUNT(DISTINCT {table.unit_name}), SUM(column) or "
-        "AVG(column), and select other columns only to GROUP BY them"
+        f"{node.sql(dialect='duckdb')!r} is not understood; ask COUNT(*), COUNT(DISTINCT {table.unit_name}), SUM(x) or AVG(x), "
+        "where x is a column or an expression of one row, and select other columns only to GROUP BY them"
     )
+
+
+def _is_value(node: exp.Expr) -> bool:
+    """Whether it can be summed: an expression of one row, which is checked when the table is known."""
+    return not isinstance(node, exp.Distinct | exp.Star) and not (isinstance(node, exp.Column) and node.table)
+
+
+def _label(node: exp.Expr) -> str:
+    return node.name if isinstance(node, exp.Column) else _written(node)

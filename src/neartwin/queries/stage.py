@@ -19,13 +19,27 @@ from neartwin.queries.table import Bounds, Table
 
 @dataclass(frozen=True, slots=True)
 class GridColumn:
-    """A column clipped to its bounds and rounded to its grid, in whole steps less `centre` (whole steps too)."""
+    """A column clipped to its bounds and rounded to its grid, in whole steps less `centre` (whole steps too).
+
+    expression: what is computed in place of a column; then `column` is its text.
+    """
 
     name: str
     column: str
     bounds: Bounds
     centre: int
     fill: int | None  # stands for NULL and NaN, in steps less centre; None leaves such values out
+    expression: RowExpression | None = None
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns of the source that it reads."""
+        return frozenset({self.column}) if self.expression is None else self.expression.columns
+
+    @property
+    def written(self) -> str:
+        """The column's name, or the one spelling of the expression."""
+        return self.column if self.expression is None else str(self.expression.term)
 
     @property
     def low(self) -> int:

@@ -2,12 +2,13 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from neartwin.errors import ParameterError, SchemaError
 from neartwin.exact import Number, rational
 from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.queries.expression import RowExpression
 from neartwin.queries.join import Join, JoinKind
 from neartwin.queries.source import Source
 from neartwin.queries.types import GROUPABLE, NUMERIC, ColumnType
@@ -83,7 +84,8 @@ class Table:
     name: the population that a ledger charges. unit: the column of unit ids, or EACH_ROW. schema: the type of each column,
     declared ones included. declared: the columns whose types override the source's (cast row by row; NULL where a value
     does not fit). columns: public bounds. joins: the tables that its rows are met with, in this order; schema and columns
-    are then of the joined rows, and source and declared of the first table.
+    are then of the joined rows, and source and declared of the first table. computed: the columns that stand for an
+    expression over the others.
     """
 
     source: Source
@@ -94,6 +96,7 @@ class Table:
     declared: frozenset[str]
     columns: Mapping[str, Bounds]
     joins: tuple[Join, ...] = ()
+    computed: Mapping[str, RowExpression] = field(default_factory=dict)
 
     def snapshot(self) -> str:
         """Which state of the data this is; of joined tables, all of theirs."""
@@ -104,6 +107,17 @@ class Table:
         """Where joined rows about the units are kept, as far as those places last: they belong to the same population."""
         private = (join.source for join in self.joins if join.kind is not JoinKind.PUBLIC)
         return tuple(place for source in private if (place := source.location()))
+
+    def with_column(self, name: str, expression: str) -> "Table":
+        """The same with a computed column; `SchemaError` if the name is taken."""
+        if not name or name in self.schema:
+            raise SchemaError(f"with_column: {name!r} is a column already; give the computed one another name")
+        found = self.expression(expression)
+        return replace(self, schema={**self.schema, name: found.type}, computed={**self.computed, name: found})
+
+    def expression(self, text: str) -> RowExpression:
+        """A checked expression over the columns, computed ones included; `QueryError` otherwise."""
+        return RowExpression.parse(text, self.schema, self.computed)
 
     @property
     def unit_name(self) -> str:
@@ -119,7 +133,9 @@ class Table:
                 if kind is ColumnType.OTHER
                 else ""
             )
-            raise SchemaError(f"group_by: {column!r} is {kind}; group by integers, text, booleans or dates{remedy}")
+            raise SchemaError(
+                f"group_by: {column!r} is {kind}; group by integers, text, booleans, dates, bins(...) or part(...){remedy}"
+            )
         return kind
 
     def numeric(self, column: str, asked_by: str) -> ColumnType:

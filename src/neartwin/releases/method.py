@@ -15,7 +15,7 @@ from typing import Any
 
 from neartwin.queries.expected import expected_errors
 from neartwin.queries.plan import ChoicePlan, Plan
-from neartwin.queries.query import bounds_of
+from neartwin.queries.query import summand
 from neartwin.queries.table import Table
 
 _NOT_MECHANISMS = {"query", "stage", "spend", "price", "sensitivity"}
@@ -61,6 +61,7 @@ def _question(plan: Plan) -> dict[str, Any]:
         "table": stage.table.name,
         "conditions": [condition.text for condition in stage.conditions],
         "group_columns": list(stage.group_columns),
+        "computed": {name: expression.text for name, expression in sorted(stage.table.computed.items())},
         "keys": _keys(plan),
         "statistics": asked,
     }
@@ -85,13 +86,15 @@ def _bounds(plan: Plan) -> list[dict[str, str]]:
     for name, aggregate in plan.outputs.items():
         if getattr(aggregate, "column", None) is None or not hasattr(aggregate, "bounds"):
             continue
-        limits = bounds_of(stage.table, aggregate)  # type: ignore[arg-type]
+        limits = summand(stage.table, aggregate).bounds  # type: ignore[arg-type]
         origin = _origin(stage.table, aggregate)
         found.append({"what": f"{name}: {aggregate.column}", "value": str(limits), "origin": origin})  # type: ignore[union-attr]
     return found
 
 
 def _origin(table: Table, aggregate: Any) -> str:
+    if aggregate.bounds is None and aggregate.column not in table.columns:
+        return "follows from the declared bounds of each column in it"
     if aggregate.bounds is None or aggregate.bounds == table.columns.get(aggregate.column):
         return "declared: by the data's owner, with the table"
     return "public: given with the question"

@@ -1,0 +1,84 @@
+"""Row expressions as small typed terms: what engines translate, the oracle evaluates, and ranges are computed of.
+
+A term's parts already have the types that its operation takes: whole numbers that meet arithmetic, or numbers that need not
+be whole, stand under an explicit "double". Nothing here is text of a user: names and literals are values.
+
+| operation | parts | value |
+|---|---|---|
+| column, literal | | the name; the literal, None for NULL |
+| double | a whole number | as double precision |
+| + - * neg abs | numbers | overflow is infinity, underflow 0 |
+| / | a number | over a nonzero literal |
+| clip | a number | within (low, high), two finite literals; NaN and NULL stay what they are |
+| least greatest coalesce | of one type | NULL is passed over; NaN is the largest number |
+| case | condition, value, ..., value | the value behind the first true condition, or the last |
+| = <> < <= > >= between in | of one type | NaN equals itself and is above all other numbers |
+| and or not isnull | | SQL's three-valued logic |
+| like | text | a pattern in which % is any text and _ any character |
+| year quarter month day isodow hour | a date or time | a whole number; isodow is 1 for Monday to 7 |
+| trunc | a date or time | the first day of its year, quarter, month or week |
+| date | a time | its day |
+| days | two dates | the first less the second, in days |
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+
+from neartwin.queries.types import ColumnType
+
+COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
+ARITHMETIC = frozenset({"+", "-", "*"})
+PARTS = ("year", "quarter", "month", "day", "isodow", "hour")
+UNITS = ("year", "quarter", "month", "week")
+
+Value = bool | int | float | str | date | datetime | tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An operation on parts; kind: the type of its value."""
+
+    operation: str
+    kind: ColumnType
+    parts: tuple["Term", ...] = ()
+    value: Value = None
+
+    def walk(self) -> Iterator["Term"]:
+        """This term and all below it."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+    def __str__(self) -> str:
+        """One spelling, equal for equal terms and different for others."""
+        value = "" if self.value is None and self.operation != "literal" else f" {self.value!r}"
+        return f"({self.operation}:{self.kind.value}{value}{''.join(f' {part}' for part in self.parts)})"
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of the columns that it reads."""
+        return frozenset(str(term.value) for term in self.walk() if term.operation == "column")
+
+    def renamed(self, names: Mapping[str, str]) -> "Term":
+        """The same of columns that have other names now."""
+        parts = tuple(part.renamed(names) for part in self.parts)
+        value = names.get(str(self.value), self.value) if self.operation == "column" else self.value
+        return replace(self, parts=parts, value=value)
+
+    @property
+    def is_null(self) -> bool:
+        """Whether this is the literal NULL."""
+        return self.operation == "literal" and self.value is None
+
+
+def as_kind(term: Term, kind: ColumnType) -> Term:
+    """The term as a value of this type: itself, a NULL of the type, or a whole number as a double."""
+    if term.kind is kind:
+        return term
+    if term.is_null:
+        return Term("literal", kind)
+    if term.operation == "literal":
+        assert isinstance(term.value, int)  # noqa: S101 - the one coercion there is
+        return Term("literal", kind, value=float(term.value))
+    return Term("double", kind, (term,))

@@ -1,0 +1,87 @@
+"""Expressions have one meaning: each engine's value of each expression in each row is the oracle's, on hostile rows."""
+
+import pytest
+
+from neartwin.queries.planner import plan
+from neartwin.queries.query import count, mean, sum
+from tests.engines.test_same_answers import SPEND, answers, engines, hostile_rows
+
+VALUES = [
+    "paid / 3",
+    "paid / -7e-300",
+    "paid / 1e300",
+    "paid / 0.1 - paid * 10",
+    "abs(paid) - abs(year)",
+    "least(paid, year, 3.5) + greatest(paid, -1)",
+    "greatest(year, 2024)",
+    "coalesce(paid, year, 7)",
+    "clip(paid, -2.5, 7) * 2",
+    "clip(year, 2000, 2030)",
+    "CASE WHEN paid > 2 THEN year WHEN open THEN paid ELSE -1 END",
+    "CASE year WHEN 2024 THEN 1 WHEN 2025 THEN 2 END",
+    "if(open, 1, 0) + if(paid < 0, 0.5, 2)",
+    "nullif(paid, 2.5)",
+    "nullif(year, 2024)",
+    "width_bucket(paid, -50, 50, 7)",
+    "year(day) * 100 + month(day)",
+    "extract(quarter FROM day) + day(day) - isodow(day)",
+    "hour(seen) + 100 * isodow(seen) + 1000 * month(seen)",
+    "day - DATE '2000-01-01'",
+    "date_diff('day', DATE '1999-12-31', CAST(seen AS DATE))",
+    "day - date_trunc('month', seen)",
+    "date_trunc('week', day) - DATE '2000-01-03'",
+    "day - date_trunc('quarter', day) + (day - date_trunc('year', day))",
+    "-(-paid) * -1",
+    "CASE WHEN town LIKE '%m' THEN 1 WHEN town LIKE '_l_' THEN 2 WHEN town LIKE '%ö%n' THEN 3 ELSE 4 END",
+]
+CONDITIONS = [
+    "town LIKE '%''%' OR town LIKE '%\"%'",
+    "town LIKE 'K_ln' OR town NOT LIKE '%o%'",
+    "town LIKE '50%' AND town LIKE '___'",
+    "town LIKE '' OR town LIKE '_____________%'",
+    "day IN (DATE '2024-02-29', DATE '9999-12-31')",
+    "day BETWEEN DATE '0001-01-01' AND DATE '1970-01-01'",
+    "seen BETWEEN TIMESTAMP '2000-01-01' AND TIMESTAMP '2024-02-29 23:59:59.999999'",
+    "seen IN (TIMESTAMP '1582-10-10 00:00:00', TIMESTAMP '2021-01-03 12:00:00')",
+    "CAST(seen AS DATE) = day OR CAST(seen AS DATE) < DATE '1600-01-01'",
+    "greatest(day, DATE '2000-01-01') = DATE '2000-01-01'",
+    "coalesce(town, 'Ulm') < coalesce(CASE WHEN open THEN 'V' ELSE 'ulm' END, 'x')",
+    "CASE WHEN open THEN paid > 2 ELSE year > 2 END",
+    "NOT (paid BETWEEN year AND 3) OR nullif(open, TRUE) IS NULL",
+    "coalesce(open, FALSE) = (paid > 3)",
+    "year(seen) IN (1, 9999, 2024) AND hour(seen) >= 12",
+    "((((((((((paid + 1) * 2 + 1) * 2 + 1) * 2 + 1) * 2 + 1) * 2 + 1) * 2 + 1) * 2 + 1) * 2 + 1) * 2 + 1) > 1e300",
+]
+
+
+@pytest.mark.parametrize("place", engines(spark=False))
+@pytest.mark.parametrize("number", range(len(VALUES)))
+def test_a_computed_value_is_the_same_everywhere(request, place, number):
+    place = request.getfixturevalue(place)
+    rows = hostile_rows(number, 250)
+    query = place.visits(rows).group_by("open", "town").agg(
+        n=count(), fine=sum(VALUES[number], -60, 60, "1/256"), coarse=mean(VALUES[number], -(10**7), 10**7, 1)
+    )  # fmt: skip
+    found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=3, groups_per_unit=5))
+    assert found == expected
+
+
+@pytest.mark.parametrize("place", engines(spark=False))
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_condition_holds_for_the_same_rows_everywhere(request, place, condition):
+    place = request.getfixturevalue(place)
+    rows = hostile_rows(condition, 400)
+    query = place.visits(rows).where(condition).group_by("day").agg(n=count(), total=sum("paid", -50, 50))
+    found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=3, groups_per_unit=3))
+    assert found == expected
+
+
+@pytest.mark.parametrize("place", engines(spark=True))
+def test_all_values_and_conditions_together_are_the_same_everywhere(request, place):
+    place = request.getfixturevalue(place)
+    rows = hostile_rows("together", 700)
+    asked = place.visits(rows).where(" OR ".join(f"({condition})" for condition in CONDITIONS))
+    statistics = {f"v{i}": sum(value, -5000, 5000, "1/256") for i, value in enumerate(VALUES)}
+    query = asked.group_by("town").agg(n=count(), **statistics)
+    found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=2, groups_per_unit=2))
+    assert found == expected
