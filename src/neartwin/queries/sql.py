@@ -119,7 +119,9 @@ def _quoted(name: str) -> str:
 
 def _groups(group: exp.Group, named: Mapping[str, str]) -> dict[str, str]:
     """The group columns by name, with what they stand for."""
-    if not group.expressions or any(value for name, value in group.args.items() if name != "expressions"):
+    others = any(value for name, value in group.args.items() if name != "expressions")
+    several = any(isinstance(item, exp.Rollup | exp.Cube | exp.GroupingSets) for item in group.expressions)
+    if not group.expressions or others or several:
         raise QueryError("GROUP BY takes columns and expressions, without ROLLUP, CUBE, GROUPING SETS or ALL")
     texts, found = {text: name for name, text in named.items()}, {}
     for item in group.expressions:

@@ -1,0 +1,270 @@
+"""What an expression may be, what follows from declared bounds, and which groups are public by themselves."""
+
+import math
+import random
+from datetime import date, datetime
+from fractions import Fraction
+
+import duckdb
+import pytest
+
+import neartwin as nt
+from neartwin.engines.evaluate import evaluate
+from neartwin.engines.memory import MemoryEngine
+from neartwin.errors import ParameterError, QueryError, SchemaError
+from neartwin.queries.planner import plan
+from neartwin.queries.query import summand
+from neartwin.queries.ranges import clipped, range_of
+
+
+@pytest.fixture
+def shop():
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE TABLE shop (who INTEGER, price DOUBLE, discount DOUBLE, quantity INTEGER, town TEXT, open BOOLEAN, day DATE, "
+        "seen TIMESTAMP, parts INTEGER[])"
+    )
+    columns = {"price": nt.bounded(0, 200), "discount": nt.bounded(0, "0.5"), "quantity": nt.bounded(-3, 10, 1)}
+    return nt.table(connection, table="shop", unit="who", columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high", "step"),
+    [
+        ("price * (1 - discount)", 0, 200, "1/10000"),
+        ("price * quantity", -600, 2000, "1/100"),
+        ("price - quantity", -10, 203, "1/100"),
+        ("-quantity", -10, 3, "1"),
+        ("abs(quantity)", 0, 10, "1"),
+        ("quantity * quantity", -30, 100, "1"),
+        ("price / 4", 0, 50, "1/400"),
+        ("price / -0.5", -400, 0, "1/50"),
+        ("least(price, 50)", 0, 50, "1/100"),
+        ("least(price, quantity)", -3, 200, "1/100"),
+        ("greatest(price, 50.5, discount)", "50.5", 200, "1/100"),
+        ("coalesce(price, -1)", -1, 200, "1/100"),
+        ("clip(price, -5, 20)", 0, 20, "1/100"),
+        ("clip(who, 0, 7)", 0, 7, "1"),
+        ("CASE WHEN open THEN price ELSE quantity END", -3, 200, "1/100"),
+        ("CASE WHEN who > 3 THEN 1 ELSE 0 END", 0, 1, "1"),
+        ("CASE WHEN open THEN 0.25 END * quantity + 1", "0.25", "3.5", "1/4"),
+        ("month(day) * 10", 10, 120, "10"),
+        ("clip(day - DATE '2024-01-01', 0, 365)", 0, 365, "1"),
+        ("width_bucket(price, 0, 100, 4)", 0, 5, "1"),
+        ("nullif(quantity, 0) + hour(seen)", -3, 33, "1"),
+        ("price * price * price", 0, 8_000_000, "1"),  # steps of 10**-6 would be far finer than any noise
+    ],
+)
+def test_bounds_and_steps_follow_from_declared_ones(shop, text, low, high, step):
+    found = summand(shop.table, nt.sum(text)).bounds
+    assert (found.low, found.high, found.step) == (Fraction(low), Fraction(high), Fraction(step))
+
+
+def test_no_value_of_any_row_leaves_the_range_that_was_propagated(shop):
+    pick, table = random.Random(3), shop.table
+    numbers = [None, math.nan, math.inf, -math.inf, 1e300, -7.0, 0.0, 0.1, 0.37, 55.55, 199.999, 200.0, 1e-9]
+    texts = [
+        "price * (1 - discount)", "price * quantity - discount * 3", "abs(price - 100) * abs(quantity)", "least(price, quantity, 7)",
+        "greatest(price, 3) * -discount", "CASE WHEN price > 1000 THEN quantity ELSE discount * 2 END", "coalesce(price, quantity) / 7",
+        "(price + discount) * (price - quantity)", "clip(price, 10, 20) * quantity", "if(open, price, -price)",
+    ]  # fmt: skip
+    reached = 0
+    for text in texts:
+        term = table.expression(text).term
+        bounds, inner = range_of(term, table.columns), clipped(term, table.columns)
+        for _ in range(400):
+            row = {"price": pick.choice(numbers), "discount": pick.choice(numbers), "open": pick.choice([None, True, False])}
+            row |= {"quantity": pick.choice([None, -(2**63), -3, 0, 2, 10, 2**63 - 1]), "who": 1}
+            value = evaluate(inner, row)
+            if value is None or math.isnan(value):
+                continue
+            slack = 1e-9 * (1 + abs(value))
+            assert float(bounds.low) - slack <= value <= float(bounds.high) + slack, (text, row)
+            reached += value in (float(bounds.low), float(bounds.high))
+        free = evaluate(term, {"price": 1e9, "discount": -5.0, "quantity": 4, "open": True, "who": 1})
+        assert text.startswith(("least", "clip", "CASE")) or not bounds.low <= free <= bounds.high  # unclipped inputs would
+    assert reached > 100  # and the ends are no needless slack
+
+
+def test_inputs_are_clipped_to_their_own_bounds_and_given_bounds_clip_the_result_alone(shop):
+    rows = [{"who": 1, "price": 1000.0, "discount": 0.9}]
+    for statistic, steps in [
+        (nt.sum("price * (1 - discount)"), 200 * 0.5 * 10_000),  # 1000 is clipped to 200, 0.9 to 0.5
+        (nt.sum("price * (1 - discount)", 0, 500), 100 * 100),  # as it is: 1000 * 0.1
+        (nt.sum("price * (1 - discount)", step="0.5"), 100 * 2),
+    ]:
+        made = plan(shop.agg(it=statistic), spend=nt.pure(1), rows_per_group=1)
+        (values,) = MemoryEngine(rows).aggregate(made.stage, salt=1).values.values()
+        assert list(values) == [int(steps)]
+
+
+def test_noise_is_scaled_to_the_propagated_bounds(shop):
+    made = plan(shop.agg(it=nt.sum("price * (1 - discount)")), spend=nt.pure(1), rows_per_group=3)
+    (measure,) = made.measures.values()
+    assert measure.sensitivity.l1 == 3 * 200 * 10_000
+    assert "price * (1 - discount)" in str(nt.sum("price * (1 - discount)"))
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "says"),
+    [
+        ("price * who", QueryError, "'who' in it has none"),
+        ("price * (1 - who)", QueryError, r"clip\(x, low, high\)"),
+        ("town", SchemaError, "number is wanted"),
+        ("price > 3", SchemaError, "number is wanted"),
+        ("CASE WHEN open THEN town END", SchemaError, "number is wanted"),
+        ("nothing", SchemaError, "not in the table"),
+        ("price + nothing", QueryError, "not in the table"),
+        ("price +", QueryError, "is not SQL"),
+        ("1 + 1", QueryError, "same in every row"),
+        ("price / quantity", QueryError, "literal that is not 0"),
+        ("price / 0", QueryError, "literal that is not 0"),
+        ("price / 1e999", QueryError, "literal that is not 0"),
+        ("price % 2", QueryError, "could fail"),
+        ("price // 2", QueryError, "could fail"),
+        ("sqrt(price)", QueryError, "could fail"),
+        ("power(price, 2)", QueryError, "could fail"),
+        ("parts[1]", QueryError, "could fail"),
+        ("sum(price)", QueryError, "could fail"),
+        ("random()", QueryError, "could fail"),
+        ("shop.price * 2", QueryError, "without a table name"),
+        ("CAST(price AS INTEGER)", QueryError, "cast could fail"),
+        ("CAST(town AS DOUBLE)", QueryError, "cast could fail"),
+        ("clip(price, 5, 1)", QueryError, "lower first"),
+        ("clip(price, 0, quantity)", QueryError, "lower first"),
+        ("clip(price, 0, 1e999)", QueryError, "lower first"),
+        ("width_bucket(price, 5, 5, 2)", QueryError, "below high"),
+        ("width_bucket(price, 0, 5, 1000000)", QueryError, "buckets"),
+        ("weekday(day)", QueryError, "isodow"),
+        ("dayofweek(day)", QueryError, "isodow"),
+        ("extract(dow FROM day)", QueryError, "isodow"),
+        ("extract(epoch FROM day)", QueryError, "parts are"),
+        ("hour(day)", QueryError, "takes a timestamp"),
+        ("day - seen", QueryError, "arithmetic takes numbers"),
+        ("date_diff('month', day, day)", QueryError, "date_diff"),
+        ("date_trunc('decade', day) - day", QueryError, "date_trunc takes"),
+        ("coalesce(price, town)", QueryError, "number and text"),
+        ("CASE WHEN price THEN 1 END", QueryError, "take conditions"),
+        ("CASE WHEN open THEN NULL END", QueryError, "nothing but NULL"),
+        ("(NULL)", QueryError, "NULL alone"),
+        ("price IN (NULL)", QueryError, "IS NULL"),
+        ("greatest(town, 'x')", QueryError, "numbers or dates"),
+        ("parts", SchemaError, "other"),
+        ("(SELECT 1)", QueryError, "could fail"),
+        ("price; DROP TABLE shop", QueryError, "not SQL|could fail|one"),
+        ("price -- ' OR 1=1", SchemaError, "never"),
+        ("+".join(["price"] * 100), QueryError, "too large"),
+        ("(" * 5000 + "price" + ")" * 5000, QueryError, "nested too deep|too large"),
+        ("clip(" * 12 + "price" + ", 0, 1)" * 12, QueryError, "too large"),
+        ("price" + " " * 200_000, QueryError, "too long"),
+        ("$1", QueryError, "could fail"),
+        ("'a' || town", QueryError, "could fail"),
+    ],
+)
+def test_an_expression_that_could_fail_is_refused_before_anything_is_spent(shop, text, error, says):
+    if says == "never":  # a comment is no part of an expression, and is not passed on
+        assert summand(shop.table, nt.sum(text)).expression.text == "price"
+        return
+    with pytest.raises(error, match=says):
+        shop.agg(it=nt.sum(text))
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ("town LIKE price", "literal text"),
+        ("town LIKE 'a\\b%'", "backslash"),
+        ("town LIKE 'a!%' ESCAPE '!'", "could fail"),
+        ("town ILIKE 'a%'", "could fail"),
+        ("price LIKE '1%'", "takes text"),
+        ("town SIMILAR TO 'a'", "could fail"),
+        ("price BETWEEN SYMMETRIC 3 AND 1", "BETWEEN least AND largest"),
+        ("open IS TRUE", "NULL only"),
+        ("day = '2024-01-01'", "DATE '"),
+        ("day > DATE '2024-02-30'", "no date"),
+        ("seen > TIMESTAMP '2024-01-01 00:00:00+02'", "no zone"),
+        ("day = seen", "date and timestamp"),
+        ("price = NULL", "IS NULL"),
+        ("town = 'x\0y'", "no column can hold"),
+        ("price IN (quantity, 3)", "list of literals"),
+    ],
+)
+def test_a_condition_that_engines_read_differently_is_refused(shop, condition, says):
+    with pytest.raises(QueryError, match=says):
+        shop.where(condition)
+
+
+def test_comments_and_quotes_are_never_passed_on(shop):
+    asked = shop.where("price > 1 /* ' */ AND town = 'a''; DROP TABLE shop; --' -- and more")
+    assert asked.conditions[0].text == "price > 1 AND town = 'a''; DROP TABLE shop; --'"
+
+
+def keys(query):
+    return query.agg(n=nt.count()).groups.keys
+
+
+def test_groups_whose_values_are_public_by_themselves_need_no_keys(shop):
+    assert keys(shop.group_by(nt.part("month", "day"))) == tuple((month,) for month in range(1, 13))
+    assert keys(shop.group_by(nt.bins("price", [0, 10, "99.5"]))) == (("[0, 10)",), ("[10, 99.5]",))
+    assert keys(shop.group_by("price > 5")) == ((False,), (True,))
+    assert keys(shop.group_by("CASE WHEN price > 5 THEN 'b' WHEN open THEN 'a' END")) == (("b",), ("a",))
+    assert len(keys(shop.group_by(nt.part("isodow", "seen"), nt.part("hour", "seen")))) == 7 * 24
+    both = shop.group_by("town", nt.part("quarter", "day"), keys={"town": ["Ulm"]})
+    assert keys(both) == tuple(("Ulm", quarter) for quarter in range(1, 5))
+    named = keys(shop.group_by(nt.part("quarter", "day"), keys=[1, None]))
+    assert named == ((1,), (None,))
+    for open_ended in (nt.part("year", "day"), nt.part("month start", "day"), "town", "open"):
+        assert keys(shop.group_by(open_ended)) is None  # the near miss: these are discovered
+
+
+def test_bins_hold_their_edges_once(shop):
+    edges = [date(2024, 1, 1), date(2024, 2, 1), date(2024, 3, 1)]
+    for grouping, given, expected in [
+        (nt.bins("quantity", [0, 5, 10]), {"quantity": [-1, 0, 4, 5, 10, 11, None]}, [2, 2]),
+        (nt.bins("price", [0, "0.3", 1]), {"price": [-1e-9, 0.0, 0.3, 0.29, 1.0, math.nan, math.inf]}, [2, 2]),
+        (nt.bins("day", edges), {"day": [date(2023, 12, 31), *edges, date(2024, 3, 2), None]}, [1, 2]),
+        (nt.bins("seen", [datetime(2024, 1, 1), datetime(2024, 1, 2)]), {"seen": [datetime(2024, 1, 2)] * 2}, [2]),  # noqa: DTZ001
+        (nt.bins("price * quantity", [0, 8], name="b"), {"price": [2.0, 3.0], "quantity": [4, 4]}, [1]),
+    ]:
+        size = len(next(iter(given.values())))
+        rows = [{"who": i, **{name: values[i] for name, values in given.items()}} for i in range(size)]
+        made = plan(shop.group_by(grouping).agg(n=nt.count()), spend=nt.pure(1), rows_per_group=1, groups_per_unit=1)
+        assert list(MemoryEngine(rows).aggregate(made.stage, salt=1).values["rows"]) == expected
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nt.bins("price", [1]),
+        lambda: nt.bins("price", [1, 1]),
+        lambda: nt.bins("price", [2, 1]),
+        lambda: nt.bins("price", [1, date(2024, 1, 1)]),
+        lambda: nt.bins("price", [0, float("nan")]),
+        lambda: nt.bins("price", "01"),
+        lambda: nt.bins("price", range(1000)),
+        lambda: nt.part("weekday", "day"),
+        lambda: nt.part("month end", "day"),
+    ],
+)
+def test_bins_and_parts_that_mean_nothing_are_refused(make):
+    with pytest.raises(ParameterError):
+        make()
+
+
+def test_computed_columns_can_be_named_everywhere_and_stand_for_what_they_are(shop):
+    rows = shop.with_column("net", "price * (1 - discount)").with_column("dear", "net > 100")
+    query = rows.where("net >= 1").group_by("dear").agg(total=nt.sum("net"), twice=nt.mean("net * 2"))
+    made = plan(query, spend=nt.pure(1), rows_per_group=2, groups_per_unit=1)
+    data = [{"who": 1, "price": 150.0, "discount": 0.1, "town": "Ulm"}, {"who": 2, "price": 0.5, "discount": 0.0}]
+    found = MemoryEngine(data).aggregate(made.stage, salt=1)
+    assert found.keys == ((False,), (True,))
+    (total,) = (values for name, values in found.values.items() if name.startswith("total:net["))
+    assert list(total) == [0, 1_350_000]
+    other = shop.with_column("net", "price * 2").with_column("dear", "net > 100")
+    same = other.where("net >= 1").group_by("dear").agg(total=nt.sum("net"), twice=nt.mean("net * 2"))
+    assert plan(same, spend=nt.pure(1), rows_per_group=2, groups_per_unit=1).digest != made.digest
+    for name in ("price", ""):
+        with pytest.raises(SchemaError, match="column already"):
+            shop.with_column(name, "quantity")
+    with pytest.raises(SchemaError, match="not in the table"):
+        shop.agg(it=nt.sum("net"))
