@@ -153,9 +153,7 @@ def _proposal(book: Ledger, question: Question) -> Proposal:
     spend = words.target(question.spend, "spend")
     account = book.open(rows, words.target(question.budget, "budget") if question.budget else spend)
     others = _others(question, rows)
-    asked = from_sql(
-        question.sql, rows, keys=lambda schema: words.keys(question.keys, schema), tables=others
-    )
+    asked = from_sql(question.sql, rows, keys=lambda schema: words.keys(question.keys, schema), tables=others)
     return account.plan(
         asked, spend=spend, rows_per_group=question.rows_per_group, groups_per_unit=question.groups_per_unit
     )

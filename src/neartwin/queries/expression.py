@@ -48,6 +48,13 @@ class RowExpression:
             raise QueryError(
                 f"expression {text!r} is not SQL; write for instance \"amount > 5 AND city = 'Ulm'\""
             ) from None
+        return cls.checked(tree, schema, computed)
+
+    @classmethod
+    def checked(
+        cls, tree: exp.Expr, schema: Mapping[str, ColumnType], computed: Mapping[str, "RowExpression"] | None = None
+    ) -> "RowExpression":
+        """The same for a tree that is parsed already."""
         names = {name: Term("column", kind, value=name) for name, kind in schema.items()}
         names |= {name: expression.term for name, expression in (computed or {}).items()}
         term = read(tree, names)

@@ -3,6 +3,7 @@
 ```
 {"where": ["amount > 5"], "group_by": ["cds"], "keys": {"cds": [1, 2]},
  "statistics": {"orders": {"ask": "count"}, "total": {"ask": "sum", "column": "amount", "low": 0, "high": 200}}}
+{"computed": [["net", "amount * 0.8"]], "group_by": ["month(day)"], "statistics": {"total": {"ask": "sum", "column": "net"}}}
 {"most_common": {"column": "town", "among": ["Ulm", "Bonn"]}}
 {"sql": "SELECT cds, COUNT(*) FROM purchases GROUP BY cds", "keys": {"cds": [1, 2]}}
 ```
@@ -36,7 +37,7 @@ STATISTICS: dict[str, Callable[..., Aggregate]] = {
     "sum": asked.sum,
     "mean": asked.mean,
 }
-_FIELDS = {"where", "group_by", "keys", "statistics", "most_common", "sql", "after"}
+_FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after"}
 
 
 def question_of(form: Mapping[str, Any], rows: Rows) -> Query | MostCommon:
@@ -71,12 +72,14 @@ def form_of(question: Query | MostCommon) -> Form:
                 form["keys"] = [[_plain(value) for value in key] for key in groups.keys]
         form |= {} if question.after == NOTHING else {"after": _after_form(question.after)}
     conditions = (question.rows if isinstance(question, MostCommon) else question.groups.rows).conditions
+    if question.table.computed:
+        form["computed"] = [[name, expression.text] for name, expression in question.table.computed.items()]
     return form | ({"where": [condition.text for condition in conditions]} if conditions else {})
 
 
 def _from_text(told: Form, rows: Rows) -> Query | MostCommon:
-    if {"where", "group_by", "after"} & set(told):
-        raise QueryError("question: where, group_by and after stand in the SQL text itself")
+    if {"where", "group_by", "computed", "after"} & set(told):
+        raise QueryError("question: where, group_by, computed columns and after stand in the SQL text itself")
     if not isinstance(told["sql"], str):
         raise QueryError("question: sql must be text")
     keys = told.get("keys")
@@ -84,7 +87,7 @@ def _from_text(told: Form, rows: Rows) -> Query | MostCommon:
     if keys is None:
         return grouped
     columns = _columns_of(grouped)
-    return from_sql(told["sql"], rows, keys=_keys(keys, columns, rows))
+    return from_sql(told["sql"], rows, keys=_keys(keys, columns, Rows(grouped.table)))
 
 
 def _columns_of(question: Query | MostCommon) -> tuple[str, ...]:
@@ -96,6 +99,7 @@ def _columns_of(question: Query | MostCommon) -> tuple[str, ...]:
 
 def _from_parts(told: Form, rows: Rows) -> Query:
     where, columns, statistics = told.get("where", []), told.get("group_by", []), told["statistics"]
+    rows = _computed(told, rows)
     if not _texts(where) or not _texts(columns):
         raise QueryError("question: where and group_by must be lists of texts")
     if not isinstance(statistics, Mapping):
@@ -109,13 +113,25 @@ def _from_parts(told: Form, rows: Rows) -> Query:
             raise QueryError("question: keys are given, and nothing is grouped")
         query = rows.agg(**aggregates)
     else:
+        for column in columns:
+            rows, _ = rows.grouped(column)
         public = None if keys is None else _keys(keys, tuple(columns), rows)
         query = rows.group_by(*columns, keys=public).agg(**aggregates)
     return replace(query, after=_after(told.get("after", {}), query))
 
 
+def _computed(told: Form, rows: Rows) -> Rows:
+    """The rows with the computed columns, which may name those before them."""
+    for pair in _listed(told.get("computed", [])):
+        if not (_texts(pair) and len(pair) == 2):
+            raise QueryError("question: computed must be a list of pairs, a name and an expression")
+        rows = rows.with_column(*pair)
+    return rows
+
+
 def _from_choice(told: Form, rows: Rows) -> MostCommon:
     choice, where = told["most_common"], told.get("where", [])
+    rows = _computed(told, rows)
     if not isinstance(choice, Mapping) or set(choice) != {"column", "among"} or not isinstance(choice["column"], str):
         raise QueryError("question: most_common needs a column and the values among which it is chosen")
     if {"group_by", "keys", "after"} & set(told) or not _texts(where):
@@ -240,7 +256,7 @@ def _plain(value: object) -> object:
 
 def _listed(value: object) -> list[Any]:
     if not isinstance(value, list):
-        raise QueryError(f"question: keys must be lists of values, and {value!r} is none")
+        raise QueryError(f"question: keys and computed must be lists, and {value!r} is none")
     return value
 
 

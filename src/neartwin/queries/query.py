@@ -173,7 +173,7 @@ class Rows:
         """
         rows, names = self, []
         for column in columns:
-            rows, name = rows._named(column)
+            rows, name = rows.grouped(column)
             names.append(name)
         kinds = {name: rows.table.groupable(name) for name in names}
         if not names or len(kinds) != len(names):
@@ -181,8 +181,8 @@ class Rows:
         given = _completed(keys, rows.table, names)
         return Groups(rows, tuple(names), None if given is None else public_keys(given, kinds))
 
-    def _named(self, column: str | Grouping) -> tuple["Rows", str]:
-        """The group column's name, in rows that have it."""
+    def grouped(self, column: str | Grouping) -> tuple["Rows", str]:
+        """Rows that have what is grouped by as a column, and its name."""
         schema, computed = self.table.schema, self.table.computed
         if isinstance(column, str):
             if column in schema or column.isidentifier():

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from neartwin.engines.memory import evaluate
+from neartwin.engines.evaluate import evaluate
 from neartwin.errors import ParameterError, QueryError
 from neartwin.queries.after import After
 from neartwin.queries.expression import RowExpression
@@ -41,10 +41,10 @@ def having(release: Release, condition: str) -> Release:
     checked = RowExpression.parse(condition, groups | statistics)
     if checked.type is not ColumnType.BOOLEAN:
         raise QueryError(f"having={condition!r} is {checked.type}; a condition is wanted, for instance 'n > 100'")
-    tree, rows = checked.tree, _rows(release)
+    rows = _rows(release)
     chosen = bool(checked.columns & set(statistics))
     return _kept(
-        release, [i for i, row in enumerate(rows) if evaluate(tree, row) is True], (_CHOSEN,) if chosen else ()
+        release, [i for i, row in enumerate(rows) if evaluate(checked.term, row) is True], (_CHOSEN,) if chosen else ()
     )
 
 

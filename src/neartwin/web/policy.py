@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 
 from neartwin.accounting.filters import Filter
-from neartwin.errors import AccessError
+from neartwin.errors import AccessError, QueryError
 from neartwin.queries.plan import Plan
-from neartwin.queries.stage import Stage
+from neartwin.queries.stage import GridColumn, Stage
+from neartwin.queries.table import Bounds, Table
+from neartwin.queries.values import value_of
 from neartwin.web.datasets import Dataset, Rule
 
 
@@ -29,7 +31,7 @@ def check(dataset: Dataset, rule: Rule, plan: Plan, accounts: Filter) -> None:
     _keys(dataset, rule, stage)
     if not rule.own_bounds:
         for column in stage.grid.values():
-            if dataset.bounds.get(column.column) != column.bounds:
+            if _declared_bounds(dataset, stage.table, column) != column.bounds:
                 raise _refused("bounds", column.column, "must be the declared ones", "leave low and high out")
     if rule.max_spend is not None:
         most, price = accounts.price(rule.max_spend), accounts.price(plan.price)
@@ -37,12 +39,32 @@ def check(dataset: Dataset, rule: Rule, plan: Plan, accounts: Filter) -> None:
             raise _refused("spend", str(plan.price), f"must be at most {rule.max_spend} a release", "spend less")
 
 
+def _declared_bounds(dataset: Dataset, table: Table, column: GridColumn) -> Bounds | None:
+    """The declared bounds of a column, or those that follow for an expression that reads no other."""
+    if column.expression is None:
+        return dataset.bounds.get(column.column)
+    computed = table.computed.get(column.column) or table.expression(column.column)
+    if any(part.operation == "clip" for part in computed.term.walk()):  # which is to give bounds of one's own
+        return None
+    try:
+        return value_of(table, column.column, None).bounds
+    except QueryError:
+        return None
+
+
 def _columns(rule: Rule, stage: Stage) -> None:
-    used = [column.column for column in stage.grid.values()]
+    """Every column of the source that a statistic, condition or group reads, behind computed ones too."""
+    used = [name for column in stage.grid.values() for name in sorted(column.columns)]
     used += [name for condition in stage.conditions for name in sorted(condition.columns)]
+    computed = stage.table.computed
+    groups = [
+        part
+        for name in stage.group_columns
+        for part in (sorted(computed[name].columns) if name in computed else [name])
+    ]
     _allowed("column", used, rule.columns)
-    _allowed("column", stage.group_columns, rule.columns)
-    _allowed("group_by", stage.group_columns, rule.group_columns)
+    _allowed("column", groups, rule.columns)
+    _allowed("group_by", groups, rule.group_columns)
 
 
 def _allowed(name: str, used: Iterable[str], allowed: tuple[str, ...] | None) -> None:
