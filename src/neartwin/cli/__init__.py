@@ -8,6 +8,7 @@ import click
 
 import neartwin
 from neartwin.cli.account import account
+from neartwin.cli.asking import ask
 from neartwin.cli.attacks import attack
 from neartwin.cli.certificates import certificate
 from neartwin.cli.ledger import ledger
@@ -48,5 +49,5 @@ def completion(shell: str) -> None:
     click.echo(kind(main, {}, "neartwin", "_NEARTWIN_COMPLETE").source())
 
 
-for _command in (query, plan, release, ledger, certificate, account, attack, explain_risk, serve, register, token):
+for _command in (query, plan, release, ledger, certificate, account, attack, explain_risk, serve, register, token, ask):
     main.add_command(_command)

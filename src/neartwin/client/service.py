@@ -7,9 +7,11 @@ account = nt.connect("https://house.example", token).open("purchases")          
 What follows in a notebook is the same: `account.rows`, `account.plan(...)`, `account.release(...)`.
 """
 
+import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
@@ -191,7 +193,15 @@ def _rows(address: str, told: Json) -> Rows:
 
 
 def _keys(told: Json) -> Mapping[str, tuple[object, ...]]:
-    return MappingProxyType({c["name"]: tuple(c["keys"]) for c in told["columns"] if c["keys"] is not None})
+    declared = {c["name"]: (c["type"], c["keys"]) for c in told["columns"] if c["keys"] is not None}
+    return MappingProxyType(
+        {name: tuple(_key(kind, value) for value in keys) for name, (kind, keys) in declared.items()}
+    )
+
+
+def _key(kind: str, value: object) -> object:
+    """JSON has no dates: their text is what came."""
+    return date.fromisoformat(value) if kind == ColumnType.DATE and isinstance(value, str) else value
 
 
 def _amounts(told: Mapping[str, str]) -> dict[str, Fraction]:
@@ -214,8 +224,6 @@ def _tree(told: Json) -> Explained:
 
 
 def _release(told: Json) -> Release:
-    import json
-
     return Release.from_json(json.dumps(told))
 
 

@@ -1,0 +1,81 @@
+"""`neartwin ask`: a question to a service, as `query` is one to a file of one's own."""
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import click
+
+from neartwin.cli import words
+from neartwin.cli.talk import refusing, show_release, stderr
+from neartwin.errors import ParameterError
+from neartwin.queries.sql import from_sql
+
+
+@click.command()
+@click.argument("url")
+@click.argument("dataset")
+@click.argument("sql")
+@click.option(
+    "--token", default="", envvar="NEARTWIN_TOKEN", help="A file with your token; else NEARTWIN_TOKEN holds it."
+)
+@click.option("--spend", required=True, help="What this release may cost: epsilon=0.5 or epsilon=0.5,delta=1e-7.")
+@click.option("--keys", multiple=True, help="Public keys: town=Ulm,Bonn; by default those that the data set declares.")
+@click.option("--rows-per-group", type=int, help="The most rows of one unit that count in a group.")
+@click.option("--groups-per-unit", type=int, help="The most groups that one unit counts in.")
+@click.option("--preview", is_flag=True, help="Show cost and expected error, and spend nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@click.option("--out", type=click.Path(dir_okay=False), help="Also write .html, .json, .csv or .parquet.")
+@refusing
+def ask(  # noqa: PLR0917 - a command's options
+    url: str,
+    dataset: str,
+    sql: str,
+    token: str,
+    spend: str,
+    keys: tuple[str, ...],
+    preview: bool,  # noqa: FBT001
+    as_json: bool,  # noqa: FBT001
+    out: str | None,
+    **limits: int | None,
+) -> None:
+    """Ask a service's data set a SQL question; the service pays for it from your allotment."""
+    from neartwin.client import connect
+
+    account = connect(url, _token(token)).open(dataset)
+    query = from_sql(sql, account.rows)
+    given = words.keys(keys, dict(account.rows.table.schema))
+    columns = query.groups.columns
+    if given is None and columns and all(column in account.keys for column in columns):
+        given = _product(account.keys, columns)
+    proposal = account.plan(
+        from_sql(sql, account.rows, keys=given) if given is not None else query,
+        spend=words.target(spend, "spend"),
+        rows_per_group=limits["rows_per_group"],
+        groups_per_unit=limits["groups_per_unit"],
+    )
+    if preview:
+        click.echo(f"{proposal.explain()}\n\n{proposal.preview()}")
+        return
+    release = account.release(proposal)
+    show_release(release, as_json=as_json)
+    if out:
+        from neartwin.report.files import save
+
+        stderr.print(f"wrote {save(release, out)}", markup=False)
+
+
+def _token(given: str) -> str:
+    if given.startswith("nt_"):
+        return given
+    try:
+        return Path(given).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        remedy = "give --token FILE, or set NEARTWIN_TOKEN"
+        raise ParameterError("token", "", "is not there", remedy=remedy) from None
+
+
+def _product(keys: Any, columns: tuple[str, ...]) -> list[Any]:
+    """Declared keys of the columns; dates come as text over the wire and are read by the form's own rule."""
+    found = list(product(*(keys[column] for column in columns)))
+    return [key[0] for key in found] if len(columns) == 1 else found

@@ -1,0 +1,82 @@
+"""The README's five commands, as they stand, lead a newcomer from nothing to a served, budgeted data set."""
+
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROOT = Path(__file__).parent.parent.parent
+PATIENCE = 120
+
+
+def commands():
+    """The lines of the one block in `sh`, continued lines joined."""
+    blocks = re.findall(
+        r"^```sh\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    assert len(blocks) == 1
+    return blocks[0].replace("\\\n", " ").splitlines()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def test_five_commands_lead_to_a_served_budgeted_data_set(tmp_path):
+    size = 4000
+    table = {"customer_id": [i % 900 for i in range(size)], "cds": [1 + i % 5 for i in range(size)]}
+    pq.write_table(pa.table(table | {"amount": [9.5] * size}), tmp_path / "purchases.parquet")
+    install, register, token, serve, ask = commands()
+    extra = re.fullmatch(r'pip install "neartwin\[(\w+)\]"', install).group(1)
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {"fastapi", "uvicorn", "argon2-cffi"} <= {
+        re.split(r"[>\[]", wanted)[0] for wanted in declared["optional-dependencies"][extra]
+    }
+
+    def run(line):
+        line, _, target = line.partition(" > ")
+        done = subprocess.run(
+            [sys.executable, "-m", *shlex.split(line)], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        if target:
+            (tmp_path / target).write_text(done.stdout, encoding="ascii")
+        return done
+
+    run(register)
+    run(token)
+    port = free_port()
+    server = subprocess.Popen(
+        [sys.executable, "-m", *shlex.split(serve), "--port", port], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with urlopen(f"http://127.0.0.1:{port}/v1/health") as answer:
+                    assert answer.status == 200
+                    break
+            except URLError:
+                assert server.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        asked = run(ask.replace("8417", port))
+        assert asked.stdout.splitlines()[0].split() == ["cds", "orders", "typical"]
+        assert len(asked.stdout.splitlines()) == 6
+        assert "left in the account: epsilon 0.75" in asked.stderr
+        assert run(ask.replace("8417", port)).stdout == asked.stdout  # the same question again is free
+    finally:
+        server.terminate()
+        said = server.communicate(timeout=PATIENCE)[1]
+    assert "nt_" not in said  # somebody had a token, so none was made
