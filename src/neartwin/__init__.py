@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from neartwin.queries.sql import from_sql as from_sql
     from neartwin.queries.table import EACH_ROW as EACH_ROW
     from neartwin.queries.table import bounded as bounded
+    from neartwin.queries.tuned import tuned as tuned
     from neartwin.releases.accounts import open_ledger as open_ledger
     from neartwin.releases.certificates import Certificate as Certificate
     from neartwin.releases.certificates import certificate as certificate
@@ -65,6 +66,7 @@ _HOME = {
     "summing": "neartwin.releases.consistency",
     "table": "neartwin.queries.opening",
     "three_pools": "neartwin.accounting.targets",
+    "tuned": "neartwin.queries.tuned",
     "zcdp": "neartwin.accounting.targets",
 }
 __all__ = sorted(_HOME)  # noqa: PLE0605 - a sorted list of public names, from one table

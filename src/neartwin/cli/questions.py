@@ -44,8 +44,8 @@ class Question:
     public: tuple[str, ...] = ()
     same_unit: tuple[str, ...] = ()
     owned: tuple[str, ...] = ()
-    rows_per_group: int | None = None
-    groups_per_unit: int | None = None
+    rows_per_group: int | str | None = None
+    groups_per_unit: int | str | None = None
 
 
 def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,8 +74,8 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
             "--same-unit", multiple=True, help="A private table of the same people to JOIN: visits=visits.parquet."
         ),
         click.option("--owned", multiple=True, help="A private table to JOIN, whose rows belong to who has their key."),
-        click.option("--rows-per-group", type=int, help="The most rows of one unit that count in a group."),
-        click.option("--groups-per-unit", type=int, help="The most groups that one unit counts in."),
+        click.option("--rows-per-group", help="The most rows of one unit that count in a group; or tuned, see below."),
+        click.option("--groups-per-unit", help="The most groups of one unit; or tuned=256, tuned=256,groups=500."),
         click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
     ]
     for option in reversed(options):
@@ -155,7 +155,10 @@ def _proposal(book: Ledger, question: Question) -> Proposal:
     others = _others(question, rows)
     asked = from_sql(question.sql, rows, keys=lambda schema: words.keys(question.keys, schema), tables=others)
     return account.plan(
-        asked, spend=spend, rows_per_group=question.rows_per_group, groups_per_unit=question.groups_per_unit
+        asked,
+        spend=spend,
+        rows_per_group=words.limit(question.rows_per_group, "rows_per_group"),
+        groups_per_unit=words.limit(question.groups_per_unit, "groups_per_unit"),
     )
 
 

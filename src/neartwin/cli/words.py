@@ -7,6 +7,7 @@ from neartwin.accounting.targets import Target
 from neartwin.accounting.written import target_in
 from neartwin.errors import ParameterError
 from neartwin.queries.table import Bounds, bounded
+from neartwin.queries.tuned import Tuned, tuned
 from neartwin.queries.types import ColumnType
 
 T = TypeVar("T")
@@ -26,6 +27,23 @@ def bounds(texts: tuple[str, ...]) -> dict[str, Bounds]:
             raise ParameterError("bounds", f"{column}={text}", "must be column=low:high or column=low:high:step")
         found[column] = bounded(*ends)
     return found
+
+
+def limit(text: str | int | None, name: str) -> int | Tuned | None:
+    """A bound of contributions: a whole number, `tuned=256`, or `tuned=256,groups=500` where groups are unknown.
+
+    >>> limit("20", "rows_per_group"), limit("tuned=64,groups=5", "rows_per_group").groups
+    (20, 5)
+    """
+    if text is None or isinstance(text, int):
+        return text
+    if text.strip().isdecimal():
+        return int(text)
+    try:
+        found = {key: int(value) for key, value in pairs(text.split(","), name).items()}
+        return tuned(found.pop("tuned"), **found)
+    except (ValueError, KeyError, TypeError):
+        raise ParameterError(name, text, "must be a whole number, tuned=256 or tuned=256,groups=500") from None
 
 
 def types(texts: tuple[str, ...]) -> dict[str, str]:

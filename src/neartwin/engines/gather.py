@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import product
 from typing import Any, overload
 
 import numpy as np
@@ -36,6 +37,8 @@ def key_table(stage: Stage) -> pa.Table:
 def gathered(stage: Stage, answer: pa.Table) -> Aggregates:
     """The answers of a statement's result, whose columns are named as `sql.statement` says."""
     values = {name: whole_numbers(answer[f"m{i}"]) for i, name in enumerate(stage.measures)}
+    if stage.octaves:
+        return dense(tuple(product(stage.octaves, repeat=2)), answer[POSITION].to_numpy(), values)
     if stage.keys is None:
         return Aggregates(answer.num_rows, ArrowKeys([answer[name] for name in group_names(stage)]), values)
     if not stage.group_columns:

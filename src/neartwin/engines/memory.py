@@ -2,10 +2,11 @@
 
 import hashlib
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,8 @@ class MemoryEngine:
             if unit is None or not public or not all(evaluate(term, row) is True for term in conditions):
                 continue
             _add(by_unit[unit].setdefault(key, _Cell()), row, stage)
+        if stage.octaves:
+            return _octaves(stage, by_unit.values())
         sums: defaultdict[Key, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         for unit, cells in by_unit.items():
             kept = sorted(cells, key=partial(order, unit))[: stage.groups_per_unit]
@@ -66,6 +69,18 @@ class MemoryEngine:
         keys = tuple(sums) if stage.keys is None else stage.keys
         values = {name: np.array([sums[key][name] for key in keys], dtype=object) for name in stage.measures}
         return Aggregates(len(keys), keys, values)
+
+
+def _octaves(stage: Stage, units: Iterable[Mapping[Key, _Cell]]) -> Aggregates:
+    """1024 parts a unit, over (its number of groups, its rows in each), both rounded down to an octave."""
+    found: defaultdict[Key, int] = defaultdict(int)
+    for cells in units:
+        rows = Counter(max(low for low in stage.octaves if low <= cell.rows) for cell in cells.values())
+        groups = max(low for low in stage.octaves if low <= len(cells))
+        for low, number in rows.items():
+            found[groups, low] += 1024 * number // len(cells)
+    keys = tuple(product(stage.octaves, repeat=2))
+    return Aggregates(len(keys), keys, {"parts": np.array([found[key] for key in keys], dtype=object)})
 
 
 def joined_rows(rows: list[Row], others: Sequence[list[Row]], table: Table) -> list[Row]:

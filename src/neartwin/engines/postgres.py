@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 import pyarrow as pa
@@ -370,9 +370,11 @@ def _has_zero(value: object) -> bool:
 
 
 def _gathered(stage: Stage, answer: list[tuple[Any, ...]]) -> Aggregates:
-    groups = len(group_names(stage))
+    groups = 1 if stage.octaves else len(group_names(stage))
     columns: list[tuple[Any, ...]] = list(zip(*answer, strict=True)) or [()] * (groups + len(stage.measures))
     values = {name: whole_numbers(columns[groups + i]) for i, name in enumerate(stage.measures)}
+    if stage.octaves:
+        return dense(tuple(product(stage.octaves, repeat=2)), list(columns[0]), values)
     if stage.keys is None:
         return Aggregates(len(answer), tuple(row[:groups] for row in answer), values)
     if not stage.group_columns:

@@ -20,6 +20,7 @@ from sqlglot import exp
 from neartwin.engines.dialect import KEYS, POSITION, Dialect, as_double, greatest, least, real, whole
 from neartwin.engines.expressions import column_of, translated
 from neartwin.engines.joins import Place, joined_rows, needed_parts
+from neartwin.engines.octaves import parts_of
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.stage import GridColumn, Stage
 from neartwin.queries.types import ColumnType
@@ -34,8 +35,8 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     """
     by_row = not isinstance(stage.table.unit, str)
     groups, aliases, dialect = group_names(stage), _column_aliases(stage), places[0].dialect
-    query = exp.select(*groups, *_sums(stage, dialect, by_row=by_row))
-    if groups:
+    query = exp.select(*groups, *_sums(stage, dialect, by_row=by_row)) if not stage.octaves else exp.select()
+    if groups and not stage.octaves:
         query = query.group_by(*groups)
     if keys is not None:
         query = query.with_(KEYS, as_=keys)
@@ -48,6 +49,8 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     query = query.with_("kept", as_=_kept(stage, aliases, dialect))
     if by_row:
         return query.from_("kept")
+    if stage.octaves:
+        return parts_of(query.with_("units", as_=_units(stage, dialect)), stage, dialect)
     query = query.with_("units", as_=_units(stage, dialect)).with_("bounded", as_=_bounded(stage, dialect))
     if stage.groups_per_unit is None:
         return query.from_("bounded")

@@ -61,6 +61,7 @@ def _groups(plan: GroupPlan) -> Explained:
             *_filter(stage),
             _keys(plan),
             *_clips(stage),
+            *_pilot(plan),
             bound,
             Explained("noise", (*measures, Explained("how the spend is shared", tuple(map(Explained, plan.why))))),
             outputs,
@@ -129,6 +130,26 @@ def _discovered(plan: GroupPlan, chosen: Selection) -> tuple[Explained, ...]:
             f"delta / groups_per_unit = {float(chosen.delta):g} / {plan.bounding.groups_per_unit}"
         ),
         Explained(f"noise on units: {_law(chosen.counts)}"),
+    )
+
+
+def _pilot(plan: GroupPlan) -> tuple[Explained, ...]:
+    pilot = plan.pilot
+    if pilot is None:
+        return ()
+    tuned = [name for name, bound in (("rows_per_group", pilot.rows), ("groups_per_unit", pilot.groups)) if bound]
+    bar = pilot.mechanism.half_width(0.95) / 1024
+    return (
+        Explained(
+            f"first choose {' and '.join(tuned)} from noisy counts of units by groups and rows, in octaves",
+            (
+                Explained(
+                    "sensitivity 1,024 parts: a unit's groups share one unit among the cells, however many they are"
+                ),
+                Explained(f"noise of ± {bar:.3g} units a cell; what it could be alone is taken for nothing"),
+                Explained(f"the question then spends {pilot.rest}; below it is at the largest bounds, the worst"),
+            ),
+        ),
     )
 
 

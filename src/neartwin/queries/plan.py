@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from neartwin.accounting.targets import Target
+from neartwin.exact import Number
 from neartwin.losses import Composed, compose
 from neartwin.mechanisms.choice import PermuteAndFlip
 from neartwin.mechanisms.gaussian import Gaussian
@@ -16,6 +17,7 @@ from neartwin.queries.discovery import Selection
 from neartwin.queries.query import Aggregate, MostCommon, Query
 from neartwin.queries.sensitivity import Sensitivity
 from neartwin.queries.stage import Stage
+from neartwin.queries.tuned import Tuned
 
 RECORD_VERSION = 1  # of the canonical form behind a digest; a new meaning takes a new number
 
@@ -42,8 +44,27 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pilot:
+    """A first stage that chooses bounds by noisy counts: see `neartwin.queries.tuning`.
+
+    rows, groups: the bounds to be chosen. rest: what the question itself may spend.
+    """
+
+    stage: Stage
+    mechanism: Geometric | Gaussian
+    rows: Tuned | None
+    groups: Tuned | None
+    expected_groups: int
+    weights: tuple[tuple[str, Number], ...]
+    rest: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
     """The plan of a `Query`: noisy measures of each group, from which the named statistics are computed.
+
+    With a pilot, everything else is what it will be at the largest bounds that the pilot may choose: the price is the whole
+    one, and errors are the worst.
 
     spend: what the caller allows; price: what is charged, never more. selection: how unknown groups are discovered. why: how
     the spend was shared, in words.
@@ -57,6 +78,7 @@ class GroupPlan:
     measures: Mapping[str, Measure]
     selection: Selection | None
     why: tuple[str, ...]
+    pilot: Pilot | None = None
 
     @property
     def outputs(self) -> Mapping[str, Aggregate]:
@@ -70,6 +92,8 @@ class GroupPlan:
             each = self.selection.losses()
             uses = self.discovered_cells if isinstance(self.selection, OptimalSelection) else 1
             parts.append(uses * each)
+        if self.pilot is not None:
+            parts.append(self.pilot.mechanism.losses())
         return compose(parts)
 
     @property
@@ -84,7 +108,14 @@ class GroupPlan:
         asked = {name: str(aggregate) for name, aggregate in self.outputs.items()}
         measures = {name: _noise(measure.mechanism) for name, measure in self.measures.items()}
         chosen = None if self.selection is None else _chosen(self.selection)
-        return _digest("groups", self.stage, {"asked": asked, "measures": measures, "threshold": chosen})
+        pilot = {} if self.pilot is None else {"pilot": _piloted(self.pilot)}
+        return _digest("groups", self.stage, {"asked": asked, "measures": measures, "threshold": chosen} | pilot)
+
+
+def _piloted(pilot: Pilot) -> list[object]:
+    bounds = [bound and [bound.at_most, str(bound.share)] for bound in (pilot.rows, pilot.groups)]
+    told = [[name, str(weight)] for name, weight in pilot.weights]
+    return [*_noise(pilot.mechanism), *bounds, pilot.expected_groups, pilot.stage.octaves, told, str(pilot.rest)]
 
 
 def _noise(noise: Noise) -> list[object]:

@@ -17,26 +17,35 @@ from neartwin.queries.query import Count, CountUnits, Mean, MostCommon, Query, S
 from neartwin.queries.sensitivity import Reach, Sensitivity
 from neartwin.queries.stage import GridColumn, Stage
 from neartwin.queries.table import RowUnit
+from neartwin.queries.tuned import Tuned
 
 
 def plan(
     query: Query | MostCommon,
     *,
     spend: Target,
-    rows_per_group: int | None = None,
-    groups_per_unit: int | None = None,
+    rows_per_group: int | Tuned | None = None,
+    groups_per_unit: int | Tuned | None = None,
     weights: Mapping[str, Number] | None = None,
 ) -> Plan:
     """Decide everything that a release will do, and its price.
 
     spend: in any currency that composes: pure, approx, zcdp, rdp or gdp; the noise is the one native to it. rows_per_group,
     groups_per_unit: the most that one unit counts for; asked for wherever a unit could have more, and never guessed, for a
-    bound too low loses data and one too high adds noise. weights: how much the error of a statistic matters beside the
-    others, by name, 1 where it is not given: see `neartwin.queries.allot`.
+    bound too low loses data and one too high adds noise; `nt.tuned()` has them chosen privately. weights: how much the error of
+    a statistic matters beside the others, by name, 1 where it is not given: see `neartwin.queries.allot`.
 
     Errors: `QueryError` for a bound that is missing, `PrivacyError` for what the spend cannot pay at all (unknown groups
     need a delta).
     """
+    if isinstance(rows_per_group, Tuned) or isinstance(groups_per_unit, Tuned):
+        if not isinstance(query, Query):
+            raise QueryError("tuned(): the most common value has no bounds to tune")
+        from neartwin.queries.tuning import tuned_plan  # which makes plans itself
+
+        return tuned_plan(
+            query, spend=spend, rows_per_group=rows_per_group, groups_per_unit=groups_per_unit, weights=weights
+        )
     match query:
         case Query():
             bounding = _bounding(query, rows_per_group, groups_per_unit)

@@ -7,6 +7,8 @@ The engine returns, for each group, whole numbers by measure name:
   "total:NAME"     sum over kept units of their clipped grid values, weighted down to C rows where a unit has more
 A unit with m > C values in a group counts as C values of its own mean: its total is multiplied by C/m and truncated toward
 zero. Count and total thus come from the same weighted rows, and no row is chosen above another.
+A stage with `octaves` is answered by 1024 parts for each unit instead, spread over the cells of a table by how many groups it is
+in and how many rows it has in each: floor(1024 c / k) parts for c of its k groups, in the measure "parts".
 """
 
 from collections.abc import Mapping
@@ -58,7 +60,7 @@ class Stage:
 
     keys: the public groups, None for every group that has a row. rows_per_group: C, the most rows that one unit counts
     for in one group. groups_per_unit: the most groups that one unit is kept in, chosen by a salted hash of the unit and
-    the group alone; None where no unit can be in more groups than there may be.
+    the group alone; None where no unit can be in more groups than there may be. octaves: where each begins, in groups and rows.
     """
 
     table: Table
@@ -69,3 +71,4 @@ class Stage:
     measures: tuple[str, ...]
     rows_per_group: int
     groups_per_unit: int | None
+    octaves: tuple[int, ...] = ()

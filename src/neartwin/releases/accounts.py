@@ -21,6 +21,7 @@ from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.sql import explained_sql, from_sql
 from neartwin.queries.sql_joins import Others
 from neartwin.queries.table import Table
+from neartwin.queries.tuned import Tuned
 from neartwin.releases.large import run_to_parquet
 from neartwin.releases.release import Release
 from neartwin.releases.run import Payer, run
@@ -109,12 +110,13 @@ class Account:
         query: Query | MostCommon,
         *,
         spend: Target,
-        rows_per_group: int | None = None,
-        groups_per_unit: int | None = None,
+        rows_per_group: int | Tuned | None = None,
+        groups_per_unit: int | Tuned | None = None,
         weights: Mapping[str, Number] | None = None,
     ) -> Proposal:
         """Decide what a release would do and cost. Reads no row and spends nothing.
 
+        rows_per_group, groups_per_unit: how much one unit counts; `nt.tuned()` for bounds that the plan chooses privately.
         spend: pure, approx, zcdp, rdp or gdp; noise is native to it, and the account prices it in its own currency. weights: how
         much the error of each statistic matters beside the others, by name; 1 where it is not given.
         """

@@ -1,7 +1,7 @@
 """The walk: reserve, aggregate, add noise, settle, release. The one place where ledger, engine and noise meet."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from importlib.metadata import version
@@ -14,6 +14,7 @@ from neartwin.engines.base import Aggregates, Engine
 from neartwin.errors import ExecutionError, LedgerError
 from neartwin.exact import WholeNumbers
 from neartwin.ledger import Account, Stored, Ticket
+from neartwin.queries import tuning
 from neartwin.queries.explain import explain
 from neartwin.queries.keys import Key
 from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan
@@ -108,6 +109,8 @@ def _stored(answer: Stored) -> Release:
 
 def _run_paid(paid: Paid, plan: Plan, engine: Engine, source: noise.Source) -> Release | None:
     try:
+        if isinstance(plan, GroupPlan) and plan.pilot is not None:
+            return _piloted(paid, plan, engine, source)
         aggregates = engine.aggregate(plan.stage, salt=source.bits(64))
         answer = (
             _chosen(plan, aggregates, source)
@@ -117,6 +120,20 @@ def _run_paid(paid: Paid, plan: Plan, engine: Engine, source: noise.Source) -> R
         return _release(paid, plan, answer)
     except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error
         return None
+
+
+def _piloted(paid: Paid, plan: GroupPlan, engine: Engine, source: noise.Source) -> Release:
+    """The pilot's noisy counts, the bounds that they suggest, and the question at those bounds."""
+    if plan.pilot is None:
+        raise TypeError("this plan has no pilot")
+    parts = engine.aggregate(plan.pilot.stage, salt=source.bits(64)).values["parts"]
+    choice = tuning.chosen(plan, plan.pilot.mechanism.noisy(parts, source=source))
+    aggregates = engine.aggregate(choice.plan.stage, salt=source.bits(64))
+    answer = noisy_answer(choice.plan, aggregates, source)
+    told = Noisy(answer.keys, answer.statistics, (*answer.notes, tuning.told(choice)))
+    made = _release(paid, plan, told)
+    explained = f"{made.provenance.explanation}\n\nchosen by the pilot:\n{explain(choice.plan)}"
+    return replace(made, provenance=replace(made.provenance, explanation=explained))
 
 
 def noisy_answer(plan: GroupPlan, aggregates: Aggregates, source: noise.Source) -> Noisy:

@@ -1,0 +1,266 @@
+"""Tuned bounds: a first stage whose noisy counts fix rows_per_group and groups_per_unit of the question itself.
+
+The first stage is a histogram of units over (number of groups, rows in a group), both in octaves. A unit adds 1024 parts in
+all, floor(1024 c / k) to each cell, for c of its k groups with so many rows: its L1 and L2 sensitivity is one unit's 1024
+parts, however many rows and groups it has. The second stage is the question at the bounds chosen from the noisy histogram.
+Both are paid in one reserve: adaptive composition lets a later stage depend on the noisy output of an earlier one, and the
+spend is parted so that the parts compose to it whatever is chosen.
+
+The choice is the least of: mean absolute noise, for each statistic in rows (that of the question, scaled), plus rows lost a
+group (units for a count of units; half for a sum, whose values are below their bound). A mean has no loss, but its noise is
+that of the total over the rows kept. All of it is an estimate from noisy counts: the guarantee is promised, the choice is not.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Target, Zcdp
+from neartwin.errors import ParameterError, PrivacyError, QueryError
+from neartwin.exact import FloatArray, Number, WholeNumbers, rational
+from neartwin.mechanisms.change import root_below
+from neartwin.mechanisms.gaussian import Gaussian
+from neartwin.mechanisms.geometric import Geometric
+from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.queries import planner
+from neartwin.queries.plan import GroupPlan, Measure, Pilot
+from neartwin.queries.query import Count, CountUnits, Mean, Query, Sum
+from neartwin.queries.table import RowUnit
+from neartwin.queries.tuned import Tuned
+
+PARTS = 1024  # that one unit adds to the histogram
+CONFIDENCE = 0.95
+_OCTAVES = tuple(2**i for i in range(13))
+Bound = int | Tuned | None
+
+
+def tuned_plan(
+    query: Query, *, spend: Target, rows_per_group: Bound, groups_per_unit: Bound, weights: Mapping[str, Number] | None
+) -> GroupPlan:
+    """The plan at the largest bounds that may be chosen, with the pilot that will choose them; its price is the whole spend."""
+    if isinstance(query.table.unit, RowUnit):
+        raise QueryError("tuned(): where each row is its own unit there is nothing to tune")
+    asked = [bound for bound in (rows_per_group, groups_per_unit) if isinstance(bound, Tuned)]
+    share, groups = max(bound.share for bound in asked), _expected_groups(query, asked)
+    first, rest = parted(spend, share)
+    worst = planner.plan(query, spend=rest, weights=weights, **_at_most(rows_per_group, groups_per_unit))
+    if not isinstance(worst, GroupPlan):
+        raise QueryError("tuned(): this question has no bounds to tune")
+    stage = replace(
+        worst.stage, grid={}, measures=("parts",), rows_per_group=1, groups_per_unit=None, octaves=_OCTAVES
+    )
+    pilot = Pilot(
+        stage=stage,
+        mechanism=_noise(first, query.table.neighbours),
+        rows=rows_per_group if isinstance(rows_per_group, Tuned) else None,
+        groups=groups_per_unit if isinstance(groups_per_unit, Tuned) else None,
+        expected_groups=groups,
+        weights=tuple((weights or {}).items()),
+        rest=rest,
+    )
+    return replace(worst, spend=spend, price=_price(spend, discovered=query.groups.keys is None), pilot=pilot)
+
+
+def _at_most(rows: Bound, groups: Bound) -> dict[str, int | None]:
+    found = {"rows_per_group": rows, "groups_per_unit": groups}
+    return {name: bound.at_most if isinstance(bound, Tuned) else bound for name, bound in found.items()}
+
+
+def _expected_groups(query: Query, asked: list[Tuned]) -> int:
+    told = {bound.groups for bound in asked} - {None}
+    if len(told) > 1:
+        raise ParameterError("groups", sorted(map(str, told)), "must be the same in both tuned bounds")
+    if query.groups.keys is not None:
+        return len(query.groups.keys)
+    for number in told:
+        if number is not None:
+            return number
+    raise QueryError(
+        "tuned(groups=...) is missing: say about how many groups you expect in the release, for instance tuned(256, groups=500); "
+        "rows that a bound loses are weighed against noise group by group"
+    )
+
+
+def parted(spend: Target, share: Fraction) -> tuple[Target, Target]:
+    """Two spends that compose to one, adaptively: the first gets this share of what adds up, the second the rest and delta.
+
+    >>> parted(Approx(Fraction(1), Fraction(1, 10**6)), Fraction(1, 4))
+    (Pure(epsilon=Fraction(1, 4)), Approx(epsilon=Fraction(3, 4), delta=Fraction(1, 1000000)))
+    """
+    rest = 1 - share
+    match spend:
+        case Pure(epsilon=epsilon):
+            return Pure(epsilon * share), Pure(epsilon * rest)
+        case Approx(epsilon=epsilon, delta=delta):
+            return Pure(epsilon * share), Approx(epsilon * rest, delta)
+        case Zcdp(rho=rho, delta=delta):
+            return Zcdp(rho * share, Fraction(0)), Zcdp(rho * rest, delta)
+        case Rdp(order=order, epsilon=epsilon, delta=delta):
+            return Rdp(order, epsilon * share, Fraction(0)), Rdp(order, epsilon * rest, delta)
+        case Gdp(mu=mu, delta=delta):
+            return Gdp(root_below(mu**2 * share), Fraction(0)), Gdp(root_below(mu**2 * rest), delta)
+    raise PrivacyError(f"a plan cannot spend {spend}; spend pure, approx, zcdp, rdp or gdp")
+
+
+def _price(spend: Target, *, discovered: bool) -> Target:
+    """The whole spend, whatever is chosen; without the delta that sums of squares need only for unknown groups."""
+    if not discovered and isinstance(spend, Zcdp | Rdp | Gdp):
+        return replace(spend, delta=Fraction(0))
+    return spend
+
+
+def _noise(spend: Target, neighbours: Neighbours) -> Geometric | Gaussian:
+    """Native to the spend. A replaced unit takes its parts away and adds others: twice the L1, twice the squared L2."""
+    both = 1 if neighbours is Neighbours.ADD_REMOVE else 2
+    squared = both * PARTS**2
+    match spend:
+        case Pure(epsilon=epsilon):
+            return Geometric.calibrated(epsilon=epsilon, sensitivity=both * PARTS)
+        case Zcdp(rho=rho):
+            return Gaussian.for_zcdp(rho=rho, l2_squared=squared)
+        case Rdp(order=order, epsilon=epsilon):
+            return Gaussian.for_zcdp(rho=epsilon / order, l2_squared=squared)
+        case Gdp(mu=mu):
+            return Gaussian.for_gdp(mu=mu, l2_squared=squared)
+    raise PrivacyError(f"{spend} pays for no pilot")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a pilot chose. kept: the estimated share of rows that the bounds keep, None where nothing could be seen."""
+
+    plan: GroupPlan
+    kept: float | None
+
+
+def chosen(plan: GroupPlan, noisy: WholeNumbers) -> Choice:
+    """The plan at the bounds that a noisy histogram suggests. noisy: (octaves^2,), cell (i, j) at i * octaves + j."""
+    pilot = plan.pilot
+    if pilot is None or not isinstance(plan.query, Query):
+        raise TypeError("this plan has no pilot")
+    seen = _seen(pilot, noisy)
+    if not seen.any():  # too few people to tell: the least noise
+        bounds = (
+            1 if pilot.rows else plan.bounding.rows_per_group,
+            1 if pilot.groups else plan.bounding.groups_per_unit,
+        )
+    else:
+        bounds = _best(plan, pilot, seen)
+    made = planner.plan(
+        plan.query,
+        spend=pilot.rest,
+        weights=dict(pilot.weights),
+        rows_per_group=bounds[0],
+        groups_per_unit=bounds[1],
+    )
+    if not isinstance(made, GroupPlan):
+        raise TypeError("this question has no bounds")
+    whole = _totals(seen, math.inf, math.inf).rows
+    return Choice(made, _totals(seen, *bounds).rows / whole if whole > 0 else None)
+
+
+def told(choice: Choice) -> str:
+    """What a reader must know of the choice."""
+    bounding = choice.plan.bounding
+    chosen_bounds = f"rows_per_group = {bounding.rows_per_group}, groups_per_unit = {bounding.groups_per_unit}"
+    if choice.kept is None:
+        return f"Tuned: {chosen_bounds}, the least noise, for too few people were there to tell more."
+    return (
+        f"Tuned: {chosen_bounds}, expected to lose about {max(0.0, 1 - choice.kept):.1%} of all rows: an estimate from noisy "
+        "counts, and the only thing said here of the bias of bounding."
+    )
+
+
+def _seen(pilot: Pilot, noisy: WholeNumbers) -> FloatArray:
+    """Units by cell; what noise alone could be is nothing, for in far cells it would stand for many rows."""
+    size = len(pilot.stage.octaves)
+    cells = np.asarray(noisy, dtype=float).reshape(size, size)
+    threshold = pilot.mechanism.half_width(CONFIDENCE, size * size)
+    found: FloatArray = np.where(cells > threshold, cells, 0.0) / PARTS
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is kept within bounds: rows, and pairs of a unit and a group."""
+
+    rows: float
+    pairs: float
+
+
+def _totals(units: FloatArray, rows: float, groups: float) -> _Kept:
+    per_unit, per_group = _means(groups, len(units)), _means(rows, len(units))
+    return _Kept(float(per_unit @ units @ per_group), float(per_unit @ units.sum(axis=1)))
+
+
+def _means(bound: float, octaves: int) -> FloatArray:
+    """The mean of min(x, bound) in each octave, for x spread evenly by its logarithm; the last octave is its least value."""
+    found = []
+    for low in _OCTAVES[: octaves - 1]:
+        values = np.arange(low, 2 * low)
+        found.append(float(np.average(np.minimum(values, bound), weights=1.0 / values)))
+    return np.array([*found, min(float(_OCTAVES[octaves - 1]), bound)])
+
+
+def _best(plan: GroupPlan, pilot: Pilot, units: FloatArray) -> tuple[int, int]:
+    whole = _totals(units, math.inf, math.inf)
+    candidates = [
+        (_objective(plan, pilot, whole, _totals(units, rows, groups), (rows, groups)), rows, groups)
+        for rows in _candidates(pilot.rows, plan.bounding.rows_per_group)
+        for groups in _candidates(pilot.groups, plan.bounding.groups_per_unit)
+    ]
+    return min(candidates)[1:]
+
+
+def _candidates(bound: Tuned | None, most: int) -> Iterator[int]:
+    if bound is None:
+        yield most
+        return
+    steps = sorted({1, *(2**i for i in range(1, 31)), *(3 * 2**i for i in range(30))})
+    yield from (step for step in steps if step < most)
+    yield most
+
+
+def _objective(plan: GroupPlan, pilot: Pilot, whole: _Kept, kept: _Kept, bounds: tuple[int, int]) -> float:
+    """Expected error over the statistics, in rows a group."""
+    weights, error = dict(pilot.weights), 0.0
+    for name, aggregate in plan.query.aggregates.items():
+        share = 1 / pilot.expected_groups
+        size, rows_lost = _noise_at(plan, aggregate, bounds), (whole.rows - kept.rows) * share
+        if isinstance(aggregate, CountUnits):
+            lost = (whole.pairs - kept.pairs) * share
+        elif isinstance(aggregate, Count):
+            lost = rows_lost
+        elif isinstance(aggregate, Sum):
+            lost = rows_lost / 2
+        else:
+            lost, size = 0.0, size * whole.rows / max(kept.rows, 1.0)
+        error += float(rational(weight=weights.get(name, 1))) * (size + lost)
+    return error
+
+
+def _noise_at(plan: GroupPlan, aggregate: object, bounds: tuple[int, int]) -> float:
+    """The mean absolute noise of a statistic at other bounds than the plan's, in rows: grows with C, and with k or its root."""
+    measure = _measure(plan, aggregate)
+    of_units = measure.name == "units"
+    one_row = 1.0 if of_units else measure.sensitivity.cell / plan.bounding.rows_per_group
+    rows = 1.0 if of_units else bounds[0] / plan.bounding.rows_per_group
+    laplace = isinstance(measure.mechanism, Geometric)
+    power, typical = (1.0, 1 / 3) if laplace else (0.5, 0.41)  # mean absolute noise in bars, of these two laws
+    width = typical * float(measure.mechanism.half_width(CONFIDENCE)) / one_row
+    groups: float = (bounds[1] / plan.bounding.groups_per_unit) ** power
+    return width * rows * groups
+
+
+def _measure(plan: GroupPlan, aggregate: object) -> Measure:
+    """The measure whose noise is most of a statistic's error."""
+    if isinstance(aggregate, CountUnits):
+        return plan.measures["units"]
+    if isinstance(aggregate, Count):
+        return plan.measures[planner.row_measure(plan.bounding)]
+    if isinstance(aggregate, Sum | Mean):
+        return plan.measures[f"total:{planner.grid_column(plan.query, aggregate).name}"]
+    return max(plan.measures.values(), key=lambda measure: measure.name != "units")
