@@ -198,6 +198,8 @@ def test_near_miss_a_join_of_private_tables_that_are_not_equated_mixes_units_and
         "on= must name": lambda: people.join(towns),
         "left join keeps rows": lambda: people.join(people.where("age > 3"), how="left"),
         "must be a column, a list": lambda: people.join(towns, on=7),
+        "join on columns of the tables": lambda: people.with_column("x", "age > 3").join(towns, on={"x": "name"}),
+        "add them after the join": lambda: people.join(people.with_column("x", "age > 3"), prefix="p_"),
     }
     for says, asked in refused.items():
         with pytest.raises(QueryError, match=says):
@@ -211,6 +213,18 @@ def test_near_miss_a_join_of_private_tables_that_are_not_equated_mixes_units_and
     for says, asked in wrong.items():
         with pytest.raises(SchemaError, match=says):
             asked()
+
+
+def test_computed_columns_reach_over_a_join():
+    rows = nt.table(
+        pa.table({"who": [1, 2, 3], "town": ["Ulm", "Ulm", "Bonn"], "paid": [1.0, 2.0, 4.0]}), unit="who", name="people"
+    )
+    towns = nt.public(pa.table({"town": ["Ulm", "Bonn"], "tax": [1, 3]}), columns={"tax": nt.bounded(0, 5, 1)})
+    taxed = rows.with_column("dear", "paid > 1.5").join(towns, on="town").with_column("high", "dear AND tax > 2")
+    query = taxed.group_by("high", keys=[True, False]).agg(n=nt.count(), total=nt.sum("tax"))
+    asked = plan(query, spend=SPEND, rows_per_group=1, groups_per_unit=1)
+    values = engine_for(rows.table.source).aggregate(asked.stage, salt=SALT).values
+    assert [found.tolist() for found in values.values()] == [[1, 2], [3, 2]]
 
 
 def test_a_unit_counts_no_more_after_a_join_than_before(tmp_path):
