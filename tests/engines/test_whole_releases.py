@@ -29,7 +29,7 @@ from tests.audit.whole_releases import (
 
 __all__ = ["noise_shared_by_columns"]  # a fixture
 ENGINES = ["postgres", "spark"]
-MANY = tuple((f"u{i}", "a", 1.0, 1.0) for i in range(40))  # enough units that the key is surely released
+MANY = tuple((f"u{i}", "a", 1.0, 1.0) for i in range(24))  # enough units that the key is surely released
 ONE_COLUMN_MOVED_OF_MANY = Twins(MANY, (*MANY, ("new", "a", 1.0, 0.0)), "one column moves")
 
 
@@ -93,8 +93,8 @@ def test_noise_drawn_on_workers_withstands_and_is_caught_where_its_key_forgets_t
     discovered = game(spend=nt.approx(1, "0.01"), keys=None, ask=sums, where=in_spark[0], take=written)
     claim = claim_approx(1, "0.01")
     twins = [ONE_COLUMN_MOVED_OF_MANY]
-    assert withstands(discovered, claim, [*twins, OWN_KEYS], runs=10_000, search_runs=1_000)
+    assert withstands(discovered, claim, [*twins, OWN_KEYS], runs=5_000, search_runs=500)
     honest = noise.keyed
     monkeypatch.setattr(noise, "keyed", lambda sampler, **parts: honest(sampler, **(parts | {"column": "any"})))
-    found = audit(Batched(discovered), claim, twins, runs=4_000)
+    found = audit(Batched(discovered), claim, twins, runs=2_000)
     assert found.refuted, str(found)

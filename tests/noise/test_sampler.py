@@ -35,7 +35,9 @@ FORK = """
 RAW = "__import__('ctypes').CDLL(None).fork()"  # a C library's fork: Python's hooks do not run
 SAME_PID = "os.getpid = lambda: 1"
 NO_HOOK = "sys.modules['neartwin.noise.sampler']._alive.clear()"
-BY_CHANCE = 3  # values of noise this wide that may agree by chance; as many or more do once in 10^13 runs, or more rarely
+BY_CHANCE = (
+    3  # values of noise this wide that may agree by chance; as many or more do once in 10^13 runs, or more rarely
+)
 
 
 def repeats(drawn):

@@ -26,12 +26,16 @@ from neartwin.noise.streams import Rows, Stream
 from neartwin.noise.table import CELL_BITS, Table
 
 I64 = NDArray[np.int64]
-CHUNK = 1 << 16  # words, cell numbers and output of one chunk stay in the second-level cache
+CHUNK = 1 << 15  # words, cell numbers, table and output of one chunk stay in the second-level cache together
+SETTLED = 1 << 18  # draws whose undecided ones are settled at once: that takes many small steps, whatever their number
 
 
 def fill(table: Table, out: I64, stream: Stream) -> None:
     """Fill a contiguous int64 vector with independent draws; row i uses the stream's row i."""
     rejected = _sweep(table, out, None, stream)
+    if stream.alike:
+        _fill_from_spares(table, out, rejected, stream)
+        return
     while rejected.size:
         again = np.empty(rejected.size, np.int64)
         still = _sweep(table, again, rejected, stream)
@@ -39,15 +43,27 @@ def fill(table: Table, out: I64, stream: Stream) -> None:
         rejected = rejected[still]
 
 
+def _fill_from_spares(table: Table, out: I64, rejected: Rows, stream: Stream) -> None:
+    """Where any row's bits serve any other, a few draws too many spare the rounds in which the last rows are rejected.
+
+    A spare draw that was taken has the law, whatever its place; places are handed out in order, whatever the values.
+    """
+    while rejected.size:
+        spare = np.empty(rejected.size + rejected.size // 16 + 8, np.int64)
+        kept = np.delete(spare, _sweep(table, spare, None, stream))[: rejected.size]
+        out[rejected[: kept.size]] = kept
+        rejected = rejected[kept.size :]
+
+
 def _sweep(table: Table, out: I64, rows: Rows | None, stream: Stream) -> Rows:
     """One attempt for each row (None: rows 0, 1, ...); the positions whose proposal was rejected."""
     size = min(CHUNK, out.size)
     scratch = np.empty(size, np.int64), np.empty(size, np.int64)
     rejected = [np.empty(0, np.intp)]
-    for start in range(0, out.size, CHUNK):
-        part = out[start : start + CHUNK]
-        which = slice(start, start + part.size) if rows is None else rows[start : start + CHUNK]
-        slow, cells = _propose(table, part, which, stream, scratch)
+    for start in range(0, out.size, SETTLED):
+        part = out[start : start + SETTLED]
+        which = slice(start, start + part.size) if rows is None else rows[start : start + SETTLED]
+        slow, cells = _proposals(table, part, which, stream, scratch)
         if slow.size:
             slow_rows = slow + start if isinstance(which, slice) else which[slow]
             part[slow], taken = settle(table, cells, slow_rows, stream)
@@ -55,8 +71,26 @@ def _sweep(table: Table, out: I64, rows: Rows | None, stream: Stream) -> Rows:
     return np.concatenate(rejected)
 
 
+def _proposals(
+    table: Table, out: I64, rows: slice | Rows, stream: Stream, scratch: tuple[I64, I64]
+) -> tuple[Rows, I64]:
+    """Write base + offset for every row, a chunk at a time; the positions whose cell is not owned, with their cells."""
+    slow, cells = [np.empty(0, np.intp)], [np.empty(0, np.int64)]
+    for start in range(0, out.size, CHUNK):
+        part = out[start : start + CHUNK]
+        which = (
+            slice(rows.start + start, rows.start + start + part.size)
+            if isinstance(rows, slice)
+            else rows[start : start + CHUNK]
+        )
+        found, theirs = _propose(table, part, which, stream, scratch)
+        slow.append(found + start)
+        cells.append(theirs)
+    return np.concatenate(slow), np.concatenate(cells)
+
+
 def _propose(table: Table, out: I64, rows: slice | Rows, stream: Stream, scratch: tuple[I64, I64]) -> tuple[Rows, I64]:
-    """Write base + offset for every row; return the positions whose cell is not owned, with their cells."""
+    """One chunk of them."""
     width, mask = table.word_bits, (1 << table.recipe.layout.offset_bits) - 1
     words = stream.first(rows, out.size, width)
     cells, offsets = scratch[0][: out.size], scratch[1][: out.size]

@@ -45,18 +45,19 @@ class _Pool:
     before it is kept, and a value is marked as used before it is read.
     """
 
-    __slots__ = ("_block", "_law", "_lock", "_singles", "_used")
+    __slots__ = ("_block", "_law", "_lock", "_singles", "_spare", "_used")
 
     def __init__(self, law: Law) -> None:
         self._law, self._lock, self._used = law, threading.Lock(), 0
         self._block: NDArray[Any] = np.empty(0, np.int64)
+        self._spare: NDArray[Any] = self._block  # all zero, to be the next block: new memory is slow to touch
         self._singles: list[int] = []
 
     def one(self) -> int:
         """The next single value."""
         with self._lock:
             if not self._singles:
-                self._singles = self._drawn(SINGLES).tolist()
+                self._singles = self._drawn(np.empty(SINGLES, self._kind)).tolist()
             return self._singles.pop()
 
     def serve(self, out: NDArray[Any]) -> None:
@@ -65,8 +66,7 @@ class _Pool:
             done = 0
             while done < out.size:
                 if self._used >= self._block.size:
-                    # Python integers are slow to draw, and their arrays rarely small
-                    self._block, self._used = self._drawn(SINGLES if self._law.wide else BLOCK), 0
+                    self._refill()
                 start, number = self._used, min(out.size - done, self._block.size - self._used)
                 self._used += number
                 part = self._block[start : start + number]
@@ -74,10 +74,21 @@ class _Pool:
                 part[:] = 0
                 done += number
 
-    def _drawn(self, n: int) -> NDArray[Any]:
-        block = np.empty(n, np.object_ if self._law.wide else np.int64)
+    def _refill(self) -> None:
+        """The next block. Half-drawn values are never served: all of the old one is marked as used until the end."""
+        # Python integers are slow to draw, and their arrays rarely small
+        size = SINGLES if self._law.wide else BLOCK
+        spare = self._spare if self._spare.size == size else np.zeros(size, self._kind)
+        self._spare, self._block = self._block, self._drawn(spare)
+        self._used = 0
+
+    def _drawn(self, block: NDArray[Any]) -> NDArray[Any]:
         self._law.fill(block, Fresh(SYSTEM))
         return block
+
+    @property
+    def _kind(self) -> type[Any]:
+        return np.object_ if self._law.wide else np.int64
 
     def close(self) -> None:
         """Wipe what is left."""
@@ -86,8 +97,10 @@ class _Pool:
 
     def wipe(self) -> None:
         """As `close`, where nobody else can be at work."""
-        block, self._block, self._used = self._block, self._block[:0], 0
-        block[:] = 0
+        blocks = self._block, self._spare
+        self._block, self._used = self._block[:0], 0
+        for block in blocks:
+            block[:] = 0
         self._singles.clear()
 
 

@@ -18,6 +18,11 @@ Rows = NDArray[np.intp]
 class Stream(Protocol):
     """Independent uniform bits for numbered rows."""
 
+    @property
+    def alike(self) -> bool:
+        """Whether any row's bits serve any other row as well."""
+        ...
+
     def first(self, rows: slice | Rows, n: int, width: int) -> NDArray[np.uint32] | U64:
         """(n,) words of 32 or 64 bits, one a row."""
         ...
@@ -40,6 +45,11 @@ class Subset:
     def __init__(self, stream: Stream, rows: Rows) -> None:
         self._stream, self._rows = stream, rows
 
+    @property
+    def alike(self) -> bool:
+        """As those of the stream."""
+        return self._stream.alike
+
     def first(self, rows: slice | Rows, n: int, width: int) -> NDArray[np.uint32] | U64:
         """Words of the rows they stand for."""
         return self._stream.first(self._rows[rows], n, width)
@@ -61,6 +71,11 @@ class Fresh:
 
     def __init__(self, source: Source) -> None:
         self._source = source
+
+    @property
+    def alike(self) -> bool:
+        """Yes."""
+        return True
 
     def first(self, rows: slice | Rows, n: int, width: int) -> NDArray[np.uint32] | U64:  # noqa: ARG002 - all alike
         """Words off the source; two narrow ones from each 64 bits."""
