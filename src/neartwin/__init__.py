@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from neartwin.queries.joining import owned as owned
     from neartwin.queries.joining import public as public
     from neartwin.queries.opening import table as table
+    from neartwin.queries.quantiles import maximum as maximum
+    from neartwin.queries.quantiles import median as median
+    from neartwin.queries.quantiles import minimum as minimum
+    from neartwin.queries.quantiles import quantile as quantile
     from neartwin.queries.query import count as count
     from neartwin.queries.query import count_units as count_units
     from neartwin.queries.query import mean as mean
@@ -54,6 +58,10 @@ _HOME = {
     "from_sql": "neartwin.queries.sql",
     "gdp": "neartwin.accounting.targets",
     "mean": "neartwin.queries.query",
+    "maximum": "neartwin.queries.quantiles",
+    "minimum": "neartwin.queries.quantiles",
+    "quantile": "neartwin.queries.quantiles",
+    "median": "neartwin.queries.quantiles",
     "open_ledger": "neartwin.releases.accounts",
     "owned": "neartwin.queries.joining",
     "part": "neartwin.queries.grouping",

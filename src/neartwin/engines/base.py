@@ -4,11 +4,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from neartwin.exact import WholeNumbers
 from neartwin.queries.keys import Key
 from neartwin.queries.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Exact numbers by group and cell, where they are not 0: three columns of one length.
+
+    group: position in the keys; cell: in whole steps from the lowest, 0 and up; count: int64, all of them.
+    """
+
+    group: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    count: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +31,13 @@ class Aggregates:
 
     groups: for public keys, as many rows as keys, in their order, empty groups included; else every group that has a kept
     unit, in no order that may be shown. keys: the group columns, one row a group. values: (groups,) whole numbers by measure
-    name, int64 or, where that is too small, Python's.
+    name, int64 or, where that is too small, Python's. cells: of a stage with a split, which has no values.
     """
 
     groups: int
     keys: Sequence[Key]
     values: Mapping[str, WholeNumbers]
+    cells: Cells | None = None
 
 
 class Engine(Protocol):

@@ -14,7 +14,7 @@ from neartwin.engines.dialect import KEYS, digest_of, in_calendar, real
 from neartwin.engines.gather import gathered, key_table
 from neartwin.engines.joins import Place
 from neartwin.engines.local import opened
-from neartwin.engines.sql import in_order, needed_columns, statement
+from neartwin.engines.sql import in_order, needed_columns, salted, statement
 from neartwin.queries.join import Join
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
@@ -165,4 +165,4 @@ def typed_rows(join: Join, needed: tuple[str, ...]) -> pa.Table:
 
 def _parameters(stage: Stage, salt: int) -> dict[str, int]:
     """The salt as a parameter, so that no text of a statement holds it."""
-    return {} if stage.groups_per_unit is None else {"salt": salt}
+    return {"salt": salt} if salted(stage) else {}

@@ -8,7 +8,8 @@ from typing import Any, overload
 import numpy as np
 import pyarrow as pa
 
-from neartwin.engines.base import Aggregates
+from neartwin.engines.base import Aggregates, Cells
+from neartwin.engines.cells import CELL
 from neartwin.engines.dialect import POSITION
 from neartwin.engines.sql import group_names
 from neartwin.exact import WholeNumbers
@@ -36,6 +37,9 @@ def key_table(stage: Stage) -> pa.Table:
 
 def gathered(stage: Stage, answer: pa.Table) -> Aggregates:
     """The answers of a statement's result, whose columns are named as `sql.statement` says."""
+    if stage.split is not None:
+        groups = [answer[name].to_pylist() for name in group_names(stage)]
+        return in_cells(stage, groups, *(whole_numbers(answer[name]) for name in (CELL, "m0")))
     values = {name: whole_numbers(answer[f"m{i}"]) for i, name in enumerate(stage.measures)}
     if stage.octaves:
         return dense(tuple(product(stage.octaves, repeat=2)), answer[POSITION].to_numpy(), values)
@@ -44,6 +48,21 @@ def gathered(stage: Stage, answer: pa.Table) -> Aggregates:
     if not stage.group_columns:
         return Aggregates(1, ((),), values)
     return dense(stage.keys, answer[POSITION].to_numpy(), values)
+
+
+def in_cells(stage: Stage, groups: Sequence[Sequence[Any]], cells: WholeNumbers, counts: WholeNumbers) -> Aggregates:
+    """The answers of a stage with a split. groups: the columns of the group; cells: as the statement numbers them."""
+    (column,) = stage.grid.values()
+    from_low = np.asarray(cells, dtype=np.int64) - column.low
+    counted = np.asarray(counts, dtype=np.int64)
+    if stage.keys is None:
+        places: dict[Key, int] = {}
+        found = [places.setdefault(tuple(map(_plain, row)), len(places)) for row in zip(*groups, strict=True)]
+        position, keys = np.array(found, dtype=np.int64), tuple(places)
+    else:
+        keys = stage.keys
+        position = np.array(groups[0] if groups else np.zeros(len(from_low)), dtype=np.int64)
+    return Aggregates(len(keys), keys, {}, Cells(position, from_low, counted))
 
 
 def dense(keys: tuple[Key, ...], places: Any, values: dict[str, WholeNumbers]) -> Aggregates:

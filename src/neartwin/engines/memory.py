@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from neartwin.engines.base import Aggregates
+from neartwin.engines.base import Aggregates, Cells
 from neartwin.engines.evaluate import Row, evaluate
 from neartwin.queries.join import How, Join, JoinKind
 from neartwin.queries.keys import Key
@@ -28,12 +28,14 @@ class _Cell:
     rows: int = 0
     filled: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     total: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    values: list[int] = field(default_factory=list)
 
 
 class MemoryEngine:
     """Rows as mappings from column to int, float, str, bool, date, datetime or None, of the schema's types.
 
-    order: what a unit's groups are sorted by where it is in too many; another engine's hash, when it is compared with one.
+    order: what a unit's groups are sorted by where it is in too many, its hash first; another engine's, when it is compared
+    with one.
     """
 
     def __init__(
@@ -60,6 +62,8 @@ class MemoryEngine:
             _add(by_unit[unit].setdefault(key, _Cell()), row, stage)
         if stage.octaves:
             return _octaves(stage, by_unit.values())
+        if stage.split is not None:
+            return _in_cells(stage, by_unit, order)
         sums: defaultdict[Key, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         for unit, cells in by_unit.items():
             kept = sorted(cells, key=partial(order, unit))[: stage.groups_per_unit]
@@ -117,6 +121,25 @@ def _equal(left: object, right: object) -> bool:
     return left is not None and left == right
 
 
+def _in_cells(
+    stage: Stage, by_unit: Mapping[object, dict[Key, _Cell]], order: Callable[[object, Key], Any]
+) -> Aggregates:
+    (column,) = stage.grid.values()
+    counts: defaultdict[tuple[Key, int], int] = defaultdict(int)
+    for unit, groups in by_unit.items():
+        for key in sorted(groups, key=partial(order, unit))[: stage.groups_per_unit]:
+            values, cap = sorted(groups[key].values), stage.rows_per_group
+            many = len(values) > cap
+            start = order(unit, key)[0] % len(values) if many else 0
+            for place, steps in enumerate(values):
+                chosen = ((place + 1) * cap + start) // len(values) - (place * cap + start) // len(values)
+                counts[key, steps] += chosen if many else 1
+    found = stage.keys if stage.keys is not None else tuple(dict.fromkeys(key for key, _ in counts))
+    columns = [[found.index(key), steps - column.low, count] for (key, steps), count in counts.items()]
+    group, cell, count = np.array(columns, dtype=np.int64).reshape(-1, 3).T
+    return Aggregates(len(found), found, {}, Cells(group, cell, count))
+
+
 def _add(cell: _Cell, row: Row, stage: Stage) -> None:
     cell.rows += 1
     for name, column in stage.grid.items():
@@ -125,6 +148,8 @@ def _add(cell: _Cell, row: Row, stage: Stage) -> None:
         if steps is not None:
             cell.filled[name] += 1
             cell.total[name] += steps
+            if stage.split is not None:
+                cell.values.append(steps)
 
 
 def on_grid(value: float | None, column: GridColumn) -> int | None:

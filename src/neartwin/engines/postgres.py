@@ -19,9 +19,9 @@ from sqlglot import exp
 from neartwin.engines.base import Aggregates
 from neartwin.engines.dialect import POSITION, as_double, digest_of, in_calendar, real
 from neartwin.engines.duckdb import typed_rows
-from neartwin.engines.gather import dense, whole_numbers
+from neartwin.engines.gather import dense, in_cells, whole_numbers
 from neartwin.engines.joins import Place
-from neartwin.engines.sql import group_names, in_order, needed_columns, statement
+from neartwin.engines.sql import group_names, in_order, needed_columns, salted, statement
 from neartwin.queries.postgres import PostgresTable, driver, reading
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
@@ -341,12 +341,12 @@ class _Asked:
 def _asked(stage: Stage, salt: int) -> _Asked:
     """Parameters are numbered from $1, each used once or more: a server refuses one that is not used."""
     parameters: list[Any] = []
-    salted: exp.Expr = exp.null()
-    if stage.groups_per_unit is not None:
+    secret: exp.Expr = exp.null()
+    if salted(stage):
         parameters.append((salt ^ _SIGN) - _SIGN)  # the same 64 bits, signed
-        salted = exp.cast(_parameter(1), "BIGINT", dialect="postgres")
+        secret = exp.cast(_parameter(1), "BIGINT", dialect="postgres")
     if stage.keys is None or not stage.group_columns:
-        return _Asked(parameters, salted, None)
+        return _Asked(parameters, secret, None)
     places = [(place, key) for place, key in enumerate(stage.keys) if not any(map(_has_zero, key))]
     columns: dict[str, tuple[str, list[Any]]] = {POSITION: ("BIGINT[]", [place for place, _ in places])}
     for i, name in enumerate(stage.group_columns):
@@ -357,7 +357,7 @@ def _asked(stage: Stage, salt: int) -> _Asked:
         arrays.append(exp.cast(_parameter(len(parameters)), kind, dialect="postgres"))
     named = exp.TableAlias(this=exp.to_identifier("a"), columns=[exp.to_identifier(name) for name in columns])
     rows = exp.Table(this=exp.Anonymous(this="unnest", expressions=arrays), alias=named)
-    return _Asked(parameters, salted, exp.select(*columns).from_(rows))
+    return _Asked(parameters, secret, exp.select(*columns).from_(rows))
 
 
 def _parameter(number: int) -> exp.Expr:
@@ -371,6 +371,9 @@ def _has_zero(value: object) -> bool:
 
 def _gathered(stage: Stage, answer: list[tuple[Any, ...]]) -> Aggregates:
     groups = 1 if stage.octaves else len(group_names(stage))
+    if stage.split is not None:
+        found = list(zip(*answer, strict=True)) or [()] * (groups + 2)
+        return in_cells(stage, found[:groups], whole_numbers(found[-2]), whole_numbers(found[-1]))
     columns: list[tuple[Any, ...]] = list(zip(*answer, strict=True)) or [()] * (groups + len(stage.measures))
     values = {name: whole_numbers(columns[groups + i]) for i, name in enumerate(stage.measures)}
     if stage.octaves:

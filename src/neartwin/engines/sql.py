@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from neartwin.engines.cells import cells_of
 from neartwin.engines.dialect import KEYS, POSITION, Dialect, as_double, greatest, least, real, whole
 from neartwin.engines.expressions import column_of, translated
 from neartwin.engines.joins import Place, joined_rows, needed_parts
@@ -31,12 +32,14 @@ _MOST_ROWS = 2**62  # no unit has more, so a larger cap is this one
 def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.Select | None = None) -> exp.Select:
     """The statement of a stage. places: of the table, then of those joined to it; keys: the public keys, None if named so.
 
-    Result columns: the group (position of a public key, or g0, g1, ...), then m0, m1, ... in the order of `stage.measures`.
+    Result columns: the group (position of a public key, or g0, g1, ...), then m0, m1, ... in the order of `stage.measures`; for
+    a stage with a split, the cell and its number: see `cells`.
     """
     by_row = not isinstance(stage.table.unit, str)
     groups, aliases, dialect = group_names(stage), _column_aliases(stage), places[0].dialect
-    query = exp.select(*groups, *_sums(stage, dialect, by_row=by_row)) if not stage.octaves else exp.select()
-    if groups and not stage.octaves:
+    counted = stage.split is not None or bool(stage.octaves)
+    query = exp.select() if counted else exp.select(*groups, *_sums(stage, dialect, by_row=by_row))
+    if groups and not counted:
         query = query.group_by(*groups)
     if keys is not None:
         query = query.with_(KEYS, as_=keys)
@@ -47,6 +50,8 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     for name, part in rows.items():
         query = query.with_(name, as_=part)
     query = query.with_("kept", as_=_kept(stage, aliases, dialect))
+    if stage.split is not None:
+        return cells_of(query, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
     if by_row:
         return query.from_("kept")
     if stage.octaves:
@@ -62,6 +67,11 @@ def in_order(query: exp.Select, stage: Stage) -> exp.Select:
     """The same, sorted by discovered group, NULL last: an order that depends on the keys alone."""
     groups = [exp.Ordered(this=exp.column(name), nulls_first=False) for name in group_names(stage)]
     return query.order_by(*groups) if stage.keys is None else query
+
+
+def salted(stage: Stage) -> bool:
+    """Whether the statement has a salt in it: where a unit's groups or values are chosen."""
+    return isinstance(stage.table.unit, str) and (stage.groups_per_unit is not None or stage.split is not None)
 
 
 def group_names(stage: Stage) -> list[str]:
@@ -217,18 +227,22 @@ def _bounded(stage: Stage, dialect: Dialect) -> exp.Select:
 
 
 def _ranked(stage: Stage, dialect: Dialect, salt: exp.Expr) -> exp.Select:
+    place = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[exp.column("u")],
+        order=exp.Order(expressions=[exp.Ordered(this=item) for item in _order(stage, dialect, salt)]),
+    )
+    return exp.select(exp.Star(), exp.alias_(place, "place")).from_("bounded")
+
+
+def _order(stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[exp.Expr]:
+    """A unit's groups are ranked by a salted hash of the unit and the group, then by the group."""
     kinds = stage.table.schema
     groups = [(exp.column(name), ColumnType.INTEGER) for name in group_names(stage)]  # the position of a public key
     if stage.keys is None:
         groups = [(exp.column(f"g{i}"), kinds[name]) for i, name in enumerate(stage.group_columns)]
     unit = (exp.column("u"), kinds[str(stage.table.unit)])
-    order = [dialect.hash_key(salt, [unit, *groups]), *(group.copy() for group, _ in groups)]
-    place = exp.Window(
-        this=exp.RowNumber(),
-        partition_by=[exp.column("u")],
-        order=exp.Order(expressions=[exp.Ordered(this=item) for item in order]),
-    )
-    return exp.select(exp.Star(), exp.alias_(place, "place")).from_("bounded")
+    return [dialect.hash_key(salt, [unit, *groups]), *(group.copy() for group, _ in groups)]
 
 
 def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
+from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.plan import ChoicePlan, GroupPlan, Measure, Plan
-from neartwin.queries.planner import filled_measure, grid_column, row_measure
+from neartwin.queries.planner import cell_measure, filled_measure, grid_column, quantile_column, row_measure
+from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.query import Mean, Sum
 
 GROUP_SIZES = (10, 100, 1_000, 10_000, 100_000)
@@ -15,7 +17,8 @@ class ExpectedError:
     """The error of one statistic around its bounded value.
 
     half_width: the error bar at `confidence`, in the statistic's own unit; None where it depends on the size of the group.
-    by_size: upper bounds on the error bar by number of values in the group, for means. says: in words.
+    by_size: upper bounds on the error bar by number of values in the group, for means; for quantiles, of the
+    rank as a share of them. says: in words.
     """
 
     name: str
@@ -36,6 +39,8 @@ def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedEr
                 column = grid_column(plan.query, aggregate)
                 steps = _half_width(plan.measures[f"total:{column.name}"], confidence)
                 errors.append(_fixed(name, steps * column.bounds.step, confidence))
+            case Quantile() | Extreme():
+                errors += _of_order(plan, name, aggregate, confidence)
             case Mean():
                 errors.append(_of_mean(plan, name, aggregate, confidence))
             case _:
@@ -68,6 +73,28 @@ def _of_mean(plan: GroupPlan, name: str, aggregate: Mean, confidence: float) -> 
     by_size = tuple((n, min(whole, step * (a + far * b) / (n - b)) if n > b else whole) for n in GROUP_SIZES)
     sizes = ", ".join(f"± {width:.3g} at n = {n:,}" for n, width in by_size)
     return ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=f"at most {sizes}")
+
+
+def _of_order(plan: GroupPlan, name: str, aggregate: Quantile | Extreme, confidence: float) -> list[ExpectedError]:
+    """In rows: which values lie so many rows away is private. by_size: as a share of all values."""
+    column = quantile_column(plan.query, aggregate)
+    measure = plan.measures[cell_measure(column)]
+    ranks = Ranks(plan.splits[measure.name].tree, measure.mechanism.law)
+    step = f"on a grid with steps of {float(column.bounds.step):g}"
+    if isinstance(aggregate, Extreme):
+        width = float(ranks.bars(1.0 if aggregate.end == "maximum" else 0.0, 2 * confidence - 1).max())
+        return [_by_rank(name, width, f"about {width:,.0f} values or fewer lie beyond it, {step}", confidence)]
+    found = []
+    for rank in aggregate.ranks:
+        width = float(ranks.bars(float(rank), confidence).max())
+        label = f"{name}_p{float(100 * rank):g}" if len(aggregate.ranks) > 1 else name
+        found.append(_by_rank(label, width, f"at most {width:,.0f} values off its rank, {step}", confidence))
+    return found
+
+
+def _by_rank(name: str, width: float, says: str, confidence: float) -> ExpectedError:
+    by_size = tuple((n, min(1.0, width / n)) for n in GROUP_SIZES)
+    return ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says)
 
 
 def _of_choice(plan: ChoicePlan, confidence: float) -> ExpectedError:

@@ -9,6 +9,7 @@ from neartwin.queries.allot import Noise
 from neartwin.queries.discovery import Selection
 from neartwin.queries.join import Join, JoinKind
 from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan
+from neartwin.queries.quantiles import Extreme
 from neartwin.queries.stage import Stage
 from neartwin.queries.table import Table
 
@@ -62,6 +63,7 @@ def _groups(plan: GroupPlan) -> Explained:
             _keys(plan),
             *_clips(stage),
             *_pilot(plan),
+            *_trees(plan),
             bound,
             Explained("noise", (*measures, Explained("how the spend is shared", tuple(map(Explained, plan.why))))),
             outputs,
@@ -173,6 +175,39 @@ def _clips(stage: Stage) -> tuple[Explained, ...]:
     )
 
 
+def _trees(plan: GroupPlan) -> tuple[Explained, ...]:
+    found = []
+    for split in plan.splits.values():
+        (column,) = split.stage.grid.values()
+        tree, step = split.tree, float(column.bounds.step)
+        found.append(
+            Explained(
+                f"count values of {column.column} by {tree.cells:,} cells of {step:g}, from {float(column.bounds.low):g} on",
+                (
+                    Explained("a unit with more rows counts for the most allowed, spread evenly over its own values"),
+                    Explained(
+                        f"a tree of {tree.levels} level{'s' * (tree.levels > 1)}, {tree.branching} children a node: every rank "
+                        "is read from the same noisy counts"
+                    ),
+                    *_reaches(plan),
+                ),
+            )
+        )
+    return tuple(found)
+
+
+def _reaches(plan: GroupPlan) -> tuple[Explained, ...]:
+    """What a private minimum or maximum means."""
+    return tuple(
+        Explained(
+            f"{name} = {aggregate}: the {'largest' if aggregate.end == 'maximum' else 'least'} value that is certainly reached. "
+            "The true one is a single unit's, so as many rows as the noise hides may lie beyond it"
+        )
+        for name, aggregate in plan.outputs.items()
+        if isinstance(aggregate, Extreme)
+    )
+
+
 def _measure(plan: GroupPlan, name: str) -> Explained:
     measure = plan.measures[name]
     needed, mechanism = measure.sensitivity, measure.mechanism
@@ -202,6 +237,9 @@ def _label(plan: GroupPlan, name: str) -> str:
     what, _, column = name.partition(":")
     if not column:
         return f"number of {what}"
+    if what == "cells":
+        (counted,) = plan.splits[name].stage.grid.values()
+        return f"each node's number of values of {counted.column}"
     grid = plan.stage.grid[column]
     if what == "filled":
         return f"number of values of {grid.column}"

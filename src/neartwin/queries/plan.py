@@ -12,6 +12,7 @@ from neartwin.mechanisms.choice import PermuteAndFlip
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.mechanisms.partition import OptimalSelection
+from neartwin.mechanisms.ranks import CountTree
 from neartwin.queries.allot import Noise, composed_loss
 from neartwin.queries.discovery import Selection
 from neartwin.queries.query import Aggregate, MostCommon, Query
@@ -60,14 +61,23 @@ class Pilot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Counts by group and node of a tree over one column's grid: what quantiles are read from. stage: its own statement."""
+
+    stage: Stage
+    tree: CountTree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
     """The plan of a `Query`: noisy measures of each group, from which the named statistics are computed.
 
     With a pilot, everything else is what it will be at the largest bounds that the pilot may choose: the price is the whole
     one, and errors are the worst.
 
-    spend: what the caller allows; price: what is charged, never more. selection: how unknown groups are discovered. why: how
-    the spend was shared, in words.
+    spend: what the caller allows; price: what is charged, never more. selection: how unknown groups are discovered. splits:
+    by the measure whose noise they get, node by node. why: how the spend was shared, in words. Every stage is asked with one
+    salt, so that a unit is kept in the same groups for all.
     """
 
     query: Query
@@ -77,6 +87,7 @@ class GroupPlan:
     stage: Stage
     measures: Mapping[str, Measure]
     selection: Selection | None
+    splits: Mapping[str, Split]
     why: tuple[str, ...]
     pilot: Pilot | None = None
 
@@ -108,8 +119,11 @@ class GroupPlan:
         asked = {name: str(aggregate) for name, aggregate in self.outputs.items()}
         measures = {name: _noise(measure.mechanism) for name, measure in self.measures.items()}
         chosen = None if self.selection is None else _chosen(self.selection)
-        pilot = {} if self.pilot is None else {"pilot": _piloted(self.pilot)}
-        return _digest("groups", self.stage, {"asked": asked, "measures": measures, "threshold": chosen} | pilot)
+        trees = {name: [split.tree.cells, split.tree.branching] for name, split in self.splits.items()}
+        more: dict[str, object] = {"splits": trees} if trees else {}
+        if self.pilot is not None:
+            more |= {"pilot": _piloted(self.pilot)}
+        return _digest("groups", self.stage, {"asked": asked, "measures": measures, "threshold": chosen} | more)
 
 
 def _piloted(pilot: Pilot) -> list[object]:

@@ -1,8 +1,10 @@
 """From a question and what may be spent to a plan. Reads no row and no file."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
+
+import numpy as np
 
 from neartwin.accounting.targets import Approx, Pure, Target
 from neartwin.checks import integer, positive
@@ -10,9 +12,11 @@ from neartwin.errors import ParameterError, PrivacyError, QueryError
 from neartwin.exact import Number, rational
 from neartwin.mechanisms.choice import PermuteAndFlip
 from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.mechanisms.ranks import CountTree, best_tree
 from neartwin.queries import sensitivity
 from neartwin.queries.allot import Discovery, Need, allot
-from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, Measure, Plan
+from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, Measure, Plan, Split
+from neartwin.queries.quantiles import Extreme, Quantile, grid_of
 from neartwin.queries.query import Count, CountUnits, Mean, MostCommon, Query, Sum, summand
 from neartwin.queries.sensitivity import Reach, Sensitivity
 from neartwin.queries.stage import GridColumn, Stage
@@ -102,6 +106,7 @@ class _Draft:
 
     grid: Mapping[str, GridColumn]
     needed: Mapping[str, Need]
+    trees: Mapping[str, tuple[GridColumn, CountTree]]
 
 
 def row_measure(bounding: Bounding) -> str:
@@ -114,7 +119,9 @@ def filled_measure(column: GridColumn, bounding: Bounding) -> str:
     return f"filled:{column.name}" if column.fill is None else row_measure(bounding)
 
 
-def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float]) -> _Draft:
+def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power: float) -> _Draft:
+    """power: how the deviation of a node's noise grows with the levels of a tree, 1 for Laplace noise and 1/2 for normal."""
+    trees: dict[str, tuple[GridColumn, CountTree]] = {}
     grid: dict[str, GridColumn] = {}
     needed: dict[str, Need] = {}
     table, keys = query.table, query.groups.keys
@@ -150,9 +157,44 @@ def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float]) -> _D
                     # (a + |m| b) / n at its worst: |m| is one row's largest contribution
                     filled = sensitivity.of_count(table.neighbours, reach)
                     want(filled_measure(column, bounding), filled, weight)
+            case Quantile() | Extreme():
+                column = quantile_column(query, aggregate)
+                tree = best_tree(column.high - column.low + 1, power)
+                trees[cell_measure(column)] = (column, tree)
+                change = sensitivity.of_cells(table.neighbours, reach, levels=tree.levels)
+                want(cell_measure(column), change, weight * _rank_error(tree, aggregate))
             case _:
                 assert_never(aggregate)
-    return _Draft(grid, needed)
+    return _Draft(grid, needed, trees)
+
+
+def _rank_error(tree: CountTree, aggregate: Quantile | Extreme) -> float:
+    """The bars of the ranks asked for, typical over the places, in bars of one node."""
+    below, rest = tree.sizes()
+    if isinstance(aggregate, Extreme):
+        return float(np.sqrt((rest if aggregate.end == "maximum" else below).mean()))
+    ranks = [float(rank) for rank in aggregate.ranks]
+    return float(sum(np.sqrt(((1 - rank) ** 2 * below + rank**2 * rest).mean()) for rank in ranks))
+
+
+def cell_measure(column: GridColumn) -> str:
+    """The measure that counts values by cell."""
+    return f"cells:{column.name}"
+
+
+def quantile_column(query: Query, aggregate: Quantile | Extreme) -> GridColumn:
+    """The grid column behind quantiles: all of one column, grid and fill share one tree."""
+    value = summand(query.table, aggregate)
+    kind = query.table.schema[value.column] if value.expression is None else value.expression.type
+    chosen = aggregate.bounds is not None or value.expression is not None
+    bounds = grid_of(value.bounds, kind, aggregate.step, given=chosen)
+    fill = None if aggregate.fill is None else aggregate.fill / bounds.step
+    if fill is not None and not (fill.denominator == 1 and bounds.low_units <= fill <= bounds.high_units):
+        raise QueryError(
+            f"fill={float(aggregate.fill or 0):g} of {aggregate} must be a multiple of the step within {bounds}"
+        )
+    name = f"{value.column}[{bounds.low},{bounds.high},{bounds.step}]" + ("" if fill is None else f"?{fill}")
+    return GridColumn(name, value.column, bounds, 0, None if fill is None else int(fill), expression=value.expression)
 
 
 def grid_column(query: Query, aggregate: Sum | Mean) -> GridColumn:
@@ -177,28 +219,27 @@ def grid_column(query: Query, aggregate: Sum | Mean) -> GridColumn:
 
 def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mapping[str, float]) -> GroupPlan:
     table, keys = query.table, query.groups.keys
-    draft = _draft(query, bounding, weights)
     discovery = None
     if keys is None:
         reach = Reach(rows_per_group=1, groups_per_unit=bounding.groups_per_unit, groups=None)
         discovery = Discovery(sensitivity.of_units(table.neighbours, reach), bounding.groups_per_unit)
-    allotted = allot(tuple(draft.needed.values()), discovery, spend)
+    drafts = [_draft(query, bounding, weights, power) for power in (1.0, 0.5)]
+    if not drafts[0].trees:
+        del drafts[1]
+    shared = [(draft, allot(tuple(draft.needed.values()), discovery, spend)) for draft in drafts]
+    draft, allotted = min(shared, key=lambda one: one[1].error)
     measures = {
         name: Measure(name=name, sensitivity=need.sensitivity, mechanism=allotted.noise[name])
         for name, need in draft.needed.items()
     }
-    names = tuple(measures) if discovery is None or "units" in measures else ("units", *measures)
-    capped = not isinstance(table.unit, RowUnit) and (keys is None or bounding.groups_per_unit < len(keys))
-    stage = Stage(
-        table=table,
-        conditions=query.groups.rows.conditions,
-        group_columns=query.groups.columns,
-        keys=keys,
-        grid=draft.grid,
-        measures=names,
-        rows_per_group=bounding.rows_per_group,
-        groups_per_unit=bounding.groups_per_unit if capped else None,
-    )
+    names = tuple(name for name in measures if name not in draft.trees)
+    if discovery is not None and "units" not in measures:
+        names = ("units", *names)
+    stage = _stage(query, bounding, draft.grid, names)
+    splits = {
+        name: Split(stage=replace(stage, grid={column.name: column}, measures=(), split=column.name), tree=tree)
+        for name, (column, tree) in draft.trees.items()
+    }
     return GroupPlan(
         query=query,
         bounding=bounding,
@@ -207,7 +248,23 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mappi
         stage=stage,
         measures=measures,
         selection=allotted.selection,
+        splits=splits,
         why=allotted.why,
+    )
+
+
+def _stage(query: Query, bounding: Bounding, grid: Mapping[str, GridColumn], measures: tuple[str, ...]) -> Stage:
+    table, keys = query.table, query.groups.keys
+    capped = not isinstance(table.unit, RowUnit) and (keys is None or bounding.groups_per_unit < len(keys))
+    return Stage(
+        table=table,
+        conditions=query.groups.rows.conditions,
+        group_columns=query.groups.columns,
+        keys=keys,
+        grid=grid,
+        measures=measures,
+        rows_per_group=bounding.rows_per_group,
+        groups_per_unit=bounding.groups_per_unit if capped else None,
     )
 
 

@@ -13,6 +13,7 @@ from neartwin.queries.expression import RowExpression
 from neartwin.queries.grouping import Grouping
 from neartwin.queries.joining import On, OtherTable, joined
 from neartwin.queries.keys import Key, public_keys
+from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.ranges import possible_values
 from neartwin.queries.table import Bounds, Table, bounded
 from neartwin.queries.types import ColumnType
@@ -64,7 +65,7 @@ class Mean:
         return f"mean({self.column})"
 
 
-Aggregate = Count | CountUnits | Sum | Mean
+Aggregate = Count | CountUnits | Sum | Mean | Quantile | Extreme
 
 
 def count() -> Count:
@@ -219,10 +220,12 @@ class Groups:
             raise QueryError("agg() must name at least one statistic, for instance agg(orders=count())")
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
-                raise QueryError(f"{name}={aggregate!r} must be count(), count_units(), sum(...) or mean(...)")
+                raise QueryError(
+                    f"{name}={aggregate!r} must be count(), count_units(), sum(...), mean(...), median(...) or another statistic"
+                )
             if name in self.columns:
                 raise QueryError(f"{name!r} is a group column; give the statistic another name")
-            if isinstance(aggregate, Sum | Mean):
+            if isinstance(aggregate, Sum | Mean | Quantile | Extreme):
                 summand(self.rows.table, aggregate)
         return Query(self, MappingProxyType(dict(aggregates)))
 
@@ -255,8 +258,10 @@ class MostCommon:
         return self.rows.table
 
 
-def summand(table: Table, aggregate: Sum | Mean) -> Value:
-    """What a sum or mean is taken of, and its bounds; `QueryError` where there are none."""
+def summand(table: Table, aggregate: Sum | Mean | Quantile | Extreme) -> Value:
+    """What a sum, mean or quantile is taken of, and its bounds; `QueryError` where there are none."""
+    if isinstance(aggregate, Quantile | Extreme):  # which have a grid of their own
+        return value_of(table, aggregate.column, aggregate.bounds)
     return value_of(table, aggregate.column, aggregate.bounds, aggregate.step, aggregate.fill)
 
 

@@ -75,6 +75,21 @@ def of_count(neighbours: Neighbours, reach: Reach) -> Sensitivity:
     return _over_groups(neighbours, reach, whole=rows, same=rows, why=why)
 
 
+def of_cells(neighbours: Neighbours, reach: Reach, *, levels: int) -> Sensitivity:
+    """Of counts by group and node, in each of whose levels a row is counted once.
+
+    Each row of a unit may be in another node, or all in one: absolute sums add up, and a node moves by at most all of them.
+
+    >>> of_cells(Neighbours.ADD_REMOVE, Reach(rows_per_group=2, groups_per_unit=3, groups=None), levels=4).l1
+    24
+    """
+    rows, k = reach.rows_per_group, reach.groups_per_unit
+    moved = k if neighbours is Neighbours.ADD_REMOVE else 2 * k
+    reached = levels * moved * rows
+    why = f"at most {rows} row{'s' * (rows > 1)} a unit in a group, each in one node of {levels} level{'s' * (levels > 1)}"
+    return Sensitivity(reached, rows, reached, f"{why}; {moved} groups")
+
+
 def of_sum(neighbours: Neighbours, reach: Reach, *, low: int, high: int) -> Sensitivity:
     """Of a sum by group, of a column clipped to [low, high] grid units.
 

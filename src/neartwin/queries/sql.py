@@ -2,8 +2,8 @@
 
 Understood: one SELECT from a table, [LEFT] JOIN ... USING or ON equalities with tables given beside it, WHERE with a row
 expression, GROUP BY columns, row expressions or names that SELECT gives them, COUNT(*), COUNT(DISTINCT unit), SUM(expression),
-AVG(expression), and over the noisy result HAVING, ORDER BY, LIMIT and OFFSET. What else SQL can say is refused with what to
-write instead.
+AVG(expression), statistics of order (see `sql_order`), and over the noisy result HAVING, ORDER BY, LIMIT and OFFSET. What else
+SQL can say is refused with what to write instead.
 """
 
 import re
@@ -18,6 +18,7 @@ from neartwin.errors import QueryError
 from neartwin.queries.after import CLAUSES, After, after_of
 from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, Query, Rows, Sum
 from neartwin.queries.sql_joins import Others, joined_by
+from neartwin.queries.sql_order import order_statistic
 from neartwin.queries.table import Table
 from neartwin.queries.types import ColumnType
 
@@ -166,6 +167,9 @@ def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Aggregate]:
             return f"sum_{_label(value)}", Sum(_label(value), None)
         case exp.Avg(this=value) if _is_value(value):
             return f"mean_{_label(value)}", Mean(_label(value), None)
+    ordered = order_statistic(node, _is_value, _label)
+    if ordered is not None:
+        return ordered
     raise QueryError(
         f"{node.sql(dialect='duckdb')!r} is not understood; ask COUNT(*), COUNT(DISTINCT {table.unit_name}), SUM(x) or AVG(x), "
         "where x is a column or an expression of one row, and select other columns only to GROUP BY them"

@@ -9,6 +9,10 @@ A unit with m > C values in a group counts as C values of its own mean: its tota
 zero. Count and total thus come from the same weighted rows, and no row is chosen above another.
 A stage with `octaves` is answered by 1024 parts for each unit instead, spread over the cells of a table by how many groups it is
 in and how many rows it has in each: floor(1024 c / k) parts for c of its k groups, in the measure "parts".
+
+A stage with a `split` is answered by whole numbers for each group and cell instead: the numbers of kept values by the grid
+point that they are rounded to. A unit with m > C values in a group counts for C of them: every (m/C)-th in order, from a start
+that a salted hash of the unit and the group decides.
 """
 
 from collections.abc import Mapping
@@ -61,6 +65,7 @@ class Stage:
     keys: the public groups, None for every group that has a row. rows_per_group: C, the most rows that one unit counts
     for in one group. groups_per_unit: the most groups that one unit is kept in, chosen by a salted hash of the unit and
     the group alone; None where no unit can be in more groups than there may be. octaves: where each begins, in groups and rows.
+    split: the one grid column by whose cells rows are counted.
     """
 
     table: Table
@@ -72,3 +77,4 @@ class Stage:
     rows_per_group: int
     groups_per_unit: int | None
     octaves: tuple[int, ...] = ()
+    split: str | None = None

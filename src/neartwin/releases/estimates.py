@@ -1,21 +1,43 @@
 """From noisy measures to the named statistics with error bars. Post-processing: nothing here sees an exact number."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import assert_never
 
 import numpy as np
 
+from neartwin.errors import QueryError
 from neartwin.exact import FloatArray, WholeNumbers
+from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.plan import GroupPlan, Measure
-from neartwin.queries.planner import filled_measure, grid_column, row_measure
+from neartwin.queries.planner import cell_measure, filled_measure, grid_column, quantile_column, row_measure
+from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, Sum
 from neartwin.queries.stage import GridColumn
 from neartwin.releases.release import Statistic
 
+_AT_ONCE = 1 << 22  # cells of groups that are worked on together
+
 Noisy = Mapping[str, WholeNumbers]
+Trees = Mapping[str, Sequence[WholeNumbers]]
+
+
+def statistics_of(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: float) -> tuple[Statistic, ...]:
+    """Every statistic of every group, several for a list of quantiles.
+
+    noisy: (groups,) by measure; trees: by measure, (groups, nodes) a level. Each bar holds with probability at least
+    `confidence` over the noise alone.
+    """
+    found: list[Statistic] = []
+    for name, aggregate in plan.outputs.items():
+        if isinstance(aggregate, Quantile | Extreme):
+            found += _of_order(plan, name, aggregate, trees, confidence)
+        else:
+            found.append(statistic(plan, name, aggregate, noisy, confidence))
+    return tuple(found)
 
 
 def statistic(plan: GroupPlan, name: str, aggregate: Aggregate, noisy: Noisy, confidence: float) -> Statistic:
-    """One statistic of every group. Each bar holds with probability at least `confidence` over the noise alone."""
+    """One statistic of every group, one that is made from noisy sums and counts."""
     match aggregate:
         case Count() | CountUnits():
             measure = plan.measures[row_measure(plan.bounding) if isinstance(aggregate, Count) else "units"]
@@ -33,6 +55,58 @@ def statistic(plan: GroupPlan, name: str, aggregate: Aggregate, noisy: Noisy, co
             return _statistic(name, aggregate, *ends)
         case Mean():
             return _mean(plan, name, aggregate, noisy, confidence)
+        case Quantile() | Extreme():
+            raise QueryError(f"{aggregate} is read from a tree of counts, which a table written in parts does not hold")
+        case _:
+            assert_never(aggregate)
+
+
+def _of_order(
+    plan: GroupPlan, name: str, aggregate: Quantile | Extreme, trees: Trees, confidence: float
+) -> list[Statistic]:
+    column = quantile_column(plan.query, aggregate)
+    measure = plan.measures[cell_measure(column)]
+    ranks = Ranks(plan.splits[measure.name].tree, measure.mechanism.law)
+    levels, place = trees[measure.name], column.bounds
+    steps: dict[str, list[list[FloatArray]]] = {}
+    several = isinstance(aggregate, Quantile) and len(aggregate.ranks) > 1
+    for part in _parts(levels, ranks.tree.cells):  # some groups at a time
+        split = ranks.tree.split(part)
+        if isinstance(aggregate, Extreme):
+            found = {name: _extreme(ranks, split, aggregate, confidence)}
+        else:
+            found, last = {}, np.zeros(split[0].shape[0])
+            for rank in aggregate.ranks:
+                ends = [np.maximum(last, end) for end in ranks.quantile(split, float(rank), confidence)]
+                last, label = ends[0], f"{name}_p{float(100 * rank):g}" if several else name
+                found[label] = [ends[0], np.minimum(ends[1], ends[0]), ends[2]]
+        for label, three in found.items():
+            steps.setdefault(label, []).append(three)
+    made = []
+    for label, parts in steps.items():
+        ends = [np.concatenate([part[i] for part in parts]) for i in range(3)]
+        values = [((end + place.low_units) * float(place.step)).tolist() for end in ends]
+        values = [[min(max(v, float(place.low)), float(place.high)) for v in end] for end in values]
+        made.append(_statistic(label, aggregate, *values))
+    return made
+
+
+def _extreme(
+    ranks: Ranks, split: tuple[FloatArray, FloatArray], aggregate: Extreme, confidence: float
+) -> list[FloatArray]:
+    """What is certainly reached, and between it and the public bound the true value."""
+    top = np.full(split[0].shape[0], ranks.tree.cells - 1.0)
+    if aggregate.end == "maximum":
+        reached = np.maximum(ranks.largest(split, confidence), 0.0)
+        return [reached, reached, top]
+    reached = np.minimum(ranks.smallest(split, confidence), top)
+    return [reached, np.zeros_like(top), reached]
+
+
+def _parts(levels: Sequence[WholeNumbers], cells: int) -> Iterator[list[WholeNumbers]]:
+    groups, some = levels[0].shape[0], max(1, _AT_ONCE // cells)
+    for start in range(0, max(groups, 1), some):
+        yield [level[start : start + some] for level in levels]
 
 
 def _mean(plan: GroupPlan, name: str, aggregate: Mean, noisy: Noisy, confidence: float) -> Statistic:

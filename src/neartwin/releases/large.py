@@ -45,6 +45,11 @@ def run_to_parquet(
         raise QueryError(
             "tuned() bounds are chosen for ordinary releases; release once, and give the bounds that it chose"
         )
+    if plan.splits:
+        raise QueryError(
+            "quantiles are read from a tree of counts a group, which no table is written from yet; ask for them in an ordinary "
+            "release, over public keys"
+        )
     work = _work(engine, plan, place, source)
     before = account.remaining
     for place_of_rows in plan.stage.table.joined_locations():

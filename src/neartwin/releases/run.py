@@ -1,6 +1,6 @@
 """The walk: reserve, aggregate, add noise, settle, release. The one place where ledger, engine and noise meet."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -17,8 +17,8 @@ from neartwin.ledger import Account, Stored, Ticket
 from neartwin.queries import tuning
 from neartwin.queries.explain import explain
 from neartwin.queries.keys import Key
-from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan
-from neartwin.releases.estimates import statistic
+from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan, Split
+from neartwin.releases.estimates import statistics_of
 from neartwin.releases.method import method_of
 from neartwin.releases.release import Provenance, Release, Statistic
 from neartwin.releases.written import WrittenRelease, is_written
@@ -111,12 +111,10 @@ def _run_paid(paid: Paid, plan: Plan, engine: Engine, source: noise.Source) -> R
     try:
         if isinstance(plan, GroupPlan) and plan.pilot is not None:
             return _piloted(paid, plan, engine, source)
-        aggregates = engine.aggregate(plan.stage, salt=source.bits(64))
-        answer = (
-            _chosen(plan, aggregates, source)
-            if isinstance(plan, ChoicePlan)
-            else noisy_answer(plan, aggregates, source)
-        )
+        if isinstance(plan, ChoicePlan):
+            answer = _chosen(plan, engine.aggregate(plan.stage, salt=source.bits(64)), source)
+        else:
+            answer = _answered(plan, engine, source)
         return _release(paid, plan, answer)
     except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error
         return None
@@ -128,26 +126,62 @@ def _piloted(paid: Paid, plan: GroupPlan, engine: Engine, source: noise.Source) 
         raise TypeError("this plan has no pilot")
     parts = engine.aggregate(plan.pilot.stage, salt=source.bits(64)).values["parts"]
     choice = tuning.chosen(plan, plan.pilot.mechanism.noisy(parts, source=source))
-    aggregates = engine.aggregate(choice.plan.stage, salt=source.bits(64))
-    answer = noisy_answer(choice.plan, aggregates, source)
+    answer = _answered(choice.plan, engine, source)
     told = Noisy(answer.keys, answer.statistics, (*answer.notes, tuning.told(choice)))
     made = _release(paid, plan, told)
     explained = f"{made.provenance.explanation}\n\nchosen by the pilot:\n{explain(choice.plan)}"
     return replace(made, provenance=replace(made.provenance, explanation=explained))
 
 
-def noisy_answer(plan: GroupPlan, aggregates: Aggregates, source: noise.Source) -> Noisy:
-    """Select, add fresh noise, and compute the statistics: for all groups, or for a part of the discovered ones."""
+def _answered(plan: GroupPlan, engine: Engine, source: noise.Source) -> Noisy:
+    """Every stage with one salt, then noise."""
+    salt = source.bits(64)
+    aggregates = engine.aggregate(plan.stage, salt=salt) if plan.stage.measures else _nothing(plan)
+    cells = {name: engine.aggregate(split.stage, salt=salt) for name, split in plan.splits.items()}
+    return noisy_answer(plan, aggregates, source, cells)
+
+
+def _nothing(plan: GroupPlan) -> Aggregates:
+    """Of a stage without measures, whose groups are public."""
+    keys = plan.stage.keys or ()
+    return Aggregates(len(keys), keys, {})
+
+
+def noisy_answer(
+    plan: GroupPlan, aggregates: Aggregates, source: noise.Source, cells: Mapping[str, Aggregates] | None = None
+) -> Noisy:
+    """Select, add fresh noise, and compute the statistics: for all groups, or for a part of the discovered ones.
+
+    cells: the answers of the plan's splits, by measure.
+    """
     keys, values = aggregates.keys, aggregates.values
     if plan.selection is not None:
         kept = np.flatnonzero(plan.selection.keeps(values["units"], source=source))
         order = sorted((int(place) for place in kept), key=lambda place: _sortable(keys[place]))
         keys, values = tuple(keys[place] for place in order), {name: found[order] for name, found in values.items()}
+    mechanisms = {name: measure.mechanism for name, measure in plan.measures.items()}
     noisy: dict[str, WholeNumbers] = {
-        name: measure.mechanism.noisy(values[name], source=source) for name, measure in plan.measures.items()
+        name: mechanism.noisy(values[name], source=source)
+        for name, mechanism in mechanisms.items()
+        if name not in plan.splits
     }
-    statistics = tuple(statistic(plan, name, asked, noisy, CONFIDENCE) for name, asked in plan.outputs.items())
-    return Noisy(tuple(keys), statistics, notes_of(plan))
+    trees = {
+        name: [mechanisms[name].noisy(level, source=source) for level in _levels(split, keys, (cells or {})[name])]
+        for name, split in plan.splits.items()
+    }
+    return Noisy(tuple(keys), statistics_of(plan, noisy, trees, CONFIDENCE), notes_of(plan))
+
+
+def _levels(split: Split, keys: Sequence[Key], answer: Aggregates) -> list[WholeNumbers]:
+    """Exact counts of the tree's nodes for the kept groups, (groups, nodes) a level."""
+    found = answer.cells
+    leaves = np.zeros((len(keys), split.tree.cells), dtype=np.int64)
+    if found is not None:
+        places = {key: place for place, key in enumerate(keys)}
+        position = np.array([places.get(key, -1) for key in answer.keys], dtype=np.int64)[found.group]
+        kept = position >= 0
+        leaves[position[kept], found.cell[kept]] = found.count[kept]
+    return split.tree.nodes(leaves)
 
 
 def _chosen(plan: ChoicePlan, aggregates: Aggregates, source: noise.Source) -> Noisy:
@@ -171,6 +205,13 @@ def notes_of(plan: GroupPlan) -> tuple[str, ...]:
         )
     else:
         notes.append("Each row is protected as its own unit: people with several rows are protected less.")
+    for split in plan.splits.values():
+        (column,) = split.stage.grid.values()
+        notes.append(
+            f"Quantiles of {column.column} lie on a grid with steps of {float(column.bounds.step):g}; a unit with more rows "
+            "counts for the most allowed, spread evenly over its own values. A minimum or maximum is what values certainly "
+            "reach: some may lie beyond."
+        )
     if plan.selection is not None:
         notes.append("Groups were discovered privately: small ones are missing. The bars use noise separate from that.")
     return tuple(notes)

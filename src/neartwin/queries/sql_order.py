@@ -1,0 +1,53 @@
+"""Statistics of order in SQL: MEDIAN, MIN, MAX, QUANTILE_CONT and PERCENTILE_CONT, read from parsed nodes."""
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from sqlglot import exp
+
+from neartwin.queries.quantiles import Extreme, Quantile, quantile
+
+
+def order_statistic(
+    node: exp.Expr, is_value: Callable[[exp.Expr], bool], label: Callable[[exp.Expr], str]
+) -> tuple[str, Quantile | Extreme] | None:
+    """The statistic and its name, None for what is no such function of one value.
+
+    is_value, label: whether a node can be an expression of one row, and how it is written.
+    """
+    if isinstance(node, exp.Median | exp.Min | exp.Max) and _alone(node):
+        if not is_value(node.this):
+            return None
+        column = label(node.this)
+        match node:
+            case exp.Median():
+                return f"median_{column}", Quantile(column, (Fraction(1, 2),), None)
+            case exp.Min():
+                return f"min_{column}", Extreme(column, "minimum", None)
+            case _:
+                return f"max_{column}", Extreme(column, "maximum", None)
+    ranked = _quantile(node, is_value, label)
+    return None if ranked is None else (f"quantile_{ranked.column}", ranked)
+
+
+def _quantile(
+    node: exp.Expr, is_value: Callable[[exp.Expr], bool], label: Callable[[exp.Expr], str]
+) -> Quantile | None:
+    """QUANTILE_CONT(column, rank), QUANTILE(...), or PERCENTILE_CONT(rank) WITHIN GROUP (ORDER BY column)."""
+    if isinstance(node, exp.WithinGroup) and isinstance(node.this, exp.PercentileCont | exp.PercentileDisc):
+        order = node.expression.expressions if isinstance(node.expression, exp.Order) else []
+        if len(order) != 1 or order[0].args.get("desc"):
+            return None
+        value, rank = order[0].this, node.this.this
+    elif isinstance(node, exp.PercentileCont | exp.PercentileDisc | exp.Quantile):
+        value, rank = node.this, node.args.get("expression") or node.args.get("quantile")
+    else:
+        return None
+    if not is_value(value) or not isinstance(rank, exp.Literal) or rank.is_string:
+        return None
+    return quantile(label(value), rank.this)
+
+
+def _alone(node: exp.Expr) -> bool:
+    """Whether a function has one argument and nothing else said about it."""
+    return all(name == "this" for name, value in node.args.items() if value)

@@ -1,0 +1,144 @@
+"""Ranks from a tree of noisy counts: exact without noise, within their bars with it, and never out of order."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from neartwin.mechanisms.laws import GeometricLaw, RoundedGaussianLaw
+from neartwin.mechanisms.ranks import CountTree, Ranks, best_tree
+
+TREES = [(1, 2), (2, 2), (7, 2), (8, 2), (10, 3), (100, 10), (101, 10), (37, 37), (50, 7)]
+
+
+@pytest.mark.parametrize(("cells", "branching"), TREES)
+def test_the_two_counts_of_a_place_are_those_of_the_leaves(cells, branching):
+    counts = np.random.default_rng(cells).integers(0, 9, (3, cells))
+    tree = CountTree(cells, branching)
+    below, rest = tree.split(tree.nodes(counts))
+    rising = np.concatenate([np.zeros((3, 1)), np.cumsum(counts, axis=1)], axis=1)
+    assert (below == rising).all()
+    assert (rest == rising[:, -1:] - rising).all()
+
+
+@pytest.mark.parametrize(("cells", "branching"), TREES)
+def test_each_row_is_in_one_node_a_level_and_each_count_sums_as_many_nodes_as_stated(cells, branching):
+    tree = CountTree(cells, branching)
+    for leaf in range(0, cells, max(1, cells // 7)):
+        one = np.zeros((1, cells), dtype=int)
+        one[0, leaf] = 5
+        assert [int(level.sum()) for level in tree.nodes(one)] == [5] * tree.levels
+    shapes = [level.shape[1] for level in tree.nodes(np.zeros((1, cells), dtype=int))]
+    found = np.zeros((2, cells + 1))
+    for level, size in enumerate(shapes):
+        for node in range(size):  # each node alone: in which counts is it?
+            marked = [np.zeros((1, other)) for other in shapes]
+            marked[level][0, node] = 1
+            below, rest = tree.split(marked)
+            assert not (below * rest).any()  # the two counts share no node, so their noises are independent
+            found += [below[0], rest[0]]
+    assert (found == tree.sizes()).all()
+
+
+def exact_quantile(values, rank):
+    """The least value with at least a share `rank` of all at or below it."""
+    ordered = np.sort(values)
+    return ordered[max(0, int(np.ceil(rank * len(ordered))) - 1)]
+
+
+@pytest.mark.parametrize("rank", [0.25, 0.5, 0.75, 0.99])
+def test_without_noise_the_quantile_and_the_ends_are_exact(rank):
+    draw = np.random.default_rng(3)
+    values = draw.gamma(2.0, 10.0, (20, 128)).astype(int).clip(0, 199)
+    counts = np.array([np.bincount(row, minlength=200) for row in values])
+    ranks = Ranks(CountTree(200, 6), GeometricLaw(Fraction(1, 100)))
+    split = ranks.tree.split(ranks.tree.nodes(counts))
+    cell, first, last = ranks.quantile(split, rank, 0.95)
+    assert cell.tolist() == [exact_quantile(row, rank) for row in values]
+    assert (first <= cell).all()
+    assert (cell <= last).all()
+    assert ranks.largest(split, 0.95).tolist() == values.max(axis=1).tolist()
+    assert ranks.smallest(split, 0.95).tolist() == values.min(axis=1).tolist()
+
+
+def noisy_nodes(tree, counts, law, draw):
+    """NumPy's noise of the same law: this test must not believe our sampler."""
+    nodes = tree.nodes(counts)
+    if isinstance(law, GeometricLaw):
+        rate = -np.expm1(-1 / float(law.scale))
+        return [n + draw.geometric(rate, n.shape) - draw.geometric(rate, n.shape) for n in nodes]
+    return [n + np.rint(draw.normal(0, float(law.normal_variance) ** 0.5, n.shape)) for n in nodes]
+
+
+LAWS = [
+    GeometricLaw(Fraction(8)),
+    GeometricLaw(Fraction(1, 2)),
+    RoundedGaussianLaw(Fraction(100)),
+    RoundedGaussianLaw(Fraction(1, 5)),
+]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize("rank", [0.1, 0.5, 0.95])
+def test_bars_hold_the_true_quantile_as_often_as_they_say_and_shorter_ones_do_not(law, rank):
+    draw = np.random.default_rng(11)
+    values = draw.gamma(2.0, 40.0, 5000).astype(int).clip(0, 299)
+    repeats, tree = 1500, best_tree(300, 0.5)
+    counts = np.tile(np.bincount(values, minlength=300), (repeats, 1))
+    split = tree.split(noisy_nodes(tree, counts, law, draw))
+    true = exact_quantile(values, rank)
+
+    def held(given):
+        _, first, last = Ranks(tree, given).quantile(split, rank, 0.95)
+        return ((first <= true) & (true <= last)).mean(), (last - first).mean()
+
+    share, width = held(law)
+    assert share >= 0.95 - 5 * np.sqrt(0.95 * 0.05 / repeats)
+    if law.variance > 50:  # where noise is small, a cell holds more rows than it hides
+        smaller = type(law)(Fraction(1, 1000))
+        assert held(smaller)[0] < 0.9  # the near miss
+        assert width < 40
+        score = (1 - rank) * split[0] - rank * split[1]
+        spread, bars = score.std(axis=0), Ranks(tree, law).bars(rank, 0.95)
+        assert (np.abs(bars / (1.96 * spread) - 1) < 0.15).all()  # not needlessly wide
+
+
+@pytest.mark.parametrize("law", [GeometricLaw(Fraction(8)), RoundedGaussianLaw(Fraction(100))], ids=str)
+def test_ends_are_certainly_reached_as_often_as_they_say(law):
+    draw = np.random.default_rng(12)
+    values = draw.normal(150, 20, 4000).astype(int).clip(0, 299)
+    repeats, tree = 1500, best_tree(300, 0.5)
+    split = tree.split(noisy_nodes(tree, np.tile(np.bincount(values, minlength=300), (repeats, 1)), law, draw))
+    ranks = Ranks(tree, law)
+    for found, true, sign in (
+        (ranks.largest(split, 0.95), values.max(), 1),
+        (ranks.smallest(split, 0.95), values.min(), -1),
+    ):
+        assert (sign * found <= sign * true).mean() >= 0.95 - 5 * np.sqrt(0.95 * 0.05 / repeats)
+        assert abs(found.mean() - true) < 60
+
+
+def test_quantiles_of_rising_ranks_never_fall_and_empty_groups_tell_nothing():
+    law, tree = GeometricLaw(Fraction(5)), best_tree(200, 1.0)
+    draw = np.random.default_rng(13)
+    counts = np.array([np.bincount(draw.integers(0, 200, size), minlength=200) for size in (0, 20, 2000)] * 50)
+    split = tree.split(noisy_nodes(tree, counts, law, draw))
+    ranks = Ranks(tree, law)
+    last = np.zeros(150)
+    for rank in (0.05, 0.25, 0.5, 0.75, 0.95):
+        cell, first, end = ranks.quantile(split, rank, 0.95)
+        full = counts.sum(axis=1) == 2000
+        assert (cell >= last)[full].all()
+        assert ((end - first)[counts.sum(axis=1) == 0] > 150).mean() > 0.5
+        last = cell
+
+
+@pytest.mark.parametrize("cells", [2, 20, 300, 5000])
+@pytest.mark.parametrize("power", [0.5, 1.0])
+def test_the_branching_is_the_best_of_all(cells, power):
+    def error(branching):
+        below, rest = (tree := CountTree(cells, branching)).sizes()
+        return np.sqrt((below + rest).mean()) * tree.levels**power
+
+    best = best_tree(cells, power)
+    assert error(best.branching) <= min(error(b) for b in range(2, min(cells, 60) + 1)) * 1.02

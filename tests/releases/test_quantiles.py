@@ -1,0 +1,102 @@
+"""Quantiles in whole releases: right at a huge epsilon, for public and discovered groups, refused where none can be written."""
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+import neartwin as nt
+from neartwin.errors import QueryError
+
+TOWNS = ["Ulm", "Bonn", "nowhere"]
+RANKS = [0.1, 0.5, 0.9]
+
+
+@pytest.fixture
+def frame():
+    draw = np.random.default_rng(5)
+    size = 4000
+    return pd.DataFrame(
+        {
+            "who": np.arange(size) // 2,
+            "town": np.where(np.arange(size) // 2 % 3 == 0, "Ulm", "Bonn"),
+            "age": draw.integers(18, 90, size),
+            "paid": np.where(draw.random(size) < 0.05, np.nan, draw.gamma(2.0, 15.0, size)),
+        }
+    )
+
+
+def asked(rows, keys):
+    return rows.group_by("town", keys=keys).agg(
+        n=nt.count(),
+        age=nt.quantile("age", RANKS, 0, 120, 1),
+        lo=nt.minimum("age", 0, 120),
+        hi=nt.maximum("age", 0, 120),
+    )
+
+
+@pytest.mark.parametrize("keys", [TOWNS, None], ids=["public", "unknown"])
+def test_at_a_huge_epsilon_quantiles_are_those_of_the_rows(frame, tmp_path, keys):
+    rows = nt.table(frame, unit="who", name="visits", types={"town": "text"})
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.approx(10**5, "1e-3"))
+        made = account.plan(asked(rows, keys), spend=nt.approx(10**5, "1e-6"), rows_per_group=2, groups_per_unit=1)
+        release = account.release(made)
+    towns = [key[0] for key in release.keys]
+    assert set(towns) >= {"Ulm", "Bonn"}
+    for town in ("Ulm", "Bonn"):
+        ages, place = np.sort(frame[frame.town == town].age.to_numpy()), towns.index(town)
+        for rank in RANKS:
+            found = release[f"age_p{100 * rank:g}"]
+            assert found.values[place] == ages[int(np.ceil(rank * len(ages))) - 1]
+            assert found.lower[place] <= found.values[place] <= found.upper[place]
+        assert release["lo"].values[place] == ages[0]
+        assert release["hi"].values[place] == ages[-1]
+        assert release["hi"].upper[place] == 120
+
+
+def test_a_unit_with_many_rows_counts_for_the_most_allowed_and_stands_for_its_own_values(tmp_path):
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE TABLE visits AS SELECT 0 AS who, 50.0 AS paid FROM range(9000) UNION ALL "
+        "SELECT 1 + range // 10, (range % 10) * 10.0 FROM range(4000)"
+    )
+    rows = nt.table(connection, table="visits", unit="who")
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(10**6))
+        query = rows.agg(n=nt.count(), q=nt.quantile("paid", [0.2, 0.6, 0.9], 0, 100, 10))
+        release = account.release(account.plan(query, spend=nt.pure(10**5), rows_per_group=5))
+    assert release["n"].values == (401 * 5,)
+    found = [release[f"q_p{rank}"].values[0] for rank in (20, 60, 90)]
+    assert np.abs(np.array(found) - [10, 50, 80]).max() <= 10  # 9000 rows of one unit would put all of them at 50
+
+
+def test_quantiles_share_the_choice_of_groups_with_counts(tmp_path):
+    """A unit in three towns is kept in one, the same for both statements: then every town has two values a unit."""
+    frame = pd.DataFrame(
+        {"who": np.repeat(np.arange(3000), 6), "town": ["a", "a", "b", "b", "c", "c"] * 3000, "paid": 5.0}
+    )
+    rows = nt.table(frame, unit="who", name="visits", types={"town": "text"})
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(10**6))
+        query = rows.group_by("town", keys=["a", "b", "c"]).agg(n=nt.count(), m=nt.quantile("paid", [0.5], 0, 10, 5))
+        made = account.plan(query, spend=nt.pure(10**5), rows_per_group=2, groups_per_unit=1)
+        from neartwin.engines.duckdb import DuckdbEngine
+
+        rows_kept = DuckdbEngine().aggregate(made.plan.stage, salt=7).values["rows"]
+        (split,) = made.plan.splits.values()
+        cells = DuckdbEngine().aggregate(split.stage, salt=7).cells
+    by_town = np.zeros(3, dtype=int)
+    np.add.at(by_town, cells.group, cells.count)
+    assert by_town.tolist() == rows_kept.tolist()
+    assert sum(by_town) == 6000
+
+
+def test_a_table_in_parts_refuses_quantiles_before_anything_is_spent(frame, tmp_path):
+    rows = nt.table(frame, unit="who", name="visits", types={"town": "text"})
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.approx(1, "1e-6"))
+        made = account.plan(asked(rows, None), spend=nt.approx(1, "1e-6"), rows_per_group=2, groups_per_unit=1)
+        with pytest.raises(QueryError, match="ordinary release"):
+            account.release_to_parquet(made, tmp_path / "out.parquet")
+        assert account.spent == {"epsilon": 0, "delta": 0}
