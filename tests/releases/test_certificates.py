@@ -177,6 +177,25 @@ def test_only_what_the_ledger_settled_is_certified(tmp_path, place, rows):
     assert [flaw.kind for flaw in check(made.to_json(), made.signer, release=text + b" ").flaws] == ["release"]
 
 
+def test_a_release_that_was_sorted_and_cut_has_the_certificate_of_what_was_paid(place, rows):
+    with nt.open_ledger(place) as book:
+        account = book.open(rows, nt.approx(9, "1e-5"))
+        text = "SELECT town, COUNT(*) AS n FROM visits GROUP BY town ORDER BY n DESC LIMIT 1"
+        asked = nt.from_sql(text, rows, keys=["Bonn", "Kiel", "Ulm"])
+        cut = account.release(account.plan(asked, spend=nt.pure(1), rows_per_group=1, groups_per_unit=1))
+        assert len(cut) == 1
+        made = nt.certificate(cut, book)
+        whole = released(book.books, cut.provenance.position)
+        assert len(whole) == 3
+        assert check(made.to_json(), made.signer, release=whole.to_json().encode()).valid
+        one = cut.statistics[0]
+        raised = dataclasses.replace(one, values=(one.values[0] + 1,))
+        with pytest.raises(LedgerError, match="was changed"):
+            nt.certificate(dataclasses.replace(cut, statistics=(raised,)), book)
+        with pytest.raises(LedgerError, match="was changed"):
+            nt.certificate(dataclasses.replace(cut, keys=(("Rome",),)), book)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="file modes")
 def test_the_key_is_made_once_and_only_its_owner_may_read_it(tmp_path):
     path = tmp_path / "budget.db.key"

@@ -165,6 +165,17 @@ def test_a_preview_spends_nothing_and_a_release_is_paid_once_however_often_the_b
     assert file.json()["body"]["unit"] == "customer_id"
     assert "Hazards of NIST" in client.get(f"{first.url.path}/certificate").text
     assert client.get(f"{first.url.path}/csv").text.startswith('"cds"')
+    # sorted and cut when it is shown, for nothing
+    ordered = FIELDS | {"csrf": csrf, "action": "release", "after": '{"order_by": [["units", true]], "limit": 2}'}
+    shown = client.post("/data/purchases/ask", data=ordered)
+    assert shown.url.path == first.url.path
+    units = [float(found) for found in re.findall(r"<td>([0-9,]+) ±", shown.text.replace(",", ""))]
+    assert len(units) == 2
+    assert units == sorted(units, reverse=True)
+    assert client.get(f"{first.url.path}/csv", params=dict(shown.url.params)).text.count("\n") == 3
+    assert client.get(first.url.path, params={"after": '{"limit": "many"}'}).status_code == 422
+    assert client.get(first.url.path, params={"after": '{"order_by": [["secret", true]]}'}).status_code == 422
+    assert account.spent == {"epsilon": Fraction(1, 4)}
 
 
 def test_a_refusal_says_what_remains_and_two_ways_out(client, house, signed):
@@ -224,12 +235,14 @@ def test_names_from_people_are_escaped_everywhere(client, house, signed):
         assert "<img src=x" not in answer.text
 
 
+LARGEST = '{"having": "n > 10", "order_by": [["n", true], ["cds", false]], "limit": 2, "offset": 1}'
 TOWNS = {"groups": ("cds", "town"), "where": "amount > 5 OR cds = 1"}
 CASES = [
     Asked(),
     Asked(wanted=(Wanted(ask="count_units", name="people"), Wanted(ask="sum", column="amount")), groups=("cds",)),
     Asked(wanted=(Wanted(ask="mean", column="amount", low="0", high="50"),), **TOWNS),
     Asked(wanted=(Wanted(), Wanted()), where="town = 'O''Brien' AND amount BETWEEN 1 AND 2"),
+    Asked(wanted=(Wanted(name="n"),), groups=("cds",), after=LARGEST),
 ]
 
 
@@ -243,6 +256,7 @@ def test_fields_and_sql_write_the_same_question(house, asked):
     form, again = builder.form(asked, types), builder.form(read, types)
     assert again["statistics"] == form["statistics"]
     assert again.get("group_by") == form.get("group_by")
+    assert builder.after_of(read.after or "{}") == builder.after_of(asked.after or "{}")
     other = replace(asked, groups=("town",), where="amount > 6")
     assert builder.sql(other, "purchases", "customer_id") != text
 

@@ -59,6 +59,7 @@ def _question(plan: Plan) -> dict[str, Any]:
         asked = {name: str(aggregate) for name, aggregate in plan.outputs.items()}
     return {
         "table": stage.table.name,
+        "joins": [str(join) for join in stage.table.joins],
         "conditions": [condition.text for condition in stage.conditions],
         "group_columns": list(stage.group_columns),
         "computed": {name: expression.text for name, expression in sorted(stage.table.computed.items())},
@@ -78,17 +79,19 @@ def _bounds(plan: Plan) -> list[dict[str, str]]:
     """Each bound that limits one unit, with its origin."""
     stage = plan.stage
     given = "public: given with the question"
-    found = [{"what": "rows_per_group", "value": str(stage.rows_per_group), "origin": given}]
-    if stage.groups_per_unit is not None:
-        found.append({"what": "groups_per_unit", "value": str(stage.groups_per_unit), "origin": given})
     if isinstance(plan, ChoicePlan):
-        return found
+        return [{"what": "rows of one unit for each value", "value": "1", "origin": "the mechanism counts units"}]
+    if stage.table.unit_name == "(each row)":
+        found = [{"what": "rows_per_group", "value": "1", "origin": "each row is its own unit"}]
+    else:
+        limits = {name: getattr(plan.bounding, name) for name in ("rows_per_group", "groups_per_unit")}
+        found = [{"what": name, "value": str(value), "origin": given} for name, value in limits.items()]
     for name, aggregate in plan.outputs.items():
         if getattr(aggregate, "column", None) is None or not hasattr(aggregate, "bounds"):
             continue
-        limits = summand(stage.table, aggregate).bounds  # type: ignore[arg-type]
+        ends = summand(stage.table, aggregate).bounds  # type: ignore[arg-type]
         origin = _origin(stage.table, aggregate)
-        found.append({"what": f"{name}: {aggregate.column}", "value": str(limits), "origin": origin})  # type: ignore[union-attr]
+        found.append({"what": f"{name}: {aggregate.column}", "value": str(ends), "origin": origin})  # type: ignore[union-attr]
     return found
 
 

@@ -1,5 +1,7 @@
 """A certificate for people: one self-contained page, or lines for a terminal."""
 
+from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 from neartwin.releases.certificates import Certificate
@@ -22,6 +24,7 @@ def facts(certificate: Certificate) -> dict[str, Any]:
         "certificate": certificate,
         "curve": tradeoff_svg([Curve("this release", told, "after")], name="certificate") if told else "",
         "hazards": hazards(certificate),
+        "mechanisms": [part | {"parameters": _shown(part["parameters"])} for part in certificate.body["mechanisms"]],
         "guess": f"{float(certificate.body['guarantee']['currencies']['best_guess_from_one_half']) * 100:.2f}",
     }
 
@@ -34,6 +37,7 @@ def lines(certificate: Certificate) -> list[str]:
     rows = [
         ("population", body["population"]),
         ("unit", f"{body['unit']}, neighbours by {relation} one"),
+        *(("joined", join) for join in body["question"].get("joins", ())),
         ("asked", "; ".join(f"{name} = {what}" for name, what in body["question"].get("statistics", {}).items())),
         *(("bound", f"{bound['what']} = {bound['value']}  ({bound['origin']})") for bound in body["bounds"]),
         *(("mechanism", _mechanism(part)) for part in body["mechanisms"]),
@@ -52,6 +56,19 @@ def lines(certificate: Certificate) -> list[str]:
     return [f"{name:<11} {value}" for name, value in rows]
 
 
+def _shown(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Parameters for a reader: fractions too long to be read as decimals; the signed file has them exact."""
+    return {name: _short(value) for name, value in parameters.items()}
+
+
+def _short(value: str) -> str:
+    try:
+        exact = Fraction(value)
+    except ValueError:
+        return value
+    return value if len(value) <= 16 else f"about {float(exact):.9g}"
+
+
 def _mechanism(part: dict[str, Any]) -> str:
-    told = ", ".join(f"{name} {value}" for name, value in part["parameters"].items())
+    told = ", ".join(f"{name} {value}" for name, value in _shown(part["parameters"]).items())
     return f"{part['for']}: {part['law']}, {told}"

@@ -25,6 +25,8 @@ def certificate(
     key: the file of the owner's private key, made at first use; by default beside the ledger's file, as LEDGER.key. The
     certificate keeps the ledger's head of this moment: a later one proves more of the ledger's history.
 
+    A release that was sorted or filtered since has the certificate of the whole, for that is what was paid for.
+
     Errors: `LedgerError` for a release that this ledger did not settle, or that was changed since; for a ledger on a
     server without key=.
 
@@ -42,11 +44,12 @@ def certificate(
     told = release.provenance
     account = book.account(told.account)
     stored = account.answer(told.position)
-    if stored.document != release.to_json().encode():
+    kept = _read(stored.document)
+    if not _of(release, kept):
         raise LedgerError(
             f"the ledger stored another release at record {stored.position}: this one was changed, or is of another ledger"
         )
-    body = _body(release, stored) | {"ledger": _ledger(account, stored, book.head())}
+    body = _body(kept, stored) | {"ledger": _ledger(account, stored, book.head())}
     unsigned = Certificate(body=body, signer=owner.public, signature="")
     return Certificate(body=body, signer=owner.public, signature=owner.sign(unsigned.message))
 
@@ -55,9 +58,37 @@ def released(ledger: books.Ledger, reserved: int) -> Release | WrittenRelease:
     """The release that a reservation paid for, by the position that history and release name; `LedgerError` for none."""
     for account in ledger.accounts():
         if any(entry.position == reserved and entry.state == "settled" for entry in account.history()):
-            document = account.answer(reserved).document
-            return WrittenRelease.from_json(document) if is_written(document) else Release.from_json(document)
+            return _read(account.answer(reserved).document)
     raise LedgerError(f"the ledger has no settled release at position {reserved}; `neartwin ledger show` lists them")
+
+
+def _read(document: bytes) -> Release | WrittenRelease:
+    return WrittenRelease.from_json(document) if is_written(document) else Release.from_json(document)
+
+
+def _of(given: Release | WrittenRelease, kept: Release | WrittenRelease) -> bool:
+    """Whether a release is the one that was kept, or made from it for nothing: groups left out or put in another order,
+    statistics computed from others. Whatever the two have in common must be equal.
+    """
+    if not (isinstance(given, Release) and isinstance(kept, Release)):
+        return given == kept
+    whole = ("group_columns", "confidence", "guarantee", "provenance")
+    if any(getattr(given, name) != getattr(kept, name) for name in whole):
+        return False
+    names = [statistic.name for statistic in kept.statistics]
+    return _values(given, names) <= _values(kept, names)
+
+
+def _values(release: Release, names: list[str]) -> set[object]:
+    """Every group with its values and bars, by the names of the statistics."""
+    known = [statistic for statistic in release.statistics if statistic.name in names]
+    if not known:
+        return set(release.keys)
+    return {
+        (key, one.name, one.what, one.values[i], one.lower[i], one.upper[i])
+        for one in known
+        for i, key in enumerate(release.keys)
+    }
 
 
 def _body(release: Release | WrittenRelease, stored: Stored) -> dict[str, Any]:

@@ -6,13 +6,15 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from neartwin.releases.release import Release
+from neartwin.releases.shaped import shaped
 from neartwin.report.certificate import facts as certificate_facts
 from neartwin.report.page import MOST_ROWS
 from neartwin.report.vector import Bar, bars_svg
 from neartwin.web.access import Anyone
 from neartwin.web.certificates import certificate_of
 from neartwin.web.pages.amounts import percent_up
-from neartwin.web.pages.frame import PageRoute, page
+from neartwin.web.pages.builder import after_of
+from neartwin.web.pages.frame import PageRoute, Shape, page
 from neartwin.web.routes.datasets import Named
 from neartwin.web.routes.ledgers import Position, readable
 from neartwin.web.service import Running
@@ -22,11 +24,13 @@ _DRAWN = 30
 
 
 @router.get("/data/{name}/releases/{position}")
-def release(name: Named, position: Position, request: Request, caller: Anyone, running: Running) -> Response:
-    """A release that was paid for."""
+def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
+    name: Named, position: Position, request: Request, caller: Anyone, running: Running, after: Shape = ""
+) -> Response:
+    """A release that was paid for. after: HAVING, ORDER BY and LIMIT on what was released, for nothing."""
     account = readable(running.house, name, position, caller)
     stored = account.book.answer(position)
-    answer = Release.from_json(stored.document)
+    answer = _shaped(Release.from_json(stored.document), after)
     header, *body = answer.lines()
     return page(
         request,
@@ -36,6 +40,7 @@ def release(name: Named, position: Position, request: Request, caller: Anyone, r
         name=name,
         position=stored.reserved,
         release=answer,
+        after=after,
         header=header,
         body=body[:MOST_ROWS],
         groups=len(body),
@@ -46,10 +51,10 @@ def release(name: Named, position: Position, request: Request, caller: Anyone, r
 
 
 @router.get("/data/{name}/releases/{position}/csv")
-def csv(name: Named, position: Position, caller: Anyone, running: Running) -> Response:
+def csv(name: Named, position: Position, caller: Anyone, running: Running, after: Shape = "") -> Response:
     """The released table as CSV."""
     account = readable(running.house, name, position, caller)
-    text = Release.from_json(account.book.answer(position).document).to_csv()
+    text = _shaped(Release.from_json(account.book.answer(position).document), after).to_csv()
     told = {"Content-Disposition": f'attachment; filename="release-{position}.csv"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=told)
 
@@ -71,6 +76,10 @@ def certificate_file(name: Named, position: Position, caller: Anyone, running: R
     text = certificate_of(running.house, account, position).to_json()
     told = {"Content-Disposition": f'attachment; filename="certificate-{position}.json"'}
     return Response(text, media_type="application/json", headers=told)
+
+
+def _shaped(answer: Release, after: str) -> Release:
+    return shaped(answer, after_of(after)) if after and answer.statistics else answer
 
 
 def _charts(answer: Release) -> list[str]:

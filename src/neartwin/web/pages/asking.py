@@ -11,6 +11,7 @@ import secrets
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
@@ -25,7 +26,7 @@ from neartwin.web.faults import told
 from neartwin.web.pages import builder
 from neartwin.web.pages.amounts import short
 from neartwin.web.pages.builder import Asked, Wanted
-from neartwin.web.pages.frame import PageRoute, address, fields, first, page
+from neartwin.web.pages.frame import PageRoute, Shape, address, fields, first, page
 from neartwin.web.pages.shelves import account_budget, own_allotments, payable
 from neartwin.web.pages.spelling import Spelled
 from neartwin.web.routes.datasets import Named, visible
@@ -82,13 +83,14 @@ async def ask(name: Named, request: Request, caller: Asker, running: Running) ->
 
 
 @router.get("/jobs/{identity}")
-async def job(identity: str, request: Request, caller: Analyst, running: Running) -> Response:
+async def job(identity: str, request: Request, caller: Analyst, running: Running, after: Shape = "") -> Response:
     """A release under way: waits a moment, then leads to the answer or says how it stands."""
     found = running.jobs.get(identity, caller.name)
     if found.future is not None:
         await asyncio.wait({asyncio.wrap_future(found.future)}, timeout=min(2, running.settings.patience))
     if found.state != "done":
-        return page(request, "job.html", status=202, caller=caller, title="Working", state=found.state)
+        again = address("jobs", identity) + _shape(after)
+        return page(request, "job.html", status=202, caller=caller, title="Working", state=found.state, again=again)
     if "refused" in found.outcome:
         return page(
             request,
@@ -100,7 +102,7 @@ async def job(identity: str, request: Request, caller: Analyst, running: Running
         )
     release = found.outcome["done"]
     population = release["release"]["provenance"]["account"]
-    return RedirectResponse(address("data", population, "releases", release["position"]), 303)
+    return RedirectResponse(address("data", population, "releases", release["position"]) + _shape(after), 303)
 
 
 async def _release(
@@ -118,7 +120,11 @@ async def _release(
     if one.state == "done" and "refused" in one.outcome:
         refusal: dict[str, str] = one.outcome["refused"]
         return refusal
-    return RedirectResponse(address("jobs", one.id), 303)
+    return RedirectResponse(address("jobs", one.id) + _shape(asked.after), 303)
+
+
+def _shape(after: str) -> str:
+    return "?" + urlencode({"after": after}) if after else ""
 
 
 def _opened(running: Running, name: str, caller: Caller) -> tuple[Dataset, Columns]:

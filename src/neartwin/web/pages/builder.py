@@ -4,6 +4,7 @@ Fields, JSON and SQL are three ways to write one question; each can be made from
 have no place in SQL: they stay in their fields while the text changes.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
+from neartwin.errors import ParameterError
+from neartwin.queries.after import NOTHING, After
 from neartwin.queries.form import form_of, question_of
 from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.table import Bounds, bounded
@@ -48,6 +51,7 @@ class Asked:
     currency: str = "epsilon"
     amount: str = "0.1"
     delta: str = ""
+    after: str = ""  # JSON: HAVING, ORDER BY and LIMIT, done to the answer for nothing
     sql: str = ""
     size: str = "1000"
     key: str = ""
@@ -64,7 +68,19 @@ def read(fields: Mapping[str, list[str]], columns: list[str]) -> Asked:
         Wanted(**{name: one(f"{name}_{place}") for name in ("ask", "column", "low", "high", "name")})
         for place in places
     )
-    simple = ("where", "keys", "rows_per_group", "groups_per_unit", "currency", "amount", "delta", "sql", "size", "key")
+    simple = (
+        "where",
+        "keys",
+        "rows_per_group",
+        "groups_per_unit",
+        "currency",
+        "amount",
+        "delta",
+        "after",
+        "sql",
+        "size",
+        "key",
+    )
     return Asked(
         wanted=wanted or (Wanted(),),
         groups=tuple(column for column in fields.get("group", []) if column in columns),
@@ -93,7 +109,21 @@ def form(asked: Asked, types: Mapping[str, str]) -> dict[str, Any]:
             }
         elif asked.keys == "declared":
             made["keys"] = "declared"
+    if asked.after:
+        made["after"] = _after(asked.after)
     return made
+
+
+def after_of(text: str) -> After:
+    """What is done to an answer, from its JSON; `ParameterError` for what is none. Columns are checked where it is done."""
+    told = _after(text)
+    having, order, limit, offset = (told.get(name) for name in ("having", "order_by", "limit", "offset"))
+    whole = all(number is None or (type(number) is int and 0 <= number < 2**63) for number in (limit, offset))
+    pairs = isinstance(order or [], list) and all(isinstance(one, list) and len(one) == 2 for one in order or [])
+    if not (whole and pairs and isinstance(having or "", str)):
+        raise ParameterError("after", text[:200], "must be having, order_by, limit and offset")
+    ordered = tuple((str(name), bool(down)) for name, down in order or [])
+    return After(having=having or "", order=ordered, limit=limit, offset=offset or 0)
 
 
 def spend(asked: Asked) -> dict[str, str]:
@@ -116,6 +146,15 @@ def sql(asked: Asked, table: str, unit: str) -> str:
         select = select.where(sqlglot.parse_one(asked.where, read="duckdb"))
     if columns:
         select = select.group_by(*columns)
+    after = after_of(asked.after) if asked.after else NOTHING
+    if after.having:
+        select = select.having(sqlglot.parse_one(after.having, read="duckdb"))
+    for name, down in after.order:
+        select = select.order_by(exp.Ordered(this=exp.column(name, quoted=_quoted(name)), desc=down))
+    if after.limit is not None:
+        select = select.limit(after.limit)
+    if after.offset:
+        select = select.offset(after.offset)
     return select.sql(dialect="duckdb", pretty=True)
 
 
@@ -140,7 +179,18 @@ def _with_question(asked: Asked, question: Query | MostCommon, own: Mapping[str,
     groups = tuple(told.get("group_by", ()))
     conditions = list(told.get("where", ()))
     where = conditions[0] if len(conditions) == 1 else " AND ".join(f"({one})" for one in conditions)
-    return replace(asked, wanted=tuple(wanted), groups=groups, where=where)
+    after = json.dumps(told["after"]) if "after" in told else ""
+    return replace(asked, wanted=tuple(wanted), groups=groups, where=where, after=after)
+
+
+def _after(text: str) -> dict[str, Any]:
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict):
+        raise ParameterError("after", text[:200], "must be having, order_by, limit and offset")
+    return told
 
 
 def _statistics(asked: Asked) -> dict[str, dict[str, str]]:

@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Callable, Coroutine, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qs, quote
 
-from fastapi import Request
+from fastapi import Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -18,6 +18,7 @@ from neartwin.web.access import COOKIE, Caller
 from neartwin.web.faults import status_of, told
 from neartwin.web.pages.amounts import short
 
+Shape = Annotated[str, Query(max_length=5_000)]  # JSON of what is done to an answer when it is shown
 _STATIC = Path(__file__).parent.parent / "static"
 _TITLES = {401: "Please sign in", 403: "Not allowed", 404: "Not here", 402: "Not enough budget", 429: "Too fast"}
 
