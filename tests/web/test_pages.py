@@ -243,6 +243,11 @@ CASES = [
     Asked(wanted=(Wanted(ask="mean", column="amount", low="0", high="50"),), **TOWNS),
     Asked(wanted=(Wanted(), Wanted()), where="town = 'O''Brien' AND amount BETWEEN 1 AND 2"),
     Asked(wanted=(Wanted(name="n"),), groups=("cds",), after=LARGEST),
+    Asked(
+        wanted=(Wanted(ask="sum", column="amount * 2", name="twice"),),
+        groups=("town", "many"),
+        computed='[["many", "cds > 1"]]',
+    ),
 ]
 
 
@@ -253,9 +258,10 @@ def test_fields_and_sql_write_the_same_question(house, asked):
     text = builder.sql(asked, "purchases", "customer_id")
     read = builder.from_sql(replace(asked, sql=text), rows)
     assert builder.sql(read, "purchases", "customer_id") == text
-    form, again = builder.form(asked, types), builder.form(read, types)
+    form, again = builder.form(asked, types, {}), builder.form(read, types, {})
     assert again["statistics"] == form["statistics"]
     assert again.get("group_by") == form.get("group_by")
+    assert again.get("computed") == form.get("computed")
     assert builder.after_of(read.after or "{}") == builder.after_of(asked.after or "{}")
     other = replace(asked, groups=("town",), where="amount > 6")
     assert builder.sql(other, "purchases", "customer_id") != text

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
+from sqlglot.errors import SqlglotError
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
@@ -70,6 +71,12 @@ async def ask(name: Named, request: Request, caller: Asker, running: Running) ->
     if action == "sql" or (first(sent, "source") == "sql" and action != "add"):
         try:
             asked = await run_in_threadpool(builder.from_sql, asked, running.house.rows(found))
+            if (
+                any(column not in found.keys for column in asked.groups)
+                and asked.keys == "declared"
+                and not asked.computed
+            ):
+                asked = replace(asked, keys="discover")
         except NeartwinError as fault:
             return await _page(request, running, caller, (found, columns, asked), told(fault), keep_sql=True)
     if action == "release" and caller.role == "analyst":
@@ -145,7 +152,7 @@ def _task(do: str, found: Dataset, caller: Caller, columns: Columns, asked: Aske
         "dataset": found.name,
         "analyst": caller.name if caller.role == "analyst" else "",
         "project": caller.project,
-        "question": builder.form(asked, columns.types),
+        "question": builder.form(asked, columns.types, found.keys),
         "spend": builder.spend(asked),
         **builder.limits(asked),
     }
@@ -176,7 +183,7 @@ async def _page(
     budget = await run_in_threadpool(account_budget, running.house, found, price)
     own = await run_in_threadpool(own_allotments, running.house, found, caller)
     left = await run_in_threadpool(payable, running.house, found, caller)
-    form, host = builder.form(asked, columns.types), str(request.base_url).rstrip("/")
+    form, host = builder.form(asked, columns.types, found.keys), str(request.base_url).rstrip("/")
     spelled = Spelled(form, builder.spend(asked), builder.limits(asked), dataset=found.name, host=host)
     return page(
         request,
@@ -205,7 +212,7 @@ async def _page(
 def _sql(asked: Asked, found: Dataset) -> str:
     try:
         return builder.sql(asked, found.name, found.unit)
-    except Exception:  # noqa: BLE001 - a condition that is no SQL: the preview says so
+    except (SqlglotError, NeartwinError, RecursionError):  # a condition that is no SQL: the preview says so
         return asked.sql
 
 

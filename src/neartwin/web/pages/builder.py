@@ -5,7 +5,8 @@ have no place in SQL: they stay in their fields while the text changes.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -51,6 +52,7 @@ class Asked:
     currency: str = "epsilon"
     amount: str = "0.1"
     delta: str = ""
+    computed: str = ""  # JSON: pairs of a name and the expression that it stands for in groups
     after: str = ""  # JSON: HAVING, ORDER BY and LIMIT, done to the answer for nothing
     sql: str = ""
     size: str = "1000"
@@ -83,7 +85,7 @@ def read(fields: Mapping[str, list[str]], columns: list[str]) -> Asked:
     )
     return Asked(
         wanted=wanted or (Wanted(),),
-        groups=tuple(column for column in fields.get("group", []) if column in columns),
+        groups=tuple(dict.fromkeys(column[:200] for column in fields.get("group", [])[:20])),
         given={column: one(f"keys_{column}") for column in columns if one(f"keys_{column}")},
         **{name: one(name) for name in simple},
     )
@@ -96,8 +98,8 @@ def start(dataset: Dataset, groupable: list[str]) -> Asked:
     return Asked(wanted=(Wanted(ask=unit),), groups=tuple(keyed[:1]), keys="declared" if keyed else "discover")
 
 
-def form(asked: Asked, types: Mapping[str, str]) -> dict[str, Any]:
-    """The service's JSON form of the fields. types: of the columns, for keys that are typed in."""
+def form(asked: Asked, types: Mapping[str, str], declared: Mapping[str, Sequence[object]]) -> dict[str, Any]:
+    """The service's JSON form of the fields. types: of the columns, for keys that are typed in; declared: public keys."""
     made: dict[str, Any] = {"statistics": _statistics(asked)}
     if asked.where:
         made["where"] = [asked.where]
@@ -107,11 +109,25 @@ def form(asked: Asked, types: Mapping[str, str]) -> dict[str, Any]:
             made["keys"] = {
                 column: _values(asked.given.get(column, ""), types.get(column, "")) for column in asked.groups
             }
+        elif asked.keys == "declared" and asked.computed:  # an expression brings its own keys
+            known = {column: list(declared[column]) for column in asked.groups if column in declared}
+            made |= {"keys": known} if known else {}
         elif asked.keys == "declared":
             made["keys"] = "declared"
+    if asked.computed:
+        made["computed"] = [[name, text] for name, text in computed_of(asked.computed).items()]
     if asked.after:
         made["after"] = _after(asked.after)
     return made
+
+
+def computed_of(text: str) -> dict[str, str]:
+    """Expressions by the names that groups use, from their JSON; `ParameterError` for what is none."""
+    try:
+        told = json.loads(text) if text else []
+        return {str(name): str(expression) for name, expression in told}
+    except (ValueError, TypeError, RecursionError):
+        raise ParameterError("computed", text[:200], "must be pairs of a name and an expression") from None
 
 
 def after_of(text: str) -> After:
@@ -139,16 +155,18 @@ def limits(asked: Asked) -> dict[str, int]:
 
 def sql(asked: Asked, table: str, unit: str) -> str:
     """The fields as SQL text; bounds and keys have no place in it."""
+    named = computed_of(asked.computed)
     columns = [exp.column(name, quoted=_quoted(name)) for name in asked.groups]
-    told = [*columns, *(_aliased(one, name, unit) for name, one in _named(asked))]
+    shown = [_as(_expression(named[n]), n) if n in named else c for n, c in zip(asked.groups, columns, strict=True)]
+    told = [*shown, *(_aliased(one, name, unit) for name, one in _named(asked))]
     select = exp.select(*told).from_(exp.to_table(f'"{table}"' if _quoted(table) else table))
     if asked.where:
-        select = select.where(sqlglot.parse_one(asked.where, read="duckdb"))
+        select = select.where(_expression(asked.where))
     if columns:
         select = select.group_by(*columns)
     after = after_of(asked.after) if asked.after else NOTHING
     if after.having:
-        select = select.having(sqlglot.parse_one(after.having, read="duckdb"))
+        select = select.having(_expression(after.having))
     for name, down in after.order:
         select = select.order_by(exp.Ordered(this=exp.column(name, quoted=_quoted(name)), desc=down))
     if after.limit is not None:
@@ -180,7 +198,8 @@ def _with_question(asked: Asked, question: Query | MostCommon, own: Mapping[str,
     conditions = list(told.get("where", ()))
     where = conditions[0] if len(conditions) == 1 else " AND ".join(f"({one})" for one in conditions)
     after = json.dumps(told["after"]) if "after" in told else ""
-    return replace(asked, wanted=tuple(wanted), groups=groups, where=where, after=after)
+    computed = json.dumps(told["computed"]) if "computed" in told else ""
+    return replace(asked, wanted=tuple(wanted), groups=groups, where=where, computed=computed, after=after)
 
 
 def _after(text: str) -> dict[str, Any]:
@@ -207,7 +226,7 @@ def _named(asked: Asked) -> list[tuple[str, Wanted]]:
     """Each statistic with its name; those without one are named by what they are."""
     found: dict[str, Wanted] = {}
     for one in asked.wanted:
-        plain = {"count": "rows", "count_units": "units"}.get(one.ask, f"{one.ask}_{one.column}")
+        plain = {"count": "rows", "count_units": "units"}.get(one.ask) or re.sub(r"\W+", "_", f"{one.ask}_{one.column}")
         name, place = one.name or plain, 2
         while name in found:
             name, place = f"{one.name or plain}_{place}", place + 1
@@ -216,7 +235,8 @@ def _named(asked: Asked) -> list[tuple[str, Wanted]]:
 
 
 def _aliased(one: Wanted, name: str, unit: str) -> exp.Expr:
-    column = exp.column(one.column, quoted=_quoted(one.column))
+    plain = re.fullmatch(r"[\w ]*", one.column)
+    column = exp.column(one.column, quoted=_quoted(one.column)) if plain else _expression(one.column)
     match one.ask:
         case "count_units":
             made: exp.Expr = exp.Count(this=exp.Distinct(expressions=[exp.column(unit, quoted=_quoted(unit))]))
@@ -226,7 +246,16 @@ def _aliased(one: Wanted, name: str, unit: str) -> exp.Expr:
             made = exp.Avg(this=column)
         case _:
             made = exp.Count(this=exp.Star())
+    return _as(made, name)
+
+
+def _as(made: exp.Expr, name: str) -> exp.Expr:
     return exp.alias_(made, name, quoted=_quoted(name))
+
+
+def _expression(text: str) -> exp.Expr:
+    found: exp.Expr = sqlglot.parse_one(text, read="duckdb")
+    return found
 
 
 def _quoted(name: str) -> bool:

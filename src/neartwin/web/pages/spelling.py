@@ -26,7 +26,7 @@ class Spelled:
             "",
             f'service = nt.connect({self.host!r}, os.environ["NEARTWIN_TOKEN"])',
             f"account = service.open({self.dataset!r})",
-            f"query = account.rows{_where(self.form)}{_groups(self.form)}.agg(",
+            f"query = account.rows{_computed(self.form)}{_where(self.form)}{_groups(self.form)}.agg(",
             *(f"    {_keyword(name, _statistic(part))}," for name, part in self.form["statistics"].items()),
             ")",
             "plan = account.plan(",
@@ -50,6 +50,10 @@ class Spelled:
             f"  -d {shlex.quote(json.dumps(asked, indent=2, ensure_ascii=False))}",
         ]
         return "\n".join(lines)
+
+
+def _computed(form: Mapping[str, Any]) -> str:
+    return "".join(f".with_column({name!r}, {text!r})" for name, text in form.get("computed", ()))
 
 
 def _where(form: Mapping[str, Any]) -> str:
