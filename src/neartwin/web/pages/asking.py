@@ -245,7 +245,11 @@ def _errors(errors: list[dict[str, Any]], form: dict[str, Any], found: Dataset, 
     rows = int(size) if size in {str(one) for one in SIZES} else 1_000
     drawn = []
     for place, error in enumerate(errors):
-        value, half = _made_up(error, form["statistics"].get(error["name"], {}), found, rows)
+        part = form["statistics"].get(error["name"], {})
+        if part.get("ask") not in {"count", "count_units", "sum", "mean"}:  # the error of a rank is none of a value
+            drawn.append({"name": error["name"], "says": error["says"], "picture": "", "share": ""})
+            continue
+        value, half = _made_up(error, part, found, rows)
         told = f"{error['name']}: {value:,.6g} ± {half:,.4g} in a made-up group of {rows:,} rows"
         bars = [Bar("", value, value - half, value + half)]
         share = f"{half / abs(value):.1%} of the value" if value else ""
@@ -257,13 +261,13 @@ def _errors(errors: list[dict[str, Any]], form: dict[str, Any], found: Dataset, 
 def _made_up(error: dict[str, Any], part: dict[str, Any], found: Dataset, rows: int) -> tuple[float, float]:
     """A value that such a group could have, and its error bar: from the plan and declared bounds alone."""
     value = float(rows)
-    if part.get("ask") in {"sum", "mean"}:
+    if "column" in part:
         declared = found.bounds.get(str(part.get("column")))
         ends = [part.get("low"), part.get("high")]
         if None in ends and declared is not None:
             ends = [declared.low, declared.high]
         middle = float(Fraction(str(ends[0])) + Fraction(str(ends[1]))) / 2 if None not in ends else 1.0
-        value = middle * rows if part["ask"] == "sum" else middle
+        value = middle * rows if part.get("ask") == "sum" else middle
     if error["half_width"] is not None:
         return value, float(Fraction(error["half_width"]))
     by_size = dict(map(tuple, error["by_size"]))

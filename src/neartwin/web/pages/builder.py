@@ -15,27 +15,33 @@ from sqlglot import exp
 
 from neartwin.errors import ParameterError
 from neartwin.queries.after import NOTHING, After
-from neartwin.queries.form import form_of, question_of
+from neartwin.queries.form import STATISTICS, form_of, question_of
 from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.table import Bounds, bounded
 from neartwin.queries.types import ColumnType
 from neartwin.web.datasets import Dataset
 
 MOST_STATISTICS = 8
-VERBS = {"count": "number of rows", "count_units": "number of units", "sum": "sum of", "mean": "mean of"}
-_OF_COLUMN = {"sum", "mean"}
+_WORDS = {"count": "number of rows", "count_units": "number of units"}
+VERBS = {ask: _WORDS.get(ask, f"{ask} of") for ask in STATISTICS}
 KEYS = {"declared": "the declared ones", "given": "these", "discover": "discover them privately (costs a delta)"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """One statistic as its fields: what is asked, of which column, within which bounds, under which name."""
+    """One statistic as its fields: what is asked, of which column, within which bounds, at which rank, under which name."""
 
     ask: str = "count"
     column: str = ""
     low: str = ""
     high: str = ""
+    rank: str = ""
     name: str = ""
+
+    @property
+    def of_column(self) -> bool:
+        """Whether it is a statistic of a column's values."""
+        return self.ask not in _WORDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +73,7 @@ def read(fields: Mapping[str, list[str]], columns: list[str]) -> Asked:
 
     places = [place for place in range(MOST_STATISTICS) if f"ask_{place}" in fields]
     wanted = tuple(
-        Wanted(**{name: one(f"{name}_{place}") for name in ("ask", "column", "low", "high", "name")})
+        Wanted(**{name: one(f"{name}_{place}") for name in ("ask", "column", "low", "high", "rank", "name")})
         for place in places
     )
     simple = (
@@ -193,7 +199,8 @@ def _with_question(asked: Asked, question: Query | MostCommon, own: Mapping[str,
     for name, part in told.get("statistics", {}).items():
         column = str(part.get("column", ""))
         low, high = own.get(column, ("", ""))
-        wanted.append(Wanted(ask=part["ask"], column=column, low=low, high=high, name=name))
+        rank = str(part.get("rank", ""))
+        wanted.append(Wanted(ask=part["ask"], column=column, low=low, high=high, rank=rank, name=name))
     groups = tuple(told.get("group_by", ()))
     conditions = list(told.get("where", ()))
     where = conditions[0] if len(conditions) == 1 else " AND ".join(f"({one})" for one in conditions)
@@ -216,8 +223,11 @@ def _statistics(asked: Asked) -> dict[str, dict[str, str]]:
     made = {}
     for name, one in _named(asked):
         part = {"ask": one.ask}
-        if one.ask in _OF_COLUMN:
-            part |= {"column": one.column} | {end: text for end, text in (("low", one.low), ("high", one.high)) if text}
+        if one.of_column:
+            part["column"] = one.column
+            part |= {key: text for key in ("low", "high") if (text := getattr(one, key))}
+        if one.ask == "quantile":
+            part["rank"] = one.rank or "0.5"
         made[name] = part
     return made
 
@@ -244,6 +254,14 @@ def _aliased(one: Wanted, name: str, unit: str) -> exp.Expr:
             made = exp.Sum(this=column)
         case "mean":
             made = exp.Avg(this=column)
+        case "median":
+            made = exp.Median(this=column)
+        case "minimum":
+            made = exp.Min(this=column)
+        case "maximum":
+            made = exp.Max(this=column)
+        case "quantile":
+            made = exp.func("QUANTILE_CONT", column, exp.Literal.number(one.rank or "0.5"))
         case _:
             made = exp.Count(this=exp.Star())
     return _as(made, name)

@@ -86,6 +86,7 @@ def _keyword(name: str, value: str) -> str:
 
 def _statistic(part: Mapping[str, Any]) -> str:
     arguments = [repr(part["column"])] if "column" in part else []
+    arguments += [str(part["rank"])] if "rank" in part else []
     arguments += [str(part[end]) for end in ("low", "high") if part.get(end) not in (None, "")]
     return f"nt.{part['ask']}({', '.join(arguments)})"
 
