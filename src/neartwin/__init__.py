@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from neartwin.client import connect as connect
     from neartwin.queries.grouping import bins as bins
     from neartwin.queries.grouping import part as part
+    from neartwin.queries.histograms import histogram as histogram
     from neartwin.queries.joining import owned as owned
     from neartwin.queries.joining import public as public
     from neartwin.queries.opening import table as table
@@ -57,6 +58,7 @@ _HOME = {
     "count_units": "neartwin.queries.query",
     "from_sql": "neartwin.queries.sql",
     "gdp": "neartwin.accounting.targets",
+    "histogram": "neartwin.queries.histograms",
     "mean": "neartwin.queries.query",
     "maximum": "neartwin.queries.quantiles",
     "minimum": "neartwin.queries.quantiles",

@@ -4,8 +4,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin.mechanisms.ranks import Ranks
+from neartwin.queries.histograms import Histogram
 from neartwin.queries.plan import ChoicePlan, GroupPlan, Measure, Plan
-from neartwin.queries.planner import cell_measure, filled_measure, grid_column, quantile_column, row_measure
+from neartwin.queries.planner import (
+    cell_measure,
+    filled_measure,
+    grid_column,
+    histogram_column,
+    quantile_column,
+    row_measure,
+)
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.query import Mean, Sum
 
@@ -39,6 +47,9 @@ def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedEr
                 column = grid_column(plan.query, aggregate)
                 steps = _half_width(plan.measures[f"total:{column.name}"], confidence)
                 errors.append(_fixed(name, steps * column.bounds.step, confidence))
+            case Histogram():
+                bins = plan.measures[cell_measure(histogram_column(plan.query, aggregate))]
+                errors.append(_fixed(name, Fraction(_half_width(bins, confidence)), confidence))
             case Quantile() | Extreme():
                 errors += _of_order(plan, name, aggregate, confidence)
             case Mean():

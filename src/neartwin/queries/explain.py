@@ -180,6 +180,10 @@ def _trees(plan: GroupPlan) -> tuple[Explained, ...]:
     for split in plan.splits.values():
         (column,) = split.stage.grid.values()
         tree, step = split.tree, float(column.bounds.step)
+        if plan.histogram is not None:
+            bins = Explained("a unit with more rows in a group counts for the most allowed, over all bins together")
+            found.append(Explained(f"count values by {tree.cells:,} bins: {plan.histogram[1]}", (bins,)))
+            continue
         found.append(
             Explained(
                 f"count values of {column.column} by {tree.cells:,} cells of {step:g}, from {float(column.bounds.low):g} on",

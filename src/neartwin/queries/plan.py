@@ -15,6 +15,7 @@ from neartwin.mechanisms.partition import OptimalSelection
 from neartwin.mechanisms.ranks import CountTree
 from neartwin.queries.allot import Noise, composed_loss
 from neartwin.queries.discovery import Selection
+from neartwin.queries.histograms import Histogram
 from neartwin.queries.query import Aggregate, MostCommon, Query
 from neartwin.queries.sensitivity import Sensitivity
 from neartwin.queries.stage import Stage
@@ -95,6 +96,12 @@ class GroupPlan:
     def outputs(self) -> Mapping[str, Aggregate]:
         """The named statistics."""
         return self.query.aggregates
+
+    @property
+    def histogram(self) -> tuple[str, Histogram] | None:
+        """The name and bins of a plan whose release has a row for each group and bin."""
+        found = [(name, asked) for name, asked in self.outputs.items() if isinstance(asked, Histogram)]
+        return found[0] if found else None
 
     def losses(self) -> Composed:
         """What all measures and the discovery of groups reveal together: the price covers this curve."""

@@ -15,9 +15,10 @@ from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.ranks import CountTree, best_tree
 from neartwin.queries import sensitivity
 from neartwin.queries.allot import Discovery, Need, allot
+from neartwin.queries.histograms import Histogram
 from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, Measure, Plan, Split
 from neartwin.queries.quantiles import Extreme, Quantile, grid_of
-from neartwin.queries.query import Count, CountUnits, Mean, MostCommon, Query, Sum, summand
+from neartwin.queries.query import Count, CountUnits, Mean, MostCommon, Query, Sum, bin_value, summand
 from neartwin.queries.sensitivity import Reach, Sensitivity
 from neartwin.queries.stage import GridColumn, Stage
 from neartwin.queries.table import RowUnit
@@ -157,15 +158,25 @@ def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power
                     # (a + |m| b) / n at its worst: |m| is one row's largest contribution
                     filled = sensitivity.of_count(table.neighbours, reach)
                     want(filled_measure(column, bounding), filled, weight)
-            case Quantile() | Extreme():
-                column = quantile_column(query, aggregate)
-                tree = best_tree(column.high - column.low + 1, power)
+            case Quantile() | Extreme() | Histogram():
+                column, tree, size = _tree(query, aggregate, power)
                 trees[cell_measure(column)] = (column, tree)
                 change = sensitivity.of_cells(table.neighbours, reach, levels=tree.levels)
-                want(cell_measure(column), change, weight * _rank_error(tree, aggregate))
+                want(cell_measure(column), change, weight * size)
             case _:
                 assert_never(aggregate)
     return _Draft(grid, needed, trees)
+
+
+def _tree(query: Query, aggregate: Quantile | Extreme | Histogram, power: float) -> tuple[GridColumn, CountTree, float]:
+    """The column whose cells are counted, the tree over them, and how many bars of a node an answer's bar is."""
+    if isinstance(aggregate, Histogram):
+        column = histogram_column(query, aggregate)
+        bins = column.high - column.low + 1
+        return column, CountTree(bins, max(2, bins)), 1.0
+    column = quantile_column(query, aggregate)
+    tree = best_tree(column.high - column.low + 1, power)
+    return column, tree, _rank_error(tree, aggregate)
 
 
 def _rank_error(tree: CountTree, aggregate: Quantile | Extreme) -> float:
@@ -180,6 +191,12 @@ def _rank_error(tree: CountTree, aggregate: Quantile | Extreme) -> float:
 def cell_measure(column: GridColumn) -> str:
     """The measure that counts values by cell."""
     return f"cells:{column.name}"
+
+
+def histogram_column(query: Query, aggregate: Histogram) -> GridColumn:
+    """The number of a value's bin as a grid column, NULL for what lies in none."""
+    value = bin_value(query.table, aggregate)
+    return GridColumn(value.column, value.column, value.bounds, 0, None, expression=value.expression)
 
 
 def quantile_column(query: Query, aggregate: Quantile | Extreme) -> GridColumn:

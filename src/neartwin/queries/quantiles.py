@@ -29,7 +29,7 @@ class Quantile:
     def __str__(self) -> str:
         if self.ranks == (Fraction(1, 2),):
             return f"median({self.column})"
-        return f"quantile({self.column}, {', '.join(f'{float(rank):g}' for rank in self.ranks)})"
+        return f"quantile({self.column}, {', '.join(repr(float(rank)) for rank in self.ranks)})"
 
 
 @dataclass(frozen=True, slots=True)

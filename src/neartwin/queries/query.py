@@ -11,6 +11,7 @@ from neartwin.exact import Number, rational
 from neartwin.queries.after import NOTHING, After
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.grouping import Grouping
+from neartwin.queries.histograms import Histogram
 from neartwin.queries.joining import On, OtherTable, joined
 from neartwin.queries.keys import Key, public_keys
 from neartwin.queries.quantiles import Extreme, Quantile
@@ -65,7 +66,7 @@ class Mean:
         return f"mean({self.column})"
 
 
-Aggregate = Count | CountUnits | Sum | Mean | Quantile | Extreme
+Aggregate = Count | CountUnits | Sum | Mean | Quantile | Extreme | Histogram
 
 
 def count() -> Count:
@@ -225,6 +226,13 @@ class Groups:
                 )
             if name in self.columns:
                 raise QueryError(f"{name!r} is a group column; give the statistic another name")
+            if isinstance(aggregate, Histogram) and len(aggregates) > 1:
+                raise QueryError(
+                    f"{name}={aggregate} has a row for each bin, which other statistics have not; ask for it in a question of "
+                    "its own: several questions can share one plan"
+                )
+            if isinstance(aggregate, Histogram):
+                bin_value(self.rows.table, aggregate)
             if isinstance(aggregate, Sum | Mean | Quantile | Extreme):
                 summand(self.rows.table, aggregate)
         return Query(self, MappingProxyType(dict(aggregates)))
@@ -263,6 +271,17 @@ def summand(table: Table, aggregate: Sum | Mean | Quantile | Extreme) -> Value:
     if isinstance(aggregate, Quantile | Extreme):  # which have a grid of their own
         return value_of(table, aggregate.column, aggregate.bounds)
     return value_of(table, aggregate.column, aggregate.bounds, aggregate.step, aggregate.fill)
+
+
+def bin_value(table: Table, aggregate: Histogram) -> Value:
+    """The number of the bin, computed from the column or expression that the histogram is of."""
+    name = aggregate.column
+    if name not in table.computed and (name in table.schema or name.isidentifier()):
+        table.numeric(name, "histogram")
+    plain = name in table.schema or name in table.computed or name.isidentifier()
+    text = '"' + name.replace('"', '""') + '"' if plain else f"({name})"
+    bins = Bounds(Fraction(0), Fraction(len(aggregate.edges) - 2), Fraction(1))
+    return Value(str(aggregate), bins, table.expression(aggregate.bin_of(text)))
 
 
 def _completed(keys: Any, table: Table, names: list[str]) -> Any:

@@ -1,16 +1,17 @@
-"""Statistics of order in SQL: MEDIAN, MIN, MAX, QUANTILE_CONT and PERCENTILE_CONT, read from parsed nodes."""
+"""Statistics of order in SQL, read from parsed nodes: MEDIAN, MIN, MAX, QUANTILE_CONT, PERCENTILE_CONT and HISTOGRAM."""
 
 from collections.abc import Callable
 from fractions import Fraction
 
 from sqlglot import exp
 
+from neartwin.queries.histograms import Histogram, histogram
 from neartwin.queries.quantiles import Extreme, Quantile, quantile
 
 
 def order_statistic(
     node: exp.Expr, is_value: Callable[[exp.Expr], bool], label: Callable[[exp.Expr], str]
-) -> tuple[str, Quantile | Extreme] | None:
+) -> tuple[str, Quantile | Extreme | Histogram] | None:
     """The statistic and its name, None for what is no such function of one value.
 
     is_value, label: whether a node can be an expression of one row, and how it is written.
@@ -26,6 +27,9 @@ def order_statistic(
                 return f"min_{column}", Extreme(column, "minimum", None)
             case _:
                 return f"max_{column}", Extreme(column, "maximum", None)
+    binned = _histogram(node, is_value, label)
+    if binned is not None:
+        return f"histogram_{binned.column}", binned
     ranked = _quantile(node, is_value, label)
     return None if ranked is None else (f"quantile_{ranked.column}", ranked)
 
@@ -46,6 +50,21 @@ def _quantile(
     if not is_value(value) or not isinstance(rank, exp.Literal) or rank.is_string:
         return None
     return quantile(label(value), rank.this)
+
+
+def _histogram(
+    node: exp.Expr, is_value: Callable[[exp.Expr], bool], label: Callable[[exp.Expr], str]
+) -> Histogram | None:
+    """HISTOGRAM(column, [edge, edge, ...])."""
+    if not isinstance(node, exp.Anonymous) or str(node.this).lower() != "histogram" or len(node.expressions) != 2:
+        return None
+    value, edges = node.expressions
+    if not isinstance(edges, exp.Array) or not is_value(value):
+        return None
+    bare = [edge.this if isinstance(edge, exp.Neg) else edge for edge in edges.expressions]
+    if not all(isinstance(edge, exp.Literal) and not edge.is_string for edge in bare):
+        return None
+    return histogram(label(value), [edge.sql() for edge in edges.expressions])
 
 
 def _alone(node: exp.Expr) -> bool:

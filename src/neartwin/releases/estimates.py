@@ -8,8 +8,16 @@ import numpy as np
 from neartwin.errors import QueryError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.mechanisms.ranks import Ranks
+from neartwin.queries.histograms import Histogram
 from neartwin.queries.plan import GroupPlan, Measure
-from neartwin.queries.planner import cell_measure, filled_measure, grid_column, quantile_column, row_measure
+from neartwin.queries.planner import (
+    cell_measure,
+    filled_measure,
+    grid_column,
+    histogram_column,
+    quantile_column,
+    row_measure,
+)
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, Sum
 from neartwin.queries.stage import GridColumn
@@ -29,7 +37,9 @@ def statistics_of(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: float
     """
     found: list[Statistic] = []
     for name, aggregate in plan.outputs.items():
-        if isinstance(aggregate, Quantile | Extreme):
+        if isinstance(aggregate, Histogram):
+            found.append(_of_bins(plan, aggregate, trees, confidence))
+        elif isinstance(aggregate, Quantile | Extreme):
             found += _of_order(plan, name, aggregate, trees, confidence)
         else:
             found.append(statistic(plan, name, aggregate, noisy, confidence))
@@ -55,10 +65,19 @@ def statistic(plan: GroupPlan, name: str, aggregate: Aggregate, noisy: Noisy, co
             return _statistic(name, aggregate, *ends)
         case Mean():
             return _mean(plan, name, aggregate, noisy, confidence)
-        case Quantile() | Extreme():
+        case Quantile() | Extreme() | Histogram():
             raise QueryError(f"{aggregate} is read from a tree of counts, which a table written in parts does not hold")
         case _:
             assert_never(aggregate)
+
+
+def _of_bins(plan: GroupPlan, aggregate: Histogram, trees: Trees, confidence: float) -> Statistic:
+    """One count for each group and bin, group by group."""
+    measure = plan.measures[cell_measure(histogram_column(plan.query, aggregate))]
+    (leaves,) = trees[measure.name]
+    values = [int(value) for value in leaves.ravel()]
+    bar = measure.mechanism.half_width(confidence)
+    return _statistic("count", aggregate, values, [v - bar for v in values], [v + bar for v in values])
 
 
 def _of_order(

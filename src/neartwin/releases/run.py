@@ -169,6 +169,8 @@ def noisy_answer(
         name: [mechanisms[name].noisy(level, source=source) for level in _levels(split, keys, (cells or {})[name])]
         for name, split in plan.splits.items()
     }
+    if plan.histogram is not None:
+        keys = tuple((*key, label) for key in keys for label in plan.histogram[1].labels)
     return Noisy(tuple(keys), statistics_of(plan, noisy, trees, CONFIDENCE), notes_of(plan))
 
 
@@ -207,6 +209,11 @@ def notes_of(plan: GroupPlan) -> tuple[str, ...]:
         notes.append("Each row is protected as its own unit: people with several rows are protected less.")
     for split in plan.splits.values():
         (column,) = split.stage.grid.values()
+        if plan.histogram is not None:
+            notes.append(
+                "Values outside all bins are left out. A unit with more rows counts for the most allowed, over all bins."
+            )
+            continue
         notes.append(
             f"Quantiles of {column.column} lie on a grid with steps of {float(column.bounds.step):g}; a unit with more rows "
             "counts for the most allowed, spread evenly over its own values. A minimum or maximum is what values certainly "
@@ -240,7 +247,7 @@ def provenance_of(paid: Paid, plan: Plan) -> Provenance:
 def _release(paid: Paid, plan: Plan, answer: Noisy) -> Release:
     table = plan.stage.table
     return Release(
-        group_columns=plan.stage.group_columns,
+        group_columns=_columns_of(plan),
         keys=answer.keys,
         statistics=answer.statistics,
         confidence=CONFIDENCE,
@@ -248,6 +255,12 @@ def _release(paid: Paid, plan: Plan, answer: Noisy) -> Release:
         notes=answer.notes,
         provenance=provenance_of(paid, plan),
     )
+
+
+def _columns_of(plan: Plan) -> tuple[str, ...]:
+    """The release's group columns: those of the question, and the bin of a histogram."""
+    extra = plan.histogram if isinstance(plan, GroupPlan) else None
+    return plan.stage.group_columns if extra is None else (*plan.stage.group_columns, extra[0])
 
 
 def _written(amounts: dict[str, Fraction]) -> dict[str, str]:
