@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from neartwin.accounting.targets import zcdp as zcdp
     from neartwin.client import connect as connect
     from neartwin.queries.grouping import bins as bins
+    from neartwin.queries.grouping import day as day
     from neartwin.queries.grouping import part as part
     from neartwin.queries.histograms import histogram as histogram
     from neartwin.queries.joining import owned as owned
@@ -57,6 +58,7 @@ _HOME = {
     "count": "neartwin.queries.query",
     "count_units": "neartwin.queries.query",
     "from_sql": "neartwin.queries.sql",
+    "day": "neartwin.queries.grouping",
     "gdp": "neartwin.accounting.targets",
     "histogram": "neartwin.queries.histograms",
     "mean": "neartwin.queries.query",

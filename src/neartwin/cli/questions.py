@@ -17,7 +17,6 @@ from neartwin.queries.joining import OtherTable, owned, public
 from neartwin.queries.opening import table as open_table
 from neartwin.queries.query import Rows
 from neartwin.queries.sql import explained_sql, from_sql
-from neartwin.queries.table import EACH_ROW
 from neartwin.queries.types import ColumnType
 from neartwin.releases.accounts import Ledger, Proposal, open_ledger
 from neartwin.report.files import save
@@ -57,7 +56,9 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--spend", required=True, help="What this release may cost: epsilon=0.5 or epsilon=0.5,delta=1e-7."
         ),
-        click.option("--unit", required=True, help="The column of the people to protect, or 'each row'."),
+        click.option(
+            "--unit", required=True, help="The column of the people to protect, 'each row', or 'who in one week of at'."
+        ),
         click.option("--budget", default="", help="The account's whole budget; by default what this question spends."),
         click.option("--name", default="", help="What the ledger calls these people; by default the file's name."),
         click.option("--table", default="", help="The table of a DuckDB database."),
@@ -143,7 +144,7 @@ def _proposal(book: Ledger, question: Question) -> Proposal:
     joined = [name for kind, texts in told.items() for name in words.pairs(texts, kind)]
     rows = open_table(
         question.data,
-        unit=EACH_ROW if question.unit == "each row" else question.unit,
+        unit=words.unit(question.unit),
         name=question.name,
         table=question.table,
         neighbours=question.neighbours,

@@ -1,12 +1,14 @@
 """Reading the small languages of options: `epsilon=0.5,delta=1e-6`, `amount=0:200:0.01`, `town=Ulm,Bonn`, `cds=1:5`."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from neartwin.accounting.targets import Target
 from neartwin.accounting.written import target_in
 from neartwin.errors import ParameterError
-from neartwin.queries.table import Bounds, bounded
+from neartwin.queries.grouping import Grouping, day, part
+from neartwin.queries.table import EACH_ROW, Bounds, RowUnit, bounded
 from neartwin.queries.tuned import Tuned, tuned
 from neartwin.queries.types import ColumnType
 
@@ -27,6 +29,21 @@ def bounds(texts: tuple[str, ...]) -> dict[str, Bounds]:
             raise ParameterError("bounds", f"{column}={text}", "must be column=low:high or column=low:high:step")
         found[column] = bounded(*ends)
     return found
+
+
+def unit(text: str) -> str | RowUnit | tuple[str, Grouping]:
+    """The unit: a column, `each row`, or what a column names within a period, as releases write it.
+
+    >>> unit("customer in one week of at")
+    ('customer', Grouping(name='at_week', of='at', around="date_trunc('week', {})"))
+    """
+    if text == "each row":
+        return EACH_ROW
+    found = re.fullmatch(r"(.+) in one (day|week|month|quarter|year) of (.+)", text)
+    if found is None:
+        return text
+    column, word, of = found.groups()
+    return column, day(of) if word == "day" else part(f"{word} start", of)
 
 
 def limit(text: str | int | None, name: str) -> int | Tuned | None:

@@ -52,7 +52,7 @@ class MemoryEngine:
         conditions, computed = [condition.term for condition in stage.conditions], stage.table.computed
         by_unit: defaultdict[object, dict[Key, _Cell]] = defaultdict(dict)
         for number, row in enumerate(joined_rows(self._rows, self._others, stage.table)):
-            unit = row[stage.table.unit] if isinstance(stage.table.unit, str) else number
+            unit = unit_of(row, stage.table) if isinstance(stage.table.unit, str) else number
             key = tuple(
                 evaluate(computed[name].term, row) if name in computed else row[name] for name in stage.group_columns
             )
@@ -73,6 +73,15 @@ class MemoryEngine:
         keys = tuple(sums) if stage.keys is None else stage.keys
         values = {name: np.array([sums[key][name] for key in keys], dtype=object) for name in stage.measures}
         return Aggregates(len(keys), keys, values)
+
+
+def unit_of(row: Row, table: Table) -> object:
+    """Whose row it is; with a period, its first day belongs to the name, and a row without one is nobody's."""
+    unit = row[str(table.unit)]
+    if table.period is None:
+        return unit
+    first = evaluate(table.period.term, row)
+    return None if unit is None or first is None else f"{unit}/{first}"
 
 
 def _octaves(stage: Stage, units: Iterable[Mapping[Key, _Cell]]) -> Aggregates:

@@ -92,7 +92,7 @@ def _column_aliases(stage: Stage) -> dict[str, str]:
     names |= {name for column in stage.grid.values() for name in column.columns}
     names |= {name for expression in (*stage.conditions, *_grouped(stage).values()) for name in expression.columns}
     if isinstance(stage.table.unit, str):
-        names.add(stage.table.unit)
+        names |= {stage.table.unit} | (stage.table.period.columns if stage.table.period is not None else set())
     return {name: f"c{i}" for i, name in enumerate(sorted(names))}
 
 
@@ -135,7 +135,7 @@ def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Sel
     columns: list[exp.Expr] = []
     query = exp.select().from_("scaled")
     if isinstance(stage.table.unit, str):
-        unit = exp.column(aliases[stage.table.unit])
+        unit = _unit(stage, stage.table.unit, aliases, dialect)
         columns.append(exp.alias_(unit, "u"))
         query = query.where(unit.is_(exp.null()).not_())
     if stage.keys is None:
@@ -150,6 +150,17 @@ def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Sel
         query = query.where(translated(condition.term, named, dialect))
     query = query.select(*(columns or [exp.alias_(exp.Literal.number(1), "one")]))
     return dialect.by_unit(query) if isinstance(stage.table.unit, str) else query
+
+
+def _unit(stage: Stage, column: str, aliases: Mapping[str, str], dialect: Dialect) -> exp.Expr:
+    """The unit's column, or as text with its period after it: the last ten letters are a date, so no two units are one."""
+    unit = exp.column(aliases[column])
+    if stage.table.period is None:
+        return unit
+    named = {name: exp.column(alias) for name, alias in aliases.items()}
+    period = exp.cast(translated(stage.table.period.term, named, dialect), "TEXT")
+    text = exp.DPipe(this=exp.cast(unit, "TEXT"), expression=exp.Literal.string("/"))
+    return exp.paren(exp.DPipe(this=text, expression=period))
 
 
 def _matches(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> list[exp.Expr]:
@@ -241,7 +252,7 @@ def _order(stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[exp.Expr]:
     groups = [(exp.column(name), ColumnType.INTEGER) for name in group_names(stage)]  # the position of a public key
     if stage.keys is None:
         groups = [(exp.column(f"g{i}"), kinds[name]) for i, name in enumerate(stage.group_columns)]
-    unit = (exp.column("u"), kinds[str(stage.table.unit)])
+    unit = (exp.column("u"), stage.table.unit_kind)
     return [dialect.hash_key(salt, [unit, *groups]), *(group.copy() for group, _ in groups)]
 
 

@@ -50,6 +50,15 @@ def part(part: str, of: str, *, name: str = "") -> Grouping:
     return Grouping(name or f"{of}_{unit}", of, around)
 
 
+def day(of: str, *, name: str = "") -> Grouping:
+    """Group by the day of a date or time, or protect what a unit did in one: `nt.table(..., unit=("user_id", nt.day("at")))`.
+
+    >>> day("at").text({"at": ColumnType.TIMESTAMP})
+    'CAST("at" AS DATE)'
+    """
+    return Grouping(name or f"{of}_day", of, "CAST({} AS DATE)")
+
+
 def bins(of: str, edges: Sequence[Edge], *, name: str = "") -> Grouping:
     r"""Group by bins between public edges: [e0, e1), [e1, e2), ..., and the last one with both ends.
 

@@ -122,6 +122,10 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
         raise QueryError(
             "join: where each row is its own unit, a joined row has none; name the unit's column with unit="
         )
+    if table.period is not None and not (isinstance(other, OtherTable) and other.kind is JoinKind.PUBLIC):
+        raise QueryError(
+            f"join: the unit is {table.unit_name!r}, so private rows of other tables have none; join public tables"
+        )
     pairs = _pairs(on)
     match other:
         case Table():
@@ -181,6 +185,8 @@ def _equated(table: Table, other: Table, pairs: tuple[tuple[str, str], ...]) -> 
         )
     if not isinstance(other.unit, str):
         raise QueryError("join: the other table's rows are units of their own; name its unit's column with unit=")
+    if other.period is not None:
+        raise QueryError(f"join: the other table's unit is {other.unit_name!r}; both must have the same unit")
     if other.joins:
         raise QueryError("join: the other table is joined already; join its parts to this one, one after the other")
     units = (str(table.unit), other.unit)

@@ -190,6 +190,7 @@ def _digest(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
         "group_columns": stage.group_columns,
         "keys": None if stage.keys is None else [[_plain(value) for value in key] for key in stage.keys],
         "grid": grid,
+        **({"period": table.period.text} if table.period is not None else {}),
         **({"joins": [join.record() for join in table.joins]} if table.joins else {}),
         "measures": stage.measures,
         "rows_per_group": stage.rows_per_group,

@@ -83,9 +83,10 @@ class Table:
 
     name: the population that a ledger charges. unit: the column of unit ids, or EACH_ROW. schema: the type of each column,
     declared ones included. declared: the columns whose types override the source's (cast row by row; NULL where a value
-    does not fit). columns: public bounds. joins: the tables that its rows are met with, in this order; schema and columns
-    are then of the joined rows, and source and declared of the first table. computed: the columns that stand for an
-    expression over the others.
+    does not fit). columns: public bounds. joins: the tables that its rows are met with, in this order; schema and columns are
+    then of the joined rows, and source and declared of the first table. period: where a unit is what the column names within
+    one day, week, ..., the first day of that, as an expression; period_name: what it is called. computed: the columns that
+    stand for an expression over the others.
     """
 
     source: Source
@@ -97,6 +98,8 @@ class Table:
     columns: Mapping[str, Bounds]
     joins: tuple[Join, ...] = ()
     computed: Mapping[str, RowExpression] = field(default_factory=dict)
+    period: RowExpression | None = None
+    period_name: str = ""
 
     def snapshot(self) -> str:
         """Which state of the data this is; of joined tables, all of theirs."""
@@ -122,7 +125,14 @@ class Table:
     @property
     def unit_name(self) -> str:
         """How records and pages call the unit."""
-        return self.unit if isinstance(self.unit, str) else "(each row)"
+        if not isinstance(self.unit, str):
+            return "(each row)"
+        return f"{self.unit} in one {self.period_name}" if self.period is not None else self.unit
+
+    @property
+    def unit_kind(self) -> ColumnType:
+        """The type of a unit's name: of its column, or text where it is of one period."""
+        return ColumnType.TEXT if self.period is not None else self.schema[str(self.unit)]
 
     def groupable(self, column: str) -> ColumnType:
         """The type of a column that rows can be grouped by; `SchemaError` otherwise."""

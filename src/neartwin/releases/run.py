@@ -205,6 +205,10 @@ def notes_of(plan: GroupPlan) -> tuple[str, ...]:
             f"Bounded: a unit counts for at most {bounding.rows_per_group} rows in a group and in at most "
             f"{bounding.groups_per_unit} groups. The bias of this and of clipping is not in the bars, and unknown."
         )
+        if plan.stage.table.period is not None:
+            notes.append(
+                f"Protected is one {plan.stage.table.unit_name}: who has rows in m of them is protected as a group of m."
+            )
     else:
         notes.append("Each row is protected as its own unit: people with several rows are protected less.")
     for split in plan.splits.values():
