@@ -21,7 +21,9 @@ def postgres_place(postgres_url):
     """A fresh database of its own on the session's server."""
     name = f"ledger_{secrets.token_hex(8)}"
     server = sa.create_engine(
-        sa.make_url(postgres_url).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
+        sa.make_url(postgres_url).set(drivername="postgresql+psycopg"),
+        isolation_level="AUTOCOMMIT",
+        poolclass=sa.NullPool,  # a test may kill the server's connections
     )
     with server.connect() as connection:
         connection.exec_driver_sql(f"CREATE DATABASE {name}")

@@ -107,5 +107,7 @@ def test_whatever_fails_after_the_reserve_is_one_uniform_error_and_its_budget_st
         assert "secret" not in str(done)
         left = client.get("/v1/datasets/people", headers=ada).json()["remaining"]
         assert left == {"epsilon": "3/4"}
-        slow = client.app.state.service.workers.submit({"do": "plan"}, seconds=0.000001).result()
+        workers = client.app.state.service.workers
+        slow = workers.submit({"do": "release", "dataset": "people"}, seconds=0.000001).result()
         assert slow["refused"] == error  # a worker that takes too long, or dies, ends in the same words
+        assert "nothing was spent" in workers.submit({"do": "plan"}, seconds=0.000001).result()["refused"]["rule"]

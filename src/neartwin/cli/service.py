@@ -50,7 +50,7 @@ def serve(*, house: str, ledger: str, **options: Any) -> None:
             stderr.print(f"curator's token, shown this once: {shown}", markup=False)
         if not https and options["host"] not in {"127.0.0.1", "localhost", "::1"}:
             stderr.print("tokens travel unencrypted: put a proxy with https before it, or give --certificate and --key")
-        settings = Settings(workers=options["workers"], https=https)
+        settings = Settings(workers=options["workers"], https=https, warm=True)
         uvicorn.run(
             create_app(opened, settings),
             host=options["host"],
@@ -146,4 +146,6 @@ def _policy(path: str) -> tuple[Any, ...]:
     rules = body.get("rules")
     if set(body) != {"rules"} or not isinstance(rules, list):
         raise ParameterError("policy", json.dumps(sorted(body)), "must be [[rules]] tables, and nothing else")
+    if not all(isinstance(rule, dict) for rule in rules):
+        raise ParameterError("policy", path, "must be [[rules]] tables, and nothing else")
     return tuple(Rule.from_dict(rule) for rule in rules)

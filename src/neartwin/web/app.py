@@ -24,8 +24,10 @@ Sign requests with `Authorization: Bearer nt_...`. Every error has one shape: co
 """
 _REFUSALS = {
     401: "no live token",
+    402: "the account or an allotment cannot pay",
     403: "the caller may not do this",
     404: "not there, or not for the caller",
+    409: "the ledger's records forbid it",
     413: "the body is too large",
     422: "the request, question or spend breaks a rule",
     429: "too many requests, or too many questions waiting",
@@ -58,6 +60,7 @@ def create_app(house: House, settings: Settings | None = None) -> FastAPI:
     for router in (people.router, datasets.router, asking.router, ledgers.router):
         app.include_router(router, prefix="/v1")
     _mount_pages(app)
+    _tell_how_to_sign(app)
     faults.install(app)
     app.add_middleware(Calm)
     app.add_middleware(BodyLimit, most=chosen.body_bytes)
@@ -65,10 +68,23 @@ def create_app(house: House, settings: Settings | None = None) -> FastAPI:
     return app
 
 
+def _tell_how_to_sign(app: FastAPI) -> None:
+    """Put the bearer token into the OpenAPI document; what needs none says so."""
+    document = app.openapi()
+    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    document["security"] = [{"token": []}]
+    for path, method in (("/v1/health", "get"), ("/v1/session", "post")):
+        document["paths"][path][method]["security"] = []
+
+
 def service(house: House, settings: Settings) -> Service:
     """The parts of a running service."""
     workers = Workers(
-        count=settings.workers, place=str(house.place), ledger=house.ledger_place, waiting=settings.waiting
+        count=settings.workers,
+        place=str(house.place),
+        ledger=house.ledger_place,
+        waiting=settings.waiting,
+        warm=settings.warm,
     )
     door = Door(house.store, burst=settings.burst, per_second=settings.per_second)
     jobs = Jobs(workers, seconds=settings.release_seconds)

@@ -4,7 +4,7 @@ A data set's place (a path or a database URL) stands here and nowhere in a reque
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -66,15 +66,35 @@ class Rule:
             known = ", ".join(cls.__dataclass_fields__)
             raise ParameterError("rule", unknown[0], "is unknown", remedy=f"known are {known}")
         parts = dict(told)
-        for name in ("columns", "group_columns"):
-            if parts.get(name) is not None:
-                parts[name] = tuple(parts[name])
-        for name in ("max_spend", "allotment"):
-            if parts.get(name) is not None:
-                parts[name] = target_of(parts[name], name)
+        for name, value in told.items():
+            if not _READABLE[name](value):
+                raise ParameterError(f"rule {name}", value, "is of another kind than it must be", remedy=_KINDS)
+            if name in {"columns", "group_columns"} and value is not None:
+                parts[name] = tuple(value)
+            if name in {"max_spend", "allotment"} and value is not None:
+                parts[name] = target_of(value, name)
         return cls(**parts)
 
 
+def _listed(value: object) -> bool:
+    return value is None or (isinstance(value, list) and all(isinstance(name, str) for name in value))
+
+
+def _targeted(value: object) -> bool:
+    return value is None or isinstance(value, Mapping)
+
+
+_KINDS = 'who is text, columns a list of texts, discover true or false, max_spend a table such as {epsilon = "0.1"}'
+_READABLE: dict[str, Callable[[object], bool]] = {
+    "who": lambda value: isinstance(value, str),
+    "columns": _listed,
+    "group_columns": _listed,
+    "discover": lambda value: isinstance(value, bool),
+    "own_keys": lambda value: isinstance(value, bool),
+    "own_bounds": lambda value: isinstance(value, bool),
+    "max_spend": _targeted,
+    "allotment": _targeted,
+}
 OPEN = Rule()
 
 

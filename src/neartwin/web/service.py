@@ -19,6 +19,7 @@ class Settings:
     workers: processes. release_seconds, plan_seconds: the most that one task may run. body_bytes: of a request. burst,
     per_second: requests of one token. waiting: tasks that may wait for a process. https: whether browsers come by https,
     which marks cookies as secure. patience: the most seconds that a request for a release waits for it.
+    warm: start the processes at once, and not at their first task.
     """
 
     workers: int = 2
@@ -30,6 +31,7 @@ class Settings:
     waiting: int = 1000
     https: bool = False
     patience: float = 10
+    warm: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from neartwin.errors import AccessError, ExecutionError
+from neartwin.errors import AccessError, ExecutionError, NeartwinError
 from neartwin.web.faults import status_of, told
 
 Json = dict[str, Any]
@@ -29,8 +29,12 @@ class _Task:
 class Workers:
     """So many processes, each with a thread here that feeds it one task at a time."""
 
-    def __init__(self, *, count: int, place: str, ledger: str, waiting: int) -> None:
-        """place, ledger: of the house that each opens for itself. waiting: the most tasks that may wait."""
+    def __init__(self, *, count: int, place: str, ledger: str, waiting: int, warm: bool) -> None:
+        """place, ledger: of the house that each opens for itself. waiting: the most tasks that may wait.
+
+        warm: start every process now, and not at its first task.
+        """
+        self._warm = warm
         self._house = json.dumps({"place": place, "ledger": ledger}) + "\n"
         self._tasks: queue.Queue[_Task | None] = queue.Queue(maxsize=waiting)
         self._processes: dict[int, subprocess.Popen[str]] = {}
@@ -71,8 +75,10 @@ class Workers:
             thread.join(10)
 
     def _serve(self, number: int) -> None:
-        process: subprocess.Popen[str] | None = None
+        process = self._start(number) if self._warm else None
         while (task := self._tasks.get()) is not None and not self._closed:
+            if not task.future.set_running_or_notify_cancel():
+                continue  # whoever asked went away before it began
             if process is None or process.poll() is not None:
                 process = self._start(number)
             task.started()
@@ -81,31 +87,37 @@ class Workers:
                 process.kill()
                 _reap(process)
                 process = None
-            task.future.set_result(answer or lost())
+            task.future.set_result(answer or lost(task.body))
         if process is not None:
             process.kill()
             _reap(process)
 
     def _start(self, number: int) -> "subprocess.Popen[str] | None":
-        process = subprocess.Popen(
-            [sys.executable, "-m", "neartwin.web.work"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
-        )
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "neartwin.web.work"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                encoding="utf-8",
+            )
+        except OSError:
+            return None  # no memory or no more processes: the task is lost, the next one tries again
         self._processes[number] = process
-        if _exchange(process, self._house, _START_SECONDS) is None:
+        if _exchange(process, self._house, _START_SECONDS) is None or self._closed:
             process.kill()
             _reap(process)
             return None
         return process
 
 
-def lost() -> Json:
+def lost(task: Mapping[str, Any]) -> Json:
     """The outcome of a task whose process died or took too long: the same for every cause."""
-    fault = ExecutionError()
+    fault: NeartwinError = ExecutionError()
+    if task.get("do") != "release":
+        remedy = "ask a smaller question, or ask again in a moment"
+        fault = AccessError(503, "worker", "", "ended or took too long, and nothing was spent", remedy=remedy)
     return {"refused": told(fault), "status": status_of(fault)}
 
 

@@ -33,14 +33,14 @@ def sign_in(wish: shapes.SignIn, request: Request, response: Response, running: 
 
 @router.delete("/session", tags=["people"], status_code=204)
 def sign_out(_: Anyone, request: Request, response: Response, running: Running) -> None:
-    """End the session."""
+    """End a browser's session: its cookie opens nothing any more."""
     running.door.sign_out(request.cookies.get(COOKIE, ""))
     response.delete_cookie(COOKIE, path="/")
 
 
 @router.get("/me", tags=["people"])
 def me(caller: Anyone) -> shapes.Me:
-    """Who the caller is."""
+    """Who the caller is, in which role, and until when."""
     return _me(caller)
 
 

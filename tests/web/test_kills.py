@@ -1,0 +1,151 @@
+"""Workers, server and database killed at random points: nothing is lost but reserved budget."""
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import psutil
+import pytest
+import sqlalchemy as sa
+
+from neartwin.accounting.targets import pure
+from neartwin.web.service import Settings
+from tests.ledger.conftest import postgres_place, sqlite_place  # noqa: F401 - fixtures
+from tests.web import load
+from tests.web.conftest import ASK, registered
+from tests.web.server import PATIENCE, serving
+
+ANALYSTS, SECONDS = 8, 60
+
+
+def test_a_worker_that_is_killed_costs_its_reserved_budget_and_nothing_else(house, tokens):
+    with serving(house, Settings(workers=1)) as address:
+        plan = load.Wire(address, tokens["analyst"], 120)
+        assert plan.post("datasets", "purchases", "plan", body=ASK)["affordable"]
+        (worker,) = [child for child in psutil.Process().children() if "neartwin.web.work" in child.cmdline()]
+        worker.kill()
+        job = load.answered(
+            address, tokens["analyst"], ASK
+        )  # the next question finds another worker, or is lost with it
+        if job.get("error"):
+            assert job["error"]["code"] == "NT-500"
+            job = load.answered(address, tokens["analyst"], ASK)
+        load.check_books(house, [(ASK, job)])
+        assert load.served([(ASK, job)])
+
+
+class Machine:
+    """`neartwin serve` on a port of its own, started again whenever it was killed."""
+
+    def __init__(self, house):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        ledger = [] if "://" not in house.ledger_place else ["--ledger", house.ledger_place]
+        self.command = [sys.executable, "-m", "neartwin", "serve", "--data", str(house.place), *ledger]
+        self.process = None
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.process = subprocess.Popen([*self.command, "--port", str(self.port)], **quiet)
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            with contextlib.suppress(URLError, ConnectionError), urlopen(f"{self.address}/v1/health"):  # noqa: S310
+                return
+            assert self.process.poll() is None
+            time.sleep(0.05)
+        raise AssertionError("the service did not start")
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def kill_a_worker(self):
+        workers = psutil.Process(self.process.pid).children()
+        if workers:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                random.choice(workers).kill()
+
+
+def crash_of_the_database(place):
+    """Kill one of PostgreSQL's processes, at which it ends all connections and recovers from its log."""
+    engine = sa.create_engine(sa.make_url(place).set(drivername="postgresql+psycopg"), poolclass=sa.NullPool)
+    with contextlib.suppress(sa.exc.DBAPIError), engine.connect() as connection:
+        pid = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+        os.kill(pid, signal.SIGKILL)
+    engine.dispose()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_workers_server_and_database_killed_at_random_lose_nothing_but_reserved_budget(
+    request, tmp_path, purchases, kind
+):
+    place = request.getfixturevalue("postgres_place") if kind == "postgres" else ""
+    with registered(tmp_path / "house", purchases, ledger=place) as house:
+        house.books.raise_cap("purchases", pure(10_000))
+        tokens = [house.mint(f"analyst {who}", "analyst", by="console")[1] for who in range(ANALYSTS)]
+        for who in range(ANALYSTS):
+            house.allot("purchases", f"analyst:analyst {who}", pure(1000), by="console")
+        machine = Machine(house)
+        machine.start()
+        said = []
+        until = time.monotonic() + SECONDS
+        crowd = threading.Thread(target=lambda: said.extend(load.crowd(lambda: machine.address, tokens, until=until)))
+        crowd.start()
+        killed = []
+        while time.monotonic() < until:
+            time.sleep(random.uniform(2, 8))
+            what = random.choice(["worker", "worker", "server", *(["database"] if place else [])])
+            killed.append(what)
+            match what:
+                case "worker":
+                    machine.kill_a_worker()
+                case "server":
+                    machine.kill()
+                    machine.start()
+                case "database":
+                    crash_of_the_database(place)
+        crowd.join()
+        print(f"killed {killed}; {len(load.served(said))} of {len(said)} questions were answered")
+        time.sleep(2)  # workers of a killed server finish what they had
+        load.check_books(house, said)
+        assert load.served(said)
+        told = {job["error"]["code"] for _, job in said if not job.get("release")}
+        assert told <= {"NT-500", "NT-410", "NT-600", "NT-900"}  # uniform, database away, service away
+        load.check_replays(house, machine.address, tokens[0], load.served(said))
+        machine.kill()
+        assert house.books.verify(house.books.head()).whole
+
+
+def test_a_lost_job_is_asked_again_with_its_key_and_is_not_paid_twice(house, tokens):
+    key = {"Idempotency-Key": "one"}
+    with serving(house, Settings(workers=1)) as address:
+        wire = load.Wire(address, tokens["analyst"], 120)
+        first = wire.post("datasets", "purchases", "releases", body=ASK, headers=key, wait=10)
+        while first["state"] != "done":
+            first = wire.get("jobs", first["job"], wait=10)
+    with serving(house, Settings(workers=1)) as address:  # a new process: it knows no jobs
+        wire = load.Wire(address, tokens["analyst"], 120)
+        again = wire.post("datasets", "purchases", "releases", body=ASK, headers=key, wait=10)
+        while again["state"] != "done":
+            again = wire.get("jobs", again["job"], wait=10)
+        assert again["release"] == first["release"]
+        other = ASK | {"spend": {"epsilon": "0.1"}}
+        refused = wire.post("datasets", "purchases", "releases", body=other, headers=key, wait=10)
+        while refused["state"] != "done":
+            refused = wire.get("jobs", refused["job"], wait=10)
+        assert refused["error"]["code"] == "NT-410"
+    assert house.books.account("purchases").spent["epsilon"] == pure("0.25").epsilon
