@@ -106,6 +106,11 @@ OURS = {
         claim_pure(1),
         known(((0,) * 8, (1,) * 8), ((1, 0) * 4, (0, 1) * 4), ((0,) * 8 + (1,), (1,) * 8 + (0,))),
     ),
+    "above threshold, three times": (
+        streamed(AboveThreshold.for_several(**SELECT, most_above=3)),
+        claim_pure(1),
+        known(((0,) * 6 + (1,) * 3, (1,) * 6 + (0,) * 3), ((1, 0) * 5, (0, 1) * 5)),
+    ),
     "unit threshold": (
         kept(UnitThreshold.calibrated(epsilon=ONE, delta=F(1, 100), sensitivity=2, groups_per_unit=2)),
         claim_approx(1, "0.01"),

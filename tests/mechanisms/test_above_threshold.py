@@ -2,13 +2,14 @@ import copy
 import math
 import os
 import pickle
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from neartwin import noise
-from neartwin.errors import PrivacyError
+from neartwin.errors import ParameterError, PrivacyError
 from neartwin.mechanisms.above_threshold import AboveThreshold
 from neartwin.mechanisms.laws import GeometricLaw
 
@@ -49,6 +50,72 @@ def test_a_session_is_private_between_neighbours_gap_included(monotone, gap):
             worst = max(worst, abs(math.log(chance(plan, answers, gap=gap) / chance(plan, other, gap=gap))))
     assert plan.epsilon == 1
     assert worst <= 1 + 1e-9
+
+
+def transcript(plan, answers, told):
+    """P(this transcript): None for below, else the gap of an answer above; a sum over the threshold's noise."""
+    mass, law = GeometricLaw(plan.threshold_scale).pmf(X), GeometricLaw(plan.answer_scale)
+    product = mass.copy()
+    for answer, gap in zip(answers, told, strict=True):
+        away = X - answer
+        product = product * (1 - at_least(law, away) if gap is None else law.pmf(away + gap))
+    return float(product.sum())
+
+
+TOLD = [[None, 0, None, 0], [0, None, 2, None, 5], [None] * 6 + [0, 0], [1, 1]]
+
+
+def worst_of_transcripts(plan, monotone):
+    worst = 0.0
+    for told in TOLD:
+        here = [0 if gap is None else 1 for gap in told]
+        apart = [1 if gap is None else -1 for gap in told]
+        for move in (
+            [1] * len(told),
+            [1 if gap is None else 0 for gap in told],
+            [0 if gap is None else 1 for gap in told],
+        ) + (() if monotone else (apart, [-m for m in apart])):
+            there = [a + m for a, m in zip(here, move, strict=True)]
+            worst = max(worst, abs(math.log(transcript(plan, here, told) / transcript(plan, there, told))))
+    return worst
+
+
+@pytest.mark.parametrize("monotone", [True, False])
+def test_a_session_with_several_above_is_private_gaps_included_and_with_the_noise_for_one_it_is_not(monotone):
+    plan = AboveThreshold.for_several(epsilon=Fraction(1), sensitivity=1, monotone=monotone, most_above=2)
+    assert plan.epsilon == 1
+    assert 0.6 < worst_of_transcripts(plan, monotone) <= 1 + 1e-9
+    wrong = AboveThreshold.calibrated(
+        epsilon=Fraction(1), sensitivity=1, monotone=monotone
+    )  # the noise for one "above"
+    assert worst_of_transcripts(wrong, monotone) > 1.2
+    assert replace(wrong, most_above=2).epsilon == Fraction(3, 2)  # and its price says so
+
+
+def test_a_session_ends_with_its_last_above():
+    plan = AboveThreshold.for_several(epsilon=Fraction(500), sensitivity=1, monotone=False, most_above=3)
+    session = plan.start(threshold=100)
+    told = [session.ask(answer) is not None for answer in (0, 200, 0, 300, 0, 400)]
+    assert told == [False, True, False, True, False, True]
+    assert (session.left, session.is_over) == (0, True)
+    with pytest.raises(PrivacyError, match="over"):
+        session.ask(0)
+    with pytest.raises(ParameterError):
+        AboveThreshold.for_several(epsilon=Fraction(1), sensitivity=1, monotone=False, most_above=0)
+
+
+def test_the_share_of_the_threshold_is_the_best_one_for_a_comparison():
+    plan = AboveThreshold.for_several(epsilon=Fraction(1), sensitivity=1, monotone=False, most_above=10)
+    half = AboveThreshold(
+        threshold_scale=Fraction(2), answer_scale=Fraction(40), sensitivity=1, monotone=False, most_above=10
+    )
+    assert half.epsilon == plan.epsilon
+    spread = {each: float(each.threshold_scale**2 + each.answer_scale**2) for each in (plan, half)}
+    assert spread[plan] < 0.4 * spread[half]
+    for other in (Fraction(7, 8), Fraction(9, 8)):  # a little more or less on the threshold is no better
+        shifted = plan.threshold_scale * other
+        rest = 20 / (1 - 1 / shifted)
+        assert float(shifted**2 + rest**2) > spread[plan]
 
 
 def test_scales_are_those_of_the_theorem():

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from neartwin import losses
 from neartwin.curves import epsilon_delta
 from neartwin.mechanisms.above_threshold import AboveThreshold
 from neartwin.mechanisms.batches import Histogram, of_histogram
@@ -281,6 +282,8 @@ def test_factors_say_what_curves_say():
         Gaussian(variance=Fraction(12), l2_squared=9),
         RandomizedResponse(epsilon=ONE, answers=4),
         SymmetricUnary(epsilon=ONE, answers=4),
+        OptimisedUnary(epsilon=ONE, answers=4),
+        HadamardResponse(epsilon=Fraction(1, 7), answers=4),
         Rappor(lasting="1/2", on="3/4", off="1/4", hashes=2),
         PermuteAndFlip.calibrated(epsilon=ONE, sensitivity=1, monotone=True),
         Staircase(epsilon=ONE, sensitivity=5, step=2),
@@ -296,12 +299,56 @@ def test_factors_say_what_curves_say():
             assert factor.lower <= curve.upper * (1 + 1e-9) + 1e-12
 
 
+def test_reports_that_are_silent_half_of_the_time_compose_to_what_all_their_outcomes_say():
+    """Ten people, or ten reports: losses epsilon (i - j) with i, j, 10 - i - j outcomes of each kind, summed one by one."""
+    truth = 1 / (1 + math.exp(-1))
+    for mechanism in (OptimisedUnary(epsilon=ONE, answers=3), HadamardResponse(epsilon=ONE, answers=3)):
+        ten = 10 * mechanism.losses()
+        for epsilon in (0.0, 1.0, 2.5, 6.0):
+            exact = sum(
+                math.comb(10, i) * math.comb(10 - i, j) * (truth / 2) ** i * ((1 - truth) / 2) ** j * 0.5 ** (10 - i - j)
+                * max(0.0, -math.expm1(epsilon - (i - j)))
+                for i in range(11) for j in range(11 - i)
+            )  # fmt: skip
+            found = ten.delta(epsilon)
+            assert found.lower - 1e-12 <= exact <= found.upper + 1e-12
+            assert found.width < 1e-9
+            assert (
+                ten.delta(epsilon).upper < (10 * losses.Pure(epsilon=1)).delta(epsilon).lower
+            )  # pure epsilon says less
+        assert mechanism.losses().pure().upper == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("l2_squared", [1, 2, 5, 16])
+def test_discrete_gaussian_has_its_curve_for_every_change_of_whole_numbers(l2_squared):
+    mechanism = DiscreteGaussian(variance=Fraction(3), l2_squared=l2_squared)
+    curve, x = mechanism.curve(), np.arange(-40, 41)
+    mass = np.exp(-(x**2) / 6.0)
+    nearest = math.inf
+    for change in itertools.product(range(5), repeat=2):  # two coordinates: all that fit, by sums over all outcomes
+        if 0 < sum(step * step for step in change) <= l2_squared:
+            P = np.multiply.outer(mass, mass)
+            Q = np.multiply.outer(*(np.exp(-((x - step) ** 2) / 6.0) for step in change))
+            P, Q = P / P.sum(), Q / np.exp(-(x**2) / 6.0).sum() ** 2
+            least = room(curve, P.ravel(), Q.ravel())[0]
+            assert least >= -1e-9
+            nearest = min(nearest, least)
+    if l2_squared <= 2:  # nothing is given away: two coordinates hold the worst change
+        assert nearest < 1e-6
+        for epsilon in (0.0, 0.3, 2.0):  # the factor by its transform on the lattice
+            factor = mechanism.losses().delta(epsilon)
+            assert factor.lower - 1e-12 <= float(curve.delta(epsilon).upper) <= factor.upper * (1 + 1e-7) + 1e-12
+    wider = DiscreteGaussian(variance=Fraction(3), l2_squared=17).curve()
+    assert float(curve.delta(1.0).upper) < float(wider.delta(1.0).lower)
+
+
 def test_factors_that_know_less_or_more_than_the_curve_are_on_the_safe_side():
     exponential = ExponentialMechanism.calibrated(epsilon=ONE, sensitivity=1, monotone=False)
     assert (10 * exponential.losses()).epsilon(1e-6).upper < 10 * 0.9
     peeled = PeeledTop.calibrated(epsilon=ONE, sensitivity=1, monotone=True, count=4)
     assert peeled.losses().epsilon(1e-4).upper <= 1 + 1e-9
     vector = DiscreteGaussian(variance=Fraction(12), l2_squared=9)
+    assert vector.losses() == losses.compose([losses.ZeroConcentrated(rho=vector.rho)])
     whole, one = vector.losses().delta(1.0).upper, vector.coordinate_losses().delta(1.0)
     assert one.upper <= whole
     assert float(vector.delta(ONE).lower) <= one.upper * (1 + 1e-9)

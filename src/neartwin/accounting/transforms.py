@@ -24,6 +24,7 @@ from neartwin.losses import (
     Pure,
     RandomizedResponse,
     Renyi,
+    SilentResponse,
     SubsampledFinite,
     SubsampledGaussian,
     SubsampledLaplace,
@@ -78,9 +79,10 @@ def _(factor: SubsampledFinite, rate: Fraction) -> Factor:
 
 @sampled.register(Pure)
 @sampled.register(RandomizedResponse)
+@sampled.register(SilentResponse)
 @sampled.register(Geometric)
 @sampled.register(BoundedRange)
-def _(factor: Pure | RandomizedResponse | Geometric | BoundedRange, rate: Fraction) -> Factor:
+def _(factor: Pure | RandomizedResponse | SilentResponse | Geometric | BoundedRange, rate: Fraction) -> Factor:
     return Pure(epsilon=_amplified(factor.epsilon, rate))
 
 
@@ -134,8 +136,9 @@ def _(factor: DiscreteGaussian, size: int) -> Factor:
 
 @grouped.register(Pure)
 @grouped.register(RandomizedResponse)
+@grouped.register(SilentResponse)
 @grouped.register(BoundedRange)
-def _(factor: Pure | RandomizedResponse | BoundedRange, size: int) -> Factor:
+def _(factor: Pure | RandomizedResponse | SilentResponse | BoundedRange, size: int) -> Factor:
     return Pure(epsilon=size * factor.epsilon)
 
 

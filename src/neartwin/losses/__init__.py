@@ -8,7 +8,7 @@ from neartwin.losses.gaussian import Gaussian
 from neartwin.losses.geometric import Geometric
 from neartwin.losses.laplace import Laplace
 from neartwin.losses.renyi import Renyi, ZeroConcentrated
-from neartwin.losses.response import Approx, Leak, Pure, RandomizedResponse
+from neartwin.losses.response import Approx, Leak, Pure, RandomizedResponse, SilentResponse
 from neartwin.losses.subsampled_gaussian import SubsampledGaussian
 from neartwin.losses.subsampled_laplace import SubsampledLaplace
 
@@ -28,6 +28,7 @@ __all__ = [
     "Pure",
     "RandomizedResponse",
     "Renyi",
+    "SilentResponse",
     "SubsampledFinite",
     "SubsampledGaussian",
     "SubsampledLaplace",

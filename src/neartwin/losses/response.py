@@ -1,4 +1,4 @@
-"""Randomized response and what it dominates: pure eps, (eps, delta), k-ary response.
+"""Randomized response and what it dominates: pure eps, (eps, delta), k-ary response, and response that is silent half the time.
 
 Every eps-DP mechanism is dominated by binary randomized response, every (eps, delta)-DP mechanism by the same after a
 coin of bias delta that reveals all (Kairouz, Oh, Viswanath 2015, theorem 3.1). Losses are exactly -eps, 0, eps.
@@ -138,3 +138,46 @@ class Leak(Factor):
         """The same pair in every order."""
         del order
         return ResponsePair(Fraction(0), self.delta, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SilentPair(Pair):
+    """Losses eps, 0 and -eps of masses t/2, 1/2 and (1 - t)/2, t = 1 / (1 + e^-eps). Symmetric."""
+
+    epsilon: Fraction
+
+    def repeated(self, count: int) -> Summand:
+        """Masses e^eps, e^eps + 1 and 1 over twice their sum: errors of eps (U eps), exp and the division."""
+        e = float(self.epsilon)
+        small = math.exp(-e)
+        masses = np.array([1.0, 1 + small, small]) / (2 + 2 * small)
+        keep = masses > 0
+        weighted = Weighted(
+            losses=np.array([e, 0.0, -e])[keep],
+            log_masses=np.log(masses[keep]),
+            mass_error=np.full(int(keep.sum()), 4 * ELEMENTARY + 4 * U * e),
+            loss_error=np.array([U * e, 0.0, U * e])[keep],
+        )
+        return AtomicSum(weighted, count, lattice=Lattice(self.epsilon, self.epsilon))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class SilentResponse(Factor):
+    """Binary randomized response that says nothing half of the time: optimised unary encoding, Hadamard response.
+
+    Errors: `ParameterError` unless epsilon is positive. Wang, Blocki, Li, Jha 2017; Acharya, Sun, Zhang 2019.
+
+    >>> 0.23105857863000487 in (1 * SilentResponse(epsilon=1)).delta(0.0).outward(100)  # half of tanh(1/2)
+    True
+    """
+
+    epsilon: Fraction
+
+    def __init__(self, *, epsilon: Number) -> None:
+        """epsilon: of the response where it speaks."""
+        object.__setattr__(self, "epsilon", positive(epsilon=rational(epsilon=epsilon)))
+
+    def above(self, order: Order) -> Pair:
+        """The same pair in every order."""
+        del order
+        return SilentPair(self.epsilon)

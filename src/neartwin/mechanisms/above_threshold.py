@@ -1,15 +1,15 @@
-"""Above threshold (the sparse vector technique): the first of many questions whose answer passes a threshold.
+"""Above threshold (the sparse vector technique): the first c of many questions whose answers pass a threshold.
 
-The threshold gets geometric noise of scale t1 once; each answer, of sensitivity D, gets fresh noise of scale t2; the first
-noisy answer at or above the noisy threshold is named and the session ends. Any number of "below" is free. The whole is
-(D/t1 + 2D/t2)-DP, and (D/t1 + D/t2)-DP where all questions are monotone together. So is the answer "above" with its *gap*,
-the noisy answer less the noisy threshold. Proof by alignment: shift the threshold's noise by D and the last answer's by
-its change plus D; all earlier answers stay below, the gap stays the same. Dwork, Roth 2014, Thm 3.23; Lyu, Su, Li 2017,
-Alg. 1; Ding, Wang, Xiao, Zhang, Kifer 2019. Adaptive questions are covered.
+The threshold gets geometric noise of scale t1 once; each answer, of sensitivity D, gets fresh noise of scale t2; a noisy
+answer at or above the noisy threshold is named, and the session ends with the c-th. Any number of "below" is free. The whole
+is (D/t1 + 2cD/t2)-DP, and (D/t1 + cD/t2)-DP where all questions are monotone together. So are the answers "above" with their
+*gaps*, noisy answer less noisy threshold. Proof by alignment: shift the threshold's noise by D and that of each answer told
+by its change plus D; all others stay below, the gaps stay the same. Dwork, Roth 2014, Thm 3.23; Lyu, Su, Li 2017, Alg. 1;
+Ding, Wang, Xiao, Zhang, Kifer 2019. Adaptive questions are covered.
 
 Four published variants are broken (Lyu, Su, Li 2017, Fig. 1): no noise on the answers, noise that does not grow with the
-number of reported answers, releasing the noisy answer itself, and both at once. Here a session that has said "above" is
-over; it cannot be copied, pickled, forked or rewound.
+number of reported answers, releasing the noisy answer itself, and both at once. Here a session that has said its last "above"
+is over; it cannot be copied, pickled, forked or rewound.
 """
 
 import os
@@ -29,14 +29,19 @@ from neartwin.mechanisms.laws import GeometricLaw
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AboveThreshold:
-    """What a session will do. threshold_scale, answer_scale: t1, t2. monotone: all answers move one way together."""
+    """What a session will do. threshold_scale, answer_scale: t1, t2. monotone: all answers move one way together.
+
+    most_above: c, after how many "above" a session ends.
+    """
 
     threshold_scale: Fraction
     answer_scale: Fraction
     sensitivity: int
     monotone: bool
+    most_above: int = 1
 
     def __post_init__(self) -> None:
+        integer(at_least=1, most_above=self.most_above)
         positive(threshold_scale=self.threshold_scale)
         positive(answer_scale=self.answer_scale)
         integer(at_least=1, sensitivity=self.sensitivity)
@@ -55,10 +60,31 @@ class AboveThreshold:
             threshold_scale=sensitivity / half, answer_scale=moves / half, sensitivity=sensitivity, monotone=monotone
         )
 
+    @classmethod
+    def for_several(cls, *, epsilon: Fraction, sensitivity: int, monotone: bool, most_above: int) -> "AboveThreshold":
+        """For up to `most_above` answers above. Epsilon is shared as 1 : (moves)^(2/3), moves 2c or c if monotone.
+
+        That is the share at which the noise of a comparison varies least (Lyu, Su, Li 2017, section 4.2), as a rational.
+
+        >>> plan = AboveThreshold.for_several(epsilon=Fraction(1), sensitivity=1, monotone=False, most_above=10)
+        >>> plan.epsilon, round(float(plan.threshold_scale), 2), round(float(plan.answer_scale), 2)
+        (Fraction(1, 1), 8.38, 22.71)
+        """
+        moves = (1 if monotone else 2) * integer(at_least=1, most_above=most_above)
+        share = Fraction(round(64 * moves ** (2 / 3)), 64)
+        of_threshold = positive(epsilon=epsilon) / (1 + share)
+        return cls(
+            threshold_scale=sensitivity / of_threshold,
+            answer_scale=moves * sensitivity / (epsilon - of_threshold),
+            sensitivity=sensitivity,
+            monotone=monotone,
+            most_above=most_above,
+        )
+
     @property
     def epsilon(self) -> Fraction:
         """The exact guarantee of a whole session."""
-        moves = self.sensitivity if self.monotone else 2 * self.sensitivity
+        moves = self.most_above * (self.sensitivity if self.monotone else 2 * self.sensitivity)
         return self.sensitivity / self.threshold_scale + moves / self.answer_scale
 
     def curve(self) -> TradeOff:
@@ -86,7 +112,7 @@ class AboveThreshold:
 
 @final
 class Session:
-    """One run of questions; ends with the first "above". Made by `AboveThreshold.start`.
+    """One run of questions; ends with the plan's last "above". Made by `AboveThreshold.start`.
 
     >>> session = AboveThreshold.calibrated(epsilon=Fraction(1), sensitivity=1, monotone=False).start(threshold=1000)
     >>> session.ask(0) is None, session.ask(5000) > 0
@@ -96,31 +122,36 @@ class Session:
     neartwin.errors.PrivacyError: this session has said "above" and is over; ...
     """
 
-    __slots__ = ("_lock", "_noisy_threshold", "_over", "_pid", "_source", "plan")
+    __slots__ = ("_left", "_lock", "_noisy_threshold", "_pid", "_source", "plan")
 
     def __init__(self, plan: AboveThreshold, noisy_threshold: int, source: noise.Source) -> None:
         self.plan = plan
         self._noisy_threshold, self._source = noisy_threshold, source
-        self._over, self._pid, self._lock = False, os.getpid(), threading.Lock()
+        self._left, self._pid, self._lock = plan.most_above, os.getpid(), threading.Lock()
 
     @property
     def is_over(self) -> bool:
-        """Whether it has said "above"."""
-        return self._over
+        """Whether it has said its last "above"."""
+        return self._left == 0
+
+    @property
+    def left(self) -> int:
+        """How many "above" it may still say."""
+        return self._left
 
     def ask(self, answer: int) -> int | None:
-        """None for "below"; for "above" the gap: noisy answer less noisy threshold, at least 0. Then the session is over.
+        """None for "below"; for "above" the gap: noisy answer less noisy threshold, at least 0. The last one ends the session.
 
         answer: the true answer, a whole number, of the plan's sensitivity. The gap is an unbiased look at answer - threshold
         but for its being at least 0, with the noise of both.
         """
         if os.getpid() != self._pid:
             raise PrivacyError("a session does not survive a fork: both copies would share its noisy threshold")
-        with self._lock:  # two threads must not both hear "above"
+        with self._lock:  # two threads must not both hear the last "above"
             return self._ask(int(answer))
 
     def _ask(self, answer: int) -> int | None:
-        if self._over:
+        if self.is_over:
             raise PrivacyError(
                 'this session has said "above" and is over; its noisy threshold must not be used again: start a new '
                 "session, and pay for it"
@@ -129,7 +160,9 @@ class Session:
         gap = answer + int(drawn) - self._noisy_threshold
         if gap < 0:
             return None
-        self._over, self._noisy_threshold = True, 0
+        self._left -= 1
+        if self._left == 0:
+            self._noisy_threshold = 0
         return gap
 
     def __reduce__(self) -> NoReturn:

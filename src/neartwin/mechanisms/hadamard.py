@@ -21,7 +21,7 @@ from neartwin.curves import TradeOff
 from neartwin.curves.finite import from_masses
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.losses import Composed, Pure
+from neartwin.losses import Composed, SilentResponse
 from neartwin.mechanisms.frequencies import Frequencies, debiased
 from neartwin.mechanisms.response import RandomizedResponse, known_answers
 
@@ -59,8 +59,8 @@ class HadamardResponse:
         return half_silent(self.epsilon)
 
     def losses(self) -> Composed:
-        """Its pure guarantee as a factor; the curve is higher."""
-        return Composed.of(Pure(epsilon=self.epsilon))
+        """The same as a factor for composition."""
+        return Composed.of(SilentResponse(epsilon=self.epsilon))
 
     def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> HadamardReports:
         """The client: a public row and one noisy sign for each true answer. The row does not depend on the answer."""

@@ -18,7 +18,7 @@ from neartwin.checks import integer, open_probability, positive
 from neartwin.curves import TradeOff, finite_pair, randomized_response_power
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, WholeNumbers, rational
-from neartwin.losses import Composed, FinitePair, Pure
+from neartwin.losses import Composed, FinitePair, Pure, SilentResponse
 from neartwin.mechanisms.frequencies import Frequencies, debiased
 from neartwin.mechanisms.hadamard import half_silent
 from neartwin.mechanisms.response import RandomizedResponse, known_answers
@@ -95,8 +95,8 @@ class OptimisedUnary:
         return half_silent(self.epsilon)
 
     def losses(self) -> Composed:
-        """Its pure guarantee as a factor; the curve is higher."""
-        return Composed.of(Pure(epsilon=self.epsilon))
+        """The same as a factor for composition."""
+        return Composed.of(SilentResponse(epsilon=self.epsilon))
 
     def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> Bits:
         """The client: (people, answers) bits, a row for each true answer."""

@@ -90,7 +90,8 @@ def decreasing(weight: Callable[[int, int], Bounds], tail: Callable[[int, int], 
 
     weight(k, bits): integers (lo, hi) with lo <= 2**bits f(k) <= hi, f(0) at most 1; tail(k, bits): an integer at least
     2**bits times the sum of f over k, k + 1, .... Both tighten as `bits` grows. Time and memory of the table grow with
-    the number of values that matter, so this serves laws of scale up to a few thousand.
+    the number of values that matter, so this serves laws of scale up to a few thousand. Keyed noise of it can be sent to
+    workers if both functions can be (functions of a module).
 
     >>> def weight(k, bits):  # 2**-k
     ...     return (1 << bits) >> k, -(-(1 << bits) >> k)
