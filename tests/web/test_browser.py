@@ -125,7 +125,7 @@ def test_a_refusal_says_what_remains_and_the_way_out_works(browser, address, hou
         before = spent(house)
         page.locator("#amount").fill("7")
         release = page.get_by_role("button", name="Release for epsilon 7")
-        expect(page.locator("#preview .arc.over")).to_be_visible()
+        expect(page.locator("#cost .arc.over")).to_be_visible()
         release.click()
         alert = page.get_by_role("alert")
         expect(alert).to_contain_text("The budget does not suffice")

@@ -80,7 +80,7 @@ def _missed(curve: Curve) -> float:
     return math.floor(value * 100) / 100
 
 
-def bars_svg(bars: Sequence[Bar], *, name: str, title: str, left: float = 150.0, width: float = 430.0) -> str:
+def bars_svg(bars: Sequence[Bar], *, name: str, title: str, left: float = 96.0, width: float = 270.0) -> str:
     """One line a value: its dot and its error bar, on one axis. left: room for labels."""
     low = min([0.0, *(bar.lower for bar in bars)])
     high = max([0.0, *(bar.upper for bar in bars)])
@@ -99,7 +99,7 @@ def bars_svg(bars: Sequence[Bar], *, name: str, title: str, left: float = 150.0,
         )
     for place, bar in enumerate(bars):
         y = 10 + row * (place + 0.5)
-        label = bar.label if len(bar.label) <= 20 else bar.label[:19] + "…"
+        label = bar.label if len(bar.label) <= 15 else bar.label[:14] + "…"
         parts += [
             f'<text class="label" x="{left - 10:g}" y="{y + 4:.1f}" text-anchor="end">{escape(label)}</text>',
             f'<line class="bar" x1="{at(bar.lower):.1f}" x2="{at(bar.upper):.1f}" y1="{y:.1f}" y2="{y:.1f}"/>',

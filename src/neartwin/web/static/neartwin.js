@@ -37,7 +37,7 @@ armCopies(document);
 // ---- the question page: each half rewrites the other, the preview follows ----------------------------------------
 const form = document.querySelector("form[data-live]");
 if (form) {
-  const parts = { builder: ["sql", "code", "preview"], sql: ["builder", "code", "preview"] };
+  const parts = { builder: ["sql", "code", "preview", "cost"], sql: ["builder", "code", "preview", "cost"] };
   let newest = 0, timer = 0;
   const due = new Set(); // parts of the page that no answer has renewed yet
 
