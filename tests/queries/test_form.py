@@ -1,5 +1,7 @@
 """A question's written form reads back as the same question, and what is no question is refused in words."""
 
+import inspect
+import json
 from datetime import date
 
 import pyarrow as pa
@@ -7,7 +9,6 @@ import pytest
 
 import neartwin as nt
 from neartwin.errors import NeartwinError, QueryError
-from neartwin.queries import query as asked
 from neartwin.queries.form import STATISTICS, form_of, question_of
 from neartwin.queries.query import Aggregate
 
@@ -37,9 +38,13 @@ def test_every_question_reads_back_from_its_form_as_the_same_question(rows):
 
 
 def test_every_statistic_has_a_form():
-    made = {type(make(*(["paid"] if "column" in make.__annotations__ else []))) for make in STATISTICS.values()}
+    wanted = {"column": "paid", "rank": [0.1, 0.5], "edges": [0, 1]}
+    parts = {name: inspect.signature(make).parameters for name, make in STATISTICS.items()}
+    made = {
+        type(make(**{key: wanted[key] for key in parts[name] if key in wanted})) for name, make in STATISTICS.items()
+    }
     assert made == set(Aggregate.__args__)
-    assert all(getattr(asked, name) is make for name, make in STATISTICS.items())
+    assert all(getattr(nt, name) is make for name, make in STATISTICS.items())
 
 
 def test_sql_and_parts_come_to_the_same_question(rows):
@@ -103,3 +108,20 @@ def test_joined_tables_have_no_form(rows):
     other = nt.public(pa.table({"town": ["Ulm"], "size": [1]}))
     with pytest.raises(QueryError, match="no written form"):
         form_of(rows.join(other, on="town").agg(n=nt.count()))
+
+
+@pytest.mark.parametrize(
+    "statistic",
+    [
+        nt.median("paid", 0, 10),
+        nt.median("paid"),
+        nt.quantile("paid", [0.1, "1/3"], 0, 10, "1/8", fill=3),
+        nt.minimum("paid", 0, "7/3"),
+        nt.maximum("paid"),
+        nt.histogram("paid", [0, "1/3", 5]),
+    ],
+    ids=str,
+)
+def test_statistics_of_order_are_read_back_as_they_were_written(rows, statistic):
+    question = rows.agg(it=statistic)
+    assert question_of(json.loads(json.dumps(form_of(question))), rows) == question

@@ -33,7 +33,7 @@ def test_sql_and_python_say_the_same_question(visits):
     [
         ("SELECT * FROM visits", "is not understood"),
         ("SELECT town FROM visits GROUP BY town", "at least one statistic"),
-        ("SELECT town, MAX(paid) FROM visits GROUP BY town", "is not understood"),
+        ("SELECT town, STRING_AGG(paid) FROM visits GROUP BY town", "is not understood"),
         ("SELECT COUNT(*) FROM (SELECT * FROM visits LIMIT 3)", "FROM must name"),
         ("SELECT COUNT(*) FROM other", "FROM must name"),
         ("SELECT COUNT(*) FROM private.visits", "FROM must name"),

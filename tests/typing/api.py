@@ -16,7 +16,7 @@ query = rows.agg(
 )
 assert_type(query, Query)
 assert_type(rows.most_common("cds", among=[1, 2]), MostCommon)
-assert_type(nt.from_sql("SELECT COUNT(*) FROM purchases", rows), Query)
+assert_type(nt.from_sql("SELECT COUNT(*) FROM purchases", rows), Query | MostCommon)
 assert_type(nt.pure(1), Pure)
 assert_type(nt.approx(epsilon="1/2", delta="1e-6"), Approx)
 assert_type(nt.zcdp("0.5", delta="1e-6"), Zcdp)

@@ -9,7 +9,7 @@ import click
 from neartwin.cli import words
 from neartwin.cli.talk import refusing, show_release, stderr
 from neartwin.errors import ParameterError
-from neartwin.queries.sql import from_sql
+from neartwin.queries.sql import from_sql, grouped_rows
 
 
 @click.command()
@@ -43,13 +43,12 @@ def ask(  # noqa: PLR0917 - a command's options
     from neartwin.client import connect
 
     account = connect(url, _token(token)).open(dataset)
-    query = from_sql(sql, account.rows)
-    given = words.keys(keys, dict(account.rows.table.schema))
-    columns = query.groups.columns
+    grouped, columns = grouped_rows(sql, account.rows)
+    given = words.keys(keys, dict(grouped.table.schema))
     if given is None and columns and all(column in account.keys for column in columns):
         given = _product(account.keys, columns)
     proposal = account.plan(
-        from_sql(sql, account.rows, keys=given) if given is not None else query,
+        from_sql(sql, account.rows, keys=given),
         spend=words.target(spend, "spend"),
         rows_per_group=limits["rows_per_group"],
         groups_per_unit=limits["groups_per_unit"],

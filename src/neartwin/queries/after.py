@@ -77,6 +77,11 @@ def _selected(node: exp.Expr, named: Named) -> str:
     return name
 
 
+def limit_of(select: exp.Select) -> int:
+    """LIMIT as a whole number; 0 where it is missing."""
+    return _number(select, "limit") or 0
+
+
 def _number(select: exp.Select, clause: str) -> int | None:
     found = select.args.get(clause)
     if found is None:

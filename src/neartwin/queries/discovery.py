@@ -38,13 +38,13 @@ def best_selection(units: Sensitivity, entering: int, part: Approx | Zcdp | Gdp)
         found.append(
             GaussianThreshold.calibrated(mu=mu, delta=part.delta, l2_squared=units.l2_squared, groups_per_unit=entering)
         )
-    epsilon = _each(part, units.cells)
+    epsilon = each_epsilon(part, units.cells)
     if epsilon >= _LEAST_EPSILON:
         found.append(OptimalSelection(epsilon=epsilon, delta=part.delta / units.cells))
     return min(found, key=missed)
 
 
-def _each(part: Approx | Zcdp | Gdp, cells: int) -> Fraction:
+def each_epsilon(part: Approx | Zcdp | Gdp, cells: int) -> Fraction:
     """The epsilon of one of `cells` equal pure parts that compose to the price; delta is apart. Rounded down."""
     match part:
         case Approx(epsilon=epsilon):

@@ -39,7 +39,7 @@ class ExpectedError:
 def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedError, ...]:
     """The expected error of each statistic of a plan. Touches no data."""
     if isinstance(plan, ChoicePlan):
-        return (_of_choice(plan, confidence),)
+        return _of_choice(plan, confidence)
     errors = []
     for name, aggregate in plan.outputs.items():
         match aggregate:
@@ -108,15 +108,21 @@ def _by_rank(name: str, width: float, says: str, confidence: float) -> ExpectedE
     return ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says)
 
 
-def _of_choice(plan: ChoicePlan, confidence: float) -> ExpectedError:
-    """The winner's count is within t ln(m / beta) of the best: McKenna, Sheldon 2020; Dwork, Roth 2014, Thm 3.12's form."""
+def _of_choice(plan: ChoicePlan, confidence: float) -> tuple[ExpectedError, ...]:
+    """Each winner's count is within t ln(m / beta) of the best left: McKenna, Sheldon 2020; a union over the k choices."""
     from math import ceil, log
 
-    gap = ceil(float(plan.mechanism.scale) * log(len(plan.query.among) / (1 - confidence)))
-    return ExpectedError(
+    k = plan.query.k
+    gap = ceil(float(plan.mechanism.each.scale) * log(len(plan.query.among) * k / (1 - confidence)))
+    what = "the winner's count" if k == 1 else "each winner's count"
+    best = "the largest" if k == 1 else "the largest that is left"
+    chosen = ExpectedError(
         name=plan.query.column,
         confidence=confidence,
         half_width=Fraction(gap),
         by_size=(),
-        says=f"the winner's count is within {gap:,} of the largest",
+        says=f"{what} is within {gap:,} of {best}",
     )
+    if plan.counts is None:
+        return (chosen,)
+    return (chosen, _fixed("count", Fraction(_half_width(plan.counts, confidence)), confidence))

@@ -72,14 +72,19 @@ def _groups(plan: GroupPlan) -> Explained:
 
 
 def _choice(plan: ChoicePlan) -> Explained:
-    noise = Explained(
-        f"permute and flip, scale {float(plan.mechanism.scale):g}",
-        (Explained(plan.why), Explained("only the winner is released; its count would need noise of its own")),
-    )
+    query, chosen = plan.query, plan.mechanism
+    many = f", {query.k} times, each among what is left" if query.k > 1 else ""
+    parts = [Explained(plan.why), Explained(f"each choice costs epsilon {float(chosen.each.epsilon):g}")]
+    if plan.counts is None:
+        parts.append(Explained("only what wins is released; a count would need noise of its own"))
+    noise = [Explained(f"permute and flip{many}, scale {float(chosen.each.scale):g}", tuple(parts))]
+    if plan.counts is not None:
+        why = Explained(f"sensitivity {plan.counts.sensitivity.l1}: {plan.counts.sensitivity.why}")
+        noise.append(Explained(f"the winners' counts, for half of the spend: {_law(plan.counts.mechanism)}", (why,)))
     count = Explained(f"count distinct units by {plan.query.column!r} over {len(plan.query.among)} public values")
     return Explained(
         f"release of {plan.query.table.name!r}: {plan.price}",
-        (_source(plan.query.table), *_filter(plan.stage), count, noise),
+        (_source(plan.query.table), *_filter(plan.stage), count, *noise),
     )
 
 

@@ -20,12 +20,14 @@ from datetime import date
 from fractions import Fraction
 from typing import Any
 
-from neartwin.errors import QueryError
+from neartwin.errors import NeartwinError, QueryError
 from neartwin.queries import query as asked
 from neartwin.queries.after import NOTHING, After
 from neartwin.queries.expression import RowExpression
+from neartwin.queries.histograms import Histogram, histogram
+from neartwin.queries.quantiles import Extreme, Quantile, maximum, median, minimum, quantile
 from neartwin.queries.query import Aggregate, MostCommon, Query, Rows
-from neartwin.queries.sql import from_sql
+from neartwin.queries.sql import from_sql, grouped_rows
 from neartwin.queries.table import Bounds
 from neartwin.queries.types import ColumnType
 
@@ -36,6 +38,11 @@ STATISTICS: dict[str, Callable[..., Aggregate]] = {
     "count_units": asked.count_units,
     "sum": asked.sum,
     "mean": asked.mean,
+    "median": median,
+    "quantile": quantile,
+    "minimum": minimum,
+    "maximum": maximum,
+    "histogram": histogram,
 }
 _FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after"}
 
@@ -62,7 +69,9 @@ def form_of(question: Query | MostCommon) -> Form:
     if question.table.joins:
         raise QueryError("question: joined tables have no written form; ask a view that joins them in the database")
     if isinstance(question, MostCommon):
-        form: Form = {"most_common": {"column": question.column, "among": [_plain(key[0]) for key in question.among]}}
+        choice: Form = {"column": question.column, "among": [_plain(key[0]) for key in question.among]}
+        choice |= ({"k": question.k} if question.k > 1 else {}) | ({"counted": True} if question.counted else {})
+        form: Form = {"most_common": choice}
     else:
         groups = question.groups
         form = {"statistics": {name: _statistic_form(name, one) for name, one in question.aggregates.items()}}
@@ -83,18 +92,12 @@ def _from_text(told: Form, rows: Rows) -> Query | MostCommon:
     if not isinstance(told["sql"], str):
         raise QueryError("question: sql must be text")
     keys = told.get("keys")
-    grouped = from_sql(told["sql"], rows)
     if keys is None:
-        return grouped
-    columns = _columns_of(grouped)
-    return from_sql(told["sql"], rows, keys=_keys(keys, columns, Rows(grouped.table)))
-
-
-def _columns_of(question: Query | MostCommon) -> tuple[str, ...]:
-    columns = () if isinstance(question, MostCommon) else question.groups.columns
+        return from_sql(told["sql"], rows)
+    grouped, columns = grouped_rows(told["sql"], rows)
     if not columns:
         raise QueryError("question: keys are given, and nothing is grouped")
-    return columns
+    return from_sql(told["sql"], rows, keys=_keys(keys, columns, grouped))
 
 
 def _from_parts(told: Form, rows: Rows) -> Query:
@@ -132,15 +135,23 @@ def _computed(told: Form, rows: Rows) -> Rows:
 def _from_choice(told: Form, rows: Rows) -> MostCommon:
     choice, where = told["most_common"], told.get("where", [])
     rows = _computed(told, rows)
-    if not isinstance(choice, Mapping) or set(choice) != {"column", "among"} or not isinstance(choice["column"], str):
-        raise QueryError("question: most_common needs a column and the values among which it is chosen")
+    fits = isinstance(choice, Mapping) and {"column", "among"} <= set(choice) <= {"column", "among", "k", "counted"}
+    if not fits or not isinstance(choice["column"], str):
+        raise QueryError(
+            "question: most_common needs a column and the values among which it is chosen; k and counted may follow"
+        )
+    k, counted = choice.get("k", 1), choice.get("counted", False)
+    if type(k) is not int or not isinstance(counted, bool):
+        raise QueryError("question: k of most_common must be a whole number, and counted true or false")
     if {"group_by", "keys", "after"} & set(told) or not _texts(where):
         raise QueryError("question: most_common takes where, a list of texts, and no groups")
     for condition in where:
         rows = rows.where(condition)
     column = choice["column"]
     rows.table.groupable(column)
-    return rows.most_common(column, among=[_dated(value, column, rows) for value in _listed(choice["among"])])
+    return rows.most_common(
+        column, among=[_dated(value, column, rows) for value in _listed(choice["among"])], k=k, counted=counted
+    )
 
 
 def _after(told: object, query: Query) -> After:
@@ -188,8 +199,11 @@ def _statistic(name: str, part: object) -> Aggregate:
     make = STATISTICS[part["ask"]]
     keywords = {str(key): value for key, value in part.items() if key != "ask"}
     for key, value in keywords.items():
-        if value is not None and not isinstance(value, str | int | float):
-            raise QueryError(f"question: {key} of {name!r} must be text or a number")
+        parts = value if isinstance(value, list) else [value]
+        if not all(part is None or isinstance(part, str | int | float) for part in parts):
+            raise QueryError(
+                f"question: {key} of {name!r} must be text or a number, or for ranks and edges a list of them"
+            )
     try:
         inspect.signature(make).bind(**keywords)
     except TypeError:
@@ -202,8 +216,8 @@ def _statistic(name: str, part: object) -> Aggregate:
 
 def _statistic_form(name: str, aggregate: Aggregate) -> Form:
     """The keywords behind a statistic; refused where they would not make the same one."""
-    keywords: Form = {}
-    for field in fields(aggregate):
+    keywords: Form = aggregate.keywords() if isinstance(aggregate, Quantile | Extreme | Histogram) else {}
+    for field in () if keywords else fields(aggregate):
         value = getattr(aggregate, field.name)
         if isinstance(value, Bounds):
             keywords |= {part.name: str(getattr(value, part.name)) for part in fields(value)}
@@ -218,9 +232,9 @@ def _statistic_form(name: str, aggregate: Aggregate) -> Form:
 def _made(make: Callable[..., Aggregate], keywords: Form) -> Aggregate | None:
     try:
         inspect.signature(make).bind(**keywords)
-    except TypeError:
+        return make(**keywords)
+    except (TypeError, NeartwinError):  # another statistic, which has other arguments or takes others
         return None
-    return make(**keywords)
 
 
 def _keys(keys: object, columns: tuple[str, ...], rows: Rows) -> object:

@@ -21,6 +21,10 @@ class Histogram:
     def __str__(self) -> str:
         return f"histogram({self.column}, {', '.join(_short(edge) for edge in self.edges)})"
 
+    def keywords(self) -> dict[str, object]:
+        """What `histogram` is called with to make it, as text."""
+        return {"column": self.column, "edges": [str(edge) for edge in self.edges]}
+
     @property
     def labels(self) -> tuple[str, ...]:
         """The bins in words, as keys of a release.

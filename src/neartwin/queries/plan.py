@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from neartwin.accounting.targets import Target
 from neartwin.exact import Number
 from neartwin.losses import Composed, compose
-from neartwin.mechanisms.choice import PermuteAndFlip
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.mechanisms.partition import OptimalSelection
 from neartwin.mechanisms.ranks import CountTree
+from neartwin.mechanisms.top import PeeledTop
 from neartwin.queries.allot import Noise, composed_loss
 from neartwin.queries.discovery import Selection
 from neartwin.queries.histograms import Histogram
@@ -153,19 +153,28 @@ def _chosen(selection: Selection) -> list[object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoicePlan:
-    """The plan of a `MostCommon`: the winner alone is released. Its count is not free: ask for it with fresh noise."""
+    """The plan of a `MostCommon`: what wins is released, and counts, where they were asked for, with noise of their own."""
 
     query: MostCommon
     spend: Target
     price: Target
     stage: Stage
-    mechanism: PermuteAndFlip
+    mechanism: PeeledTop
+    counts: Measure | None
     why: str
+
+    def losses(self) -> Composed:
+        """What the choices and the counts reveal together: the price covers this curve."""
+        chosen = self.mechanism.losses()
+        return chosen if self.counts is None else chosen + self.counts.losses()
 
     @property
     def digest(self) -> str:
         """Equal for plans that would do the same."""
-        return _digest("choice", self.stage, {"scale": str(self.mechanism.scale)})
+        more: dict[str, object] = {} if self.query.k == 1 else {"k": self.query.k}
+        if self.counts is not None:
+            more |= {"counts": _noise(self.counts.mechanism)}
+        return _digest("choice", self.stage, {"scale": str(self.mechanism.each.scale)} | more)
 
 
 Plan = GroupPlan | ChoicePlan

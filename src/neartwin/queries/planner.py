@@ -6,17 +6,16 @@ from typing import assert_never
 
 import numpy as np
 
-from neartwin.accounting.targets import Approx, Pure, Target
+from neartwin.accounting.targets import Target
 from neartwin.checks import integer, positive
-from neartwin.errors import ParameterError, PrivacyError, QueryError
+from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
-from neartwin.mechanisms.choice import PermuteAndFlip
-from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.ranks import CountTree, best_tree
 from neartwin.queries import sensitivity
 from neartwin.queries.allot import Discovery, Need, allot
+from neartwin.queries.choosing import plan_choice
 from neartwin.queries.histograms import Histogram
-from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, Measure, Plan, Split
+from neartwin.queries.plan import Bounding, GroupPlan, Measure, Plan, Split
 from neartwin.queries.quantiles import Extreme, Quantile, grid_of
 from neartwin.queries.query import Count, CountUnits, Mean, MostCommon, Query, Sum, bin_value, summand
 from neartwin.queries.sensitivity import Reach, Sensitivity
@@ -56,7 +55,7 @@ def plan(
             bounding = _bounding(query, rows_per_group, groups_per_unit)
             return _plan_groups(query, bounding, spend, _weights(query, weights or {}))
         case MostCommon():
-            return _plan_choice(query, spend)
+            return plan_choice(query, spend)
         case _:
             assert_never(query)
 
@@ -282,37 +281,4 @@ def _stage(query: Query, bounding: Bounding, grid: Mapping[str, GridColumn], mea
         measures=measures,
         rows_per_group=bounding.rows_per_group,
         groups_per_unit=bounding.groups_per_unit if capped else None,
-    )
-
-
-def _plan_choice(query: MostCommon, spend: Target) -> ChoicePlan:
-    table = query.table
-    monotone = table.neighbours is Neighbours.ADD_REMOVE
-    if monotone:
-        why = (
-            "one unit raises counts by at most 1, all in one direction, however many it is in: no factor m, no factor 2"
-        )
-    else:
-        why = "replacing a unit can raise one count and lower another by 1: the gap moves by 2"
-    stage = Stage(
-        table=table,
-        conditions=query.rows.conditions,
-        group_columns=(query.column,),
-        keys=query.among,
-        grid={},
-        measures=("units",),
-        rows_per_group=1,
-        groups_per_unit=None,
-    )
-    if not isinstance(spend, Pure | Approx):
-        raise PrivacyError(
-            f"a choice among values cannot spend {spend} yet; spend pure(epsilon): any account prices it"
-        )
-    return ChoicePlan(
-        query=query,
-        spend=spend,
-        price=Pure(spend.epsilon),
-        stage=stage,
-        mechanism=PermuteAndFlip.calibrated(epsilon=spend.epsilon, sensitivity=1, monotone=monotone),
-        why=why,
     )

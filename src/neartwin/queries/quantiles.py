@@ -31,6 +31,11 @@ class Quantile:
             return f"median({self.column})"
         return f"quantile({self.column}, {', '.join(repr(float(rank)) for rank in self.ranks)})"
 
+    def keywords(self) -> dict[str, object]:
+        """What `quantile` is called with to make it, as text."""
+        ranks = [str(rank) for rank in self.ranks]
+        return {"rank": ranks[0] if len(ranks) == 1 else ranks} | _grid_keywords(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
@@ -44,6 +49,17 @@ class Extreme:
 
     def __str__(self) -> str:
         return f"{self.end}({self.column})"
+
+    def keywords(self) -> dict[str, object]:
+        """What `minimum` or `maximum` is called with to make it, as text."""
+        return _grid_keywords(self)
+
+
+def _grid_keywords(asked: Quantile | Extreme) -> dict[str, object]:
+    given = {"low": asked.bounds.low, "high": asked.bounds.high} if asked.bounds is not None else {}
+    more = {"step": asked.step, "fill": asked.fill}
+    told: dict[str, object] = {name: str(value) for name, value in (given | more).items() if value is not None}
+    return {"column": asked.column} | told
 
 
 def quantile(

@@ -6,6 +6,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
+from neartwin.checks import integer
 from neartwin.errors import QueryError
 from neartwin.exact import Number, rational
 from neartwin.queries.after import NOTHING, After
@@ -202,9 +203,15 @@ class Rows:
         """Statistics of all the rows together, as one group."""
         return Groups(self, (), ((),)).agg(**aggregates)
 
-    def most_common(self, column: str, *, among: Any) -> "MostCommon":
-        """Which of the public values `among` the most units have in a row; a unit may have many."""
-        return MostCommon(self, column, public_keys(among, {column: self.table.groupable(column)}))
+    def most_common(self, column: str, *, among: Any, k: int = 1, counted: bool = False) -> "MostCommon":
+        """Which of the public values `among` the most units have in a row, the k first in order; a unit may have many.
+
+        counted: with the winners' numbers of units, for half of the spend: their noise is fresh, and not the choice's own.
+        """
+        values = public_keys(among, {column: self.table.groupable(column)})
+        if not 1 <= integer(at_least=1, k=k) <= len(values):
+            raise QueryError(f"k={k} must be at most the number of values among which to choose, {len(values)}")
+        return MostCommon(self, column, values, k, counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,11 +261,13 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class MostCommon:
-    """A question that can be planned: the value of one column that the most units have."""
+    """A question that can be planned: the k values of one column that the most units have; counted, with their numbers."""
 
     rows: Rows
     column: str
     among: tuple[Key, ...]
+    k: int = 1
+    counted: bool = False
 
     @property
     def table(self) -> Table:

@@ -15,8 +15,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
-from neartwin.queries.after import CLAUSES, After, after_of
-from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, Query, Rows, Sum
+from neartwin.queries.after import CLAUSES, After, after_of, limit_of
+from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, MostCommon, Query, Rows, Sum
 from neartwin.queries.sql_joins import Others, joined_by
 from neartwin.queries.sql_order import order_statistic
 from neartwin.queries.table import Table
@@ -33,7 +33,7 @@ _INSTEAD = {
 Keys = object | Callable[[Mapping[str, ColumnType]], object]
 
 
-def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None = None) -> Query:
+def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None = None) -> Query | MostCommon:
     """The question that a SQL text asks of a table; bounds come from the table's declared columns.
 
     keys: public keys of the GROUP BY columns, as for `Rows.group_by`, or a function to them from the types of the columns,
@@ -41,6 +41,22 @@ def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None 
     not understood, with what to write instead.
     """
     select = _select(text)
+    rows, groups = _grouped(select, rows, tables)
+    chosen = keys(rows.table.schema) if callable(keys) else keys
+    if not any(_is_statistic(item, groups) for item in select.expressions):
+        return _most_common(select, rows, groups, chosen)
+    aggregates = _aggregates(select, groups, rows.table)
+    query = rows.group_by(*groups, keys=chosen).agg(**aggregates) if groups else rows.agg(**aggregates)
+    return replace(query, after=_after(select, query, groups))
+
+
+def grouped_rows(text: str, rows: Rows, *, tables: Others | None = None) -> tuple[Rows, tuple[str, ...]]:
+    """The rows that a SQL text groups, computed columns included, and its group columns."""
+    found, groups = _grouped(_select(text), rows, tables)
+    return found, tuple(groups)
+
+
+def _grouped(select: exp.Select, rows: Rows, tables: Others | None) -> tuple[Rows, dict[str, str]]:
     rows = joined_by(select, rows, tables or {})
     where = select.args.get("where")
     if where is not None:
@@ -50,10 +66,36 @@ def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None 
     for name, expression in groups.items():
         if name not in rows.table.schema or expression != _quoted(name):
             rows = rows.with_column(name, expression)
-    aggregates = _aggregates(select, groups, rows.table)
-    chosen = keys(rows.table.schema) if callable(keys) else keys
-    query = rows.group_by(*groups, keys=chosen).agg(**aggregates) if groups else rows.agg(**aggregates)
-    return replace(query, after=_after(select, query, groups))
+    return rows, dict(groups)
+
+
+def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys: object) -> MostCommon:
+    """SELECT column ... GROUP BY column ORDER BY COUNT(DISTINCT unit) DESC LIMIT k, which shows the winners alone."""
+    order, limit = select.args.get("order"), select.args.get("limit")
+    ranked = [] if order is None else order.expressions
+    by_units = len(ranked) == 1 and ranked[0].args.get("desc") and isinstance(ranked[0].this, exp.Count)
+    if len(groups) != 1 or not by_units or limit is None:
+        raise QueryError("SELECT must ask at least one statistic, for instance COUNT(*)")
+    if not isinstance(_aggregate(ranked[0].this, rows.table)[1], CountUnits):
+        raise QueryError(
+            f"the most common value is the one of the most units: ORDER BY COUNT(DISTINCT {rows.table.unit_name}) DESC"
+        )
+    if keys is None:
+        raise QueryError("the most common values are chosen among public ones: give them with keys=")
+    for clause in ("having", "offset"):
+        if select.args.get(clause) is not None:
+            raise QueryError(
+                f"{clause.upper()} needs released counts: select COUNT(DISTINCT {rows.table.unit_name}) too"
+            )
+    ((column, _),) = groups.items()
+    values = keys[column] if isinstance(keys, Mapping) and set(keys) == {column} else keys
+    return rows.most_common(column, among=values, k=limit_of(select))
+
+
+def _is_statistic(item: exp.Expr, groups: Mapping[str, str]) -> bool:
+    inner = item.this if isinstance(item, exp.Alias) else item
+    named = groups.get(item.alias if isinstance(item, exp.Alias) else item.name) == _written(inner)
+    return not (named or (not isinstance(item, exp.Alias) and _written(item) in groups))
 
 
 def _after(select: exp.Select, query: Query, groups: Mapping[str, str]) -> After:
@@ -142,18 +184,14 @@ def _groups(group: exp.Group, named: Mapping[str, str]) -> dict[str, str]:
 def _aggregates(select: exp.Select, groups: Mapping[str, str], table: Table) -> dict[str, Aggregate]:
     found: dict[str, Aggregate] = {}
     for item in select.expressions:
-        inner = item.this if isinstance(item, exp.Alias) else item
-        if groups.get(item.alias if isinstance(item, exp.Alias) else item.name) == _written(inner) or (
-            not isinstance(item, exp.Alias) and _written(item) in groups
-        ):
+        if not _is_statistic(item, groups):
             continue
+        inner = item.this if isinstance(item, exp.Alias) else item
         name, aggregate = _aggregate(inner, table)
         name = item.alias if isinstance(item, exp.Alias) else name
         if name in found:
             raise QueryError(f"{name!r} names two statistics; give one of them another name with AS")
         found[name] = aggregate
-    if not found:
-        raise QueryError("SELECT must ask at least one statistic, for instance COUNT(*)")
     return found
 
 

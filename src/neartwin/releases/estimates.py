@@ -71,6 +71,13 @@ def statistic(plan: GroupPlan, name: str, aggregate: Aggregate, noisy: Noisy, co
             assert_never(aggregate)
 
 
+def counted(measure: Measure, noisy: WholeNumbers, confidence: float) -> Statistic:
+    """The numbers of units of the values that were chosen."""
+    values, bar = [int(value) for value in noisy], measure.mechanism.half_width(confidence)
+    ends = [tuple(value + move for value in values) for move in (0, -bar, bar)]
+    return Statistic(name="count", what="count_units()", values=ends[0], lower=ends[1], upper=ends[2])
+
+
 def _of_bins(plan: GroupPlan, aggregate: Histogram, trees: Trees, confidence: float) -> Statistic:
     """One count for each group and bin, group by group."""
     measure = plan.measures[cell_measure(histogram_column(plan.query, aggregate))]

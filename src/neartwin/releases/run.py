@@ -18,7 +18,7 @@ from neartwin.queries import tuning
 from neartwin.queries.explain import explain
 from neartwin.queries.keys import Key
 from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan, Split
-from neartwin.releases.estimates import statistics_of
+from neartwin.releases.estimates import counted, statistics_of
 from neartwin.releases.method import method_of
 from neartwin.releases.release import Provenance, Release, Statistic
 from neartwin.releases.written import WrittenRelease, is_written
@@ -187,9 +187,18 @@ def _levels(split: Split, keys: Sequence[Key], answer: Aggregates) -> list[Whole
 
 
 def _chosen(plan: ChoicePlan, aggregates: Aggregates, source: noise.Source) -> Noisy:
-    winner = plan.mechanism.choose(aggregates.values["units"], source=source)
-    note = "The winner alone is released: its count and the runners-up are not, and asking for them costs more."
-    return Noisy((aggregates.keys[winner],), (), (note,))
+    units = aggregates.values["units"]
+    winners = plan.mechanism.choose(units, source=source)
+    keys = tuple(aggregates.keys[winner] for winner in winners)
+    if plan.counts is None:
+        note = "What wins is released alone: its count and the runners-up are not, and asking for them costs more."
+        return Noisy(keys, (), (note,))
+    noisy = plan.counts.mechanism.noisy(units[winners], source=source)
+    note = (
+        f"Each count has fresh noise, and its bar holds with probability at least {CONFIDENCE:.0%}; which values won was decided "
+        "with other noise."
+    )
+    return Noisy(keys, (counted(plan.counts, noisy, CONFIDENCE),), (note,))
 
 
 def _sortable(key: Key) -> tuple[tuple[bool, str, object], ...]:

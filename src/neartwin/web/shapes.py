@@ -9,6 +9,7 @@ Written = Annotated[str, Field(pattern=AMOUNT, max_length=64)]
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f/]*$")]
 Text = Annotated[str, Field(max_length=200)]
 Value = StrictStr | StrictInt | StrictFloat | bool | None
+Listed = Annotated[list[StrictStr | StrictInt | StrictFloat], Field(max_length=1001)]
 Parts = Annotated[dict[str, Written | StrictInt | StrictFloat], Field(max_length=4)]
 Role = Literal["curator", "analyst", "auditor"]
 
@@ -75,8 +76,8 @@ class Question(Shape):
         | Annotated[list[Value | list[Value]], Field(max_length=100_000)]
         | None
     ) = None
-    statistics: Annotated[dict[Text, dict[Text, Value]], Field(max_length=100)] | None = None
-    most_common: dict[Literal["column", "among"], Any] | None = None
+    statistics: Annotated[dict[Text, dict[Text, Value | Listed]], Field(max_length=100)] | None = None
+    most_common: dict[Literal["column", "among", "k", "counted"], Any] | None = None
     after: Annotated[dict[Text, Any], Field(max_length=4)] | None = None
 
 

@@ -23,7 +23,7 @@ from neartwin.web.datasets import Dataset
 
 MOST_STATISTICS = 8
 _WORDS = {"count": "number of rows", "count_units": "number of units"}
-VERBS = {ask: _WORDS.get(ask, f"{ask} of") for ask in STATISTICS}
+VERBS = {ask: _WORDS.get(ask, f"{ask} of") for ask in STATISTICS if ask != "histogram"}  # which needs a list of edges
 KEYS = {"declared": "the declared ones", "given": "these", "discover": "discover them privately (costs a delta)"}
 
 
