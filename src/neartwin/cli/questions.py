@@ -45,6 +45,7 @@ class Question:
     owned: tuple[str, ...] = ()
     rows_per_group: int | str | None = None
     groups_per_unit: int | str | None = None
+    discovery_groups: int | None = None
 
 
 def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,6 +78,9 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--owned", multiple=True, help="A private table to JOIN, whose rows belong to who has their key."),
         click.option("--rows-per-group", help="The most rows of one unit that count in a group; or tuned, see below."),
         click.option("--groups-per-unit", help="The most groups of one unit; or tuned=256, tuned=256,groups=500."),
+        click.option(
+            "--discovery-groups", type=int, help="In how many of its groups a unit helps to discover unknown ones."
+        ),
         click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
     ]
     for option in reversed(options):
@@ -160,6 +164,7 @@ def _proposal(book: Ledger, question: Question) -> Proposal:
         spend=spend,
         rows_per_group=words.limit(question.rows_per_group, "rows_per_group"),
         groups_per_unit=words.limit(question.groups_per_unit, "groups_per_unit"),
+        discovery_groups=question.discovery_groups,
     )
 
 

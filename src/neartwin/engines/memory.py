@@ -67,10 +67,14 @@ class MemoryEngine:
         sums: defaultdict[Key, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         for unit, cells in by_unit.items():
             kept = sorted(cells, key=partial(order, unit))[: stage.groups_per_unit]
-            for key in kept:
+            for place, key in enumerate(kept):
                 for measure in stage.measures:
-                    sums[key][measure] += _measured(cells[key], measure, stage.rows_per_group)
-        keys = tuple(sums) if stage.keys is None else stage.keys
+                    if measure == "finders":
+                        sums[key][measure] += place < (stage.discovery_groups or 0)
+                    else:
+                        sums[key][measure] += _measured(cells[key], measure, stage.rows_per_group)
+        found = tuple(key for key in sums if stage.discovery_groups is None or sums[key]["finders"])
+        keys = found if stage.keys is None else stage.keys
         values = {name: np.array([sums[key][name] for key in keys], dtype=object) for name in stage.measures}
         return Aggregates(len(keys), keys, values)
 

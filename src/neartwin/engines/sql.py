@@ -60,6 +60,8 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     if stage.groups_per_unit is None:
         return query.from_("bounded")
     query = query.with_("ranked", as_=_ranked(stage, dialect, salt))
+    if stage.discovery_groups is not None:
+        query = query.having(_finders(stage.discovery_groups) > exp.Literal.number(0))
     return query.from_("ranked").where(exp.column("place") <= exp.Literal.number(stage.groups_per_unit))
 
 
@@ -256,6 +258,11 @@ def _order(stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[exp.Expr]:
     return [dialect.hash_key(salt, [unit, *groups]), *(group.copy() for group, _ in groups)]
 
 
+def _finders(groups: int) -> exp.Expr:
+    first = exp.case().when(exp.column("place") <= exp.Literal.number(groups), exp.Literal.number(1))
+    return exp.Count(this=first)
+
+
 def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:
     """One column a measure. Each row of `kept` is a unit of its own where rows are units."""
     places = {name: i for i, name in enumerate(stage.grid)}
@@ -266,6 +273,8 @@ def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:
         value: exp.Expr
         if what == "units" or (by_row and what == "rows"):
             value = one.copy()
+        elif what == "finders":
+            value = _finders(stage.discovery_groups or 0)
         elif what == "rows":
             value = dialect.summed(exp.column("b"))
         elif by_row:

@@ -115,7 +115,9 @@ def _keys(plan: GroupPlan) -> Explained:
         return Explained("one group: all rows")
     if plan.selection is None:
         return Explained(f"group by {columns}: {len(plan.stage.keys or ())} public keys, empty ones appear too")
-    return Explained(f"group by {columns}: keys discovered privately", _discovered(plan, plan.selection))
+    few = plan.bounding.discovery_groups
+    only = "" if few is None else f", by units that have a group among the first {few} of their kept ones"
+    return Explained(f"group by {columns}: keys discovered privately{only}", _discovered(plan, plan.selection))
 
 
 def _discovered(plan: GroupPlan, chosen: Selection) -> tuple[Explained, ...]:
@@ -134,10 +136,14 @@ def _discovered(plan: GroupPlan, chosen: Selection) -> tuple[Explained, ...]:
     return (
         Explained(
             f"kept if units + noise >= {chosen.threshold}: a group of one unit passes with probability at most "
-            f"delta / groups_per_unit = {float(chosen.delta):g} / {plan.bounding.groups_per_unit}"
+            f"delta / {_entering(plan)} = {float(chosen.delta):g} / {plan.bounding.entering}"
         ),
         Explained(f"noise on units: {_law(chosen.counts)}"),
     )
+
+
+def _entering(plan: GroupPlan) -> str:
+    return "groups_per_unit" if plan.bounding.discovery_groups is None else "discovery_groups"
 
 
 def _pilot(plan: GroupPlan) -> tuple[Explained, ...]:

@@ -26,10 +26,19 @@ RECORD_VERSION = 1  # of the canonical form behind a digest; a new meaning takes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounding:
-    """The most that one unit counts for: `rows_per_group` rows in a group, in `groups_per_unit` groups."""
+    """The most that one unit counts for: `rows_per_group` rows in a group, in `groups_per_unit` groups.
+
+    discovery_groups: in how many of those it helps to discover a group; None for all.
+    """
 
     rows_per_group: int
     groups_per_unit: int
+    discovery_groups: int | None = None
+
+    @property
+    def entering(self) -> int:
+        """How many groups one unit can bring in."""
+        return self.groups_per_unit if self.discovery_groups is None else self.discovery_groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +127,12 @@ class GroupPlan:
     def discovered_cells(self) -> int:
         """How many groups one unit can bring in or take away while groups are discovered."""
         both = 1 if self.stage.table.neighbours == "add_remove" else 2
-        return both * self.bounding.groups_per_unit
+        return both * self.bounding.entering
+
+    @property
+    def discovered_by(self) -> str:
+        """The measure of the stage that groups are discovered by."""
+        return "units" if self.bounding.discovery_groups is None else "finders"
 
     @property
     def digest(self) -> str:
@@ -204,6 +218,7 @@ def _digest(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
         "measures": stage.measures,
         "rows_per_group": stage.rows_per_group,
         "groups_per_unit": stage.groups_per_unit,
+        **({"discovery_groups": stage.discovery_groups} if stage.discovery_groups is not None else {}),
         **more,
     }
     return hashlib.sha256(json.dumps(form, sort_keys=True).encode()).hexdigest()

@@ -30,13 +30,16 @@ def plan(
     spend: Target,
     rows_per_group: int | Tuned | None = None,
     groups_per_unit: int | Tuned | None = None,
+    discovery_groups: int | None = None,
     weights: Mapping[str, Number] | None = None,
 ) -> Plan:
     """Decide everything that a release will do, and its price.
 
     spend: in any currency that composes: pure, approx, zcdp, rdp or gdp; the noise is the one native to it. rows_per_group,
     groups_per_unit: the most that one unit counts for; asked for wherever a unit could have more, and never guessed, for a
-    bound too low loses data and one too high adds noise; `nt.tuned()` has them chosen privately. weights: how much the error of
+    bound too low loses data and one too high adds noise; `nt.tuned()` has them chosen privately.
+    discovery_groups: in how many of its groups a unit helps to discover unknown ones, by default all; fewer find more groups
+    where groups_per_unit is large. weights: how much the error of
     a statistic matters beside the others, by name, 1 where it is not given: see `neartwin.queries.allot`.
 
     Errors: `QueryError` for a bound that is missing, `PrivacyError` for what the spend cannot pay at all (unknown groups
@@ -45,6 +48,8 @@ def plan(
     if isinstance(rows_per_group, Tuned) or isinstance(groups_per_unit, Tuned):
         if not isinstance(query, Query):
             raise QueryError("tuned(): the most common value has no bounds to tune")
+        if discovery_groups is not None:
+            raise ParameterError("discovery_groups", discovery_groups, "is tuned too: leave it out")
         from neartwin.queries.tuning import tuned_plan  # which makes plans itself
 
         return tuned_plan(
@@ -52,7 +57,7 @@ def plan(
         )
     match query:
         case Query():
-            bounding = _bounding(query, rows_per_group, groups_per_unit)
+            bounding = _discovering(query, _bounding(query, rows_per_group, groups_per_unit), discovery_groups)
             return _plan_groups(query, bounding, spend, _weights(query, weights or {}))
         case MostCommon():
             return plan_choice(query, spend)
@@ -91,6 +96,17 @@ def _bounding(query: Query, rows_per_group: int | None, groups_per_unit: int | N
         rows_per_group=rows_per_group,
         groups_per_unit=groups_per_unit if keys is None else min(groups_per_unit, len(keys)),
     )
+
+
+def _discovering(query: Query, bounding: Bounding, discovery_groups: int | None) -> Bounding:
+    if discovery_groups is None:
+        return bounding
+    if query.groups.keys is not None:
+        raise ParameterError("discovery_groups", discovery_groups, "is for unknown groups, and these have public keys")
+    integer(at_least=1, discovery_groups=discovery_groups)
+    if discovery_groups >= bounding.groups_per_unit:
+        return bounding
+    return replace(bounding, discovery_groups=discovery_groups)
 
 
 def _missing(name: str, query: Query, meaning: str) -> str:
@@ -237,8 +253,8 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mappi
     table, keys = query.table, query.groups.keys
     discovery = None
     if keys is None:
-        reach = Reach(rows_per_group=1, groups_per_unit=bounding.groups_per_unit, groups=None)
-        discovery = Discovery(sensitivity.of_units(table.neighbours, reach), bounding.groups_per_unit)
+        reach = Reach(rows_per_group=1, groups_per_unit=bounding.entering, groups=None)
+        discovery = Discovery(sensitivity.of_units(table.neighbours, reach), bounding.entering)
     drafts = [_draft(query, bounding, weights, power) for power in (1.0, 0.5)]
     if not drafts[0].trees:
         del drafts[1]
@@ -249,7 +265,9 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mappi
         for name, need in draft.needed.items()
     }
     names = tuple(name for name in measures if name not in draft.trees)
-    if discovery is not None and "units" not in measures:
+    if discovery is not None and bounding.discovery_groups is not None:
+        names = ("finders", *names)
+    elif discovery is not None and "units" not in measures:
         names = ("units", *names)
     stage = _stage(query, bounding, draft.grid, names)
     splits = {
@@ -281,4 +299,5 @@ def _stage(query: Query, bounding: Bounding, grid: Mapping[str, GridColumn], mea
         measures=measures,
         rows_per_group=bounding.rows_per_group,
         groups_per_unit=bounding.groups_per_unit if capped else None,
+        discovery_groups=bounding.discovery_groups,
     )

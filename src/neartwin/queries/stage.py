@@ -2,6 +2,7 @@
 
 The engine returns, for each group, whole numbers by measure name:
   "units"          distinct units that are kept in the group
+  "finders"        the same, of units that have the group among the first `discovery_groups` of their kept ones
   "rows"           sum over kept units of min(rows of the unit in the group, C)
   "filled:NAME"    the same, of rows whose column value is neither NULL nor NaN
   "total:NAME"     sum over kept units of their clipped grid values, weighted down to C rows where a unit has more
@@ -76,5 +77,6 @@ class Stage:
     measures: tuple[str, ...]
     rows_per_group: int
     groups_per_unit: int | None
+    discovery_groups: int | None = None  # then only groups with a finder are answered
     octaves: tuple[int, ...] = ()
     split: str | None = None

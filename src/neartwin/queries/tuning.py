@@ -153,6 +153,7 @@ def chosen(plan: GroupPlan, noisy: WholeNumbers) -> Choice:
         weights=dict(pilot.weights),
         rows_per_group=bounds[0],
         groups_per_unit=bounds[1],
+        discovery_groups=_typical(seen) if plan.query.groups.keys is None else None,
     )
     if not isinstance(made, GroupPlan):
         raise TypeError("this question has no bounds")
@@ -201,6 +202,11 @@ def _means(bound: float, octaves: int) -> FloatArray:
         values = np.arange(low, 2 * low)
         found.append(float(np.average(np.minimum(values, bound), weights=1.0 / values)))
     return np.array([*found, min(float(_OCTAVES[octaves - 1]), bound)])
+
+
+def _typical(units: FloatArray) -> int:
+    """The mean number of groups of a unit: in so many it helps to discover them, so that heavy units do not blur the search."""
+    return max(1, math.ceil(_totals(units, 1, math.inf).pairs / max(float(units.sum()), 1e-9)))
 
 
 def _best(plan: GroupPlan, pilot: Pilot, units: FloatArray) -> tuple[int, int]:

@@ -46,7 +46,7 @@ class KeyedAnswer:
 
     def _released(self, exact: pa.Table) -> pa.Table:
         plan = self.plan
-        units = gathered(plan.stage, exact).values["units"]
+        units = gathered(plan.stage, exact).values[plan.discovered_by]
         exact = exact.filter(pa.array(self._kept(self._keys(exact), units)))
         answers = gathered(plan.stage, exact)
         keys = self._keys(exact)

@@ -156,7 +156,7 @@ def noisy_answer(
     """
     keys, values = aggregates.keys, aggregates.values
     if plan.selection is not None:
-        kept = np.flatnonzero(plan.selection.keeps(values["units"], source=source))
+        kept = np.flatnonzero(plan.selection.keeps(values[plan.discovered_by], source=source))
         order = sorted((int(place) for place in kept), key=lambda place: _sortable(keys[place]))
         keys, values = tuple(keys[place] for place in order), {name: found[order] for name, found in values.items()}
     mechanisms = {name: measure.mechanism for name, measure in plan.measures.items()}
