@@ -11,6 +11,7 @@ from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.house import House
 from neartwin.web.service import Settings
 
+ONE = pure(1)
 ASK = {
     "question": {
         "group_by": ["cds"],
@@ -37,7 +38,7 @@ def purchases(tmp_path_factory):
     return place
 
 
-def registered(place, purchases, **more):
+def registered(place, purchases, *, budget=ONE, **more):
     """A house with the data set "purchases" of one epsilon, half of it for each analyst."""
     house = House(place, **more)
     dataset = Dataset(
@@ -46,7 +47,7 @@ def registered(place, purchases, **more):
         unit="customer_id",
         bounds={"amount": bounded(0, 200)},
         keys={"cds": (1, 2, 3)},
-        budget=pure(1),
+        budget=budget,
         policy=(Rule(allotment=pure("0.5")),),
     )
     house.register(dataset, by="console")
