@@ -26,10 +26,15 @@ if TYPE_CHECKING:
     from neartwin.queries.quantiles import median as median
     from neartwin.queries.quantiles import minimum as minimum
     from neartwin.queries.quantiles import quantile as quantile
+    from neartwin.queries.query import correlation as correlation
     from neartwin.queries.query import count as count
     from neartwin.queries.query import count_units as count_units
+    from neartwin.queries.query import covariance as covariance
     from neartwin.queries.query import mean as mean
+    from neartwin.queries.query import regression as regression
+    from neartwin.queries.query import stddev as stddev
     from neartwin.queries.query import sum as sum  # noqa: A004
+    from neartwin.queries.query import variance as variance
     from neartwin.queries.sql import from_sql as from_sql
     from neartwin.queries.table import EACH_ROW as EACH_ROW
     from neartwin.queries.table import bounded as bounded
@@ -55,8 +60,10 @@ _HOME = {
     "bounded": "neartwin.queries.table",
     "certificate": "neartwin.releases.certificates",
     "connect": "neartwin.client",
+    "correlation": "neartwin.queries.query",
     "count": "neartwin.queries.query",
     "count_units": "neartwin.queries.query",
+    "covariance": "neartwin.queries.query",
     "from_sql": "neartwin.queries.sql",
     "day": "neartwin.queries.grouping",
     "gdp": "neartwin.accounting.targets",
@@ -73,12 +80,15 @@ _HOME = {
     "public": "neartwin.queries.joining",
     "pure": "neartwin.accounting.targets",
     "rdp": "neartwin.accounting.targets",
+    "regression": "neartwin.queries.query",
     "save": "neartwin.report.files",
+    "stddev": "neartwin.queries.query",
     "sum": "neartwin.queries.query",
     "summing": "neartwin.releases.consistency",
     "table": "neartwin.queries.opening",
     "three_pools": "neartwin.accounting.targets",
     "tuned": "neartwin.queries.tuned",
+    "variance": "neartwin.queries.query",
     "zcdp": "neartwin.accounting.targets",
 }
 __all__ = sorted(_HOME)  # noqa: PLE0605 - a sorted list of public names, from one table

@@ -10,7 +10,17 @@ from neartwin.accounting.targets import approx
 from neartwin.engines.memory import MemoryEngine
 from neartwin.queries.planner import plan
 from neartwin.queries.quantiles import maximum, median, quantile
-from neartwin.queries.query import count, count_units, mean, sum
+from neartwin.queries.query import (
+    correlation,
+    count,
+    count_units,
+    covariance,
+    mean,
+    regression,
+    stddev,
+    sum,
+    variance,
+)
 from neartwin.queries.table import EACH_ROW
 from neartwin.queries.types import ColumnType
 from tests.engines.places import SALT
@@ -166,6 +176,31 @@ def test_rows_as_units_mean_the_same_everywhere(request, place, grouped):
     people = place.visits(rows, unit=EACH_ROW)
     query = people.group_by("town", "day").agg(**STATISTICS) if grouped else people.agg(**STATISTICS)
     found, expected = answers(place, rows, plan(query, spend=SPEND))
+    assert found == expected
+
+
+MOMENTS = {
+    "v": variance("paid", -50, 50, "1/256"),
+    "s": stddev("year", -3000, 3000, 1),
+    "filled": variance("paid", 0, 10, 1, fill=3),
+    "c": covariance("clip(paid, -21, 21)", "clip(year, -3000, 3000)"),
+    "r": correlation("clip(paid, -21, 21)", "clip(year, -3000, 3000)"),
+    "fit": regression("clip(paid, -50, 50) * 2", ["clip(year, 0, 2025)", "month(day)"]),
+    "wide": variance("year", -(2**30), 2**30, 1),
+    "mean": mean("paid", -50, 50, "1/256"),
+}
+
+
+@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("caps", [(2, 3)], ids=str)
+def test_sums_of_products_agree_to_the_last_bit(request, place, caps):
+    place = request.getfixturevalue(place)
+    rows = hostile_rows("moments", 700)
+    query = place.visits(rows).group_by("town").agg(n=count(), **MOMENTS)
+    found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=caps[0], groups_per_unit=caps[1]))
+    assert found == expected
+    alone = place.visits(rows, unit=EACH_ROW).agg(**MOMENTS)
+    found, expected = answers(place, rows, plan(alone, spend=SPEND))
     assert found == expected
 
 

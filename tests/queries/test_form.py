@@ -39,6 +39,7 @@ def test_every_question_reads_back_from_its_form_as_the_same_question(rows):
 
 def test_every_statistic_has_a_form():
     wanted = {"column": "paid", "rank": [0.1, 0.5], "edges": [0, 1]}
+    wanted |= {"x": "paid", "y": "cds", "target": "paid", "features": ["cds"]}
     parts = {name: inspect.signature(make).parameters for name, make in STATISTICS.items()}
     made = {
         type(make(**{key: wanted[key] for key in parts[name] if key in wanted})) for name, make in STATISTICS.items()
@@ -73,6 +74,9 @@ COUNT = {"n": {"ask": "count"}}
         {"statistics": {"n": {"ask": "sum", "column": ["paid"]}}},
         {"statistics": {"n": {"ask": "sum"}}},
         {"statistics": {"n": "count"}},
+        {"statistics": {"n": {"ask": "covariance", "x": ["paid"], "y": "cds"}}},
+        {"statistics": {"n": {"ask": "regression", "target": ["paid"], "features": ["cds"]}}},
+        {"statistics": {"n": {"ask": "regression", "target": "paid", "features": [1]}}},
         {"statistics": [COUNT]},
         {"statistics": COUNT, "where": "paid > 5"},
         {"statistics": COUNT, "where": ["1; DROP TABLE visits"]},

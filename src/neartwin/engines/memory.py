@@ -155,9 +155,16 @@ def _in_cells(
 
 def _add(cell: _Cell, row: Row, stage: Stage) -> None:
     cell.rows += 1
+    found: dict[str, int | None] = {}
     for name, column in stage.grid.items():
         value = row[column.column] if column.expression is None else evaluate(column.expression.term, row)
-        steps = on_grid(value, column)
+        found[name] = on_grid(value, column)
+    values = dict(found)
+    for name, moment in stage.moments.items():
+        present = [found[column.name] for column in moment.present]
+        factors = [found[column.name] or 0 for column in moment.factors]
+        values[name] = None if None in present else math.prod(factors) - moment.centre
+    for name, steps in values.items():
         if steps is not None:
             cell.filled[name] += 1
             cell.total[name] += steps

@@ -5,6 +5,7 @@ typed    the needed columns, each in one of the six types, by casts that cannot 
 computed the same and the expressions that are grouped by or summed
 scaled   the same and each summed column clipped to its bounds, in steps
 kept     rows with a unit that meet the conditions, their group, their grid values
+products the same and products of grid values, where moments are asked for
 units    one row a (unit, group): numbers of rows and values, totals
 bounded  the same, weighted down to C rows
 ranked   a unit's groups in the order of a salted hash, where a unit may have too many
@@ -52,8 +53,10 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     query = query.with_("kept", as_=_kept(stage, aliases, dialect))
     if stage.split is not None:
         return cells_of(query, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
+    if stage.moments:
+        query = query.with_("products", as_=_products(stage))
     if by_row:
-        return query.from_("kept")
+        return query.from_("products" if stage.moments else "kept")
     if stage.octaves:
         return parts_of(query.with_("units", as_=_units(stage, dialect)), stage, dialect)
     query = query.with_("units", as_=_units(stage, dialect)).with_("bounded", as_=_bounded(stage, dialect))
@@ -218,24 +221,50 @@ def _divided(steps: exp.Expr, divisor: float) -> exp.Expr:
     return exp.case().when(small, real(0.0)).else_(quotient)
 
 
+def _products(stage: Stage) -> exp.Select:
+    """Factors have at most 31 bits, so that products fit 62."""
+    at = {name: exp.column(f"x{i}") for i, name in enumerate(stage.grid)}
+    columns: list[exp.Expr] = []
+    for i, moment in enumerate(stage.moments.values()):
+        present = exp.and_(*(at[column.name].is_(exp.null()).not_() for column in moment.present))
+        value: exp.Expr = at[moment.factors[0].name].copy()
+        for factor in moment.factors[1:]:
+            value = value * at[factor.name]
+        columns.append(exp.alias_(exp.case().when(present, value - whole(moment.centre)), f"z{i}"))
+    return exp.select(exp.Star(), *columns).from_("kept")
+
+
+def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
+    """What is summed, by name: its column, and the column whose values number as many, which moments of a set share."""
+    asked = {measure.partition(":")[2] for measure in stage.measures}
+    found = {name: (f"x{i}", f"x{i}") for i, name in enumerate(stage.grid) if name in asked}
+    shared: dict[tuple[str, ...], str] = {}
+    for i, (name, moment) in enumerate(stage.moments.items()):
+        present = tuple(column.name for column in moment.present)
+        alone = found.get(present[0]) if len(present) == 1 else None
+        found[name] = (f"z{i}", alone[1] if alone else shared.setdefault(present, f"z{i}"))
+    return found
+
+
 def _units(stage: Stage, dialect: Dialect) -> exp.Select:
-    groups = group_names(stage)
+    groups, cells = group_names(stage), _cells(stage)
     columns: list[exp.Expr] = [exp.column("u"), *map(exp.column, groups), exp.alias_(exp.Count(this=exp.Star()), "n")]
-    for i in range(len(stage.grid)):
-        columns.append(exp.alias_(exp.Count(this=exp.column(f"x{i}")), f"n{i}"))
-        columns.append(exp.alias_(dialect.summed(exp.column(f"x{i}")), f"s{i}"))
-    return exp.select(*columns).from_("kept").group_by("u", *groups)
+    numbers = dict.fromkeys(number for _, number in cells.values())
+    columns += [exp.alias_(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
+    columns += [exp.alias_(dialect.summed(exp.column(value)), f"s_{value}") for value, _ in cells.values()]
+    return exp.select(*columns).from_("products" if stage.moments else "kept").group_by("u", *groups)
 
 
 def _bounded(stage: Stage, dialect: Dialect) -> exp.Select:
-    cap = whole(min(stage.rows_per_group, _MOST_ROWS))
+    cap, cells = whole(min(stage.rows_per_group, _MOST_ROWS)), _cells(stage)
     columns: list[exp.Expr] = [exp.column("u"), *map(exp.column, group_names(stage))]
     columns.append(exp.alias_(least(exp.column("n"), cap), "b"))
-    for i in range(len(stage.grid)):
-        number, total = exp.column(f"n{i}"), exp.column(f"s{i}")
+    numbers = dict.fromkeys(number for _, number in cells.values())
+    columns += [exp.alias_(least(exp.column(f"n_{number}"), cap.copy()), f"b_{number}") for number in numbers]
+    for value, counted in cells.values():
+        number, total = exp.column(f"n_{counted}"), exp.column(f"s_{value}")
         weighted = dialect.weighted(total.copy(), cap.copy(), number.copy())
-        columns.append(exp.alias_(least(number.copy(), cap.copy()), f"b{i}"))
-        columns.append(exp.alias_(exp.case().when(number > cap.copy(), weighted).else_(total), f"t{i}"))
+        columns.append(exp.alias_(exp.case().when(number > cap.copy(), weighted).else_(total), f"t_{value}"))
     return exp.select(*columns).from_("units")
 
 
@@ -265,7 +294,7 @@ def _finders(groups: int) -> exp.Expr:
 
 def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:
     """One column a measure. Each row of `kept` is a unit of its own where rows are units."""
-    places = {name: i for i, name in enumerate(stage.grid)}
+    cells = _cells(stage)
     one = exp.Count(this=exp.Star())
     columns = []
     for i, measure in enumerate(stage.measures):
@@ -278,9 +307,10 @@ def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:
         elif what == "rows":
             value = dialect.summed(exp.column("b"))
         elif by_row:
-            cell = exp.column(f"x{places[name]}")
-            value = exp.Count(this=cell) if what == "filled" else dialect.summed(cell)
+            cell, number = cells[name]
+            value = exp.Count(this=exp.column(number)) if what == "filled" else dialect.summed(exp.column(cell))
         else:
-            value = dialect.summed(exp.column(f"{'b' if what == 'filled' else 't'}{places[name]}"))
+            cell, number = cells[name]
+            value = dialect.summed(exp.column(f"b_{number}" if what == "filled" else f"t_{cell}"))
         columns.append(exp.alias_(value, f"m{i}"))
     return columns

@@ -5,12 +5,22 @@ from fractions import Fraction
 
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
+from neartwin.queries.moments import (
+    Correlation,
+    Covariance,
+    Deviation,
+    MomentStatistic,
+    Regression,
+    Variance,
+    moment_set,
+)
 from neartwin.queries.plan import ChoicePlan, GroupPlan, Measure, Plan
 from neartwin.queries.planner import (
     cell_measure,
     filled_measure,
     grid_column,
     histogram_column,
+    number_measure,
     quantile_column,
     row_measure,
 )
@@ -54,6 +64,8 @@ def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedEr
                 errors += _of_order(plan, name, aggregate, confidence)
             case Mean():
                 errors.append(_of_mean(plan, name, aggregate, confidence))
+            case Variance() | Deviation() | Covariance() | Correlation() | Regression():
+                errors.append(_of_moments(plan, name, aggregate, confidence))
             case _:
                 measure = plan.measures[row_measure(plan.bounding) if str(aggregate) == "count()" else "units"]
                 errors.append(_fixed(name, Fraction(_half_width(measure, confidence)), confidence))
@@ -106,6 +118,32 @@ def _of_order(plan: GroupPlan, name: str, aggregate: Quantile | Extreme, confide
 def _by_rank(name: str, width: float, says: str, confidence: float) -> ExpectedError:
     by_size = tuple((n, min(1.0, width / n)) for n in GROUP_SIZES)
     return ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says)
+
+
+def _of_moments(plan: GroupPlan, name: str, aggregate: MomentStatistic, confidence: float) -> ExpectedError:
+    """About the bar where columns spread evenly over half of their bounds: first-order errors of the formula, added up.
+
+    With half-widths a of the sums in steps, h half the width of the bounds and spread h / 2: a variance moves by
+    (a(xx) + 2 |m| a(x) + h^2 b) / n, here at |m| = h / 4; others by the same rule for each factor.
+    """
+    sums = moment_set(plan.query.table, aggregate)
+    each = 1 - (1 - confidence) / (1 + len(sums.columns) + len(sums.pairs))
+    bars = {cell: _half_width(plan.measures[f"total:{cell}"], each) for cell in sums.cells}
+    half = [(column.high - column.low) / 2 for column in sums.columns]
+    relative = [bars[sums.second(i, j).name] / (half[i] * half[j]) for i, j in sums.pairs]
+    relative += [bars[sums.first(i).name] / half[i] / 2 for i in range(len(half))]
+    steps = float(sum(relative) + _half_width(plan.measures[number_measure(sums, plan.bounding)], each) / 2)
+    x, y = sums.operands[0], sums.operands[-1]
+    spans = [float(half[i] * sums.columns[i].bounds.step) for i in (x, y)]
+    scale, most = {
+        Variance: (spans[0] ** 2, spans[0] ** 2),
+        Deviation: (spans[0], spans[0]),
+        Covariance: (spans[0] * spans[1], spans[0] * spans[1]),
+        Correlation: (4.0, 2.0),  # over spreads of h / 2 each
+    }.get(type(aggregate), (4.0 * spans[0] / spans[1], float("inf")))
+    by_size = tuple((n, min(most, scale * steps / n)) for n in GROUP_SIZES)
+    sizes = ", ".join(f"± {width:.3g} at n = {n:,}" for n, width in by_size)
+    return ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=f"about {sizes}")
 
 
 def _of_choice(plan: ChoicePlan, confidence: float) -> tuple[ExpectedError, ...]:

@@ -255,6 +255,14 @@ def _label(plan: GroupPlan, name: str) -> str:
     if what == "cells":
         (counted,) = plan.splits[name].stage.grid.values()
         return f"each node's number of values of {counted.column}"
+    if column in plan.stage.moments:
+        moment = plan.stage.moments[column]
+        of = " times ".join(factor.column for factor in moment.factors)
+        return (
+            f"number of rows with all of {of}"
+            if what == "filled"
+            else f"total of {of} in steps, less {moment.centre:,}"
+        )
     grid = plan.stage.grid[column]
     if what == "filled":
         return f"number of values of {grid.column}"

@@ -25,6 +25,7 @@ from neartwin.queries import query as asked
 from neartwin.queries.after import NOTHING, After
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.histograms import Histogram, histogram
+from neartwin.queries.moments import Regression
 from neartwin.queries.quantiles import Extreme, Quantile, maximum, median, minimum, quantile
 from neartwin.queries.query import Aggregate, MostCommon, Query, Rows
 from neartwin.queries.sql import from_sql, grouped_rows
@@ -43,6 +44,11 @@ STATISTICS: dict[str, Callable[..., Aggregate]] = {
     "minimum": minimum,
     "maximum": maximum,
     "histogram": histogram,
+    "variance": asked.variance,
+    "stddev": asked.stddev,
+    "covariance": asked.covariance,
+    "correlation": asked.correlation,
+    "regression": asked.regression,
 }
 _FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after"}
 
@@ -202,7 +208,7 @@ def _statistic(name: str, part: object) -> Aggregate:
         parts = value if isinstance(value, list) else [value]
         if not all(part is None or isinstance(part, str | int | float) for part in parts):
             raise QueryError(
-                f"question: {key} of {name!r} must be text or a number, or for ranks and edges a list of them"
+                f"question: {key} of {name!r} must be text or a number, or for ranks, edges and features a list of them"
             )
     try:
         inspect.signature(make).bind(**keywords)
@@ -223,6 +229,8 @@ def _statistic_form(name: str, aggregate: Aggregate) -> Form:
             keywords |= {part.name: str(getattr(value, part.name)) for part in fields(value)}
         elif value is not None:
             keywords[field.name] = str(value) if isinstance(value, Fraction) else value
+    if isinstance(aggregate, Regression):
+        keywords["features"] = list(aggregate.features)
     for ask, make in STATISTICS.items():
         if set(keywords) <= set(inspect.signature(make).parameters) and _made(make, keywords) == aggregate:
             return {"ask": ask} | keywords

@@ -16,7 +16,7 @@ from neartwin.mechanisms.top import PeeledTop
 from neartwin.queries.allot import Noise, composed_loss
 from neartwin.queries.discovery import Selection
 from neartwin.queries.histograms import Histogram
-from neartwin.queries.query import Aggregate, MostCommon, Query
+from neartwin.queries.query import Aggregate, MostCommon, Query, columns_of
 from neartwin.queries.sensitivity import Sensitivity
 from neartwin.queries.stage import Stage
 from neartwin.queries.tuned import Tuned
@@ -135,6 +135,11 @@ class GroupPlan:
         return "units" if self.bounding.discovery_groups is None else "finders"
 
     @property
+    def columns(self) -> Mapping[str, str]:
+        """The names of what is released, several for some statistics, with what each is."""
+        return {one: str(asked) for name, asked in self.outputs.items() for one in columns_of(name, asked)}
+
+    @property
     def digest(self) -> str:
         """Equal for plans that would do the same, across processes and versions of this library."""
         asked = {name: str(aggregate) for name, aggregate in self.outputs.items()}
@@ -215,6 +220,7 @@ def _digest(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
         "grid": grid,
         **({"period": table.period.text} if table.period is not None else {}),
         **({"joins": [join.record() for join in table.joins]} if table.joins else {}),
+        "moments": sorted(stage.moments),
         "measures": stage.measures,
         "rows_per_group": stage.rows_per_group,
         "groups_per_unit": stage.groups_per_unit,

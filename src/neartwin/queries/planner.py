@@ -15,11 +15,12 @@ from neartwin.queries import sensitivity
 from neartwin.queries.allot import Discovery, Need, allot
 from neartwin.queries.choosing import plan_choice
 from neartwin.queries.histograms import Histogram
+from neartwin.queries.moments import Deviation, MomentSet, Variance, centred, moment_set
 from neartwin.queries.plan import Bounding, GroupPlan, Measure, Plan, Split
 from neartwin.queries.quantiles import Extreme, Quantile, grid_of
 from neartwin.queries.query import Count, CountUnits, Mean, MostCommon, Query, Sum, bin_value, summand
 from neartwin.queries.sensitivity import Reach, Sensitivity
-from neartwin.queries.stage import GridColumn, Stage
+from neartwin.queries.stage import GridColumn, Moment, Stage
 from neartwin.queries.table import RowUnit
 from neartwin.queries.tuned import Tuned
 
@@ -121,6 +122,7 @@ class _Draft:
     """Which measures a query needs, before the budget is split among them."""
 
     grid: Mapping[str, GridColumn]
+    moments: Mapping[str, Moment]
     needed: Mapping[str, Need]
     trees: Mapping[str, tuple[GridColumn, CountTree]]
 
@@ -139,6 +141,7 @@ def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power
     """power: how the deviation of a node's noise grows with the levels of a tree, 1 for Laplace noise and 1/2 for normal."""
     trees: dict[str, tuple[GridColumn, CountTree]] = {}
     grid: dict[str, GridColumn] = {}
+    moments: dict[str, Moment] = {}
     needed: dict[str, Need] = {}
     table, keys = query.table, query.groups.keys
     reach = Reach(
@@ -153,6 +156,11 @@ def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power
         shared = needed[name].weight if name in needed else 0.0
         needed[name] = Need(name, change, shared + weight)
 
+    def changed(cell: GridColumn | Moment, *, sure: bool) -> Sensitivity:
+        if surely_once and sure:
+            return sensitivity.of_sure_sum(table.neighbours, low=cell.low, high=cell.high)
+        return sensitivity.of_sum(table.neighbours, reach, low=cell.low, high=cell.high)
+
     for name, aggregate in query.aggregates.items():
         weight = weights[name]
         match aggregate:
@@ -163,24 +171,28 @@ def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power
             case Sum() | Mean():
                 column = grid_column(query, aggregate)
                 grid[column.name] = column
-                ends = {"low": column.low, "high": column.high}
-                if surely_once and column.fill is not None:
-                    change = sensitivity.of_sure_sum(table.neighbours, **ends)
-                else:
-                    change = sensitivity.of_sum(table.neighbours, reach, **ends)
-                want(f"total:{column.name}", change, weight / max(abs(column.low), abs(column.high)))
+                change = changed(column, sure=column.fill is not None)
+                want(f"total:{column.name}", change, weight / _far(column))
                 if isinstance(aggregate, Mean):
                     # (a + |m| b) / n at its worst: |m| is one row's largest contribution
-                    filled = sensitivity.of_count(table.neighbours, reach)
-                    want(filled_measure(column, bounding), filled, weight)
+                    want(filled_measure(column, bounding), sensitivity.of_count(table.neighbours, reach), weight)
             case Quantile() | Extreme() | Histogram():
                 column, tree, size = _tree(query, aggregate, power)
                 trees[cell_measure(column)] = (column, tree)
                 change = sensitivity.of_cells(table.neighbours, reach, levels=tree.levels)
                 want(cell_measure(column), change, weight * size)
             case _:
-                assert_never(aggregate)
-    return _Draft(grid, needed, trees)
+                sums = moment_set(table, aggregate)
+                grid |= {column.name: column for column in sums.columns}
+                moments |= sums.moments
+                for cell in sums.cells.values():
+                    want(f"total:{cell.name}", changed(cell, sure=sums.sure), weight / _far(cell))
+                want(number_measure(sums, bounding), sensitivity.of_count(table.neighbours, reach), weight / 2)
+    return _Draft(grid, moments, needed, trees)
+
+
+def _far(cell: GridColumn | Moment) -> int:
+    return max(abs(cell.low), abs(cell.high), 1)
 
 
 def _tree(query: Query, aggregate: Quantile | Extreme | Histogram, power: float) -> tuple[GridColumn, CountTree, float]:
@@ -235,18 +247,27 @@ def grid_column(query: Query, aggregate: Sum | Mean) -> GridColumn:
     A mean alone is taken around the middle of its bounds, which halves the sensitivity of its total; where the sum of the
     same column is asked too, both share one total.
     """
-    value = summand(query.table, aggregate)
-    bounds, fraction = value.bounds, aggregate.fill
+    value, fill = summand(query.table, aggregate), aggregate.fill
+    same = [other for other in query.aggregates.values() if getattr(other, "column", None) == value.column]
     summed = any(
-        isinstance(other, Sum) and other.fill == fraction and summand(query.table, other) == value
-        for other in query.aggregates.values()
+        isinstance(other, Sum) and other.fill == fill and summand(query.table, other) == value for other in same
     )
-    centre = 0 if summed else (bounds.low_units + bounds.high_units) // 2
-    fill = None if fraction is None else int(fraction / bounds.step) - centre
-    name = f"{value.column}[{bounds.low},{bounds.high},{bounds.step}]-{centre}"
-    return GridColumn(
-        name if fill is None else f"{name}?{fill}", value.column, bounds, centre, fill, expression=value.expression
-    )
+    if summed:
+        return centred(value, value.bounds, fill, 0)
+    for other in same:  # a variance's sums serve a mean too
+        if isinstance(other, Variance | Deviation) and (other.bounds, other.fill, other.step) == (
+            aggregate.bounds,
+            fill,
+            aggregate.step,
+        ):
+            return moment_set(query.table, other).columns[0]
+    return centred(value, value.bounds, fill, (value.bounds.low_units + value.bounds.high_units) // 2)
+
+
+def number_measure(sums: MomentSet, bounding: Bounding) -> str:
+    """The measure that counts the rows of a set of moments."""
+    first = sums.first(0)
+    return filled_measure(first, bounding) if isinstance(first, GridColumn) else f"filled:{first.name}"
 
 
 def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mapping[str, float]) -> GroupPlan:
@@ -269,9 +290,11 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mappi
         names = ("finders", *names)
     elif discovery is not None and "units" not in measures:
         names = ("units", *names)
-    stage = _stage(query, bounding, draft.grid, names)
+    stage = replace(_stage(query, bounding, draft.grid, names), moments=draft.moments)
     splits = {
-        name: Split(stage=replace(stage, grid={column.name: column}, measures=(), split=column.name), tree=tree)
+        name: Split(
+            stage=replace(stage, grid={column.name: column}, moments={}, measures=(), split=column.name), tree=tree
+        )
         for name, (column, tree) in draft.trees.items()
     }
     return GroupPlan(

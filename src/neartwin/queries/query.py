@@ -1,6 +1,6 @@
 """Questions: rows of a table, grouped or not, and the statistics asked of them. Frozen; building one reads no row."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -15,6 +15,15 @@ from neartwin.queries.grouping import Grouping
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.joining import On, OtherTable, joined
 from neartwin.queries.keys import Key, public_keys
+from neartwin.queries.moments import (
+    Correlation,
+    Covariance,
+    Deviation,
+    MomentStatistic,
+    Regression,
+    Variance,
+    moment_set,
+)
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.ranges import possible_values
 from neartwin.queries.table import Bounds, Table, bounded
@@ -67,7 +76,7 @@ class Mean:
         return f"mean({self.column})"
 
 
-Aggregate = Count | CountUnits | Sum | Mean | Quantile | Extreme | Histogram
+Aggregate = Count | CountUnits | Sum | Mean | Quantile | Extreme | Histogram | MomentStatistic
 
 
 def count() -> Count:
@@ -110,6 +119,76 @@ def mean(
 ) -> Mean:
     """The mean of a column or an expression, within public bounds; arguments as those of `sum`."""
     return Mean(column, *_grid(column, low, high, step, fill))
+
+
+def variance(
+    column: str,
+    low: Number | None = None,
+    high: Number | None = None,
+    step: Number | None = None,
+    *,
+    fill: Number | None = None,
+) -> Variance:
+    """The variance of a column or an expression: sum (x - mean)^2 / n, with n the number of values. Arguments as of `sum`.
+
+    Its bar is proven and its value at least 0 and at most (high - low)^2 / 4. Bounds decide its noise: take them tight.
+    """
+    return Variance(column, *_grid(column, low, high, step, fill))
+
+
+def stddev(
+    column: str,
+    low: Number | None = None,
+    high: Number | None = None,
+    step: Number | None = None,
+    *,
+    fill: Number | None = None,
+) -> Deviation:
+    """The standard deviation: the root of `variance`, from the same sums where both are asked."""
+    return Deviation(column, *_grid(column, low, high, step, fill))
+
+
+def covariance(x: str, y: str) -> Covariance:
+    """The covariance of two columns or expressions over the rows in which both have a value.
+
+    Bounds are those that the table declares, or that follow from them; write clip(x, low, high) for others.
+    """
+    return Covariance(*_texts(x, y))
+
+
+def correlation(x: str, y: str) -> Correlation:
+    """Pearson's correlation of two columns or expressions, within [-1, 1]; 0 where the noise hides that they vary at all."""
+    return Correlation(*_texts(x, y))
+
+
+def regression(target: str, features: Sequence[str]) -> Regression:
+    """Least squares with an intercept: one statistic `NAME_intercept` and one `NAME_FEATURE` a slope.
+
+    All come from one set of noisy moments. A bar is proven where the noise leaves the equations solvable for certain; where
+    it does not, the value is a ridge estimate and its bar is the whole range of numbers.
+    """
+    if isinstance(features, str) or not features:
+        raise QueryError(f"features={features!r} must be a list of columns, for instance ['age', 'visits']")
+    _texts(target, *features)
+    return Regression(target, tuple(features))
+
+
+def _texts(*columns: str) -> tuple[str, ...]:
+    for column in columns:
+        if not isinstance(column, str):
+            raise QueryError(f"{column!r} must be the name of a column, or an expression")
+    return columns
+
+
+def columns_of(name: str, aggregate: Aggregate) -> tuple[str, ...]:
+    """The names of what a statistic releases: several for a regression.
+
+    >>> columns_of("fit", regression("pay", ["age"]))
+    ('fit_intercept', 'fit_age')
+    """
+    if isinstance(aggregate, Regression):
+        return (f"{name}_intercept", *(f"{name}_{feature}" for feature in aggregate.features))
+    return (name,)
 
 
 def _grid(
@@ -233,6 +312,10 @@ class Groups:
                 )
             if name in self.columns:
                 raise QueryError(f"{name!r} is a group column; give the statistic another name")
+            if len(columns_of(name, aggregate)) > 1 and set(columns_of(name, aggregate)) & {*aggregates, *self.columns}:
+                raise QueryError(
+                    f"{name!r} releases {columns_of(name, aggregate)}, and one of these is taken; rename it"
+                )
             if isinstance(aggregate, Histogram) and len(aggregates) > 1:
                 raise QueryError(
                     f"{name}={aggregate} has a row for each bin, which other statistics have not; ask for it in a question of "
@@ -242,6 +325,8 @@ class Groups:
                 bin_value(self.rows.table, aggregate)
             if isinstance(aggregate, Sum | Mean | Quantile | Extreme):
                 summand(self.rows.table, aggregate)
+            elif isinstance(aggregate, MomentStatistic):
+                moment_set(self.rows.table, aggregate)
         return Query(self, MappingProxyType(dict(aggregates)))
 
 

@@ -16,6 +16,7 @@ from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
 from neartwin.queries.after import CLAUSES, After, after_of, limit_of
+from neartwin.queries.moments import Correlation, Covariance, Deviation, Variance
 from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, MostCommon, Query, Rows, Sum
 from neartwin.queries.sql_joins import Others, joined_by
 from neartwin.queries.sql_order import order_statistic
@@ -208,10 +209,33 @@ def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Aggregate]:
     ordered = order_statistic(node, _is_value, _label)
     if ordered is not None:
         return ordered
+    found = _moments(node)
+    if found is not None:
+        return found
     raise QueryError(
-        f"{node.sql(dialect='duckdb')!r} is not understood; ask COUNT(*), COUNT(DISTINCT {table.unit_name}), SUM(x) or AVG(x), "
+        f"{node.sql(dialect='duckdb')!r} is not understood; ask COUNT(*), COUNT(DISTINCT {table.unit_name}), SUM(x), AVG(x), "
+        "VAR_POP(x), STDDEV_POP(x), COVAR_POP(y, x) or CORR(y, x), "
         "where x is a column or an expression of one row, and select other columns only to GROUP BY them"
     )
+
+
+def _moments(node: exp.Expr) -> tuple[str, Aggregate] | None:
+    """Of a population: an estimate over n and one over n - 1 differ by far less than the noise."""
+    match node:
+        case exp.VariancePop(this=value) if _is_value(value):
+            return f"variance_{_label(value)}", Variance(_label(value), None)
+        case exp.StddevPop(this=value) if _is_value(value):
+            return f"stddev_{_label(value)}", Deviation(_label(value), None)
+        case exp.CovarPop(this=y, expression=x) if _is_value(y) and _is_value(x):
+            return f"covariance_{_label(y)}_{_label(x)}", Covariance(_label(y), _label(x))
+        case exp.Corr(this=y, expression=x) if _is_value(y) and _is_value(x):
+            return f"correlation_{_label(y)}_{_label(x)}", Correlation(_label(y), _label(x))
+        case exp.Variance() | exp.Stddev() | exp.StddevSamp() | exp.CovarSamp():
+            raise QueryError(
+                f"{node.sql(dialect='duckdb')!r} divides by n - 1; write VAR_POP, STDDEV_POP or COVAR_POP, which divide by n: "
+                "the noise hides the difference"
+            )
+    return None
 
 
 def _is_value(node: exp.Expr) -> bool:

@@ -6,6 +6,7 @@ The engine returns, for each group, whole numbers by measure name:
   "rows"           sum over kept units of min(rows of the unit in the group, C)
   "filled:NAME"    the same, of rows whose column value is neither NULL nor NaN
   "total:NAME"     sum over kept units of their clipped grid values, weighted down to C rows where a unit has more
+NAME is that of a grid column, or of a moment, whose values are products.
 A unit with m > C values in a group counts as C values of its own mean: its total is multiplied by C/m and truncated toward
 zero. Count and total thus come from the same weighted rows, and no row is chosen above another.
 A stage with `octaves` is answered by 1024 parts for each unit instead, spread over the cells of a table by how many groups it is
@@ -17,7 +18,7 @@ that a salted hash of the unit and the group decides.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.keys import Key
@@ -59,6 +60,21 @@ class GridColumn:
         return self.bounds.high_units - self.centre
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A grid column, or the product of two (or one with itself), less `centre`, in rows where all of `present` have a value.
+
+    low, high: the least and largest that a row can add.
+    """
+
+    name: str
+    factors: tuple[GridColumn, ...]
+    present: tuple[GridColumn, ...]
+    low: int
+    high: int
+    centre: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """One statement's worth of question.
@@ -66,7 +82,7 @@ class Stage:
     keys: the public groups, None for every group that has a row. rows_per_group: C, the most rows that one unit counts
     for in one group. groups_per_unit: the most groups that one unit is kept in, chosen by a salted hash of the unit and
     the group alone; None where no unit can be in more groups than there may be. octaves: where each begins, in groups and rows.
-    split: the one grid column by whose cells rows are counted.
+    split: the one grid column by whose cells rows are counted. moments: over the columns of the grid.
     """
 
     table: Table
@@ -80,3 +96,4 @@ class Stage:
     discovery_groups: int | None = None  # then only groups with a finder are answered
     octaves: tuple[int, ...] = ()
     split: str | None = None
+    moments: Mapping[str, Moment] = field(default_factory=dict)

@@ -5,10 +5,10 @@ from typing import assert_never
 
 import numpy as np
 
-from neartwin.errors import QueryError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
+from neartwin.queries.moments import MomentStatistic
 from neartwin.queries.plan import GroupPlan, Measure
 from neartwin.queries.planner import (
     cell_measure,
@@ -21,6 +21,7 @@ from neartwin.queries.planner import (
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, Sum
 from neartwin.queries.stage import GridColumn
+from neartwin.releases.moments import moment_statistics
 from neartwin.releases.release import Statistic
 
 _AT_ONCE = 1 << 22  # cells of groups that are worked on together
@@ -41,12 +42,20 @@ def statistics_of(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: float
             found.append(_of_bins(plan, aggregate, trees, confidence))
         elif isinstance(aggregate, Quantile | Extreme):
             found += _of_order(plan, name, aggregate, trees, confidence)
+        elif isinstance(aggregate, MomentStatistic):
+            found += moment_statistics(plan, name, aggregate, noisy, confidence)
         else:
             found.append(statistic(plan, name, aggregate, noisy, confidence))
     return tuple(found)
 
 
-def statistic(plan: GroupPlan, name: str, aggregate: Aggregate, noisy: Noisy, confidence: float) -> Statistic:
+def statistic(
+    plan: GroupPlan,
+    name: str,
+    aggregate: Count | CountUnits | Sum | Mean,
+    noisy: Noisy,
+    confidence: float,
+) -> Statistic:
     """One statistic of every group, one that is made from noisy sums and counts."""
     match aggregate:
         case Count() | CountUnits():
@@ -65,8 +74,6 @@ def statistic(plan: GroupPlan, name: str, aggregate: Aggregate, noisy: Noisy, co
             return _statistic(name, aggregate, *ends)
         case Mean():
             return _mean(plan, name, aggregate, noisy, confidence)
-        case Quantile() | Extreme() | Histogram():
-            raise QueryError(f"{aggregate} is read from a tree of counts, which a table written in parts does not hold")
         case _:
             assert_never(aggregate)
 

@@ -25,7 +25,7 @@ from neartwin.mechanisms.partition import OptimalSelection
 from neartwin.queries.allot import Noise
 from neartwin.queries.plan import GroupPlan
 from neartwin.queries.source import ParquetFiles
-from neartwin.releases.estimates import statistic
+from neartwin.releases.estimates import statistics_of
 from neartwin.releases.run import CONFIDENCE
 from neartwin.releases.table import as_table, table_schema
 
@@ -51,7 +51,7 @@ class KeyedAnswer:
         answers = gathered(plan.stage, exact)
         keys = self._keys(exact)
         noisy = {name: _noisy(keyed, keys, answers.values[name]) for name, keyed in self.measures.items()}
-        statistics = [statistic(plan, name, asked, noisy, CONFIDENCE) for name, asked in plan.outputs.items()]
+        statistics = statistics_of(plan, noisy, {}, CONFIDENCE)
         return as_table(table_schema(plan), answers.keys, statistics)
 
     def _kept(self, keys: list[Any], units: WholeNumbers) -> NDArray[np.bool_]:

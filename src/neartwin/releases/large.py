@@ -68,7 +68,7 @@ def run_to_parquet(
         unfinished=hidden,
         digest=digest,
         group_columns=plan.stage.group_columns,
-        columns=tuple((name, str(asked)) for name, asked in plan.outputs.items()),
+        columns=tuple(plan.columns.items()),
         confidence=CONFIDENCE,
         guarantee=Guarantee.of(plan.price, unit=plan.stage.table.unit_name, neighbours=plan.stage.table.neighbours),
         notes=notes_of(plan),

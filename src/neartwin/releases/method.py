@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from neartwin.queries.expected import expected_errors
+from neartwin.queries.moments import MomentStatistic, moment_set
 from neartwin.queries.plan import ChoicePlan, Plan
-from neartwin.queries.query import summand
-from neartwin.queries.table import Table
+from neartwin.queries.quantiles import Extreme, Quantile
+from neartwin.queries.query import Mean, Sum, summand
+from neartwin.queries.table import Bounds, Table
 
 _NOT_MECHANISMS = {"query", "stage", "spend", "price", "sensitivity"}
 
@@ -84,21 +86,25 @@ def _bounds(plan: Plan) -> list[dict[str, str]]:
     if stage.table.unit_name == "(each row)":
         found = [{"what": "rows_per_group", "value": "1", "origin": "each row is its own unit"}]
     else:
-        limits = {name: getattr(plan.bounding, name) for name in ("rows_per_group", "groups_per_unit")}
-        found = [{"what": name, "value": str(value), "origin": given} for name, value in limits.items()]
+        caps = {name: getattr(plan.bounding, name) for name in ("rows_per_group", "groups_per_unit")}
+        found = [{"what": name, "value": str(value), "origin": given} for name, value in caps.items()]
     for name, aggregate in plan.outputs.items():
-        if getattr(aggregate, "column", None) is None or not hasattr(aggregate, "bounds"):
+        if isinstance(aggregate, Sum | Mean | Quantile | Extreme):
+            limits = {aggregate.column: summand(stage.table, aggregate).bounds}
+        elif isinstance(aggregate, MomentStatistic):
+            limits = {column.column: column.bounds for column in moment_set(stage.table, aggregate).columns}
+        else:
             continue
-        ends = summand(stage.table, aggregate).bounds  # type: ignore[arg-type]
-        origin = _origin(stage.table, aggregate)
-        found.append({"what": f"{name}: {aggregate.column}", "value": str(ends), "origin": origin})  # type: ignore[union-attr]
+        for column, bounds in limits.items():
+            origin = _origin(stage.table, column, getattr(aggregate, "bounds", None))
+            found.append({"what": f"{name}: {column}", "value": str(bounds), "origin": origin})
     return found
 
 
-def _origin(table: Table, aggregate: Any) -> str:
-    if aggregate.bounds is None and aggregate.column not in table.columns:
+def _origin(table: Table, column: str, given: Bounds | None) -> str:
+    if given is None and column not in table.columns:
         return "follows from the declared bounds of each column in it"
-    if aggregate.bounds is None or aggregate.bounds == table.columns.get(aggregate.column):
+    if given is None or given == table.columns.get(column):
         return "declared: by the data's owner, with the table"
     return "public: given with the question"
 

@@ -16,7 +16,7 @@ def table_schema(plan: GroupPlan) -> pa.Schema:
     schema = plan.stage.table.schema
     groups = [pa.field(name, ARROW[schema[name]]) for name in plan.stage.group_columns]
     statistics = [
-        pa.field(part, pa.float64()) for name in plan.outputs for part in (name, f"{name}_lower", f"{name}_upper")
+        pa.field(part, pa.float64()) for name in plan.columns for part in (name, f"{name}_lower", f"{name}_upper")
     ]
     return pa.schema([*groups, *statistics], metadata={"neartwin.plan": plan.digest, "neartwin.price": str(plan.price)})
 

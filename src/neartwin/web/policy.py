@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from neartwin.accounting.filters import Filter
 from neartwin.errors import AccessError, QueryError
+from neartwin.queries.moments import coarse
 from neartwin.queries.plan import Plan
 from neartwin.queries.stage import GridColumn, Stage
 from neartwin.queries.table import Bounds, Table
@@ -31,7 +32,8 @@ def check(dataset: Dataset, rule: Rule, plan: Plan, accounts: Filter) -> None:
     _keys(dataset, rule, stage)
     if not rule.own_bounds:
         for column in stage.grid.values():
-            if _declared_bounds(dataset, stage.table, column) != column.bounds:
+            declared = _declared_bounds(dataset, stage.table, column)
+            if declared is None or column.bounds not in (declared, coarse(declared)):
                 raise _refused("bounds", column.column, "must be the declared ones", "leave low and high out")
     if rule.max_spend is not None:
         most, price = accounts.price(rule.max_spend), accounts.price(plan.price)
