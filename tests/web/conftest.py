@@ -48,7 +48,7 @@ def registered(place, purchases, *, budget=ONE, **more):
         bounds={"amount": bounded(0, 200)},
         keys={"cds": (1, 2, 3)},
         budget=budget,
-        policy=(Rule(allotment=pure("0.5")),),
+        policy=(Rule(allotment=pure("0.5") if budget == ONE else None),),
     )
     house.register(dataset, by="console")
     return house

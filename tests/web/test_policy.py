@@ -74,7 +74,7 @@ def test_an_analyst_without_an_allotment_gets_the_rules_or_none(home):
     home.set_policy("purchases", (Rule(),), by="console")
     told = outcome(home, task(BY_CDS, do="release", groups_per_unit=2, analyst="new"))
     assert "has no allotment" in told["refused"]["message"]
-    home.set_policy("purchases", (Rule(allotment=pure("0.15")),), by="console")
+    home.set_policy("purchases", (Rule(allotment=approx("0.15", "1e-4")),), by="console")
     assert outcome(home, task(BY_CDS, do="release", groups_per_unit=2, analyst="new")).get("done")
     told = outcome(home, task(SUM, do="release", analyst="new"))
     assert told["refused"]["code"] == "NT-400"
@@ -95,6 +95,8 @@ def test_a_policy_about_columns_that_are_not_there_or_currencies_that_cannot_pay
         home.set_policy("purchases", (Rule(columns=("amnt",)),), by="console")
     with pytest.raises(ParameterError, match="payable"):
         home.set_policy("purchases", (Rule(max_spend=gdp(1)),), by="console")
+    with pytest.raises(ParameterError, match="own kind"):
+        home.set_policy("purchases", (Rule(allotment=pure("0.1")),), by="console")
     with pytest.raises(ParameterError, match="who"):
         Rule(who="everyone")
     with pytest.raises(ParameterError, match="slash"):

@@ -153,15 +153,19 @@ def _known_columns(dataset: Dataset, rows: Rows) -> None:
         for name in names:
             rows.table.has(name, what)
     for rule in dataset.policy:
-        for target in (rule.max_spend, rule.allotment):
-            if target is not None:
-                _priced(dataset, target)
+        _payable(dataset, rule)
 
 
-def _priced(dataset: Dataset, target: Target) -> None:
+def _payable(dataset: Dataset, rule: Rule) -> None:
+    """Amounts of a rule that could never be paid would refuse every release: they are refused now."""
     from neartwin.accounting.filters import filter_for
 
-    try:
-        filter_for(dataset.budget).price(target)
-    except NeartwinError as refusal:
-        raise ParameterError("policy", str(target), f"must be payable from {dataset.budget}: {refusal}") from None
+    own = filter_for(dataset.budget)
+    if rule.allotment is not None and filter_for(rule.allotment).kind != own.kind:
+        wanted = f"must be of the budget's own kind, as {dataset.budget} is"
+        raise ParameterError("allotment", str(rule.allotment), wanted)
+    if rule.max_spend is not None:
+        try:
+            own.price(rule.max_spend)
+        except NeartwinError as refusal:
+            raise ParameterError("max_spend", str(rule.max_spend), f"must be payable: {refusal}") from None
