@@ -1,11 +1,13 @@
 """The reference pages that are written from the code: `python tools/reference.py` writes them, a test compares them.
 
-docs/reference/cli.md comes from the commands, errors.md from the tree of errors. The pages of each room's public names are
-made at each build of the site and not kept.
+docs/reference/cli.md comes from the commands, errors.md from the tree of errors. The pages of each room's public names and
+of the service's routes are made at each build of the site and not kept.
 """
 
 import inspect
+import json
 import re
+import tempfile
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -85,6 +87,56 @@ def room_page(room: str, about: str) -> str:
         if inspect.isclass(thing):
             parts += list(members(thing))
     return "\n".join(parts)
+
+
+def http_page() -> str:
+    """Every route of the service with what it takes and gives, from its OpenAPI document."""
+    from neartwin.web.app import create_app
+    from neartwin.web.house import House
+
+    with tempfile.TemporaryDirectory() as place, House(place) as house:
+        document = create_app(house).openapi()
+    shapes = document["components"]["schemas"]
+    parts = [
+        "# HTTP\n",
+        "A running service describes itself at `/openapi.json`; this page is made from the same document.\n",
+    ]
+    for path, methods in document["paths"].items():
+        for method, route in methods.items():
+            parts.append(f"## {method.upper()} {path}\n\n{route.get('description', '')}\n")
+            body = route.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            parts.append(shape("Takes", body, shapes))
+            done = next(answer for status, answer in route["responses"].items() if status.startswith("2"))
+            parts.append(shape("Gives", done.get("content", {}).get("application/json", {}).get("schema", {}), shapes))
+    parts.append("## Refusals\n\nEvery refusal has the same shape; see [errors](../errors.md).\n")
+    parts.append(shape("Gives", {"$ref": "#/components/schemas/Fault"}, shapes))
+    return "\n".join(part for part in parts if part)
+
+
+def shape(word: str, schema: dict[str, Any], shapes: dict[str, Any]) -> str:
+    """The fields of a body, with an example where there is one."""
+    name = str(schema.get("$ref") or schema.get("items", {}).get("$ref") or "").rpartition("/")[2]
+    found = shapes.get(name)
+    if found is None:
+        return ""
+    many = "a list of " if "items" in schema else ""
+    lines = [f"{word} {many}`{name}`: {' '.join(found.get('description', '').split())}\n"]
+    fields = found.get("properties", {})
+    if fields:
+        lines.append("| field | what it is |\n|---|---|")
+        lines += [f"| `{field}` | {cell(about)} |" for field, about in fields.items()]
+        lines.append("")
+    for example in found.get("examples", [])[:1]:
+        lines.append(f"```json\n{json.dumps(example, indent=1, ensure_ascii=False)}\n```\n")
+    return "\n".join(lines)
+
+
+def cell(about: dict[str, Any]) -> str:
+    """What a field is, in a table's cell."""
+    kinds = [about, *about.get("anyOf", [])]
+    names = [str(kind.get("type") or kind.get("$ref", "").rpartition("/")[2]) for kind in kinds]
+    told = " ".join(str(about.get("description", "")).split()).replace("|", "\\|")
+    return f"{' or '.join(name for name in names if name)}. {told}".strip()
 
 
 def documented(thing: object) -> bool:

@@ -24,7 +24,7 @@ def on_pre_build(config: Any) -> None:  # noqa: ARG001 - MkDocs passes its setti
 
     written = DOCS / "reference" / "api"
     written.mkdir(parents=True, exist_ok=True)
-    for name, text in reference.rooms().items():
+    for name, text in {**reference.rooms(), "http.md": reference.http_page()}.items():
         (written / name).write_text(text, encoding="utf-8")
     folder = DOCS / "pictures"
     folder.mkdir(exist_ok=True)
