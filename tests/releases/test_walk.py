@@ -221,3 +221,22 @@ def test_the_most_common_is_found_over_many_groups_a_person(book):
     assert release.keys == (("flu",),)
     assert release.statistics == ()
     assert account.spent == {"epsilon": Fraction(1, 2)}
+
+
+def test_the_budget_before_a_release_is_that_of_its_own_reservation_whoever_else_spends(book, frame, monkeypatch):
+    rows = nt.table(frame, unit="who", name="visits", types={"town": "text", "day": "date"})
+    account = book.open(rows, nt.pure(1))
+    first, other, last = (account.plan(question(rows), spend=nt.pure(cost), **LIMITS) for cost in ("0.1", "0.2", "0.3"))
+    snapshot = type(rows.table).snapshot
+    waiting = [other]
+
+    def while_another_pays(table):
+        if waiting:
+            account.release(waiting.pop())
+        return snapshot(table)
+
+    monkeypatch.setattr(type(rows.table), "snapshot", while_another_pays)
+    told = account.release(first).provenance
+    assert (told.budget_before, told.budget_after) == ({"epsilon": "4/5"}, {"epsilon": "7/10"})
+    told = account.release(last).provenance
+    assert (told.budget_before, told.budget_after) == ({"epsilon": "7/10"}, {"epsilon": "2/5"})

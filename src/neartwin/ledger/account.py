@@ -1,7 +1,7 @@
 """An account: the budget of one population, spent before data is read and never given back."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import starmap
 
@@ -53,7 +53,9 @@ class Account:
     @property
     def remaining(self) -> dict[str, Fraction]:
         """What may still be spent, by pool, exact."""
-        row = self._row()
+        return self._left(self._row())
+
+    def _left(self, row: AccountRow) -> dict[str, Fraction]:
         caps, spent = self.rule.amounts(row.caps), self.rule.amounts(row.spent)
         return {pool: cap - spent[pool] for pool, cap in caps.items()}
 
@@ -101,10 +103,11 @@ class Account:
                 return done
             refusal = self._refusal(page, asked)
             if refusal is None:
+                before = self._left(page.account(self.name))
                 record, made = page.append(asked)
         if refusal is not None:
             raise refusal
-        return self._ticket(record.position, made, asked)
+        return replace(self._ticket(record.position, made, asked), before=before)
 
     def settle(self, ticket: Ticket, document: bytes) -> Stored:
         """Store a ticket's release with its record, in one transaction. Serve nothing before this has returned.

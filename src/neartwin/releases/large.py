@@ -51,7 +51,6 @@ def run_to_parquet(
             "release, over public keys"
         )
     work = _work(engine, plan, place, source)
-    before = account.remaining
     for place_of_rows in plan.stage.table.joined_locations():
         account.claim(place_of_rows)
     snapshot = plan.stage.table.snapshot()
@@ -72,7 +71,7 @@ def run_to_parquet(
         confidence=CONFIDENCE,
         guarantee=Guarantee.of(plan.price, unit=plan.stage.table.unit_name, neighbours=plan.stage.table.neighbours),
         notes=notes_of(plan),
-        provenance=provenance_of(Paid(account, ticket, before), plan),
+        provenance=provenance_of(Paid(account, ticket), plan),
     )
     account.settle(ticket, written.to_json().encode())
     _show(work.shelf, written)

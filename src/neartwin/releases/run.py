@@ -39,11 +39,10 @@ ACCOUNT_ALONE = Payer()
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """A reservation, and what the account had before it."""
+    """A reservation on an account."""
 
     account: Account
     ticket: Ticket
-    before: dict[str, Fraction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,6 @@ def run(
     for whatever fails after: whether a query fails is data. `PrivacyError` for a source of noise that is not the system's.
     """
     noise.require_system(source)
-    before = account.remaining
     table = plan.stage.table
     for place in table.joined_locations():
         account.claim(place)
@@ -79,7 +77,7 @@ def run(
     ticket = account.reserve(plan.digest, snapshot, plan.price, str(plan.price), holders=payer.holders, key=payer.key)
     if isinstance(ticket, Stored):
         return _stored(ticket)
-    paid = Paid(account, ticket, before)
+    paid = Paid(account, ticket)
     release = _run_paid(paid, plan, engine, source)
     if release is None:  # raised here, outside any handler, so that the cause is not chained to it
         _written_down(lambda: account.fail(ticket))
@@ -240,7 +238,7 @@ def notes_of(plan: GroupPlan) -> tuple[str, ...]:
 def provenance_of(paid: Paid, plan: Plan) -> Provenance:
     """Where a release of this plan comes from."""
     ticket = paid.ticket
-    after = {pool: left - ticket.price.get(pool, Fraction(0)) for pool, left in paid.before.items()}
+    after = {pool: left - ticket.price.get(pool, Fraction(0)) for pool, left in ticket.before.items()}
     return Provenance(
         population=plan.stage.table.name,
         snapshot=ticket.snapshot,
@@ -250,7 +248,7 @@ def provenance_of(paid: Paid, plan: Plan) -> Provenance:
         version=version("neartwin"),
         account=paid.account.name,
         position=ticket.position,
-        budget_before=_written(paid.before),
+        budget_before=_written(ticket.before),
         budget_after=_written(after),
         cap=_written(paid.account.caps),
         method=method_of(plan, CONFIDENCE),
@@ -276,5 +274,5 @@ def _columns_of(plan: Plan) -> tuple[str, ...]:
     return plan.stage.group_columns if extra is None else (*plan.stage.group_columns, extra[0])
 
 
-def _written(amounts: dict[str, Fraction]) -> dict[str, str]:
+def _written(amounts: Mapping[str, Fraction]) -> dict[str, str]:
     return {pool: str(amount) for pool, amount in amounts.items()}
