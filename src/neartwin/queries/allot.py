@@ -191,10 +191,9 @@ def composed_loss(sensitivity: Sensitivity, noise: Noise) -> Composed:
     """What one measure reveals: of each group that a unit reaches its own factor, or of all together their squared length."""
     if not isinstance(noise, Geometric):
         return noise.losses()
-    if sensitivity.cells * sensitivity.cell > 2 * sensitivity.l1:  # cells that cannot all change by so much
-        return noise.losses()
-    epsilon = sensitivity.cell / noise.scale  # its loss is near this at either end but for a part of about epsilon
-    return sensitivity.cells * PureLoss(epsilon=epsilon)
+    if sensitivity.cells * sensitivity.cell > sensitivity.l1:  # not all cells can change by so much
+        return Composed.of(PureLoss(epsilon=sensitivity.l1 / noise.scale))
+    return sensitivity.cells * PureLoss(epsilon=sensitivity.cell / noise.scale)
 
 
 def _normal_for_approx(needs: tuple[Need, ...], discovery: Discovery | None, spend: Approx) -> Allotment | None:

@@ -51,6 +51,8 @@ def plan_choice(query: MostCommon, spend: Target) -> ChoicePlan:
         allotted = allot((Need("units", reach, 1.0),), None, _scaled(spend, _HALF))
         counts = Measure(name="units", sensitivity=reach, mechanism=allotted.noise["units"])
         price = _together(price, allotted.price)
+        if isinstance(price, Gdp) and isinstance(spend, Gdp):  # halves of mu^2, whose root is rounded up
+            price = Gdp(min(price.mu, spend.mu), price.delta)
     return ChoicePlan(
         query=query,
         spend=spend,

@@ -87,7 +87,7 @@ class GroupPlan:
 
     spend: what the caller allows; price: what is charged, never more. selection: how unknown groups are discovered. splits:
     by the measure whose noise they get, node by node. why: how the spend was shared, in words. Every stage is asked with one
-    salt, so that a unit is kept in the same groups for all.
+    salt, so that a unit is kept in the same groups for all. error: the objective that the shares minimise.
     """
 
     query: Query
@@ -99,6 +99,7 @@ class GroupPlan:
     selection: Selection | None
     splits: Mapping[str, Split]
     why: tuple[str, ...]
+    error: float
     pilot: Pilot | None = None
 
     @property

@@ -307,6 +307,7 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mappi
         selection=allotted.selection,
         splits=splits,
         why=allotted.why,
+        error=allotted.error,
     )
 
 

@@ -1,6 +1,6 @@
 """`nt.open_ledger(...)`: budgets for tables. Opens accounts, plans against them, and releases."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
@@ -18,6 +18,7 @@ from neartwin.queries.explain import Explained, explain
 from neartwin.queries.plan import Plan
 from neartwin.queries.planner import plan as make_plan
 from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.queries.series import plan_series
 from neartwin.queries.sql import explained_sql, from_sql
 from neartwin.queries.sql_joins import Others
 from neartwin.queries.table import Table
@@ -25,6 +26,7 @@ from neartwin.queries.tuned import Tuned
 from neartwin.releases.large import run_to_parquet
 from neartwin.releases.release import Release
 from neartwin.releases.run import Payer, run
+from neartwin.releases.series import SeriesProposal, run_series
 from neartwin.releases.shaped import shaped
 from neartwin.releases.written import WrittenRelease
 
@@ -127,6 +129,32 @@ class Account:
         made = make_plan(query, spend=spend, weights=weights, discovery_groups=discovery_groups, **limits)
         self.book.filter.price(made.price)  # an account that cannot pay in this currency says so now
         return Proposal(made, self)
+
+    def plan_series(
+        self,
+        queries: Sequence[Query | MostCommon],
+        *,
+        spend: Target,
+        rows_per_group: int | None = None,
+        groups_per_unit: int | None = None,
+        weights: Mapping[str, Number] | None = None,
+    ) -> SeriesProposal:
+        """Plan several questions under one price, whose shares minimise all their errors together. Spends nothing."""
+        for query in queries:
+            self._same_population(query.table)
+        limits = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
+        made = plan_series(queries, spend=spend, limits=limits, weights=weights)
+        self.book.filter.price(made.price)
+        return SeriesProposal(made, self)
+
+    def release_series(
+        self, series: SeriesProposal, *, engine: Engine | None = None, holders: Iterable[str] = (), key: str = ""
+    ) -> tuple[Release, ...]:
+        """Pay once, ask every question, and hand out all answers, in the order of the questions."""
+        table = series.plan.parts[0].stage.table
+        self._same_population(table)
+        payer = Payer(tuple(holders), key)
+        return run_series(self.book, series.plan, engine=engine or engine_for(table.source), payer=payer)
 
     def release(
         self, proposal: Proposal, *, engine: Engine | None = None, holders: Iterable[str] = (), key: str = ""

@@ -80,14 +80,14 @@ def run(
     paid = Paid(account, ticket)
     release = _run_paid(paid, plan, engine, source)
     if release is None:  # raised here, outside any handler, so that the cause is not chained to it
-        _written_down(lambda: account.fail(ticket))
+        written_down(lambda: account.fail(ticket))
         raise ExecutionError
-    if not _written_down(lambda: account.settle(ticket, release.to_json().encode())):
+    if not written_down(lambda: account.settle(ticket, release.to_json().encode())):
         raise ExecutionError
     return release
 
 
-def _written_down(record: Callable[[], object]) -> bool:
+def written_down(record: Callable[[], object]) -> bool:
     """Whether the ledger took a record. How it refused may depend on the answer, for instance on its size."""
     try:
         record()
@@ -112,8 +112,8 @@ def _run_paid(paid: Paid, plan: Plan, engine: Engine, source: noise.Source) -> R
         if isinstance(plan, ChoicePlan):
             answer = _chosen(plan, engine.aggregate(plan.stage, salt=source.bits(64)), source)
         else:
-            answer = _answered(plan, engine, source)
-        return _release(paid, plan, answer)
+            answer = answered(plan, engine, source)
+        return release_of(paid, plan, answer)
     except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error
         return None
 
@@ -124,14 +124,14 @@ def _piloted(paid: Paid, plan: GroupPlan, engine: Engine, source: noise.Source) 
         raise TypeError("this plan has no pilot")
     parts = engine.aggregate(plan.pilot.stage, salt=source.bits(64)).values["parts"]
     choice = tuning.chosen(plan, plan.pilot.mechanism.noisy(parts, source=source))
-    answer = _answered(choice.plan, engine, source)
+    answer = answered(choice.plan, engine, source)
     told = Noisy(answer.keys, answer.statistics, (*answer.notes, tuning.told(choice)))
-    made = _release(paid, plan, told)
+    made = release_of(paid, plan, told)
     explained = f"{made.provenance.explanation}\n\nchosen by the pilot:\n{explain(choice.plan)}"
     return replace(made, provenance=replace(made.provenance, explanation=explained))
 
 
-def _answered(plan: GroupPlan, engine: Engine, source: noise.Source) -> Noisy:
+def answered(plan: GroupPlan, engine: Engine, source: noise.Source) -> Noisy:
     """Every stage with one salt, then noise."""
     salt = source.bits(64)
     aggregates = engine.aggregate(plan.stage, salt=salt) if plan.stage.measures else _nothing(plan)
@@ -255,7 +255,8 @@ def provenance_of(paid: Paid, plan: Plan) -> Provenance:
     )
 
 
-def _release(paid: Paid, plan: Plan, answer: Noisy) -> Release:
+def release_of(paid: Paid, plan: Plan, answer: Noisy) -> Release:
+    """The release of a plan's answer."""
     table = plan.stage.table
     return Release(
         group_columns=_columns_of(plan),

@@ -1,0 +1,96 @@
+"""The walk for a series: one reservation, every question's stage and noise, one settlement; all answers or none."""
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from neartwin import noise
+from neartwin.accounting.targets import Target
+from neartwin.engines.base import Engine
+from neartwin.errors import ExecutionError
+from neartwin.ledger import Account, Stored
+from neartwin.queries.expected import ExpectedError, expected_errors
+from neartwin.queries.explain import Explained, explain
+from neartwin.queries.series import SeriesPlan
+from neartwin.releases.release import Release
+from neartwin.releases.run import ACCOUNT_ALONE, Paid, Payer, answered, release_of, written_down
+from neartwin.releases.shaped import shaped
+
+if TYPE_CHECKING:
+    from neartwin.releases.accounts import Account as Opened
+
+_FORMAT = "series-1"  # of the document; a new meaning takes a new number
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesProposal:
+    """Several questions planned together, beside the account that would pay. Nothing is spent until it is released."""
+
+    plan: SeriesPlan
+    account: "Opened"
+
+    @property
+    def price(self) -> Target:
+        """What all of them cost together."""
+        return self.plan.price
+
+    def explain(self) -> Explained:
+        """The plans as a tree, one under the other."""
+        parts = tuple(explain(part) for part in self.plan.parts)
+        line = f"series of {len(parts)} questions for one price: {self.plan.price}"
+        return Explained(line, (*parts, Explained(f"how the spend is shared: {self.plan.why}")))
+
+    def expected_errors(self) -> tuple[tuple[ExpectedError, ...], ...]:
+        """The expected errors of each question's statistics, known before anything is spent."""
+        return tuple(expected_errors(part) for part in self.plan.parts)
+
+
+def run_series(
+    account: Account,
+    series: SeriesPlan,
+    *,
+    engine: Engine,
+    payer: Payer = ACCOUNT_ALONE,
+    source: noise.Source = noise.SYSTEM,
+) -> tuple[Release, ...]:
+    """Pay once, ask every question, and hand out all answers; a repeated series gets its stored answers for nothing.
+
+    Each release's guarantee is that of all together. Errors: as of `run`.
+    """
+    noise.require_system(source)
+    table = series.parts[0].stage.table
+    for place in {place for part in series.parts for place in part.stage.table.joined_locations()}:
+        account.claim(place)
+    ticket = account.reserve(
+        series.digest, table.snapshot(), series.price, str(series.price), holders=payer.holders, key=payer.key
+    )
+    if isinstance(ticket, Stored):
+        return _shaped(series, _read(ticket.document))
+    made = _attempt(Paid(account, ticket), series, engine, source)
+    if made is None:  # raised here, outside any handler, so that the cause is not chained to it
+        written_down(lambda: account.fail(ticket))
+        raise ExecutionError
+    body = {"format": _FORMAT, "releases": [json.loads(release.to_json()) for release in made]}
+    if not written_down(lambda: account.settle(ticket, json.dumps(body, sort_keys=True).encode())):
+        raise ExecutionError
+    return _shaped(series, made)
+
+
+def _attempt(paid: Paid, series: SeriesPlan, engine: Engine, source: noise.Source) -> tuple[Release, ...] | None:
+    told = f"One of {len(series.parts)} answers that were paid for together: the guarantee is of all of them."
+    try:
+        made = []
+        for part in series.parts:
+            release = release_of(paid, replace(part, price=series.price), answered(part, engine, source))
+            made.append(replace(release, notes=(*release.notes, told)))
+        return tuple(made)
+    except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error
+        return None
+
+
+def _read(document: bytes) -> tuple[Release, ...]:
+    return tuple(Release.from_json(json.dumps(part)) for part in json.loads(document)["releases"])
+
+
+def _shaped(series: SeriesPlan, made: tuple[Release, ...]) -> tuple[Release, ...]:
+    return tuple(shaped(release, part.query.after) for release, part in zip(made, series.parts, strict=True))

@@ -1,0 +1,108 @@
+"""Several questions in one plan: one reservation, shares that minimise all errors, one composed price, all answers or none."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import neartwin as nt
+from neartwin.accounting.guarantee import whole_of
+from neartwin.errors import BudgetError, ExecutionError, QueryError
+
+LIMITS = {"rows_per_group": 2, "groups_per_unit": 2}
+SPENDS = [nt.pure(1), nt.approx(1, "1e-6"), nt.zcdp("0.3", "1e-7"), nt.gdp("0.7", "1e-7")]
+
+
+@pytest.fixture
+def rows():
+    draw = np.random.default_rng(4)
+    frame = pd.DataFrame(
+        {"who": np.arange(2000) // 2, "town": draw.choice(["Ulm", "Bonn"], 2000), "paid": draw.gamma(2.0, 15.0, 2000)}
+    )
+    return nt.table(frame, unit="who", name="visits", types={"town": "text"}, snapshot="s")
+
+
+def questions(rows, keys):
+    return [
+        rows.agg(n=nt.count(), typical=nt.mean("paid", 0, 100)),
+        rows.group_by("town", keys=keys).agg(people=nt.count_units(), m=nt.median("paid", 0, 100)),
+        rows.where("paid > 20").agg(by=nt.histogram("paid", [20, 40, 100])),
+    ]
+
+
+@pytest.mark.parametrize("spend", SPENDS, ids=str)
+@pytest.mark.parametrize("keys", [["Ulm", "Bonn"], None], ids=["public", "unknown"])
+def test_a_series_pays_once_for_all_and_what_it_reveals_is_within_its_price(rows, tmp_path, spend, keys):
+    if keys is None and spend == nt.pure(1):
+        pytest.skip("unknown groups need a delta")
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, spend)
+        made = account.plan_series(questions(rows, keys), spend=spend, **LIMITS)
+        eps = np.array([0.05, 0.3, 1.0])
+        if not hasattr(spend, "rho"):
+            promised = whole_of(made.price).delta(eps).upper
+            assert (made.plan.losses().delta(eps).lower <= promised * (1 + 1e-9)).all()
+        releases = account.release_series(made)
+        assert [release.keys[0] for release in releases[::2]] == [(), ("[20, 40)",)]
+        assert {release.provenance.position for release in releases} == {releases[0].provenance.position}
+        assert all(release.guarantee.promise == made.price for release in releases)
+        assert account.release_series(account.plan_series(questions(rows, keys), spend=spend, **LIMITS)) == releases
+        used = account.spent
+        with pytest.raises(BudgetError):  # the near miss: nothing is left for the first question alone
+            account.release(account.plan(questions(rows, keys)[0], spend=nt.pure("0.9"), rows_per_group=2))
+        assert account.spent == used
+
+
+def test_the_shares_are_no_worse_than_an_even_split_and_a_series_than_separate_plans(rows, tmp_path):
+    spend, asked = nt.gdp(1), [rows.agg(n=nt.count_units()), rows.agg(q=nt.quantile("paid", [0.1, 0.5, 0.9], 0, 100))]
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, spend)
+        together = account.plan_series(asked, spend=spend, rows_per_group=5).plan
+        half = nt.gdp("0.7071")
+        apart = [account.plan(query, spend=half, rows_per_group=5).plan for query in asked]
+        assert sum(part.error for part in together.parts) < 0.95 * sum(part.error for part in apart)
+    many, wide = [rows.where(f"paid > {i}").agg(n=nt.count_units()) for i in range(12)], nt.approx(1, "1e-6")
+    with nt.open_ledger(tmp_path / "other.db") as book:
+        account = book.open(rows, wide)
+        composed = account.plan_series(many, spend=wide, rows_per_group=1).plan
+        added = account.plan(many[0], spend=nt.pure("1/12"), rows_per_group=1).plan
+        bars = [part.measures["units"].mechanism.half_width(0.95) for part in (composed.parts[0], added)]
+        assert composed.price == wide
+        assert bars[0] < bars[1]
+
+
+class FailingOnce:
+    """Answers the first question, and fails at the second."""
+
+    def __init__(self):
+        from neartwin.engines.duckdb import DuckdbEngine
+
+        self.inner, self.asked = DuckdbEngine(), 0
+
+    def aggregate(self, stage, *, salt):
+        self.asked += 1
+        if self.asked > 1:
+            raise RuntimeError("the secret is 4711")
+        return self.inner.aggregate(stage, salt=salt)
+
+
+def test_a_series_that_fails_half_way_serves_nothing_and_stays_paid(rows, tmp_path):
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(1))
+        made = account.plan_series(questions(rows, ["Ulm"]), spend=nt.pure(1), **LIMITS)
+        with pytest.raises(ExecutionError) as failure:
+            account.release_series(made, engine=FailingOnce())
+        assert failure.value.__context__ is None
+        assert account.remaining == {"epsilon": 0}
+
+
+def test_what_is_no_series_is_refused_before_anything_is_spent(rows, tmp_path):
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(1))
+        for asked, weights, says in (
+            ([], None, "at least one"),
+            ([rows.most_common("town", among=["Ulm"])], None, "plan of their own"),
+            ([rows.agg(n=nt.count())], {"m": 2}, "no statistic"),
+        ):
+            with pytest.raises(QueryError, match=says):
+                account.plan_series(asked, spend=nt.pure(1), weights=weights, rows_per_group=1)
+        assert account.spent == {"epsilon": 0}
