@@ -1,4 +1,4 @@
-"""Point the audit tools at other libraries' public mechanisms: `pip install opendp diffprivlib "scikit-learn<1.7" python-dp`.
+"""Point the audit tools at other libraries' public mechanisms: `pip install "neartwin[peers]"`.
 
 Prints one line a mechanism: the claim, the verdict at confidence 0.999, the strongest bound reached, and by which event.
 The results of one run, with versions, stand in docs/audit-peers.md. Takes some minutes; fresh randomness each time.
@@ -82,14 +82,22 @@ def timings() -> Iterator[tuple[str, Callable[[], float]]]:
     yield "neartwin geometric noise, scale 100", noise.geometric(100).draw
 
 
+def _present(cases: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+    """The cases of a library, if it can be imported; what cannot is named."""
+    try:
+        yield from cases()
+    except ImportError as missing:
+        print(f"left out: {missing}")
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     for cases in (diffprivlib_cases, opendp_cases, pydp_cases):
-        for name, mechanism, claim, twins, runs in cases():
+        for name, mechanism, claim, twins, runs in _present(cases):
             finding = audit(mechanism, claim, twins, runs=runs, search_runs=1_000)
             verdict = "REFUTED" if finding.refuted else "not refuted"
             print(f"{name} | {claim} | {verdict} | {finding.reached:.3f} | {finding.event}", flush=True)
-    for name, draw in timings():
+    for name, draw in _present(timings):
         found = time_follows_noise(draw, calls=4_000)
         print(
             f"{name} | rank correlation of time and noise {found.correlation:+.3f} | p = {found.p_value:.3f}",
