@@ -23,6 +23,9 @@ def notebook(account):
     query = account.rows.where("amount > 5").group_by("cds", keys=[1, 2, 3]).agg(
         orders=nt.count(), people=nt.count_units(), total=nt.sum("amount", 0, 200), typical=nt.mean("amount")
     )  # fmt: skip
+    tuned = {"rows_per_group": nt.tuned(8, share="1/5"), "groups_per_unit": 3, "weights": {"orders": 2}}
+    found = account.plan(query, spend=nt.pure("0.25"), **tuned)
+    assert [error.name for error in found.preview().errors] == ["orders", "people", "total", "typical"]
     proposal = account.plan(query, spend=nt.pure("0.25"), rows_per_group=5, groups_per_unit=3)
     release = account.release(proposal)
     again = account.release(account.plan(query, spend=nt.pure("0.25"), rows_per_group=5, groups_per_unit=3))

@@ -24,6 +24,8 @@ def task(question, *, analyst="ada", project="", spend="0.1", do="plan", **more)
 
 COUNT = {"n": {"ask": "count"}}
 BY_CDS = {"group_by": ["cds"], "keys": [1, 2], "statistics": COUNT}
+MEDIAN = {"ask": "median", "column": "amount"}
+CASE = "CASE WHEN amount > 5 THEN 1 ELSE 2 END"
 SUM = {"statistics": {"t": {"ask": "sum", "column": "amount"}}}
 
 
@@ -40,6 +42,12 @@ SUM = {"statistics": {"t": {"ask": "sum", "column": "amount"}}}
         ({"discover": False}, BY_CDS, {"sql": "SELECT town, COUNT(*) FROM purchases GROUP BY town"}, "keys"),
         ({"own_keys": False}, BY_CDS, BY_CDS | {"keys": [1, 4]}, "keys"),
         ({"own_keys": False}, BY_CDS, BY_CDS | {"group_by": ["town"], "keys": ["Ulm"]}, "keys"),
+        ({"columns": ("cds",)}, BY_CDS, {"statistics": {"m": MEDIAN}}, "column"),
+        ({"columns": ("cds",)}, BY_CDS, {"statistics": {"v": {"ask": "variance", "column": "amount"}}}, "column"),
+        ({"columns": ("cds",)}, BY_CDS, {"sql": "SELECT MEDIAN(amount) FROM purchases"}, "column"),
+        ({"columns": ("cds",)}, BY_CDS, {"sql": f"SELECT COUNT(*) FROM purchases GROUP BY {CASE}"}, "column"),
+        ({"group_columns": ("cds",)}, BY_CDS, {"sql": f"SELECT COUNT(*) FROM purchases GROUP BY {CASE}"}, "group_by"),
+        ({"own_bounds": False}, SUM, {"statistics": {"m": MEDIAN | {"low": 0, "high": 201}}}, "bounds"),
         ({"own_bounds": False}, SUM, {"statistics": {"t": SUM["statistics"]["t"] | {"low": 0, "high": 201}}}, "bounds"),
     ],
 )

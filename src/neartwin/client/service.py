@@ -29,6 +29,7 @@ from neartwin.queries.form import form_of
 from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.served import ServedTable
 from neartwin.queries.table import EACH_ROW, Table, bounded
+from neartwin.queries.tuned import Tuned
 from neartwin.queries.types import ColumnType
 from neartwin.releases.accounts import Preview
 from neartwin.releases.certificates import Certificate
@@ -123,15 +124,21 @@ class ServedAccount:
         query: Query | MostCommon,
         *,
         spend: Target,
-        rows_per_group: int | None = None,
-        groups_per_unit: int | None = None,
+        rows_per_group: int | Tuned | None = None,
+        groups_per_unit: int | Tuned | None = None,
+        discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
     ) -> ServedProposal:
         """Have the service decide what a release would do and cost. Reads no row and spends nothing."""
-        if query.table != self.rows.table:
+        if query.table.source != self.rows.table.source or query.table.joins:
             raise LedgerError(f"this account belongs to {self.name!r}, and the question is about another table")
         exact = None if weights is None else {name: str(rational(weight=value)) for name, value in weights.items()}
-        limits: Json = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit, "weights": exact}
+        limits: Json = {
+            "rows_per_group": _limit(rows_per_group),
+            "groups_per_unit": _limit(groups_per_unit),
+            "discovery_groups": discovery_groups,
+            "weights": exact,
+        }
         ask = {"question": form_of(query), "spend": parts_of(spend)}
         ask |= {name: value for name, value in limits.items() if value is not None}
         told = self.wire.post("datasets", self.name, "plan", body=ask)
@@ -175,6 +182,12 @@ class ServedAccount:
         asked = proposal._ask  # noqa: SLF001 - of this file
         job: Json = self.wire.post("datasets", self.name, "releases", body=asked, headers=headers, wait=_WAIT)
         return job
+
+
+def _limit(bound: int | Tuned | None) -> object:
+    if isinstance(bound, Tuned):
+        return {"at_most": bound.at_most, "share": str(bound.share), "groups": bound.groups}
+    return bound
 
 
 def _rows(address: str, told: Json) -> Rows:

@@ -14,6 +14,7 @@ from neartwin.queries.expected import ExpectedError
 from neartwin.queries.explain import Explained
 from neartwin.queries.form import form_of, question_of
 from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.queries.tuned import tuned
 from neartwin.releases.accounts import Account, Proposal
 from neartwin.releases.release import Release
 from neartwin.web.datasets import Dataset, Rule
@@ -22,6 +23,7 @@ from neartwin.web.house import House, ensure_allotments, holders
 from neartwin.web.policy import check, rule_for
 
 Json = dict[str, Any]
+_LIMITS = ("rows_per_group", "groups_per_unit", "discovery_groups")
 DECLARED = "declared"  # instead of keys: the public keys of the data set
 
 
@@ -83,13 +85,20 @@ def _proposal(house: House, task: Mapping[str, Any]) -> tuple[Proposal, Rule]:
     dataset = house.dataset(task["dataset"])
     rule = rule_for(dataset, task["analyst"], task["project"]) if task["analyst"] else Rule()
     account = house.account(dataset)
-    limits = {
-        name: task[name] for name in ("rows_per_group", "groups_per_unit", "weights") if task.get(name) is not None
-    }
+    limits = {name: _limit(task[name]) for name in _LIMITS if task.get(name) is not None} | _weights(task)
     question = asked(dataset, account.rows, task["question"])
     proposal = account.plan(question, spend=target_of(task["spend"], "spend"), **limits)
     check(dataset, rule, proposal.plan, account.book.filter)
     return proposal, rule
+
+
+def _limit(written: Any) -> Any:
+    """A bound, or how the plan is to find it out."""
+    return tuned(**written) if isinstance(written, dict) else written
+
+
+def _weights(task: Mapping[str, Any]) -> Json:
+    return {"weights": task["weights"]} if task.get("weights") else {}
 
 
 def asked(dataset: Dataset, rows: Rows, form: Mapping[str, Any]) -> Query | MostCommon:

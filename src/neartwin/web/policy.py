@@ -1,14 +1,14 @@
 """Whether a plan is what its asker may ask: judged from the plan's own stage, so SQL and JSON forms meet one judge."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 
 from neartwin.accounting.filters import Filter
-from neartwin.errors import AccessError, QueryError
-from neartwin.queries.moments import coarse
+from neartwin.engines.sql import needed_columns
+from neartwin.errors import AccessError
 from neartwin.queries.plan import Plan
-from neartwin.queries.stage import GridColumn, Stage
-from neartwin.queries.table import Bounds, Table
-from neartwin.queries.values import value_of
+from neartwin.queries.stage import Stage
+from neartwin.queries.table import Table
 from neartwin.web.datasets import Dataset, Rule
 
 
@@ -26,47 +26,52 @@ def unknown(name: str) -> AccessError:
 
 
 def check(dataset: Dataset, rule: Rule, plan: Plan, accounts: Filter) -> None:
-    """Raise `AccessError` (403) for the first thing that the rule does not allow."""
-    stage = plan.stage
-    _columns(rule, stage)
-    _keys(dataset, rule, stage)
-    if not rule.own_bounds:
-        for column in stage.grid.values():
-            declared = _declared_bounds(dataset, stage.table, column)
-            if declared is None or column.bounds not in (declared, coarse(declared)):
-                raise _refused("bounds", column.column, "must be the declared ones", "leave low and high out")
+    """Raise `AccessError` (403) for the first thing that the rule does not allow, in any stage of the plan."""
+    for stage in stages_of(plan):
+        _columns(rule, stage)
+        _keys(dataset, rule, stage)
+        if not rule.own_bounds:
+            for column in stage.grid.values():
+                if dataset.bounds.get(column.column) != column.bounds:
+                    raise _refused("bounds", column.column, "must be the declared ones", "leave low and high out")
     if rule.max_spend is not None:
         most, price = accounts.price(rule.max_spend), accounts.price(plan.price)
         if any(owed > cap for owed, cap in zip(price, most, strict=True)):
             raise _refused("spend", str(plan.price), f"must be at most {rule.max_spend} a release", "spend less")
 
 
-def _declared_bounds(dataset: Dataset, table: Table, column: GridColumn) -> Bounds | None:
-    """The declared bounds of a column, or those that follow for an expression that reads no other."""
-    if column.expression is None:
-        return dataset.bounds.get(column.column)
-    computed = table.computed.get(column.column) or table.expression(column.column)
-    if any(part.operation == "clip" for part in computed.term.walk()):  # which is to give bounds of one's own
-        return None
-    try:
-        return value_of(table, column.column, None).bounds
-    except QueryError:
-        return None
+def stages_of(part: object) -> tuple[Stage, ...]:
+    """Every stage anywhere in a plan, pilots and splits of any kind included: whatever asks the data is judged."""
+    if isinstance(part, Stage):
+        return (part,)
+    if isinstance(part, Mapping):
+        inner: Iterable[object] = part.values()
+    elif isinstance(part, tuple):
+        inner = part
+    elif is_dataclass(part):
+        inner = (getattr(part, field.name) for field in fields(part))
+    else:
+        return ()
+    return tuple(stage for one in inner for stage in stages_of(one))
 
 
 def _columns(rule: Rule, stage: Stage) -> None:
-    """Every column of the source that a statistic, condition or group reads, behind computed ones too."""
+    table = stage.table
+    if table.joins:
+        raise _refused("join", table.name, "is not served: a policy is about one table", "ask the data set alone")
+    grouped = [name for column in stage.group_columns for name in _sources(table, column)]
     used = [name for column in stage.grid.values() for name in sorted(column.columns)]
     used += [name for condition in stage.conditions for name in sorted(condition.columns)]
-    computed = stage.table.computed
-    groups = [
-        part
-        for name in stage.group_columns
-        for part in (sorted(computed[name].columns) if name in computed else [name])
-    ]
-    _allowed("column", used, rule.columns)
-    _allowed("column", groups, rule.columns)
-    _allowed("group_by", groups, rule.group_columns)
+    known = {table.unit, *(table.period.columns if table.period is not None else ())}
+    used += sorted({name for part in needed_columns(stage) for name in part} - known)  # what the engine will read
+    _allowed("column", [*used, *grouped], rule.columns)
+    _allowed("group_by", grouped, rule.group_columns)
+
+
+def _sources(table: Table, column: str) -> tuple[str, ...]:
+    """The columns of the source behind a group column, which may be computed."""
+    computed = table.computed.get(column)
+    return (column,) if computed is None else tuple(sorted(computed.columns))
 
 
 def _allowed(name: str, used: Iterable[str], allowed: tuple[str, ...] | None) -> None:

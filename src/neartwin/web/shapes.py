@@ -68,6 +68,7 @@ class Question(Shape):
         },
     )
     sql: Annotated[str, Field(max_length=10_000)] | None = None
+    computed: Annotated[list[tuple[Text, Annotated[str, Field(max_length=2_000)]]], Field(max_length=50)] | None = None
     where: Annotated[list[Annotated[str, Field(max_length=2_000)]], Field(max_length=50)] | None = None
     group_by: Annotated[list[Text], Field(max_length=20)] | None = None
     keys: (
@@ -79,6 +80,14 @@ class Question(Shape):
     statistics: Annotated[dict[Text, dict[Text, Value | Listed]], Field(max_length=100)] | None = None
     most_common: dict[Literal["column", "among", "k", "counted"], Any] | None = None
     after: Annotated[dict[Text, Any], Field(max_length=4)] | None = None
+
+
+class TunedBound(Shape):
+    """A bound that the plan finds out privately, for a share of the spend: `nt.tuned(...)`."""
+
+    at_most: Annotated[int, Field(ge=1, le=10**6)] = 1024
+    share: Written | StrictFloat = "1/10"
+    groups: Annotated[int, Field(ge=1, le=10**9)] | None = None
 
 
 class Ask(Shape):
@@ -97,8 +106,9 @@ class Ask(Shape):
     )
     question: Question
     spend: Parts
-    rows_per_group: Annotated[int, Field(ge=1, le=10**9)] | None = None
-    groups_per_unit: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    rows_per_group: Annotated[int, Field(ge=1, le=10**9)] | TunedBound | None = None
+    groups_per_unit: Annotated[int, Field(ge=1, le=10**9)] | TunedBound | None = None
+    discovery_groups: Annotated[int, Field(ge=1, le=10**9)] | None = None
     weights: Annotated[dict[Text, Written | StrictInt | StrictFloat], Field(max_length=100)] | None = None
 
 
