@@ -45,6 +45,7 @@ class Question:
     owned: tuple[str, ...] = ()
     rows_per_group: int | str | None = None
     groups_per_unit: int | str | None = None
+    rows_per_unit: int | None = None
     discovery_groups: int | None = None
 
 
@@ -164,6 +165,7 @@ def _proposal(book: Ledger, question: Question) -> Proposal:
         spend=spend,
         rows_per_group=words.limit(question.rows_per_group, "rows_per_group"),
         groups_per_unit=words.limit(question.groups_per_unit, "groups_per_unit"),
+        rows_per_unit=question.rows_per_unit,
         discovery_groups=question.discovery_groups,
     )
 

@@ -67,12 +67,16 @@ class MemoryEngine:
         sums: defaultdict[Key, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         for unit, cells in by_unit.items():
             kept = sorted(cells, key=partial(order, unit))[: stage.groups_per_unit]
+            counted = sum(min(cells[key].rows, stage.rows_per_group) for key in kept)
             for place, key in enumerate(kept):
                 for measure in stage.measures:
                     if measure == "finders":
                         sums[key][measure] += place < (stage.discovery_groups or 0)
                     else:
-                        sums[key][measure] += _measured(cells[key], measure, stage.rows_per_group)
+                        value = _measured(cells[key], measure, stage.rows_per_group)
+                        sums[key][measure] += (
+                            value if measure == "units" else _in_all(value, counted, stage.rows_per_unit)
+                        )
         found = tuple(key for key in sums if stage.discovery_groups is None or sums[key]["finders"])
         keys = found if stage.keys is None else stage.keys
         values = {name: np.array([sums[key][name] for key in keys], dtype=object) for name in stage.measures}
@@ -185,6 +189,13 @@ def on_grid(value: float | None, column: GridColumn) -> int | None:
     floor = math.floor(steps)
     rounded = floor + (steps - floor >= 0.5)
     return max(bounds.low_units, min(bounds.high_units, rounded)) - column.centre
+
+
+def _in_all(value: int, counted: int, most: int | None) -> int:
+    if most is None or counted <= most:
+        return value
+    size = abs(value) * most // counted  # toward zero
+    return size if value >= 0 else -size
 
 
 def _measured(cell: _Cell, measure: str, cap: int) -> int:

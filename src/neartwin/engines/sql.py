@@ -9,6 +9,7 @@ products the same and products of grid values, where moments are asked for
 units    one row a (unit, group): numbers of rows and values, totals
 bounded  the same, weighted down to C rows
 ranked   a unit's groups in the order of a salted hash, where a unit may have too many
+within   the kept ones, weighted down to T rows of a unit in all, where that is asked for
          sums by group
 ```
 Every expression in the row stages is total: a data-dependent error would tell about a row.
@@ -60,12 +61,37 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     if stage.octaves:
         return parts_of(query.with_("units", as_=_units(stage, dialect)), stage, dialect)
     query = query.with_("units", as_=_units(stage, dialect)).with_("bounded", as_=_bounded(stage, dialect))
-    if stage.groups_per_unit is None:
-        return query.from_("bounded")
-    query = query.with_("ranked", as_=_ranked(stage, dialect, salt))
-    if stage.discovery_groups is not None:
-        query = query.having(_finders(stage.discovery_groups) > exp.Literal.number(0))
-    return query.from_("ranked").where(exp.column("place") <= exp.Literal.number(stage.groups_per_unit))
+    source, capped = "bounded", []
+    if stage.groups_per_unit is not None:
+        query = query.with_("ranked", as_=_ranked(stage, dialect, salt))
+        source, capped = "ranked", [exp.column("place") <= exp.Literal.number(stage.groups_per_unit)]
+    if stage.rows_per_unit is not None:
+        chosen = exp.select(exp.Star()).from_(source).where(*capped)
+        query = query.with_("chosen", as_=chosen).with_("within", as_=_within(stage, dialect))
+        source, capped = "within", []
+    return _finished(query.from_(source).where(*capped), stage)
+
+
+def _finished(query: exp.Select, stage: Stage) -> exp.Select:
+    """Only groups with a finder, where finders are asked for."""
+    return query if stage.discovery_groups is None else query.having(_finders(stage.discovery_groups) > whole(0))
+
+
+def _within(stage: Stage, dialect: Dialect) -> exp.Select:
+    """Rows and totals of a unit with more than T rows over its groups, weighted down to T."""
+    most = whole(min(stage.rows_per_unit or 0, _MOST_ROWS))
+    names = ["b", *(f"{kind}{i}" for i in range(len(stage.grid)) for kind in "bt")]
+    columns: list[exp.Expr] = [
+        exp.column(name) for name in (*group_names(stage), *(["place"] if stage.groups_per_unit is not None else []))
+    ]
+    for name in names:
+        weighted = dialect.weighted(exp.column(name), most.copy(), exp.column("w"))
+        columns.append(
+            exp.alias_(exp.case().when(exp.column("w") > most.copy(), weighted).else_(exp.column(name)), name)
+        )
+    whole_unit = exp.Window(this=dialect.summed(exp.column("b")), partition_by=[exp.column("u")])
+    inner = exp.select(exp.Star(), exp.alias_(whole_unit, "w")).from_("chosen")
+    return exp.select(*columns).from_(inner.subquery("counted"))
 
 
 def in_order(query: exp.Select, stage: Stage) -> exp.Select:

@@ -53,6 +53,7 @@ def _groups(plan: GroupPlan) -> Explained:
                 f"rows_per_group = {bounding.rows_per_group}: more rows of a unit in a group are weighted down to it"
             ),
             Explained(f"groups_per_unit = {bounding.groups_per_unit}: {_chosen(stage)}"),
+            *_in_all(bounding.rows_per_unit),
         ),
     )
     return Explained(
@@ -140,6 +141,11 @@ def _discovered(plan: GroupPlan, chosen: Selection) -> tuple[Explained, ...]:
         ),
         Explained(f"noise on units: {_law(chosen.counts)}"),
     )
+
+
+def _in_all(most: int | None) -> tuple[Explained, ...]:
+    line = f"rows_per_unit = {most}: a unit that counts for more over its groups is weighted down to it in all of them"
+    return () if most is None else (Explained(line),)
 
 
 def _entering(plan: GroupPlan) -> str:

@@ -28,12 +28,14 @@ RECORD_VERSION = 1  # of the canonical form behind a digest; a new meaning takes
 class Bounding:
     """The most that one unit counts for: `rows_per_group` rows in a group, in `groups_per_unit` groups.
 
-    discovery_groups: in how many of those it helps to discover a group; None for all.
+    discovery_groups: in how many of those it helps to discover a group; None for all. rows_per_unit: in all groups together;
+    None where the others imply no more.
     """
 
     rows_per_group: int
     groups_per_unit: int
     discovery_groups: int | None = None
+    rows_per_unit: int | None = None
 
     @property
     def entering(self) -> int:
@@ -225,6 +227,7 @@ def _digest(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
         "measures": stage.measures,
         "rows_per_group": stage.rows_per_group,
         "groups_per_unit": stage.groups_per_unit,
+        **({"rows_per_unit": stage.rows_per_unit} if stage.rows_per_unit is not None else {}),
         **({"discovery_groups": stage.discovery_groups} if stage.discovery_groups is not None else {}),
         **more,
     }

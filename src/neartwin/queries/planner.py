@@ -31,6 +31,7 @@ def plan(
     spend: Target,
     rows_per_group: int | Tuned | None = None,
     groups_per_unit: int | Tuned | None = None,
+    rows_per_unit: int | None = None,
     discovery_groups: int | None = None,
     weights: Mapping[str, Number] | None = None,
 ) -> Plan:
@@ -39,9 +40,10 @@ def plan(
     spend: in any currency that composes: pure, approx, zcdp, rdp or gdp; the noise is the one native to it. rows_per_group,
     groups_per_unit: the most that one unit counts for; asked for wherever a unit could have more, and never guessed, for a
     bound too low loses data and one too high adds noise; `nt.tuned()` has them chosen privately.
+    rows_per_unit: the most in all groups together, for counts, sums and means; over public keys it can stand for both.
     discovery_groups: in how many of its groups a unit helps to discover unknown ones, by default all; fewer find more groups
-    where groups_per_unit is large. weights: how much the error of
-    a statistic matters beside the others, by name, 1 where it is not given: see `neartwin.queries.allot`.
+    where groups_per_unit is large. weights: how much the error of a statistic matters beside the others, by name, 1 where it is
+    not given: see `neartwin.queries.allot`.
 
     Errors: `QueryError` for a bound that is missing, `PrivacyError` for what the spend cannot pay at all (unknown groups
     need a delta).
@@ -49,8 +51,9 @@ def plan(
     if isinstance(rows_per_group, Tuned) or isinstance(groups_per_unit, Tuned):
         if not isinstance(query, Query):
             raise QueryError("tuned(): the most common value has no bounds to tune")
-        if discovery_groups is not None:
-            raise ParameterError("discovery_groups", discovery_groups, "is tuned too: leave it out")
+        for name, value in (("discovery_groups", discovery_groups), ("rows_per_unit", rows_per_unit)):
+            if value is not None:
+                raise ParameterError(name, value, "cannot stand beside tuned bounds: leave it out, or tune none")
         from neartwin.queries.tuning import tuned_plan  # which makes plans itself
 
         return tuned_plan(
@@ -58,7 +61,8 @@ def plan(
         )
     match query:
         case Query():
-            bounding = _discovering(query, _bounding(query, rows_per_group, groups_per_unit), discovery_groups)
+            bounding = _within(query, rows_per_unit, rows_per_group, groups_per_unit)
+            bounding = _discovering(query, bounding, discovery_groups)
             return _plan_groups(query, bounding, spend, _weights(query, weights or {}))
         case MostCommon():
             return plan_choice(query, spend)
@@ -74,6 +78,30 @@ def _weights(query: Query, weights: Mapping[str, Number]) -> Mapping[str, float]
             )
         positive(weight=rational(weight=weight))
     return {name: float(rational(weight=weights.get(name, 1))) for name in query.aggregates}
+
+
+def _within(
+    query: Query, rows_per_unit: int | None, rows_per_group: int | None, groups_per_unit: int | None
+) -> Bounding:
+    """The bounds, with a cap on all rows of a unit where one is asked for and binds."""
+    if rows_per_unit is None:
+        return _bounding(query, rows_per_group, groups_per_unit)
+    integer(at_least=1, rows_per_unit=rows_per_unit)
+    if isinstance(query.table.unit, RowUnit):
+        raise ParameterError(
+            "rows_per_unit", rows_per_unit, "is for units with many rows, and each row is its own unit"
+        )
+    capped = Count | Sum | Mean
+    if not all(isinstance(aggregate, capped | CountUnits) for aggregate in query.aggregates.values()):
+        raise QueryError(
+            "rows_per_unit is for counts, sums and means; bound others by rows_per_group and groups_per_unit"
+        )
+    keys = query.groups.keys
+    if keys is not None and all(isinstance(aggregate, capped) for aggregate in query.aggregates.values()):
+        groups_per_unit = groups_per_unit or len(keys)
+    found = _bounding(query, min(rows_per_group or rows_per_unit, rows_per_unit), groups_per_unit)
+    binds = rows_per_unit < found.rows_per_group * found.groups_per_unit
+    return replace(found, rows_per_unit=rows_per_unit if binds else None)
 
 
 def _bounding(query: Query, rows_per_group: int | None, groups_per_unit: int | None) -> Bounding:
@@ -129,7 +157,7 @@ class _Draft:
 
 def row_measure(bounding: Bounding) -> str:
     """The measure that counts rows: where one row of a unit counts in a group, rows are units, and share their noise."""
-    return "units" if bounding.rows_per_group == 1 else "rows"
+    return "units" if bounding.rows_per_group == 1 and bounding.rows_per_unit is None else "rows"
 
 
 def filled_measure(column: GridColumn, bounding: Bounding) -> str:
@@ -148,6 +176,7 @@ def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power
         rows_per_group=bounding.rows_per_group,
         groups_per_unit=bounding.groups_per_unit,
         groups=None if keys is None else len(keys),
+        rows_per_unit=bounding.rows_per_unit,
     )
     surely_once = isinstance(table.unit, RowUnit) and keys == ((),) and not query.groups.rows.conditions
 
@@ -323,5 +352,6 @@ def _stage(query: Query, bounding: Bounding, grid: Mapping[str, GridColumn], mea
         measures=measures,
         rows_per_group=bounding.rows_per_group,
         groups_per_unit=bounding.groups_per_unit if capped else None,
+        rows_per_unit=bounding.rows_per_unit,
         discovery_groups=bounding.discovery_groups,
     )

@@ -52,11 +52,15 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """How far one unit reaches: rows_per_group (C), groups_per_unit (k), and how many public groups there are (or None)."""
+    """How far one unit reaches: rows_per_group (C), groups_per_unit (k), and how many public groups there are (or None).
+
+    rows_per_unit: T, over all groups together; None where k C is the most.
+    """
 
     rows_per_group: int
     groups_per_unit: int
     groups: int | None
+    rows_per_unit: int | None = None
 
 
 def of_units(neighbours: Neighbours, reach: Reach) -> Sensitivity:
@@ -72,7 +76,7 @@ def of_count(neighbours: Neighbours, reach: Reach) -> Sensitivity:
     """
     rows = reach.rows_per_group
     why = "one row a unit" if rows == 1 else f"at most {rows} rows a unit in a group"
-    return _over_groups(neighbours, reach, whole=rows, same=rows, why=why)
+    return _in_all(neighbours, reach, _over_groups(neighbours, reach, whole=rows, same=rows, why=why), row=1)
 
 
 def of_cells(neighbours: Neighbours, reach: Reach, *, levels: int) -> Sensitivity:
@@ -103,7 +107,8 @@ def of_sum(neighbours: Neighbours, reach: Reach, *, low: int, high: int) -> Sens
     why = f"a row adds at most max(|low|, |high|) = {size:,} grid steps"
     if rows > 1:
         why += f", {rows} rows a unit in a group"
-    return _over_groups(neighbours, reach, whole=rows * size, same=rows * max(high - low, size), why=why)
+    found = _over_groups(neighbours, reach, whole=rows * size, same=rows * max(high - low, size), why=why)
+    return _in_all(neighbours, reach, found, row=size)
 
 
 def of_sure_sum(neighbours: Neighbours, *, low: int, high: int) -> Sensitivity:
@@ -118,6 +123,22 @@ def of_sure_sum(neighbours: Neighbours, *, low: int, high: int) -> Sensitivity:
     return Sensitivity(
         span, span, 1, f"each unit surely has one value, which can change by high - low = {span:,} grid steps"
     )
+
+
+def _in_all(neighbours: Neighbours, reach: Reach, found: Sensitivity, *, row: int) -> Sensitivity:
+    """The same where a unit counts for at most T rows in all: each adds at most `row`, so absolute sums are at most T row.
+
+    A replaced unit takes as much away as it may add. The squared length is at most the absolute sum times the largest cell.
+
+    >>> of_count(Neighbours.ADD_REMOVE, Reach(rows_per_group=20, groups_per_unit=9, groups=9, rows_per_unit=50)).l2_squared
+    1000
+    """
+    most = reach.rows_per_unit
+    if most is None:
+        return found
+    both = 1 if neighbours is Neighbours.ADD_REMOVE else 2
+    why = f"{found.why}; at most {most} rows a unit in all"
+    return Sensitivity(min(found.l1, both * most * row), found.cell, found.cells, why, found.l2_squared)
 
 
 def _over_groups(neighbours: Neighbours, reach: Reach, *, whole: int, same: int, why: str) -> Sensitivity:

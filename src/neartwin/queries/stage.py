@@ -8,7 +8,9 @@ The engine returns, for each group, whole numbers by measure name:
   "total:NAME"     sum over kept units of their clipped grid values, weighted down to C rows where a unit has more
 NAME is that of a grid column, or of a moment, whose values are products.
 A unit with m > C values in a group counts as C values of its own mean: its total is multiplied by C/m and truncated toward
-zero. Count and total thus come from the same weighted rows, and no row is chosen above another.
+zero. Count and total thus come from the same weighted rows, and no row is chosen above another. With `rows_per_unit` T, a unit
+that counts for w > T rows over its kept groups has its rows, filled rows and totals in each of them multiplied by T/w and
+truncated toward zero.
 A stage with `octaves` is answered by 1024 parts for each unit instead, spread over the cells of a table by how many groups it is
 in and how many rows it has in each: floor(1024 c / k) parts for c of its k groups, in the measure "parts".
 
@@ -93,6 +95,7 @@ class Stage:
     measures: tuple[str, ...]
     rows_per_group: int
     groups_per_unit: int | None
+    rows_per_unit: int | None = None
     discovery_groups: int | None = None  # then only groups with a finder are answered
     octaves: tuple[int, ...] = ()
     split: str | None = None

@@ -114,19 +114,22 @@ class Account:
         spend: Target,
         rows_per_group: int | Tuned | None = None,
         groups_per_unit: int | Tuned | None = None,
+        rows_per_unit: int | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
     ) -> Proposal:
         """Decide what a release would do and cost. Reads no row and spends nothing.
 
         rows_per_group, groups_per_unit: how much one unit counts; `nt.tuned()` for bounds that the plan chooses privately.
-        discovery_groups: in how many of its groups a unit helps to discover unknown ones; by default in all.
+        rows_per_unit: how much it counts in all groups together. discovery_groups: in how many of its groups a unit helps to
+        discover unknown ones; by default in all.
         spend: pure, approx, zcdp, rdp or gdp; noise is native to it, and the account prices it in its own currency. weights: how
         much the error of each statistic matters beside the others, by name; 1 where it is not given.
         """
         self._same_population(query.table)
-        limits = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
-        made = make_plan(query, spend=spend, weights=weights, discovery_groups=discovery_groups, **limits)
+        limits: dict[str, Any] = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
+        more = {"rows_per_unit": rows_per_unit, "discovery_groups": discovery_groups}
+        made = make_plan(query, spend=spend, weights=weights, **more, **limits)
         self.book.filter.price(made.price)  # an account that cannot pay in this currency says so now
         return Proposal(made, self)
 

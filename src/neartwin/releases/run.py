@@ -208,9 +208,10 @@ def notes_of(plan: GroupPlan) -> tuple[str, ...]:
     bounding = plan.bounding
     notes = [f"Each bar holds alone with probability at least {CONFIDENCE:.0%}, around the bounded statistic."]
     if isinstance(plan.stage.table.unit, str):
+        total = "" if bounding.rows_per_unit is None else f", for {bounding.rows_per_unit} rows in all"
         notes.append(
             f"Bounded: a unit counts for at most {bounding.rows_per_group} rows in a group and in at most "
-            f"{bounding.groups_per_unit} groups. The bias of this and of clipping is not in the bars, and unknown."
+            f"{bounding.groups_per_unit} groups{total}. The bias of this and of clipping is not in the bars, and unknown."
         )
         if plan.stage.table.period is not None:
             notes.append(
