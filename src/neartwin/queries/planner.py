@@ -165,6 +165,15 @@ def filled_measure(column: GridColumn, bounding: Bounding) -> str:
     return f"filled:{column.name}" if column.fill is None else row_measure(bounding)
 
 
+def _reach(bounding: Bounding, groups: int | None) -> Reach:
+    return Reach(
+        rows_per_group=bounding.rows_per_group,
+        groups_per_unit=bounding.groups_per_unit,
+        groups=groups,
+        rows_per_unit=bounding.rows_per_unit,
+    )
+
+
 def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power: float) -> _Draft:
     """power: how the deviation of a node's noise grows with the levels of a tree, 1 for Laplace noise and 1/2 for normal."""
     trees: dict[str, tuple[GridColumn, CountTree]] = {}
@@ -172,12 +181,7 @@ def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power
     moments: dict[str, Moment] = {}
     needed: dict[str, Need] = {}
     table, keys = query.table, query.groups.keys
-    reach = Reach(
-        rows_per_group=bounding.rows_per_group,
-        groups_per_unit=bounding.groups_per_unit,
-        groups=None if keys is None else len(keys),
-        rows_per_unit=bounding.rows_per_unit,
-    )
+    reach = _reach(bounding, None if keys is None else len(keys))
     surely_once = isinstance(table.unit, RowUnit) and keys == ((),) and not query.groups.rows.conditions
 
     def want(name: str, change: Sensitivity, weight: float) -> None:
