@@ -182,6 +182,22 @@ def test_what_cannot_be_tuned_is_refused_before_anything_is_spent(tmp_path):
         assert account.spent["epsilon"] == 0
 
 
+def test_bounds_of_every_kind_of_statistic_can_be_tuned(tmp_path):
+    frame = pa.table(
+        {"who": [i % 900 for i in range(9000)], "town": [i % 3 for i in range(9000)], "paid": [1.0] * 9000}
+    )
+    rows = nt.table(frame, unit="who", name="visits")
+    query = rows.group_by("town", keys=range(3)).agg(
+        n=nt.count(), people=nt.count_units(), total=nt.sum("paid", 0, 2), mean=nt.mean("paid", 0, 2),
+        spread=nt.variance("paid", 0, 2), middle=nt.median("paid", 0, 2),
+    )  # fmt: skip
+    with nt.open_ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open(rows, nt.approx(9, "1e-6"))
+        release = account.release(account.plan(query, spend=nt.approx(9, "1e-6"), **BOTH))
+    assert len(release) == 3
+    assert "Tuned" in release.notes[-1]
+
+
 def test_the_same_question_with_another_limit_is_another_plan():
     query = people(1, 1, 1).group_by("town", keys=range(20)).agg(n=nt.count())
     made = [

@@ -80,7 +80,8 @@ def _finished(query: exp.Select, stage: Stage) -> exp.Select:
 def _within(stage: Stage, dialect: Dialect) -> exp.Select:
     """Rows and totals of a unit with more than T rows over its groups, weighted down to T."""
     most = whole(min(stage.rows_per_unit or 0, _MOST_ROWS))
-    names = ["b", *(f"{kind}{i}" for i in range(len(stage.grid)) for kind in "bt")]
+    cells = _cells(stage).values()
+    names = dict.fromkeys(["b", *(f"b_{number}" for _, number in cells), *(f"t_{value}" for value, _ in cells)])
     columns: list[exp.Expr] = [
         exp.column(name) for name in (*group_names(stage), *(["place"] if stage.groups_per_unit is not None else []))
     ]

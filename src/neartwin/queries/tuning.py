@@ -49,7 +49,9 @@ def tuned_plan(
     worst = planner.plan(query, spend=rest, weights=weights, **_at_most(rows_per_group, groups_per_unit))
     if not isinstance(worst, GroupPlan):
         raise QueryError("tuned(): this question has no bounds to tune")
-    stage = replace(worst.stage, grid={}, measures=("parts",), rows_per_group=1, groups_per_unit=None, octaves=_OCTAVES)
+    stage = replace(
+        worst.stage, grid={}, moments={}, measures=("parts",), rows_per_group=1, groups_per_unit=None, octaves=_OCTAVES
+    )
     pilot = Pilot(
         stage=stage,
         mechanism=_noise(first, query.table.neighbours),
