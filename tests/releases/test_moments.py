@@ -10,7 +10,7 @@ import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.releases.estimates import statistics_of
 from neartwin.releases.intervals import Sums, correlation_ends, covariance_ends, solved, variance_ends
-from neartwin.releases.moments import UNBOUNDED
+from neartwin.releases.release import UNBOUNDED, shown
 
 BOUNDS = {"x": nt.bounded(0, 10), "y": nt.bounded(-20, 20), "z": nt.bounded(0, 1, "0.001")}
 ASKED = {
@@ -77,6 +77,9 @@ def test_no_impossible_value_is_released_however_loud_the_noise(tmp_path, spend)
     for name in ("fit_intercept", "fit_x", "fit_z"):
         assert all(map(math.isfinite, release[name].values))
         assert release[name].upper[2] == UNBOUNDED  # nobody is there, so nothing can be proven
+        assert shown(release[name], 2).endswith("(no bar is proven)")
+        assert release[name].bar(2) == (release[name].values[2],) * 2
+    assert nt.save(release, tmp_path / "loud.html").read_text().count("<svg") >= 1
     assert "inf" not in release.to_json().lower().replace("information", "")
 
 

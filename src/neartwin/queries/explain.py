@@ -264,11 +264,9 @@ def _label(plan: GroupPlan, name: str) -> str:
     if column in plan.stage.moments:
         moment = plan.stage.moments[column]
         of = " times ".join(factor.column for factor in moment.factors)
-        return (
-            f"number of rows with all of {of}"
-            if what == "filled"
-            else f"total of {of} in steps, less {moment.centre:,}"
-        )
+        if what == "filled":
+            return f"number of rows with {' and '.join(part.column for part in moment.present)}"
+        return f"total of {of} in steps" + (f", each less {moment.centre:,}" if moment.centre else "")
     grid = plan.stage.grid[column]
     if what == "filled":
         return f"number of values of {grid.column}"

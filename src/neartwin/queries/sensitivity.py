@@ -9,6 +9,7 @@ A unit keeps at most C rows in a group (more are weighted down to C), in at most
 | count | C, k | C, 2k |
 | sum | C max(abs low, abs high), k | C max(high - low, abs low, abs high), 2k |
 | sum, surely one value a unit, one group | max(abs low, abs high), 1 | high - low, 1 |
+| sum of products less a centre | as a sum whose low and high are those of the product less the centre | the same |
 
 Replacing a unit can empty a cell (filter, NULL, another group), so its sum may move by a whole contribution and not only
 by high - low; and it touches the k groups that it leaves as well as the k that it enters. But a cell moves by high - low

@@ -1,6 +1,5 @@
 """Statistics from noisy moments: variance, standard deviation, covariance, correlation, regression. Post-processing."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,9 +20,7 @@ from neartwin.queries.plan import GroupPlan
 from neartwin.queries.planner import number_measure
 from neartwin.queries.query import columns_of
 from neartwin.releases.intervals import Ends, Sums, correlation_ends, covariance_ends, solved, variance_ends
-from neartwin.releases.release import Statistic
-
-UNBOUNDED = sys.float_info.max  # the end of a bar that nothing is proven of: JSON has no infinity
+from neartwin.releases.release import UNBOUNDED, Statistic
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date
@@ -17,6 +18,7 @@ from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import ParameterError
 from neartwin.queries.keys import Key
 
+UNBOUNDED = sys.float_info.max  # the ends of a bar that is none: JSON has no infinity
 FORMAT = 1  # of the document that a ledger stores; a new meaning takes a new number
 
 
@@ -34,6 +36,16 @@ class Statistic:
     lower: tuple[float, ...]
     upper: tuple[float, ...]
     confidence: float | None = None
+
+    def bar(self, place: int) -> tuple[float, float]:
+        """The bar of a group as it can be drawn: the value alone where nothing is proven of it."""
+        if self.proven(place):
+            return self.lower[place], self.upper[place]
+        return self.values[place], self.values[place]
+
+    def proven(self, place: int) -> bool:
+        """Whether there is a bar: an estimate of which nothing is proven has the largest doubles as its ends."""
+        return max(-self.lower[place], self.upper[place]) < UNBOUNDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +237,8 @@ def shown(statistic: Statistic, place: int) -> str:
     '1,200 ± 10'
     """
     value, low, high = statistic.values[place], statistic.lower[place], statistic.upper[place]
+    if not statistic.proven(place):
+        return f"{value:,.3g} (no bar is proven)"
     if abs((high - value) - (value - low)) <= 1e-9 * max(1.0, abs(high - low)):
         return f"{_number(value, high - low)} ± {_number(high - value, high - low)}"
     return f"{_number(value, high - low)} ({_number(low, high - low)} to {_number(high, high - low)})"

@@ -56,8 +56,8 @@ def svg(figure: Any) -> str:
 def _panel(panel: Any, statistic: Statistic, places: list[int]) -> None:
     values = [statistic.values[i] for i in places]
     bars = (
-        [max(0.0, statistic.values[i] - statistic.lower[i]) for i in places],
-        [max(0.0, statistic.upper[i] - statistic.values[i]) for i in places],
+        [max(0.0, statistic.values[i] - statistic.bar(i)[0]) for i in places],
+        [max(0.0, statistic.bar(i)[1] - statistic.values[i]) for i in places],
     )
     rows = range(len(places))
     panel.errorbar(values, rows, xerr=bars, fmt="o", ms=5, lw=2.2, capsize=3.5, color="#1f6feb", ecolor="#7aa7f0")

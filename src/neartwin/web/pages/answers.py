@@ -89,7 +89,7 @@ def _charts(answer: Release) -> list[str]:
     for number, one in enumerate(answer.statistics):
         values = one.values
         shown = places if len(places) <= _DRAWN else sorted(places, key=lambda place: -values[place])[:_DRAWN]
-        bars = [Bar(_label(answer.keys[i]), one.values[i], one.lower[i], one.upper[i]) for i in shown]
+        bars = [Bar(_label(answer.keys[i]), one.values[i], *one.bar(i)) for i in shown]
         title = f"{one.name}, {one.what}: {len(bars)} of {len(places)} groups with their error bars; the table has the numbers"
         drawn.append(bars_svg(bars, name=f"chart-{number}", title=title))
     return drawn
