@@ -9,11 +9,10 @@ from fastapi.routing import APIRoute
 from starlette.testclient import TestClient
 
 from neartwin.queries.query import Rows
-from neartwin.web import pages
+from neartwin.web import builder, pages
 from neartwin.web.app import create_app
-from neartwin.web.pages import builder
+from neartwin.web.builder import Asked, Wanted
 from neartwin.web.pages.amounts import short
-from neartwin.web.pages.builder import Asked, Wanted
 from neartwin.web.service import Settings
 from tests.web.conftest import registered
 

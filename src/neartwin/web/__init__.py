@@ -7,6 +7,7 @@
 - `tokens`      `Token`: made, shown once, hashed; `store/` keeps them with the data sets and the curators' acts.
 - `access`      who is asking: `Caller`, `require(roles)`, cookie sessions, CSRF; rates.
 - `asking`      one question from its JSON form to its plan, preview or release. Runs in worker processes alone.
+- `builder`     the question page's fields, as JSON and as SQL, each from the other.
 - `workers`     the pool of those processes; `work` is what each of them runs; `jobs` the states that askers see.
 - `guards`      limits on bodies, security headers; `faults` errors as HTTP answers in the one shape.
 - `shapes`      what requests and answers look like, with examples: the OpenAPI document comes from here.

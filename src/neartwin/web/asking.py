@@ -17,6 +17,7 @@ from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.tuned import tuned
 from neartwin.releases.accounts import Account, Proposal
 from neartwin.releases.release import Release
+from neartwin.web import builder
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.faults import UnexpectedError, status_of, told
 from neartwin.web.house import House, ensure_allotments, holders
@@ -78,7 +79,18 @@ def _answer(release: Release) -> Json:
     return {"position": release.provenance.position, "release": json.loads(release.to_json())}
 
 
-_DOERS = {"plan": _planned, "preview": _previewed, "release": _released}
+def _fields(house: House, task: Mapping[str, Any]) -> Json:
+    """The fields of the question page from its SQL text where that was edited, and the SQL text that the fields say."""
+    dataset = house.dataset(task["dataset"])
+    if task["analyst"]:
+        rule_for(dataset, task["analyst"], task["project"])
+    asked = builder.of_fields(task["fields"])
+    if task["source"] == "sql":
+        asked = builder.from_sql(asked, house.rows(dataset))
+    return {"fields": builder.as_fields(asked), "sql": builder.sql(asked, dataset.name, dataset.unit)}
+
+
+_DOERS = {"plan": _planned, "preview": _previewed, "release": _released, "fields": _fields}
 
 
 def _proposal(house: House, task: Mapping[str, Any]) -> tuple[Proposal, Rule]:

@@ -1,11 +1,11 @@
 """Certificates of served releases, signed with the key of the service's data directory."""
 
 from neartwin.releases.accounts import Account
-from neartwin.releases.certificates import Certificate, certificate, released
+from neartwin.releases.certificates import Certificate, certificate, release_in
 from neartwin.web.house import House
 
 
 def certificate_of(house: House, account: Account, position: int) -> Certificate:
     """The certificate of the release that a record paid for or settled, with the ledger's head of this moment."""
-    reserved = account.book.answer(position).reserved
-    return certificate(released(house.books, reserved), house.books, key=house.owner_key)
+    release = release_in(account.book.answer(position).document)
+    return certificate(release, house.books, key=house.owner_key)

@@ -44,7 +44,7 @@ def certificate(
     told = release.provenance
     account = book.account(told.account)
     stored = account.answer(told.position)
-    kept = _read(stored.document)
+    kept = release_in(stored.document)
     if not _of(release, kept):
         raise LedgerError(
             f"the ledger stored another release at record {stored.position}: this one was changed, or is of another ledger"
@@ -58,11 +58,12 @@ def released(ledger: books.Ledger, reserved: int) -> Release | WrittenRelease:
     """The release that a reservation paid for, by the position that history and release name; `LedgerError` for none."""
     for account in ledger.accounts():
         if any(entry.position == reserved and entry.state == "settled" for entry in account.history()):
-            return _read(account.answer(reserved).document)
+            return release_in(account.answer(reserved).document)
     raise LedgerError(f"the ledger has no settled release at position {reserved}; `neartwin ledger show` lists them")
 
 
-def _read(document: bytes) -> Release | WrittenRelease:
+def release_in(document: bytes) -> Release | WrittenRelease:
+    """The release that a ledger stored as a document."""
     return WrittenRelease.from_json(document) if is_written(document) else Release.from_json(document)
 
 

@@ -3,7 +3,7 @@
 - `frame`      how a page is rendered, and how a refusal looks.
 - `entrance`   signing in and out.
 - `shelves`    data sets, their budgets, history.
-- `builder`    the question as fields of a form, as JSON and as SQL; `spelling` as code to copy.
+- `spelling`   the question as code to copy.
 - `asking`     the question page: preview while one types, release.
 - `answers`    releases and their certificates.
 - `office`     policy, allotments, spending over time, tokens, the ledger: for curators and auditors.

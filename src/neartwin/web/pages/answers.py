@@ -11,9 +11,9 @@ from neartwin.report.certificate import facts as certificate_facts
 from neartwin.report.page import MOST_ROWS
 from neartwin.report.vector import Bar, bars_svg
 from neartwin.web.access import Anyone
+from neartwin.web.builder import after_of
 from neartwin.web.certificates import certificate_of
 from neartwin.web.pages.amounts import percent_up
-from neartwin.web.pages.builder import after_of
 from neartwin.web.pages.frame import PageRoute, Shape, page
 from neartwin.web.routes.datasets import Named
 from neartwin.web.routes.ledgers import Position, readable

@@ -8,25 +8,23 @@ import asyncio
 import hashlib
 import json
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
-from sqlglot.errors import SqlglotError
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from neartwin.errors import NeartwinError
 from neartwin.queries.types import GROUPABLE, NUMERIC
 from neartwin.report.vector import Bar, bars_svg
+from neartwin.web import builder
 from neartwin.web.access import Analyst, Asker, Caller
+from neartwin.web.builder import Asked, Wanted
 from neartwin.web.datasets import Dataset
-from neartwin.web.faults import told
-from neartwin.web.pages import builder
 from neartwin.web.pages.amounts import short
-from neartwin.web.pages.builder import Asked, Wanted
 from neartwin.web.pages.frame import PageRoute, Shape, address, fields, first, page
 from neartwin.web.pages.shelves import account_budget, own_allotments, payable
 from neartwin.web.pages.spelling import Spelled
@@ -50,7 +48,10 @@ class Columns:
 async def blank(name: Named, request: Request, caller: Asker, running: Running) -> Response:
     """A first question, previewed."""
     found, columns = await run_in_threadpool(_opened, running, name, caller)
-    asked = replace(builder.start(found, columns.groupable), key=secrets.token_urlsafe(12))
+    asked = replace(
+        builder.start(found, columns.groupable, running.house.books.account(name).filter.kind),
+        key=secrets.token_urlsafe(12),
+    )
     return await _page(request, running, caller, (found, columns, asked))
 
 
@@ -70,15 +71,11 @@ async def ask(name: Named, request: Request, caller: Asker, running: Running) ->
         asked = replace(asked, amount=action.removeprefix("spend:"))
     if action == "sql" or (first(sent, "source") == "sql" and action != "add"):
         try:
-            asked = await run_in_threadpool(builder.from_sql, asked, running.house.rows(found))
-            if (
-                any(column not in found.keys for column in asked.groups)
-                and asked.keys == "declared"
-                and not asked.computed
-            ):
-                asked = replace(asked, keys="discover")
-        except NeartwinError as fault:
-            return await _page(request, running, caller, (found, columns, asked), told(fault), keep_sql=True)
+            asked = builder.of_fields((await _written(running, caller, found, asked, "sql"))["fields"])
+        except RefusedError as fault:
+            return await _page(request, running, caller, (found, columns, asked), fault.as_dict(), keep_sql=True)
+    if asked.keys == "declared" and not asked.computed and any(name not in found.keys for name in asked.groups):
+        asked = replace(asked, keys="discover")
     if action == "release" and caller.role == "analyst":
         answer = await _release(running, caller, found, columns, asked)
         if isinstance(answer, Response):
@@ -174,7 +171,8 @@ async def _page(
     except RefusedError as fault:
         refusal = refusal or fault.as_dict()
     if not keep_sql:
-        asked = replace(asked, sql=await run_in_threadpool(_sql, asked, found))
+        with suppress(RefusedError):  # what is no SQL yet stays as it was; the preview says what is wrong
+            asked = replace(asked, sql=(await _written(running, caller, found, asked, "builder"))["sql"])
     price = (
         None
         if plan is None
@@ -209,11 +207,11 @@ async def _page(
     )
 
 
-def _sql(asked: Asked, found: Dataset) -> str:
-    try:
-        return builder.sql(asked, found.name, found.unit)
-    except (SqlglotError, NeartwinError, RecursionError):  # a condition that is no SQL: the preview says so
-        return asked.sql
+async def _written(running: Running, caller: Caller, found: Dataset, asked: Asked, source: str) -> dict[str, Any]:
+    """Fields and SQL, each made from the other by a worker: a text that is hard to parse ends there alone."""
+    who = {"analyst": caller.name if caller.role == "analyst" else "", "project": caller.project}
+    task = {"do": "fields", "dataset": found.name, "fields": builder.as_fields(asked), "source": source}
+    return await running.ask(task | who)
 
 
 def _kind(refusal: dict[str, str], left: dict[str, Fraction]) -> dict[str, Any]:

@@ -79,6 +79,8 @@ if (form) {
       if (!found.getElementById("preview")) { document.documentElement.replaceWith(found.documentElement); return; }
       place(found, [...due]);
       due.clear();
+    } catch {
+      // the page is being left, or nobody answers: the next change, or the button without this script, tries again
     } finally {
       if (mine === newest) form.removeAttribute("aria-busy");
     }

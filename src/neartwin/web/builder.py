@@ -7,13 +7,14 @@ have no place in SQL: they stay in their fields while the text changes.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
-from neartwin.errors import ParameterError
+from neartwin.errors import ParameterError, QueryError
 from neartwin.queries.after import NOTHING, After
 from neartwin.queries.form import STATISTICS, form_of, question_of
 from neartwin.queries.query import MostCommon, Query, Rows
@@ -65,6 +66,17 @@ class Asked:
     key: str = ""
 
 
+def as_fields(asked: Asked) -> dict[str, Any]:
+    """As JSON that `of_fields` reads back, for the way to a worker process."""
+    return asdict(asked)
+
+
+def of_fields(told: Mapping[str, Any]) -> Asked:
+    """The fields that `as_fields` wrote."""
+    wanted = tuple(Wanted(**one) for one in told["wanted"])
+    return Asked(**{**told, "wanted": wanted, "groups": tuple(told["groups"])})
+
+
 def read(fields: Mapping[str, list[str]], columns: list[str]) -> Asked:
     """The fields that a browser sent."""
 
@@ -97,11 +109,16 @@ def read(fields: Mapping[str, list[str]], columns: list[str]) -> Asked:
     )
 
 
-def start(dataset: Dataset, groupable: list[str]) -> Asked:
-    """A first question that can be asked as it stands: how many units, by a column with declared keys where there is one."""
+def start(dataset: Dataset, groupable: list[str], rule: str) -> Asked:
+    """A first question that can be asked as it stands: how many units, by a column with declared keys where there is one.
+
+    rule: the account's, whose native currency the spend is in.
+    """
     keyed = [column for column in groupable if column in dataset.keys]
     unit = "count_units" if dataset.unit != "(each row)" else "count"
-    return Asked(wanted=(Wanted(ask=unit),), groups=tuple(keyed[:1]), keys="declared" if keyed else "discover")
+    currency = {"gdp": "mu", "zcdp": "rho"}.get(rule, "epsilon")
+    amount = {"mu": "0.1", "rho": "0.005"}.get(currency, "0.1")
+    return Asked(wanted=(Wanted(ask=unit),), groups=tuple(keyed[:1]), currency=currency, amount=amount)
 
 
 def form(asked: Asked, types: Mapping[str, str], declared: Mapping[str, Sequence[object]]) -> dict[str, Any]:
@@ -160,7 +177,7 @@ def limits(asked: Asked) -> dict[str, int]:
 
 
 def sql(asked: Asked, table: str, unit: str) -> str:
-    """The fields as SQL text; bounds and keys have no place in it."""
+    """The fields as SQL text; bounds and keys have no place in it. Errors: `QueryError` for a condition that is no SQL."""
     named = computed_of(asked.computed)
     columns = [exp.column(name, quoted=_quoted(name)) for name in asked.groups]
     shown = [_as(_expression(named[n]), n) if n in named else c for n, c in zip(asked.groups, columns, strict=True)]
@@ -272,7 +289,10 @@ def _as(made: exp.Expr, name: str) -> exp.Expr:
 
 
 def _expression(text: str) -> exp.Expr:
-    found: exp.Expr = sqlglot.parse_one(text, read="duckdb")
+    try:
+        found: exp.Expr = sqlglot.parse_one(text, read="duckdb")
+    except (SqlglotError, RecursionError):
+        raise QueryError(f"{text[:200]!r} is no SQL expression") from None
     return found
 
 
