@@ -1,6 +1,6 @@
 """Who may use which route. A route without a line here fails the test that walks them all.
 
-A line: the roles that may use it, and what a stranger is answered: 401, or for a page 303 to where one signs in.
+A line: the roles that may use it.
 """
 
 EVERYONE = {"curator", "analyst", "auditor"}
@@ -33,4 +33,30 @@ ROUTES = {
     ("GET", "/v1/ledger"): {"curator", "auditor"},
     ("POST", "/v1/ledger/verify"): {"curator", "auditor"},
     ("GET", "/v1/ledger/acts"): {"curator", "auditor"},
+}
+
+# pages lead a stranger to the entrance (303) and show a refusal (403) as a page
+PAGES = {
+    ("GET", "/signin"): STRANGERS,
+    ("POST", "/signin"): STRANGERS,
+    ("GET", "/"): EVERYONE,
+    ("POST", "/signout"): EVERYONE,
+    ("GET", "/data"): EVERYONE,
+    ("GET", "/data/{name}"): EVERYONE,
+    ("GET", "/data/{name}/history"): EVERYONE,
+    ("GET", "/data/{name}/releases/{position}"): EVERYONE,
+    ("GET", "/data/{name}/releases/{position}/csv"): EVERYONE,
+    ("GET", "/data/{name}/releases/{position}/certificate"): EVERYONE,
+    ("GET", "/data/{name}/releases/{position}/certificate.json"): EVERYONE,
+    ("GET", "/data/{name}/ask"): {"analyst", "curator"},
+    ("POST", "/data/{name}/ask"): {"analyst", "curator"},
+    ("GET", "/jobs/{identity}"): {"analyst"},
+    ("GET", "/data/{name}/office"): {"curator", "auditor"},
+    ("POST", "/data/{name}/allot"): {"curator"},
+    ("POST", "/data/{name}/cap"): {"curator"},
+    ("GET", "/people"): {"curator", "auditor"},
+    ("POST", "/people"): {"curator"},
+    ("POST", "/people/{identity}/revoke"): {"curator"},
+    ("GET", "/ledger"): {"curator", "auditor"},
+    ("POST", "/ledger"): {"curator", "auditor"},
 }

@@ -9,7 +9,7 @@ from starlette.staticfiles import StaticFiles
 from neartwin.web import tokens as made_tokens
 from neartwin.web.access import COOKIE
 from tests.web.conftest import ASK, bearer
-from tests.web.matrix import EVERYONE, ROUTES, STRANGERS
+from tests.web.matrix import EVERYONE, PAGES, ROUTES, STRANGERS
 
 BODIES = {
     ("POST", "/v1/session"): {"token": "nt_0_0"},
@@ -40,7 +40,7 @@ def walked(routes, prefix=""):
 
 
 def test_every_route_has_a_line_in_the_matrix_and_every_line_a_route(client):
-    assert set(walked(client.app.routes)) == set(ROUTES)
+    assert set(walked(client.app.routes)) == set(ROUTES) | set(PAGES)
 
 
 def test_every_route_opens_to_its_roles_and_to_nobody_else(client, house, tokens):

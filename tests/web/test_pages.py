@@ -5,16 +5,16 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from fastapi.routing import APIRoute
 from starlette.testclient import TestClient
 
 from neartwin.queries.query import Rows
-from neartwin.web import builder, pages
+from neartwin.web import builder
 from neartwin.web.app import create_app
 from neartwin.web.builder import Asked, Wanted
 from neartwin.web.pages.amounts import short
 from neartwin.web.service import Settings
 from tests.web.conftest import registered
+from tests.web.matrix import EVERYONE, PAGES, STRANGERS
 
 NAMES = {"curator": "carol", "analyst": "ada", "auditor": "otto"}
 FIELDS = {
@@ -69,54 +69,33 @@ def text_of(answer):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.text))
 
 
-def page_routes():
-    return [route for route in pages.router.routes if isinstance(route, APIRoute)]
-
-
-def places(route):
-    names = {"{name}": "purchases", "{position}": "3", "{identity}": "nobody"}
-    return re.sub(r"{\w+}", lambda found: names[found[0]], route.path)
+def place(path):
+    return path.format(name="purchases", position=3, identity="nobody")
 
 
 def test_a_stranger_is_led_to_the_entrance_from_every_page(client):
-    for route in page_routes():
-        for method in sorted(route.methods):
-            if route.path == "/signin":
-                continue
-            answer = client.request(method, places(route), follow_redirects=False)
-            assert (answer.status_code, answer.headers["location"]) == (303, "/signin"), route.path
+    client.cookies.clear()
+    for (method, path), allowed in PAGES.items():
+        answer = client.request(method, place(path), follow_redirects=False)
+        if allowed == STRANGERS:
+            assert answer.status_code in {200, 401}
+        else:
+            assert (answer.status_code, answer.headers["location"]) == (303, "/signin"), path
     client.cookies.set("neartwin_session", "made up")
     ended = client.get("/data", follow_redirects=False)
     assert ended.headers["location"] == "/signin?ended=1"
 
 
-CURATORS = {
-    ("POST", "/data/{name}/allot"),
-    ("POST", "/data/{name}/cap"),
-    ("POST", "/people"),
-    ("POST", "/people/{identity}/revoke"),
-}
-OVERSEERS = {("GET", "/data/{name}/office"), ("GET", "/people"), ("GET", "/ledger"), ("POST", "/ledger")}
-ASKERS = {("GET", "/data/{name}/ask"), ("POST", "/data/{name}/ask")}
-ANALYSTS = {("GET", "/jobs/{identity}")}
-
-
-@pytest.mark.parametrize("role", ["analyst", "auditor", "curator"])
+@pytest.mark.parametrize("role", sorted(EVERYONE))
 def test_every_page_is_for_its_roles_and_no_others(client, signed, role):
     csrf = signed(role)
-    for route in page_routes():
-        for method in sorted(route.methods):
-            if route.path in {"/signin", "/signout", "/"}:
-                continue
-            asked = (method, route.path)
-            allowed = {
-                "analyst": asked not in CURATORS | OVERSEERS,
-                "auditor": asked not in CURATORS | ASKERS | ANALYSTS,
-                "curator": asked not in ANALYSTS,
-            }[role]
-            answer = client.request(method, places(route), headers={"X-CSRF-Token": csrf}, follow_redirects=False)
-            assert (answer.status_code != 403) == allowed, (role, asked, answer.status_code)
-            assert answer.status_code < 500, asked
+    for (method, path), allowed in PAGES.items():
+        if allowed == STRANGERS or path in {"/", "/signout"}:
+            continue
+        sent = {"X-CSRF-Token": csrf}
+        answer = client.request(method, place(path), headers=sent, follow_redirects=False)
+        assert (answer.status_code != 403) == (role in allowed), (method, path, answer.status_code)
+        assert answer.status_code < 500, path
 
 
 def test_nothing_changes_without_the_sessions_secret(client, house, signed):
