@@ -45,7 +45,7 @@ def tokens(house):
 
 @pytest.fixture(scope="module")
 def address(house):
-    with serving(house, Settings(workers=1, burst=100_000, per_second=100_000)) as found:
+    with serving(house, Settings(workers=1, burst=100_000, per_second=100_000, patience=120)) as found:
         yield found
 
 

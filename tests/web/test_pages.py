@@ -45,7 +45,7 @@ def tokens(house):
 
 @pytest.fixture(scope="module")
 def client(house):
-    with TestClient(create_app(house, Settings(workers=1, burst=10_000, per_second=10_000))) as opened:
+    with TestClient(create_app(house, Settings(workers=1, burst=10_000, per_second=10_000, patience=120))) as opened:
         yield opened
 
 
