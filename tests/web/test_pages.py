@@ -221,6 +221,8 @@ CASES = [
     Asked(wanted=(Wanted(ask="mean", column="amount", low="0", high="50"),), **TOWNS),
     Asked(wanted=(Wanted(), Wanted()), where="town = 'O''Brien' AND amount BETWEEN 1 AND 2"),
     Asked(wanted=(Wanted(name="n"),), groups=("cds",), after=LARGEST),
+    Asked(wanted=(Wanted(ask="median", column="amount"), Wanted(ask="maximum", column="amount", name="most"))),
+    Asked(wanted=(Wanted(ask="quantile", column="amount", rank="0.9", name="high"),), groups=("cds",)),
     Asked(
         wanted=(Wanted(ask="sum", column="amount * 2", name="twice"),),
         groups=("town", "many"),

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import sqlglot
@@ -24,7 +25,9 @@ from neartwin.web.datasets import Dataset
 
 MOST_STATISTICS = 8
 _WORDS = {"count": "number of rows", "count_units": "number of units"}
-VERBS = {ask: _WORDS.get(ask, f"{ask} of") for ask in STATISTICS if ask != "histogram"}  # which needs a list of edges
+_OF_VALUES = ("sum", "mean", "median", "quantile", "minimum", "maximum")
+VERBS = _WORDS | {ask: f"{ask} of" for ask in _OF_VALUES if ask in STATISTICS}
+_OWN = {"ask", "column", "low", "high", "rank"}  # the keywords of a statistic that have fields
 KEYS = {"declared": "the declared ones", "given": "these", "discover": "discover them privately (costs a delta)"}
 
 
@@ -38,6 +41,7 @@ class Wanted:
     high: str = ""
     rank: str = ""
     name: str = ""
+    more: str = ""  # JSON: keywords that have no field, as an SQL text gave them
 
     @property
     def of_column(self) -> bool:
@@ -85,7 +89,7 @@ def read(fields: Mapping[str, list[str]], columns: list[str]) -> Asked:
 
     places = [place for place in range(MOST_STATISTICS) if f"ask_{place}" in fields]
     wanted = tuple(
-        Wanted(**{name: one(f"{name}_{place}") for name in ("ask", "column", "low", "high", "rank", "name")})
+        Wanted(**{name: one(f"{name}_{place}") for name in ("ask", "column", "low", "high", "rank", "name", "more")})
         for place in places
     )
     simple = (
@@ -140,7 +144,7 @@ def form(asked: Asked, types: Mapping[str, str], declared: Mapping[str, Sequence
     if asked.computed:
         made["computed"] = [[name, text] for name, text in computed_of(asked.computed).items()]
     if asked.after:
-        made["after"] = _after(asked.after)
+        made["after"] = _object(asked.after, "after")
     return made
 
 
@@ -155,7 +159,7 @@ def computed_of(text: str) -> dict[str, str]:
 
 def after_of(text: str) -> After:
     """What is done to an answer, from its JSON; `ParameterError` for what is none. Columns are checked where it is done."""
-    told = _after(text)
+    told = _object(text, "after")
     having, order, limit, offset = (told.get(name) for name in ("having", "order_by", "limit", "offset"))
     whole = all(number is None or (type(number) is int and 0 <= number < 2**63) for number in (limit, offset))
     pairs = isinstance(order or [], list) and all(isinstance(one, list) and len(one) == 2 for one in order or [])
@@ -216,8 +220,14 @@ def _with_question(asked: Asked, question: Query | MostCommon, own: Mapping[str,
     for name, part in told.get("statistics", {}).items():
         column = str(part.get("column", ""))
         low, high = own.get(column, ("", ""))
-        rank = str(part.get("rank", ""))
-        wanted.append(Wanted(ask=part["ask"], column=column, low=low, high=high, rank=rank, name=name))
+        simple = isinstance(part.get("rank", ""), str)
+        more = {key: value for key, value in part.items() if key not in _OWN or (key == "rank" and not simple)}
+        rank = _decimal(str(part.get("rank", ""))) if simple else ""
+        ask = part["ask"]
+        if ask == "quantile" and rank == "0.5":
+            ask, rank = "median", ""
+        rest = {"rank": rank, "more": json.dumps(more) if more else ""}
+        wanted.append(Wanted(ask=ask, column=column, low=low, high=high, name=name, **rest))
     groups = tuple(told.get("group_by", ()))
     conditions = list(told.get("where", ()))
     where = conditions[0] if len(conditions) == 1 else " AND ".join(f"({one})" for one in conditions)
@@ -226,26 +236,32 @@ def _with_question(asked: Asked, question: Query | MostCommon, own: Mapping[str,
     return replace(asked, wanted=tuple(wanted), groups=groups, where=where, computed=computed, after=after)
 
 
-def _after(text: str) -> dict[str, Any]:
+def _decimal(text: str) -> str:
+    """A fraction as the decimal that it is, where it is one."""
+    shown = f"{float(Fraction(text)):.15g}" if "/" in text else text
+    return shown if "/" in text and Fraction(shown) == Fraction(text) else text
+
+
+def _object(text: str, name: str) -> dict[str, Any]:
     try:
         told = json.loads(text)
     except (ValueError, RecursionError):
         told = None
     if not isinstance(told, dict):
-        raise ParameterError("after", text[:200], "must be having, order_by, limit and offset")
+        raise ParameterError(name, text[:200], "must be a JSON object")
     return told
 
 
-def _statistics(asked: Asked) -> dict[str, dict[str, str]]:
-    made = {}
+def _statistics(asked: Asked) -> dict[str, dict[str, Any]]:
+    made: dict[str, dict[str, Any]] = {}
     for name, one in _named(asked):
-        part = {"ask": one.ask}
+        part: dict[str, Any] = {"ask": one.ask}
         if one.of_column:
             part["column"] = one.column
             part |= {key: text for key in ("low", "high") if (text := getattr(one, key))}
         if one.ask == "quantile":
             part["rank"] = one.rank or "0.5"
-        made[name] = part
+        made[name] = part | (_object(one.more, "more") if one.more else {})
     return made
 
 
@@ -262,6 +278,8 @@ def _named(asked: Asked) -> list[tuple[str, Wanted]]:
 
 
 def _aliased(one: Wanted, name: str, unit: str) -> exp.Expr:
+    if one.more:
+        raise QueryError(f"{name!r} says more than its fields; change it in SQL")
     plain = re.fullmatch(r"[\w ]*", one.column)
     column = exp.column(one.column, quoted=_quoted(one.column)) if plain else _expression(one.column)
     match one.ask:
@@ -279,8 +297,10 @@ def _aliased(one: Wanted, name: str, unit: str) -> exp.Expr:
             made = exp.Max(this=column)
         case "quantile":
             made = exp.func("QUANTILE_CONT", column, exp.Literal.number(one.rank or "0.5"))
-        case _:
+        case "count":
             made = exp.Count(this=exp.Star())
+        case _:
+            raise QueryError(f"{one.ask!r} is not written as SQL here; ask it in SQL, Python or over HTTP")
     return _as(made, name)
 
 
