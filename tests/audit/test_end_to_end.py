@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import neartwin as nt
-from neartwin.audit.claims import claim_approx, claim_pure
+from neartwin.audit.claims import claim_approx, claim_gdp, claim_pure
 from neartwin.audit.game import audit
 from neartwin.audit.playing import Batched
 from neartwin.audit.replicas import in_process, written
@@ -61,6 +61,21 @@ def test_the_game_on_releases_is_sharp():
     twins = [Twins(CROWD, (*CROWD, ("new", "a", 1.0, 1.0), ("new", "b", 1.0, 1.0)), "a row in each of two keys")]
     found = audit(Batched(game(ask=counts)), claim_pure("0.2"), twins, runs=12_000)
     assert found.refuted, str(found)
+
+
+def test_a_whole_release_with_gaussian_noise_withstands_at_its_mu():
+    normal = game(spend=nt.gdp(1))
+    assert withstands(normal, claim_gdp(1), pairs()[1:3], runs=1_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("spend", "claim"), [(nt.gdp(1), claim_gdp(1)), (nt.pure(1), claim_pure(1))])
+def test_the_bound_on_a_whole_release_comes_within_a_fifth_of_its_claim(spend, claim):
+    # one count of one group: all of the budget is in one number, and a unit of many rows moves it by one
+    one = game(spend=spend, ask=counts, keys=("a",), groups=1)
+    twins = [Twins((), tuple(("new", "a", 1.0, 1.0) for _ in range(9)), "many rows")]
+    found = audit(Batched(one), claim, twins, runs=200_000)
+    assert 0.8 < found.reached < 1.03, str(found)
 
 
 @pytest.mark.parametrize("take", [None, written])
