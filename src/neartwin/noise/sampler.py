@@ -31,7 +31,8 @@ I64 = NDArray[np.int64]
 Shape = int | tuple[int, ...]
 
 SINGLES = 4096  # single values drawn at once: enough that the time of drawing them tells nothing about one
-BLOCK = 1 << 16  # values for small arrays drawn at once, the kernel's most efficient number
+BLOCK = 1 << 16  # values for small arrays drawn at once, at first
+WIDEST_BLOCK = 1 << 18  # and where many are asked for: the kernel's most efficient number, two megabytes
 _CHUNK = 1 << 20
 
 _alive: "weakref.WeakSet[Sampler]" = weakref.WeakSet()
@@ -77,7 +78,7 @@ class _Pool:
     def _refill(self) -> None:
         """The next block. Half-drawn values are never served: all of the old one is marked as used until the end."""
         # Python integers are slow to draw, and their arrays rarely small
-        size = SINGLES if self._law.wide else BLOCK
+        size = SINGLES if self._law.wide else min(max(BLOCK, 2 * self._block.size), WIDEST_BLOCK)
         spare = self._spare if self._spare.size == size else np.zeros(size, self._kind)
         self._spare, self._block = self._block, self._drawn(spare)
         self._used = 0
