@@ -46,13 +46,13 @@ MIX = (50, Laplace(epsilon="0.05"), 50, Gaussian(mu="0.1"), 20, RandomizedRespon
 OURS = {
     "W1": lambda: (1 * Gaussian(mu=1)).epsilon("1e-6"),
     "W2": lambda: (1000 * Gaussian(mu="0.05")).epsilon("1e-6"),
-    "W3": lambda: (100 * Laplace(epsilon="0.1")).epsilon("1e-6"),
+    "W3": lambda: (100 * Laplace(epsilon="0.1")).epsilon("1e-6", within=1e-6),
     "W4": lambda: (10_000 * SubsampledGaussian(mu=1, rate="0.01")).epsilon("1e-5"),
     "W5": lambda: (MIX[0] * MIX[1] + MIX[2] * MIX[3] + MIX[4] * MIX[5]).epsilon("1e-6"),
     "W6": lambda: (200 * Approx(epsilon="0.1", delta="1e-8")).epsilon("1e-5"),
     "W7": lambda: (1_000_000 * SubsampledGaussian(mu="0.2", rate="0.001")).epsilon("1e-5"),
-    "W8 1e-15": lambda: (100 * Laplace(epsilon="0.1")).epsilon("1e-15"),
-    "W8 1e-30": lambda: (100 * Laplace(epsilon="0.1")).epsilon("1e-30"),
+    "W8 1e-15": lambda: (100 * Laplace(epsilon="0.1")).epsilon("1e-15", within=1e-6),
+    "W8 1e-30": lambda: (100 * Laplace(epsilon="0.1")).epsilon("1e-30", within=1e-6),
     "W9": lambda: many().epsilon("1e-6"),
     "W10": odometer,
 }

@@ -13,7 +13,7 @@ import pytest
 
 from neartwin.losses import Composed, compose, contour, lattice, saddle
 from neartwin.losses.rounding import NoCertificateError
-from neartwin.losses.route import CLOSED, CONTOUR, FLOOR, LATTICE
+from neartwin.losses.route import CLOSED, CONTOUR, LATTICE
 from tests.losses.jobs import EXACT, FACTORS, job
 from tests.oracles import compositions as truth
 
@@ -22,8 +22,7 @@ def lines(total, delta):
     """Every route's certified line at this delta's saddle, at other tilts and widths too."""
     at = saddle.for_delta(total, delta)
     builders = {"lattice": lambda a: lattice.build(total, a), "contour": lambda a: contour.build(total, a, 0.0)}
-    for share in (0.3, 0.05):
-        builders[f"smooth {share}"] = lambda a, w=share: contour.build(total, a, w / (a.lam + 1))
+    builders["smooth"] = lambda a: contour.build(total, a, 0.2 / (a.lam + 1))
     for tilt in (1.0, 0.7):
         for name, build in builders.items():
             try:
@@ -74,9 +73,9 @@ def agree(whole, delta, direction, found, uses):
 
 
 def test_a_few_seeded_jobs_of_every_kind_agree():
-    routes, widths = sweep(20, 24, compare=True)
-    assert sum(routes.values()) == 24
-    assert np.quantile(widths, 0.9) < 1e-3
+    routes, widths = sweep(20, 16, compare=True)
+    assert sum(routes.values()) == 16
+    assert np.quantile(widths, 0.9) < 1e-7
 
 
 @pytest.mark.slow
@@ -84,10 +83,8 @@ def test_a_few_seeded_jobs_of_every_kind_agree():
 def test_ten_thousand_jobs(part):
     seed = secrets.randbits(32) + part
     routes, widths = sweep(seed, 500, compare=part % 4 == 0)
-    certified = 1 - routes[FLOOR] / 500
-    assert certified >= 0.99
-    assert np.mean(widths <= 1e-3) >= 0.98
-    assert routes[CLOSED] + routes[LATTICE] + routes[CONTOUR] > 250
+    assert routes[CLOSED] + routes[LATTICE] + routes[CONTOUR] >= 0.98 * 500
+    assert np.mean(widths <= 1e-3) >= 0.985
 
 
 ORACLES = {

@@ -13,10 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.loss import Lattice, Summand, Top
+from neartwin.losses import fourier
+from neartwin.losses.loss import Lattice, Masses, Summand, Top
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, gamma, log_one_plus
 
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
+LONG = 1 << 19  # atoms times frequencies from which the fast transform may pay
+AGAIN = 1 << 21  # so many terms at most are then summed one by one
+NEGLIGIBLE = -70.0  # log of a ratio that no answer feels
 
 
 @dataclass(frozen=True)
@@ -94,24 +98,57 @@ def tilted(w: Weighted, lam: float) -> Tilted:
     )
 
 
-def line(w: Weighted, tilt: Tilted, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-    """Log of 1 + sum w (e^{itl} - 1), and its error E, at each t >= 0; blocks keep the memory small.
+def rough_cumulants(losses: FloatArray, log_masses: FloatArray, lam: float, count: int) -> tuple[float, float, float]:
+    """K, K', K'' of so many copies, uncertified."""
+    exponent = log_masses + lam * losses
+    top = float(exponent.max())
+    weights = np.exp(exponent - top)
+    total = float(weights.sum())
+    weights /= total
+    mean = float(weights @ losses)
+    variance = float(weights @ np.square(losses - mean))
+    k = math.log1p(float(np.exp(log_masses) @ np.expm1(lam * losses))) if top < 1 else top + math.log(total)
+    return count * k, count * mean, count * variance
+
+
+def line(w: Weighted, tilt: Tilted, t: FloatArray, count: int) -> tuple[ComplexArray, FloatArray]:
+    """Log of 1 + sum w (e^{itl} - 1), and its error E, at equally spaced t from 0; blocks keep the memory small.
 
     Error of the sum: |delta w_j| |e^{itl_j} - 1| with |e^{ix} - 1| <= min(2, |x|); the angle errs by |t| loss_error
     and, from the rounding of t, l and their product, by 8U|t l|; sin and cos, products and the sum: inside rho's `2
-    gamma`.
+    gamma`. Many atoms at many frequencies go through one fast transform first, whose error is absolute; where `count` copies
+    of the result are neither negligible nor many frequencies, they are summed again one by one.
     """
     x, y = np.empty(len(t)), np.empty(len(t))
-    rows = max(1, BLOCK // len(w.losses))
-    for start in range(0, len(t), rows):
-        half = np.multiply.outer(0.5 * t[start : start + rows], w.losses)
-        sine = np.sin(half)
-        x[start : start + rows] = -2 * (np.square(sine) @ tilt.weights)
-        y[start : start + rows] = 2 * ((sine * np.cos(half)) @ tilt.weights)
     error = np.minimum(tilt.bulk, t * tilt.slope) + t * tilt.drift + 4 * w.outside
     # sin, cos and their products err by 3 ELEMENTARY relative to sum w |e^{itl} - 1| <= min(2, t sum w|l|)
-    error = error + 3 * ELEMENTARY * np.minimum(2.0, t * float(tilt.weights @ np.abs(w.losses)) * 1.01)
-    return log_one_plus(x, y, error)
+    own = 3 * ELEMENTARY * np.minimum(2.0, t * float(tilt.weights @ np.abs(w.losses)) * 1.01)
+    again = np.arange(len(t))
+    if is_long(len(w.losses), len(t)):
+        found, slack = fourier.transform(w.losses, tilt.weights, float(t[1]), len(t) - 1)
+        x, y = found.real - found[0].real, found.imag - found[0].imag
+        own = own + 2 * slack
+        large = np.flatnonzero(count * 0.5 * np.log1p(np.maximum(2 * x + x * x + y * y, -1 + 1e-12)) > NEGLIGIBLE)
+        again = large if len(large) * len(w.losses) < AGAIN else large[:0]
+        own[again] = 3 * ELEMENTARY * np.minimum(2.0, t[again] * float(tilt.weights @ np.abs(w.losses)) * 1.01)
+    rows = max(1, BLOCK // len(w.losses))
+    for start in range(0, len(again), rows):
+        part = again[start : start + rows]
+        half = np.multiply.outer(0.5 * t[part], w.losses)
+        sine = np.sin(half)
+        x[part] = -2 * (np.square(sine) @ tilt.weights)
+        y[part] = 2 * ((sine * np.cos(half)) @ tilt.weights)
+    return log_one_plus(x, y, error + own)
+
+
+def is_long(atoms: int, frequencies: int) -> bool:
+    """Whether the fast transform pays."""
+    return atoms * frequencies > max(2 * fourier.cost(atoms, frequencies), LONG)
+
+
+def work(atoms: int, frequencies: int) -> int:
+    """What a line costs, in exponentials."""
+    return fourier.cost(atoms, frequencies) + AGAIN if is_long(atoms, frequencies) else atoms * frequencies
 
 
 class AtomicSum(Summand):
@@ -126,7 +163,7 @@ class AtomicSum(Summand):
         lattice: Lattice | None = None,
     ) -> None:
         """infinity: bounds on P(L = inf) of one copy; the masses of `weighted` are those given L < inf."""
-        self.weighted, self.count = weighted, count
+        self.weighted, self.count, self.copies = weighted, count, count
         self.log_finite = (
             count * math.log1p(-infinity[1]) * (1 + 64 * U) if infinity[1] < 1 else -math.inf,
             count * math.log1p(-infinity[0]) * (1 - 64 * U) if infinity[0] < 1 else -math.inf,
@@ -149,8 +186,8 @@ class AtomicSum(Summand):
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """Tilted mean and variance, times the count."""
-        one = self._tilt(lam)
-        return self.count * one.log_mgf, self.count * one.mean, self.count * one.variance
+        w = self.weighted
+        return rough_cumulants(w.losses, w.log_masses, lam, self.count)
 
     def log_mgf(self, lam: float) -> tuple[float, float]:
         """Count times one copy."""
@@ -160,13 +197,13 @@ class AtomicSum(Summand):
 
     def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy; the product rounds."""
-        one, error = line(self.weighted, self._tilt(lam), t)
+        one, error = line(self.weighted, self._tilt(lam), t, self.count)
         return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)
 
-    def work(self, lam: float, t: float) -> int:
-        """One exponential for each atom."""
+    def work(self, lam: float, t: float, frequencies: int) -> int:
+        """By the atoms."""
         del lam, t
-        return len(self.weighted.losses)
+        return work(len(self.weighted.losses), frequencies)
 
     def log_tail(self, lam: float, t: float, until: float) -> float:
         """Two atoms, distance g: |ratio|^2 = 1 - 4 w_0 w_1 sin^2(g t/2), falling while g t/2 <= pi/2."""
@@ -179,6 +216,21 @@ class AtomicSum(Summand):
         one = self._tilt(lam)
         drop = 4 * float(one.weights[0] * one.weights[1]) * math.sin(min(gap * t * (1 - 1e-12), math.pi) / 2) ** 2
         return 0.5 * self.count * math.log1p(-min(drop * (1 - 1e-9), 1 - 1e-16)) * (1 - 1e-12)
+
+    def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
+        """All atoms."""
+        del low_tail, high_tail
+        return float(self.weighted.losses.min()), float(self.weighted.losses.max())
+
+    def cells(self, edges: FloatArray) -> Masses:
+        """Atoms counted; one nearer to an edge than its error may fall on either side."""
+        w = self.weighted
+        index, size = np.searchsorted(edges, w.losses), len(edges) + 1
+        p: FloatArray = np.bincount(index, weights=w.masses, minlength=size).astype(float)
+        q: FloatArray = np.bincount(index, weights=w.masses * np.exp(-w.losses), minlength=size).astype(float)
+        worst = float(np.max(w.mass_error)) + 4 * ELEMENTARY + gamma(len(w.losses))
+        slip = float(np.max(w.loss_error + 4 * U * np.abs(w.losses)))
+        return Masses(p, p * worst, q, q * (worst + 2 * slip), slip)
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """One copy: the sum itself, every term a product of positive numbers.

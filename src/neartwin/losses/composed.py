@@ -14,11 +14,12 @@ from typing import Generic, Literal
 
 import numpy as np
 
-from neartwin.checks import finite, integer, one_of, open_probability
+from neartwin.checks import finite, integer, one_of, open_probability, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import End, FloatArray, Interval, Number, float_above, float_below, rational
 from neartwin.losses import side as sides
 from neartwin.losses.loss import Factor, Order
+from neartwin.losses.route import NARROW
 from neartwin.losses.side import Side
 
 Direction = Literal["remove", "add", "replace"]
@@ -115,12 +116,13 @@ class Composed:
         found = [self.side(order) for order in (("replace", "replace_back") if direction == "replace" else chosen)]
         return found[:1] if len(found) > 1 and found[0].same_as(found[1]) else found
 
-    def epsilon(self, delta: Number, *, direction: Direction | None = None) -> Certified[float]:
+    def epsilon(self, delta: Number, *, direction: Direction | None = None, within: float = NARROW) -> Certified[float]:
         """The least eps >= 0 for which the whole is (eps, delta)-DP.
 
         delta: strictly between 0 and 1, exact; `pure` answers for 0. direction: one order alone ("remove", "add"), or
-        replace-one. inf when the probability of revealing all exceeds delta. Gopi, Lee, Wutschitz 2021 for the
-        inversion. Errors: `ParameterError`.
+        replace-one. within: the relative width worth paying for where the losses are nearly atomic, at most 1e-2; what is
+        returned is proved whatever it is. inf when the probability of revealing all exceeds delta. Gopi, Lee, Wutschitz
+        2021 for the inversion. Errors: `ParameterError`.
 
         >>> from neartwin.losses import Gaussian
         >>> (4 * Gaussian(mu="0.5")).epsilon("1e-6").method
@@ -130,7 +132,15 @@ class Composed:
         low, high = float_below(exact), float_above(exact)
         if low <= 0:
             raise ParameterError("delta", delta, "must not be below 1e-300")
-        return sides.greatest([one.epsilon(low, high) for one in self.sides(direction)])
+        if not 0 < positive(within=within) <= 1e-2:
+            raise ParameterError("within", within, "must not exceed 0.01")
+        first, *others = self.sides(direction)
+        found = [first.epsilon(low, high, within)]
+        for other in others:
+            slope = found[0].slope
+            if not (found[0].lower > 0 and any(other.meets(found[0].lower, low, s * slope) for s in (1.0, 1.4))):
+                found.append(other.epsilon(low, high, within))
+        return sides.greatest(found)
 
     def delta(self, eps: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
         """The least delta for which the whole is (eps, delta)-DP, at each eps; any finite eps, any shape.

@@ -26,70 +26,29 @@ Error ledger, true delta in [S_lower - alias - cut - rounding, S_upper + cut + r
     e^{-g^2T^2/2}/(g^2 T):
             (1 + C) e^{K(lam) - lam eps} |g(lam)| B(T) e^{-gamma^2 T^2/2} / (pi T), B(T) >= sup_{t>T}
             |M(lam+it)/M(lam)|.
-  rounding  (d/2pi) sum_k |F(kd)| (expm1(E_k) + gamma(K)), E_k from `line`, plus 8U per factor and U|s eps| in the
-    exponent.
+  rounding  (d/2pi) sum_k |F(kd)| (expm1(E_k) + gamma(K)), E_k from `line`, plus 8U per factor and 2U|t eps| in the
+            angle: expm1(x + y) <= expm1(x) + 1.72 y e^x for 0 <= y <= 1, so two sums kept with the line serve every eps.
+Terms too small to matter are dropped and their moduli join the cut.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
 from neartwin.exact import FloatArray
+from neartwin.losses.alias import Alias, find_alias
 from neartwin.losses.rounding import ComplexArray, NoCertificateError, U, gamma
 from neartwin.losses.saddle import Saddle
-from neartwin.losses.total import Total, log_c
+from neartwin.losses.total import Total
 
 TOLERANCE = 1e-13  # wanted relative size of alias and cut
-MOST_NODES = 1 << 17
-MOST_WORK = 1 << 22  # nodes times losses in one line
-
-
-@dataclass(frozen=True)
-class Alias:
-    """The line's neighbours mW away, bounded by Chernoff at one s above lam and one below."""
-
-    lam: float
-    period: float
-    top: float
-    above: tuple[tuple[float, float], ...]  # (s, log of c(s) M(s) / (e^{(s-lam)W} - 1))
-    below: tuple[tuple[float, float], ...]
-
-    def log_bound(self, eps: FloatArray) -> FloatArray:
-        """Log of the bound at each eps."""
-        right = np.min([log - s * eps for s, log in self.above], axis=0)
-        right = np.where(eps + self.period * (1 - 4 * U) >= self.top, -np.inf, right)
-        left = np.min([log - s * eps for s, log in self.below], axis=0)
-        bound: FloatArray = np.logaddexp(right, left) + 1e-12
-        return bound
-
-
-def _one_side(total: Total, s: float, gap: float, period: float) -> tuple[float, float]:
-    log = total.log_mgf_above(s) + log_c(s) - gap * period - math.log(-math.expm1(-gap * period))
-    return s, log + 1e-13 * (1 + abs(log))
-
-
-def find_alias(total: Total, saddle: Saddle, log_goal: float, *, shortest: float = 6.0, widest: float = 400.0) -> Alias:
-    """The least period, from `shortest` deviations by quarters, whose aliases at saddle.eps stay below the goal."""
-    lam, deviation = saddle.lam, saddle.deviation
-    above: list[tuple[float, float]] = []
-    below: list[tuple[float, float]] = []
-    steps = shortest
-    eps = np.array([saddle.eps])
-    while steps < widest:
-        period = steps * deviation
-        gaps = (steps / deviation, min(steps / deviation, 0.5 * (lam + 1) * steps), 2 / deviation)
-        above = [_one_side(total, lam + gap, gap, period) for gap in gaps]
-        downs = {min(gap, lam) for gap in gaps}
-        below = [_one_side(total, lam - gap, gap, period) for gap in downs]
-        found = Alias(lam, period, total.top.loss, tuple(above), tuple(below))
-        if found.log_bound(eps)[0] < log_goal:
-            return found
-        steps *= 1.25
-    raise NoCertificateError
+MOST_NODES = 1 << 18
+MOST_WORK = 1 << 24  # exponentials in one line
 
 
 def short(x: float, *, bits: int = 24) -> float:
@@ -98,92 +57,119 @@ def short(x: float, *, bits: int = 24) -> float:
     return math.ldexp(math.floor(mantissa * 2**bits), exponent - bits)
 
 
+class Rounding(NamedTuple):
+    """What rounding can do to a sum of terms, over e^{log_scale}: at eps 0, and more for each unit of |eps|."""
+
+    fixed: float
+    per_eps: float
+
+    @classmethod
+    def of(cls, size: FloatArray, error: FloatArray, t: FloatArray) -> Rounding:
+        """size: moduli of the terms; error: relative error of each, as the argument of expm1."""
+        with np.errstate(all="ignore"):
+            fixed = float(size @ (np.expm1(error) + gamma(len(t))))
+            return cls(fixed, float(size @ (np.exp(error) * t)) * 1.72 * 2 * U * 1.01)
+
+    def at(self, eps: FloatArray, longest: float) -> FloatArray:
+        """The bound at each eps; inf where the angle of the longest frequency errs by more than 1."""
+        bound: FloatArray = np.where(
+            2 * U * np.abs(eps) * longest <= 1, self.fixed + np.abs(eps) * self.per_eps, np.inf
+        )
+        return bound
+
+
 @dataclass(frozen=True)
 class Contour:
-    """One line, ready to answer every eps near its saddle. All logs are relative to e^{log_scale}."""
+    """One line, ready to answer every eps near its saddle. Sums are relative to e^{log_scale}."""
 
     saddle: Saddle
-    step: float
-    log_line: ComplexArray  # log of M(s)/M(lam) k(s) at t = k step
-    line_error: FloatArray
+    t: FloatArray
+    size: FloatArray  # modulus of M(s)/M(lam) k(s) at t, times the weight of the rule
+    angle: FloatArray  # its argument
     log_scale: float  # K(lam), its error in scale_error
     scale_error: float
-    dip: FloatArray | float  # the lower kernel over the upper, minus 1: -C gamma^2 s(s+1), as a factor
+    dip: ComplexArray | None  # the lower kernel over the upper, minus 1: -C gamma^2 s(s+1), as a factor
+    rounding: Rounding
+    dip_rounding: Rounding
     alias: Alias
-    log_cut: float
+    cut: float
 
     @property
-    def size(self) -> int:
+    def nodes(self) -> int:
         """How many frequencies."""
-        return len(self.log_line)
+        return len(self.t)
 
-    def _terms(self, eps: FloatArray) -> tuple[ComplexArray, FloatArray, FloatArray]:
-        """The terms of S at each eps (rows), with the scale e^{K - lam eps} apart, and their absolute errors summed."""
+    def _scale(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """e^{K - lam eps} and its relative error."""
         lam = self.saddle.lam
-        t = self.step * np.arange(len(self.log_line))
-        weight = np.where(t == 0, 1.0, 2.0) * (self.step / (2 * math.pi))
-        terms = np.exp(self.log_line - 1j * np.multiply.outer(eps, t)) * weight
-        size = np.abs(terms)
-        own = self.line_error + 24 * U + U * np.multiply.outer(2 * np.abs(eps), t) + 2 * U * np.abs(self.log_line.imag)
-        relative = np.expm1(np.minimum(own, 700.0)) + gamma(len(t))
         log_scale = self.log_scale - lam * eps
-        scale_error = self.scale_error + 4 * U * (np.abs(self.log_scale) + lam * np.abs(eps)) + 32 * U
-        return terms, size * relative, np.stack([log_scale, scale_error])
+        error = self.scale_error + 4 * U * (abs(self.log_scale) + lam * np.abs(eps)) + 32 * U
+        return np.exp(np.minimum(log_scale, 700.0)), error
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Certified bounds on the finite part of delta at each eps; (n,) in, (n,) out."""
         with np.errstate(over="ignore", invalid="ignore"):  # far from its saddle a line proves nothing, 0 and 1
             lower, upper, _ = self.ledger(eps)
-        return np.nan_to_num(lower, nan=0.0), np.nan_to_num(upper, nan=1.0)
+        return np.where(np.isnan(lower), 0.0, lower), np.where(np.isnan(upper), 1.0, upper)
 
     def ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """The bounds and every source of error that went into them, absolute."""
-        terms, moved, (log_scale, scale_error) = self._terms(eps)
-        scale = np.exp(np.minimum(log_scale, 700.0))
-        s_upper = terms.real.sum(axis=1)
-        dip = (terms * self.dip).real.sum(axis=1)
-        rounding = moved.sum(axis=1)
-        dip_rounding = (moved * np.abs(self.dip)).sum(axis=1)
-        cut = np.exp(self.log_cut)
+        scale, scale_error = self._scale(eps)
+        turned = self.angle - np.multiply.outer(eps, self.t)
+        cosine = np.cos(turned)
+        longest = float(self.t[-1])
+        s_upper, rounding, dip = cosine @ self.size, self.rounding.at(eps, longest), np.zeros(len(eps))
+        if self.dip is not None:
+            dip = cosine @ (self.size * self.dip.real) - np.sin(turned) @ (self.size * self.dip.imag)
+            rounding_below = rounding + self.dip_rounding.at(eps, longest)
+        else:
+            rounding_below = rounding
         alias = np.exp(np.minimum(self.alias.log_bound(eps), 700.0))
-        upper = (s_upper + rounding + cut) * scale * (1 + np.expm1(scale_error))
-        low = s_upper + np.minimum(dip, 0.0) - rounding - dip_rounding - cut
+        upper = (s_upper + rounding + self.cut) * scale * (1 + np.expm1(scale_error))
+        low = s_upper + np.minimum(dip, 0.0) - rounding_below - self.cut
         lower = np.maximum(low * scale * (1 - scale_error) - alias, 0.0)
         parts = {
             "aliasing": alias,
-            "frequency cut": cut * scale,
-            "rounding": (rounding + dip_rounding + np.abs(s_upper) * scale_error) * scale,
+            "frequency cut": self.cut * scale,
+            "rounding": (rounding_below + np.abs(s_upper) * scale_error) * scale,
             "smoothing": np.abs(dip) * scale,
         }
         return lower, np.minimum(np.maximum(upper, 0.0), 1.0), parts
 
     def middle(self, eps: float) -> tuple[float, float]:
         """S between the kernels and -dS/deps, uncertified; for Newton."""
-        terms, _, (log_scale, _) = self._terms(np.array([eps]))
-        t = self.step * np.arange(len(self.log_line))
-        terms = terms * (1 + 0.5 * np.asarray(self.dip)) * math.exp(min(float(log_scale[0]), 700.0))
-        return float(terms.real.sum()), float((terms * (self.saddle.lam + 1j * t)).real.sum())
+        turned = self.angle - eps * self.t
+        real, imaginary = np.cos(turned) * self.size, np.sin(turned) * self.size
+        if self.dip is not None:
+            half = 1 + 0.5 * self.dip
+            real, imaginary = real * half.real - imaginary * half.imag, real * half.imag + imaginary * half.real
+        scale = math.exp(min(self.log_scale - self.saddle.lam * eps, 700.0))
+        value = float(real.sum())
+        return value * scale, (self.saddle.lam * value - float(imaginary @ self.t)) * scale
 
 
 def _affordable(total: Total, lam: float, nodes: int, step: float) -> bool:
     """True, or `NoCertificateError`: a line that would cost too much is no line."""
-    if nodes > MOST_NODES or nodes * total.work(lam, nodes * step) > max(MOST_WORK, 256 * total.work(lam, 0.0)):
+    if nodes > MOST_NODES or (nodes > 256 and total.work(lam, nodes * step, nodes) > MOST_WORK):
         raise NoCertificateError
     return True
 
 
 @np.errstate(all="ignore")  # what overflows is no number, and no number proves nothing
 def build(
-    total: Total, saddle: Saddle, width: float, *, tolerance: float = TOLERANCE, shortest: float = 6.0
+    total: Total, saddle: Saddle, width: float, *, tolerance: float = TOLERANCE, longest: float = math.inf
 ) -> Contour:
-    """A certified line with smooth kernels of the given width, 0 the plain one; period from `shortest` deviations."""
+    """A certified line with smooth kernels of the given width, 0 the plain one; alias and cut within the tolerance.
+
+    longest: of the period, in deviations; a short one is charged its aliases, however large.
+    """
     lam, deviation = saddle.lam, saddle.deviation
     scale, scale_error = total.log_mgf(lam)
     if not math.isfinite(scale):
         raise NoCertificateError
     log_goal = saddle.log_delta + math.log(tolerance)
     relative_goal = log_goal - scale + lam * saddle.eps  # of a term over e^{K - lam eps}
-    alias = find_alias(total, saddle, log_goal, shortest=shortest)
+    alias = find_alias(total, saddle, log_goal, longest=longest)
     step = short(2 * math.pi / alias.period)
     alias = Alias(lam, 2 * math.pi / step * (1 - 4 * U), alias.top, alias.above, alias.below)
     mu2 = width * width
@@ -195,22 +181,34 @@ def build(
         return tail + math.log1p(ratio) - math.log(math.pi * t) + 1e-12 * (1 + abs(tail))
 
     spread = deviation**2 + mu2 + (0.0 if width else 1 / lam**2)
-    nodes = max(4, math.ceil(math.sqrt(-2 * math.log(tolerance) / spread) / step))
+    nodes = max(4, math.ceil(1.05 * math.sqrt(2 * max(-relative_goal, 1.0) / spread) / step))
     while _affordable(total, lam, nodes, step) and (cut := log_cut(nodes)) > relative_goal:
-        nodes = int(1.3 * nodes) + 1
+        nodes = int(1.25 * nodes) + 1
     t: FloatArray = step * np.arange(nodes + 1, dtype=float)
     line, error = total.line(lam, t)
     s = lam + 1j * t
-    kernel = 0.5 * mu2 * s * (s + 1) - np.log(s) - np.log(s + 1)
-    rounding = 8 * U * (mu2 * np.abs(s * (s + 1)) + np.abs(np.log(np.abs(s) + 1)) + 8)
+    line += 0.5 * mu2 * s * (s + 1) - np.log(s * (s + 1))
+    error = error + 8 * U * (mu2 * np.abs(s * (s + 1)) + np.abs(np.log(np.abs(s) + 1)) + 8)
+    error = np.minimum(error + 24 * U + 2 * U * np.abs(line.imag), 700.0)
+    size = np.exp(line.real) * np.where(t == 0, 1.0, 2.0) * (step / (2 * math.pi))
+    dip = -ratio * mu2 * s * (s + 1) if width else None
+    most = size * np.exp(error) * (2 if dip is None else 2 + np.abs(dip))
+    kept = most >= 0.1 * math.exp(max(relative_goal, -600.0)) / len(t)
+    if not kept[0]:
+        raise NoCertificateError
+    dropped = float(most[~kept].sum()) * 1.01
+    t, size, error = t[kept], size[kept], error[kept]
+    dip = None if dip is None else dip[kept]
     return Contour(
         saddle=saddle,
-        step=step,
-        log_line=line + kernel,
-        line_error=error + rounding,
+        t=t,
+        size=size,
+        angle=line.imag[kept],
         log_scale=scale,
         scale_error=scale_error,
-        dip=-ratio * mu2 * s * (s + 1) if width else 0.0,
+        dip=dip,
+        rounding=Rounding.of(size, error, t),
+        dip_rounding=Rounding(0.0, 0.0) if dip is None else Rounding.of(size * np.abs(dip), error, t),
         alias=alias,
-        log_cut=cut,
+        cut=math.exp(min(cut, 700.0)) + dropped,
     )

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import erfcx, ndtr
+from scipy.special import erfcx, ndtr, ndtri
 
 from neartwin.checks import positive
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.losses.loss import Factor, Order, Pair, Summand
+from neartwin.losses.loss import Factor, Masses, Order, Pair, Summand
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U
 
 ROOT_HALF_PI = math.sqrt(math.pi / 2)
@@ -34,18 +34,27 @@ def gaussian_delta(mu: float, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
     a, b = eps / mu - mu / 2, eps / mu + mu / 2
     shift = 4 * U * (np.abs(eps) / mu + mu)
     far = a < -1
+    if not far.any():
+        return _bounds(*_beside(a, b, shift))
     x, y = np.where(far, 0.0, a), np.where(far, 0.0, b)
-    density = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
-    m_a, m_b = ROOT_HALF_PI * erfcx(x / math.sqrt(2)), ROOT_HALF_PI * erfcx(y / math.sqrt(2))
-    near_value = density * (m_a - m_b)
-    near_error = density * (m_a + m_b) * (3 * ELEMENTARY + (np.abs(x) + 2) * shift + x * x * 2 * U)
+    near_value, near_error = _beside(x, y, shift)
     p = ndtr(np.where(far, -a, 0.0))
     with np.errstate(over="ignore"):
         q = np.exp(np.where(far, np.minimum(eps, 700.0), 0.0)) * ndtr(np.where(far, -b, 0.0))
     q_error = q * (3 * ELEMENTARY + 2 * U * np.abs(eps) + (np.maximum(b, 0) + 2) * shift + b * b * 2 * U)
     far_error = p * (2 * ELEMENTARY + 2 * shift) + q_error
-    value = np.where(far, p - q, near_value)
-    error = np.where(far, far_error, near_error) + 1e-320
+    return _bounds(np.where(far, p - q, near_value), np.where(far, far_error, near_error))
+
+
+def _beside(a: FloatArray, b: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """phi(a)(m(a) - m(b)) and its error, for a >= -1."""
+    density = np.exp(-0.5 * a * a) / math.sqrt(2 * math.pi)
+    m_a, m_b = ROOT_HALF_PI * erfcx(a / math.sqrt(2)), ROOT_HALF_PI * erfcx(b / math.sqrt(2))
+    return density * (m_a - m_b), density * (m_a + m_b) * (3 * ELEMENTARY + (np.abs(a) + 2) * shift + a * a * 2 * U)
+
+
+def _bounds(value: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
+    error = error + 1e-320
     return np.maximum(value - error, 0.0), np.minimum(value + error, 1.0)
 
 
@@ -79,6 +88,38 @@ class GaussianSum(Summand):
         """mu^2/2 at every order."""
         del s
         return 0.5 * self.mu2 * (1 + 4 * U)
+
+    def root(self, delta: float) -> tuple[float, float] | None:
+        """Newton on the logarithm of delta, in plain floats."""
+        mu, log = math.sqrt(self.mu2), math.log(delta)
+        e = 0.5 * self.mu2 - mu * float(ndtri(min(delta * (2 + 1 / mu), 0.5)))
+        for _ in range(30):
+            p = 0.5 * math.erfc((e / mu - mu / 2) / math.sqrt(2))
+            q = 0.5 * math.exp(min(e, 700.0)) * math.erfc((e / mu + mu / 2) / math.sqrt(2))
+            if not (p > q > 0):
+                return None
+            move = (math.log(p - q) - log) * (p - q) / q
+            e += max(-2 * mu, min(2 * mu, move))
+            if abs(move) <= 1e-13 * (abs(e) + 1e-3):
+                return e, q / (p - q)
+        return e, q / (p - q)
+
+    def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
+        """Quantiles of N(mu^2/2, mu^2)."""
+        mu = math.sqrt(self.mu2)
+        return 0.5 * self.mu2 + mu * float(ndtri(low_tail)), 0.5 * self.mu2 - mu * float(ndtri(high_tail))
+
+    def cells(self, edges: FloatArray) -> Masses:
+        """Normal tails; an argument x errs by 4U(|l|/mu + mu), so its tail by the factor (|x| + 1) times that."""
+        mu = math.sqrt(self.mu2)
+
+        def between(shift: float) -> tuple[FloatArray, FloatArray]:
+            x = edges / mu + shift * mu
+            tail = ndtr(-x)
+            own = tail * (2 * ELEMENTARY + 2 * U * x * x + (np.abs(x) + 1) * 6 * U * (np.abs(edges) / mu + mu))
+            return -np.diff(tail, prepend=1.0, append=0.0), np.append(own, 0.0) + np.insert(own, 0, 0.0)
+
+        return Masses(*between(-0.5), *between(0.5), 0.0)
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The closed form; mu errs by 2U, which moves delta by at most mu phi(0) 2U relative to its own slope in mu."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from neartwin.checks import positive
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.losses.loss import Factor, Order, Pair, Summand, Top
+from neartwin.losses.loss import Factor, Masses, Order, Pair, Summand, Top
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
 
 BLOCK = 1 << 18
@@ -36,14 +36,35 @@ class LaplaceSum(Summand):
     def __init__(self, rates: FloatArray, counts: FloatArray) -> None:
         """rates: e_i, each within U of the exact value; counts: n_i as floats, exact below 2^53."""
         self.e, self.n = rates, counts
+        self.copies = int(counts[0])
         reach = float(rates @ counts)
         log_mass = -math.log(2) * float(counts.sum())
         self.top = Top(
             reach * (1 + 4 * U * (len(rates) + 2)), math.exp(log_mass) * (1 - 1e-12) if log_mass > -700 else 0.0
         )
 
+    def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
+        """Both atoms."""
+        del low_tail, high_tail
+        return -float(self.e[0]), float(self.e[0])
+
+    def cells(self, edges: FloatArray) -> Masses | None:
+        """P(L > l) = 1 - e^{(l-e)/2}/2, Q(L > l) = e^{-(l+e)/2}/2 inside; an edge nearer to an atom than U e is moved."""
+        if len(self.e) > 1:
+            return None
+        e = float(self.e[0])
+        inside = np.clip(edges, -e, e)
+        low, high = edges < -e, edges >= e
+        p = np.where(high, 0.0, np.where(low, 1.0, 1 - 0.5 * np.exp(0.5 * (inside - e))))
+        q = np.where(high, 0.0, np.where(low, 1.0, 0.5 * np.exp(-0.5 * (inside + e))))
+        own = np.append(np.full(len(edges), 2 * ELEMENTARY + 4 * U * e), 0.0) + 2 * ELEMENTARY
+        p_cell, q_cell = (-np.diff(tail, prepend=1.0, append=0.0) for tail in (p, q))
+        return Masses(p_cell, own, q_cell, own, 4 * U * e)
+
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """From N = (1+s)e^{se} + s e^{-(1+s)e} = M (1+2s), scaled by e^{-se}."""
+        if len(self.e) == 1:
+            return self._cumulants_of_one(lam)
         e, v = self.e, 1 / (1 + 2 * lam)
         z = np.exp(-(1 + 2 * lam) * e)
         n0 = (1 + lam) + lam * z
@@ -54,6 +75,16 @@ class LaplaceSum(Summand):
         floor = 1e-3 * np.minimum(e, v) ** 2  # cancellation for tiny e; a heuristic needs only the size
         k0 = lam * e + np.log(n0 * v)
         return float(self.n @ k0), float(self.n @ (first - 2 * v)), float(self.n @ np.maximum(k2, floor))
+
+    def _cumulants_of_one(self, lam: float) -> tuple[float, float, float]:
+        """The same in plain floats."""
+        e, n, v = float(self.e[0]), float(self.n[0]), 1 / (1 + 2 * lam)
+        z = math.exp(-(1 + 2 * lam) * e)
+        n0 = (1 + lam) + lam * z
+        first = (1 + (1 + lam) * e + (1 - lam * e) * z) / n0
+        k2 = ((2 * e + (1 + lam) * e * e) + (lam * e * e - 2 * e) * z) / n0 - first * first + 4 * v * v
+        k0 = lam * e + math.log(n0 * v)
+        return n * k0, n * (first - 2 * v), n * max(k2, 1e-3 * min(e, v) ** 2)
 
     def _mgf(self, lam: float) -> tuple[FloatArray, FloatArray, BoolArray]:
         """For each e: K(lam), its error, and whether the small form was used.
@@ -121,10 +152,10 @@ class LaplaceSum(Summand):
         value, bound = log_one_plus(w.real - 1, w.imag, moved)
         return value + s * e, bound + 8 * U * (lam * e + angle)
 
-    def work(self, lam: float, t: float) -> int:
+    def work(self, lam: float, t: float, frequencies: int) -> int:
         """One for each kind."""
         del lam, t
-        return len(self.e)
+        return len(self.e) * frequencies
 
     def log_tail(self, lam: float, t: float, until: float) -> float:
         """|M(s)| <= (1 + 1/|1+2s|)(e^{lam e} + e^{-(1+lam)e})/2 with |1+2s| >= 2t: falling in t. Divided by M(lam)."""

@@ -26,7 +26,8 @@ from fractions import Fraction
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.contour import TOLERANCE, Alias, find_alias
+from neartwin.losses.alias import Alias, find_alias
+from neartwin.losses.contour import TOLERANCE
 from neartwin.losses.loss import Lattice
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, NoCertificateError, U, gamma
 from neartwin.losses.saddle import Saddle
@@ -62,7 +63,7 @@ class Periodic:
     log_cut: float
 
     @property
-    def size(self) -> int:
+    def nodes(self) -> int:
         """How many frequencies."""
         return len(self.t)
 

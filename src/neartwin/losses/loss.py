@@ -39,6 +39,19 @@ class Top(NamedTuple):
     mass: float
 
 
+class Masses(NamedTuple):
+    """P and Q of each interval between edges of losses, the two unbounded ones included, and bounds on their errors.
+
+    slip: how far from its edge, in loss, an interval may end.
+    """
+
+    p: FloatArray
+    p_error: FloatArray
+    q: FloatArray
+    q_error: FloatArray
+    slip: float
+
+
 UNBOUNDED = Top(np.inf, 0.0)
 
 
@@ -53,6 +66,7 @@ class Summand(ABC):
     top: Top = UNBOUNDED
     lattice: Lattice | None = None
     null: bool = False  # every finite loss is 0
+    copies: int = 1  # of the law that `cells` describes
 
     @abstractmethod
     def cumulants(self, lam: float) -> tuple[float, float, float]:
@@ -64,16 +78,16 @@ class Summand(ABC):
 
     @abstractmethod
     def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """A logarithm (any branch) of M(lam + it) / M(lam) at each t >= 0, and a bound E on its error.
+        """A logarithm (any branch) of M(lam + it) / M(lam) at t = 0, d, 2d, ..., and a bound E on its error.
 
         The true ratio over the exponential of the result differs from 1 by at most expm1(E). t may carry a relative
         error of 4U (a frequency of a lattice is irrational); that too is in E.
         """
 
-    def work(self, lam: float, t: float) -> int:
-        """What one frequency of a line that reaches t costs, in exponentials."""
+    def work(self, lam: float, t: float, frequencies: int) -> int:
+        """What a line of so many frequencies that reaches t costs, in exponentials."""
         del lam, t
-        return 1
+        return frequencies
 
     def log_tail(self, lam: float, t: float, until: float) -> float:
         """An upper bound on log |M(lam + it') / M(lam)| for all t' in [t, until]; 0 when nothing is known."""
@@ -83,6 +97,21 @@ class Summand(ABC):
     def zcdp_tail(self, s: float) -> float:
         """A bound on K(s')/(s'(s'+1)) for all s' >= s: K(s') <= s' times the largest loss."""
         return max(self.top.loss, 0.0) / (s + 1) * (1 + 8 * U)
+
+    def root(self, delta: float) -> tuple[float, float] | None:
+        """About where a closed form meets delta, and -d log delta / d eps there; uncertified; None where bisection must do."""
+        del delta
+        return None
+
+    def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
+        """Losses of one copy below and above which about so much of P lies."""
+        del low_tail, high_tail
+        return 0.0, 0.0
+
+    def cells(self, edges: FloatArray) -> Masses | None:
+        """The masses of one copy between increasing edges, given a finite loss; None where the family has no such form."""
+        del edges
+        return None
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Closed form of E_P[(1 - e^{eps - L})_+ | L < inf] as (lower, upper), or None where there is none."""

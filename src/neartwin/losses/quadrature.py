@@ -14,7 +14,7 @@ from neartwin.losses.atoms import Tilted, Weighted
 from neartwin.losses.loss import Summand
 from neartwin.losses.rounding import ComplexArray, NoCertificateError, U
 
-MOST_NODES = 1 << 16
+MOST_NODES = 1 << 19
 KEPT = 64
 
 
@@ -33,14 +33,19 @@ class QuadratureSum(Summand):
 
     count: int
     _rules: dict[float, Rule]
+    _rough: tuple[float, FloatArray, FloatArray] = (-1.0, np.empty(0), np.empty(0))
 
     @abstractmethod
     def nodes(self, lam: float, reach: float) -> tuple[FloatArray, Weighted]:
         """Nodes and the law on them, whose `outside` bounds what quadrature and cut leave out for |t| <= reach."""
 
     @abstractmethod
-    def work(self, lam: float, t: float) -> int:
+    def size(self, lam: float, reach: float) -> int:
         """How many nodes that takes."""
+
+    def work(self, lam: float, t: float, frequencies: int) -> int:
+        """By the nodes."""
+        return atoms.work(self.size(lam, max(1.2 * t, 8.0)), frequencies)
 
     def rule(self, lam: float, t: float) -> Rule:
         """A kept rule that reaches t, or a new one."""
@@ -48,7 +53,7 @@ class QuadratureSum(Summand):
         if found is not None and found.reach >= t:
             return found
         reach = max(1.2 * t, 8.0)
-        if self.work(lam, reach) > MOST_NODES:
+        if self.size(lam, reach) > MOST_NODES:
             raise NoCertificateError
         u, law = self.nodes(lam, reach)
         found = Rule(u, reach, law, atoms.tilted(law, lam))
@@ -58,12 +63,19 @@ class QuadratureSum(Summand):
         return found
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
-        """Tilted moments on the nodes."""
-        try:
-            one = self.rule(lam, 0.0).tilt
-        except NoCertificateError:
-            return math.inf, math.inf, math.inf
-        return self.count * one.log_mgf, self.count * one.mean, self.count * one.variance
+        """Tilted moments on nodes kept for every lam up to some."""
+        most, losses, log_masses = self._rough
+        if not lam <= most:
+            most = 2 * lam
+            try:
+                if self.size(most, 8.0) > MOST_NODES:
+                    return math.inf, math.inf, math.inf
+                law = self.nodes(most, 8.0)[1]
+            except NoCertificateError:
+                return math.inf, math.inf, math.inf
+            losses, log_masses = law.losses, law.log_masses
+            self._rough = (most, losses, log_masses)
+        return atoms.rough_cumulants(losses, log_masses, lam, self.count)
 
     def log_mgf(self, lam: float) -> tuple[float, float]:
         """Count times one copy."""
@@ -77,5 +89,5 @@ class QuadratureSum(Summand):
     def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy."""
         rule = self.rule(lam, float(t.max(initial=0.0)))
-        one, error = atoms.line(rule.weighted, rule.tilt, t)
+        one, error = atoms.line(rule.weighted, rule.tilt, t, self.count)
         return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)

@@ -1,4 +1,4 @@
-"""Which route answers: closed form, then lattice, contour, contour with a smooth kernel, extremes, Chernoff's floor.
+"""Which route answers: closed form, then lattice, contour, the contour with a smooth kernel, extremes, Chernoff's floor.
 
 A route either proves its bracket or raises `NoCertificateError`, and the next is taken. What comes back is the best
 proved lower end and the best proved upper end of those tried, with the name of the route and its error terms.
@@ -6,6 +6,7 @@ proved lower end and the best proved upper end of those tried, with the name of 
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,19 +15,27 @@ from typing import Protocol
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses import chernoff, contour, lattice, saddle
+from neartwin.losses import cells, chernoff, contour, lattice, saddle
 from neartwin.losses.rounding import NoCertificateError, down, up
 from neartwin.losses.saddle import Saddle
 from neartwin.losses.total import Total
 
-CLOSED, LATTICE, CONTOUR, SMOOTH, FLOOR = "closed form", "lattice", "contour", "smooth contour", "Chernoff floor"
-RESOLUTION = 4e-7  # wanted relative width in eps where only a smooth kernel certifies
+CLOSED, LATTICE, CONTOUR, WIDE, FLOOR = "closed form", "lattice", "contour", "wide contour", "Chernoff floor"
+NARROW = 1e-8  # relative width in eps that a contour promises; a wider answer is named so
+RESOLUTIONS = (0.2, 0.4, 0.7)  # shares of the width asked for that smooth kernels try first
+COARSER = (3e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # relative widths that they try then
 KEPT = 24  # lines kept for the next question
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
 NO_LINE = (NoCertificateError, OverflowError, ValueError, ZeroDivisionError)
 Indices = np.ndarray[tuple[int], np.dtype[np.intp]]
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
 LINES = 48  # lines one vectorised query may build
+TRIES = 4  # lines built for one question
+FINER = (0.5, 1 / 16)  # steps of the rounded law, over the first
+COARSE = 1e-6  # relative width wanted of a rounded law's own answer
+REPEATS = 2  # of them at a lam tried before
+FINE = 1e-4  # relative width from which one more try is enough
+FAR = 0.05  # how far off a guess of eps may be
 NEARER = (1.0, 0.6, 0.3, 0.1)  # lines tried for one eps, as shares of the saddle's lam
 
 
@@ -34,7 +43,7 @@ class Line(Protocol):
     """A certified line, whatever its kernel."""
 
     @property
-    def size(self) -> int:
+    def nodes(self) -> int:
         """How many frequencies it has."""
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -55,6 +64,7 @@ class Answer:
     upper: float
     method: str
     errors: dict[str, float] = field(default_factory=dict)
+    slope: float = math.nan  # about where -d log delta / d eps lies, where a line told
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,7 @@ class _Kept:
         near = asked[np.abs(eps[asked] - self.at.eps) < 3 * self.at.deviation + 2 / (1 + self.at.lam)]
         if not len(near):
             return asked
-        rows = max(1, BLOCK // self.line.size)
+        rows = max(1, BLOCK // self.line.nodes)
         parts = [self.line.delta(eps[near[start : start + rows]]) for start in range(0, len(near), rows)]
         low, high = (np.concatenate([part[k] for part in parts]) for k in range(2))
         better = high - low < upper[near] - lower[near]
@@ -81,8 +91,8 @@ class _Kept:
         return asked[~np.isin(asked, done)]
 
 
-def line_at(total: Total, at: Saddle) -> tuple[str, Line]:
-    """The narrowest certified line at this saddle."""
+def line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line]:
+    """A certified line at this saddle, as narrow in eps as asked where that is affordable."""
     try:
         return LATTICE, lattice.build(total, at)
     except NoCertificateError:
@@ -91,12 +101,16 @@ def line_at(total: Total, at: Saddle) -> tuple[str, Line]:
         return CONTOUR, contour.build(total, at, 0.0)
     except NoCertificateError:
         pass
-    width = math.sqrt(RESOLUTION * max(abs(at.eps), 1e-2 * at.deviation) / (at.lam + 1))
-    for _ in range(8):
+    eps = max(abs(at.eps), 1e-2 * at.deviation)
+    for resolution in [
+        *(share * within for share in RESOLUTIONS),
+        *(r for r in COARSER if r > within),
+    ]:  # the two kernels are gamma^2 (lam + 1) apart in eps
+        tolerance = min(max(1e-2 * resolution * at.lam * eps, contour.TOLERANCE), 1e-6)
         try:
-            return SMOOTH, contour.build(total, at, width)
+            return CONTOUR, contour.build(total, at, math.sqrt(resolution * eps / (at.lam + 1)), tolerance=tolerance)
         except NoCertificateError:
-            width *= 3
+            continue
     raise NoCertificateError
 
 
@@ -181,46 +195,107 @@ def _widths(start: float) -> Iterator[float]:
         width *= 2
 
 
-def _invert(line: Line, at: Saddle, low_target: float, high_target: float) -> tuple[float, float]:
-    """The largest eps with a proved delta >= low_target, the least with a proved delta <= high_target.
+def _invert(line: Line, at: Saddle, low_target: float, high_target: float) -> tuple[float, float, float]:
+    """The largest eps with a proved delta >= low_target, the least with a proved delta <= high_target, and the middle.
 
     Each candidate end is evaluated by the certified `delta`; nothing rests on Newton but the number of trials.
     """
     e, slope = _newton(line, at, 0.5 * (math.log(low_target) + math.log(high_target)))
+    return *_ends(line, e, slope, low_target, high_target), e
+
+
+def _ends(line: Line, e: float, slope: float, low_target: float, high_target: float) -> tuple[float, float]:
+    """The certified ends around e, where -d log delta / d eps is about the slope."""
     low, high = (float(end[0]) for end in line.delta(np.array([e])))
     start = 0.6 * max(high - low, 0.0) / (max(high, 1e-300) * slope) + 2e-16 * abs(e) + 1e-300
     lower, upper = -math.inf, math.inf
     for width in _widths(start):
-        if line.delta(np.array([e - width]))[0][0] >= low_target:
+        ends = line.delta(np.array([e - width, e + width]))
+        if not math.isfinite(lower) and ends[0][0] >= low_target:
             lower = e - width
-            break
-    for width in _widths(start):
-        if line.delta(np.array([e + width]))[1][0] <= high_target:
+        if not math.isfinite(upper) and ends[1][1] <= high_target:
             upper = e + width
+        if math.isfinite(lower) and math.isfinite(upper):
             break
     return lower, upper
 
 
-def _by_line(total: Total, low_target: float, high_target: float) -> Answer:
-    """The narrowest answer of a few lines; most questions stop at the first."""
+def _narrow(lower: float, upper: float, enough: float = NARROW) -> bool:
+    return upper - max(lower, 0.0) <= enough * upper or upper <= 0
+
+
+def _by_line(total: Total, low_target: float, high_target: float, *, within: float = NARROW) -> Answer:
+    """The narrowest answer of a few lines; most questions stop at the first.
+
+    Where the first guess of eps was poor, so were the period and the cut; the same line is then built again.
+    """
     best: Answer | None = None
-    saddle_point = saddle.for_delta(total, high_target)
-    for factor in NEARER:
-        at = saddle_point if factor == 1 else saddle_point.lower(total, factor)
-        try:
-            name, line = line_at(total, at)
-        except NoCertificateError:
-            continue
-        lower, upper = _invert(line, at, low_target, high_target)
-        parts = line.ledger(np.array([upper if math.isfinite(upper) else at.eps]))[2]
-        found = Answer(lower, upper, name, {source: float(np.max(value)) for source, value in parts.items()})
-        if best is None or upper - lower < best.upper - best.lower:
-            best = found
-        if upper - max(lower, 0.0) <= (10 * RESOLUTION if name == SMOOTH else 1e-8) * max(upper, 1e-12):
-            break
+    at, factor, repeats, left = saddle.for_delta(total, high_target), 0, 0, TRIES
+    while factor < len(NEARER) and left > 0:
+        here = at.lower(total, NEARER[factor]) if factor else at
+        found, middle = _at_line(total, here, low_target, high_target, within)
+        left -= 1
+        if found is not None:
+            best = found if best is None or found.upper - found.lower < best.upper - best.lower else best
+            if _narrow(best.lower, best.upper, within):
+                break
+            left = min(left, 1) if best.upper - best.lower <= FINE * best.upper else left
+        again = abs(middle - at.eps) > FAR * abs(middle) and repeats < REPEATS
+        at, factor, repeats = at._replace(eps=middle), factor + (not again), repeats + again
     if best is None or not math.isfinite(best.upper):
         raise NoCertificateError
     return best
+
+
+def _at_line(
+    total: Total, at: Saddle, low_target: float, high_target: float, within: float
+) -> tuple[Answer | None, float]:
+    """The answer of one line, if there is one, and where it believes eps to be."""
+    try:
+        name, line = line_at(total, at, within)
+    except NO_LINE:
+        return None, at.eps
+    lower, upper, middle = _invert(line, at, low_target, high_target)
+    parts = line.ledger(np.array([upper if math.isfinite(upper) else at.eps]))[2]
+    name = WIDE if name == CONTOUR and not _narrow(lower, upper, within) else name
+    errors = {source: float(np.max(value)) for source, value in parts.items()}
+    answer = Answer(lower, upper, name, errors, at.lam)
+    return answer, middle if math.isfinite(middle) else at.eps
+
+
+def _by_cells(total: Total, low_target: float, high_target: float) -> Answer:
+    """Laws rounded to ever finer lattices, until the ends are close or the lattice too fine."""
+    best = Answer(-math.inf, math.inf, LATTICE)
+    step = cells.coarse(total, high_target)
+    for share in FINER:
+        try:
+            best = _common(best, _on_cells(total, step * share, low_target, high_target))
+        except NO_LINE:
+            break
+        if _narrow(best.lower, best.upper, FINE):
+            break
+    return best
+
+
+def _common(one: Answer, other: Answer) -> Answer:
+    """What both prove, by the name of the narrower."""
+    first, second = sorted((one, other), key=lambda answer: answer.upper - max(answer.lower, 0.0))
+    return Answer(max(one.lower, other.lower), min(one.upper, other.upper), first.method, first.errors or second.errors)
+
+
+def _on_cells(total: Total, step: float, low_target: float, high_target: float) -> Answer:
+    above = cells.above(total, step, high_target)
+    leak = above.total.infinity[1]
+    # inf + (1 - inf) scale delta(eps - shift) <= target
+    target = down((low_target - leak) / (1 - leak) * math.exp(-above.log_scale) * (1 - 1e-14), 4)
+    if not target > 0:
+        raise NoCertificateError
+    upper = _by_line(above.total, target, target, within=COARSE)
+    below = cells.below(total, step, high_target, 0.5 * saddle.for_delta(above.total, target).lam)
+    target = up(high_target * math.exp(-below.log_scale) * (1 + 1e-14), 4)
+    lower = _by_line(below.total, target, target, within=COARSE)
+    errors = {source: max(one, upper.errors[source]) for source, one in lower.errors.items()} | {"infinite mass": leak}
+    return Answer(down(lower.lower - below.shift), up(upper.upper + above.shift), LATTICE, errors)
 
 
 class _Closed:
@@ -230,7 +305,7 @@ class _Closed:
         self.total = total
 
     @property
-    def size(self) -> int:
+    def nodes(self) -> int:
         return 1
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -251,8 +326,13 @@ class _Closed:
 
 
 def _by_closed_form(total: Total, low_target: float, high_target: float) -> Answer:
-    """Bisection between two eps that bracket, then the certified ends."""
+    """A root or a bisection between two eps that bracket, then the certified ends."""
     line = _Closed(total)
+    guess = total.summands[0].root(high_target)
+    if guess is not None:
+        lower, upper = _ends(line, *guess, low_target, high_target)
+        if math.isfinite(lower) and math.isfinite(upper):
+            return Answer(lower, upper, CLOSED, {"rounding": high_target * guess[1] * (upper - lower) / 2})
     low, high = -1.0, 1.0
     while line.delta(np.array([high]))[1][0] > high_target and high < 1e12:
         low, high = high, 2 * high
@@ -262,7 +342,7 @@ def _by_closed_form(total: Total, low_target: float, high_target: float) -> Answ
         middle = 0.5 * (low + high)
         low, high = (middle, high) if line.delta(np.array([middle]))[0][0] >= low_target else (low, middle)
     at = Saddle(2 / (high - low), 0.5 * (low + high), (high - low) / 2, math.log(high_target))
-    lower, upper = _invert(line, at, low_target, high_target)
+    lower, upper, _ = _invert(line, at, low_target, high_target)
     if not math.isfinite(upper):
         lower, upper = low, high if line.delta(np.array([high]))[1][0] <= high_target else math.inf
     parts = line.ledger(np.array([upper]))[2]
@@ -270,8 +350,11 @@ def _by_closed_form(total: Total, low_target: float, high_target: float) -> Answ
 
 
 @np.errstate(all="ignore")
-def epsilon(total: Total, low_delta: float, high_delta: float) -> Answer:
-    """Certified eps of a delta known to lie in [low_delta, high_delta]: the least eps >= 0 with delta(eps) <= it."""
+def epsilon(total: Total, low_delta: float, high_delta: float, within: float = NARROW) -> Answer:
+    """Certified eps of a delta known to lie in [low_delta, high_delta]: the least eps >= 0 with delta(eps) <= it.
+
+    within: the relative width wanted, which a longer line pays for; not a promise.
+    """
     inf_low, inf_high = total.infinity
     if inf_low > high_delta:
         return Answer(math.inf, math.inf, CLOSED)
@@ -283,10 +366,15 @@ def epsilon(total: Total, low_delta: float, high_delta: float) -> Answer:
         found = _with_extremes(total, found, target_low, target_high)
     if target_high > 0 and not (math.isfinite(found.lower) and found.upper - found.lower <= 1e-9 * abs(found.upper)):
         try:
-            exact = closed_form(total, np.array([0.0])) is not None
-            found = (_by_closed_form if exact else _by_line)(total, target_low, target_high)
+            if total.has_closed_form:
+                found = _by_closed_form(total, target_low, target_high)
+            else:
+                found = _by_line(total, target_low, target_high, within=within)
         except NO_LINE:
             pass
+        if not _narrow(found.lower, found.upper, FINE):
+            with contextlib.suppress(*NO_LINE):
+                found = _common(found, _by_cells(total, target_low, target_high))
     return _with_extremes(total, found, target_low, target_high)
 
 
@@ -306,4 +394,4 @@ def _with_extremes(total: Total, found: Answer, target_low: float, target_high: 
     if target_high > 0 and (method == FLOOR or not math.isfinite(lower)):
         upper = min(upper, chernoff.epsilon_above(total.log_mgf_above, target_high))
     lower = max(lower, 0.0)
-    return Answer(lower, max(upper, lower), method, found.errors)
+    return Answer(lower, max(upper, lower), method, found.errors, found.slope)

@@ -20,7 +20,7 @@ from neartwin.losses import chernoff, fits, route, trade
 from neartwin.losses.loss import Factor, Order, Pair, RenyiCurve, Summand
 from neartwin.losses.rounding import U, up
 from neartwin.losses.route import Answer, Names
-from neartwin.losses.total import Total
+from neartwin.losses.total import Total, log_c
 
 if TYPE_CHECKING:
     from neartwin.losses.composed import Certified
@@ -120,6 +120,14 @@ class Side:
         return self.upper.infinity[1] if self.upper is not None else 0.0
 
     @np.errstate(all="ignore")
+    @np.errstate(all="ignore")
+    def meets(self, eps: float, delta: float, s: float) -> bool:
+        """Whether Chernoff at s alone proves delta(eps) <= delta: then this order asks for no larger eps."""
+        if self._infinity > 0 or not self.complete or self.upper is None or not math.isfinite(s):
+            return False
+        bound = self.upper.log_mgf_above(s) + log_c(s) - s * eps
+        return bound + 1e-12 * (1 + s * abs(eps)) < math.log(delta) * (1 + 1e-12)
+
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, Names]:
         """Bounds and route for each eps."""
         if self.exact and self.upper is not None:
@@ -139,10 +147,10 @@ class Side:
         return lower, np.maximum(upper, lower), method
 
     @np.errstate(all="ignore")
-    def epsilon(self, low_delta: float, high_delta: float) -> Answer:
+    def epsilon(self, low_delta: float, high_delta: float, within: float = route.NARROW) -> Answer:
         """Bounds on eps(delta) for a delta in [low_delta, high_delta]."""
         if self.exact and self.upper is not None:
-            found = route.epsilon(self.upper, low_delta, high_delta)
+            found = route.epsilon(self.upper, low_delta, high_delta, within)
         else:
             lower = 0.0 if self.lower is None else route.epsilon(self.lower, low_delta, high_delta).lower
             found = Answer(lower, math.inf, UNKNOWN)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from neartwin.exact import FloatArray
+from neartwin.losses.loss import Masses
 from neartwin.losses.rounding import ELEMENTARY, U
 
 HALVINGS = 64
@@ -35,16 +36,43 @@ def threshold(
             middle = 0.5 * (low + high)
             above = rising * (loss(middle)[0] - eps) > 0
             low, high = np.where(above, low, middle), np.where(above, middle, high)
-    width = 1e-15 * (1 + np.abs(low))
-    for _ in range(2 * HALVINGS):
-        a, b = np.maximum(low - width, -big), np.minimum(high + width, big)
-        (loss_a, slack_a), (loss_b, slack_b) = loss(a), loss(b)
-        proved = (rising * (loss_a - eps) < -slack_a) | (a <= -big)
-        proved &= (rising * (loss_b - eps) > slack_b) | (b >= big)
-        if np.all(proved):
-            break
-        width = np.where(proved, width, 2 * width)
+    a, b = _proved(loss, eps, low, -rising, -big), _proved(loss, eps, high, rising, big)
     return np.where(a <= -big, -np.inf, a), np.where(b >= big, np.inf, b)
+
+
+def _proved(loss: Loss, eps: FloatArray, start: FloatArray, rising: float, end: FloatArray) -> FloatArray:
+    """From each start toward its end, until the loss is proved to lie on that side of eps; the end itself needs no proof."""
+    found, width, left = end.copy(), 1e-15 * (1 + np.abs(start)), np.arange(len(eps))
+    for _ in range(2 * HALVINGS):
+        at = start[left] + np.sign(end[left]) * width[left]
+        at = np.where(end[left] > 0, np.minimum(at, end[left]), np.maximum(at, end[left]))
+        value, slack = loss(at)
+        proved = rising * (value - eps[left]) > slack
+        found[left[proved]] = at[proved]
+        left = left[~proved & (at != end[left])]
+        if not len(left):
+            break
+        width[left] *= 2
+    return found
+
+
+def half_line_cells(
+    loss: Loss, beyond: Beyond, edges: FloatArray, rising: float, big: FloatArray, *, guess: FloatArray | None = None
+) -> Masses:
+    """P and Q between increasing losses: differences of half-lines, each between those at both ends of its threshold."""
+    a, b = threshold(loss, edges, rising, big, guess)
+    near, far = (a, b) if rising > 0 else (b, a)
+    (p_near, q_near, wobble), (p_far, q_far, other) = beyond(near), beyond(far)
+    wobble = np.maximum(wobble, other)
+
+    def between(largest: FloatArray, least: FloatArray) -> tuple[FloatArray, FloatArray]:
+        tail = 0.5 * (largest + least)
+        own = 0.5 * (largest - least) + wobble * largest + 2 * U * largest
+        return -np.diff(tail, prepend=1.0, append=0.0), np.append(own, 0.0) + np.insert(own, 0, 0.0)
+
+    p, p_error = between(p_near, p_far)
+    q, q_error = between(q_near, q_far)
+    return Masses(np.maximum(p, 0.0), p_error, np.maximum(q, 0.0), q_error, 0.0)
 
 
 def half_line_delta(

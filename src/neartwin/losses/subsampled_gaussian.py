@@ -33,17 +33,19 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from neartwin.checks import open_probability, positive
 from neartwin.exact import FloatArray, Number, float_above, rational
 from neartwin.losses.atoms import Weighted
 from neartwin.losses.gaussian import GaussianPair
-from neartwin.losses.loss import UNBOUNDED, Factor, Order, Pair, Summand, Top
+from neartwin.losses.loss import UNBOUNDED, Factor, Masses, Order, Pair, Summand, Top
 from neartwin.losses.quadrature import QuadratureSum, Rule
 from neartwin.losses.rounding import ELEMENTARY, U
-from neartwin.losses.single import half_line_delta
+from neartwin.losses.single import half_line_cells, half_line_delta
 
+NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
+FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide
 ANGLES = np.pi * np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97])
 
 
@@ -52,7 +54,7 @@ class SubsampledGaussianSum(QuadratureSum):
 
     def __init__(self, mu: Fraction, rate: Fraction, count: int, order: Order) -> None:
         """mu: sensitivity over sigma; rate: the sampling probability, strictly between 0 and 1."""
-        self.mu, self.q, self.count = float(mu), float(rate), count
+        self.mu, self.q, self.count, self.copies = float(mu), float(rate), count, count
         self.order: Order = "replace" if order == "replace_back" else order
         self.turns = 2 if self.order == "replace" else 1
         largest = -math.log1p(-float_above(rate)) if rate < 1 else math.inf
@@ -134,10 +136,10 @@ class SubsampledGaussianSum(QuadratureSum):
         u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
         return u, replace(self._law(u, step), outside=4 * math.exp(self._goal))
 
-    def work(self, lam: float, t: float) -> int:
-        """The nodes of the rule that reaches t."""
+    def size(self, lam: float, reach: float) -> int:
+        """The nodes of the rule that reaches so far."""
         left, right = self._ends(lam)
-        return math.ceil((right - left) / self._step(lam, t))
+        return math.ceil((right - left) / self._step(lam, reach))
 
     def log_tail(self, lam: float, t: float, until: float) -> float:
         """Count log (B(t)/M(lam)), the best of a few shifts."""
@@ -148,7 +150,7 @@ class SubsampledGaussianSum(QuadratureSum):
         weights = rule.tilt.weights  # tilted, normalised: phi r^.. over M(lam)
         slope = abs(float(weights @ self._slope(rule.nodes)))
         centre = t * slope * self.mu  # theta of the Gaussian approximation
-        theta = np.minimum(centre * np.array([0.3, 0.5, 0.7, 0.85, 1.0, 1.15, 1.4]), 1.5)
+        theta = centre * NEAR if centre < 1 else FAR
         return self.count * min(float(np.min(self._log_shifted(rule, lam, t, theta))), 0.0) * (1 - 1e-12)
 
     def _slope(self, u: FloatArray) -> FloatArray:
@@ -214,13 +216,39 @@ class SubsampledGaussianSum(QuadratureSum):
         """One step, by its half-line; add: L falls in u, the half-line lies to the left."""
         if self.count > 1:
             return None
-        rising = -1.0 if self.order == "add" else 1.0
-        big = 45.0 + 2 * self.mu + np.abs(eps) / self.mu
-        guess = None
-        if self.order != "replace":  # r(u) = e^eps, or e^-eps for add
-            with np.errstate(divide="ignore", invalid="ignore"):
-                guess = np.log1p(np.expm1(np.clip(rising * eps, -700.0, 700.0)) / self.q) / self.mu + self.mu / 2
-        return half_line_delta(self._loss, self._beyond, eps, rising, big, guess=guess)
+        return half_line_delta(self._loss, self._beyond, eps, self._rising, self._big(eps), guess=self._where(eps))
+
+    def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
+        """Quantiles of the noise, through the loss."""
+        low, high = -float(ndtri(low_tail)) + 1.0, -float(ndtri(high_tail)) + 1.0
+        u = np.array([low, -high] if self.order == "add" else [-low, self.mu + high])
+        if self.order == "replace":
+            u = np.array([-self.mu - low, self.mu + high])
+        found, _ = self._loss(u)
+        return float(found[0]), float(found[1])
+
+    def cells(self, edges: FloatArray) -> Masses:
+        """Half-lines of the noise."""
+        big = self._big(edges)
+        return half_line_cells(self._loss, self._beyond, edges, self._rising, big, guess=self._where(edges))
+
+    @property
+    def _rising(self) -> float:
+        return -1.0 if self.order == "add" else 1.0
+
+    def _big(self, eps: FloatArray) -> FloatArray:
+        big: FloatArray = 45.0 + 2 * self.mu + np.abs(eps) / self.mu
+        return big
+
+    def _where(self, eps: FloatArray) -> FloatArray:
+        """About where the loss is eps: r(u) = e^eps, or e^-eps for add; for replace z = e^{mu u} solves a quadratic."""
+        with np.errstate(all="ignore"):
+            if self.order != "replace":
+                grown = np.expm1(np.clip(self._rising * eps, -700.0, 700.0)) / self.q
+                return np.asarray(np.log1p(grown) / self.mu + self.mu / 2)
+            size = np.minimum(np.abs(eps), 600.0)  # q a z^2 - (1-q)(e^l - 1) z - q a e^l = 0, a = e^{-mu^2/2}; odd in l
+            a, half = self.q * math.exp(-0.5 * self.mu**2), 0.5 * (1 - self.q) * np.expm1(size)
+            return np.sign(eps) * np.log((half + np.hypot(half, a * np.exp(0.5 * size))) / a) / self.mu
 
     def _beyond(self, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """P and Q beyond u; ndtr errs by ELEMENTARY, by 2U u^2 inside its exponential, by the rounding of u - mu."""

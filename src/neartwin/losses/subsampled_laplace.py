@@ -27,13 +27,15 @@ from neartwin.checks import open_probability, positive
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.atoms import Weighted
 from neartwin.losses.laplace import LaplacePair
-from neartwin.losses.loss import Factor, Order, Pair, Summand, Top
+from neartwin.losses.loss import Factor, Masses, Order, Pair, Summand, Top
 from neartwin.losses.quadrature import QuadratureSum
 from neartwin.losses.rounding import ELEMENTARY, NoCertificateError, U
-from neartwin.losses.single import half_line_delta
+from neartwin.losses.single import half_line_cells, half_line_delta
 
 POINTS = 16
-MOST_PANELS = 1 << 12
+MOST_PANELS = 1 << 15
+FEW = 32  # panels at which a bound is evaluated; the others lie between
+RHO = np.array([1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0])
 
 
 @cache
@@ -48,7 +50,7 @@ class SubsampledLaplaceSum(QuadratureSum):
 
     def __init__(self, rate: Fraction, q: Fraction, count: int, order: Order) -> None:
         """rate: e; q: the sampling probability, strictly between 0 and 1."""
-        self.e, self.q, self.count = float(rate), float(q), count
+        self.e, self.q, self.count, self.copies = float(rate), float(q), count, count
         self.order: Order = "replace" if order == "replace_back" else order
         self._goal = math.log(2.0**-58 / count)
         self._rules = {}
@@ -57,6 +59,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         share = {"remove": 0.5 * math.exp(high - self.e), "add": 0.5, "replace": 0.5 * math.exp(high - self.e)}[
             self.order
         ]
+        self._largest, self._share = largest, math.log(share)
         log_mass = count * math.log(share)
         mass = math.exp(log_mass) * (1 - 1e-10) if log_mass > -600 else 0.0
         self.top = Top(count * largest * (1 + 16 * ELEMENTARY), mass)
@@ -80,29 +83,34 @@ class SubsampledLaplaceSum(QuadratureSum):
             return ((0.0, -1.0, 0.0, 0.0),)
         return ((1.0, 1.0, 0.0, -bottom), (0.0, -1.0, bottom, bottom))
 
+    def _log_floor(self, lam: float) -> float:
+        """A lower bound on K(lam): 0 (Jensen), or the atom of the largest loss."""
+        return max(0.0, self._share + lam * self._largest) * (1 - 1e-12)
+
     def _panel_error(self, lam: float, reach: float, panels: int) -> float:
-        """Log of the bound on all panels of all ramps together, the best of a few ellipses."""
+        """Log of the bound on all panels of all ramps together over M(lam), the best of a few ellipses."""
         w = self.e / (2 * panels)
-        centre = w * (2 * np.arange(panels) + 1)
-        best = math.inf
-        for rho in (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0):
-            theta = 2 * w * (rho - 1 / rho) / 2
-            if theta >= math.pi / 2:
-                continue
-            shift = w * (rho + 1 / rho) / 2
-            high, low = (np.minimum(2 * (centre + sign * shift) - self.e, 600.0) for sign in (1, -1))
-            log_high = np.log1p(self.q * np.expm1(high))
-            log_low = np.log1p(self.q * np.expm1(low)) + math.log(math.cos(theta / 2))
-            grown = self.q * np.exp(high)
-            turn = np.arctan2(grown * math.sin(theta), 1 - self.q + grown * math.cos(theta))
-            factor = math.log(32 / 15 * w) - (2 * POINTS - 2) * math.log(rho) - math.log1p(-(rho**-2))
-            total = -math.inf
-            for power, tilt, rest, rest_tilt in self._ramps():
-                a = power + tilt * lam
-                log = factor + rest + lam * rest_tilt - (centre - shift) + np.where(a > 0, a * log_high, a * log_low)
-                total = float(np.logaddexp.reduce(np.append(log + reach * turn, total)))
-            best = min(best, total)
-        return best
+        rho = RHO[w * (RHO - 1 / RHO) < math.pi / 2]
+        theta = w * (rho - 1 / rho)
+        shift = w * (rho + 1 / rho) / 2
+        centre = w * (2 * np.arange(panels) + 1)[:, None]
+        if panels > FEW:  # one of each group, its ellipse enlarged to hold those of all: every bound is monotone in x
+            centre = centre[:: panels // FEW]
+            shift = shift + w * (panels // FEW) * 2
+        high, low = (np.minimum(2 * (centre + sign * shift) - self.e, 600.0) for sign in (1, -1))
+        log_high = np.log1p(self.q * np.expm1(high))
+        log_low = np.log1p(self.q * np.expm1(low)) + np.log(np.cos(theta / 2))
+        grown = self.q * np.exp(high)
+        turn = np.arctan2(grown * np.sin(theta), 1 - self.q + grown * np.cos(theta))
+        factor = math.log(32 / 15 * w) - (2 * POINTS - 2) * np.log(rho) - np.log1p(-(rho**-2.0))
+        total = np.full(len(rho), -math.inf)
+        for power, tilt, rest, rest_tilt in self._ramps():
+            a = power + tilt * lam
+            log = (
+                factor + rest + lam * rest_tilt - (centre - shift) + a * (log_high if a > 0 else log_low) + reach * turn
+            )
+            total = np.logaddexp(total, log.max(axis=0) + math.log(panels))
+        return float(total.min(initial=math.inf)) - self._log_floor(lam)
 
     def _panels(self, lam: float, reach: float) -> int:
         panels = 1
@@ -112,10 +120,10 @@ class SubsampledLaplaceSum(QuadratureSum):
                 raise NoCertificateError
         return panels
 
-    def work(self, lam: float, t: float) -> int:
-        """The nodes of the rule that reaches t; more than may be when no rule does."""
+    def size(self, lam: float, reach: float) -> int:
+        """The nodes of the rule that reaches so far; more than may be when no rule does."""
         try:
-            return POINTS * self._panels(lam, t) * len(self._ramps()) + 2
+            return POINTS * self._panels(lam, reach) * len(self._ramps()) + 2
         except NoCertificateError:
             return 1 << 30
 
@@ -170,14 +178,34 @@ class SubsampledLaplaceSum(QuadratureSum):
         """One step, by its half-line."""
         if self.count > 1:
             return None
-        rising = -1.0 if self.order == "add" else 1.0
-        guess = None
-        if self.order != "replace":  # r(x) = e^eps, or e^-eps for add
-            with np.errstate(divide="ignore", invalid="ignore"):
-                guess = 0.5 * (self.e + np.log1p(np.expm1(np.clip(rising * eps, -700.0, 700.0)) / self.q))
-        return half_line_delta(
-            self._loss, self._beyond, eps, rising, np.full(len(eps), 800.0 + 2 * self.e), guess=guess
-        )
+        big = np.full(len(eps), 800.0 + 2 * self.e)
+        return half_line_delta(self._loss, self._beyond, eps, self._rising, big, guess=self._where(eps))
+
+    def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
+        """Both atoms."""
+        del low_tail, high_tail
+        found, _ = self._loss(np.array([-self.e, 2 * self.e])[:: int(self._rising)])
+        return float(found[0]), float(found[1])
+
+    def cells(self, edges: FloatArray) -> Masses:
+        """Half-lines of the noise."""
+        big = np.full(len(edges), 800.0 + 2 * self.e)
+        return half_line_cells(self._loss, self._beyond, edges, self._rising, big, guess=self._where(edges))
+
+    @property
+    def _rising(self) -> float:
+        return -1.0 if self.order == "add" else 1.0
+
+    def _where(self, eps: FloatArray) -> FloatArray:
+        """About where the loss is eps: r = e^eps, or e^-eps for add; for replace on one of two ramps, odd in eps."""
+        with np.errstate(all="ignore"):
+            l = self._rising * eps
+            if self.order == "replace":
+                l = np.abs(eps) + float(self._log_r(np.array([-self.e]))[0][0])
+            ramp = np.log1p(np.expm1(np.clip(l, -700.0, 700.0)) / self.q)
+            ramp = np.where(ramp > self.e, np.inf, np.where(ramp < -self.e, -np.inf, ramp))
+            found = 0.5 * (self.e + ramp)
+            return np.asarray(np.sign(eps) * found if self.order == "replace" else found)
 
     def _loss(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         plus, error = self._log_r(np.clip(2 * x - self.e, -self.e, self.e))

@@ -42,9 +42,14 @@ class Total:
         self.lines: list[Any] = []  # kept by the router
         self._mgf: dict[float, tuple[float, float]] = {}
 
-    def work(self, lam: float, t: float) -> int:
-        """What one frequency of a line that reaches t costs, in exponentials."""
-        return sum(part.work(lam, t) for part in self.summands)
+    def work(self, lam: float, t: float, frequencies: int) -> int:
+        """What a line of so many frequencies that reaches t costs, in exponentials."""
+        return sum(part.work(lam, t, frequencies) for part in self.summands)
+
+    @cached_property
+    def has_closed_form(self) -> bool:
+        """One summand, whose delta is a formula."""
+        return len(self.summands) == 1 and self.summands[0].delta(np.zeros(1)) is not None
 
     @property
     def infinity(self) -> tuple[float, float]:

@@ -1,0 +1,85 @@
+"""Aliases: a rule of step 2pi/W on a line also sees delta at eps + mW; two Chernoff bounds say how little.
+
+A term m of the sum is e^{lam m W} delta(eps + mW) >= 0, and delta(x) <= c(s) e^{K(s) - s x} for every s (total.py), so
+    m > 0:  at most c(s) e^{K(s) - s eps} / (e^{(s-lam)W} - 1) together, any s > lam; 0 when eps + W >= top;
+    m < 0:  at most c(s) e^{K(s) - s eps} / (e^{(lam-s)W} - 1) together, any 0 <= s < lam.
+With the gap |s - lam| fixed, the least W that keeps this below a goal is read off; for a Gaussian the best gap is z/deviation
+and W = z deviation, z^2/2 the logarithm of the goal. A law with a far hump wants a smaller gap, and W is long.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.rounding import NoCertificateError, U
+from neartwin.losses.saddle import Saddle
+from neartwin.losses.total import Total, log_c
+
+SHARES = (0.5, 0.25, 0.1, 0.03, 2.0, 4.0)  # further gaps tried, as shares of a Gaussian's best
+GENEROUS = 1.3  # a period so much longer than a Gaussian's is good enough
+
+
+@dataclass(frozen=True)
+class Alias:
+    """The line's neighbours mW away, bounded by Chernoff at one s above lam and one below."""
+
+    lam: float
+    period: float
+    top: float
+    above: tuple[float, float]  # (s, log of c(s) M(s) / (e^{(s-lam)W} - 1))
+    below: tuple[float, float]
+
+    def log_bound(self, eps: FloatArray) -> FloatArray:
+        """Log of the bound at each eps."""
+        right = np.where(eps + self.period * (1 - 4 * U) >= self.top, -np.inf, self.above[1] - self.above[0] * eps)
+        bound: FloatArray = np.logaddexp(right, self.below[1] - self.below[0] * eps) + 1e-12
+        return bound
+
+
+def _chernoff(total: Total, s: float) -> float:
+    """Log of c(s) M(s), rounded up; 0 at s = 0."""
+    return total.log_mgf_above(s) + log_c(s) if s > 0 else 0.0
+
+
+def _shortest(total: Total, saddle: Saddle, log_goal: float, gaps: list[float]) -> tuple[float, float, float]:
+    """The shortest period over a few gaps (signed), with its s and log c(s) M(s); the first that is good enough."""
+    best = (math.inf, saddle.lam, 0.0)
+    for gap in gaps:
+        s = max(saddle.lam + gap, 0.0)
+        log = _chernoff(total, s)
+        if s == saddle.lam or not math.isfinite(log):
+            continue
+        period = (log - s * saddle.eps - log_goal + 0.7) / abs(s - saddle.lam)
+        if period < best[0]:
+            best = (period, s, log)
+        if period <= GENEROUS * abs(gaps[0]) * saddle.deviation**2:
+            break
+    return best
+
+
+def find_alias(total: Total, saddle: Saddle, log_goal: float, *, longest: float = math.inf) -> Alias:
+    """The shortest period found whose aliases at saddle.eps stay below the goal; at most `longest` deviations."""
+    lam, deviation, eps = saddle.lam, saddle.deviation, saddle.eps
+    need = max(total.log_mgf_above(lam) - lam * eps - log_goal, 2.0)
+    gap = math.sqrt(2 * need) / deviation
+    if not math.isfinite(gap):
+        raise NoCertificateError
+    room = (total.top.loss - eps) * (1 + 1e-6)
+    right, above, log_above = _shortest(total, saddle, log_goal, [gap, *(share * gap for share in SHARES)])
+    left, below, log_below = _shortest(total, saddle, log_goal, [-gap, -lam, *(-share * gap for share in SHARES)])
+    period = max(min(right, room), left, 2 * deviation) * (1 + 1e-9)
+    period = min(period, longest * deviation)
+    if not 0 < period < math.inf:
+        raise NoCertificateError
+
+    def over(log: float, s: float) -> float:
+        far = abs(s - lam) * period
+        if s == lam or far <= 0:
+            return math.inf
+        return log - far - math.log(-math.expm1(-far)) + 1e-13 * (1 + abs(log) + far)
+
+    return Alias(lam, period, total.top.loss, (above, over(log_above, above)), (below, over(log_below, below)))
