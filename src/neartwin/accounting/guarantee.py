@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, assert_never
 
 from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
-from neartwin.errors import PrivacyError
+from neartwin.errors import ParameterError, PrivacyError
 
 if TYPE_CHECKING:
     from neartwin.losses import Composed
@@ -35,7 +35,9 @@ class Guarantee:
 
     @classmethod
     def of(cls, price: Target, *, unit: str, neighbours: str) -> "Guarantee":
-        """The guarantee that a price buys."""
+        """The guarantee that a price buys; `ParameterError` for anything but a target, an estimate for instance."""
+        if not isinstance(price, Target):
+            raise ParameterError("price", price, "must be a target", remedy='for instance gdp(1) or approx(1, "1e-6")')
         return cls(promise=price, unit=unit, neighbours=neighbours)
 
     def whole(self) -> "Composed":

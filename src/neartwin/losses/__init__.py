@@ -1,8 +1,10 @@
 """Certified composition of privacy losses."""
 
+from neartwin.exact import Estimate
 from neartwin.losses.bounded_range import BoundedRange
-from neartwin.losses.composed import Certified, Composed, Estimate, compose
+from neartwin.losses.composed import Certified, Composed, compose
 from neartwin.losses.discrete_gaussian import DiscreteGaussian
+from neartwin.losses.estimates import central_limit, edgeworth, saddle_point
 from neartwin.losses.finite import FinitePair, PiecewiseLinear, SubsampledFinite
 from neartwin.losses.gaussian import Gaussian
 from neartwin.losses.geometric import Geometric
@@ -33,5 +35,8 @@ __all__ = [
     "SubsampledGaussian",
     "SubsampledLaplace",
     "ZeroConcentrated",
+    "central_limit",
     "compose",
+    "edgeworth",
+    "saddle_point",
 ]

@@ -107,7 +107,11 @@ def rough_cumulants(losses: FloatArray, log_masses: FloatArray, lam: float, coun
     weights /= total
     mean = float(weights @ losses)
     variance = float(weights @ np.square(losses - mean))
-    k = math.log1p(float(np.exp(log_masses) @ np.expm1(lam * losses))) if top < 1 else top + math.log(total)
+    k = (
+        math.log1p(float(np.exp(log_masses) @ np.expm1(np.minimum(lam * losses, 700.0))))
+        if top < 1
+        else top + math.log(total)
+    )
     return count * k, count * mean, count * variance
 
 

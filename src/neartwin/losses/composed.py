@@ -38,14 +38,6 @@ class Certified(Interval[End], Generic[End]):
     errors: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A number without proof. It is no `Interval`, and nothing that asks for a guarantee takes it."""
-
-    value: float
-    method: str
-
-
 class Composed:
     """Factors used together, each with its count; immutable, equal when the counts are equal.
 

@@ -15,6 +15,8 @@ from neartwin.losses.loss import Summand
 from neartwin.losses.rounding import ComplexArray, NoCertificateError, U
 
 MOST_NODES = 1 << 19
+MOST_ROUGH = 1 << 15  # nodes where no certificate hangs on them
+WIDE = 8.0  # lams that share one set of them
 KEPT = 64
 
 
@@ -63,12 +65,12 @@ class QuadratureSum(Summand):
         return found
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
-        """Tilted moments on nodes kept for every lam up to some."""
+        """Tilted moments on nodes kept for lams of about the same size."""
         most, losses, log_masses = self._rough
-        if not lam <= most:
-            most = 2 * lam
+        if not (lam <= most and (most <= 8 * lam or most <= WIDE)):
+            most = max(2 * lam, WIDE)
             try:
-                if self.size(most, 8.0) > MOST_NODES:
+                if self.size(most, 8.0) > MOST_ROUGH:
                     return math.inf, math.inf, math.inf
                 law = self.nodes(most, 8.0)[1]
             except NoCertificateError:

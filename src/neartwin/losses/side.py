@@ -234,7 +234,8 @@ def zcdp(found: Sequence[Side]) -> tuple[float, float]:
     if any(not one.complete or one.upper is None or one._infinity > 0 for one in found):  # noqa: SLF001
         return lower, math.inf
     totals = [one.upper for one in found if one.upper is not None]
-    upper = fits.zcdp(totals, [one.log_mgf_above for one in found])
+    chords = fits.zcdp(totals, [one.log_mgf_above for one in found])
+    upper = min(chords, max(total.zcdp_tail(0.0) for total in totals))  # each part's own supremum: exact for Gaussians
     return lower, max(upper, lower)
 
 
