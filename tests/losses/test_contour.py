@@ -21,7 +21,7 @@ TWO = mp.mpf(2)
 @pytest.mark.parametrize("longest", [1.5, 2.0, 3.0])
 def test_the_alias_of_a_short_period_is_charged_to_the_lower_end_alone(eps, longest):
     at = saddle.for_eps(GAUSSIAN, eps)
-    line = contour.build(GAUSSIAN, at, 0.0, tolerance=0.9, longest=longest)
+    line = contour.build(GAUSSIAN, at, 0.0, tolerance=1e-6, longest=longest)
     low, high, parts = line.ledger(np.array([eps]))
     exact = truth.gaussian(TWO, eps)
     own = float(parts["frequency cut"][0] + parts["rounding"][0])

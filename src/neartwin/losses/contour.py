@@ -33,6 +33,7 @@ Terms too small to matter are dropped and their moduli join the cut.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -177,13 +178,15 @@ def build(
 
     def log_cut(nodes: int) -> float:
         t = nodes * step
-        tail = total.log_tail(lam, t, math.inf) + 0.5 * mu2 * (lam * (lam + 1) - t * t)
-        return tail + math.log1p(ratio) - math.log(math.pi * t) + 1e-12 * (1 + abs(tail))
+        own = 0.5 * mu2 * (lam * (lam + 1) - t * t) + math.log1p(ratio) - math.log(math.pi * t)
+        tail = 0.0 if own < relative_goal - 1e-9 else total.log_tail(lam, t, math.inf)
+        return own + tail + 1e-12 * (1 + abs(own) + abs(tail))
 
-    spread = deviation**2 + mu2 + (0.0 if width else 1 / lam**2)
-    nodes = max(4, math.ceil(1.05 * math.sqrt(2 * max(-relative_goal, 1.0) / spread) / step))
+    spread = step**2 * (deviation**2 + mu2 + (0.0 if width else 1 / lam**2))
+    nodes = max(4, math.ceil(1.05 * math.sqrt(2 * max(-relative_goal, 1.0) / spread)))
+    growths = itertools.chain([1.25] * 3, itertools.repeat(1.6))
     while _affordable(total, lam, nodes, step) and (cut := log_cut(nodes)) > relative_goal:
-        nodes = int(1.25 * nodes) + 1
+        nodes = int(next(growths) * nodes) + 1
     t: FloatArray = step * np.arange(nodes + 1, dtype=float)
     line, error = total.line(lam, t)
     s = lam + 1j * t
@@ -193,9 +196,7 @@ def build(
     size = np.exp(line.real) * np.where(t == 0, 1.0, 2.0) * (step / (2 * math.pi))
     dip = -ratio * mu2 * s * (s + 1) if width else None
     most = size * np.exp(error) * (2 if dip is None else 2 + np.abs(dip))
-    kept = most >= 0.1 * math.exp(max(relative_goal, -600.0)) / len(t)
-    if not kept[0]:
-        raise NoCertificateError
+    kept = (most >= 0.1 * math.exp(max(relative_goal, -600.0)) / len(t)) | (t == 0)
     dropped = float(most[~kept].sum()) * 1.01
     t, size, error = t[kept], size[kept], error[kept]
     dip = None if dip is None else dip[kept]

@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.fft import rfft
 
 from neartwin.exact import FloatArray
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U
@@ -54,7 +53,7 @@ def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) 
         collected += np.bincount(near, minlength=size)
     total = float(grid.sum())
     crowd = float(grid @ collected) / max(total, 1e-300) + len(losses) / BLOCK + 2
-    found = np.conj(rfft(grid)[: count + 1])
+    found = np.conj(np.fft.rfft(grid)[: count + 1])
     ratio = (np.arange(count + 1) / size) ** 2 * (math.pi**2 / SHARPNESS)
     found *= np.exp(ratio) / math.sqrt(math.pi / SHARPNESS)
     rounding = (8 * math.log2(size) + crowd + 20 + 24) * U + 2 * ELEMENTARY

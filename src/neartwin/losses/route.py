@@ -30,7 +30,7 @@ NO_LINE = (NoCertificateError, OverflowError, ValueError, ZeroDivisionError)
 Indices = np.ndarray[tuple[int], np.dtype[np.intp]]
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
 LINES = 48  # lines one vectorised query may build
-TRIES = 4  # lines built for one question
+TRIES = 3  # lines built for one question
 FINER = (0.5, 1 / 16)  # steps of the rounded law, over the first
 COARSE = 1e-6  # relative width wanted of a rounded law's own answer
 REPEATS = 2  # of them at a lam tried before
@@ -224,18 +224,20 @@ def _narrow(lower: float, upper: float, enough: float = NARROW) -> bool:
     return upper - max(lower, 0.0) <= enough * upper or upper <= 0
 
 
-def _by_line(total: Total, low_target: float, high_target: float, *, within: float = NARROW) -> Answer:
+def _by_line(
+    total: Total, low_target: float, high_target: float, *, within: float = NARROW, tries: int = TRIES
+) -> Answer:
     """The narrowest answer of a few lines; most questions stop at the first.
 
     Where the first guess of eps was poor, so were the period and the cut; the same line is then built again.
     """
     best: Answer | None = None
-    at, factor, repeats, left = saddle.for_delta(total, high_target), 0, 0, TRIES
+    at, factor, repeats, left = saddle.for_delta(total, high_target), 0, 0, tries
     while factor < len(NEARER) and left > 0:
         here = at.lower(total, NEARER[factor]) if factor else at
         found, middle = _at_line(total, here, low_target, high_target, within)
-        left -= 1
         if found is not None:
+            left -= 1
             best = found if best is None or found.upper - found.lower < best.upper - best.lower else best
             if _narrow(best.lower, best.upper, within):
                 break
@@ -290,10 +292,10 @@ def _on_cells(total: Total, step: float, low_target: float, high_target: float) 
     target = down((low_target - leak) / (1 - leak) * math.exp(-above.log_scale) * (1 - 1e-14), 4)
     if not target > 0:
         raise NoCertificateError
-    upper = _by_line(above.total, target, target, within=COARSE)
+    upper = _by_line(above.total, target, target, within=COARSE, tries=2)
     below = cells.below(total, step, high_target, 0.5 * saddle.for_delta(above.total, target).lam)
     target = up(high_target * math.exp(-below.log_scale) * (1 + 1e-14), 4)
-    lower = _by_line(below.total, target, target, within=COARSE)
+    lower = _by_line(below.total, target, target, within=COARSE, tries=2)
     errors = {source: max(one, upper.errors[source]) for source, one in lower.errors.items()} | {"infinite mass": leak}
     return Answer(down(lower.lower - below.shift), up(upper.upper + above.shift), LATTICE, errors)
 
