@@ -2,6 +2,7 @@
 
 import random
 from datetime import date
+from fractions import Fraction
 
 import pyarrow as pa
 import pytest
@@ -257,6 +258,30 @@ def test_joined_private_tables_are_charged_to_one_population_and_to_no_other(tmp
         changed = people.join(nt.table(tmp_path / "visits.parquet", unit="who", name="people")).agg(n=nt.count())
         account.release(account.plan(changed, spend=nt.pure("1/2"), rows_per_group=3))
         assert account.remaining == {"epsilon": 0}  # another state of a joined table is another question
+
+
+def test_a_series_is_asked_again_when_a_table_changes_that_only_one_of_its_questions_joins(tmp_path):
+    import pyarrow.parquet as pq
+
+    tables = local(made(3))
+    for name, table in tables.items():
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+
+    def asked():
+        people = nt.table(tmp_path / "people.parquet", unit="who", name="people")
+        return [
+            people.agg(n=nt.count()),
+            people.join(nt.public(tmp_path / "towns.parquet"), on={"town": "name"}).agg(n=nt.count()),
+        ]
+
+    with nt.open_ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open(nt.table(tmp_path / "people.parquet", unit="who", name="people"), nt.pure(1))
+        first = account.release_series(account.plan_series(asked(), spend=nt.pure("1/2"), rows_per_group=3))
+        assert account.release_series(account.plan_series(asked(), spend=nt.pure("1/2"), rows_per_group=3)) == first
+        assert account.remaining == {"epsilon": Fraction(1, 2)}
+        pq.write_table(local(made(4))["towns"], tmp_path / "towns.parquet")
+        account.release_series(account.plan_series(asked(), spend=nt.pure("1/2"), rows_per_group=3))
+        assert account.remaining == {"epsilon": 0}
 
 
 def test_explain_says_whose_the_rows_are():

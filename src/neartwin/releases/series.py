@@ -1,5 +1,6 @@
 """The walk for a series: one reservation, every question's stage and noise, one settlement; all answers or none."""
 
+import hashlib
 import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -58,11 +59,10 @@ def run_series(
     Each release's guarantee is that of all together. Errors: as of `run`.
     """
     noise.require_system(source)
-    table = series.parts[0].stage.table
     for place in {place for part in series.parts for place in part.stage.table.joined_locations()}:
         account.claim(place)
     ticket = account.reserve(
-        series.digest, table.snapshot(), series.price, str(series.price), holders=payer.holders, key=payer.key
+        series.digest, _snapshot(series), series.price, str(series.price), holders=payer.holders, key=payer.key
     )
     if isinstance(ticket, Stored):
         return _shaped(series, _read(ticket.document))
@@ -74,6 +74,12 @@ def run_series(
     if not written_down(lambda: account.settle(ticket, json.dumps(body, sort_keys=True).encode())):
         raise ExecutionError
     return _shaped(series, made)
+
+
+def _snapshot(series: SeriesPlan) -> str:
+    """Which state of the data all questions are about: those that join other tables look at these too."""
+    states = list(dict.fromkeys(part.stage.table.snapshot() for part in series.parts))
+    return states[0] if len(states) == 1 else hashlib.sha256(repr(states).encode()).hexdigest()
 
 
 def _attempt(paid: Paid, series: SeriesPlan, engine: Engine, source: noise.Source) -> tuple[Release, ...] | None:
