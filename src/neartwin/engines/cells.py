@@ -35,9 +35,9 @@ def cells_of(
         found = exp.select(*groups, exp.alias_(cell, CELL), counted).from_("kept")
         return _with_of(query, found.where(cell.copy().is_(exp.null()).not_()).group_by(*groups, CELL))
     each = exp.select("u", *groups, exp.alias_(cell, CELL), exp.alias_(exp.Count(this=exp.Star()), "n"))
-    query = query.with_("cells", as_=each.from_("kept").group_by("u", *groups, cell.copy()))
-    query = query.with_("spread", as_=_spread(stage, groups, dialect, ranked_by))
-    query = query.with_("started", as_=_started(stage, dialect))
+    query = query.with_("cells", as_=each.from_("kept").group_by("u", *groups, cell.copy()), copy=False)
+    query = query.with_("spread", as_=_spread(stage, groups, dialect, ranked_by), copy=False)
+    query = query.with_("started", as_=_started(stage, dialect), copy=False)
     total = exp.alias_(dialect.summed(exp.cast(_counted(stage, dialect), "BIGINT")), "m0")
     chosen = exp.select(*groups, CELL, total).from_("started").where(exp.column(CELL).is_(exp.null()).not_())
     if stage.groups_per_unit is not None:

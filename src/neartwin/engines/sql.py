@@ -44,30 +44,32 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     if groups and not counted:
         query = query.group_by(*groups)
     if keys is not None:
-        query = query.with_(KEYS, as_=keys)
+        query = query.with_(KEYS, as_=keys, copy=False)
     rows = (
         joined_rows(stage.table, places, aliases) if stage.table.joins else {"typed": _typed(stage, places[0], aliases)}
     )
     rows |= {"computed": _computed(stage, aliases, dialect), "scaled": _scaled(stage, aliases)}
     for name, part in rows.items():
-        query = query.with_(name, as_=part)
-    query = query.with_("kept", as_=_kept(stage, aliases, dialect))
+        query = query.with_(name, as_=part, copy=False)
+    query = query.with_("kept", as_=_kept(stage, aliases, dialect), copy=False)
     if stage.split is not None:
         return cells_of(query, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
     if stage.moments:
-        query = query.with_("products", as_=_products(stage))
+        query = query.with_("products", as_=_products(stage), copy=False)
     if by_row:
         return query.from_("products" if stage.moments else "kept")
     if stage.octaves:
-        return parts_of(query.with_("units", as_=_units(stage, dialect)), stage, dialect)
-    query = query.with_("units", as_=_units(stage, dialect)).with_("bounded", as_=_bounded(stage, dialect))
+        return parts_of(query.with_("units", as_=_units(stage, dialect), copy=False), stage, dialect)
+    query = query.with_("units", as_=_units(stage, dialect), copy=False)
+    query = query.with_("bounded", as_=_bounded(stage, dialect), copy=False)
     source, capped = "bounded", []
     if stage.groups_per_unit is not None:
-        query = query.with_("ranked", as_=_ranked(stage, dialect, salt))
+        query = query.with_("ranked", as_=_ranked(stage, dialect, salt), copy=False)
         source, capped = "ranked", [exp.column("place") <= exp.Literal.number(stage.groups_per_unit)]
     if stage.rows_per_unit is not None:
         chosen = exp.select(exp.Star()).from_(source).where(*capped)
-        query = query.with_("chosen", as_=chosen).with_("within", as_=_within(stage, dialect))
+        query = query.with_("chosen", as_=chosen, copy=False)
+        query = query.with_("within", as_=_within(stage, dialect), copy=False)
         source, capped = "within", []
     return _finished(query.from_(source).where(*capped), stage)
 

@@ -38,8 +38,14 @@ def method_of(plan: Plan, confidence: float) -> dict[str, Any]:
             }
             for error in expected_errors(plan, confidence=confidence)
         ],
-        "code": {"library": "neartwin", "version": version("neartwin"), "digest": code_digest()},
+        "code": {"library": "neartwin", "version": library_version(), "digest": code_digest()},
     }
+
+
+@lru_cache(maxsize=1)
+def library_version() -> str:
+    """The installed version, looked up once: the look-up reads the package's files."""
+    return version("neartwin")
 
 
 @lru_cache(maxsize=1)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from importlib.metadata import version
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from neartwin.queries.explain import explain
 from neartwin.queries.keys import Key
 from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan, Split
 from neartwin.releases.estimates import counted, statistics_of
-from neartwin.releases.method import method_of
+from neartwin.releases.method import library_version, method_of
 from neartwin.releases.release import Provenance, Release, Statistic
 from neartwin.releases.written import WrittenRelease, is_written
 
@@ -246,7 +245,7 @@ def provenance_of(paid: Paid, plan: Plan) -> Provenance:
         plan=plan.digest,
         explanation=str(explain(plan)),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=version("neartwin"),
+        version=library_version(),
         account=paid.account.name,
         position=ticket.position,
         budget_before=_written(ticket.before),

@@ -1,0 +1,78 @@
+"""A thousand private counts with distinct predicates in one session, against the same bounded counts without privacy.
+
+    python bench/bench_questions.py [QUESTIONS]
+
+Each private count is planned, reserved durably, asked of DuckDB, noised, settled and handed out; the plain one is the same
+bounded statement on the same connection, text and parameters ready. Both take turns, so that a busy machine slows them alike.
+Printed: milliseconds by tenth of the session (processor time, then wall time), and the ratio of the last tenth to the first.
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+
+import neartwin as nt
+
+ROWS = 100_000
+
+
+def table():
+    """Visits of ten thousand people, in memory."""
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE TABLE visits AS SELECT hash(range) % 10000 AS who, (hash(range + 7) % 20000) / 100.0 AS paid, "
+        f"(hash(range + 9) % 90)::INT AS age FROM range({ROWS})"
+    )
+    return connection, nt.table(connection, table="visits", unit="who")
+
+
+def predicate(i):
+    """No two are alike."""
+    return f"paid > {i * 37 % 199} AND age BETWEEN {i % 40} AND {40 + i % 50} AND paid <> {i}"
+
+
+def bounded(asked):
+    """The same count, each person's rows cut to three, as an analyst would write it."""
+    return f"SELECT sum(least(n, 3)) FROM (SELECT who, count(*) AS n FROM visits WHERE {asked} GROUP BY who)"
+
+
+def timed(work):
+    """Processor and wall milliseconds."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    work()
+    return 1000 * (time.process_time() - cpu), 1000 * (time.perf_counter() - wall)
+
+
+def main(questions):
+    connection, rows = table()
+    ours, plain = [], []
+    with tempfile.TemporaryDirectory() as folder, nt.open_ledger(Path(folder) / "budget.db") as book:
+        account = book.open(rows, nt.pure(questions))
+        for i in range(questions):
+            asked = predicate(i)
+
+            def private(asked=asked):
+                query = rows.where(asked).agg(n=nt.count())
+                account.release(account.plan(query, spend=nt.pure("0.5"), rows_per_group=3))
+
+            text = bounded(asked)
+            plain.append(timed(lambda text=text: connection.execute(text).fetchall()))
+            ours.append(timed(private))
+    tenth = max(1, questions // 10)
+    added = [(mine[0] - its[0], mine[1] - its[1]) for mine, its in zip(ours, plain, strict=True)]
+    for start in range(0, questions, tenth):
+        part = [statistics.median(column) for column in zip(*added[start : start + tenth], strict=True)]
+        print(
+            f"questions {start + 1:5}-{start + tenth:5}: privacy adds {part[0]:6.1f} ms processor, {part[1]:6.1f} ms wall"
+        )
+    first, last = (statistics.median(one[0] for one in part) for part in (added[:tenth], added[-tenth:]))
+    whole = statistics.median(mine[0] for mine in ours) / statistics.median(its[0] for its in plain)
+    print(f"last tenth / first: {last / first:.2f}; private / plain bounded: {whole:.2f}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
