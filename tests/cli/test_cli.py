@@ -65,6 +65,23 @@ def test_an_account_in_another_currency_shows_the_pools_that_it_has(purchases):
     assert "of 0</div>" not in page
 
 
+def test_expressions_groups_of_them_and_moments_are_asked_from_a_terminal(purchases):
+    text = (
+        "SELECT width_bucket(amount, 0, 200, 4) AS size, SUM(amount * 0.5) AS half, STDDEV_POP(amount) AS spread "
+        "FROM purchases WHERE amount / 2 BETWEEN 0 AND 1e6 GROUP BY size"
+    )
+    code, out, err = neartwin(
+        "query", "purchases.parquet", text, "--unit", "customer", "--bounds", "amount=0:200", "--keys", "size=1:4",
+        "--rows-per-group", "5", "--groups-per-unit", "4", "--ledger", "sizes.db", "--spend", "epsilon=5", "--json",
+        where=purchases,
+    )  # fmt: skip
+    assert code == 0, err
+    told = json.loads(out)
+    assert (told["group_columns"], told["keys"]) == (["size"], [[1], [2], [3], [4]])
+    assert [one["what"] for one in told["statistics"]] == ["sum(amount * 0.5)", "stddev(amount)"]
+    assert all(0 <= value <= 100 for value in told["statistics"][1]["values"])
+
+
 def test_a_refused_budget_is_exit_code_3_with_the_numbers(purchases):
     code, out, err = neartwin("query", *ASK, "--spend", "epsilon=2", "--budget", "epsilon=1", where=purchases)
     assert (code, out) == (3, "")
