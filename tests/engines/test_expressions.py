@@ -1,7 +1,11 @@
 """Expressions have one meaning: each engine's value of each expression in each row is the oracle's, on hostile rows."""
 
+import duckdb
 import pytest
 
+from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.errors import QueryError
+from neartwin.queries.opening import table
 from neartwin.queries.planner import plan
 from neartwin.queries.query import count, mean, sum
 from tests.engines.test_same_answers import SPEND, answers, engines, hostile_rows
@@ -84,4 +88,50 @@ def test_all_values_and_conditions_together_are_the_same_everywhere(request, pla
     statistics = {f"v{i}": sum(value, -5000, 5000, "1/256") for i, value in enumerate(VALUES)}
     query = asked.group_by("town").agg(n=count(), **statistics)
     found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=2, groups_per_unit=2))
+    assert found == expected
+
+
+def test_parts_of_times_are_of_utc_wherever_the_machine_is():
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'America/New_York'")
+    connection.execute("CREATE TABLE visits AS SELECT 1 AS who, TIMESTAMPTZ '2024-01-01 00:30:00+00' AS seen")
+    rows = table(connection, table="visits", unit="who").group_by(
+        "hour(seen)", "year(seen)", keys=[(0, 2024), (19, 2023)]
+    )
+    asked = plan(rows.agg(n=count()), spend=SPEND, rows_per_group=1, groups_per_unit=1)
+    (counts,) = DuckdbEngine().aggregate(asked.stage, salt=1).values.values()
+    assert list(counts) == [1, 0]
+    assert connection.sql("SELECT current_setting('TimeZone')").fetchall() == [
+        ("America/New_York",)
+    ]  # stays its owner's
+
+
+def test_times_beyond_the_calendar_have_no_parts_on_postgresql(postgres_place):
+    name = "odd_times"
+    with postgres_place.writing() as owner:
+        owner.execute(f"CREATE TABLE {name} (who BIGINT, seen TIMESTAMP, zoned TIMESTAMPTZ)")
+        owner.execute(
+            f"INSERT INTO {name} VALUES (1, 'infinity', '-infinity'), (2, '-infinity', 'infinity'), "
+            "(3, '4000-01-01 BC', '20000-01-01+00'), (4, '2024-05-06 07:00', '2024-05-06 07:00+00')"
+        )
+    rows = table(postgres_place.url, table=name, unit="who")
+    keys = [(7, 5), (None, None)]
+    asked = rows.group_by("hour(seen)", "month(zoned)", keys=keys).agg(n=count())
+    made = plan(asked, spend=SPEND, rows_per_group=1, groups_per_unit=1)
+    (counts,) = postgres_place.engine.aggregate(made.stage, salt=1).values.values()
+    assert list(counts) == [1, 3]
+
+
+@pytest.mark.parametrize("place", engines(spark=True))
+def test_the_largest_expressions_that_are_allowed_can_be_read_by_every_engine(request, place):
+    place = request.getfixturevalue(place)
+    deep, wide = "paid", " + ".join(["abs(paid)"] * 25)
+    for level in range(17):
+        deep = f"({deep}) * 0.5 + {level}"
+    with pytest.raises(QueryError, match="too large"):
+        place.visits([]).where(f"((({deep}) * 0.5 + 1) * 0.5 + 2) * 0.5 + 3 > {wide}")
+    rows = hostile_rows("deep", 60)
+    many = " OR ".join(f"year = {year}" for year in range(300))
+    query = place.visits(rows).where(f"({deep}) > 3 OR {wide} > 7 OR {many}").agg(n=count(), total=sum(deep, 0, 90))
+    found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=2))
     assert found == expected

@@ -33,6 +33,10 @@ def opened(
         kinds = {type(source).__name__ for source in sources}
         raise TypeError(f"DuckDB cannot read {kinds}")
     with _connection(local, settings) as connection, contextlib.ExitStack() as undone:
+        with contextlib.suppress(duckdb.Error):  # a DuckDB without time zones has no times that need one
+            connection.execute(
+                "SET SESSION TimeZone = 'UTC'"
+            )  # of this cursor alone; else parts of times would be local
         yield (
             connection,
             [
