@@ -13,7 +13,7 @@ from importlib import import_module
 import numpy as np
 
 from neartwin import noise
-from neartwin.noise.sampler import BLOCK
+from neartwin.noise.sampler import WIDEST_BLOCK
 from neartwin.noise.table import build
 
 SCALES = (1, 100, 10**4, 10**9)
@@ -29,7 +29,7 @@ def nanoseconds(draw: Draw, n: int, most: int) -> float:
     blocks in advance is in the figure.
     """
     batch, spent, best, repeats = min(n, most), 0.0, math.inf, 0
-    inner = -(-2 * BLOCK // n) if most > 10**5 and n < 2 * BLOCK else 1
+    inner = -(-2 * WIDEST_BLOCK // n) if most > 10**5 and n < 2 * WIDEST_BLOCK else 1
     while (spent < BUDGET and repeats < 50) or repeats < 3:
         begun = time.process_time()
         for _ in range(inner):

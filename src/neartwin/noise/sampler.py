@@ -163,14 +163,16 @@ class Sampler:
 
     def fill(self, out: I64, *, source: Source = SYSTEM) -> None:
         """Fill a given array of any shape with independent draws; its type as `draw` returns it."""
-        if out.dtype != self._dtype or not out.flags.writeable:
+        flags = out.flags
+        if out.dtype != self._dtype or not flags.writeable:
             raise ParameterError("out", out.dtype, f"must be the type of a writeable {self._dtype.__name__} array")
-        flat = out.reshape(-1) if out.flags.c_contiguous else np.empty(out.size, self._dtype)
+        whole = flags.c_contiguous
+        flat = out.reshape(-1) if whole else np.empty(out.size, self._dtype)
         if out.size >= BLOCK or source is not SYSTEM:
             self.law.fill(flat, Fresh(source))
         else:
             self._pool().serve(flat)
-        if not out.flags.c_contiguous:
+        if not whole:
             out[...] = flat.reshape(out.shape)
 
     def stream(self, n: int | None = None, *, chunk: int = _CHUNK, source: Source = SYSTEM) -> Iterator[I64]:
