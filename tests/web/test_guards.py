@@ -1,6 +1,7 @@
 """Limits, headers, and answers in one shape that tell nothing private."""
 
 import logging
+import socket
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.faults import UnexpectedError
 from neartwin.web.service import Settings
 from tests.web.conftest import ASK, bearer
+from tests.web.server import serving
 
 SHAPE = {"code", "error", "message", "name", "value", "rule", "remedy"}
 
@@ -111,3 +113,17 @@ def test_whatever_fails_after_the_reserve_is_one_uniform_error_and_its_budget_st
         slow = workers.submit({"do": "release", "dataset": "people"}, seconds=0.000001).result()
         assert slow["refused"] == error  # a worker that takes too long, or dies, ends in the same words
         assert "nothing was spent" in workers.submit({"do": "plan"}, seconds=0.000001).result()["refused"]["rule"]
+
+
+def test_a_body_that_does_not_come_ends_its_request(house):
+    settings = Settings(workers=1, body_seconds=0.2)
+    with serving(house, settings) as address, socket.create_connection(address[7:].split(":")) as wire:
+        wire.sendall(
+            b"POST /v1/session HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+        )
+        wire.settimeout(60)
+        answer = b""
+        while more := wire.recv(4096):
+            answer += more
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b"NT-600" in answer

@@ -63,7 +63,7 @@ def create_app(house: House, settings: Settings | None = None) -> FastAPI:
     _tell_how_to_sign(app)
     faults.install(app)
     app.add_middleware(Calm)
-    app.add_middleware(BodyLimit, most=chosen.body_bytes)
+    app.add_middleware(BodyLimit, most=chosen.body_bytes, seconds=chosen.body_seconds)
     app.add_middleware(Headers, https=chosen.https)  # added last, so outermost
     return app
 

@@ -1,5 +1,6 @@
 """What surrounds every request: a limit on its body, and headers that tell browsers what a page may do."""
 
+import asyncio
 import logging
 
 from starlette.datastructures import MutableHeaders
@@ -79,9 +80,9 @@ class Calm:
 class BodyLimit:
     """Refuses a body above a size: at once where the request says its size, else while it is being read."""
 
-    def __init__(self, app: ASGIApp, *, most: int) -> None:
-        """most: in bytes."""
-        self._app, self._most = app, most
+    def __init__(self, app: ASGIApp, *, most: int, seconds: float) -> None:
+        """most: in bytes. seconds: the longest wait for a next part of it."""
+        self._app, self._most, self._seconds = app, most, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the body, at most so much of it, and pass the request on."""
@@ -94,7 +95,14 @@ class BodyLimit:
             return
         parts, size, more = [], 0, True
         while more:
-            message = await receive()
+            try:
+                message = await asyncio.wait_for(receive(), self._seconds)
+            except TimeoutError:
+                late = AccessError(
+                    408, "body", "", f"must arrive within {self._seconds:g} seconds", remedy="send it again"
+                )
+                await JSONResponse(late.as_dict(), 408, {"Connection": "close"})(scope, receive, send)
+                return
             if message["type"] != "http.request":
                 return
             parts.append(message.get("body", b""))

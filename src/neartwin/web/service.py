@@ -16,8 +16,8 @@ from neartwin.web.workers import Workers
 class Settings:
     """How a service runs; nothing here changes privacy.
 
-    workers: processes. release_seconds, plan_seconds: the most that one task may run. body_bytes: of a request. burst,
-    per_second: requests of one token. waiting: tasks that may wait for a process. https: whether browsers come by https,
+    workers: processes. release_seconds, plan_seconds: the most that one task may run. body_bytes, body_seconds: of a
+    request. burst, per_second: requests of one token. waiting: tasks that may wait for a process. https: whether browsers come by https,
     which marks cookies as secure. patience: the most seconds that a request for a release waits for it.
     warm: start the processes at once, and not at their first task.
     """
@@ -26,6 +26,7 @@ class Settings:
     release_seconds: float = 600
     plan_seconds: float = 30
     body_bytes: int = 2**20
+    body_seconds: float = 30
     burst: int = 200
     per_second: float = 50
     waiting: int = 1000
