@@ -70,9 +70,19 @@ def tokens(house):
 @pytest.fixture
 def client(house):
     """The application with one worker process."""
-    with TestClient(create_app(house, Settings(workers=1, burst=10_000, per_second=10_000, patience=120))) as opened:
+    with TestClient(
+        create_app(house, Settings(workers=1, burst=10_000, per_second=10_000, plan_seconds=300))
+    ) as opened:
         yield opened
 
 
 def bearer(token):
     return {"Authorization": f"Bearer {token}"}
+
+
+def released(client, ask, headers, *, name="purchases"):
+    """The job of a release once it is done, however long that takes."""
+    job = client.post(f"/v1/datasets/{name}/releases", json=ask, headers=headers).json()
+    while job.get("state") in {"queued", "running"}:
+        job = client.get(f"/v1/jobs/{job['job']}?wait=10", headers=headers).json()
+    return job

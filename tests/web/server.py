@@ -11,7 +11,7 @@ from neartwin.web.app import create_app
 from neartwin.web.service import Settings
 
 PATIENCE = 120
-FREE = Settings(workers=2, burst=100_000, per_second=100_000)
+FREE = Settings(workers=2, burst=100_000, per_second=100_000, plan_seconds=300)
 
 
 @contextmanager

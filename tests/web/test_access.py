@@ -8,7 +8,7 @@ from starlette.staticfiles import StaticFiles
 
 from neartwin.web import tokens as made_tokens
 from neartwin.web.access import COOKIE
-from tests.web.conftest import ASK, bearer
+from tests.web.conftest import ASK, bearer, released
 from tests.web.matrix import EVERYONE, PAGES, ROUTES, STRANGERS
 
 BODIES = {
@@ -123,7 +123,7 @@ def test_a_session_ends_with_the_token_it_was_made_from(client, house, tokens):
 
 def test_an_analyst_sees_what_is_the_analysts_own_and_no_one_elses(client, house, tokens):
     bob = house.mint("bob", "analyst", by="console")[1]
-    ada = client.post("/v1/datasets/purchases/releases?wait=60", json=ASK, headers=bearer(tokens["analyst"])).json()
+    ada = released(client, ASK, bearer(tokens["analyst"]))
     place = f"/v1/datasets/purchases/releases/{ada['position']}"
     for path in (place, f"{place}/certificate", f"/v1/jobs/{ada['job']}"):
         assert client.get(path, headers=bearer(bob)).status_code == 404
@@ -131,7 +131,7 @@ def test_an_analyst_sees_what_is_the_analysts_own_and_no_one_elses(client, house
     assert client.get("/v1/datasets/purchases/history", headers=bearer(bob)).json() == []
     assert client.get("/v1/datasets/purchases/allotments", headers=bearer(bob)).json() == []
     assert client.get(place, headers=bearer(tokens["auditor"])).json()["release"] == ada["release"]
-    again = client.post("/v1/datasets/purchases/releases?wait=60", json=ASK, headers=bearer(bob)).json()
+    again = released(client, ASK, bearer(bob))
     assert again["release"] == ada["release"]  # asked anew, served for nothing, and from now on bob's to read
     assert client.get(place, headers=bearer(bob)).status_code == 200
     assert [part["spent"] for part in client.get("/v1/datasets/purchases/allotments", headers=bearer(bob)).json()] == [

@@ -14,7 +14,7 @@ from tests.web.server import serving
 
 @pytest.fixture
 def served(house, tokens):
-    with serving(house, Settings(workers=1)) as address:
+    with serving(house, Settings(workers=1, plan_seconds=300)) as address:
         yield nt.connect(address, tokens["analyst"])
 
 

@@ -13,7 +13,7 @@ from neartwin.web.app import create_app
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.faults import UnexpectedError
 from neartwin.web.service import Settings
-from tests.web.conftest import ASK, bearer
+from tests.web.conftest import ASK, bearer, released
 from tests.web.server import serving
 
 SHAPE = {"code", "error", "message", "name", "value", "rule", "remedy"}
@@ -103,7 +103,7 @@ def test_whatever_fails_after_the_reserve_is_one_uniform_error_and_its_budget_st
     }
     with TestClient(create_app(fragile, Settings(workers=1))) as client:
         ada = bearer(tokens["analyst"])
-        done = client.post("/v1/datasets/people/releases?wait=60", json=ask, headers=ada).json()
+        done = released(client, ask, ada, name="people")
         error = done["error"]
         assert error["code"] == "NT-500"
         assert "secret" not in str(done)

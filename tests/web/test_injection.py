@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from neartwin.cli import main
 from neartwin.errors import NeartwinError
 from neartwin.web.datasets import Rule
-from tests.web.conftest import ASK, bearer
+from tests.web.conftest import ASK, bearer, released
 
 HOSTILE = [
     "'; DROP TABLE neartwin_record; --",
@@ -71,13 +71,12 @@ def test_a_hostile_key_is_a_group_that_nobody_is_in_and_nothing_else(client, hou
         ask = ASK | {
             "question": {"group_by": ["town"], "keys": ["Ulm", text], "statistics": {"n": {"ask": "count_units"}}}
         }
-        done = client.post("/v1/datasets/purchases/releases?wait=60", json=ask, headers=ada)
-        if done.status_code == 200 and done.json().get("release"):
-            release = done.json()["release"]
-            assert release["keys"] == [["Ulm"], [text]]
-            assert abs(release["statistics"][0]["values"][1]) < 2000  # 5000 people are in Ulm, none here
+        done = released(client, ask, ada)
+        if done.get("release"):
+            assert done["release"]["keys"] == [["Ulm"], [text]]
+            assert abs(done["release"]["statistics"][0]["values"][1]) < 2000  # 5000 people are in Ulm, none here
         else:
-            assert done.status_code in {200, 422}
+            assert (done.get("error") or done)["code"] in {"NT-100", "NT-200", "NT-500"}
         assert house.books.verify().whole
 
 

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import neartwin as nt
 from neartwin.releases.certificates import OwnerKey, check
-from tests.web.conftest import ASK, bearer
+from tests.web.conftest import ASK, bearer, released
 
 
 def test_a_release_is_paid_once_and_the_same_question_in_any_form_is_served_again_for_nothing(client, house, tokens):
@@ -12,11 +12,11 @@ def test_a_release_is_paid_once_and_the_same_question_in_any_form_is_served_agai
     plan = client.post("/v1/datasets/purchases/plan", json=ASK, headers=ada).json()
     assert (plan["before"], plan["after"]) == ({"epsilon": "1"}, {"epsilon": "3/4"})
     assert house.books.account("purchases").spent == {"epsilon": 0}
-    first = client.post("/v1/datasets/purchases/releases?wait=60", json=ASK, headers=ada).json()
+    first = released(client, ASK, ada)
     assert first["state"] == "done"
     text = "SELECT cds, COUNT(*) AS orders, SUM(amount) AS total FROM purchases GROUP BY cds"
     as_sql = ASK | {"question": {"sql": text, "keys": "declared"}}
-    again = client.post("/v1/datasets/purchases/releases?wait=60", json=as_sql, headers=ada).json()
+    again = released(client, as_sql, ada)
     assert again["release"] == first["release"]
     stored = client.get(f"/v1/datasets/purchases/releases/{first['position']}", headers=ada).json()
     assert stored["release"] == first["release"]
@@ -26,7 +26,7 @@ def test_a_release_is_paid_once_and_the_same_question_in_any_form_is_served_agai
     certificate = client.get(f"/v1/datasets/purchases/releases/{first['position']}/certificate", headers=ada)
     assert check(certificate.text, OwnerKey.at(house.owner_key).public).valid
     another = ASK | {"spend": {"epsilon": "0.3"}}
-    refused = client.post("/v1/datasets/purchases/releases?wait=60", json=another, headers=ada).json()["error"]
+    refused = released(client, another, ada)["error"]
     assert (refused["code"], refused["requested"], refused["remaining"]) == ("NT-400", "3/10", "1/4")
     assert house.books.account("purchases").spent == {"epsilon": Fraction(1, 4)}
     assert house.books.verify().whole

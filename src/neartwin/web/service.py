@@ -17,8 +17,8 @@ class Settings:
     """How a service runs; nothing here changes privacy.
 
     workers: processes. release_seconds, plan_seconds: the most that one task may run. body_bytes, body_seconds: of a
-    request. burst, per_second: requests of one token. waiting: tasks that may wait for a process. https: whether browsers come by https,
-    which marks cookies as secure. patience: the most seconds that a request for a release waits for it.
+    request. burst, per_second: requests of one token. waiting: tasks that may wait for a process. https: whether browsers
+    come by https, which marks cookies as secure. patience: the most seconds that a request for a release waits for it.
     warm: start the processes at once, and not at their first task.
     """
 
