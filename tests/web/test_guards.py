@@ -2,6 +2,8 @@
 
 import logging
 import socket
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +15,7 @@ from neartwin.web.app import create_app
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.faults import UnexpectedError
 from neartwin.web.service import Settings
+from neartwin.web.workers import _exchange, lost
 from tests.web.conftest import ASK, bearer, released
 from tests.web.server import serving
 
@@ -109,10 +112,16 @@ def test_whatever_fails_after_the_reserve_is_one_uniform_error_and_its_budget_st
         assert "secret" not in str(done)
         left = client.get("/v1/datasets/people", headers=ada).json()["remaining"]
         assert left == {"epsilon": "3/4"}
-        workers = client.app.state.service.workers
-        slow = workers.submit({"do": "release", "dataset": "people"}, seconds=0.000001).result()
-        assert slow["refused"] == error  # a worker that takes too long, or dies, ends in the same words
-        assert "nothing was spent" in workers.submit({"do": "plan"}, seconds=0.000001).result()["refused"]["rule"]
+        # a worker that dies or takes too long ends in the same words
+        assert lost({"do": "release"})["refused"] == error
+        assert "nothing was spent" in lost({"do": "plan"})["refused"]["rule"]
+
+
+def test_a_worker_that_does_not_answer_in_time_is_ended():
+    hangs = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen(hangs, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert _exchange(process, "{}\n", 0.1) is None
+        assert process.wait() == -9
 
 
 def test_a_body_that_does_not_come_ends_its_request(house):
