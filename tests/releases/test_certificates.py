@@ -69,6 +69,23 @@ def test_a_certificate_states_the_question_bounds_mechanisms_guarantee_and_place
     assert len(body["code"]["digest"]) == 64
 
 
+def test_a_bound_that_a_pilot_chose_is_called_tuned_and_given_ones_are_not(place, rows):
+    with nt.open_ledger(place) as book:
+        account = book.open(rows, nt.pure(9))
+        asked = rows.group_by("town", keys=["Bonn", "Ulm"]).agg(n=nt.count())
+        plan = account.plan(asked, spend=nt.pure(1), rows_per_group=nt.tuned(at_most=64), groups_per_unit=2)
+        made = nt.certificate(account.release(plan), book)
+    bounds = {bound["what"]: (int(bound["value"]), bound["origin"]) for bound in made.body["bounds"]}
+    assert 1 <= bounds["rows_per_group"][0] <= 64
+    assert bounds["rows_per_group"][1] == "tuned: chosen by a private pilot that was paid for, at most 64"
+    assert bounds["groups_per_unit"] == (2, "public: given with the question")
+    pilot = [part for part in made.body["mechanisms"] if part["for"] == "pilot that chose bounds"]
+    asked_of = [part for part in made.body["mechanisms"] if part["for"] != "pilot that chose bounds"]
+    assert (len(pilot), len(asked_of)) == (1, 1)
+    # the noise is that of the bound that was chosen, whichever it was, in two groups
+    assert int(asked_of[0]["parameters"]["sensitivity"]) == 2 * bounds["rows_per_group"][0]
+
+
 def test_conversions_and_curve_are_outward_and_close_to_closed_forms():
     mpmath.mp.dps = 40
     pure = Guarantee.of(nt.pure(1), unit="id", neighbours="add_remove")

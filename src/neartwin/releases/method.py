@@ -15,7 +15,7 @@ from typing import Any
 
 from neartwin.queries.expected import expected_errors
 from neartwin.queries.moments import MomentStatistic, moment_set
-from neartwin.queries.plan import ChoicePlan, Plan
+from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.query import Mean, Sum, summand
 from neartwin.queries.table import Bounds, Table
@@ -40,6 +40,20 @@ def method_of(plan: Plan, confidence: float) -> dict[str, Any]:
         ],
         "code": {"library": "neartwin", "version": library_version(), "digest": code_digest()},
     }
+
+
+def method_after_pilot(plan: GroupPlan, chosen: GroupPlan, confidence: float) -> dict[str, Any]:
+    """The method of what was asked at the bounds that a plan's private pilot chose, the pilot's own noise among it."""
+    told = method_of(chosen, confidence)
+    pilot = plan.pilot
+    tuned = {} if pilot is None else {"rows_per_group": pilot.rows, "groups_per_unit": pilot.groups}
+    for bound in told["bounds"]:
+        limit = tuned.get(bound["what"])
+        if limit is not None:
+            bound["origin"] = f"tuned: chosen by a private pilot that was paid for, at most {limit.at_most}"
+    if pilot is not None:
+        told["mechanisms"].append(_told("pilot that chose bounds", pilot.mechanism))
+    return told
 
 
 @lru_cache(maxsize=1)

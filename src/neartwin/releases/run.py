@@ -18,7 +18,7 @@ from neartwin.queries.explain import explain
 from neartwin.queries.keys import Key
 from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan, Split
 from neartwin.releases.estimates import counted, statistics_of
-from neartwin.releases.method import library_version, method_of
+from neartwin.releases.method import library_version, method_after_pilot, method_of
 from neartwin.releases.release import Provenance, Release, Statistic
 from neartwin.releases.written import WrittenRelease, is_written
 
@@ -127,7 +127,8 @@ def _piloted(paid: Paid, plan: GroupPlan, engine: Engine, source: noise.Source) 
     told = Noisy(answer.keys, answer.statistics, (*answer.notes, tuning.told(choice)))
     made = release_of(paid, plan, told)
     explained = f"{made.provenance.explanation}\n\nchosen by the pilot:\n{explain(choice.plan)}"
-    return replace(made, provenance=replace(made.provenance, explanation=explained))
+    method = method_after_pilot(plan, choice.plan, CONFIDENCE)
+    return replace(made, provenance=replace(made.provenance, explanation=explained, method=method))
 
 
 def answered(plan: GroupPlan, engine: Engine, source: noise.Source) -> Noisy:
