@@ -80,7 +80,7 @@ def test_it_is_for_unknown_groups_alone():
     known = table.group_by("town", keys=["b", "c"]).agg(n=nt.count())
     for query, more, says in (
         (known, {"groups_per_unit": 2}, "public keys"),
-        (table.group_by("town").agg(n=nt.count()), {"groups_per_unit": nt.tuned(9, groups=9)}, "tuned too"),
+        (table.group_by("town").agg(n=nt.count()), {"groups_per_unit": nt.tuned(9, groups=9)}, "beside tuned bounds"),
     ):
         with pytest.raises(ParameterError, match=says):
             plan(query, spend=SPEND, rows_per_group=1, discovery_groups=1, **more)
