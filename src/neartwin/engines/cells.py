@@ -15,7 +15,7 @@ than one.
 
 from sqlglot import exp
 
-from neartwin.engines.dialect import Dialect, whole
+from neartwin.engines.dialect import Dialect, alias_of, part_named, whole
 from neartwin.queries.stage import Stage
 
 CELL = "b"
@@ -32,14 +32,18 @@ def cells_of(
     cell = exp.column("x0")
     if not isinstance(stage.table.unit, str):
         counted = exp.alias_(exp.Count(this=exp.Star()), "m0")
-        found = exp.select(*groups, exp.alias_(cell, CELL), counted).from_("kept")
+        found = exp.select(*groups, exp.alias_(cell, CELL), counted).from_(part_named("kept"))
         return _with_of(query, found.where(cell.copy().is_(exp.null()).not_()).group_by(*groups, CELL))
     each = exp.select("u", *groups, exp.alias_(cell, CELL), exp.alias_(exp.Count(this=exp.Star()), "n"))
-    query = query.with_("cells", as_=each.from_("kept").group_by("u", *groups, cell.copy()), copy=False)
-    query = query.with_("spread", as_=_spread(stage, groups, dialect, ranked_by), copy=False)
-    query = query.with_("started", as_=_started(stage, dialect), copy=False)
+    query = query.with_(
+        alias_of("cells"), as_=each.from_(part_named("kept")).group_by("u", *groups, cell.copy()), copy=False
+    )
+    query = query.with_(alias_of("spread"), as_=_spread(stage, groups, dialect, ranked_by), copy=False)
+    query = query.with_(alias_of("started"), as_=_started(stage, dialect), copy=False)
     total = exp.alias_(dialect.summed(exp.cast(_counted(stage, dialect), "BIGINT")), "m0")
-    chosen = exp.select(*groups, CELL, total).from_("started").where(exp.column(CELL).is_(exp.null()).not_())
+    chosen = (
+        exp.select(*groups, CELL, total).from_(part_named("started")).where(exp.column(CELL).is_(exp.null()).not_())
+    )
     if stage.groups_per_unit is not None:
         chosen = chosen.where(exp.column("place") <= exp.Literal.number(stage.groups_per_unit))
     return _with_of(query, chosen.group_by(*groups, CELL))
@@ -70,7 +74,7 @@ def _spread(stage: Stage, groups: list[str], dialect: Dialect, ranked_by: list[e
             order=exp.Order(expressions=[exp.Ordered(this=item) for item in ranked_by]),
         )
         columns.append(exp.alias_(place, "place"))
-    return exp.select(exp.Star(), *columns).from_("cells")
+    return exp.select(exp.Star(), *columns).from_(part_named("cells"))
 
 
 def _started(stage: Stage, dialect: Dialect) -> exp.Select:
@@ -78,7 +82,7 @@ def _started(stage: Stage, dialect: Dialect) -> exp.Select:
     number, hashed = exp.column("m"), exp.column("h")
     rest = hashed.copy() - exp.paren(dialect.weighted(hashed.copy(), whole(1), number.copy())) * number.copy()
     start = exp.case().when(number.copy() > whole(_cap(stage)), rest).else_(whole(0))
-    return exp.select(exp.Star(), exp.alias_(start, "r")).from_("spread")
+    return exp.select(exp.Star(), exp.alias_(start, "r")).from_(part_named("spread"))
 
 
 def _cap(stage: Stage) -> int:

@@ -83,6 +83,16 @@ class Dialect(Protocol):
         ...
 
 
+def part_named(name: str) -> exp.Table:
+    """One of a statement's own tables; a text in its place would be parsed each time."""
+    return exp.Table(this=exp.to_identifier(name))
+
+
+def alias_of(name: str) -> exp.TableAlias:
+    """The name under which a statement's WITH has one of its own tables."""
+    return exp.TableAlias(this=exp.to_identifier(name))
+
+
 def whole(value: int) -> exp.Expr:
     """A whole number as a literal."""
     return exp.Neg(this=exp.Literal.number(-value)) if value < 0 else exp.Literal.number(value)

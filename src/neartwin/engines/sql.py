@@ -20,7 +20,18 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from neartwin.engines.cells import cells_of
-from neartwin.engines.dialect import KEYS, POSITION, Dialect, as_double, greatest, least, real, whole
+from neartwin.engines.dialect import (
+    KEYS,
+    POSITION,
+    Dialect,
+    alias_of,
+    as_double,
+    greatest,
+    least,
+    part_named,
+    real,
+    whole,
+)
 from neartwin.engines.expressions import column_of, translated
 from neartwin.engines.joins import Place, joined_rows, needed_parts
 from neartwin.engines.octaves import parts_of
@@ -44,34 +55,34 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     if groups and not counted:
         query = query.group_by(*groups)
     if keys is not None:
-        query = query.with_(KEYS, as_=keys, copy=False)
+        query = query.with_(alias_of(KEYS), as_=keys, copy=False)
     rows = (
         joined_rows(stage.table, places, aliases) if stage.table.joins else {"typed": _typed(stage, places[0], aliases)}
     )
     rows |= {"computed": _computed(stage, aliases, dialect), "scaled": _scaled(stage, aliases)}
     for name, part in rows.items():
-        query = query.with_(name, as_=part, copy=False)
-    query = query.with_("kept", as_=_kept(stage, aliases, dialect), copy=False)
+        query = query.with_(alias_of(name), as_=part, copy=False)
+    query = query.with_(alias_of("kept"), as_=_kept(stage, aliases, dialect), copy=False)
     if stage.split is not None:
         return cells_of(query, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
     if stage.moments:
-        query = query.with_("products", as_=_products(stage), copy=False)
+        query = query.with_(alias_of("products"), as_=_products(stage), copy=False)
     if by_row:
-        return query.from_("products" if stage.moments else "kept")
+        return query.from_(part_named("products" if stage.moments else "kept"))
     if stage.octaves:
-        return parts_of(query.with_("units", as_=_units(stage, dialect), copy=False), stage, dialect)
-    query = query.with_("units", as_=_units(stage, dialect), copy=False)
-    query = query.with_("bounded", as_=_bounded(stage, dialect), copy=False)
+        return parts_of(query.with_(alias_of("units"), as_=_units(stage, dialect), copy=False), stage, dialect)
+    query = query.with_(alias_of("units"), as_=_units(stage, dialect), copy=False)
+    query = query.with_(alias_of("bounded"), as_=_bounded(stage, dialect), copy=False)
     source, capped = "bounded", []
     if stage.groups_per_unit is not None:
-        query = query.with_("ranked", as_=_ranked(stage, dialect, salt), copy=False)
+        query = query.with_(alias_of("ranked"), as_=_ranked(stage, dialect, salt), copy=False)
         source, capped = "ranked", [exp.column("place") <= exp.Literal.number(stage.groups_per_unit)]
     if stage.rows_per_unit is not None:
-        chosen = exp.select(exp.Star()).from_(source).where(*capped)
-        query = query.with_("chosen", as_=chosen, copy=False)
-        query = query.with_("within", as_=_within(stage, dialect), copy=False)
+        chosen = exp.select(exp.Star()).from_(part_named(source)).where(*capped)
+        query = query.with_(alias_of("chosen"), as_=chosen, copy=False)
+        query = query.with_(alias_of("within"), as_=_within(stage, dialect), copy=False)
         source, capped = "within", []
-    return _finished(query.from_(source).where(*capped), stage)
+    return _finished(query.from_(part_named(source)).where(*capped), stage)
 
 
 def _finished(query: exp.Select, stage: Stage) -> exp.Select:
@@ -93,7 +104,7 @@ def _within(stage: Stage, dialect: Dialect) -> exp.Select:
             exp.alias_(exp.case().when(exp.column("w") > most.copy(), weighted).else_(exp.column(name)), name)
         )
     whole_unit = exp.Window(this=dialect.summed(exp.column("b")), partition_by=[exp.column("u")])
-    inner = exp.select(exp.Star(), exp.alias_(whole_unit, "w")).from_("chosen")
+    inner = exp.select(exp.Star(), exp.alias_(whole_unit, "w")).from_(part_named("chosen"))
     return exp.select(*columns).from_(inner.subquery("counted"))
 
 
@@ -151,13 +162,13 @@ def _computed(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp
     for i, column in enumerate(stage.grid.values()):
         if column.expression is not None:
             found.append(exp.alias_(translated(column.expression.term, columns, dialect), f"v{i}"))
-    return exp.select(exp.Star(), *found).from_("typed")
+    return exp.select(exp.Star(), *found).from_(part_named("typed"))
 
 
 def _scaled(stage: Stage, aliases: Mapping[str, str]) -> exp.Select:
     """A step of its own, so that engines compute each of these once."""
     steps = [exp.alias_(_steps(column, i, stage, aliases), f"y{i}") for i, column in enumerate(stage.grid.values())]
-    return exp.select(exp.Star(), *steps).from_("computed")
+    return exp.select(exp.Star(), *steps).from_(part_named("computed"))
 
 
 def _group_column(stage: Stage, place: int, aliases: Mapping[str, str]) -> exp.Expr:
@@ -167,7 +178,7 @@ def _group_column(stage: Stage, place: int, aliases: Mapping[str, str]) -> exp.E
 
 def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Select:
     columns: list[exp.Expr] = []
-    query = exp.select().from_("scaled")
+    query = exp.select().from_(part_named("scaled"))
     if isinstance(stage.table.unit, str):
         unit = _unit(stage, stage.table.unit, aliases, dialect)
         columns.append(exp.alias_(unit, "u"))
@@ -260,7 +271,7 @@ def _products(stage: Stage) -> exp.Select:
         for factor in moment.factors[1:]:
             value = value * at[factor.name]
         columns.append(exp.alias_(exp.case().when(present, value - whole(moment.centre)), f"z{i}"))
-    return exp.select(exp.Star(), *columns).from_("kept")
+    return exp.select(exp.Star(), *columns).from_(part_named("kept"))
 
 
 def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
@@ -294,7 +305,7 @@ def _bounded(stage: Stage, dialect: Dialect) -> exp.Select:
         number, total = exp.column(f"n_{counted}"), exp.column(f"s_{value}")
         weighted = dialect.weighted(total.copy(), cap.copy(), number.copy())
         columns.append(exp.alias_(exp.case().when(number > cap.copy(), weighted).else_(total), f"t_{value}"))
-    return exp.select(*columns).from_("units")
+    return exp.select(*columns).from_(part_named("units"))
 
 
 def _ranked(stage: Stage, dialect: Dialect, salt: exp.Expr) -> exp.Select:
@@ -303,7 +314,7 @@ def _ranked(stage: Stage, dialect: Dialect, salt: exp.Expr) -> exp.Select:
         partition_by=[exp.column("u")],
         order=exp.Order(expressions=[exp.Ordered(this=item) for item in _order(stage, dialect, salt)]),
     )
-    return exp.select(exp.Star(), exp.alias_(place, "place")).from_("bounded")
+    return exp.select(exp.Star(), exp.alias_(place, "place")).from_(part_named("bounded"))
 
 
 def _order(stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[exp.Expr]:
