@@ -93,7 +93,7 @@ def log_mgf_atoms(law):
     return lambda s: mp.log(sum(mass * mp.e ** (s * loss) for loss, mass in law))
 
 
-def sampled_gaussian(mu, q, order, count, eps, *, step=1 / 16, deviations=14.0):
+def sampled_gaussian(mu, q, order, count, eps, *, step=1 / 16, deviations=40.0):
     """delta(eps) of Poisson-subsampled Gaussians in floats, some 11 digits: Simpson inside, trapezoid outside."""
     u = np.arange(-14.0, 14.0 + 12 * mu + step, step)
     u = u[: len(u) - 1 + len(u) % 2]
@@ -112,8 +112,16 @@ def sampled_gaussian(mu, q, order, count, eps, *, step=1 / 16, deviations=14.0):
     h = 1e-2 * lam
     bend = float(np.diff(k(np.array([lam - h, lam, lam + h])), 2)[0]) / h**2
     d = 2 * math.pi / (deviations * math.sqrt(bend) + 60 / lam)
-    s = lam + 1j * d * np.arange(0, math.ceil(9 / math.sqrt(bend) / d))
-    terms = np.exp(k(s) - s * eps - np.log(s) - np.log1p(s))
+    size, terms, start = math.ceil(9 / math.sqrt(bend) / d), [], 0
+    while start < 200 * size:  # a law with a far hump decays at the pace of its near one
+        s = lam + 1j * d * np.arange(start, start + size)
+        terms.append(np.exp(k(s) - s * eps - np.log(s) - np.log1p(s)))
+        start += size
+        if np.abs(terms[-1][-8:]).max() < 1e-14 * abs(terms[0][0]):
+            break
+    else:
+        raise ArithmeticError("the oracle's terms do not decay")
+    terms = np.concatenate(terms)
     return mp.mpf(float((2 * terms.real.sum() - terms[0].real) * d / (2 * math.pi)))
 
 
