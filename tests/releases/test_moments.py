@@ -67,7 +67,7 @@ def test_without_noise_they_are_what_numpy_says(tmp_path):
         assert release[name].upper[0] - release[name].lower[0] < slack
 
 
-@pytest.mark.parametrize("spend", ["0.0001", "0.01", "1"])
+@pytest.mark.parametrize("spend", ["0.001", "1"])
 def test_no_impossible_value_is_released_however_loud_the_noise(tmp_path, spend):
     release = released(tmp_path, table_of(people(300)), spend)
     for name, low, high in [("v", 0, 25), ("s", 0, 20), ("c", -100, 100), ("r", -1, 1)]:
