@@ -296,7 +296,8 @@ def _on_cells(total: Total, step: float, low_target: float, high_target: float) 
     below = cells.below(total, step, high_target, 0.5 * saddle.for_delta(above.total, target).lam)
     target = up(high_target * math.exp(-below.log_scale) * (1 + 1e-14), 4)
     lower = _by_line(below.total, target, target, within=COARSE, tries=2)
-    errors = {source: max(one, upper.errors[source]) for source, one in lower.errors.items()} | {"infinite mass": leak}
+    sources = {"infinite mass": leak} | upper.errors
+    errors = sources | {source: max(one, sources.get(source, 0.0)) for source, one in lower.errors.items()}
     return Answer(down(lower.lower - below.shift), up(upper.upper + above.shift), LATTICE, errors)
 
 
