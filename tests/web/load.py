@@ -33,16 +33,16 @@ def answered(address, token, ask, seconds=120):
     return job
 
 
-def crowd(address, tokens, *, rounds=10**9, until=None):
-    """Every analyst asks one question after another; (ask, job) of all that was answered or refused.
+def crowd(address, tokens, *, rounds=10**9, over=lambda: False, said=None):
+    """Every analyst asks one question after another, until it is over; (ask, job) of all that was answered or refused.
 
-    address: called for each question, for a service that was started anew may be elsewhere.
+    address: called for each question, for a service that was started anew may be elsewhere. said: a list that grows.
     """
-    said, lock = [], threading.Lock()
+    said, lock = [] if said is None else said, threading.Lock()
 
     def analyst(who):
         for number in range(rounds):
-            if until is not None and time.monotonic() > until:
+            if over():
                 return
             ask = question(who, number)
             job = answered(address(), tokens[who], ask)

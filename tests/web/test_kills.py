@@ -23,7 +23,7 @@ from tests.web import load
 from tests.web.conftest import ASK, registered
 from tests.web.server import PATIENCE, serving
 
-ANALYSTS, SECONDS = 8, 60
+ANALYSTS, KILLS = 8, 12
 
 
 def test_a_worker_that_is_killed_costs_its_reserved_budget_and_nothing_else(house, tokens):
@@ -88,6 +88,28 @@ def crash_of_the_database(place):
     engine.dispose()
 
 
+def killed_in_mid_work(machine, said, place):
+    """Kill one thing after another, each a random while after the last one was got over: what was killed."""
+    kinds = ["worker", "server", *(["database"] if place else [])]
+    killed = []
+    for number in range(KILLS):
+        before, deadline = len(load.served(list(said))), time.monotonic() + 2 * PATIENCE
+        while len(load.served(list(said))) < before + ANALYSTS:
+            assert time.monotonic() < deadline, f"nothing was answered any more after {killed}"
+            time.sleep(0.05)
+        time.sleep(random.random())
+        killed.append(kinds[number % len(kinds)])
+        match killed[-1]:
+            case "worker":
+                machine.kill_a_worker()
+            case "server":
+                machine.kill()
+                machine.start()
+            case "database":
+                crash_of_the_database(place)
+    return killed
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_workers_server_and_database_killed_at_random_lose_nothing_but_reserved_budget(
@@ -99,28 +121,20 @@ def test_workers_server_and_database_killed_at_random_lose_nothing_but_reserved_
         tokens = [house.mint(f"analyst {who}", "analyst", by="console")[1] for who in range(ANALYSTS)]
         for who in range(ANALYSTS):
             house.allot("purchases", f"analyst:analyst {who}", pure(1000), by="console")
-        machine = Machine(house)
+        machine, said, end = Machine(house), [], threading.Event()
         machine.start()
-        said = []
-        until = time.monotonic() + SECONDS
-        crowd = threading.Thread(target=lambda: said.extend(load.crowd(lambda: machine.address, tokens, until=until)))
+        asking = {"over": end.is_set, "said": said}
+        crowd = threading.Thread(target=load.crowd, args=(lambda: machine.address, tokens), kwargs=asking)
         crowd.start()
-        killed = []
-        while time.monotonic() < until:
-            time.sleep(random.uniform(2, 8))
-            what = random.choice(["worker", "worker", "server", *(["database"] if place else [])])
-            killed.append(what)
-            match what:
-                case "worker":
-                    machine.kill_a_worker()
-                case "server":
-                    machine.kill()
-                    machine.start()
-                case "database":
-                    crash_of_the_database(place)
-        crowd.join()
+        try:
+            killed = killed_in_mid_work(machine, said, place)
+        finally:
+            end.set()
+            crowd.join()
+            machine.kill()
+        machine.start()
         print(f"killed {killed}; {len(load.served(said))} of {len(said)} questions were answered")
-        time.sleep(2)  # workers of a killed server finish what they had
+        time.sleep(5)  # workers of a killed server finish what they had
         load.check_books(house, said)
         assert load.served(said)
         told = {job["error"]["code"] for _, job in said if not job.get("release")}
