@@ -36,6 +36,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +46,7 @@ from neartwin.exact import FloatArray
 from neartwin.losses.alias import Alias, find_alias
 from neartwin.losses.rounding import ComplexArray, NoCertificateError, U, gamma
 from neartwin.losses.saddle import Saddle
+from neartwin.losses.table import Table, table
 from neartwin.losses.total import Total
 
 TOLERANCE = 1e-13  # wanted relative size of alias and cut
@@ -84,6 +86,7 @@ class Contour:
     """One line, ready to answer every eps near its saddle. Sums are relative to e^{log_scale}."""
 
     saddle: Saddle
+    step: float  # every t is a multiple of it, exactly
     t: FloatArray
     size: FloatArray  # modulus of M(s)/M(lam) k(s) at t, times the weight of the rule
     angle: FloatArray  # its argument
@@ -116,15 +119,9 @@ class Contour:
     def ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """The bounds and every source of error that went into them, absolute."""
         scale, scale_error = self._scale(eps)
-        turned = self.angle - np.multiply.outer(eps, self.t)
-        cosine = np.cos(turned)
         longest = float(self.t[-1])
-        s_upper, rounding, dip = cosine @ self.size, self.rounding.at(eps, longest), np.zeros(len(eps))
-        if self.dip is not None:
-            dip = cosine @ (self.size * self.dip.real) - np.sin(turned) @ (self.size * self.dip.imag)
-            rounding_below = rounding + self.dip_rounding.at(eps, longest)
-        else:
-            rounding_below = rounding
+        rounding, (s_upper, dip) = self.rounding.at(eps, longest), self._sums(eps)
+        rounding_below = rounding if self.dip is None else rounding + self.dip_rounding.at(eps, longest)
         alias = np.exp(np.minimum(self.alias.log_bound(eps), 700.0))
         upper = (s_upper + rounding + self.cut) * scale * (1 + np.expm1(scale_error))
         low = s_upper + np.minimum(dip, 0.0) - rounding_below - self.cut
@@ -136,6 +133,23 @@ class Contour:
             "smoothing": np.abs(dip) * scale,
         }
         return lower, np.minimum(np.maximum(upper, 0.0), 1.0), parts
+
+    def _sums(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """S of the upper kernel, and what the lower one adds to it, at each eps."""
+        if self._table is not None:
+            found = self._table.sums(eps)
+            return found[0], found[1] if len(found) > 1 else np.zeros(len(eps))
+        turned = self.angle - np.multiply.outer(eps, self.t)
+        cosine = np.cos(turned)
+        if self.dip is None:
+            return cosine @ self.size, np.zeros(len(eps))
+        dip = cosine @ (self.size * self.dip.real) - np.sin(turned) @ (self.size * self.dip.imag)
+        return cosine @ self.size, dip
+
+    @cached_property
+    def _table(self) -> Table | None:
+        terms = self.size * np.exp(1j * self.angle)
+        return table(self.step, self.t, [terms] if self.dip is None else [terms, terms * self.dip])
 
     def middle(self, eps: float) -> tuple[float, float]:
         """S between the kernels and -dS/deps, uncertified; for Newton."""
@@ -202,6 +216,7 @@ def build(
     dip = None if dip is None else dip[kept]
     return Contour(
         saddle=saddle,
+        step=step,
         t=t,
         size=size,
         angle=line.imag[kept],
