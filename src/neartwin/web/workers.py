@@ -79,8 +79,10 @@ class Workers:
         while (task := self._tasks.get()) is not None and not self._closed:
             if not task.future.set_running_or_notify_cancel():
                 continue  # whoever asked went away before it began
-            if process is None or process.poll() is not None:
-                process = self._start(number)
+            if process is not None and process.poll() is not None:  # it died while it waited
+                _reap(process)
+                process = None
+            process = process or self._start(number)
             task.started()
             answer = _asked(process, task) if process is not None else None
             if answer is None and process is not None:
