@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 import tomllib
+import venv
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 120
@@ -34,20 +36,38 @@ def free_port():
 
 
 def test_five_commands_lead_to_a_served_budgeted_data_set(tmp_path):
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {"fastapi", "uvicorn", "argon2-cffi"} <= {
+        re.split(r"[>\[]", wanted)[0] for wanted in declared["optional-dependencies"][extra()]
+    }
+    journey(sys.executable, tmp_path)
+
+
+@pytest.mark.slow  # an installation takes a minute
+def test_the_first_command_installs_whatever_the_other_four_need(tmp_path):
+    venv.create(tmp_path / "fresh", with_pip=True)
+    python = str(tmp_path / "fresh" / "bin" / "python")
+    install = [python, "-m", "pip", "install", "--quiet", f"{ROOT}[{extra()}]"]
+    assert subprocess.run(install, capture_output=True, check=False).returncode == 0
+    journey(python, tmp_path)
+
+
+def extra():
+    """What the first command installs beside the base."""
+    return re.fullmatch(r'pip install "neartwin\[(\w+)\]"', commands()[0]).group(1)
+
+
+def journey(python, tmp_path):
+    """The commands after the first, run by an interpreter, in an empty folder with one table."""
     size = 4000
     table = {"customer_id": [i % 900 for i in range(size)], "cds": [1 + i % 5 for i in range(size)]}
     pq.write_table(pa.table(table | {"amount": [9.5] * size}), tmp_path / "purchases.parquet")
-    install, register, token, serve, ask = commands()
-    extra = re.fullmatch(r'pip install "neartwin\[(\w+)\]"', install).group(1)
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert {"fastapi", "uvicorn", "argon2-cffi"} <= {
-        re.split(r"[>\[]", wanted)[0] for wanted in declared["optional-dependencies"][extra]
-    }
+    _, register, token, serve, ask = commands()
 
     def run(line):
         line, _, target = line.partition(" > ")
         done = subprocess.run(
-            [sys.executable, "-m", *shlex.split(line)], cwd=tmp_path, capture_output=True, text=True, check=False
+            [python, "-m", *shlex.split(line)], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
         if target:
@@ -58,7 +78,7 @@ def test_five_commands_lead_to_a_served_budgeted_data_set(tmp_path):
     run(token)
     port = free_port()
     server = subprocess.Popen(
-        [sys.executable, "-m", *shlex.split(serve), "--port", port], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        [python, "-m", *shlex.split(serve), "--port", port], cwd=tmp_path, stderr=subprocess.PIPE, text=True
     )
     try:
         deadline = time.monotonic() + PATIENCE
