@@ -138,12 +138,12 @@ def controls(rng):
         ),
         Control(
             name="two columns with the same noise",
-            source="shared random bits: the difference of the columns has no noise",
+            source="shared random bits: the difference of the columns has no noise, their sum keeps its parity",
             broken=two_columns(rng, shared=True),
             correct=two_columns(rng, shared=False),
             claim=claim_pure(1),
             twins=lambda: known(((0, 0), (1, 0)), ((0, 0), (1, 1)), why="one row comes"),
-            event=("difference", "distinct", "linear", "first smallest", "first largest", "whole"),
+            event=("difference", "distinct", "linear", "first smallest", "first largest", "sum", "whole"),
         ),
         Control(
             name="running float sum",
