@@ -242,7 +242,11 @@ class Rows:
     def with_column(self, name: str, expression: str) -> "Rows":
         """The same with a computed column, which conditions, groups and statistics can name.
 
-        >>> rows.with_column("weekend", "isodow(visited) >= 6").group_by("weekend")  # doctest: +SKIP
+        >>> import pyarrow as pa
+        >>> from neartwin.queries.opening import table
+        >>> visits = table(pa.table({"who": ["ada"], "age": [36]}), unit="who", name="visits")
+        >>> visits.with_column("adult", "age >= 18").group_by("adult").columns
+        ('adult',)
         """
         return replace(self, table=self.table.with_column(name, expression))
 
