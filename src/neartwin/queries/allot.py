@@ -6,8 +6,8 @@ much one step of a measure's bar adds to the bars of the statistics made from it
 
 With bars c_i / eps_i and sum eps_i fixed, the sum is least at eps_i in proportion to sqrt(c_i); with bars c_i / mu_i and
 sum mu_i^2 fixed, at mu_i^2 in proportion to c_i^(2/3). Bars are whole numbers, so the even split is tried too and the better
-one by exact bars is kept. An (epsilon, delta) spend is tried three ways: discrete Laplace noise by sums of epsilon (which
-leaves delta unspent), discrete Laplace noise composed by the certified engine, and normal noise.
+one by exact bars is kept. An (epsilon, delta) spend is tried both ways: discrete Laplace noise by sums of epsilon (which
+leaves delta unspent where nothing can fail), and normal noise.
 """
 
 import math
