@@ -4,6 +4,9 @@ import subprocess
 import sys
 
 import neartwin as nt
+import neartwin.accounting
+import neartwin.divergences
+import neartwin.losses
 
 
 def test_every_public_name_can_be_had_and_says_what_it_is():
@@ -23,3 +26,27 @@ def test_importing_the_package_and_its_accounting_loads_no_driver():
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     for heavy in ("duckdb", "pyarrow", "sqlalchemy", "sqlglot", "matplotlib", "pandas", "rich", "scipy.stats"):
         assert f"'{heavy}'" not in loaded, heavy
+
+
+def test_the_accountant_costs_no_library_beyond_numpy_and_scipy_special():
+    script = """
+import sys, numpy, scipy.special
+before = set(sys.modules)
+from neartwin.accounting import numerical_accountant
+print(*sorted(set(sys.modules) - before))
+"""
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    foreign = {name for name in loaded if name.split(".")[0] not in {"neartwin", *sys.stdlib_module_names}}
+    assert not foreign
+    assert "neartwin.losses.route" in loaded  # the engine is there
+    families = ("subsampled_gaussian", "subsampled_laplace", "discrete_gaussian", "finite", "geometric")
+    assert not {f"neartwin.losses.{name}" for name in families} & set(loaded)  # and a family comes when it is used
+
+
+def test_rooms_that_load_their_names_late_hold_all_of_them():
+    for room in (neartwin.accounting, neartwin.losses, neartwin.divergences):
+        assert room.__all__ == sorted(room.__all__)
+        assert set(room.__all__) <= set(dir(room))
+        for name in room.__all__:
+            assert getattr(room, name) is not None, name
+        assert not hasattr(room, "no_such_name")

@@ -17,7 +17,6 @@ from itertools import combinations, combinations_with_replacement, product
 from typing import assert_never
 
 from neartwin.accounting.cost import Cost
-from neartwin.accounting.transforms import grouped, sampled
 from neartwin.checks import integer, one_of, open_probability
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, rational
@@ -128,6 +127,8 @@ def cost(spend: Done, *, neighbours: str = "add_remove") -> Cost:
         _refuse_parts(whole)
     cases = _cases(whole.inner if isinstance(whole, Grouped) else whole, neighbours)
     if size > 1:
+        from neartwin.accounting.transforms import grouped
+
         cases = tuple(compose([grouped(f, size) * count for f, count in case.uses.items()]) for case in cases)
     return Cost(cases, neighbours, "numerical composition")
 
@@ -170,6 +171,8 @@ def _cases(spend: Spend, neighbours: str) -> tuple[Composed, ...]:
                     "sampling under replace-one depends on what the unit is replaced by: state the sampled mechanism itself, "
                     "such as SubsampledGaussian(mu, rate), its mu for a unit that joins"
                 )
+            from neartwin.accounting.transforms import sampled  # which needs every factor
+
             return _worst(Composed.of(sampled(_single(case), rate)) for case in _cases(inner, neighbours))
         case Grouped():
             raise PrivacyError("a group is asked about as a whole: to_group(...) around everything, not inside a spend")
