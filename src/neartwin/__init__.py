@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from neartwin.queries.query import sum as sum  # noqa: A004
     from neartwin.queries.query import variance as variance
     from neartwin.queries.sql import from_sql as from_sql
+    from neartwin.queries.sql_series import series_from_sql as series_from_sql
     from neartwin.queries.table import EACH_ROW as EACH_ROW
     from neartwin.queries.table import bounded as bounded
     from neartwin.queries.tuned import tuned as tuned
@@ -65,6 +66,7 @@ _HOME = {
     "count_units": "neartwin.queries.query",
     "covariance": "neartwin.queries.query",
     "from_sql": "neartwin.queries.sql",
+    "series_from_sql": "neartwin.queries.sql_series",
     "day": "neartwin.queries.grouping",
     "gdp": "neartwin.accounting.targets",
     "histogram": "neartwin.queries.histograms",

@@ -82,6 +82,37 @@ def test_expressions_groups_of_them_and_moments_are_asked_from_a_terminal(purcha
     assert all(0 <= value <= 100 for value in told["statistics"][1]["values"])
 
 
+SERIES = (
+    "SELECT COUNT(*) AS n FROM purchases; "
+    "SELECT cds, SUM(amount) AS total FROM purchases GROUP BY cds; "
+    "SELECT cds FROM purchases GROUP BY cds ORDER BY COUNT(DISTINCT customer) DESC LIMIT 2"
+)
+
+
+def test_several_statements_on_a_command_line_or_in_a_file_are_one_series(purchases):
+    asked = (ASK[0], SERIES, *ASK[2:], "--spend", "epsilon=1")
+    code, out, err = neartwin("plan", *asked, where=purchases)
+    assert code == 0, err
+    assert out.startswith("series of 3 questions")
+    assert "2: total: " in out
+    code, out, err = neartwin("query", *asked, "--json", "--out", "answer.csv", where=purchases)
+    assert code == 0, err
+    made = json.loads(out)["releases"]
+    assert [len(one["keys"]) for one in made] == [1, 5, 2]
+    assert (purchases / "answer-2.csv").read_text().startswith('"cds","total"')
+    quoted = SERIES.replace('"', "'")
+    (purchases / "series.toml").write_text(
+        f'ledger = "budget.db"\ndata = "purchases.parquet"\nunit = "customer"\nspend = "epsilon=1"\nsql = "{quoted}"\n'
+        'rows_per_group = 5\ngroups_per_unit = "5"\n[bounds]\namount = "0:200"\n[keys]\ncds = "1:5"\n'
+    )
+    code, out, err = neartwin("release", "series.toml", "--json", where=purchases)
+    assert (code, json.loads(out)["releases"]) == (0, made), err  # the stored answers, for nothing
+    code, out, _ = neartwin(
+        "query", *asked[:1], "SELECT COUNT(*) FROM purchases; SELECT 1", *asked[2:], where=purchases
+    )
+    assert (code, out) == (2, "")
+
+
 def test_a_refused_budget_is_exit_code_3_with_the_numbers(purchases):
     code, out, err = neartwin("query", *ASK, "--spend", "epsilon=2", "--budget", "epsilon=1", where=purchases)
     assert (code, out) == (3, "")

@@ -103,9 +103,85 @@ def test_what_is_no_series_is_refused_before_anything_is_spent(rows, tmp_path):
         account = book.open(rows, nt.pure(1))
         for asked, weights, says in (
             ([], None, "at least one"),
-            ([rows.most_common("town", among=["Ulm"])], None, "plan of their own"),
             ([rows.agg(n=nt.count())], {"m": 2}, "no statistic"),
         ):
             with pytest.raises(QueryError, match=says):
                 account.plan_series(asked, spend=nt.pure(1), weights=weights, rows_per_group=1)
         assert account.spent == {"epsilon": 0}
+
+
+def of_all_kinds(rows):
+    """Choices with and without counts, and a question whose bounds are tuned, beside one with given keys."""
+    return [
+        rows.most_common("town", among=TOWNS, k=2, counted=True),
+        rows.group_by("town", keys=TOWNS).agg(n=nt.count(), total=nt.sum("paid", 0, 100)),
+        rows.where("paid > 20").most_common("town", among=TOWNS),
+    ]
+
+
+TUNED = {"rows_per_group": nt.tuned(64), "groups_per_unit": nt.tuned(2, share="1/5")}
+
+
+@pytest.mark.parametrize("spend", SPENDS, ids=str)
+def test_choices_and_tuned_bounds_stand_in_a_series_and_stay_within_its_price(rows, tmp_path, spend):
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, spend)
+        made = account.plan_series(of_all_kinds(rows), spend=spend, **TUNED)
+        assert [type(part).__name__ for part in made.plan.parts] == ["ChoicePlan", "GroupPlan", "ChoicePlan"]
+        eps = np.array([0.05, 0.3, 1.0])
+        if not hasattr(spend, "rho"):
+            promised = whole_of(made.price).delta(eps).upper
+            assert (made.plan.losses().delta(eps).lower <= promised * (1 + 1e-9)).all()
+        else:
+            assert sum(part.price.rho for part in made.plan.parts) <= spend.rho
+        assert made.preview().affordable
+        winners, sums, first = account.release_series(made)
+        assert {key[0] for key in winners.keys} == set(TOWNS) >= {first.keys[0][0]}
+        assert any(note.startswith("Tuned: ") for note in sums.notes)
+        assert any(bound["origin"].startswith("tuned") for bound in sums.provenance.method["bounds"])
+        assert account.release_series(account.plan_series(of_all_kinds(rows), spend=spend, **TUNED)) == (
+            winners, sums, first,
+        )  # fmt: skip
+
+
+def test_the_parts_of_a_series_with_choices_cost_its_whole_price_and_no_more(rows, tmp_path):
+    """By the basic theorem, beside the code: the pilot's epsilon, the choices' and the counts' and sums' add up to the spend."""
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        parts = book.open(rows, nt.pure(1)).plan_series(of_all_kinds(rows), spend=nt.pure(1), **TUNED).plan.parts
+    total = 0
+    for part in parts:
+        if hasattr(part, "counts"):
+            total += part.query.k * part.mechanism.each.epsilon
+            if part.counts is not None:
+                total += part.counts.sensitivity.l1 / part.counts.mechanism.scale
+        else:
+            total += sum(measure.sensitivity.l1 / measure.mechanism.scale for measure in part.measures.values())
+            total += 1024 / part.pilot.mechanism.scale
+    assert 0.98 < total <= 1
+
+
+SERIES = """
+SELECT COUNT(*) AS n FROM visits WHERE town <> ';';
+SELECT town, AVG(paid) AS typical FROM visits GROUP BY town ORDER BY typical DESC;
+SELECT town FROM visits GROUP BY town ORDER BY COUNT(DISTINCT who) DESC LIMIT 1;
+"""
+
+
+def test_several_sql_statements_are_one_series_with_one_price(rows, tmp_path):
+    table = nt.table(rows.table.source.frame, unit="who", name="visits", types={"town": "text"}, snapshot="s",
+                     columns={"paid": nt.bounded(0, 100)})  # fmt: skip
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(table, nt.pure(1))
+        told = account.sql(f"EXPLAIN {SERIES}", keys={"town": TOWNS}, spend=nt.pure(1), **LIMITS)
+        assert str(told).startswith("series of 3 questions for one price")
+        assert account.spent == {"epsilon": 0}
+        all_rows, by_town, most = account.sql(SERIES, keys={"town": TOWNS}, spend=nt.pure(1), **LIMITS)
+        assert (len(all_rows), len(by_town), len(most)) == (1, 2, 1)
+        assert account.remaining == {"epsilon": 0}
+        for text, keys, says in (
+            (SERIES, {"city": TOWNS}, "no statement groups by 'city'"),
+            ("SELECT COUNT(*) FROM visits; DROP TABLE visits", None, "one SELECT"),
+            (";;", None, "at least one SELECT"),
+        ):
+            with pytest.raises(QueryError, match=says):
+                account.sql(text, keys=keys, spend=nt.pure("0.1"), **LIMITS)

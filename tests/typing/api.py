@@ -6,7 +6,8 @@ from typing import assert_type
 import neartwin as nt
 from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, ThreePools, Zcdp
 from neartwin.queries.query import Groups, MostCommon, Query, Rows
-from neartwin.releases.accounts import Account, Ledger, Preview, Proposal
+from neartwin.releases.accounts import Account, Ledger, Proposal
+from neartwin.releases.preview import Preview
 
 rows = nt.table("purchases.parquet", unit="customer_id", columns={"amount": nt.bounded(0, 200)})
 assert_type(rows, Rows)

@@ -7,7 +7,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.errors import AccessError, BudgetError, ParameterError, QueryError
-from neartwin.releases.accounts import Preview
+from neartwin.releases.preview import Preview
 from neartwin.web.service import Settings
 from tests.web.server import serving
 

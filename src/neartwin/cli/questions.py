@@ -11,14 +11,16 @@ from typing import Any
 import click
 
 from neartwin.cli import words
-from neartwin.cli.talk import refusing, show_release, stderr
+from neartwin.cli.talk import refusing, show_releases, stderr
 from neartwin.errors import ParameterError, QueryError
 from neartwin.queries.joining import OtherTable, owned, public
 from neartwin.queries.opening import table as open_table
 from neartwin.queries.query import Rows
-from neartwin.queries.sql import explained_sql, from_sql
+from neartwin.queries.sql import explained_sql
+from neartwin.queries.sql_series import series_from_sql
 from neartwin.queries.types import ColumnType
 from neartwin.releases.accounts import Ledger, Proposal, open_ledger
+from neartwin.releases.series import SeriesProposal
 from neartwin.report.files import save
 
 Options = dict[str, Any]
@@ -94,7 +96,10 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--out", type=click.Path(dir_okay=False), help="Also write .html, .json, .csv or .parquet.")
 @refusing
 def query(as_json: bool, out: str | None, **options: Any) -> None:  # noqa: FBT001 - a command's options
-    """Ask a table a SQL question, privately, and pay for it from a ledger; EXPLAIN SELECT shows the plan for nothing."""
+    """Ask a table a SQL question, privately, and pay for it from a ledger; EXPLAIN SELECT shows the plan for nothing.
+
+    Several SELECT statements with a semicolon between them are planned and paid as one series, each with its own answer.
+    """
     if (inner := explained_sql(options["sql"])) is not None:
         with open_ledger(options["ledger"]) as book:
             explained = str(_proposal(book, Question(**options | {"sql": inner})).explain())
@@ -130,7 +135,7 @@ def plan(as_json: bool, **options: Any) -> None:  # noqa: FBT001 - a command's o
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @refusing
 def release(file: str, out: str | None, as_json: bool) -> None:  # noqa: FBT001 - a command's options
-    """Run the question that a TOML file describes; paths in it are relative to the file."""
+    """Run the question that a TOML file describes, or several with semicolons; paths in it are relative to the file."""
     _release(_from_toml(Path(file)), out, as_json=as_json)
 
 
@@ -138,13 +143,18 @@ def _release(question: Question, out: str | None, *, as_json: bool) -> None:
     with open_ledger(question.ledger) as book:
         proposal = _proposal(book, question)
         with stderr.status("asking the data") if stderr.is_terminal else nullcontext():
-            answer = proposal.account.release(proposal)
-    show_release(answer, as_json=as_json)
-    if out:
-        stderr.print(f"wrote {save(answer, out)}", markup=False)
+            if isinstance(proposal, SeriesProposal):
+                answers = proposal.account.release_series(proposal)
+            else:
+                answers = (proposal.account.release(proposal),)
+    show_releases(answers, as_json=as_json)
+    for number, answer in enumerate(answers if out else (), start=1):
+        place = Path(out or "")
+        name = place if len(answers) == 1 else place.with_stem(f"{place.stem}-{number}")
+        stderr.print(f"wrote {save(answer, name)}", markup=False)
 
 
-def _proposal(book: Ledger, question: Question) -> Proposal:
+def _proposal(book: Ledger, question: Question) -> Proposal | SeriesProposal:
     told = {"public": question.public, "same-unit": question.same_unit, "owned": question.owned}
     joined = [name for kind, texts in told.items() for name in words.pairs(texts, kind)]
     rows = open_table(
@@ -159,15 +169,16 @@ def _proposal(book: Ledger, question: Question) -> Proposal:
     spend = words.target(question.spend, "spend")
     account = book.open(rows, words.target(question.budget, "budget") if question.budget else spend)
     others = _others(question, rows)
-    asked = from_sql(question.sql, rows, keys=lambda schema: words.keys(question.keys, schema), tables=others)
-    return account.plan(
-        asked,
-        spend=spend,
-        rows_per_group=words.limit(question.rows_per_group, "rows_per_group"),
-        groups_per_unit=words.limit(question.groups_per_unit, "groups_per_unit"),
-        rows_per_unit=question.rows_per_unit,
-        discovery_groups=question.discovery_groups,
-    )
+    asked = series_from_sql(question.sql, rows, keys=lambda schema: words.keys(question.keys, schema), tables=others)
+    limits: Options = {
+        "rows_per_group": words.limit(question.rows_per_group, "rows_per_group"),
+        "groups_per_unit": words.limit(question.groups_per_unit, "groups_per_unit"),
+        "rows_per_unit": question.rows_per_unit,
+        "discovery_groups": question.discovery_groups,
+    }
+    if len(asked) > 1:
+        return account.plan_series(asked, spend=spend, **limits)
+    return account.plan(asked[0], spend=spend, **limits)
 
 
 def _others(question: Question, rows: Rows) -> dict[str, Rows | OtherTable]:

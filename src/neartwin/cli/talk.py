@@ -3,7 +3,7 @@
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar
 
 import click
@@ -56,6 +56,17 @@ def show_release(release: Release, *, as_json: bool) -> None:
     stderr.print(
         "left in the account: " + ", ".join(f"{k} {_short(v)}" for k, v in release.provenance.budget_after.items())
     )
+
+
+def show_releases(releases: Sequence[Release], *, as_json: bool) -> None:
+    """One release as `show_release` shows it; several as one JSON document, or one below the other."""
+    if len(releases) > 1 and as_json:
+        click.echo(json.dumps({"releases": [json.loads(release.to_json()) for release in releases]}))
+        return
+    for place, release in enumerate(releases):
+        if place:
+            click.echo()
+        show_release(release, as_json=as_json)
 
 
 def _short(amount: str) -> str:

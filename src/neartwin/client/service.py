@@ -31,8 +31,8 @@ from neartwin.queries.served import ServedTable
 from neartwin.queries.table import EACH_ROW, Table, bounded
 from neartwin.queries.tuned import Tuned
 from neartwin.queries.types import ColumnType
-from neartwin.releases.accounts import Preview
 from neartwin.releases.certificates import Certificate
+from neartwin.releases.preview import Preview
 from neartwin.releases.release import Release
 
 Json = dict[str, Any]

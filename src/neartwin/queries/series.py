@@ -3,7 +3,8 @@
 Shares of the spend minimise the sum of the questions' stated errors, each of which falls like 1/x in its share x of epsilon,
 or like the root of 1/x in its share of rho or mu squared: x in proportion to the root of the error, or to its power 2/3. An
 (epsilon, delta) spend is tried both ways: epsilons and deltas added, and all questions with normal noise whose mu^2 add up to
-that of (epsilon, delta) as a whole.
+that of (epsilon, delta) as a whole. A choice of the most common values states how far its winners may be from the best; a tuned
+bound is taken at the root of its limit, the middle of its search by octaves.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Target, Zcdp
 from neartwin.curves import mu_of
@@ -18,19 +20,21 @@ from neartwin.errors import PrivacyError, QueryError
 from neartwin.exact import Number
 from neartwin.losses import Composed, compose
 from neartwin.mechanisms.change import root_below
-from neartwin.queries.plan import GroupPlan
+from neartwin.queries.expected import expected_errors
+from neartwin.queries.plan import ChoicePlan, Plan
 from neartwin.queries.planner import plan
-from neartwin.queries.query import MostCommon, Query
+from neartwin.queries.query import CountUnits, MostCommon, Query
+from neartwin.queries.tuned import Tuned
 
 _PARTS = 4096  # shares are multiples of one part in this
-Limits = Mapping[str, int | None]
+Limits = Mapping[str, int | Tuned | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesPlan:
     """The plans of several questions about one population, paid together. price: of all of them."""
 
-    parts: tuple[GroupPlan, ...]
+    parts: tuple[Plan, ...]
     price: Target
     why: str
 
@@ -51,51 +55,80 @@ def plan_series(
     limits: Limits,
     weights: Mapping[str, Number] | None = None,
 ) -> SeriesPlan:
-    """Plan several questions under one spend. limits: rows_per_group and groups_per_unit, the same for all.
+    """Plan several questions under one spend. limits: as of `plan`, the same for all; a question takes those that it can have.
 
-    weights: by name of a statistic, in whichever question it is. Errors: as of `plan`; `QueryError` for a choice among values,
-    which has no share to compare, and for questions about different tables.
+    weights: by name of a statistic, in whichever question it is. Errors: as of `plan`; `QueryError` for questions about
+    different tables.
     """
     if not queries:
         raise QueryError("a series needs at least one question")
-    asked = [query for query in queries if isinstance(query, Query)]
-    if len(asked) < len(queries):
-        raise QueryError("the most common values are chosen in a plan of their own")
-    if len({query.table.name for query in asked}) > 1:
+    if len({query.table.name for query in queries}) > 1:
         raise QueryError("the questions of a series are about one table")
-    told = [{name: value for name, value in (weights or {}).items() if name in query.aggregates} for query in asked]
+    told = [{name: value for name, value in (weights or {}).items() if name in _names(query)} for query in queries]
     unknown = set(weights or {}) - {name for part in told for name in part}
     if unknown:
         raise QueryError(f"weights: {min(unknown)!r} is no statistic of these questions")
+    discovered = sum(_discovers(query) for query in queries)
 
-    def planned(shares: Sequence[Fraction], whole: Target) -> tuple[GroupPlan, ...]:
-        discovered = sum(query.groups.keys is None for query in asked)
+    def planned(shares: Sequence[Fraction], whole: Target) -> tuple[Plan, ...]:
         spends = [_share(whole, share, discovered) for share in shares]
-        made = [
-            plan(
-                query,
-                spend=part,
-                weights=own,
-                rows_per_group=limits["rows_per_group"],
-                groups_per_unit=limits["groups_per_unit"],
-            )
-            for query, part, own in zip(asked, spends, told, strict=True)
-        ]
-        return tuple(part for part in made if isinstance(part, GroupPlan))
+        return tuple(_planned(query, part, own, limits) for query, part, own in zip(queries, spends, told, strict=True))
 
     options = []
-    for whole, price, name in _ways(spend, discovers=any(query.groups.keys is None for query in asked)):
-        even = planned([Fraction(1, len(asked))] * len(asked), whole)
+    for whole, price, name in _ways(spend, discovers=discovered > 0):
+        even = planned([Fraction(1, len(queries))] * len(queries), whole)
         power = 0.5 if isinstance(whole, Pure | Approx) else 2 / 3
-        found = [even, planned(_shares([part.error for part in even], power), whole)]
+        found = [even, planned(_shares([_stated(part) for part in even], power), whole)]
         best = min(found, key=_error)
         worth = f"shares by error, which add up to {_error(best):.4g}; an even split would to {_error(even):.4g}"
         options.append(SeriesPlan(parts=best, price=price or _sum(best, spend), why=f"{name}: {worth}"))
     return min(options, key=lambda one: _error(one.parts))
 
 
-def _error(parts: Sequence[GroupPlan]) -> float:
-    return math.fsum(part.error for part in parts)
+def _names(query: Query | MostCommon) -> frozenset[str]:
+    return frozenset(query.aggregates) if isinstance(query, Query) else frozenset()
+
+
+def _discovers(query: Query | MostCommon) -> bool:
+    return isinstance(query, Query) and query.groups.keys is None
+
+
+def _planned(query: Query | MostCommon, spend: Target, weights: Mapping[str, Number], limits: Limits) -> Plan:
+    if isinstance(query, MostCommon):
+        return plan(query, spend=spend)
+    told = {name: limit for name, limit in limits.items() if limit is not None}
+    keys = query.groups.keys
+    if keys is not None:
+        told.pop("discovery_groups", None)
+    if keys is not None and len(keys) == 1:
+        told.pop("groups_per_unit", None)  # there is one group to be in
+    if isinstance(told.get("rows_per_group"), Tuned) and all(
+        isinstance(asked, CountUnits) for asked in query.aggregates.values()
+    ):
+        del told["rows_per_group"]  # a unit counts once, whatever its rows
+    found: dict[str, Any] = told
+    return plan(query, spend=spend, weights=weights, **found)
+
+
+def _stated(part: Plan) -> float:
+    """The objective of a plan; for a choice, the gap and the bars that it states, in units."""
+    if isinstance(part, ChoicePlan):
+        return math.fsum(float(error.half_width or 0) for error in expected_errors(part))
+    if part.pilot is None:
+        return part.error
+    pilot, bounding = part.pilot, part.bounding
+    middle = plan(
+        part.query,
+        spend=pilot.rest,
+        weights=dict(pilot.weights),
+        rows_per_group=math.isqrt(pilot.rows.at_most) if pilot.rows else bounding.rows_per_group,
+        groups_per_unit=math.isqrt(bounding.groups_per_unit) if pilot.groups else bounding.groups_per_unit,
+    )
+    return _stated(middle)
+
+
+def _error(parts: Sequence[Plan]) -> float:
+    return math.fsum(map(_stated, parts))
 
 
 def _ways(spend: Target, *, discovers: bool) -> list[tuple[Target, Target | None, str]]:
@@ -132,7 +165,7 @@ def _share(whole: Target, share: Fraction, discovered: int) -> Target:
             raise PrivacyError(f"a plan cannot spend {whole}; spend pure, approx, zcdp, rdp or gdp")
 
 
-def _sum(parts: Sequence[GroupPlan], spend: Target) -> Target:
+def _sum(parts: Sequence[Plan], spend: Target) -> Target:
     """The prices of one currency added: epsilon, delta, rho; mu in squares, which are at most those of the spend."""
     prices = [part.price for part in parts]
     delta = sum((getattr(price, "delta", Fraction(0)) for price in prices), Fraction(0))

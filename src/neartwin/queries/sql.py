@@ -137,7 +137,9 @@ def _select(text: str) -> exp.Select:
             f"{text!r} is not SQL; write for instance SELECT town, COUNT(*) FROM visits GROUP BY town"
         ) from None
     if len(statements) != 1 or not isinstance(statements[0], exp.Select):
-        raise QueryError("one SELECT statement is wanted, and nothing else")
+        raise QueryError(
+            "one SELECT statement is wanted, and nothing else; several SELECT statements are asked together as a series"
+        )
     select = statements[0]
     for clause, value in select.args.items():
         if value and clause not in _CLAUSES:

@@ -13,50 +13,24 @@ from neartwin.engines.base import Engine
 from neartwin.engines.choice import engine_for
 from neartwin.errors import LedgerError
 from neartwin.exact import Number
-from neartwin.queries.expected import ExpectedError, expected_errors
+from neartwin.queries.expected import expected_errors
 from neartwin.queries.explain import Explained, explain
 from neartwin.queries.plan import Plan
 from neartwin.queries.planner import plan as make_plan
 from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.series import plan_series
-from neartwin.queries.sql import explained_sql, from_sql
+from neartwin.queries.sql import explained_sql
 from neartwin.queries.sql_joins import Others
+from neartwin.queries.sql_series import series_from_sql
 from neartwin.queries.table import Table
 from neartwin.queries.tuned import Tuned
 from neartwin.releases.large import run_to_parquet
+from neartwin.releases.preview import Preview, preview_of
 from neartwin.releases.release import Release
 from neartwin.releases.run import Payer, run
 from neartwin.releases.series import SeriesProposal, run_series
 from neartwin.releases.shaped import shaped
 from neartwin.releases.written import WrittenRelease
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
-    """What a plan will cost and how far off it will be. Free: it follows from the plan and the account, not from rows.
-
-    before, after: what the account has left, by pool, exact. affordable: whether the account can pay now.
-    """
-
-    price: Target
-    before: dict[str, Fraction]
-    after: dict[str, Fraction]
-    errors: tuple[ExpectedError, ...]
-
-    @property
-    def affordable(self) -> bool:
-        """Whether every pool stays at 0 or above."""
-        return all(amount >= 0 for amount in self.after.values())
-
-    def __str__(self) -> str:
-        left = ", ".join(
-            f"{pool} {float(amount):.6g} -> {float(self.after[pool]):.6g}"
-            for pool, amount in self.before.items()
-            if amount or self.after[pool]
-        )
-        lines = [f"costs {self.price}", f"budget left: {left}" + ("" if self.affordable else "  (not enough)")]
-        lines += [f"{error.name}: {error.says} ({error.confidence:.0%})" for error in self.errors]
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +51,7 @@ class Proposal:
 
     def preview(self) -> Preview:
         """Cost and expected error, and the budget after."""
-        before = self.account.remaining
-        owed = self.account.book.filter.price(self.plan.price)
-        pools = self.account.book.filter.pools
-        price = {pool.name: amount * pool.unit for pool, amount in zip(pools, owed, strict=True)}
-        after = {pool: left - price[pool] for pool, left in before.items()}
-        return Preview(price=self.plan.price, before=before, after=after, errors=expected_errors(self.plan))
+        return preview_of(self.account.book, self.plan.price, expected_errors(self.plan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +107,24 @@ class Account:
         queries: Sequence[Query | MostCommon],
         *,
         spend: Target,
-        rows_per_group: int | None = None,
-        groups_per_unit: int | None = None,
+        rows_per_group: int | Tuned | None = None,
+        groups_per_unit: int | Tuned | None = None,
+        rows_per_unit: int | None = None,
+        discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
     ) -> SeriesProposal:
-        """Plan several questions under one price, whose shares minimise all their errors together. Spends nothing."""
+        """Plan several questions under one price, whose shares minimise all their errors together. Spends nothing.
+
+        Arguments as of `plan`; each question takes those bounds that it can have.
+        """
         for query in queries:
             self._same_population(query.table)
-        limits = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
+        limits: dict[str, int | Tuned | None] = {
+            "rows_per_group": rows_per_group,
+            "groups_per_unit": groups_per_unit,
+            "rows_per_unit": rows_per_unit,
+            "discovery_groups": discovery_groups,
+        }
         made = plan_series(queries, spend=spend, limits=limits, weights=weights)
         self.book.filter.price(made.price)
         return SeriesProposal(made, self)
@@ -180,13 +159,19 @@ class Account:
         keys: object = None,
         tables: Others | None = None,
         **limits: Any,
-    ) -> Release | Explained:
+    ) -> Release | tuple[Release, ...] | Explained:
         """Answer a SELECT about the account's table, or show the plan of an EXPLAIN SELECT, which costs nothing.
 
-        rows: a fresher state of the table. keys, tables: as for `nt.from_sql`. limits: spend= and what else `plan` takes.
+        Several statements with a semicolon between them are one series: they share one price, and have a release each.
+        EXPLAIN before the first explains them all. rows: a fresher state of the table. keys, tables: as for `nt.from_sql`.
+        limits: spend= and what else `plan` takes.
         """
         inner = explained_sql(text)
-        proposal = self.plan(from_sql(inner or text, rows or self.rows, keys=keys, tables=tables), **limits)
+        asked = series_from_sql(inner or text, rows or self.rows, keys=keys, tables=tables)
+        if len(asked) > 1:
+            series = self.plan_series(asked, **limits)
+            return self.release_series(series) if inner is None else series.explain()
+        proposal = self.plan(asked[0], **limits)
         return self.release(proposal) if inner is None else proposal.explain()
 
     def release_to_parquet(

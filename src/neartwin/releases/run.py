@@ -106,15 +106,20 @@ def _stored(answer: Stored) -> Release:
 
 def _run_paid(paid: Paid, plan: Plan, engine: Engine, source: noise.Source) -> Release | None:
     try:
-        if isinstance(plan, GroupPlan) and plan.pilot is not None:
-            return _piloted(paid, plan, engine, source)
-        if isinstance(plan, ChoicePlan):
-            answer = _chosen(plan, engine.aggregate(plan.stage, salt=source.bits(64)), source)
-        else:
-            answer = answered(plan, engine, source)
-        return release_of(paid, plan, answer)
+        return released(paid, plan, engine, source)
     except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error
         return None
+
+
+def released(paid: Paid, plan: Plan, engine: Engine, source: noise.Source) -> Release:
+    """Whatever the plan asks, with noise. Raises anything: the caller turns every failure into one."""
+    if isinstance(plan, ChoicePlan):
+        answer = _chosen(plan, engine.aggregate(plan.stage, salt=source.bits(64)), source)
+    elif plan.pilot is not None:
+        return _piloted(paid, plan, engine, source)
+    else:
+        answer = answered(plan, engine, source)
+    return release_of(paid, plan, answer)
 
 
 def _piloted(paid: Paid, plan: GroupPlan, engine: Engine, source: noise.Source) -> Release:

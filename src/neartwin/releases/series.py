@@ -12,9 +12,11 @@ from neartwin.errors import ExecutionError
 from neartwin.ledger import Account, Stored
 from neartwin.queries.expected import ExpectedError, expected_errors
 from neartwin.queries.explain import Explained, explain
+from neartwin.queries.query import MostCommon
 from neartwin.queries.series import SeriesPlan
+from neartwin.releases.preview import Preview, preview_of
 from neartwin.releases.release import Release
-from neartwin.releases.run import ACCOUNT_ALONE, Paid, Payer, answered, release_of, written_down
+from neartwin.releases.run import ACCOUNT_ALONE, Paid, Payer, released, written_down
 from neartwin.releases.shaped import shaped
 
 if TYPE_CHECKING:
@@ -44,6 +46,15 @@ class SeriesProposal:
     def expected_errors(self) -> tuple[tuple[ExpectedError, ...], ...]:
         """The expected errors of each question's statistics, known before anything is spent."""
         return tuple(expected_errors(part) for part in self.plan.parts)
+
+    def preview(self) -> Preview:
+        """Cost, the budget after, and the expected errors, each named by its question's number and its own name."""
+        errors = [
+            replace(error, name=f"{number}: {error.name}")
+            for number, part in enumerate(self.expected_errors(), start=1)
+            for error in part
+        ]
+        return preview_of(self.account.book, self.plan.price, errors)
 
 
 def run_series(
@@ -87,7 +98,7 @@ def _attempt(paid: Paid, series: SeriesPlan, engine: Engine, source: noise.Sourc
     try:
         made = []
         for part in series.parts:
-            release = release_of(paid, replace(part, price=series.price), answered(part, engine, source))
+            release = released(paid, replace(part, price=series.price), engine, source)
             made.append(replace(release, notes=(*release.notes, told)))
         return tuple(made)
     except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error
@@ -99,4 +110,7 @@ def _read(document: bytes) -> tuple[Release, ...]:
 
 
 def _shaped(series: SeriesPlan, made: tuple[Release, ...]) -> tuple[Release, ...]:
-    return tuple(shaped(release, part.query.after) for release, part in zip(made, series.parts, strict=True))
+    return tuple(
+        release if isinstance(part.query, MostCommon) else shaped(release, part.query.after)
+        for release, part in zip(made, series.parts, strict=True)
+    )
