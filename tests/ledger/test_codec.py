@@ -37,6 +37,7 @@ EVENTS = st.one_of(
     st.builds(codec.Sourced, account=WORDS, source=WORDS),
     st.builds(codec.Raised, account=WORDS, caps=PRICES, reason=WORDS),
     st.builds(codec.Allotted, account=WORDS, holder=WORDS, caps=PRICES),
+    st.builds(codec.Acted, account=WORDS, who=WORDS, what=WORDS, body=WORDS, happened=WORDS),
     st.builds(codec.Reserved, **ASKED, key=WORDS),
     st.builds(codec.Refused, **ASKED, pool=WORDS, holder=WORDS),
     st.builds(codec.Settled, account=WORDS, reserved=WHOLE, digest=WORDS, size=WHOLE),

@@ -1,12 +1,17 @@
 """What a service remembers lies in the ledger's database, whichever it is, and its migrations make what the code reads."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from click.testing import CliRunner
 
 from neartwin.accounting.targets import pure
-from neartwin.ledger import Ledger
+from neartwin.cli import main
+from neartwin.ledger import Ledger, Population
+from neartwin.ledger.store import Database
 from neartwin.ledger.store import schema as ledger_schema
 from neartwin.web import tokens
 from neartwin.web.datasets import Dataset
@@ -52,10 +57,144 @@ def test_what_was_registered_minted_and_served_is_there_for_the_next_process(sto
         assert again.token(token.id) == (token, kept)
         assert again.was_served("ada", "p", 7)
         assert not again.was_served("bob", "p", 7)
-        assert [(act.who, act.what) for act in again.acts()] == [("carol", "register"), ("carol", "token")]
-        assert "secret" not in "".join(act.body for act in again.acts())
+        with Ledger(place) as ledger:
+            acts = ledger.acts()
+        assert [(act.who, act.what, act.account) for act in acts] == [
+            ("carol", "register", "p"),
+            ("carol", "token", ""),
+        ]
+        assert "secret" not in "".join(act.body for act in acts)
+        assert again.faults() == ()
         assert again.revoke(token.id, by="carol")
         assert not again.revoke("none", by="carol")
         assert store.tokens()[0].revoked
+        assert again.faults() == ()
     finally:
         again.close()
+
+
+FIRST = """
+CREATE TABLE neartwin_dataset (name TEXT PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE neartwin_token (id TEXT PRIMARY KEY, hash TEXT NOT NULL, name TEXT NOT NULL, role TEXT NOT NULL,
+    project TEXT NOT NULL, created TEXT NOT NULL, expires TEXT NOT NULL, revoked TEXT NOT NULL);
+CREATE TABLE neartwin_served (analyst TEXT, account TEXT, position BIGINT, PRIMARY KEY (analyst, account, position));
+CREATE TABLE neartwin_act (id INTEGER PRIMARY KEY, time TEXT NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL, body TEXT NOT NULL);
+CREATE TABLE neartwin_service_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY);
+INSERT INTO neartwin_service_version VALUES ('0001');
+INSERT INTO neartwin_act VALUES (1, '2026-01-02T03:04:05+00:00', 'carol', 'register', '{"dataset": "p", "policy": []}');
+INSERT INTO neartwin_act VALUES (2, '2026-01-03T03:04:05+00:00', 'carol', 'revoke', '{"id": "t"}');
+INSERT INTO neartwin_token VALUES ('t', 'h', 'ada', 'analyst', '', '2026-01-01', '2027-01-01', '2026-01-03');
+INSERT INTO neartwin_token VALUES ('u', 'h', 'bob', 'analyst', '', '2026-01-01', '2027-01-01', '');
+"""
+
+
+def by_hand(store, *statements):
+    with store._database.connection(writes=True) as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+
+
+def test_acts_of_an_older_service_are_chained_when_it_is_opened_and_what_stood_is_held_from_then_on(place):  # noqa: F811
+    body = Dataset(name="p", place="p.parquet", unit="id", budget=pure(1)).to_json().replace("'", "''")
+    with Ledger(place) as ledger:
+        database = Database(place, start=None)
+        try:
+            with database.connection(writes=True) as connection:
+                for statement in [*FIRST.split(";")[:-1], f"INSERT INTO neartwin_dataset VALUES ('p', '{body}')"]:
+                    connection.exec_driver_sql(statement)
+        finally:
+            database.close()
+        store = Store(place)
+        try:
+            acts = ledger.acts()
+            assert [(act.who, act.what) for act in acts[:2]] == [("carol", "register"), ("carol", "revoke")]
+            assert acts[0].time == "2026-01-02T03:04:05+00:00"
+            assert {act.what for act in acts[2:]} == {"standing"}
+            assert ledger.verify().whole
+            assert store.faults() == ()
+            by_hand(store, "UPDATE neartwin_token SET role = 'curator' WHERE id = 'u'")
+            assert [fault.kind for fault in store.faults()] == ["service"]
+            assert "'u' is other than record" in store.faults()[0].message
+        finally:
+            store.close()
+
+
+CHANGES = {
+    "UPDATE neartwin_dataset SET body = replace(body, 'true', 'false')": "data set 'p' is other than record 2 left it",
+    "DELETE FROM neartwin_dataset": "data set 'p' is missing",
+    "INSERT INTO neartwin_dataset SELECT 'q', body FROM neartwin_dataset": "data set 'q' was put in",
+    "UPDATE neartwin_token SET role = 'curator'": "is other than record 3 left it",
+    "UPDATE neartwin_token SET hash = 'another'": "is other than record 3 left it",
+    "UPDATE neartwin_token SET expires = '2999-01-01'": "is other than record 3 left it",
+    "UPDATE neartwin_token SET revoked = 'today'": "is revoked, and nobody did that",
+    "DELETE FROM neartwin_token": "is missing",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_policy_or_token_that_was_changed_by_hand_is_found(store, change):
+    store.register(Dataset(name="p", place="p.parquet", unit="id", budget=pure(1)), by="carol")
+    token, kept, _ = tokens.made("ada", "analyst")
+    store.add_token(token, kept, by="carol")
+    assert store.faults() == ()
+    by_hand(store, change)
+    (fault,) = store.faults()
+    assert CHANGES[change] in fault.message
+
+
+def test_a_revoked_token_that_was_made_live_again_by_hand_is_found(store):
+    token, kept, _ = tokens.made("ada", "analyst")
+    store.add_token(token, kept, by="carol")
+    store.revoke(token.id, by="carol")
+    assert store.faults() == ()
+    by_hand(store, "UPDATE neartwin_token SET revoked = ''")
+    assert "is live, and was revoked" in store.faults()[0].message
+
+
+def test_a_session_ends_when_told_when_its_time_is_over_and_when_a_newer_one_needs_its_place(store, place):  # noqa: F811
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    store.start_session("over", "t", datetime.now(UTC) - timedelta(seconds=1))
+    store.start_session("open", "t", soon)
+    assert store.session("over") is None
+    other = Store(place)  # another service on the same database
+    assert other.session("open") == "t"
+    other.end_session("open")
+    other.close()
+    assert store.session("open") is None
+    for number in range(25):
+        store.start_session(f"{number:02}", "t", soon + timedelta(seconds=number))
+    assert sum(store.session(f"{number:02}") is not None for number in range(25)) == 20
+    assert store.session("24") == "t"
+    assert store.session("00") is None
+
+
+def test_acts_are_part_of_the_chain(store, place):  # noqa: F811 - a fixture
+    store.register(Dataset(name="p", place="p.parquet", unit="id", budget=pure(1)), by="carol")
+    with Ledger(place) as ledger:
+        kept = ledger.head()
+        account = ledger.open(Population(name="p", unit="id", relation="add_remove"), pure(1))
+        account.allot("analyst:ada", pure("0.5"), by="carol")
+        ledger.raise_cap("p", pure(2), "the board", by="carol")
+        assert [act.what for act in ledger.acts()] == ["register", "allot", "cap"]
+        assert [entry.who for entry in account.history() if entry.kind == "act"] == ["carol"] * 3
+        assert ledger.verify(kept).whole
+        past_the_triggers(
+            store, "UPDATE neartwin_record SET line = replace(line, 'carol', 'mallet') WHERE position = 2"
+        )
+        assert [(fault.kind, fault.position) for fault in ledger.verify().faults] == [("changed", 2)]
+        by_hand(store, "UPDATE neartwin_record SET line = replace(line, 'mallet', 'carol') WHERE position = 2")
+        assert ledger.verify().whole
+
+
+def past_the_triggers(store, change):
+    on_postgres = store._database.place.startswith("postgresql")
+    trigger = "neartwin_record_append_only ON neartwin_record" if on_postgres else "neartwin_record_no_update"
+    by_hand(store, f"DROP TRIGGER {trigger}", change)
+
+
+def test_the_terminal_finds_what_was_changed_beside_the_ledger(store, place):  # noqa: F811 - a fixture
+    store.register(Dataset(name="p", place="p.parquet", unit="id", budget=pure(1)), by="carol")
+    assert CliRunner().invoke(main, ["ledger", "verify", str(place)]).exit_code == 0
+    by_hand(store, "UPDATE neartwin_dataset SET body = replace(body, 'true', 'false')")
+    found = CliRunner().invoke(main, ["ledger", "verify", str(place)])
+    assert (found.exit_code, "data set 'p' is other than record 2 left it" in found.output) == (4, True)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from neartwin.cli.talk import refusing, stderr
-from neartwin.ledger import Account, Head, Ledger
+from neartwin.ledger import Account, Fault, Head, Ledger
 
 NOT_WHOLE = 4  # the exit code of a ledger that is not
 
@@ -66,12 +66,14 @@ def show(path: str, as_json: bool) -> None:  # noqa: FBT001 - a command's option
 def verify(path: str, heads: tuple[str, ...], as_json: bool) -> None:  # noqa: FBT001 - a command's options
     """Find changed, removed and reordered records; with a head kept elsewhere, a rollback or a restored backup.
 
+    Where a service keeps its data sets and tokens beside the ledger, they are compared with the curators' recorded acts.
     Exit code 4 when anything is wrong. A certificate's signature is checked by `neartwin certificate verify`.
     """
     kept = [_head(text) for text in heads]
     with Ledger.existing(path) as book:
         verdict = book.verify()
         faults = list(verdict.faults)
+        faults += _of_service(path)
         for head in kept:
             faults += [fault for fault in book.verify(head).faults if fault not in faults]
     if as_json:
@@ -111,6 +113,19 @@ def restore(archive: str, path: str, head: str) -> None:
     if not verdict.whole:
         stderr.print(str(verdict), markup=False)
         sys.exit(NOT_WHOLE)
+
+
+def _of_service(path: str) -> tuple[Fault, ...]:
+    """What is wrong with a service's tables in the same database, which must not be migrated by looking at them."""
+    from neartwin.ledger.store import Database
+    from neartwin.web.store import standing
+
+    database = Database(path, start=None)
+    try:
+        with database.read() as page:
+            return standing.faults(page)
+    finally:
+        database.close()
 
 
 def _head(text: str) -> Head:

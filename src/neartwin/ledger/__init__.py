@@ -2,7 +2,19 @@
 
 from neartwin.ledger.account import Account
 from neartwin.ledger.book import Ledger
-from neartwin.ledger.values import Allotment, Entry, Head, Population, Stored, Ticket
+from neartwin.ledger.values import Act, Allotment, Entry, Head, Population, Stored, Ticket
 from neartwin.ledger.verify import Fault, Verdict
 
-__all__ = ["Account", "Allotment", "Entry", "Fault", "Head", "Ledger", "Population", "Stored", "Ticket", "Verdict"]
+__all__ = [
+    "Account",
+    "Act",
+    "Allotment",
+    "Entry",
+    "Fault",
+    "Head",
+    "Ledger",
+    "Population",
+    "Stored",
+    "Ticket",
+    "Verdict",
+]

@@ -168,11 +168,11 @@ class Account:
             if isinstance(record.event, codec.Reserved)
         )
 
-    def allot(self, holder: str, target: Target) -> Allotment:
+    def allot(self, holder: str, target: Target, *, by: str = "") -> Allotment:
         """Set what one holder may spend of this account; a new amount replaces the old, what is spent stays.
 
-        target: of the account's own kind. Raises `LedgerError` for another kind, or an amount below what the holder
-        has spent (that amount exactly stops a holder).
+        target: of the account's own kind. by: who sets it, for a record of the act beside it, or "". Raises `LedgerError` for
+        another kind, or an amount below what the holder has spent (that amount exactly stops a holder).
         """
         text(holder=holder, at_least=1, at_most=200)
         caps = self.rule.caps(target)
@@ -182,6 +182,9 @@ class Account:
                 used_up = self.rule.written(row.spent)
                 raise LedgerError(f"{holder!r} has spent {used_up} already; allot at least that much, which stops them")
             page.append(codec.Allotted(account=self.name, holder=holder, caps=caps))
+            if by:
+                body = codec.canonical({"dataset": self.name, "holder": holder, "target": str(target)})
+                page.append(codec.Acted(account=self.name, who=by, what="allot", body=body))
             spent = row.spent if row is not None else self.rule.named((0,) * len(caps))
         return self._allotment(holder, AccountRow(caps=caps, spent=spent))
 

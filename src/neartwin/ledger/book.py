@@ -14,7 +14,7 @@ from neartwin.ledger.account import Account, claimed, refuse_taken
 from neartwin.ledger.archive import fill, save
 from neartwin.ledger.rule import Rule
 from neartwin.ledger.store import Database, Reading, Writing
-from neartwin.ledger.values import Head, Population
+from neartwin.ledger.values import Act, Head, Population
 from neartwin.ledger.verify import Verdict, verified
 
 
@@ -134,8 +134,8 @@ class Ledger:
             opened = [_opening(page, name) for name in page.account_names()]
         return tuple(self._account(event, event.source) for event in opened if event is not None)
 
-    def raise_cap(self, name: str, target: Target, reason: str = "") -> Account:
-        """Lift an account's caps: a curator's act, recorded for ever with its reason.
+    def raise_cap(self, name: str, target: Target, reason: str = "", *, by: str = "") -> Account:
+        """Lift an account's caps: a curator's act, recorded for ever with its reason; by: whose, or "".
 
         The guarantee of the account becomes the weaker one of the new caps, for all its releases. Caps are never
         lowered: what was promised stays the bound of what was spent. `LedgerError` for a cap below the present one.
@@ -151,7 +151,27 @@ class Ledger:
                     f"{target} does not"
                 )
             page.append(codec.Raised(account=name, caps=caps, reason=reason))
+            if by:
+                body = codec.canonical({"dataset": name, "target": str(target), "reason": reason})
+                page.append(codec.Acted(account=name, who=by, what="cap", body=body))
         return account
+
+    def acts(self) -> tuple[Act, ...]:
+        """What people in charge did, oldest first, as the chain has it."""
+        with self._database.read() as page:
+            return tuple(
+                Act(
+                    position=record.position,
+                    hash=made,
+                    time=event.happened or record.time,
+                    account=event.account,
+                    who=event.who,
+                    what=event.what,
+                    body=event.body,
+                )
+                for record, made in page.acts()
+                if isinstance(event := record.event, codec.Acted)
+            )
 
     def head(self) -> Head:
         """The newest record's position and hash. Kept elsewhere, it later proves what was changed or rolled back."""

@@ -110,7 +110,22 @@ class Failed:
     reserved: int
 
 
-Event = Begun | Opened | Sourced | Raised | Allotted | Reserved | Refused | Settled | Failed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acted:
+    """Somebody in charge did something beside the amounts: registered, changed a policy, made or revoked a token.
+
+    account: which one it is about, or "". body: canonical JSON, without places and secrets. happened: UTC, ISO 8601, of an act
+    that was done before ledgers recorded acts, or "".
+    """
+
+    account: str
+    who: str
+    what: str
+    body: str
+    happened: str = ""
+
+
+Event = Begun | Opened | Sourced | Raised | Allotted | Reserved | Refused | Settled | Failed | Acted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +197,7 @@ _FORMS: dict[tuple[str, int], tuple[type, dict[str, _Form]]] = {
     ("refuse", 1): (Refused, _ASKED | {"pool": _TEXT, "holder": _TEXT}),
     ("settle", 1): (Settled, {"account": _TEXT, "reserved": _WHOLE, "digest": _TEXT, "size": _WHOLE}),
     ("fail", 1): (Failed, {"account": _TEXT, "reserved": _WHOLE}),
+    ("act", 1): (Acted, {"account": _TEXT, "who": _TEXT, "what": _TEXT, "body": _TEXT, "happened": _TEXT}),
 }
 _WRITTEN_AS = {event: (kind, version) for (kind, version), (event, _) in sorted(_FORMS.items())}  # the newest version
 _FRAME = {"body", "kind", "position", "previous", "time", "version"}

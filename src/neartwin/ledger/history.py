@@ -30,6 +30,8 @@ def entry(record: Record, made: str, rule: Rule, states: Mapping[int, str]) -> E
             shown = _asked(event, rule.amounts(event.price)) | {"state": "refused", "pool": event.pool}
         case codec.Settled(reserved=reserved) | codec.Failed(reserved=reserved):
             shown = {"reserved": reserved}
+        case codec.Acted(who=who, what=what):
+            shown = {"who": who, "description": what}
         case codec.Begun():
             pass
     return Entry(

@@ -58,6 +58,8 @@ class Replay:
             return "the first record must begin the ledger"
         if isinstance(event, codec.Opened):
             return self._open(position, event)
+        if isinstance(event, codec.Acted):
+            return ""
         if event.account not in self.purses:
             return f"no account {event.account!r} was opened"
         match event:

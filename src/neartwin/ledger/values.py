@@ -134,10 +134,11 @@ class Allotment:
 class Entry:
     """One record as a reader sees it; fields that a kind has no use for are empty.
 
-    kind: "open", "source", "raise", "allot", "reserve", "refuse", "settle" or "fail". time: UTC, ISO 8601, from this
+    kind: "open", "source", "raise", "allot", "reserve", "refuse", "settle", "fail" or "act". time: UTC, ISO 8601, from this
     machine's clock; order is by position alone. state: of a reservation, "reserved", "settled" or "failed"; "refused"
     for a refusal. price: of a reservation or refusal. caps: the new ones of an opening, raise or allotment.
-    reserved: the position of the reservation that a settle or fail closes, else 0. pool: which one refused.
+    reserved: the position of the reservation that a settle or fail closes, else 0. pool: which one refused. who: of an act,
+    who did it; its description is what.
     """
 
     position: int
@@ -155,3 +156,20 @@ class Entry:
     pool: str = ""
     source: str = ""
     reserved: int = 0
+    who: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """What somebody in charge did, as it stands in the chain of records.
+
+    account: which one it is about, or "". body: JSON, without places and secrets. time: UTC, ISO 8601.
+    """
+
+    position: int
+    hash: str
+    time: str
+    account: str
+    who: str
+    what: str
+    body: str

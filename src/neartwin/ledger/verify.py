@@ -20,7 +20,8 @@ class Fault:
     """One thing found wrong.
 
     kind: "changed", "removed", "moved", "document", "index", "rule" (a record that a ledger would never have written,
-    such as an overspend) or "rollback". position: of the record, or 0 for the ledger as a whole.
+    such as an overspend), "rollback", or "service" (a data set, policy or token that is other than the acts made it).
+    position: of the record, or 0 for the ledger as a whole.
     """
 
     kind: str

@@ -24,7 +24,7 @@ from neartwin.web.tokens import Token
 COOKIE = "neartwin_session"
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 _SESSION_HOURS = 8
-_SESSIONS = 10_000
+_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +55,6 @@ class Caller:
         return self.role in {"curator", "auditor"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Session:
-    token: str
-    csrf: str
-    ends: datetime
-
-
 @dataclass(slots=True)
 class Rates:
     """At most so many requests at once and so many a second, by whoever asks; forgets those who were away longest."""
@@ -78,7 +71,7 @@ class Rates:
             left, then = self._left.pop(who, (self.burst, now))
             left = min(self.burst, left + (now - then) * self.per_second)
             self._left[who] = (left - 1 if left >= 1 else left, now)
-            if len(self._left) > _SESSIONS:
+            if len(self._left) > _REMEMBERED:
                 self._left.popitem(last=False)
         if left < 1:
             rule = f"must be at most {self.per_second:g} requests a second"
@@ -89,10 +82,8 @@ class Door:
     """Turns a request into a `Caller`, or refuses it: one refusal for every token that does not open the door."""
 
     def __init__(self, store: Store, *, burst: int, per_second: float) -> None:
-        """The store holds the tokens; sessions live in this process and end with it."""
+        """The store holds tokens and sessions; rates are this process's own, for they protect its machine."""
         self._store, self._memory = store, tokens.Memory()
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
-        self._lock = threading.Lock()
         self._rates = Rates(burst, per_second)
         self._unproved = Rates(burst, per_second)  # by address
 
@@ -111,29 +102,23 @@ class Door:
 
     def sign_in(self, token: Token) -> tuple[str, str]:
         """A new session of a token's owner: the cookie's value, and the secret that must come with what changes things."""
-        cookie, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        cookie = secrets.token_urlsafe(32)
         ends = datetime.now(UTC) + timedelta(hours=_SESSION_HOURS)
-        with self._lock:
-            self._sessions[_digest(cookie)] = _Session(token.id, csrf, ends)
-            while len(self._sessions) > _SESSIONS:
-                self._sessions.popitem(last=False)
-        return cookie, csrf
+        self._store.start_session(_digest(cookie), token.id, ends)
+        return cookie, _csrf(cookie)
 
     def sign_out(self, cookie: str) -> None:
         """End a session."""
-        with self._lock:
-            self._sessions.pop(_digest(cookie), None)
+        self._store.end_session(_digest(cookie))
 
     def by_cookie(self, cookie: str) -> Caller:
         """The owner of a session whose token is still live."""
-        with self._lock:
-            session = self._sessions.get(_digest(cookie))
-        now = datetime.now(UTC)
-        found = self._store.token(session.token) if session and session.ends > now else None
-        if session is None or found is None or not found[0].live(now):
+        identity = self._store.session(_digest(cookie)) if cookie else None
+        found = self._store.token(identity) if identity else None
+        if found is None or not found[0].live(datetime.now(UTC)):
             raise stranger()
         self._rates.take(found[0].id)
-        return Caller(token=found[0], csrf=session.csrf)
+        return Caller(token=found[0], csrf=_csrf(cookie))
 
 
 def stranger() -> AccessError:
@@ -142,7 +127,12 @@ def stranger() -> AccessError:
 
 
 def _digest(cookie: str) -> str:
-    return sha256(cookie.encode()).hexdigest()
+    return sha256(cookie.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _csrf(cookie: str) -> str:
+    """The secret of a session: made from its cookie, which no script can read, so that every service knows it."""
+    return sha256(b"neartwin csrf " + cookie.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def caller_of(request: Request, sent: str) -> Caller:

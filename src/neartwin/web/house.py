@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -123,9 +124,12 @@ class House:
 
     def allot(self, name: str, holder: str, target: Target, *, by: str) -> records.Allotment:
         """Set what one holder may spend of a data set."""
-        allotment = self.books.account(self.dataset(name).name).allot(holder, target)
-        self.store.note(by, "allot", {"dataset": name, "holder": holder, "target": str(target)})
-        return allotment
+        return self.books.account(self.dataset(name).name).allot(holder, target, by=by)
+
+    def verify(self, head: records.Head | None = None) -> records.Verdict:
+        """Whether every record is whole, and data sets, policies and tokens are what the recorded acts made them."""
+        verdict = self.books.verify(head)
+        return replace(verdict, faults=(*verdict.faults, *self.store.faults()))
 
 
 def holders(name: str, project: str) -> tuple[str, ...]:

@@ -286,6 +286,7 @@ class Entry(BaseModel):
     holders: list[str]
     pool: str
     reserved: int
+    who: str
 
 
 class Head(Shape):
@@ -352,8 +353,10 @@ class SignIn(Shape):
 
 
 class Act(BaseModel):
-    """What a curator did."""
+    """What a curator did, as the ledger's chain has it."""
 
+    position: int
+    hash: str
     time: str
     who: str
     what: str

@@ -67,6 +67,11 @@ class Reading:
         """A connection inside a transaction, which the caller ends."""
         self._connection = connection
 
+    @property
+    def connection(self) -> sa.Connection:
+        """For tables of another room that change in the same transaction."""
+        return self._connection
+
     def head(self) -> Head:
         """The newest record's position and hash, as indexed."""
         row = self._connection.execute(statements.HEAD).one()
@@ -102,6 +107,16 @@ class Reading:
             for row in rows:
                 yield row.position, row.account, row.line, row.hash
             last = rows[-1].position
+
+    def acts(self) -> Iterator[tuple[Record, str]]:
+        """The records of acts in order, with their hashes."""
+        table = schema.record
+        marked = table.c.line.like('%"kind":"act"%')  # a quotation mark inside a text is written with a backslash
+        rows = self._connection.execute(
+            sa.select(table.c.position, table.c.line, table.c.hash).where(marked).order_by(table.c.position)
+        )
+        for row in rows:
+            yield self._readable(row.position, row.line), row.hash
 
     def document(self, position: int) -> bytes | None:
         """The document that the record at this position settled."""
@@ -223,7 +238,7 @@ class Writing(Reading):
 
     def _index(self, position: int, event: Event) -> None:
         match event:
-            case codec.Begun() | codec.Refused():
+            case codec.Begun() | codec.Refused() | codec.Acted():
                 pass
             case codec.Opened(account=name, source=source, caps=caps):
                 nothing = tuple((pool, 0) for pool, _ in caps)

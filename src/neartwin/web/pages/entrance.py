@@ -40,7 +40,7 @@ async def sign_in(request: Request, running: Running) -> Response:
         }
         note = words.get(refusal.status, str(refusal))
         return page(request, "signin.html", status=refusal.status, title="Sign in", note="", fault=note)
-    cookie, _ = running.door.sign_in(token)
+    cookie, _ = await run_in_threadpool(running.door.sign_in, token)
     answer = RedirectResponse("/data", 303)
     set_cookie(answer, cookie, https=running.settings.https)
     return answer

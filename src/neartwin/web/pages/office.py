@@ -72,8 +72,8 @@ async def cap(name: Named, request: Request, caller: Curator, running: Running) 
         target, reason = first(sent, "target"), first(sent, "reason")
         if not reason:
             raise ParameterError("reason", reason, "must be given", remedy="it stands in the ledger for ever")
-        running.house.books.raise_cap(running.house.dataset(name).name, target_in(target, "budget"), reason)
-        running.house.store.note(caller.name, "cap", {"dataset": name, "target": target, "reason": reason})
+        found = running.house.dataset(name).name
+        running.house.books.raise_cap(found, target_in(target, "budget"), reason, by=caller.name)
 
     return await _done(name, request, caller, running, act)
 
@@ -128,7 +128,7 @@ def ledger(request: Request, caller: Overseer, running: Running) -> Response:
     """The head of the ledger, and what curators did."""
     return page(
         request, "ledger.html", caller=caller, title="Ledger", head=str(running.house.books.head()),
-        acts=list(reversed(running.house.store.acts()))[:50], verdict=None, kept="", fault=None,
+        acts=list(reversed(running.house.books.acts()))[:50], verdict=None, kept="", fault=None,
     )  # fmt: skip
 
 
@@ -138,12 +138,12 @@ async def verify(request: Request, caller: Overseer, running: Running) -> Respon
     kept, fault, verdict = first(await fields(request), "head"), None, None
     try:
         head = Head.parse(kept) if kept else None
-        verdict = await run_in_threadpool(running.house.books.verify, head)
+        verdict = await run_in_threadpool(running.house.verify, head)
     except NeartwinError as refusal:
         fault = told(refusal)
     return page(
         request, "ledger.html", caller=caller, title="Ledger", head=str(running.house.books.head()),
-        acts=list(reversed(running.house.store.acts()))[:50], verdict=verdict, kept=kept, fault=fault,
+        acts=list(reversed(running.house.books.acts()))[:50], verdict=verdict, kept=kept, fault=fault,
     )  # fmt: skip
 
 

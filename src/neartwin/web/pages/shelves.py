@@ -106,7 +106,8 @@ def allotment(part: books.Allotment) -> dict[str, Any]:
 
 def entries(name: str, caller: Caller, running: Running) -> list[dict[str, Any]]:
     """The records of a data set that the caller may see, newest first, in words."""
-    return [_told(entry) for entry in reversed(api_history(name, caller, running))]
+    told = reversed(api_history(name, caller, running))
+    return [_told(entry) for entry in told if entry.kind != "act" or entry.description in _WHAT]
 
 
 _WHAT = {
@@ -118,6 +119,9 @@ _WHAT = {
     "refuse": "question refused",
     "settle": "answer stored",
     "fail": "run failed, budget kept",
+    "register": "data set registered",
+    "policy": "policy changed",
+    "standing": "policy as it stood when records began to hold it",
 }
 
 
@@ -126,10 +130,10 @@ def _told(entry: Any) -> dict[str, Any]:
     return {
         "position": entry.position,
         "time": entry.time[:16].replace("T", " "),
-        "what": _WHAT.get(entry.kind, entry.kind),
+        "what": _WHAT.get(entry.description if entry.kind == "act" else entry.kind, entry.kind),
         "kind": entry.kind,
         "state": entry.state,
-        "who": ", ".join(holder.partition(":")[2] or holder for holder in entry.holders),
+        "who": entry.who or ", ".join(holder.partition(":")[2] or holder for holder in entry.holders),
         "amounts": ", ".join(f"{pool} {short(amount)}" for pool, amount in amounts.items() if Fraction(amount)),
         "description": entry.description,
         "answered": entry.kind == "reserve" and entry.state == "settled",

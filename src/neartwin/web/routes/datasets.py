@@ -88,8 +88,7 @@ def allot(name: Named, holder: Holder, wish: shapes.Target, caller: Curator, run
 def raise_cap(name: Named, wish: shapes.Raise, caller: Curator, running: Running) -> shapes.DatasetAnswer:
     """Raise the budget of a data set: a record for ever, after which the guarantee is the weaker one of the new cap."""
     found = running.house.dataset(name)
-    running.house.books.raise_cap(found.name, target_of(wish.target, "target"), wish.reason)
-    running.house.store.note(caller.name, "cap", {"dataset": name, "target": dict(wish.target), "reason": wish.reason})
+    running.house.books.raise_cap(found.name, target_of(wish.target, "target"), wish.reason, by=caller.name)
     return _answer(running.house, found, caller, None)
 
 

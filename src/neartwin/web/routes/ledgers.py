@@ -61,7 +61,7 @@ def ledger(_: Overseer, running: Running) -> dict[str, Any]:
 def verify(wish: shapes.Head, _: Overseer, running: Running) -> shapes.Verdict:
     """Whether the records are whole. head: one that was kept elsewhere, such as in a certificate; finds a rollback."""
     kept = Head.parse(wish.head) if wish.head else None
-    verdict = running.house.books.verify(kept)
+    verdict = running.house.verify(kept)
     faults = [{"kind": fault.kind, "position": fault.position, "message": fault.message} for fault in verdict.faults]
     return shapes.Verdict(whole=verdict.whole, head=str(verdict.head), faults=faults)
 
@@ -70,8 +70,10 @@ def verify(wish: shapes.Head, _: Overseer, running: Running) -> shapes.Verdict:
 def acts(_: Overseer, running: Running) -> list[shapes.Act]:
     """What curators did, oldest first."""
     return [
-        shapes.Act(time=act.time, who=act.who, what=act.what, body=json.loads(act.body))
-        for act in running.house.store.acts()
+        shapes.Act(
+            position=act.position, hash=act.hash, time=act.time, who=act.who, what=act.what, body=json.loads(act.body)
+        )
+        for act in running.house.books.acts()
     ]
 
 
@@ -106,4 +108,5 @@ def _entry(entry: books.Entry) -> shapes.Entry:
         holders=list(entry.holders),
         pool=entry.pool,
         reserved=entry.reserved,
+        who=entry.who,
     )

@@ -1,5 +1,5 @@
-"""What a service remembers beside the ledger, in the ledger's own database: data sets, tokens, curators' acts."""
+"""What a service remembers beside the ledger, in the ledger's own database: data sets, tokens, sessions, who was served."""
 
-from neartwin.web.store.store import Act, Store
+from neartwin.web.store.store import Store
 
-__all__ = ["Act", "Store"]
+__all__ = ["Store"]

@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-HEAD = "0001"  # the newest migration
+HEAD = "0002"  # the newest migration
 VERSIONS = "neartwin_service_version"
 
 tables = sa.MetaData()
@@ -35,12 +35,10 @@ served = sa.Table(
     sa.Column("position", sa.BigInteger, primary_key=True, autoincrement=False),  # of the reservation
 )
 
-act = sa.Table(
-    "neartwin_act",
+session = sa.Table(
+    "neartwin_session",
     tables,
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("time", sa.Text, nullable=False),
-    sa.Column("who", sa.Text, nullable=False),
-    sa.Column("what", sa.Text, nullable=False),
-    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, primary_key=True),  # of the cookie
+    sa.Column("token", sa.Text, nullable=False),
+    sa.Column("ends", sa.Text, nullable=False),
 )

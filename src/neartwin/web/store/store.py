@@ -1,8 +1,11 @@
-"""Reading and writing what a service remembers. Each act of a curator is written in the transaction that does it."""
+"""Reading and writing what a service remembers.
 
-import json
+Each act of a curator is chained into the ledger's records in the transaction that does it, with a digest of what it made:
+`standing` compares the two, so that a policy or a token that was changed by hand is found.
+"""
+
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,22 +13,16 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from neartwin.errors import LedgerError
-from neartwin.ledger.store import Database, migrate
+from neartwin.ledger import Fault, codec
+from neartwin.ledger.store import Database, Writing, migrate
 from neartwin.web.datasets import Dataset
-from neartwin.web.store import schema
+from neartwin.web.store import schema, standing
 from neartwin.web.tokens import Token
 
 _FOLDER = Path(__file__).parent / "migrations"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
-    """What a curator did. body: JSON, without places and secrets."""
-
-    time: str
-    who: str
-    what: str
-    body: str
+_SESSIONS = 20  # of one token at a time; a new one ends the oldest
 
 
 class Store:
@@ -35,10 +32,10 @@ class Store:
         """Open, and migrate to the newest tables."""
         self._database = Database(where, start=None)
         with self._database.connection(writes=False) as connection:
-            standing = migrate.version(connection, schema.VERSIONS)
-        if standing != schema.HEAD:
-            with self._database.creating() as connection:
-                migrate.upgrade(connection, _FOLDER, schema.VERSIONS)
+            version = migrate.version(connection, schema.VERSIONS)
+        if version != schema.HEAD:
+            with self._database.write() as page:  # holds the ledger, to which migrations may add records
+                migrate.upgrade(page.connection, _FOLDER, schema.VERSIONS)
 
     def close(self) -> None:
         """Give all connections back."""
@@ -59,19 +56,20 @@ class Store:
 
     def register(self, dataset: Dataset, *, by: str) -> None:
         """Add a data set; `LedgerError` if the name is taken."""
-        with self._database.connection(writes=True) as connection:
+        with self._database.write() as page:
+            connection = page.connection
             taken = connection.execute(sa.select(schema.dataset.c.name).where(schema.dataset.c.name == dataset.name))
             if taken.scalar_one_or_none() is not None:
                 raise LedgerError(f"data set {dataset.name!r} is registered already; change its policy, or give a name")
             connection.execute(sa.insert(schema.dataset).values(name=dataset.name, body=dataset.to_json()))
-            _note(connection, by, "register", {"dataset": dataset.name, "policy": _told(dataset)})
+            _note(page, by, "register", _told(dataset))
 
     def set_policy(self, dataset: Dataset, *, by: str) -> None:
         """Write a data set's changed rules."""
-        with self._database.connection(writes=True) as connection:
+        with self._database.write() as page:
             here = schema.dataset.c.name == dataset.name
-            connection.execute(sa.update(schema.dataset).where(here).values(body=dataset.to_json()))
-            _note(connection, by, "policy", {"dataset": dataset.name, "policy": _told(dataset)})
+            page.connection.execute(sa.update(schema.dataset).where(here).values(body=dataset.to_json()))
+            _note(page, by, "policy", _told(dataset))
 
     def tokens(self) -> tuple[Token, ...]:
         """All tokens, oldest first."""
@@ -87,32 +85,55 @@ class Store:
 
     def add_token(self, token: Token, kept: str, *, by: str) -> None:
         """Keep a new token by its hash."""
-        with self._database.connection(writes=True) as connection:
-            connection.execute(sa.insert(schema.token).values(**asdict(token), hash=kept))
-            shown = {name: getattr(token, name) for name in ("id", "name", "role", "project", "expires")}
-            _note(connection, by, "token", shown)
+        with self._database.write() as page:
+            page.connection.execute(sa.insert(schema.token).values(**asdict(token), hash=kept))
+            shown: dict[str, object] = {
+                name: getattr(token, name) for name in ("id", "name", "role", "project", "expires")
+            }
+            _note(page, by, "token", shown | {"digest": standing.token_digest(token, kept)})
 
     def revoke(self, identity: str, *, by: str) -> bool:
         """End a token now; False where there is none."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        with self._database.connection(writes=True) as connection:
+        with self._database.write() as page:
+            connection = page.connection
             here = sa.and_(schema.token.c.id == identity, schema.token.c.revoked == "")
             changed = connection.execute(sa.update(schema.token).where(here).values(revoked=now)).rowcount
             if changed:
-                _note(connection, by, "revoke", {"id": identity})
+                _note(page, by, "revoke", {"id": identity})
+                connection.execute(sa.delete(schema.session).where(schema.session.c.token == identity))
             there = connection.execute(sa.select(schema.token.c.id).where(schema.token.c.id == identity))
             return there.scalar_one_or_none() is not None
 
-    def note(self, who: str, what: str, body: dict[str, object]) -> None:
-        """Write down an act that changed something elsewhere, such as an allotment in the ledger."""
-        with self._database.connection(writes=True) as connection:
-            _note(connection, who, what, body)
+    def faults(self) -> tuple[Fault, ...]:
+        """Data sets, policies and tokens that are other than the chained acts made them."""
+        with self._database.read() as page:
+            return standing.faults(page)
 
-    def acts(self) -> tuple[Act, ...]:
-        """What curators did, oldest first."""
+    def start_session(self, digest: str, token: str, ends: datetime) -> None:
+        """Remember a browser's session by the digest of its cookie."""
+        table, now = schema.session, datetime.now(UTC).isoformat(timespec="seconds")
+        with self._database.connection(writes=True) as connection:
+            connection.execute(sa.delete(table).where(table.c.ends <= now))
+            older = (
+                sa.select(table.c.digest).where(table.c.token == token).order_by(table.c.ends.desc(), table.c.digest)
+            )
+            for one in connection.execute(older.offset(_SESSIONS - 1)).scalars().all():
+                connection.execute(sa.delete(table).where(table.c.digest == one))
+            values = {"digest": digest, "token": token, "ends": ends.isoformat(timespec="seconds")}
+            connection.execute(sa.insert(table).values(values))
+
+    def end_session(self, digest: str) -> None:
+        """Forget a session."""
+        with self._database.connection(writes=True) as connection:
+            connection.execute(sa.delete(schema.session).where(schema.session.c.digest == digest))
+
+    def session(self, digest: str) -> str | None:
+        """The token behind a session that has not ended."""
+        table, now = schema.session, datetime.now(UTC).isoformat(timespec="seconds")
         with self._database.connection(writes=False) as connection:
-            rows = connection.execute(sa.select(schema.act).order_by(schema.act.c.id)).all()
-        return tuple(Act(time=row.time, who=row.who, what=row.what, body=row.body) for row in rows)
+            wanted = sa.select(table.c.token).where(table.c.digest == digest, table.c.ends > now)
+            return connection.execute(wanted).scalar_one_or_none()
 
     def serve(self, analyst: str, account: str, position: int) -> None:
         """Remember that an analyst was served the release of a reservation."""
@@ -135,13 +156,14 @@ def _was_served(connection: sa.Connection, analyst: str, account: str, position:
     return connection.execute(sa.select(table.c.position).where(here)).scalar_one_or_none() is not None
 
 
-def _note(connection: sa.Connection, who: str, what: str, body: dict[str, object]) -> None:
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    connection.execute(sa.insert(schema.act).values(time=now, who=who, what=what, body=json.dumps(body)))
+def _note(page: Writing, who: str, what: str, body: dict[str, object]) -> None:
+    account = str(body.get("dataset", ""))
+    page.append(codec.Acted(account=account, who=who, what=what, body=codec.canonical(body)))
 
 
-def _told(dataset: Dataset) -> list[object]:
-    return [rule.as_dict() for rule in dataset.policy]
+def _told(dataset: Dataset) -> dict[str, object]:
+    rules = [rule.as_dict() for rule in dataset.policy]
+    return {"dataset": dataset.name, "policy": rules, "digest": codec.digest(dataset.to_json())}
 
 
 def _token(row: sa.Row[tuple[object, ...]]) -> Token:

@@ -1,0 +1,72 @@
+"""Whether data sets, policies and tokens are what the chained acts made them: who changes a table by hand leaves no act."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import sqlalchemy as sa
+
+from neartwin.ledger import Fault, codec
+from neartwin.ledger.store import Reading
+from neartwin.web.store import schema
+from neartwin.web.tokens import Token
+
+_TOKEN = ("id", "name", "role", "project", "created", "expires")
+
+
+def token_digest(token: Token, kept: str) -> str:
+    """Of all that a token is, its hash included, and not whether it was revoked: that is an act of its own."""
+    return _of_token(asdict(token), kept)
+
+
+def faults(page: Reading) -> tuple[Fault, ...]:
+    """What differs; nothing where this database serves nobody."""
+    if not sa.inspect(page.connection).has_table(schema.dataset.name):
+        return ()
+    datasets, tokens, revoked = _made(page)
+    found = _compared(
+        "data set",
+        datasets,
+        {row.name: codec.digest(row.body) for row in page.connection.execute(sa.select(schema.dataset))},
+    )
+    rows = {row.id: row for row in page.connection.execute(sa.select(schema.token))}
+    found += _compared("token", tokens, {name: _of_token(row._mapping, row.hash) for name, row in rows.items()})  # noqa: SLF001 - its public name
+    for name, row in rows.items():
+        if bool(row.revoked) != (name in revoked):
+            words = "is live, and was revoked" if name in revoked else "is revoked, and nobody did that"
+            found.append(Fault("service", tokens.get(name, (0, ""))[0], f"token {name!r} {words}"))
+    return tuple(found)
+
+
+Standing = dict[str, tuple[int, str]]  # by name: the record of the newest act about it, and the digest that it left
+
+
+def _made(page: Reading) -> tuple[Standing, Standing, set[str]]:
+    datasets: Standing = {}
+    tokens: Standing = {}
+    revoked: set[str] = set()
+    for record, _ in page.acts():
+        told: dict[str, Any] = json.loads(record.event.body) if isinstance(record.event, codec.Acted) else {}
+        if "digest" in told and "dataset" in told:
+            datasets[told["dataset"]] = (record.position, told["digest"])
+        elif "digest" in told:
+            tokens[told["id"]] = (record.position, told["digest"])
+        if told.get("revoked") or (isinstance(record.event, codec.Acted) and record.event.what == "revoke"):
+            revoked.add(told["id"])
+    return datasets, tokens, revoked
+
+
+def _compared(what: str, made: Standing, there: dict[str, str]) -> list[Fault]:
+    found = [Fault("service", at, f"{what} {name!r} is missing") for name, (at, _) in made.items() if name not in there]
+    for name, digest in there.items():
+        at, wanted = made.get(name, (0, ""))
+        if not wanted:
+            found.append(Fault("service", 0, f"{what} {name!r} was put in: no act made it"))
+        elif digest != wanted:
+            found.append(Fault("service", at, f"{what} {name!r} is other than record {at} left it"))
+    return found
+
+
+def _of_token(row: Any, kept: str) -> str:
+    first, *rest = (row[name] for name in _TOKEN)
+    return codec.digest(codec.canonical([first, kept, *rest]))
