@@ -52,6 +52,8 @@ PAGES = {
     ("POST", "/data/{name}/ask"): {"analyst", "curator"},
     ("GET", "/jobs/{identity}"): {"analyst"},
     ("GET", "/data/{name}/office"): {"curator", "auditor"},
+    ("GET", "/data/{name}/policy"): {"curator"},
+    ("POST", "/data/{name}/policy"): {"curator"},
     ("POST", "/data/{name}/allot"): {"curator"},
     ("POST", "/data/{name}/cap"): {"curator"},
     ("GET", "/people"): {"curator", "auditor"},

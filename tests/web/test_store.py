@@ -10,11 +10,13 @@ from click.testing import CliRunner
 
 from neartwin.accounting.targets import pure
 from neartwin.cli import main
+from neartwin.errors import LedgerError
 from neartwin.ledger import Ledger, Population
 from neartwin.ledger.store import Database
 from neartwin.ledger.store import schema as ledger_schema
 from neartwin.web import tokens
 from neartwin.web.datasets import Dataset
+from neartwin.web.house import House
 from neartwin.web.store import Store, schema
 from tests.ledger.conftest import place, postgres_place, sqlite_place  # noqa: F401 - fixtures
 
@@ -166,6 +168,16 @@ def test_a_session_ends_when_told_when_its_time_is_over_and_when_a_newer_one_nee
     assert sum(store.session(f"{number:02}") is not None for number in range(25)) == 20
     assert store.session("24") == "t"
     assert store.session("00") is None
+
+
+def test_one_service_holds_a_directory_and_gives_it_back(tmp_path):
+    with House(tmp_path / "house") as first, House(tmp_path / "house") as second:
+        with first.served_alone():
+            with pytest.raises(LedgerError, match="another service is serving"), second.served_alone():
+                pass
+            second.mint("ada", "analyst", by="console")  # the terminal's other commands go on
+        with second.served_alone():
+            pass
 
 
 def test_acts_are_part_of_the_chain(store, place):  # noqa: F811 - a fixture

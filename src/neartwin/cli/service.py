@@ -38,14 +38,17 @@ class MissingExtraError(NeartwinError):
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Its private key.")
 @refusing
 def serve(*, house: str, ledger: str, **options: Any) -> None:
-    """Serve the registered data sets. The first start prints a curator's token, once."""
+    """Serve the registered data sets. The first start prints a curator's token, once.
+
+    One service a directory: limits of rate, and releases under way, are of this process. Sessions are kept in the database.
+    """
     uvicorn = _libraries()
     from neartwin.web.app import create_app
     from neartwin.web.house import House
     from neartwin.web.service import Settings
 
     https = options["https"] or bool(options["certificate"])
-    with House(house, ledger) as opened:
+    with House(house, ledger) as opened, opened.served_alone():
         if shown := opened.first_token():
             stderr.print(f"curator's token, shown this once: {shown}", markup=False)
         if not https and options["host"] not in {"127.0.0.1", "localhost", "::1"}:

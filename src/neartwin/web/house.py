@@ -2,7 +2,8 @@
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -56,6 +57,20 @@ class House:
         """Give the database back."""
         self.store.close()
         self.ledger.close()
+
+    @contextmanager
+    def served_alone(self) -> Iterator[None]:
+        """Hold the directory as its one service: rates and jobs live in that process. `LedgerError` where another has it."""
+        handle = os.open(self.place / "serving.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            if not _locked(handle):
+                raise LedgerError(
+                    f"another service is serving {self.place}; rates and jobs are of one process, so stop it first, or serve "
+                    "the ledger of a PostgreSQL server from another directory"
+                )
+            yield
+        finally:
+            os.close(handle)  # and with it the lock, as the end of the process does
 
     @property
     def books(self) -> records.Ledger:
@@ -115,12 +130,21 @@ class House:
             raise ParameterError("file", name, "is not in the service's folder of data", remedy="put it there first")
         return self.files / name
 
-    def set_policy(self, name: str, policy: tuple[Rule, ...], *, by: str) -> Dataset:
-        """Change who may ask what."""
+    def checked_policy(self, name: str, policy: tuple[Rule, ...]) -> Dataset:
+        """The data set with other rules, whose columns must be there and whose amounts payable. Changes nothing."""
         changed = self.dataset(name).with_policy(policy)
         _known_columns(changed, self.rows(changed))
-        self.store.set_policy(changed, by=by)
         return changed
+
+    def set_policy(self, name: str, policy: tuple[Rule, ...], *, by: str, instead_of: Dataset | None = None) -> Dataset:
+        """Change who may ask what. instead_of: what the change was made against; `LedgerError` if that changed meanwhile."""
+        changed = self.checked_policy(name, policy)
+        self.store.set_policy(changed, by=by, instead_of=instead_of)
+        return changed
+
+    def policy_columns(self, dataset: Dataset) -> list[str]:
+        """The columns that a rule of a data set may name."""
+        return list(self.rows(dataset).table.schema)
 
     def allot(self, name: str, holder: str, target: Target, *, by: str) -> records.Allotment:
         """Set what one holder may spend of a data set."""
@@ -130,6 +154,19 @@ class House:
         """Whether every record is whole, and data sets, policies and tokens are what the recorded acts made them."""
         verdict = self.books.verify(head)
         return replace(verdict, faults=(*verdict.faults, *self.store.faults()))
+
+
+def _locked(handle: int) -> bool:
+    """Whether this process got the lock of a file; where the system has no such locks, the port alone keeps two apart."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def holders(name: str, project: str) -> tuple[str, ...]:

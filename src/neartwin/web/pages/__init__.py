@@ -7,15 +7,16 @@
 - `asking`     the question page: preview while one types, release.
 - `answers`    releases and their certificates.
 - `office`     policy, allotments, spending over time, tokens, the ledger: for curators and auditors.
+- `rules`      the policy as a form: reviewed, then changed.
 - `budget`     what amounts of an account mean: epsilon, mu, best guess, curve.
 """
 
 from fastapi import APIRouter
 
-from neartwin.web.pages import answers, asking, entrance, office, shelves
+from neartwin.web.pages import answers, asking, entrance, office, rules, shelves
 
 router = APIRouter()
-for _part in (entrance, shelves, asking, answers, office):
+for _part in (entrance, shelves, asking, answers, office, rules):
     router.include_router(_part.router)
 
 __all__ = ["router"]

@@ -34,6 +34,7 @@ def _office(
 ) -> Response:
     found = running.house.dataset(name)
     account = running.house.books.account(name)
+    records = entries(name, caller, running)
     return page(
         request,
         "office.html",
@@ -44,7 +45,8 @@ def _office(
         budget=account_budget(running.house, found),
         holders=[allotment(part) for part in account.allotments()],
         spending=_spending(account),
-        refusals=[entry for entry in entries(name, caller, running) if entry["kind"] == "refuse"][:10],
+        refusals=[entry for entry in records if entry["kind"] == "refuse"][:10],
+        changes=[entry for entry in records if entry["kind"] == "act"][:10],
         fault=fault,
     )
 

@@ -64,10 +64,13 @@ class Store:
             connection.execute(sa.insert(schema.dataset).values(name=dataset.name, body=dataset.to_json()))
             _note(page, by, "register", _told(dataset))
 
-    def set_policy(self, dataset: Dataset, *, by: str) -> None:
-        """Write a data set's changed rules."""
+    def set_policy(self, dataset: Dataset, *, by: str, instead_of: Dataset | None = None) -> None:
+        """Write a data set's changed rules. instead_of: what must stand there still; `LedgerError` where it does not."""
         with self._database.write() as page:
             here = schema.dataset.c.name == dataset.name
+            stands = page.connection.execute(sa.select(schema.dataset.c.body).where(here)).scalar_one_or_none()
+            if instead_of is not None and stands != instead_of.to_json():
+                raise LedgerError(f"the policy of {dataset.name!r} was changed meanwhile; look at it and try again")
             page.connection.execute(sa.update(schema.dataset).where(here).values(body=dataset.to_json()))
             _note(page, by, "policy", _told(dataset))
 

@@ -1,0 +1,195 @@
+"""The policy of a data set as a form: rules in their order, what would change shown first, and only then changed.
+
+One address, stateless: every button sends the whole form. What is confirmed is what was reviewed, by digests: of the rules that
+were shown, and of the policy that they were shown against, so that two curators cannot overwrite each other unseen.
+"""
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from neartwin.accounting.targets import Target
+from neartwin.accounting.written import parts_of, target_in
+from neartwin.errors import AccessError, NeartwinError
+from neartwin.ledger import codec
+from neartwin.web.access import Caller, Curator
+from neartwin.web.datasets import Dataset, Rule
+from neartwin.web.faults import status_of, told
+from neartwin.web.pages.frame import PageRoute, address, fields, first, page
+from neartwin.web.routes.datasets import Named
+from neartwin.web.service import Running
+
+router = APIRouter(route_class=PageRoute)
+MOST_RULES = 30
+_LISTS = ("columns", "group_columns")
+_YES = ("discover", "own_keys", "own_bounds")
+_AMOUNTS = ("max_spend", "allotment")
+Sent = Mapping[str, list[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """One rule as its fields; nothing was checked yet. columns, group_columns: None for all."""
+
+    who: str = "*"
+    columns: tuple[str, ...] | None = None
+    group_columns: tuple[str, ...] | None = None
+    discover: bool = True
+    own_keys: bool = True
+    own_bounds: bool = True
+    max_spend: str = ""
+    allotment: str = ""
+
+
+def typed(rule: Rule) -> Typed:
+    """The fields of a rule."""
+    plain = {name: getattr(rule, name) for name in ("who", *_LISTS, *_YES)}
+    return Typed(**plain, max_spend=_written(rule.max_spend), allotment=_written(rule.allotment))
+
+
+def rule_of(one: Typed) -> Rule:
+    """The rule that fields say; `ParameterError` for amounts and names that are none."""
+    plain: dict[str, Any] = {name: getattr(one, name) for name in ("who", *_LISTS, *_YES)}
+    amounts: dict[str, Any] = {name: target_in(text, name) for name in _AMOUNTS if (text := getattr(one, name))}
+    return Rule(**plain, **amounts)
+
+
+def read(sent: Sent) -> tuple[Typed, ...]:
+    """The rules that a browser sent, in their order."""
+    return tuple(_read(sent, place) for place in range(MOST_RULES) if f"who_{place}" in sent)
+
+
+def _read(sent: Sent, place: int) -> Typed:
+    def several(name: str) -> tuple[str, ...] | None:
+        return None if f"all_{name}_{place}" in sent else tuple(dict.fromkeys(sent.get(f"{name}_{place}", [])))
+
+    return Typed(
+        who=first(sent, f"who_{place}"),
+        columns=several("columns"),
+        group_columns=several("group_columns"),
+        max_spend=first(sent, f"max_spend_{place}"),
+        allotment=first(sent, f"allotment_{place}"),
+        **{name: f"{name}_{place}" in sent for name in _YES},
+    )
+
+
+def changed(rules: tuple[Typed, ...], action: str) -> tuple[Typed, ...]:
+    """The rules after a button of the form: add, remove:N, up:N; any other leaves them."""
+    verb, _, written = action.partition(":")
+    at = int(written) if written.isascii() and written.isdigit() else -1
+    if verb == "add" and len(rules) < MOST_RULES:
+        return (*rules, Typed())
+    if verb == "remove" and 0 <= at < len(rules):
+        return rules[:at] + rules[at + 1 :]
+    if verb == "up" and 0 < at < len(rules):
+        return (*rules[: at - 1], rules[at], rules[at - 1], *rules[at + 1 :])
+    return rules
+
+
+@router.get("/data/{name}/policy")
+def policy(name: Named, request: Request, caller: Curator, running: Running) -> Response:
+    """The rules as they are, to be changed."""
+    found = running.house.dataset(name)
+    return _form(request, caller, running, found, tuple(map(typed, found.policy)), base=digest(found.policy))
+
+
+@router.post("/data/{name}/policy")
+async def change(name: Named, request: Request, caller: Curator, running: Running) -> Response:
+    """The form again after a button of it, what would change for "review", the change itself for "confirm"."""
+    sent = await fields(request)
+    return await run_in_threadpool(_change, name, request, caller, running, sent)
+
+
+def _change(name: str, request: Request, caller: Caller, running: Running, sent: Sent) -> Response:
+    action, base = first(sent, "action"), first(sent, "base")
+    found, rules = running.house.dataset(name), changed(read(sent), first(sent, "action"))
+    if action not in {"review", "confirm"}:
+        return _form(request, caller, running, found, rules, base=base)
+    try:
+        wanted = tuple(map(rule_of, rules))
+        running.house.checked_policy(name, wanted)
+        if base != digest(found.policy):
+            raise _meanwhile(name)
+        if action == "confirm" and first(sent, "reviewed") == digest(wanted):
+            running.house.set_policy(name, wanted, by=caller.name, instead_of=found)
+            return RedirectResponse(address("data", name, "office"), 303)
+    except NeartwinError as refusal:
+        return _form(request, caller, running, found, rules, base=digest(found.policy), fault=refusal)
+    return _form(request, caller, running, found, rules, base=base, wanted=wanted)
+
+
+def _meanwhile(name: str) -> AccessError:
+    remedy = "compare the rules below with the present ones and review them again"
+    return AccessError(409, "policy", name, "was changed by somebody else meanwhile", remedy=remedy)
+
+
+def digest(rules: tuple[Rule, ...]) -> str:
+    """Equal for equal policies."""
+    return codec.digest(codec.canonical([rule.as_dict() for rule in rules]))
+
+
+def _form(
+    request: Request, caller: Caller, running: Running, found: Dataset, rules: tuple[Typed, ...], *, base: str,
+    wanted: tuple[Rule, ...] | None = None, fault: NeartwinError | None = None,
+) -> Response:  # fmt: skip
+    return page(
+        request,
+        "policy.html",
+        status=status_of(fault) if fault else 200,
+        caller=caller,
+        title=f"Policy of {found.name}",
+        dataset=found,
+        rules=rules,
+        columns=running.house.policy_columns(found),
+        base=base,
+        wanted=wanted,
+        same=wanted is not None and digest(wanted) == digest(found.policy),
+        reviewed="" if wanted is None else digest(wanted),
+        fault=None if fault is None else told(fault),
+        most=MOST_RULES,
+        code=_code(str(request.base_url).rstrip("/"), found, wanted or found.policy),
+    )
+
+
+def _code(host: str, found: Dataset, rules: tuple[Rule, ...]) -> dict[str, str]:
+    """The same policy as a request and as a file."""
+    plain = [_plain(rule) for rule in rules]
+    place = shlex.quote(f"{host}{address('v1', 'datasets', found.name, 'policy')}")
+    body = shlex.quote(json.dumps({"rules": plain}, indent=1, ensure_ascii=False))
+    http = "\n".join(
+        (
+            f"curl -X PUT {place} \\",
+            '  -H "Authorization: Bearer $NEARTWIN_TOKEN" \\',
+            "  -H 'Content-Type: application/json' \\",
+            f"  -d {body}",
+        )
+    )
+    return {"http": http, "toml": "\n\n".join(map(_toml, plain)) or "rules = []"}
+
+
+def _plain(rule: Rule) -> dict[str, Any]:
+    """What differs from a rule that allows all, and whom it is about."""
+    given = rule.as_dict()
+    defaults = Rule().as_dict()
+    return {name: value for name, value in given.items() if name == "who" or value != defaults[name]}
+
+
+def _toml(rule: Mapping[str, Any]) -> str:
+    return "\n".join(("[[rules]]", *(f"{name} = {_toml_value(value)}" for name, value in rule.items())))
+
+
+def _toml_value(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{name} = {_toml_value(part)}" for name, part in value.items()) + " }"
+    told = json.dumps(value, ensure_ascii=False)  # texts, lists of texts, true and false are the same in both
+    return told.replace("\x7f", "\\u007f")
+
+
+def _written(target: Target | None) -> str:
+    return "" if target is None else ", ".join(f"{name}={value}" for name, value in parts_of(target).items())

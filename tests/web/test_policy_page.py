@@ -1,0 +1,139 @@
+"""A curator changes a policy by looking at what would change, and only at that; nothing unseen, nothing unrecorded."""
+
+import json
+import re
+import shlex
+import tomllib
+
+import pytest
+from starlette.testclient import TestClient
+
+from neartwin.accounting.targets import pure
+from neartwin.errors import LedgerError
+from neartwin.web.app import create_app
+from neartwin.web.datasets import Rule
+from neartwin.web.pages import rules
+from neartwin.web.service import Settings
+from tests.web.conftest import registered
+
+CENSUS = {
+    "who_0": "project:census",
+    "columns_0": ["cds", "amount"],
+    "group_columns_0": ["cds"],
+    "own_bounds_0": "on",
+    "max_spend_0": "epsilon=0.1",
+    "allotment_0": "epsilon=1/2",
+}
+WANTED = Rule(
+    who="project:census",
+    columns=("cds", "amount"),
+    group_columns=("cds",),
+    discover=False,
+    own_keys=False,
+    max_spend=pure("0.1"),
+    allotment=pure("0.5"),
+)
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory, purchases):
+    with registered(tmp_path_factory.mktemp("policed") / "house", purchases) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def client(house):
+    with TestClient(create_app(house, Settings(workers=1, burst=10_000, per_second=10_000))) as opened:
+        opened.post("/signin", data={"token": house.mint("carol", "curator", by="console")[1]})
+        yield opened
+
+
+@pytest.fixture
+def form(client, house):
+    """The hidden fields of the page as it stands."""
+    before = house.dataset("purchases").policy
+    yield hidden(client.get("/data/purchases/policy"))
+    house.set_policy("purchases", before, by="console")
+
+
+def hidden(answer):
+    return {name: re.search(rf'name="{name}" value="([^"]*)"', answer.text)[1] for name in ("csrf", "base", "reviewed")}
+
+
+def send(client, fields, action):
+    return client.post("/data/purchases/policy", data=fields | {"action": action}, follow_redirects=False)
+
+
+def test_what_was_reviewed_is_what_changes_and_it_stands_in_the_chain(client, house, form):
+    before, head = house.dataset("purchases").policy, house.books.head()
+    shown = send(client, form | CENSUS, "review")
+    assert "What would change" in shown.text
+    assert (house.dataset("purchases").policy, house.books.head()) == (before, head)
+    done = send(client, form | CENSUS | hidden(shown), "confirm")
+    assert (done.status_code, done.headers["location"]) == (303, "/data/purchases/office")
+    assert house.dataset("purchases").policy == (WANTED,)
+    act = house.books.acts()[-1]
+    assert (act.who, act.what, json.loads(act.body)["policy"]) == ("carol", "policy", [WANTED.as_dict()])
+    assert house.verify().whole
+    assert "policy changed by carol" in client.get("/data/purchases/office").text
+
+
+def test_nothing_changes_that_was_not_reviewed(client, house, form):
+    before, head = house.dataset("purchases").policy, house.books.head()
+    assert send(client, form | CENSUS, "confirm").status_code == 200  # straight away
+    reviewed = hidden(send(client, form | CENSUS, "review"))
+    other = CENSUS | {"max_spend_0": "epsilon=0.9"}
+    assert "What would change" in send(client, form | other | reviewed, "confirm").text  # edited after the review
+    assert send(client, form | CENSUS | reviewed | {"csrf": "guessed"}, "confirm").status_code == 403
+    assert (house.dataset("purchases").policy, house.books.head()) == (before, head)
+
+
+def test_two_curators_do_not_overwrite_each_other_unseen(client, house, form):
+    reviewed = hidden(send(client, form | CENSUS, "review"))
+    mine = (Rule(who="analyst:ada"),)
+    before = house.dataset("purchases")
+    house.set_policy("purchases", mine, by="dora")
+    late = send(client, form | CENSUS | reviewed, "confirm")
+    assert (late.status_code, "changed by somebody else meanwhile" in late.text) == (409, True)
+    with pytest.raises(LedgerError, match="changed meanwhile"):
+        house.set_policy("purchases", (WANTED,), by="carol", instead_of=before)
+    assert house.dataset("purchases").policy == mine
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"who_0": "everybody"}, "must be &#39;*&#39;"),
+        ({"columns_0": ["secret"]}, "secret"),
+        ({"max_spend_0": "a lot"}, "must be name=value"),
+        ({"allotment_0": "rho=1"}, "must be of the budget"),
+    ],
+)
+def test_a_rule_that_breaks_a_rule_is_not_even_reviewed(client, house, form, wrong, words):
+    before = house.dataset("purchases").policy
+    answer = send(client, form | CENSUS | wrong, "review")
+    assert answer.status_code == 422
+    assert words in answer.text
+    assert "What would change" not in answer.text
+    assert house.dataset("purchases").policy == before
+
+
+def test_rules_are_added_moved_and_removed_in_the_form_alone():
+    one, two = rules.Typed(who="analyst:a"), rules.Typed(who="analyst:b")
+    assert rules.changed((one,), "add") == (one, rules.Typed())
+    assert rules.changed((one, two), "up:1") == (two, one)
+    assert rules.changed((one, two), "remove:0") == (two,)
+    for nonsense in ("up:0", "up:2", "remove:2", "remove:-1", "remove:x", "up:", "review"):
+        assert rules.changed((one, two), nonsense) == (one, two)
+    many = (one,) * rules.MOST_RULES
+    assert rules.changed(many, "add") == many
+
+
+def test_the_code_beside_it_says_the_same_policy(client, house, form):
+    shown = send(client, form | CENSUS, "review").text
+    texts = dict(re.findall(r'id="code-(http|toml)">(.*?)</pre>', shown, flags=re.DOTALL))
+    texts = {name: text.replace("&#34;", '"').replace("&#39;", "'") for name, text in texts.items()}
+    assert [Rule.from_dict(rule) for rule in tomllib.loads(texts["toml"])["rules"]] == [WANTED]
+    *_, body = shlex.split(texts["http"].replace("\\\n", ""))
+    assert [Rule.from_dict(rule) for rule in json.loads(body)["rules"]] == [WANTED]
+    assert rules.rule_of(rules.typed(WANTED)) == WANTED
