@@ -105,7 +105,9 @@ def real(value: float) -> exp.Expr:
 
 def as_double(value: exp.Expr) -> exp.Expr:
     """A cast to double precision."""
-    return exp.cast(value, "DOUBLE", dialect="duckdb")
+    return exp.Cast(
+        this=value, to=exp.DataType(this=exp.DataType.Type.DOUBLE)
+    )  # `exp.cast` would parse the type's name
 
 
 def least(first: exp.Expr, second: exp.Expr) -> exp.Expr:

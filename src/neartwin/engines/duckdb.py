@@ -11,10 +11,11 @@ from sqlglot import exp
 
 from neartwin.engines.base import Aggregates
 from neartwin.engines.dialect import KEYS, digest_of, in_calendar, real
-from neartwin.engines.gather import gathered, key_table
+from neartwin.engines.gather import gathered, gathered_rows, key_table
 from neartwin.engines.joins import Place
 from neartwin.engines.local import opened
-from neartwin.engines.sql import in_order, needed_columns, salted, statement
+from neartwin.engines.sql import needed_columns, salted
+from neartwin.engines.texts import text_of
 from neartwin.queries.join import Join
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
@@ -116,9 +117,11 @@ class DuckdbEngine:
 
     def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
         """Exact answers to a stage; the source is opened read-only and closed again."""
-        with self._asked(stage) as (connection, query):
-            text = query.sql(dialect="duckdb")
-            answer = connection.sql(text, params=_parameters(stage, salt)).to_arrow_table()
+        with self._asked(stage) as (connection, places):
+            text, parameters = text_of(stage, places, _SALT), _parameters(stage, salt)
+            if len(stage.keys or ()) == 1:  # the shortest way to the one row that there is
+                return gathered_rows(stage, connection.execute(text, parameters).fetchall())
+            answer = connection.sql(text, params=parameters).to_arrow_table()
         return gathered(stage, answer)
 
     def batches(self, stage: Stage, *, salt: int, groups: int) -> Iterator[Aggregates]:
@@ -126,19 +129,19 @@ class DuckdbEngine:
         if stage.keys is not None:
             yield self.aggregate(stage, salt=salt)
             return
-        with self._asked(stage) as (connection, query):
-            text = in_order(query, stage).sql(dialect="duckdb")
+        with self._asked(stage) as (connection, places):
+            text = text_of(stage, places, _SALT, ordered=True)
             for batch in connection.sql(text, params=_parameters(stage, salt)).to_arrow_reader(groups):
                 yield gathered(stage, pa.Table.from_batches([batch]))
 
     @contextlib.contextmanager
-    def _asked(self, stage: Stage) -> Iterator[tuple[Any, exp.Select]]:
+    def _asked(self, stage: Stage) -> Iterator[tuple[Any, list[Place]]]:
         sources = [stage.table.source, *(join.source for join in stage.table.joins)]
         with opened(sources, needed_columns(stage), self._settings()) as (connection, rows):
             if stage.keys is not None and stage.group_columns:
                 connection.register(KEYS, key_table(stage))
             try:
-                yield connection, statement(stage, [Place(found, DuckdbDialect()) for found in rows], _SALT)
+                yield connection, [Place(found, DuckdbDialect()) for found in rows]
             finally:
                 with contextlib.suppress(duckdb.Error):
                     connection.unregister(KEYS)

@@ -50,6 +50,23 @@ def gathered(stage: Stage, answer: pa.Table) -> Aggregates:
     return dense(stage.keys, answer[POSITION].to_numpy(), values)
 
 
+def gathered_rows(stage: Stage, answer: list[tuple[Any, ...]]) -> Aggregates:
+    """The same of a result's rows, as drivers give them."""
+    groups = 1 if stage.octaves else len(group_names(stage))
+    if stage.split is not None:
+        found = list(zip(*answer, strict=True)) or [()] * (groups + 2)
+        return in_cells(stage, found[:groups], whole_numbers(found[-2]), whole_numbers(found[-1]))
+    columns: list[tuple[Any, ...]] = list(zip(*answer, strict=True)) or [()] * (groups + len(stage.measures))
+    values = {name: whole_numbers(columns[groups + i]) for i, name in enumerate(stage.measures)}
+    if stage.octaves:
+        return dense(tuple(product(stage.octaves, repeat=2)), list(columns[0]), values)
+    if stage.keys is None:
+        return Aggregates(len(answer), tuple(row[:groups] for row in answer), values)
+    if not stage.group_columns:
+        return Aggregates(1, ((),), values)
+    return dense(stage.keys, list(columns[0]), values)
+
+
 def in_cells(stage: Stage, groups: Sequence[Sequence[Any]], cells: WholeNumbers, counts: WholeNumbers) -> Aggregates:
     """The answers of a stage with a split. groups: the columns of the group; cells: as the statement numbers them."""
     (column,) = stage.grid.values()

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -19,9 +19,9 @@ from sqlglot import exp
 from neartwin.engines.base import Aggregates
 from neartwin.engines.dialect import POSITION, as_double, digest_of, in_calendar, real
 from neartwin.engines.duckdb import typed_rows
-from neartwin.engines.gather import dense, in_cells, whole_numbers
+from neartwin.engines.gather import gathered_rows
 from neartwin.engines.joins import Place
-from neartwin.engines.sql import group_names, in_order, needed_columns, salted, statement
+from neartwin.engines.sql import in_order, needed_columns, salted, statement
 from neartwin.queries.postgres import PostgresTable, driver, reading
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
@@ -270,7 +270,7 @@ class PostgresEngine:
     def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
         """Exact answers to a stage."""
         with _answers(stage, salt, statement) as parts:
-            return _gathered(stage, list(chain.from_iterable(parts)))
+            return gathered_rows(stage, list(chain.from_iterable(parts)))
 
     def batches(self, stage: Stage, *, salt: int, groups: int) -> Iterator[Aggregates]:
         """The same a part at a time, read from the server's cursor."""
@@ -279,7 +279,7 @@ class PostgresEngine:
             return
         with _answers(stage, salt, _sorted_statement, groups) as parts:
             for part in parts:
-                yield _gathered(stage, part)
+                yield gathered_rows(stage, part)
 
 
 def _sorted_statement(stage: Stage, *arguments: Any) -> exp.Select:
@@ -367,19 +367,3 @@ def _parameter(number: int) -> exp.Expr:
 def _has_zero(value: object) -> bool:
     """No text of PostgreSQL has this character, and it would refuse one: such a key is an empty group."""
     return isinstance(value, str) and "\0" in value
-
-
-def _gathered(stage: Stage, answer: list[tuple[Any, ...]]) -> Aggregates:
-    groups = 1 if stage.octaves else len(group_names(stage))
-    if stage.split is not None:
-        found = list(zip(*answer, strict=True)) or [()] * (groups + 2)
-        return in_cells(stage, found[:groups], whole_numbers(found[-2]), whole_numbers(found[-1]))
-    columns: list[tuple[Any, ...]] = list(zip(*answer, strict=True)) or [()] * (groups + len(stage.measures))
-    values = {name: whole_numbers(columns[groups + i]) for i, name in enumerate(stage.measures)}
-    if stage.octaves:
-        return dense(tuple(product(stage.octaves, repeat=2)), list(columns[0]), values)
-    if stage.keys is None:
-        return Aggregates(len(answer), tuple(row[:groups] for row in answer), values)
-    if not stage.group_columns:
-        return Aggregates(1, ((),), values)
-    return dense(stage.keys, list(columns[0]), values)

@@ -49,7 +49,7 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     a stage with a split, the cell and its number: see `cells`.
     """
     by_row = not isinstance(stage.table.unit, str)
-    groups, aliases, dialect = group_names(stage), _column_aliases(stage), places[0].dialect
+    groups, aliases, dialect = group_names(stage), column_aliases(stage), places[0].dialect
     counted = stage.split is not None or bool(stage.octaves)
     query = exp.select() if counted else exp.select(*groups, *_sums(stage, dialect, by_row=by_row))
     if groups and not counted:
@@ -128,10 +128,11 @@ def group_names(stage: Stage) -> list[str]:
 
 def needed_columns(stage: Stage) -> tuple[tuple[str, ...], ...]:
     """The columns that the statement reads, and no others: of the table, then of each that is joined to it."""
-    return needed_parts(stage.table, tuple(_column_aliases(stage)))
+    return needed_parts(stage.table, tuple(column_aliases(stage)))
 
 
-def _column_aliases(stage: Stage) -> dict[str, str]:
+def column_aliases(stage: Stage) -> dict[str, str]:
+    """What the statement calls each column of the (joined) rows that it reads."""
     computed = stage.table.computed
     names = {name for name in stage.group_columns if name not in computed}
     names |= {name for column in stage.grid.values() for name in column.columns}

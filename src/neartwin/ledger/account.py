@@ -101,13 +101,14 @@ class Account:
             done = self._answer(page, asked)
             if done is not None:
                 return done
-            refusal = self._refusal(page, asked)
+            row = page.account(self.name)
+            refusal = self._refusal(page, row, asked)
             if refusal is None:
-                before = self._left(page.account(self.name))
                 record, made = page.append(asked)
         if refusal is not None:
             raise refusal
-        return replace(self._ticket(record.position, made, asked), before=before)
+        ticket = self._ticket(record.position, made, asked)
+        return replace(ticket, before=self._left(row), caps=self.rule.amounts(row.caps))
 
     def settle(self, ticket: Ticket, document: bytes) -> Stored:
         """Store a ticket's release with its record, in one transaction. Serve nothing before this has returned.
@@ -222,12 +223,11 @@ class Account:
             row = page.answered(ask_digest(self.name, asked.plan_digest, asked.snapshot))
         return None if row is None else self._read_stored(page, row)
 
-    def _refusal(self, page: Writing, asked: codec.Reserved) -> BudgetError | None:
+    def _refusal(self, page: Writing, row: AccountRow, asked: codec.Reserved) -> BudgetError | None:
         """Why the price does not fit, recorded; None when it fits."""
         holder = ""
         price = vector(asked.price)
         try:
-            row = page.account(self.name)
             self.rule.filter(row.caps).check(vector(row.spent), price)
             for holder in asked.holders:
                 allotted = page.allotment(self.name, holder)

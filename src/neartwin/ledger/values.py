@@ -77,9 +77,9 @@ class Head:
 class Ticket:
     """The right to run one plan on one snapshot once: its price is already spent, durably.
 
-    position, hash: of the reservation's record; a ticket from a history that was rolled back fits no record. before: what the
-    account had left when the price was taken, in the same transaction, whoever else spends; empty for a ticket that was found
-    again.
+    position, hash: of the reservation's record; a ticket from a history that was rolled back fits no record. before, caps: what
+    the account had left, and had in all, when the price was taken, in the same transaction, whoever else spends; empty for a
+    ticket that was found again.
     """
 
     account: str
@@ -89,6 +89,7 @@ class Ticket:
     snapshot: str
     price: Amounts = field(hash=False)
     before: Amounts = field(default_factory=dict, hash=False, compare=False)
+    caps: Amounts = field(default_factory=dict, hash=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,7 +99,7 @@ class Account:
         limits: dict[str, Any] = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
         more = {"rows_per_unit": rows_per_unit, "discovery_groups": discovery_groups}
         made = make_plan(query, spend=spend, weights=weights, **more, **limits)
-        self.book.filter.price(made.price)  # an account that cannot pay in this currency says so now
+        self.book.rule.price(made.price)  # an account that cannot pay in this currency says so now
         return Proposal(made, self)
 
     def plan_series(
@@ -126,7 +126,7 @@ class Account:
             "discovery_groups": discovery_groups,
         }
         made = plan_series(queries, spend=spend, limits=limits, weights=weights)
-        self.book.filter.price(made.price)
+        self.book.rule.price(made.price)
         return SeriesProposal(made, self)
 
     def release_series(

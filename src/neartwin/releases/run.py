@@ -256,7 +256,7 @@ def provenance_of(paid: Paid, plan: Plan) -> Provenance:
         position=ticket.position,
         budget_before=_written(ticket.before),
         budget_after=_written(after),
-        cap=_written(paid.account.caps),
+        cap=_written(ticket.caps),
         method=method_of(plan, CONFIDENCE),
     )
 
