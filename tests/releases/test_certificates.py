@@ -69,6 +69,29 @@ def test_a_certificate_states_the_question_bounds_mechanisms_guarantee_and_place
     assert len(body["code"]["digest"]) == 64
 
 
+def test_each_answer_of_a_series_has_a_certificate_and_no_other_answer_has_it(place, rows):
+    asked = [rows.agg(n=nt.count_units()), rows.most_common("town", among=["Ulm", "Bonn"], counted=True)]
+    with nt.open_ledger(place) as book:
+        account = book.open(rows, nt.pure(1))
+        first, second = account.release_series(account.plan_series(asked, spend=nt.pure("0.5")))
+        made = [release.certificate(book) for release in (first, second)]
+        position = first.provenance.position
+        assert [released(book.books, position, part) for part in (1, 2)] == [first, second]
+        with pytest.raises(ParameterError, match="from 1 to 2"):
+            released(book.books, position, 3)
+        key = PublicKey.parse(made[0].signer.text)
+        texts = [release.to_json().encode() for release in (first, second)]
+        assert check(made[1].to_json(), key, ledger=book.books, release=texts[1]).valid
+        assert not check(made[1].to_json(), key, ledger=book.books, release=texts[0]).valid
+        with pytest.raises(LedgerError, match="another release"):
+            dataclasses.replace(first, confidence=0.5).certificate(book)
+    assert made[0].body["release"]["series"] == made[1].body["release"]["series"]
+    assert made[0].body["guarantee"]["promise"]["epsilon"] == "1/2"
+    shown = CliRunner().invoke(main, ["certificate", "show", str(place), str(position), "--part", "2"])
+    assert shown.exit_code == 0
+    assert "most common" in shown.output
+
+
 def test_a_bound_that_a_pilot_chose_is_called_tuned_and_given_ones_are_not(place, rows):
     with nt.open_ledger(place) as book:
         account = book.open(rows, nt.pure(9))

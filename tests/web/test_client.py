@@ -61,6 +61,51 @@ def test_a_notebook_gets_the_same_values_from_a_service_as_from_its_own_ledger(s
     assert served.datasets() == ("purchases",)
 
 
+def test_a_series_is_served_with_one_price_and_each_of_its_answers_has_its_own_certificate(served):
+    account = served.open("purchases")
+    by_cds = account.rows.group_by("cds", keys=[1, 2, 3])
+    asked = [
+        account.rows.agg(n=nt.count()),
+        by_cds.agg(total=nt.sum("amount")),
+        account.rows.most_common("cds", among=[1, 2, 3]),
+    ]
+    limits = {"spend": nt.pure("0.3"), "rows_per_group": 5, "groups_per_unit": 3}
+    series = account.plan_series(asked, **limits)
+    assert series.price == nt.pure("0.3")
+    assert [error.name for error in series.preview().errors] == ["1: n", "2: total", "3: cds"]
+    with pytest.raises(QueryError, match="release_series"):
+        account.release(series)
+    releases = account.release_series(series)
+    assert [len(release) for release in releases] == [1, 3, 1]
+    assert account.release_series(account.plan_series(asked, **limits)) == releases
+    assert account.spent == {"epsilon": Fraction(3, 10)}
+    position = releases[0].provenance.position
+    assert tuple(account.answer(position, part=n) for n in (1, 2, 3)) == releases
+    told = [account.certificate(release).body for release in releases]
+    assert [body["question"]["statistics"] for body in told] == [
+        {"n": "count()"},
+        {"total": "sum(amount)"},
+        {"most common": "cds"},
+    ]
+    with pytest.raises(ParameterError, match="from 1 to 3"):
+        account.answer(position, part=4)
+    with pytest.raises(QueryError, match="at least one question"):
+        account.plan_series([], **limits)
+
+
+def test_a_policy_judges_every_question_of_a_series(client, tokens):
+    fine = {"statistics": {"n": {"ask": "count_units"}}}
+    told = {"question": [fine, {"statistics": {"t": {"ask": "sum", "column": "zzz"}}}], "spend": {"epsilon": "0.1"}}
+    head = {"Authorization": f"Bearer {tokens['analyst']}"}
+    assert client.post("/v1/datasets/purchases/plan", json=told, headers=head).status_code == 422
+    told["question"] = [fine, fine]
+    found = client.post("/v1/datasets/purchases/plan", json=told, headers=head)
+    assert found.status_code == 200
+    assert len(found.json()["questions"]) == 2
+    told["question"] = [fine]  # the near miss: a list of one is no series
+    assert client.post("/v1/datasets/purchases/plan", json=told, headers=head).status_code == 422
+
+
 def test_what_is_refused_locally_is_refused_by_the_service_with_the_same_error(served):
     account = served.open("purchases")
     query = account.rows.group_by("cds", keys=[1]).agg(n=nt.count())

@@ -52,6 +52,9 @@ def test_the_first_command_installs_whatever_the_other_four_need(tmp_path):
     journey(python, tmp_path)
 
 
+SERIES = "SELECT COUNT(*) AS n FROM purchases; SELECT cds, SUM(amount) AS total FROM purchases GROUP BY cds"
+
+
 def extra():
     """What the first command installs beside the base."""
     return re.fullmatch(r'pip install "neartwin\[(\w+)\]"', commands()[0]).group(1)
@@ -96,6 +99,9 @@ def journey(python, tmp_path):
         assert len(asked.stdout.splitlines()) == 6
         assert "left in the account: epsilon 0.75" in asked.stderr
         assert run(ask.replace("8417", port)).stdout == asked.stdout  # the same question again is free
+        several = run(re.sub(r'"SELECT .*?"', f'"{SERIES}"', ask.replace("8417", port)))
+        assert [line.split()[0] for line in several.stdout.splitlines() if line.strip()][:1] == ["n"]
+        assert "left in the account: epsilon 0.5" in several.stderr  # one price for both
     finally:
         server.terminate()
         said = server.communicate(timeout=PATIENCE)[1]

@@ -2,14 +2,21 @@
 
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from neartwin.cli import words
-from neartwin.cli.talk import refusing, show_release, stderr
+from neartwin.cli.talk import refusing, show_releases
 from neartwin.errors import ParameterError
+from neartwin.queries.query import MostCommon, Query
 from neartwin.queries.sql import from_sql, grouped_rows
+from neartwin.queries.sql_series import statements
+
+if TYPE_CHECKING:
+    from neartwin.client.service import ServedAccount
+
+Options = dict[str, Any]
 
 
 @click.command()
@@ -39,29 +46,31 @@ def ask(  # noqa: PLR0917 - a command's options
     out: str | None,
     **limits: int | None,
 ) -> None:
-    """Ask a service's data set a SQL question; the service pays for it from your allotment."""
+    """Ask a service's data set a SQL question; the service pays for it from your allotment.
+
+    Several SELECT statements with a semicolon between them are planned and paid as one series, each with its own answer.
+    """
     from neartwin.client import connect
 
     account = connect(url, _token(token)).open(dataset)
-    grouped, columns = grouped_rows(sql, account.rows)
-    given = words.keys(keys, dict(grouped.table.schema))
-    if given is None and columns and all(column in account.keys for column in columns):
-        given = _product(account.keys, columns)
-    proposal = account.plan(
-        from_sql(sql, account.rows, keys=given),
-        spend=words.target(spend, "spend"),
-        rows_per_group=limits["rows_per_group"],
-        groups_per_unit=limits["groups_per_unit"],
-    )
+    asked = [_question(account, statement, keys) for statement in statements(sql)]
+    told: Options = {"spend": words.target(spend, "spend")} | limits
+    proposal = account.plan(asked[0], **told) if len(asked) == 1 else account.plan_series(asked, **told)
     if preview:
         click.echo(f"{proposal.explain()}\n\n{proposal.preview()}")
         return
-    release = account.release(proposal)
-    show_release(release, as_json=as_json)
-    if out:
-        from neartwin.report.files import save
+    show_releases(account.release_series(proposal), as_json=as_json, out=out)
 
-        stderr.print(f"wrote {save(release, out)}", markup=False)
+
+def _question(account: "ServedAccount", sql: str, keys: tuple[str, ...]) -> Query | MostCommon:
+    """One statement's question; of the keys, those of its own columns, by default those that the data set declares."""
+    grouped, columns = grouped_rows(sql, account.rows)
+    given = words.keys(keys, dict(grouped.table.schema))
+    if isinstance(given, dict):
+        given = {name: values for name, values in given.items() if name in columns} or None
+    if given is None and columns and all(column in account.keys for column in columns):
+        given = _product(account.keys, columns)
+    return from_sql(sql, account.rows, keys=given)
 
 
 def _token(given: str) -> str:

@@ -36,6 +36,7 @@ def certificate() -> None:
 _KEY = click.option(
     "--signing-key", default=None, help="The owner's private key; by default LEDGER.key, made at first use."
 )
+_PART = click.option("--part", type=int, default=1, help="Of a series, which of its questions.")
 
 
 @certificate.command()
@@ -52,11 +53,12 @@ def key(ledger: str, signing_key: str | None) -> None:
 @click.argument("ledger", type=click.Path())
 @click.argument("position", type=int)
 @_KEY
+@_PART
 @click.option("--json", "as_json", is_flag=True, help="The certificate itself on stdout.")
 @refusing
-def show(ledger: str, position: int, signing_key: str | None, as_json: bool) -> None:  # noqa: FBT001
+def show(ledger: str, position: int, signing_key: str | None, part: int, as_json: bool) -> None:  # noqa: FBT001
     """Show the certificate of the release that was paid for at a ledger POSITION (`neartwin ledger show` lists them)."""
-    made = _issued(ledger, position, signing_key)
+    made = _issued(ledger, position, signing_key, part)
     if as_json:
         click.echo(made.to_json(), nl=False)
         return
@@ -70,13 +72,16 @@ def show(ledger: str, position: int, signing_key: str | None, as_json: bool) -> 
 @click.argument("position", type=int)
 @click.argument("out", type=click.Path(dir_okay=False))
 @_KEY
+@_PART
 @click.option(
     "--about", type=click.Path(dir_okay=False, exists=True), help="TOML: what only you know, for a registry entry."
 )
 @refusing
-def export(ledger: str, position: int, out: str, signing_key: str | None, about: str | None) -> None:
+def export(  # noqa: PLR0917 - a command's options
+    ledger: str, position: int, out: str, signing_key: str | None, part: int, about: str | None
+) -> None:
     """Write a certificate to a file: .json, .html, or .yaml for the OpenDP deployments registry (with --about)."""
-    made, target = _issued(ledger, position, signing_key), Path(out)
+    made, target = _issued(ledger, position, signing_key, part), Path(out)
     match target.suffix:
         case ".json":
             made.save(target)
@@ -134,9 +139,9 @@ def verify(  # noqa: PLR0917 - a command's options
         sys.exit(NOT_VALID)
 
 
-def _issued(ledger: str, position: int, signing_key: str | None) -> Certificate:
+def _issued(ledger: str, position: int, signing_key: str | None, part: int) -> Certificate:
     with Ledger.existing(ledger) as book:
-        return issue.certificate(released(book, position), book, key=signing_key)
+        return issue.certificate(released(book, position, part), book, key=signing_key)
 
 
 def _owner(book: Ledger, signing_key: str | None) -> OwnerKey:

@@ -21,7 +21,6 @@ from neartwin.queries.sql_series import series_from_sql
 from neartwin.queries.types import ColumnType
 from neartwin.releases.accounts import Ledger, Proposal, open_ledger
 from neartwin.releases.series import SeriesProposal
-from neartwin.report.files import save
 
 Options = dict[str, Any]
 
@@ -147,11 +146,7 @@ def _release(question: Question, out: str | None, *, as_json: bool) -> None:
                 answers = proposal.account.release_series(proposal)
             else:
                 answers = (proposal.account.release(proposal),)
-    show_releases(answers, as_json=as_json)
-    for number, answer in enumerate(answers if out else (), start=1):
-        place = Path(out or "")
-        name = place if len(answers) == 1 else place.with_stem(f"{place.stem}-{number}")
-        stderr.print(f"wrote {save(answer, name)}", markup=False)
+    show_releases(answers, as_json=as_json, out=out)
 
 
 def _proposal(book: Ledger, question: Question) -> Proposal | SeriesProposal:

@@ -4,6 +4,7 @@ import functools
 import json
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import click
@@ -58,15 +59,25 @@ def show_release(release: Release, *, as_json: bool) -> None:
     )
 
 
-def show_releases(releases: Sequence[Release], *, as_json: bool) -> None:
-    """One release as `show_release` shows it; several as one JSON document, or one below the other."""
+def show_releases(releases: Sequence[Release], *, as_json: bool, out: str | None) -> None:
+    """One release as `show_release` shows it; several as one JSON document, or one below the other.
+
+    out: a file to write it to as well; of several, each to a file with its number.
+    """
     if len(releases) > 1 and as_json:
         click.echo(json.dumps({"releases": [json.loads(release.to_json()) for release in releases]}))
-        return
-    for place, release in enumerate(releases):
-        if place:
-            click.echo()
-        show_release(release, as_json=as_json)
+    else:
+        for earlier, release in enumerate(releases):
+            if earlier:
+                click.echo()
+            show_release(release, as_json=as_json)
+    if out:
+        from neartwin.report.files import save
+
+        place = Path(out)
+        for number, release in enumerate(releases, start=1):
+            name = place if len(releases) == 1 else place.with_stem(f"{place.stem}-{number}")
+            stderr.print(f"wrote {save(release, name)}", markup=False)
 
 
 def _short(amount: str) -> str:

@@ -9,7 +9,7 @@ What follows in a notebook is the same: `account.rows`, `account.plan(...)`, `ac
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from fractions import Fraction
@@ -19,7 +19,7 @@ from typing import Any
 from neartwin.accounting.targets import Target
 from neartwin.accounting.written import parts_of, target_of
 from neartwin.client.wire import Wire, raised
-from neartwin.errors import AccessError, LedgerError
+from neartwin.errors import AccessError, LedgerError, QueryError
 from neartwin.exact import Number, rational
 from neartwin.ledger import Entry
 from neartwin.mechanisms.neighbours import Neighbours
@@ -130,19 +130,41 @@ class ServedAccount:
         weights: Mapping[str, Number] | None = None,
     ) -> ServedProposal:
         """Have the service decide what a release would do and cost. Reads no row and spends nothing."""
-        if query.table.source != self.rows.table.source or query.table.joins:
+        limits = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
+        return self._planned([query], spend, {**limits, "discovery_groups": discovery_groups}, weights)
+
+    def _planned(
+        self,
+        queries: Sequence[Query | MostCommon],
+        spend: Target,
+        limits: Mapping[str, int | Tuned | None],
+        weights: Mapping[str, Number] | None,
+    ) -> ServedProposal:
+        if any(query.table.source != self.rows.table.source or query.table.joins for query in queries):
             raise LedgerError(f"this account belongs to {self.name!r}, and the question is about another table")
         exact = None if weights is None else {name: str(rational(weight=value)) for name, value in weights.items()}
-        limits: Json = {
-            "rows_per_group": _limit(rows_per_group),
-            "groups_per_unit": _limit(groups_per_unit),
-            "discovery_groups": discovery_groups,
-            "weights": exact,
-        }
-        ask = {"question": form_of(query), "spend": parts_of(spend)}
-        ask |= {name: value for name, value in limits.items() if value is not None}
+        forms = [form_of(query) for query in queries]
+        ask: Json = {"question": forms[0] if len(forms) == 1 else forms, "spend": parts_of(spend)}
+        told_limits = {name: _limit(limit) for name, limit in limits.items()} | {"weights": exact}
+        ask |= {name: value for name, value in told_limits.items() if value is not None}
         told = self.wire.post("datasets", self.name, "plan", body=ask)
         return ServedProposal(self, target_of(told["price"], "price"), told["digest"], ask, _tree(told["explanation"]))
+
+    def plan_series(
+        self,
+        queries: Sequence[Query | MostCommon],
+        *,
+        spend: Target,
+        rows_per_group: int | Tuned | None = None,
+        groups_per_unit: int | Tuned | None = None,
+        discovery_groups: int | None = None,
+        weights: Mapping[str, Number] | None = None,
+    ) -> ServedProposal:
+        """Have the service plan several questions under one price. Reads no row and spends nothing."""
+        if not queries:
+            raise QueryError("a series needs at least one question")
+        limits = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
+        return self._planned(queries, spend, {**limits, "discovery_groups": discovery_groups}, weights)
 
     def release(self, proposal: ServedProposal, *, key: str = "") -> Release:
         """Pay, have the data asked, and get the release; the same question again costs nothing.
@@ -150,6 +172,15 @@ class ServedAccount:
         key: a request sent again under its key never pays twice; by default a fresh one, so that a connection that breaks
         can be tried again.
         """
+        if isinstance(proposal._ask["question"], list):  # noqa: SLF001 - of this file
+            raise QueryError("this is a series, which has several answers: ask for them with release_series")
+        return self._settled(proposal, key)[0]
+
+    def release_series(self, proposal: ServedProposal, *, key: str = "") -> tuple[Release, ...]:
+        """Pay once, and get the releases of all questions of a series, in their order."""
+        return self._settled(proposal, key)
+
+    def _settled(self, proposal: ServedProposal, key: str) -> tuple[Release, ...]:
         if proposal.account.name != self.name:
             raise LedgerError(f"this account belongs to {self.name!r}, and the proposal to {proposal.account.name!r}")
         headers = {"Idempotency-Key": key or secrets.token_hex(16)}
@@ -163,20 +194,24 @@ class ServedAccount:
             job = self.wire.get("jobs", job["job"], wait=_WAIT)
         if job.get("error"):
             raise raised(job["error"])
-        return _release(job["release"])
+        return tuple(_release(told) for told in job.get("releases") or [job["release"]])
 
     def history(self) -> tuple[Entry, ...]:
         """The records that the asker may see, oldest first."""
         return tuple(_entry(told) for told in self.wire.get("datasets", self.name, "history"))
 
-    def answer(self, position: int) -> Release:
-        """A stored release again, for nothing, by the position of its reservation."""
-        return _release(self.wire.get("datasets", self.name, "releases", str(position))["release"])
+    def answer(self, position: int, *, part: int = 1) -> Release:
+        """A stored release again, for nothing, by the position of its reservation; of a series, which of its questions."""
+        return _release(self.wire.get("datasets", self.name, "releases", str(position), part=part)["release"])
 
     def certificate(self, release: Release) -> Certificate:
         """The signed certificate of a release; check it with `neartwin certificate verify` and the owner's key."""
-        place = ("datasets", self.name, "releases", str(release.provenance.position), "certificate")
-        return Certificate.from_json(self.wire.send("GET", place))
+        place = ("datasets", self.name, "releases", str(release.provenance.position))
+        several = int(self.wire.get(*place).get("parts", 1))
+        parts = [self.answer(release.provenance.position, part=n) for n in range(1, several + 1)] if several > 1 else []
+        same = [n for n, one in enumerate(parts, start=1) if one.provenance.plan == release.provenance.plan]
+        part = next((n for n in same if parts[n - 1] == release), same[0] if same else 1)
+        return Certificate.from_json(self.wire.send("GET", (*place, "certificate"), query={"part": part}))
 
     def _ask(self, proposal: ServedProposal, headers: Mapping[str, str]) -> Json:
         asked = proposal._ask  # noqa: SLF001 - of this file

@@ -22,7 +22,7 @@ from neartwin.releases.shaped import shaped
 if TYPE_CHECKING:
     from neartwin.releases.accounts import Account as Opened
 
-_FORMAT = "series-1"  # of the document; a new meaning takes a new number
+SERIES_FORMAT = "series-1"  # of the document; a new meaning takes a new number
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def run_series(
     if made is None:  # raised here, outside any handler, so that the cause is not chained to it
         written_down(lambda: account.fail(ticket))
         raise ExecutionError
-    body = {"format": _FORMAT, "releases": [json.loads(release.to_json()) for release in made]}
+    body = {"format": SERIES_FORMAT, "releases": [json.loads(release.to_json()) for release in made]}
     if not written_down(lambda: account.settle(ticket, json.dumps(body, sort_keys=True).encode())):
         raise ExecutionError
     return _shaped(series, made)

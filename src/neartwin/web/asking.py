@@ -16,7 +16,8 @@ from neartwin.queries.form import form_of, question_of
 from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.tuned import tuned
 from neartwin.releases.accounts import Account, Proposal
-from neartwin.releases.release import Release
+from neartwin.releases.documents import release_in, releases_in
+from neartwin.releases.series import SeriesProposal
 from neartwin.web import builder
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.faults import UnexpectedError, status_of, told
@@ -40,15 +41,25 @@ def outcome(house: House, task: Mapping[str, Any]) -> Json:
 
 def _planned(house: House, task: Mapping[str, Any]) -> Json:
     proposal = _proposal(house, task)[0]
-    return {
-        "digest": proposal.plan.digest,
-        "price": parts_of(proposal.price),
-        "explanation": _tree(proposal.explain()),
-        "question": form_of(proposal.plan.query),
-    } | _previewed_parts(proposal)
+    return (
+        {
+            "digest": proposal.plan.digest,
+            "price": parts_of(proposal.price),
+            "explanation": _tree(proposal.explain()),
+        }
+        | _asked_parts(proposal)
+        | _previewed_parts(proposal)
+    )
 
 
-def _previewed_parts(proposal: Proposal) -> Json:
+def _asked_parts(proposal: Proposal | SeriesProposal) -> Json:
+    if isinstance(proposal, Proposal):
+        return {"question": form_of(proposal.plan.query)}
+    forms = [form_of(part.query) for part in proposal.plan.parts]
+    return {"question": forms[0], "questions": forms}
+
+
+def _previewed_parts(proposal: Proposal | SeriesProposal) -> Json:
     preview = proposal.preview()
     return {
         "before": {pool: str(amount) for pool, amount in preview.before.items()},
@@ -70,13 +81,14 @@ def _released(house: House, task: Mapping[str, Any]) -> Json:
     payers = holders(analyst, project)
     ensure_allotments(account.book, rule, payers[0])
     key = f"{analyst}/{task['key']}" if task["key"] else ""
-    release = account.release(proposal, holders=payers, key=key)
-    house.store.serve(analyst, account.book.name, release.provenance.position)
-    return _answer(release)
-
-
-def _answer(release: Release) -> Json:
-    return {"position": release.provenance.position, "release": json.loads(release.to_json())}
+    if isinstance(proposal, SeriesProposal):
+        answers = account.release_series(proposal, holders=payers, key=key)
+    else:
+        answers = (account.release(proposal, holders=payers, key=key),)
+    house.store.serve(analyst, account.book.name, answers[0].provenance.position)
+    told = [json.loads(release.to_json()) for release in answers]
+    several = {"releases": told} if len(told) > 1 else {}
+    return {"position": answers[0].provenance.position, "release": told[0]} | several
 
 
 def _fields(house: House, task: Mapping[str, Any]) -> Json:
@@ -93,13 +105,18 @@ def _fields(house: House, task: Mapping[str, Any]) -> Json:
 _DOERS = {"plan": _planned, "preview": _previewed, "release": _released, "fields": _fields}
 
 
-def _proposal(house: House, task: Mapping[str, Any]) -> tuple[Proposal, Rule]:
+def _proposal(house: House, task: Mapping[str, Any]) -> tuple[Proposal | SeriesProposal, Rule]:
     dataset = house.dataset(task["dataset"])
     rule = rule_for(dataset, task["analyst"], task["project"]) if task["analyst"] else Rule()
     account = house.account(dataset)
     limits = {name: _limit(task[name]) for name in _LIMITS if task.get(name) is not None} | _weights(task)
-    question = asked(dataset, account.rows, task["question"])
-    proposal = account.plan(question, spend=target_of(task["spend"], "spend"), **limits)
+    spend = target_of(task["spend"], "spend")
+    if isinstance(task["question"], list):
+        questions = [asked(dataset, account.rows, one) for one in task["question"]]
+        series = account.plan_series(questions, spend=spend, **limits)
+        check(dataset, rule, series.plan, account.book.filter)
+        return series, rule
+    proposal = account.plan(asked(dataset, account.rows, task["question"]), spend=spend, **limits)
     check(dataset, rule, proposal.plan, account.book.filter)
     return proposal, rule
 
@@ -141,6 +158,9 @@ def _tree(node: Explained) -> Json:
     return {"line": node.line, "under": [_tree(part) for part in node.under]}
 
 
-def replayed(account: Account, position: int) -> Json:
-    """The stored release of a reservation, for nothing."""
-    return _answer(Release.from_json(account.book.answer(position).document))
+def replayed(account: Account, position: int, part: int) -> Json:
+    """The stored release of a reservation, for nothing; of a series, one of them and how many there are."""
+    document = account.book.answer(position).document
+    release = release_in(document, part)
+    told = {"position": release.provenance.position, "release": json.loads(release.to_json())}
+    return told | {"parts": len(releases_in(document))}

@@ -7,6 +7,7 @@ from neartwin.accounting.filters import Filter
 from neartwin.engines.sql import needed_columns
 from neartwin.errors import AccessError
 from neartwin.queries.plan import Plan
+from neartwin.queries.series import SeriesPlan
 from neartwin.queries.stage import Stage
 from neartwin.queries.table import Table
 from neartwin.web.datasets import Dataset, Rule
@@ -25,8 +26,8 @@ def unknown(name: str) -> AccessError:
     return AccessError(404, "dataset", name, "is not one that you may ask", remedy="list yours at /v1/datasets")
 
 
-def check(dataset: Dataset, rule: Rule, plan: Plan, accounts: Filter) -> None:
-    """Raise `AccessError` (403) for the first thing that the rule does not allow, in any stage of the plan."""
+def check(dataset: Dataset, rule: Rule, plan: Plan | SeriesPlan, accounts: Filter) -> None:
+    """Raise `AccessError` (403) for the first thing that the rule does not allow, in any stage of the plan or series."""
     for stage in stages_of(plan):
         _columns(rule, stage)
         _keys(dataset, rule, stage)

@@ -91,7 +91,10 @@ class TunedBound(Shape):
 
 
 class Ask(Shape):
-    """A question, what its release may cost, and the most that one unit counts for. weights: of the statistics' errors."""
+    """A question, what its release may cost, and the most that one unit counts for. weights: of the statistics' errors.
+
+    Several questions are a series: they share one price, and all are answered, or none.
+    """
 
     model_config = ConfigDict(
         extra="forbid",
@@ -104,7 +107,7 @@ class Ask(Shape):
             }
         },
     )
-    question: Question
+    question: Question | Annotated[list[Question], Field(min_length=2, max_length=50)]
     spend: Parts
     rows_per_group: Annotated[int, Field(ge=1, le=10**9)] | TunedBound | None = None
     groups_per_unit: Annotated[int, Field(ge=1, le=10**9)] | TunedBound | None = None
@@ -141,28 +144,34 @@ class Preview(BaseModel):
 
 
 class Plan(Preview):
-    """What a release would do and cost. question: its canonical parts, whichever way it was asked."""
+    """What a release would do and cost. question: its canonical parts, whichever way it was asked; questions: of a series."""
 
     digest: str
     explanation: Tree
     question: dict[str, Any]
+    questions: list[dict[str, Any]] | None = None
 
 
 class JobState(BaseModel):
-    """A release under way: queued, running, done. position: of its record in the ledger. release or error when done."""
+    """A release under way: queued, running, done. position: of its record in the ledger. release or error when done.
+
+    releases: all those of a series, the first of which is `release`.
+    """
 
     job: str
     state: Literal["queued", "running", "done"]
     position: int | None = None
     release: dict[str, Any] | None = None
+    releases: list[dict[str, Any]] | None = None
     error: Fault | None = None
 
 
 class ReleaseAnswer(BaseModel):
-    """A stored release, served for nothing. release: as `Release.from_json` reads it."""
+    """A stored release, served for nothing. release: as `Release.from_json` reads it. parts: how many a series has."""
 
     position: int
     release: dict[str, Any]
+    parts: int = 1
 
 
 class Column(BaseModel):

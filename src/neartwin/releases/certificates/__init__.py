@@ -2,7 +2,7 @@
 
 from neartwin.releases.certificates.check import Finding, Flaw, check
 from neartwin.releases.certificates.document import Certificate, head_of, read_certificate
-from neartwin.releases.certificates.issue import certificate, release_in, released
+from neartwin.releases.certificates.issue import certificate, released
 from neartwin.releases.certificates.signing import OwnerKey, PublicKey
 
 __all__ = [
@@ -15,6 +15,5 @@ __all__ = [
     "check",
     "head_of",
     "read_certificate",
-    "release_in",
     "released",
 ]

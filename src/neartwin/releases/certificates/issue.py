@@ -9,12 +9,14 @@ import neartwin.ledger as books
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import LedgerError
 from neartwin.ledger import Stored
+from neartwin.ledger.codec import digest
 from neartwin.releases.accounts import Ledger
 from neartwin.releases.certificates.currencies import currencies, curve
 from neartwin.releases.certificates.document import KIND, VERSION, Certificate
 from neartwin.releases.certificates.signing import OwnerKey
+from neartwin.releases.documents import release_in, releases_in
 from neartwin.releases.release import Release
-from neartwin.releases.written import WrittenRelease, is_written
+from neartwin.releases.written import WrittenRelease
 
 
 def certificate(
@@ -44,8 +46,8 @@ def certificate(
     told = release.provenance
     account = book.account(told.account)
     stored = account.answer(told.position)
-    kept = release_in(stored.document)
-    if not _of(release, kept):
+    kept = next((part for part in releases_in(stored.document) if _of(release, part)), None)
+    if kept is None:
         raise LedgerError(
             f"the ledger stored another release at record {stored.position}: this one was changed, or is of another ledger"
         )
@@ -54,17 +56,15 @@ def certificate(
     return Certificate(body=body, signer=owner.public, signature=owner.sign(unsigned.message))
 
 
-def released(ledger: books.Ledger, reserved: int) -> Release | WrittenRelease:
-    """The release that a reservation paid for, by the position that history and release name; `LedgerError` for none."""
+def released(ledger: books.Ledger, reserved: int, part: int = 1) -> Release | WrittenRelease:
+    """The release that a reservation paid for, by the position that history and release name; `LedgerError` for none.
+
+    part: of a series, which of its questions.
+    """
     for account in ledger.accounts():
         if any(entry.position == reserved and entry.state == "settled" for entry in account.history()):
-            return release_in(account.answer(reserved).document)
+            return release_in(account.answer(reserved).document, part)
     raise LedgerError(f"the ledger has no settled release at position {reserved}; `neartwin ledger show` lists them")
-
-
-def release_in(document: bytes) -> Release | WrittenRelease:
-    """The release that a ledger stored as a document."""
-    return WrittenRelease.from_json(document) if is_written(document) else Release.from_json(document)
 
 
 def _of(given: Release | WrittenRelease, kept: Release | WrittenRelease) -> bool:
@@ -101,7 +101,7 @@ def _body(release: Release | WrittenRelease, stored: Stored) -> dict[str, Any]:
         "issued": datetime.now(UTC).isoformat(timespec="seconds"),
         "population": told.population,
         "snapshot": told.snapshot,
-        "release": {"digest": stored.digest, "made": told.created, "plan": told.plan, "groups": _groups(release)},
+        "release": _released(release, stored),
         "question": method.get("question", {}),
         "unit": promised.unit,
         "neighbours": promised.neighbours,
@@ -117,6 +117,18 @@ def _body(release: Release | WrittenRelease, stored: Stored) -> dict[str, Any]:
         "guarantee": _guarantee(promised),
         "code": method.get("code", {"library": "neartwin", "version": told.version}),
     }
+
+
+def _released(release: Release | WrittenRelease, stored: Stored) -> dict[str, str]:
+    """Which release, by the digest of its own document; for one of a series, also of the document that holds them all."""
+    own = digest(release.to_json().encode())
+    told = {
+        "digest": own,
+        "made": release.provenance.created,
+        "plan": release.provenance.plan,
+        "groups": _groups(release),
+    }
+    return told if own == stored.digest else told | {"series": stored.digest}
 
 
 def _groups(release: Release | WrittenRelease) -> str:

@@ -5,6 +5,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from neartwin.errors import AccessError
+from neartwin.releases.documents import release_in, releases_in
 from neartwin.releases.release import Release
 from neartwin.releases.shaped import shaped
 from neartwin.report.certificate import facts as certificate_facts
@@ -16,7 +18,7 @@ from neartwin.web.certificates import certificate_of
 from neartwin.web.pages.amounts import percent_up
 from neartwin.web.pages.frame import PageRoute, Shape, page
 from neartwin.web.routes.datasets import Named
-from neartwin.web.routes.ledgers import Position, readable
+from neartwin.web.routes.ledgers import Part, Position, readable
 from neartwin.web.service import Running
 
 router = APIRouter(route_class=PageRoute)
@@ -25,12 +27,18 @@ _DRAWN = 30
 
 @router.get("/data/{name}/releases/{position}")
 def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
-    name: Named, position: Position, request: Request, caller: Anyone, running: Running, after: Shape = ""
+    name: Named,
+    position: Position,
+    request: Request,
+    caller: Anyone,
+    running: Running,
+    after: Shape = "",
+    part: Part = 1,
 ) -> Response:
     """A release that was paid for. after: HAVING, ORDER BY and LIMIT on what was released, for nothing."""
     account = readable(running.house, name, position, caller)
     stored = account.book.answer(position)
-    answer = _shaped(Release.from_json(stored.document), after)
+    answer = _shaped(_part(stored.document, part), after)
     header, *body = answer.lines()
     return page(
         request,
@@ -41,6 +49,9 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
         position=stored.reserved,
         release=answer,
         after=after,
+        part=part,
+        of_part=f"?part={part}" if part > 1 else "",
+        parts=len(releases_in(stored.document)),
         header=header,
         body=body[:MOST_ROWS],
         groups=len(body),
@@ -51,31 +62,43 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
 
 
 @router.get("/data/{name}/releases/{position}/csv")
-def csv(name: Named, position: Position, caller: Anyone, running: Running, after: Shape = "") -> Response:
+def csv(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
+    name: Named, position: Position, caller: Anyone, running: Running, after: Shape = "", part: Part = 1
+) -> Response:
     """The released table as CSV."""
     account = readable(running.house, name, position, caller)
-    text = _shaped(Release.from_json(account.book.answer(position).document), after).to_csv()
+    text = _shaped(_part(account.book.answer(position).document, part), after).to_csv()
     told = {"Content-Disposition": f'attachment; filename="release-{position}.csv"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=told)
 
 
 @router.get("/data/{name}/releases/{position}/certificate")
-def certificate(name: Named, position: Position, request: Request, caller: Anyone, running: Running) -> Response:
+def certificate(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
+    name: Named, position: Position, request: Request, caller: Anyone, running: Running, part: Part = 1
+) -> Response:
     """The certificate of a release, with the hazards checklist."""
     account = readable(running.house, name, position, caller)
-    made = certificate_of(running.house, account, position)
+    made = certificate_of(running.house, account, position, part)
     title = f"Certificate of answer {made.body['ledger']['reserved']}"
     told: dict[str, Any] = certificate_facts(made)
     return page(request, "certificate_page.html", caller=caller, title=title, name=name, position=position, **told)
 
 
 @router.get("/data/{name}/releases/{position}/certificate.json")
-def certificate_file(name: Named, position: Position, caller: Anyone, running: Running) -> Response:
+def certificate_file(name: Named, position: Position, caller: Anyone, running: Running, part: Part = 1) -> Response:
     """The signed file, to the letter."""
     account = readable(running.house, name, position, caller)
-    text = certificate_of(running.house, account, position).to_json()
+    text = certificate_of(running.house, account, position, part).to_json()
     told = {"Content-Disposition": f'attachment; filename="certificate-{position}.json"'}
     return Response(text, media_type="application/json", headers=told)
+
+
+def _part(document: bytes, part: int) -> Release:
+    """One of the releases of a document: of a series there are several."""
+    found = release_in(document, part)
+    if not isinstance(found, Release):
+        raise AccessError(404, "release", found.place, "is a table that was written there", remedy="read it there")
+    return found
 
 
 def _shaped(answer: Release, after: str) -> Release:

@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 import neartwin.ledger as books
@@ -20,6 +20,7 @@ from neartwin.web.service import Running
 
 router = APIRouter(tags=["ledger"])
 Position = Annotated[int, Path(ge=1, le=2**53)]
+Part = Annotated[int, Query(ge=1, le=1_000, description="Of a series, which of its questions.")]
 
 
 @router.get("/datasets/{name}/history")
@@ -33,20 +34,20 @@ def history(name: Named, caller: Anyone, running: Running) -> list[shapes.Entry]
 
 
 @router.get("/datasets/{name}/releases/{position}")
-def stored(name: Named, position: Position, caller: Anyone, running: Running) -> shapes.ReleaseAnswer:
+def stored(name: Named, position: Position, caller: Anyone, running: Running, part: Part = 1) -> shapes.ReleaseAnswer:
     """A release that was paid for, again for nothing. position: of its reservation, or of the record that settled it."""
     account = readable(running.house, name, position, caller)
-    return shapes.ReleaseAnswer.model_validate(replayed(account, position))
+    return shapes.ReleaseAnswer.model_validate(replayed(account, position, part))
 
 
 @router.get(
     "/datasets/{name}/releases/{position}/certificate",
     responses={200: {"description": "the certificate of a release", "content": {"application/json": {}}}},
 )
-def certificate(name: Named, position: Position, caller: Anyone, running: Running) -> Response:
+def certificate(name: Named, position: Position, caller: Anyone, running: Running, part: Part = 1) -> Response:
     """The certificate of a release: what was asked, what it cost, what it promises, and where it stands in the ledger."""
     account = readable(running.house, name, position, caller)
-    made = certificate_of(running.house, account, position)
+    made = certificate_of(running.house, account, position, part)
     return Response(made.to_json(), media_type="application/json")  # as it is: every byte is signed
 
 
