@@ -70,6 +70,10 @@ class Dialect(Protocol):
         """The exact sum of whole numbers of 64 bits or of earlier sums, in a type of at least 126 bits."""
         ...
 
+    def wide(self, value: exp.Expr) -> exp.Expr:
+        """A whole number in the type of `summed`."""
+        ...
+
     def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr) -> exp.Expr:
         """Total * cap / number truncated toward zero, for number > cap, in the type of `summed`."""
         ...

@@ -88,6 +88,10 @@ class DuckdbDialect:
         """A HUGEINT, which is what DuckDB's sums are."""
         return exp.Sum(this=value)
 
+    def wide(self, value: exp.Expr) -> exp.Expr:
+        """A HUGEINT."""
+        return _huge(value)
+
     def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr) -> exp.Expr:
         """DuckDB's // truncates."""
         return exp.IntDiv(this=exp.paren(_huge(total) * _huge(cap)), expression=_huge(number))

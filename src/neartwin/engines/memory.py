@@ -67,6 +67,9 @@ class MemoryEngine:
         sums: defaultdict[Key, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         for unit, cells in by_unit.items():
             kept = sorted(cells, key=partial(order, unit))[: stage.groups_per_unit]
+            if stage.clip is not None:
+                _add_clipped(sums, cells, kept, stage)
+                continue
             counted = sum(min(cells[key].rows, stage.rows_per_group) for key in kept)
             for place, key in enumerate(kept):
                 for measure in stage.measures:
@@ -81,6 +84,18 @@ class MemoryEngine:
         keys = found if stage.keys is None else stage.keys
         values = {name: np.array([sums[key][name] for key in keys], dtype=object) for name in stage.measures}
         return Aggregates(len(keys), keys, values)
+
+
+def _add_clipped(
+    sums: Mapping[Key, defaultdict[str, int]], cells: Mapping[Key, _Cell], kept: Sequence[Key], stage: Stage
+) -> None:
+    """One unit's vector, no longer than the clip's limit; the finders apart."""
+    clip, names = stage.clip, [name for name in stage.measures if name != "finders"]
+    entries = {(key, name): _measured(cells[key], name, stage.rows_per_group) for key in kept for name in names}
+    for (key, name), value in (clip.scaled(entries) if clip is not None else entries).items():
+        sums[key][name] += value
+    for place, key in enumerate(kept):
+        sums[key]["finders"] += place < (stage.discovery_groups or 0)
 
 
 def unit_of(row: Row, table: Table) -> object:

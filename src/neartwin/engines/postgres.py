@@ -140,6 +140,10 @@ class PostgresDialect:
         """A NUMERIC, which has room for any sum."""
         return exp.Sum(this=value)
 
+    def wide(self, value: exp.Expr) -> exp.Expr:
+        """A NUMERIC."""
+        return _numeric(value)
+
     def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr) -> exp.Expr:
         """div() of NUMERIC truncates."""
         return exp.func("div", _numeric(total) * _numeric(cap), _numeric(number), dialect="postgres")

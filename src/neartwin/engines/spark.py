@@ -104,6 +104,10 @@ class SparkDialect:
         """A sum of BIGINT would wrap."""
         return exp.Sum(this=_wide(value))
 
+    def wide(self, value: exp.Expr) -> exp.Expr:
+        """A DECIMAL of 38 digits."""
+        return _wide(value)
+
     def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr) -> exp.Expr:
         """Total * cap / number, as q cap + r cap / number with total = q number + r: no step leaves its type."""
         quotient = exp.IntDiv(this=total.copy(), expression=_wide(number))

@@ -10,6 +10,7 @@ units    one row a (unit, group): numbers of rows and values, totals
 bounded  the same, weighted down to C rows
 ranked   a unit's groups in the order of a salted hash, where a unit may have too many
 within   the kept ones, weighted down to T rows of a unit in all, where that is asked for
+clipped  instead, where a norm is bounded: see `norms`
          sums by group
 ```
 Every expression in the row stages is total: a data-dependent error would tell about a row.
@@ -34,6 +35,7 @@ from neartwin.engines.dialect import (
 )
 from neartwin.engines.expressions import column_of, translated
 from neartwin.engines.joins import Place, joined_rows, needed_parts
+from neartwin.engines.norms import Source, with_norms
 from neartwin.engines.octaves import parts_of
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.stage import GridColumn, Stage
@@ -73,16 +75,41 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
         return parts_of(query.with_(alias_of("units"), as_=_units(stage, dialect), copy=False), stage, dialect)
     query = query.with_(alias_of("units"), as_=_units(stage, dialect), copy=False)
     query = query.with_(alias_of("bounded"), as_=_bounded(stage, dialect), copy=False)
+    return _finished(_capped(query, stage, dialect, salt), stage)
+
+
+def _capped(query: exp.Select, stage: Stage, dialect: Dialect, salt: exp.Expr) -> exp.Select:
+    """From a unit's groups those that are kept, and all of them weighted down together, where that is asked for."""
     source, capped = "bounded", []
-    if stage.groups_per_unit is not None:
+    if salted(stage):
         query = query.with_(alias_of("ranked"), as_=_ranked(stage, dialect, salt), copy=False)
-        source, capped = "ranked", [exp.column("place") <= exp.Literal.number(stage.groups_per_unit)]
+        source = "ranked"
+    if stage.groups_per_unit is not None:
+        capped = [exp.column("place") <= exp.Literal.number(stage.groups_per_unit)]
+    if stage.clip is not None:
+        kept = [*group_names(stage), *(["place"] if source == "ranked" else [])]
+        query = with_norms(query, stage.clip, _entries(stage), Source(source, kept), dialect)
+        return query.from_(part_named("clipped"))
     if stage.rows_per_unit is not None:
         chosen = exp.select(exp.Star()).from_(part_named(source)).where(*capped)
         query = query.with_(alias_of("chosen"), as_=chosen, copy=False)
         query = query.with_(alias_of("within"), as_=_within(stage, dialect), copy=False)
         source, capped = "within", []
-    return _finished(query.from_(part_named(source)).where(*capped), stage)
+    return query.from_(part_named(source)).where(*capped)
+
+
+def _entries(stage: Stage) -> dict[str, exp.Expr]:
+    """What a unit counts for in a group, by measure; the finders apart."""
+    cells, found = _cells(stage), {}
+    for measure in stage.measures:
+        what, _, name = measure.partition(":")
+        if what == "units":
+            found[measure] = whole(1)
+        elif what == "rows":
+            found[measure] = exp.column("b")
+        elif what != "finders":
+            found[measure] = exp.column(f"b_{cells[name][1]}" if what == "filled" else f"t_{cells[name][0]}")
+    return found
 
 
 def _finished(query: exp.Select, stage: Stage) -> exp.Select:
@@ -116,7 +143,8 @@ def in_order(query: exp.Select, stage: Stage) -> exp.Select:
 
 def salted(stage: Stage) -> bool:
     """Whether the statement has a salt in it: where a unit's groups or values are chosen."""
-    return isinstance(stage.table.unit, str) and (stage.groups_per_unit is not None or stage.split is not None)
+    chosen = (stage.groups_per_unit, stage.discovery_groups, stage.split)
+    return isinstance(stage.table.unit, str) and any(one is not None for one in chosen)
 
 
 def group_names(stage: Stage) -> list[str]:
@@ -335,13 +363,15 @@ def _finders(groups: int) -> exp.Expr:
 
 def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:
     """One column a measure. Each row of `kept` is a unit of its own where rows are units."""
-    cells = _cells(stage)
+    cells, clipped = _cells(stage), [measure for measure in stage.measures if measure != "finders"]
     one = exp.Count(this=exp.Star())
     columns = []
     for i, measure in enumerate(stage.measures):
         what, _, name = measure.partition(":")
         value: exp.Expr
-        if what == "units" or (by_row and what == "rows"):
+        if stage.clip is not None and what != "finders":
+            value = dialect.summed(exp.column(f"e{clipped.index(measure)}"))
+        elif what == "units" or (by_row and what == "rows"):
             value = one.copy()
         elif what == "finders":
             value = _finders(stage.discovery_groups or 0)

@@ -69,11 +69,7 @@ def allot(needs: tuple[Need, ...], discovery: Discovery | None, spend: Target) -
 
     Errors: `PrivacyError` for a spend that cannot pay for this at all, `ParameterError` for noise too wide to draw.
     """
-    if discovery is not None and not getattr(spend, "delta", Fraction(0)):
-        raise PrivacyError(
-            f"discovering unknown groups cannot be paid with {spend} alone: which groups exist is private, and finding "
-            "out needs a delta; give public keys=, or spend a delta too, such as approx(epsilon, delta)"
-        )
+    _with_delta(discovery, spend)
     match spend:
         case Pure(epsilon=epsilon):
             found = [_by_sums(needs, discovery, epsilon, Fraction(0))]
@@ -93,6 +89,36 @@ def allot(needs: tuple[Need, ...], discovery: Discovery | None, spend: Target) -
                 "of any kind prices them in its own currency"
             )
     return _checked(_best([one for one in found if one is not None]))
+
+
+@lru_cache(maxsize=256)
+def allot_normal(needs: tuple[Need, ...], discovery: Discovery | None, spend: Target) -> Allotment:
+    """The allotment with normal noise, rounded: what measures that share one norm can have. Errors: as of `allot`."""
+    _with_delta(discovery, spend)
+    match spend:
+        case Approx():
+            found = _normal_for_approx(needs, discovery, spend)
+        case Zcdp(rho=rho) | Rdp(epsilon=rho):
+            order = spend.order if isinstance(spend, Rdp) else Fraction(1)
+            found = _normal(needs, discovery, spend, 2 * rho / order, _rounded)
+        case Gdp(mu=mu):
+            found = _normal(needs, discovery, spend, mu**2, _rounded)
+        case _:
+            raise PrivacyError(
+                f"a norm cannot be bounded for {spend}: its noise is normal, which no epsilon alone pays for; spend "
+                "approx(epsilon, delta), zcdp(rho) or gdp(mu), or bound rows_per_group and groups_per_unit"
+            )
+    if found is None:
+        raise PrivacyError(f"{spend} is too little to discover groups with")
+    return _checked(found)
+
+
+def _with_delta(discovery: Discovery | None, spend: Target) -> None:
+    if discovery is not None and not getattr(spend, "delta", Fraction(0)):
+        raise PrivacyError(
+            f"discovering unknown groups cannot be paid with {spend} alone: which groups exist is private, and finding "
+            "out needs a delta; give public keys=, or spend a delta too, such as approx(epsilon, delta)"
+        )
 
 
 def _best(found: Sequence[Allotment]) -> Allotment:

@@ -59,7 +59,7 @@ def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedEr
                 errors.append(_fixed(name, steps * column.bounds.step, confidence))
             case Histogram():
                 bins = plan.measures[cell_measure(histogram_column(plan.query, aggregate))]
-                errors.append(_fixed(name, Fraction(_half_width(bins, confidence)), confidence))
+                errors.append(_fixed(name, _half_width(bins, confidence), confidence))
             case Quantile() | Extreme():
                 errors += _of_order(plan, name, aggregate, confidence)
             case Mean():
@@ -68,12 +68,12 @@ def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedEr
                 errors.append(_of_moments(plan, name, aggregate, confidence))
             case _:
                 measure = plan.measures[row_measure(plan.bounding) if str(aggregate) == "count()" else "units"]
-                errors.append(_fixed(name, Fraction(_half_width(measure, confidence)), confidence))
+                errors.append(_fixed(name, _half_width(measure, confidence), confidence))
     return tuple(errors)
 
 
-def _half_width(measure: Measure, confidence: float) -> int:
-    return measure.mechanism.half_width(confidence)
+def _half_width(measure: Measure, confidence: float) -> Fraction:
+    return measure.half_width(confidence)
 
 
 def _fixed(name: str, width: Fraction, confidence: float) -> ExpectedError:
@@ -89,8 +89,8 @@ def _of_mean(plan: GroupPlan, name: str, aggregate: Mean, confidence: float) -> 
     """
     column = grid_column(plan.query, aggregate)
     each = (1 + confidence) / 2
-    a = _half_width(plan.measures[f"total:{column.name}"], each)
-    b = _half_width(plan.measures[filled_measure(column, plan.bounding)], each)
+    a = float(_half_width(plan.measures[f"total:{column.name}"], each))
+    b = float(_half_width(plan.measures[filled_measure(column, plan.bounding)], each))
     step, far = float(column.bounds.step), max(abs(column.low), abs(column.high))
     whole = float(column.bounds.high - column.bounds.low)
     by_size = tuple((n, min(whole, step * (a + far * b) / (n - b)) if n > b else whole) for n in GROUP_SIZES)
@@ -128,7 +128,7 @@ def _of_moments(plan: GroupPlan, name: str, aggregate: MomentStatistic, confiden
     """
     sums = moment_set(plan.query.table, aggregate)
     each = 1 - (1 - confidence) / (1 + len(sums.columns) + len(sums.pairs))
-    bars = {cell: _half_width(plan.measures[f"total:{cell}"], each) for cell in sums.cells}
+    bars = {cell: float(_half_width(plan.measures[f"total:{cell}"], each)) for cell in sums.cells}
     half = [(column.high - column.low) / 2 for column in sums.columns]
     relative = [bars[sums.second(i, j).name] / (half[i] * half[j]) for i, j in sums.pairs]
     relative += [bars[sums.first(i).name] / half[i] / 2 for i in range(len(half))]
@@ -163,4 +163,4 @@ def _of_choice(plan: ChoicePlan, confidence: float) -> tuple[ExpectedError, ...]
     )
     if plan.counts is None:
         return (chosen,)
-    return (chosen, _fixed("count", Fraction(_half_width(plan.counts, confidence)), confidence))
+    return (chosen, _fixed("count", _half_width(plan.counts, confidence), confidence))

@@ -8,7 +8,7 @@ from neartwin.mechanisms.partition import OptimalSelection
 from neartwin.queries.allot import Noise
 from neartwin.queries.discovery import Selection
 from neartwin.queries.join import Join, JoinKind
-from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan
+from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, Plan
 from neartwin.queries.quantiles import Extreme
 from neartwin.queries.stage import Stage
 from neartwin.queries.table import Table
@@ -46,16 +46,7 @@ def _groups(plan: GroupPlan) -> Explained:
         "statistics",
         tuple(Explained(f"{name} = {aggregate}") for name, aggregate in plan.outputs.items()),
     )
-    bound = Explained(
-        "bound each unit",
-        (
-            Explained(
-                f"rows_per_group = {bounding.rows_per_group}: more rows of a unit in a group are weighted down to it"
-            ),
-            Explained(f"groups_per_unit = {bounding.groups_per_unit}: {_chosen(stage)}"),
-            *_in_all(bounding.rows_per_unit),
-        ),
-    )
+    bound = Explained("bound each unit", _bounds(stage, bounding))
     return Explained(
         f"release of {stage.table.name!r}: {plan.price}",
         (
@@ -69,6 +60,24 @@ def _groups(plan: GroupPlan) -> Explained:
             Explained("noise", (*measures, Explained("how the spend is shared", tuple(map(Explained, plan.why))))),
             outputs,
         ),
+    )
+
+
+def _bounds(stage: Stage, bounding: Bounding) -> tuple[Explained, ...]:
+    if bounding.norm_per_unit is not None:
+        return (
+            Explained(
+                f"norm_per_unit = {float(bounding.norm_per_unit):g} rows: a unit whose vector over groups and statistics is "
+                "longer is scaled down in all of them, toward zero; no row is dropped",
+                (Explained("one normal mechanism for the whole vector, in any number of groups"),),
+            ),
+        )
+    return (
+        Explained(
+            f"rows_per_group = {bounding.rows_per_group}: more rows of a unit in a group are weighted down to it"
+        ),
+        Explained(f"groups_per_unit = {bounding.groups_per_unit}: {_chosen(stage)}"),
+        *_in_all(bounding.rows_per_unit),
     )
 
 
@@ -233,6 +242,8 @@ def _measure(plan: GroupPlan, name: str) -> Explained:
     measure = plan.measures[name]
     needed, mechanism = measure.sensitivity, measure.mechanism
     reach = f"over at most {needed.cells:,} groups: {needed.why}"
+    if plan.shared is not None:
+        reach = f"alone: {needed.why}"
     if isinstance(mechanism, Geometric):
         why = (
             Explained(f"sensitivity {needed.l1:,}, {reach}"),
@@ -244,14 +255,15 @@ def _measure(plan: GroupPlan, name: str) -> Explained:
             Explained(f"squared sensitivity {needed.l2_squared:,}, {reach}"),
             Explained(f"variance = squared sensitivity / mu^2 = {needed.l2_squared:,} / {squared:g}"),
         )
-    return Explained(f"{_label(plan, name)}: {_law(mechanism)}", why)
+    return Explained(f"{_label(plan, name)}: {_law(mechanism, measure.parts)}", why)
 
 
-def _law(mechanism: Noise) -> str:
+def _law(mechanism: Noise, parts: int = 1) -> str:
     if isinstance(mechanism, Geometric):
         return f"discrete Laplace noise, scale {float(mechanism.scale):,g}"
     kind = "normal noise, rounded" if isinstance(mechanism, Gaussian) else "discrete Gaussian noise"
-    return f"{kind}, deviation {float(mechanism.variance) ** 0.5:,g}"
+    finer = f", drawn in parts of 1/{parts:,}" if parts > 1 else ""
+    return f"{kind}, deviation {float(mechanism.variance) ** 0.5 / parts:,g}{finer}"
 
 
 def _label(plan: GroupPlan, name: str) -> str:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 from neartwin.accounting.targets import Target
 from neartwin.exact import Number
@@ -16,6 +17,7 @@ from neartwin.mechanisms.top import PeeledTop
 from neartwin.queries.allot import Noise, composed_loss
 from neartwin.queries.discovery import Selection
 from neartwin.queries.histograms import Histogram
+from neartwin.queries.norm import NormClip
 from neartwin.queries.query import Aggregate, MostCommon, Query, columns_of
 from neartwin.queries.sensitivity import Sensitivity
 from neartwin.queries.stage import Stage
@@ -29,13 +31,14 @@ class Bounding:
     """The most that one unit counts for: `rows_per_group` rows in a group, in `groups_per_unit` groups.
 
     discovery_groups: in how many of those it helps to discover a group; None for all. rows_per_unit: in all groups together;
-    None where the others imply no more.
+    None where the others imply no more. norm_per_unit: instead of all of these, the length of a unit's whole vector, in rows.
     """
 
     rows_per_group: int
     groups_per_unit: int
     discovery_groups: int | None = None
     rows_per_unit: int | None = None
+    norm_per_unit: Fraction | None = None
 
     @property
     def entering(self) -> int:
@@ -45,11 +48,19 @@ class Bounding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One noisy statistic of every group: its name in the stage, its sensitivity and the mechanism that pays for it."""
+    """One noisy statistic of every group: its name in the stage, its sensitivity and the mechanism that pays for it.
+
+    parts: of a step, in which its numbers and its noise are counted.
+    """
 
     name: str
     sensitivity: Sensitivity
     mechanism: Noise
+    parts: int = 1
+
+    def half_width(self, confidence: float) -> Fraction:
+        """Of its noise, in steps."""
+        return Fraction(self.mechanism.half_width(confidence), self.parts)
 
     def losses(self) -> Composed:
         """What it reveals, as a factor for composition."""
@@ -89,7 +100,8 @@ class GroupPlan:
 
     spend: what the caller allows; price: what is charged, never more. selection: how unknown groups are discovered. splits:
     by the measure whose noise they get, node by node. why: how the spend was shared, in words. Every stage is asked with one
-    salt, so that a unit is kept in the same groups for all. error: the objective that the shares minimise.
+    salt, so that a unit is kept in the same groups for all. error: the objective that the shares minimise. shared: where a norm
+    bounds all measures together, the one mechanism that they are; each one's own is what it would reveal alone.
     """
 
     query: Query
@@ -103,6 +115,7 @@ class GroupPlan:
     why: tuple[str, ...]
     error: float
     pilot: Pilot | None = None
+    shared: Gaussian | None = None
 
     @property
     def outputs(self) -> Mapping[str, Aggregate]:
@@ -118,6 +131,8 @@ class GroupPlan:
     def losses(self) -> Composed:
         """What all measures and the discovery of groups reveal together: the price covers this curve."""
         parts = [measure.losses() for measure in self.measures.values()]
+        if self.shared is not None:
+            parts = [self.shared.losses()]
         if self.selection is not None:
             each = self.selection.losses()
             uses = self.discovered_cells if isinstance(self.selection, OptimalSelection) else 1
@@ -229,9 +244,14 @@ def _digest(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
         "groups_per_unit": stage.groups_per_unit,
         **({"rows_per_unit": stage.rows_per_unit} if stage.rows_per_unit is not None else {}),
         **({"discovery_groups": stage.discovery_groups} if stage.discovery_groups is not None else {}),
+        **({} if stage.clip is None else {"clip": _norm(stage.clip)}),
         **more,
     }
     return hashlib.sha256(json.dumps(form, sort_keys=True).encode()).hexdigest()
+
+
+def _norm(clip: NormClip) -> list[object]:
+    return [clip.limit, {name: [one.times, one.over, one.parts] for name, one in clip.coordinates.items()}]
 
 
 def _plain(value: object) -> object:

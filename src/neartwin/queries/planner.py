@@ -7,13 +7,15 @@ from typing import assert_never
 import numpy as np
 
 from neartwin.accounting.targets import Target
-from neartwin.checks import integer, positive
+from neartwin.checks import positive
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
 from neartwin.mechanisms.ranks import CountTree, best_tree
 from neartwin.queries import sensitivity
 from neartwin.queries.allot import Discovery, Need, allot
+from neartwin.queries.bounding import Limits, bounding_of
 from neartwin.queries.choosing import plan_choice
+from neartwin.queries.clipping import Reached, share_norm
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.moments import Deviation, MomentSet, Variance, centred, moment_set
 from neartwin.queries.plan import Bounding, GroupPlan, Measure, Plan, Split
@@ -32,6 +34,7 @@ def plan(
     rows_per_group: int | Tuned | None = None,
     groups_per_unit: int | Tuned | None = None,
     rows_per_unit: int | None = None,
+    norm_per_unit: Number | None = None,
     discovery_groups: int | None = None,
     weights: Mapping[str, Number] | None = None,
 ) -> Plan:
@@ -41,6 +44,8 @@ def plan(
     groups_per_unit: the most that one unit counts for; asked for wherever a unit could have more, and never guessed, for a
     bound too low loses data and one too high adds noise; `nt.tuned()` has them chosen privately.
     rows_per_unit: the most in all groups together, for counts, sums and means; over public keys it can stand for both.
+    norm_per_unit: instead of all three, the Euclidean length of a unit's whole vector over groups and statistics, in rows: longer
+    ones are scaled down, and no row is dropped; unknown groups still need discovery_groups. See `neartwin.queries.clipping`.
     discovery_groups: in how many of its groups a unit helps to discover unknown ones, by default all; fewer find more groups
     where groups_per_unit is large. weights: how much the error of a statistic matters beside the others, by name, 1 where it is
     not given: see `neartwin.queries.allot`.
@@ -51,7 +56,11 @@ def plan(
     if isinstance(rows_per_group, Tuned) or isinstance(groups_per_unit, Tuned):
         if not isinstance(query, Query):
             raise QueryError("tuned(): the most common value has no bounds to tune")
-        for name, value in (("discovery_groups", discovery_groups), ("rows_per_unit", rows_per_unit)):
+        for name, value in (
+            ("discovery_groups", discovery_groups),
+            ("rows_per_unit", rows_per_unit),
+            ("norm_per_unit", norm_per_unit),
+        ):
             if value is not None:
                 raise ParameterError(name, value, "cannot stand beside tuned bounds: leave it out, or tune none")
         from neartwin.queries.tuning import tuned_plan  # which makes plans itself
@@ -61,8 +70,14 @@ def plan(
         )
     match query:
         case Query():
-            bounding = _within(query, rows_per_unit, rows_per_group, groups_per_unit)
-            bounding = _discovering(query, bounding, discovery_groups)
+            limits = Limits(
+                rows_per_group=rows_per_group,
+                groups_per_unit=groups_per_unit,
+                rows_per_unit=rows_per_unit,
+                norm_per_unit=None if norm_per_unit is None else rational(norm_per_unit=norm_per_unit),
+                discovery_groups=discovery_groups,
+            )
+            bounding = bounding_of(query, limits)
             return _plan_groups(query, bounding, spend, _weights(query, weights or {}))
         case MostCommon():
             return plan_choice(query, spend)
@@ -80,71 +95,6 @@ def _weights(query: Query, weights: Mapping[str, Number]) -> Mapping[str, float]
     return {name: float(rational(weight=weights.get(name, 1))) for name in query.aggregates}
 
 
-def _within(
-    query: Query, rows_per_unit: int | None, rows_per_group: int | None, groups_per_unit: int | None
-) -> Bounding:
-    """The bounds, with a cap on all rows of a unit where one is asked for and binds."""
-    if rows_per_unit is None:
-        return _bounding(query, rows_per_group, groups_per_unit)
-    integer(at_least=1, rows_per_unit=rows_per_unit)
-    if isinstance(query.table.unit, RowUnit):
-        raise ParameterError(
-            "rows_per_unit", rows_per_unit, "is for units with many rows, and each row is its own unit"
-        )
-    capped = Count | Sum | Mean
-    if not all(isinstance(aggregate, capped | CountUnits) for aggregate in query.aggregates.values()):
-        raise QueryError(
-            "rows_per_unit is for counts, sums and means; bound others by rows_per_group and groups_per_unit"
-        )
-    keys = query.groups.keys
-    if keys is not None and all(isinstance(aggregate, capped) for aggregate in query.aggregates.values()):
-        groups_per_unit = groups_per_unit or len(keys)
-    found = _bounding(query, min(rows_per_group or rows_per_unit, rows_per_unit), groups_per_unit)
-    binds = rows_per_unit < found.rows_per_group * found.groups_per_unit
-    return replace(found, rows_per_unit=rows_per_unit if binds else None)
-
-
-def _bounding(query: Query, rows_per_group: int | None, groups_per_unit: int | None) -> Bounding:
-    keys = query.groups.keys
-    if isinstance(query.table.unit, RowUnit):
-        for name, value in (("rows_per_group", rows_per_group), ("groups_per_unit", groups_per_unit)):
-            if value not in (None, 1):
-                raise ParameterError(name, value, "must be 1 where each row is its own unit")
-        return Bounding(rows_per_group=1, groups_per_unit=1)
-    if rows_per_group is None:
-        if not all(isinstance(aggregate, CountUnits) for aggregate in query.aggregates.values()):
-            raise QueryError(_missing("rows_per_group", query, "how many rows of one unit may count in a group"))
-        rows_per_group = 1
-    if groups_per_unit is None:
-        if keys is None or len(keys) > 1:
-            raise QueryError(_missing("groups_per_unit", query, "how many groups one unit may count in"))
-        groups_per_unit = 1
-    integer(at_least=1, rows_per_group=rows_per_group)
-    integer(at_least=1, groups_per_unit=groups_per_unit)
-    return Bounding(
-        rows_per_group=rows_per_group,
-        groups_per_unit=groups_per_unit if keys is None else min(groups_per_unit, len(keys)),
-    )
-
-
-def _discovering(query: Query, bounding: Bounding, discovery_groups: int | None) -> Bounding:
-    if discovery_groups is None:
-        return bounding
-    if query.groups.keys is not None:
-        raise ParameterError("discovery_groups", discovery_groups, "is for unknown groups, and these have public keys")
-    integer(at_least=1, discovery_groups=discovery_groups)
-    if discovery_groups >= bounding.groups_per_unit:
-        return bounding
-    return replace(bounding, discovery_groups=discovery_groups)
-
-
-def _missing(name: str, query: Query, meaning: str) -> str:
-    return (
-        f"{name} is missing: say {meaning} (unit {query.table.unit_name!r}), for instance {name}=3; "
-        "a low bound loses the data of heavy units, a high one adds noise"
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Draft:
     """Which measures a query needs, before the budget is split among them."""
@@ -153,6 +103,13 @@ class _Draft:
     moments: Mapping[str, Moment]
     needed: Mapping[str, Need]
     trees: Mapping[str, tuple[GridColumn, CountTree]]
+
+    def to_share(self) -> tuple[Reached, ...]:
+        """The measures with how far one row moves each."""
+        cells: dict[str, GridColumn | Moment] = {f"total:{name}": cell for name, cell in self.grid.items()}
+        cells |= {f"total:{name}": cell for name, cell in self.moments.items()}
+        far = {name: (_far(cell), cell.low < 0 < cell.high) for name, cell in cells.items()}
+        return tuple(Reached(need, *far.get(need.name, (1, False))) for need in self.needed.values())
 
 
 def row_measure(bounding: Bounding) -> str:
@@ -312,18 +269,26 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mappi
     drafts = [_draft(query, bounding, weights, power) for power in (1.0, 0.5)]
     if not drafts[0].trees:
         del drafts[1]
-    shared = [(draft, allot(tuple(draft.needed.values()), discovery, spend)) for draft in drafts]
-    draft, allotted = min(shared, key=lambda one: one[1].error)
-    measures = {
-        name: Measure(name=name, sensitivity=need.sensitivity, mechanism=allotted.noise[name])
-        for name, need in draft.needed.items()
-    }
+    if bounding.norm_per_unit is not None:
+        draft = drafts[0]
+        made = share_norm(draft.to_share(), bounding, discovery, spend, table.neighbours)
+        measures, allotted = made.measures, made.allotted
+    else:
+        made = None
+        shared = [(draft, allot(tuple(draft.needed.values()), discovery, spend)) for draft in drafts]
+        draft, allotted = min(shared, key=lambda one: one[1].error)
+        measures = {
+            name: Measure(name=name, sensitivity=need.sensitivity, mechanism=allotted.noise[name])
+            for name, need in draft.needed.items()
+        }
     names = tuple(name for name in measures if name not in draft.trees)
     if discovery is not None and bounding.discovery_groups is not None:
         names = ("finders", *names)
     elif discovery is not None and "units" not in measures:
         names = ("units", *names)
-    stage = replace(_stage(query, bounding, draft.grid, names), moments=draft.moments)
+    stage = replace(
+        _stage(query, bounding, draft.grid, names), moments=draft.moments, clip=None if made is None else made.clip
+    )
     splits = {
         name: Split(
             stage=replace(stage, grid={column.name: column}, moments={}, measures=(), split=column.name), tree=tree
@@ -341,12 +306,14 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mappi
         splits=splits,
         why=allotted.why,
         error=allotted.error,
+        shared=None if made is None else made.whole,
     )
 
 
 def _stage(query: Query, bounding: Bounding, grid: Mapping[str, GridColumn], measures: tuple[str, ...]) -> Stage:
     table, keys = query.table, query.groups.keys
     capped = not isinstance(table.unit, RowUnit) and (keys is None or bounding.groups_per_unit < len(keys))
+    capped = capped and bounding.norm_per_unit is None
     return Stage(
         table=table,
         conditions=query.groups.rows.conditions,

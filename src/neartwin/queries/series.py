@@ -27,7 +27,7 @@ from neartwin.queries.query import CountUnits, MostCommon, Query
 from neartwin.queries.tuned import Tuned
 
 _PARTS = 4096  # shares are multiples of one part in this
-Limits = Mapping[str, int | Tuned | None]
+Limits = Mapping[str, Number | Tuned | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

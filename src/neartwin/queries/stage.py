@@ -11,6 +11,8 @@ A unit with m > C values in a group counts as C values of its own mean: its tota
 zero. Count and total thus come from the same weighted rows, and no row is chosen above another. With `rows_per_unit` T, a unit
 that counts for w > T rows over its kept groups has its rows, filled rows and totals in each of them multiplied by T/w and
 truncated toward zero.
+With a `clip`, each unit's measures over all its groups, "finders" apart, are one vector that is made no longer than a limit, and
+whole numbers are of parts of a step: see `neartwin.queries.norm`.
 A stage with `octaves` is answered by 1024 parts for each unit instead, spread over the cells of a table by how many groups it is
 in and how many rows it has in each: floor(1024 c / k) parts for c of its k groups, in the measure "parts".
 
@@ -24,6 +26,7 @@ from dataclasses import dataclass, field
 
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.keys import Key
+from neartwin.queries.norm import NormClip
 from neartwin.queries.table import Bounds, Table
 
 
@@ -84,7 +87,8 @@ class Stage:
     keys: the public groups, None for every group that has a row. rows_per_group: C, the most rows that one unit counts
     for in one group. groups_per_unit: the most groups that one unit is kept in, chosen by a salted hash of the unit and
     the group alone; None where no unit can be in more groups than there may be. octaves: where each begins, in groups and rows.
-    split: the one grid column by whose cells rows are counted. moments: over the columns of the grid.
+    split: the one grid column by whose cells rows are counted. moments: over the columns of the grid. clip: of all measures but
+    "finders" together.
     """
 
     table: Table
@@ -100,3 +104,4 @@ class Stage:
     octaves: tuple[int, ...] = ()
     split: str | None = None
     moments: Mapping[str, Moment] = field(default_factory=dict)
+    clip: NormClip | None = None

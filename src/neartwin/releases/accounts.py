@@ -84,20 +84,26 @@ class Account:
         rows_per_group: int | Tuned | None = None,
         groups_per_unit: int | Tuned | None = None,
         rows_per_unit: int | None = None,
+        norm_per_unit: Number | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
     ) -> Proposal:
         """Decide what a release would do and cost. Reads no row and spends nothing.
 
         rows_per_group, groups_per_unit: how much one unit counts; `nt.tuned()` for bounds that the plan chooses privately.
-        rows_per_unit: how much it counts in all groups together. discovery_groups: in how many of its groups a unit helps to
-        discover unknown ones; by default in all.
+        rows_per_unit: how much it counts in all groups together. norm_per_unit: instead, the length of its whole vector over
+        groups and statistics, in rows, for normal noise; no row is dropped. discovery_groups: in how many of its groups a unit
+        helps to discover unknown ones; by default in all.
         spend: pure, approx, zcdp, rdp or gdp; noise is native to it, and the account prices it in its own currency. weights: how
         much the error of each statistic matters beside the others, by name; 1 where it is not given.
         """
         self._same_population(query.table)
         limits: dict[str, Any] = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
-        more = {"rows_per_unit": rows_per_unit, "discovery_groups": discovery_groups}
+        more: dict[str, Any] = {
+            "rows_per_unit": rows_per_unit,
+            "norm_per_unit": norm_per_unit,
+            "discovery_groups": discovery_groups,
+        }
         made = make_plan(query, spend=spend, weights=weights, **more, **limits)
         self.book.rule.price(made.price)  # an account that cannot pay in this currency says so now
         return Proposal(made, self)
@@ -110,6 +116,7 @@ class Account:
         rows_per_group: int | Tuned | None = None,
         groups_per_unit: int | Tuned | None = None,
         rows_per_unit: int | None = None,
+        norm_per_unit: Number | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
     ) -> SeriesProposal:
@@ -119,10 +126,11 @@ class Account:
         """
         for query in queries:
             self._same_population(query.table)
-        limits: dict[str, int | Tuned | None] = {
+        limits: dict[str, Number | Tuned | None] = {
             "rows_per_group": rows_per_group,
             "groups_per_unit": groups_per_unit,
             "rows_per_unit": rows_per_unit,
+            "norm_per_unit": norm_per_unit,
             "discovery_groups": discovery_groups,
         }
         made = plan_series(queries, spend=spend, limits=limits, weights=weights)

@@ -60,16 +60,24 @@ def statistic(
     match aggregate:
         case Count() | CountUnits():
             measure = plan.measures[row_measure(plan.bounding) if isinstance(aggregate, Count) else "units"]
-            values = [int(value) for value in noisy[measure.name]]
-            bar = measure.mechanism.half_width(confidence)
-            return _statistic(name, aggregate, values, [v - bar for v in values], [v + bar for v in values])
+            values, bar, parts = (
+                [int(value) for value in noisy[measure.name]],
+                measure.mechanism.half_width(confidence),
+                measure.parts,
+            )
+            if parts == 1:
+                return _statistic(name, aggregate, values, [v - bar for v in values], [v + bar for v in values])
+            return _statistic(name, aggregate, *([(v + move) / parts for v in values] for move in (0, -bar, bar)))
         case Sum():
             column = grid_column(plan.query, aggregate)
             measure = plan.measures[f"total:{column.name}"]
             step, centre = column.bounds.step, column.centre
-            steps = [int(value) + centre for value in noisy[measure.name]]
+            steps = [int(value) + centre for value in noisy[measure.name]]  # the centre of a sum is 0
             bar = measure.mechanism.half_width(confidence)
-            up, down = step.numerator, step.denominator  # whole numbers divide to the nearest double, as fractions do
+            up, down = (
+                step.numerator,
+                step.denominator * measure.parts,
+            )  # whole numbers divide to the nearest double, as fractions do
             ends = ([(v + move) * up / down for v in steps] for move in (0, -bar, bar))
             return _statistic(name, aggregate, *ends)
         case Mean():
@@ -146,7 +154,7 @@ def _mean(plan: GroupPlan, name: str, aggregate: Mean, noisy: Noisy, confidence:
     column = grid_column(plan.query, aggregate)
     total, filled = plan.measures[f"total:{column.name}"], plan.measures[filled_measure(column, plan.bounding)]
     each = (1 + confidence) / 2  # both noises within their bars together, by the union bound
-    totals, counts = noisy[total.name].astype(float), noisy[filled.name].astype(float)
+    totals, counts = (noisy[it.name].astype(float) / it.parts for it in (total, filled))
     lower, upper = ratio_bounds(totals, counts, bar(total, each), bar(filled, each))
     values = np.where(counts >= 1, totals / np.maximum(counts, 1), (column.low + column.high) / 2)
     return _statistic(name, aggregate, *(_in_bounds(ends, column).tolist() for ends in (values, lower, upper)))
@@ -154,7 +162,7 @@ def _mean(plan: GroupPlan, name: str, aggregate: Mean, noisy: Noisy, confidence:
 
 def bar(measure: Measure, confidence: float) -> float:
     """A measure's half-width as a float; whole numbers up to 2**53 are exact."""
-    return float(measure.mechanism.half_width(confidence))
+    return float(measure.half_width(confidence))
 
 
 def ratio_bounds(totals: FloatArray, counts: FloatArray, a: float, b: float) -> tuple[FloatArray, FloatArray]:

@@ -106,7 +106,9 @@ def _bounds(plan: Plan) -> list[dict[str, str]]:
     if stage.table.unit_name == "(each row)":
         found = [{"what": "rows_per_group", "value": "1", "origin": "each row is its own unit"}]
     else:
-        caps = {name: getattr(plan.bounding, name) for name in ("rows_per_group", "groups_per_unit")}
+        normed = plan.bounding.norm_per_unit is not None
+        names = ("norm_per_unit",) if normed else ("rows_per_group", "groups_per_unit")
+        caps = {name: getattr(plan.bounding, name) for name in names}
         found = [{"what": name, "value": str(value), "origin": given} for name, value in caps.items()]
     for name, aggregate in plan.outputs.items():
         if isinstance(aggregate, Sum | Mean | Quantile | Extreme):

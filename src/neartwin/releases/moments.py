@@ -69,7 +69,8 @@ def _noisy(plan: GroupPlan, statistic: MomentStatistic, noisy: Mapping[str, Whol
     each = 1 - (1 - confidence) / (1 + len(names) + len(products))  # all together, by the union bound
 
     def taken(measure: str) -> Sums:
-        return Sums(noisy[measure].astype(float), float(plan.measures[measure].mechanism.half_width(each)))
+        made = plan.measures[measure]
+        return Sums(noisy[measure].astype(float) / made.parts, float(made.half_width(each)))
 
     return _Noisy(sums, taken(number), tuple(map(taken, names)), {pair: taken(it) for pair, it in products.items()})
 

@@ -16,7 +16,7 @@ from neartwin.ledger import Account, Stored, Ticket
 from neartwin.queries import tuning
 from neartwin.queries.explain import explain
 from neartwin.queries.keys import Key
-from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan, Split
+from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, Plan, Split
 from neartwin.releases.estimates import counted, statistics_of
 from neartwin.releases.method import library_version, method_after_pilot, method_of
 from neartwin.releases.release import Provenance, Release, Statistic
@@ -213,10 +213,8 @@ def notes_of(plan: GroupPlan) -> tuple[str, ...]:
     bounding = plan.bounding
     notes = [f"Each bar holds alone with probability at least {CONFIDENCE:.0%}, around the bounded statistic."]
     if isinstance(plan.stage.table.unit, str):
-        total = "" if bounding.rows_per_unit is None else f", for {bounding.rows_per_unit} rows in all"
         notes.append(
-            f"Bounded: a unit counts for at most {bounding.rows_per_group} rows in a group and in at most "
-            f"{bounding.groups_per_unit} groups{total}. The bias of this and of clipping is not in the bars, and unknown."
+            f"Bounded: {_bounded(bounding)}. The bias of this and of clipping is not in the bars, and unknown."
         )
         if plan.stage.table.period is not None:
             notes.append(
@@ -239,6 +237,19 @@ def notes_of(plan: GroupPlan) -> tuple[str, ...]:
     if plan.selection is not None:
         notes.append("Groups were discovered privately: small ones are missing. The bars use noise separate from that.")
     return tuple(notes)
+
+
+def _bounded(bounding: Bounding) -> str:
+    if bounding.norm_per_unit is not None:
+        return (
+            "a unit's whole vector of contributions, over groups and statistics, is scaled down to a norm of "
+            f"{float(bounding.norm_per_unit):g} rows; no row is dropped"
+        )
+    total = "" if bounding.rows_per_unit is None else f", for {bounding.rows_per_unit} rows in all"
+    return (
+        f"a unit counts for at most {bounding.rows_per_group} rows in a group and in at most "
+        f"{bounding.groups_per_unit} groups{total}"
+    )
 
 
 def provenance_of(paid: Paid, plan: Plan) -> Provenance:
