@@ -107,7 +107,7 @@ def test_right_blocks_pass_and_tell_values(here):
             here,
         )
     )
-    snippets.shell(block("neartwin account \\\n  'laplace(epsilon=1)' --json > told.json  # kept", here))
+    snippets.shell(block("neartwin account \\\n  'laplace(epsilon=1)' --json > told.json", here))
     assert Path("told.json").read_text(encoding="utf-8").startswith("{")
     snippets.json_text(block('{"question": {"statistics": {"n": {"ask": "count"}}}, "spend": {"epsilon": "1"}}', here))
     snippets.toml_text(block('[[rules]]\nwho = "*"', here))
