@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from neartwin.queries.quantiles import median as median
     from neartwin.queries.quantiles import minimum as minimum
     from neartwin.queries.quantiles import quantile as quantile
+    from neartwin.queries.query import coefficient as coefficient
     from neartwin.queries.query import correlation as correlation
     from neartwin.queries.query import count as count
     from neartwin.queries.query import count_units as count_units
@@ -60,6 +61,7 @@ _HOME = {
     "bins": "neartwin.queries.grouping",
     "bounded": "neartwin.queries.table",
     "certificate": "neartwin.releases.certificates",
+    "coefficient": "neartwin.queries.query",
     "connect": "neartwin.client",
     "correlation": "neartwin.queries.query",
     "count": "neartwin.queries.query",

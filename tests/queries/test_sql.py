@@ -1,10 +1,14 @@
 """SQL is understood as the same question, or refused with what to write instead; it never reaches a database."""
 
+from typing import get_args
+
 import duckdb
 import pytest
 
 import neartwin as nt
 from neartwin.errors import QueryError, SchemaError
+from neartwin.queries.form import form_of, question_of
+from neartwin.queries.query import Aggregate
 
 
 @pytest.fixture(scope="module")
@@ -118,3 +122,69 @@ def test_names_are_quoted_whatever_they_hold():
 
     found = DuckdbEngine().aggregate(plan(query, spend=nt.pure(1), rows_per_group=1, groups_per_unit=1).stage, salt=1)
     assert found.values["units"].tolist() == [1, 0]
+
+
+@pytest.fixture(scope="module")
+def wages():
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE wages (who INTEGER, town TEXT, pay DOUBLE, age DOUBLE, hours DOUBLE)")
+    bounds = {"pay": nt.bounded(0, 100), "age": nt.bounded(18, 65), "hours": nt.bounded(0, 80)}
+    return nt.table(connection, table="wages", unit="who", columns=bounds)
+
+
+EVERY = {
+    "COUNT(*)": nt.count(),
+    "COUNT(DISTINCT who)": nt.count_units(),
+    "SUM(pay)": nt.sum("pay"),
+    "AVG(pay)": nt.mean("pay"),
+    "VAR_POP(pay)": nt.variance("pay"),
+    "STDDEV_POP(pay)": nt.stddev("pay"),
+    "COVAR_POP(pay, age)": nt.covariance("pay", "age"),
+    "CORR(pay, age)": nt.correlation("pay", "age"),
+    "REGR_SLOPE(pay, age)": nt.coefficient("pay", ["age"], "age"),
+    "REGR_INTERCEPT(pay, age)": nt.coefficient("pay", ["age"]),
+    "REGRESSION(pay, age, hours)": nt.regression("pay", ["age", "hours"]),
+    "MEDIAN(pay)": nt.median("pay"),
+    "QUANTILE_CONT(pay, 0.9)": nt.quantile("pay", "0.9"),
+    "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY pay)": nt.quantile("pay", "0.9"),
+    "MIN(pay)": nt.minimum("pay"),
+    "MAX(pay)": nt.maximum("pay"),
+    "HISTOGRAM(pay, [0, 50, 100])": nt.histogram("pay", [0, 50, 100]),
+}
+
+
+@pytest.mark.parametrize("text", EVERY)
+def test_every_statistic_has_a_sql_form_and_a_json_form_that_say_the_same(wages, text):
+    built = wages.group_by("town", keys=["Ulm"]).agg(a=EVERY[text])
+    assert nt.from_sql(f"SELECT town, {text} AS a FROM wages GROUP BY town", wages, keys=["Ulm"]) == built
+    assert question_of(form_of(built), wages) == built
+
+
+def test_every_statistic_that_has_a_verb_is_among_those_with_a_sql_form():
+    assert {type(one) for one in EVERY.values()} == set(get_args(Aggregate))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("SELECT REGR_SLOPE(pay) FROM wages", "is not understood"),
+        ("SELECT CORR(pay) FROM wages", "is not understood"),
+        ("SELECT SUM() FROM wages", r"SUM\(\)"),
+        ("SELECT REGR_SLOPE(pay, pay) FROM wages", "names a column twice"),
+        ("SELECT REGRESSION(pay) FROM wages", "is not understood"),
+        ("SELECT REGR_R2(pay, age) FROM wages", "is not understood"),
+        ("SELECT REGR_SLOPE(pay, town) FROM wages", "number is wanted"),
+        ("SELECT REGRESSION(pay, age) AS fit FROM wages ORDER BY fit", "ORDER BY"),
+    ],
+)
+def test_a_regression_that_is_none_is_refused(wages, text, says):
+    with pytest.raises((QueryError, SchemaError), match=says):
+        nt.from_sql(text, wages)
+
+
+def test_columns_of_a_regression_can_be_ordered_by(wages):
+    found = nt.from_sql(
+        "SELECT town, REGRESSION(pay, age, hours) AS fit FROM wages GROUP BY town HAVING fit_age > 0 ORDER BY fit_intercept DESC",
+        wages, keys=["Ulm"],
+    )  # fmt: skip
+    assert (found.after.having, found.after.order) == ("fit_age > 0", (("fit_intercept", True),))

@@ -8,6 +8,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.errors import QueryError
 from neartwin.releases.estimates import statistics_of
 from neartwin.releases.intervals import Sums, correlation_ends, covariance_ends, solved, variance_ends
 from neartwin.releases.release import UNBOUNDED, shown
@@ -65,6 +66,24 @@ def test_without_noise_they_are_what_numpy_says(tmp_path):
     ]:
         assert abs(release[name].values[0] - truth) < slack, name  # the grid's rounding alone
         assert release[name].upper[0] - release[name].lower[0] < slack
+
+
+def test_coefficients_are_those_of_the_regression_and_cost_no_more(tmp_path):
+    parts = {"start": nt.coefficient("y", ["x", "z"]), "rise": nt.coefficient("y", ["x", "z"], "z")}
+    release = released(tmp_path, table_of(people()), 10, fit=ASKED["fit"], **parts)
+    for name, same in (("start", "fit_intercept"), ("rise", "fit_z")):
+        assert (release[name].values, release[name].lower) == (release[same].values, release[same].lower)
+        assert release[name].what != release[same].what
+    rows = table_of(people(10))
+    alone, both = (
+        nt.open_ledger(tmp_path / "b.db")
+        .open(rows, nt.pure(9))
+        .plan(rows.agg(**asked), spend=nt.pure(1), rows_per_group=1)
+        for asked in ({"fit": ASKED["fit"]}, parts)
+    )
+    assert set(alone.plan.measures) == set(both.plan.measures)
+    with pytest.raises(QueryError, match="must be one of the features"):
+        nt.coefficient("y", ["x"], "z")
 
 
 @pytest.mark.parametrize("spend", ["0.001", "1"])

@@ -6,6 +6,7 @@ from fractions import Fraction
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.moments import (
+    Coefficient,
     Correlation,
     Covariance,
     Deviation,
@@ -64,7 +65,7 @@ def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedEr
                 errors += _of_order(plan, name, aggregate, confidence)
             case Mean():
                 errors.append(_of_mean(plan, name, aggregate, confidence))
-            case Variance() | Deviation() | Covariance() | Correlation() | Regression():
+            case Variance() | Deviation() | Covariance() | Correlation() | Regression() | Coefficient():
                 errors.append(_of_moments(plan, name, aggregate, confidence))
             case _:
                 measure = plan.measures[row_measure(plan.bounding) if str(aggregate) == "count()" else "units"]

@@ -25,7 +25,7 @@ from neartwin.queries import query as asked
 from neartwin.queries.after import NOTHING, After
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.histograms import Histogram, histogram
-from neartwin.queries.moments import Regression
+from neartwin.queries.moments import Coefficient, Regression
 from neartwin.queries.quantiles import Extreme, Quantile, maximum, median, minimum, quantile
 from neartwin.queries.query import Aggregate, MostCommon, Query, Rows
 from neartwin.queries.sql import from_sql, grouped_rows
@@ -49,6 +49,7 @@ STATISTICS: dict[str, Callable[..., Aggregate]] = {
     "covariance": asked.covariance,
     "correlation": asked.correlation,
     "regression": asked.regression,
+    "coefficient": asked.coefficient,
 }
 _FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after"}
 
@@ -229,7 +230,7 @@ def _statistic_form(name: str, aggregate: Aggregate) -> Form:
             keywords |= {part.name: str(getattr(value, part.name)) for part in fields(value)}
         elif value is not None:
             keywords[field.name] = str(value) if isinstance(value, Fraction) else value
-    if isinstance(aggregate, Regression):
+    if isinstance(aggregate, Regression | Coefficient):
         keywords["features"] = list(aggregate.features)
     for ask, make in STATISTICS.items():
         if set(keywords) <= set(inspect.signature(make).parameters) and _made(make, keywords) == aggregate:

@@ -79,7 +79,20 @@ class Regression:
         return f"regression({self.target}, [{', '.join(self.features)}])"
 
 
-MomentStatistic = Variance | Deviation | Covariance | Correlation | Regression
+@dataclass(frozen=True, slots=True)
+class Coefficient:
+    """One number of a regression: the slope of `feature`, one of the features; the intercept where it is empty."""
+
+    target: str
+    features: tuple[str, ...]
+    feature: str
+
+    def __str__(self) -> str:
+        of = f"slope of {self.feature}" if self.feature else "intercept"
+        return f"{of} in {Regression(self.target, self.features)}"
+
+
+MomentStatistic = Variance | Deviation | Covariance | Correlation | Regression | Coefficient
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +139,7 @@ def operands_of(statistic: MomentStatistic) -> tuple[str, ...]:
             return (statistic.column,)
         case Covariance() | Correlation():
             return (statistic.x, statistic.y)
-        case Regression():
+        case Regression() | Coefficient():
             return (statistic.target, *statistic.features)
 
 

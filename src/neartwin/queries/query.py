@@ -16,6 +16,7 @@ from neartwin.queries.histograms import Histogram
 from neartwin.queries.joining import On, OtherTable, joined
 from neartwin.queries.keys import Key, public_keys
 from neartwin.queries.moments import (
+    Coefficient,
     Correlation,
     Covariance,
     Deviation,
@@ -171,6 +172,20 @@ def regression(target: str, features: Sequence[str]) -> Regression:
         raise QueryError(f"features={features!r} must be a list of columns, for instance ['age', 'visits']")
     _texts(target, *features)
     return Regression(target, tuple(features))
+
+
+def coefficient(target: str, features: Sequence[str], feature: str = "") -> Coefficient:
+    """One number of a `regression`, as a statistic of its own name: the slope of a feature, or without one the intercept.
+
+    Several coefficients of one regression come from the same noisy moments, and cost what one costs.
+
+    >>> print(coefficient("pay", ["age"], "age"))
+    slope of age in regression(pay, [age])
+    """
+    whole = regression(target, features)
+    if feature and feature not in whole.features:
+        raise QueryError(f"feature={feature!r} must be one of the features {list(whole.features)}")
+    return Coefficient(whole.target, whole.features, feature)
 
 
 def _texts(*columns: str) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 Understood: one SELECT from a table, [LEFT] JOIN ... USING or ON equalities with tables given beside it, WHERE with a row
 expression, GROUP BY columns, row expressions or names that SELECT gives them, COUNT(*), COUNT(DISTINCT unit), SUM(expression),
-AVG(expression), statistics of order (see `sql_order`), and over the noisy result HAVING, ORDER BY, LIMIT and OFFSET. What else
-SQL can say is refused with what to write instead.
+AVG(expression), statistics of order (see `sql_order`) and of relation, and over the noisy result HAVING, ORDER BY, LIMIT and
+OFFSET. What else SQL can say is refused with what to write instead.
 """
 
 import re
@@ -16,8 +16,8 @@ from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
 from neartwin.queries.after import CLAUSES, After, after_of, limit_of
-from neartwin.queries.moments import Correlation, Covariance, Deviation, Variance
-from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, MostCommon, Query, Rows, Sum
+from neartwin.queries.moments import Coefficient, Correlation, Covariance, Deviation, Regression, Variance
+from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, MostCommon, Query, Rows, Sum, columns_of
 from neartwin.queries.sql_joins import Others, joined_by
 from neartwin.queries.sql_order import order_statistic
 from neartwin.queries.table import Table
@@ -103,7 +103,8 @@ def _after(select: exp.Select, query: Query, groups: Mapping[str, str]) -> After
     """HAVING, ORDER BY and LIMIT, over the names of the noisy result."""
     table = query.table
     schema = {name: table.schema[name] for name in query.groups.columns}
-    schema |= dict.fromkeys(query.aggregates, ColumnType.NUMBER)
+    released = [column for name, asked in query.aggregates.items() for column in columns_of(name, asked)]
+    schema |= dict.fromkeys(released, ColumnType.NUMBER)
     grouped = {text: name for name, text in groups.items()}
 
     def named(node: exp.Expr) -> str | None:
@@ -216,7 +217,8 @@ def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Aggregate]:
         return found
     raise QueryError(
         f"{node.sql(dialect='duckdb')!r} is not understood; ask COUNT(*), COUNT(DISTINCT {table.unit_name}), SUM(x), AVG(x), "
-        "VAR_POP(x), STDDEV_POP(x), COVAR_POP(y, x) or CORR(y, x), "
+        "VAR_POP(x), STDDEV_POP(x), COVAR_POP(y, x), CORR(y, x), REGR_SLOPE(y, x), REGR_INTERCEPT(y, x), REGRESSION(y, x, z), "
+        "MEDIAN(x), QUANTILE_CONT(x, 0.9), MIN(x), MAX(x) or HISTOGRAM(x, [0, 10, 20]), "
         "where x is a column or an expression of one row, and select other columns only to GROUP BY them"
     )
 
@@ -232,6 +234,13 @@ def _moments(node: exp.Expr) -> tuple[str, Aggregate] | None:
             return f"covariance_{_label(y)}_{_label(x)}", Covariance(_label(y), _label(x))
         case exp.Corr(this=y, expression=x) if _is_value(y) and _is_value(x):
             return f"correlation_{_label(y)}_{_label(x)}", Correlation(_label(y), _label(x))
+        case exp.RegrSlope(this=y, expression=x) if _is_value(y) and _is_value(x):
+            return f"slope_{_label(y)}_{_label(x)}", Coefficient(_label(y), (_label(x),), _label(x))
+        case exp.RegrIntercept(this=y, expression=x) if _is_value(y) and _is_value(x):
+            return f"intercept_{_label(y)}_{_label(x)}", Coefficient(_label(y), (_label(x),), "")
+        case exp.Anonymous(this=str(word), expressions=[y, *xs]) if word.lower() == "regression" and xs:
+            if all(map(_is_value, (y, *xs))):
+                return f"regression_{_label(y)}", Regression(_label(y), tuple(map(_label, xs)))
         case exp.Variance() | exp.Stddev() | exp.StddevSamp() | exp.CovarSamp():
             raise QueryError(
                 f"{node.sql(dialect='duckdb')!r} divides by n - 1; write VAR_POP, STDDEV_POP or COVAR_POP, which divide by n: "
@@ -240,9 +249,13 @@ def _moments(node: exp.Expr) -> tuple[str, Aggregate] | None:
     return None
 
 
-def _is_value(node: exp.Expr) -> bool:
-    """Whether it can be summed: an expression of one row, which is checked when the table is known."""
-    return not isinstance(node, exp.Distinct | exp.Star) and not (isinstance(node, exp.Column) and node.table)
+def _is_value(node: exp.Expr | None) -> bool:
+    """Whether it can be summed: an expression of one row, which is checked when the table is known; None for a missing one."""
+    return (
+        node is not None
+        and not isinstance(node, exp.Distinct | exp.Star)
+        and not (isinstance(node, exp.Column) and node.table)
+    )
 
 
 def _label(node: exp.Expr) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.queries.moments import (
+    Coefficient,
     Correlation,
     Covariance,
     Deviation,
@@ -51,7 +52,14 @@ def moment_statistics(
 ) -> tuple[Statistic, ...]:
     """A statistic of every group, a regression as several; each bar holds with probability at least `confidence`."""
     found = _noisy(plan, statistic, noisy, confidence)
-    made = _regressed(found) if isinstance(statistic, Regression) else [_single(found, statistic)]
+    match statistic:
+        case Regression():
+            made = _regressed(found)
+        case Coefficient():
+            place = 1 + statistic.features.index(statistic.feature) if statistic.feature else 0
+            made = [_regressed(found)[place]]
+        case _:
+            made = [_single(found, statistic)]
     names = columns_of(name, statistic)
     return tuple(_as_statistic(one, str(statistic), ends) for one, ends in zip(names, made, strict=True))
 
