@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from neartwin.queries.quantiles import median as median
     from neartwin.queries.quantiles import minimum as minimum
     from neartwin.queries.quantiles import quantile as quantile
-    from neartwin.queries.query import coefficient as coefficient
-    from neartwin.queries.query import correlation as correlation
     from neartwin.queries.query import count as count
     from neartwin.queries.query import count_units as count_units
-    from neartwin.queries.query import covariance as covariance
     from neartwin.queries.query import mean as mean
-    from neartwin.queries.query import regression as regression
     from neartwin.queries.query import stddev as stddev
     from neartwin.queries.query import sum as sum  # noqa: A004
     from neartwin.queries.query import variance as variance
+    from neartwin.queries.relations import coefficient as coefficient
+    from neartwin.queries.relations import correlation as correlation
+    from neartwin.queries.relations import covariance as covariance
+    from neartwin.queries.relations import regression as regression
     from neartwin.queries.sql import from_sql as from_sql
     from neartwin.queries.sql_series import series_from_sql as series_from_sql
     from neartwin.queries.table import EACH_ROW as EACH_ROW
@@ -61,12 +61,12 @@ _HOME = {
     "bins": "neartwin.queries.grouping",
     "bounded": "neartwin.queries.table",
     "certificate": "neartwin.releases.certificates",
-    "coefficient": "neartwin.queries.query",
+    "coefficient": "neartwin.queries.relations",
     "connect": "neartwin.client",
-    "correlation": "neartwin.queries.query",
+    "correlation": "neartwin.queries.relations",
     "count": "neartwin.queries.query",
     "count_units": "neartwin.queries.query",
-    "covariance": "neartwin.queries.query",
+    "covariance": "neartwin.queries.relations",
     "from_sql": "neartwin.queries.sql",
     "series_from_sql": "neartwin.queries.sql_series",
     "day": "neartwin.queries.grouping",
@@ -84,7 +84,7 @@ _HOME = {
     "public": "neartwin.queries.joining",
     "pure": "neartwin.accounting.targets",
     "rdp": "neartwin.accounting.targets",
-    "regression": "neartwin.queries.query",
+    "regression": "neartwin.queries.relations",
     "save": "neartwin.report.files",
     "stddev": "neartwin.queries.query",
     "sum": "neartwin.queries.query",

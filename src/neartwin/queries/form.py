@@ -22,6 +22,7 @@ from typing import Any
 
 from neartwin.errors import NeartwinError, QueryError
 from neartwin.queries import query as asked
+from neartwin.queries import relations
 from neartwin.queries.after import NOTHING, After
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.histograms import Histogram, histogram
@@ -46,10 +47,10 @@ STATISTICS: dict[str, Callable[..., Aggregate]] = {
     "histogram": histogram,
     "variance": asked.variance,
     "stddev": asked.stddev,
-    "covariance": asked.covariance,
-    "correlation": asked.correlation,
-    "regression": asked.regression,
-    "coefficient": asked.coefficient,
+    "covariance": relations.covariance,
+    "correlation": relations.correlation,
+    "regression": relations.regression,
+    "coefficient": relations.coefficient,
 }
 _FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after"}
 
