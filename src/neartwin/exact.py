@@ -109,7 +109,10 @@ class Interval(Generic[End]):
     method: str = ""
 
     def __post_init__(self) -> None:
-        if not np.all(np.less_equal(self.lower, self.upper)):  # false for NaN too
+        scalar = type(self.lower) is float is type(self.upper)
+        if not (
+            self.lower <= self.upper if scalar else np.all(np.less_equal(self.lower, self.upper))
+        ):  # false for NaN too
             raise ParameterError("lower", self.lower, f"must not exceed upper={self.upper!r}")
 
     @property

@@ -7,6 +7,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from neartwin.errors import ParameterError
 from neartwin.losses import (
     Approx,
     BoundedRange,
@@ -268,3 +269,14 @@ def test_counting_is_the_same_however_the_whole_was_built():
     for _ in range(3000):
         chain = chain + other
     assert dict(chain.uses) == {one: 1, other: 3000}
+
+
+def test_a_part_that_stands_in_many_places_is_counted_without_walking_it_each_time():
+    whole = 1 * Gaussian(mu="1e-6")
+    for _ in range(39):
+        whole = whole + whole
+    assert dict(whole.uses) == {Gaussian(mu="1e-6"): 2**39}
+    with pytest.raises(ParameterError, match=r"10\^12"):
+        dict((whole + whole).uses)
+    ordered = Pure(epsilon=1) + 2 * (Laplace(epsilon=1) + Gaussian(mu=1)) + Pure(epsilon=1)
+    assert list(ordered.uses.items()) == [(Pure(epsilon=1), 2), (Laplace(epsilon=1), 2), (Gaussian(mu=1), 2)]

@@ -9,7 +9,9 @@ import pytest
 
 from neartwin.losses import contour, lattice, saddle
 from neartwin.losses.gaussian import GaussianSum
+from neartwin.losses.laplace import LaplacePair
 from neartwin.losses.response import ResponsePair
+from neartwin.losses.subsampled_gaussian import SubsampledGaussianPair
 from neartwin.losses.total import Total
 from tests.oracles import compositions as truth
 
@@ -56,3 +58,34 @@ def test_a_lattice_line_is_exact_at_and_around_its_points(count):
             exact = truth.two_atoms(e, -e, p, count, eps)
             assert low[0] <= exact <= high[0]
             assert high[0] - low[0] < 1e-9 * high[0]
+
+
+ALL_KINDS = [
+    LaplacePair(Fraction(1, 10)),
+    ResponsePair(Fraction(3, 10), Fraction(0), 0),
+    ResponsePair(Fraction(2), Fraction(0), 3),
+    *(SubsampledGaussianPair(Fraction(m), Fraction(1, 50), o) for m in (1, 3) for o in ("remove", "add", "replace")),
+]
+
+
+@pytest.mark.parametrize("pair", ALL_KINDS, ids=repr)
+@pytest.mark.parametrize("count", [1, 10**6])
+def test_the_cheap_bound_on_a_moment_is_above_it_and_close(pair, count):
+    part = pair.repeated(count)
+    for s in (1e-6, 0.3, 2.0, 15.0, 40.0):
+        value, error = part.log_mgf(s)
+        assert value - error <= part.log_mgf_roughly_above(s) <= value + error + 0.1
+
+
+@pytest.mark.parametrize("order", ["remove", "add", "replace"])
+@pytest.mark.parametrize("mu", ["1/5", "1", "5/2"])
+def test_nodes_shared_by_many_lams_serve_each_of_them(order, mu):
+    """Against nodes of its own, closer and further out."""
+    pair = SubsampledGaussianPair(Fraction(mu), Fraction(1, 100), order)
+    for lam in (0.01, 1.0, 4.0, 15.9, 20.0, 33.0):
+        shared, own = pair.repeated(1000), pair.repeated(1000)
+        shared.cumulants(0.5 if lam < 16 else 17.0)
+        own.shares, own._goal = False, own._goal - 10
+        (value, error), (other, slack) = shared.log_mgf(lam), own.log_mgf(lam)
+        assert abs(value - other) <= error + slack
+        assert error < 1e-9 * (1 + abs(value))

@@ -42,7 +42,7 @@ class Alias:
 
 def _chernoff(total: Total, s: float) -> float:
     """Log of c(s) M(s), rounded up; 0 at s = 0."""
-    return total.log_mgf_above(s) + log_c(s) if s > 0 else 0.0
+    return total.log_mgf_roughly_above(s) + log_c(s) if s > 0 else 0.0
 
 
 def _shortest(total: Total, saddle: Saddle, log_goal: float, gaps: list[float]) -> tuple[float, float, float]:
@@ -64,7 +64,7 @@ def _shortest(total: Total, saddle: Saddle, log_goal: float, gaps: list[float]) 
 def find_alias(total: Total, saddle: Saddle, log_goal: float, *, longest: float = math.inf) -> Alias:
     """The shortest period found whose aliases at saddle.eps stay below the goal; at most `longest` deviations."""
     lam, deviation, eps = saddle.lam, saddle.deviation, saddle.eps
-    need = max(total.log_mgf_above(lam) - lam * eps - log_goal, 2.0)
+    need = max(total.log_mgf(lam)[0] - lam * eps - log_goal, 2.0)
     gap = math.sqrt(2 * need) / deviation
     if not math.isfinite(gap):
         raise NoCertificateError

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, gamma, log_one
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
 LONG = 1 << 19  # atoms times frequencies from which the fast transform may pay
 AGAIN = 1 << 21  # so many terms at most are then summed one by one
+FEW = 3  # atoms for which plain floats are quicker than arrays
+ROUGH_COUNT = 10**9  # copies whose K may be bounded by the worst error of a term
 NEGLIGIBLE = -70.0  # log of a ratio that no answer feels
 
 
@@ -41,6 +44,17 @@ class Weighted:
     def masses(self) -> FloatArray:
         """The masses themselves; the smallest may vanish."""
         return np.exp(self.log_masses)
+
+    @cached_property
+    def few(self) -> list[tuple[float, float]]:
+        """(loss, log mass) of each, for plain arithmetic."""
+        return list(zip(self.losses.tolist(), self.log_masses.tolist(), strict=True))
+
+    @cached_property
+    def worst(self) -> tuple[float, float]:
+        """Bounds on the relative error of every p e^{sl}: at s = 0, and more for each unit of s."""
+        fixed = float(self.mass_error.max()) + 2 * ELEMENTARY + 4 * U * float(np.abs(self.log_masses).max())
+        return fixed, float(self.loss_error.max()) + 4 * U * float(np.abs(self.losses).max())
 
 
 @dataclass(frozen=True)
@@ -112,6 +126,26 @@ def rough_cumulants(losses: FloatArray, log_masses: FloatArray, lam: float, coun
         if top < 1
         else top + math.log(total)
     )
+    return count * k, count * mean, count * variance
+
+
+def log_mgf_roughly_above(w: Weighted, s: float, count: int) -> float:
+    """An upper bound on `count` times K(s): a sum of positive terms errs by the worst of them. For aliases."""
+    exponent = w.log_masses + s * w.losses
+    top = float(exponent.max())
+    one = top + math.log(float(np.exp(exponent - top).sum()))
+    fixed, per_s = w.worst
+    return count * (one + 1.01 * (fixed + s * per_s + gamma(len(w.losses)) + 4 * U * (abs(top) + 1)) + 2 * w.outside)
+
+
+def _few_cumulants(atoms: list[tuple[float, float]], lam: float, count: int) -> tuple[float, float, float]:
+    """The same of a few atoms, as (loss, log mass), in plain floats."""
+    top = max(log + lam * l for l, log in atoms)
+    weights = [math.exp(log + lam * l - top) for l, log in atoms]
+    total = math.fsum(weights)
+    mean = sum(w * l for w, (l, _) in zip(weights, atoms, strict=True)) / total
+    variance = sum(w * (l - mean) ** 2 for w, (l, _) in zip(weights, atoms, strict=True)) / total
+    k = math.log1p(sum(math.exp(log) * math.expm1(lam * l) for l, log in atoms)) if top < 1 else top + math.log(total)
     return count * k, count * mean, count * variance
 
 
@@ -191,6 +225,8 @@ class AtomicSum(Summand):
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """Tilted mean and variance, times the count."""
         w = self.weighted
+        if len(w.losses) <= FEW:
+            return _few_cumulants(w.few, lam, self.count)
         return rough_cumulants(w.losses, w.log_masses, lam, self.count)
 
     def log_mgf(self, lam: float) -> tuple[float, float]:
@@ -198,6 +234,11 @@ class AtomicSum(Summand):
         one = self._tilt(lam)
         value = self.count * one.log_mgf
         return value, self.count * one.error * (1 + 4 * U) + 2 * U * abs(value)
+
+    def log_mgf_roughly_above(self, s: float) -> float:
+        """By the worst term, while that is good enough."""
+        rough = log_mgf_roughly_above(self.weighted, s, self.count)
+        return rough if self.count < ROUGH_COUNT else super().log_mgf_roughly_above(s)
 
     def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy; the product rounds."""

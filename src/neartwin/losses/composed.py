@@ -6,7 +6,6 @@ line of some fifty frequencies for each distinct kind. The two orders are compos
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -277,21 +276,41 @@ def _counted(count: int) -> int:
 
 
 def _count(whole: Composed) -> dict[Factor, int]:
-    """Flatten without recursion; a part that was already counted is read and not walked."""
-    found: defaultdict[Factor, int] = defaultdict(int)
-    stack: list[tuple[Composed | Factor, int]] = [(part, count) for part, count in reversed(whole._parts)]  # noqa: SLF001
+    """How often each factor was used; every part is looked at once, however often it stands in others."""
+    found: dict[Factor, int] = {}
+    times = {id(whole): 1}
+    for one in reversed(_parts_first(whole, found)):
+        many = times[id(one)]
+        for part, count in one._parts:  # noqa: SLF001
+            if not isinstance(part, Composed):
+                found[part] += many * count
+            elif part._uses is None:  # noqa: SLF001
+                times[id(part)] = times.get(id(part), 0) + many * count
+            else:
+                for factor, inner in part._uses.items():  # noqa: SLF001
+                    found[factor] += inner * count * many
+    if max(found.values()) > MOST_USES:
+        _counted(max(found.values()))
+    return found
+
+
+def _parts_first(whole: Composed, found: dict[Factor, int]) -> list[Composed]:
+    """The wholes inside that are not counted yet, each after those inside it; `found` gets the factors in written order."""
+    done: list[Composed] = []
+    seen, stack = {id(whole)}, [(whole, iter(whole._parts))]  # noqa: SLF001
     while stack:
-        part, count = stack.pop()
-        if isinstance(part, Factor):
-            found[part] += count
-        elif part._uses is not None:  # noqa: SLF001
-            for factor, inner in part._uses.items():  # noqa: SLF001
-                found[factor] += inner * count
+        for part, _ in stack[-1][1]:
+            if not isinstance(part, Composed):
+                found.setdefault(part, 0)
+            elif part._uses is not None:  # noqa: SLF001
+                found.update((factor, found.get(factor, 0)) for factor in part._uses)  # noqa: SLF001
+            elif id(part) not in seen:
+                seen.add(id(part))
+                stack.append((part, iter(part._parts)))  # noqa: SLF001
+                break
         else:
-            stack.extend((inner, _counted(times * count)) for inner, times in reversed(part._parts))  # noqa: SLF001
-    for count in found.values():
-        _counted(count)
-    return dict(found)
+            done.append(stack.pop()[0])
+    return done
 
 
 def _checked(asked: float | FloatArray, name: str = "eps") -> FloatArray:

@@ -50,6 +50,7 @@ from neartwin.losses.table import Table, table
 from neartwin.losses.total import Total
 
 TOLERANCE = 1e-13  # wanted relative size of alias and cut
+FEW = 64
 MOST_NODES = 1 << 18
 MOST_WORK = 1 << 24  # exponentials in one line
 
@@ -198,28 +199,38 @@ def build(
 
     spread = step**2 * (deviation**2 + mu2 + (0.0 if width else 1 / lam**2))
     nodes = max(4, math.ceil(1.05 * math.sqrt(2 * max(-relative_goal, 1.0) / spread)))
+    nodes = math.ceil(1.3 * nodes) if nodes < FEW else nodes  # where a node costs less than a second look at the tail
     growths = itertools.chain([1.25] * 3, itertools.repeat(1.6))
     while _affordable(total, lam, nodes, step) and (cut := log_cut(nodes)) > relative_goal:
         nodes = int(next(growths) * nodes) + 1
     t: FloatArray = step * np.arange(nodes + 1, dtype=float)
     line, error = total.line(lam, t)
     s = lam + 1j * t
-    line += 0.5 * mu2 * s * (s + 1) - np.log(s * (s + 1))
-    error = error + 8 * U * (mu2 * np.abs(s * (s + 1)) + np.abs(np.log(np.abs(s) + 1)) + 8)
+    poles: ComplexArray = s * (s + 1)
+    line -= np.log(poles)
+    error += 8 * U * (math.log(abs(s[-1]) + 1) + 8)
+    dip: ComplexArray | None = None
+    if width:
+        line += 0.5 * mu2 * poles
+        error += 8 * U * mu2 * np.abs(poles)
+        dip = -ratio * mu2 * poles
     error = np.minimum(error + 24 * U + 2 * U * np.abs(line.imag), 700.0)
-    size = np.exp(line.real) * np.where(t == 0, 1.0, 2.0) * (step / (2 * math.pi))
-    dip = -ratio * mu2 * s * (s + 1) if width else None
+    size = np.exp(line.real) * (step / math.pi)
+    size[0] *= 0.5
     most = size * np.exp(error) * (2 if dip is None else 2 + np.abs(dip))
-    kept = (most >= 0.1 * math.exp(max(relative_goal, -600.0)) / len(t)) | (t == 0)
-    dropped = float(most[~kept].sum()) * 1.01
-    t, size, error = t[kept], size[kept], error[kept]
-    dip = None if dip is None else dip[kept]
+    kept = most >= 0.1 * math.exp(max(relative_goal, -600.0)) / len(t)
+    kept[0] = True
+    dropped = 0.0
+    if not kept.all():
+        dropped = float(most[~kept].sum()) * 1.01
+        line, t, size, error = line[kept], t[kept], size[kept], error[kept]
+        dip = None if dip is None else dip[kept]
     return Contour(
         saddle=saddle,
         step=step,
         t=t,
         size=size,
-        angle=line.imag[kept],
+        angle=line.imag,
         log_scale=scale,
         scale_error=scale_error,
         dip=dip,

@@ -76,6 +76,11 @@ class Summand(ABC):
     def log_mgf(self, lam: float) -> tuple[float, float]:
         """K(lam) for lam >= 0 and a bound on its error; (inf, 0) where M is infinite."""
 
+    def log_mgf_roughly_above(self, s: float) -> float:
+        """An upper bound on K(s), s >= 0, that may be loose by a tenth: aliases need no more, and it is cheap."""
+        value, error = self.log_mgf(s)
+        return value + error
+
     @abstractmethod
     def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """A logarithm (any branch) of M(lam + it) / M(lam) at t = 0, d, 2d, ..., and a bound E on its error.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,13 +17,27 @@ from neartwin.losses.rounding import ComplexArray, NoCertificateError, U
 
 MOST_NODES = 1 << 19
 MOST_ROUGH = 1 << 15  # nodes where no certificate hangs on them
-WIDE = 8.0  # lams that share one set of them
+FEW_NODES = 1 << 9  # that lams share
+SHARED = 16.0  # lams below it share one set of nodes
+REACH = 12.0  # |t| that the first nodes reach
+WIDE = 8.0  # and one set of rough ones
 KEPT = 64
 
 
 @dataclass(frozen=True)
+class Nodes:
+    """A rule good for all lam in [low, high] and all |t| up to `reach`, and the law on its nodes."""
+
+    low: float
+    high: float
+    reach: float
+    at: FloatArray
+    weighted: Weighted
+
+
+@dataclass(frozen=True)
 class Rule:
-    """A rule good for one lam and all |t| up to `reach`: nodes, the law on them, the tilted law."""
+    """The same with the law tilted by one lam."""
 
     nodes: FloatArray
     reach: float
@@ -35,44 +50,68 @@ class QuadratureSum(Summand):
 
     count: int
     _rules: dict[float, Rule]
+    _kept: Sequence[Nodes] = ()
     _rough: tuple[float, FloatArray, FloatArray] = (-1.0, np.empty(0), np.empty(0))
 
-    @abstractmethod
-    def nodes(self, lam: float, reach: float) -> tuple[FloatArray, Weighted]:
-        """Nodes and the law on them, whose `outside` bounds what quadrature and cut leave out for |t| <= reach."""
+    shares: bool = False  # `nodes` proves one rule for a whole range of lam
 
     @abstractmethod
-    def size(self, lam: float, reach: float) -> int:
+    def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
+        """Nodes and the law on them, for all lam in [low, high], equal unless `shares`.
+
+        `outside` of the law bounds what quadrature and cut leave out for |t| <= reach, relative to M(lam).
+        """
+
+    @abstractmethod
+    def size(self, low: float, high: float, reach: float) -> int:
         """How many nodes that takes."""
 
     def work(self, lam: float, t: float, frequencies: int) -> int:
         """By the nodes."""
-        return atoms.work(self.size(lam, max(1.2 * t, 8.0)), frequencies)
+        return atoms.work(self.size(lam, lam, max(1.2 * t, REACH)), frequencies)
+
+    def _nodes(self, lam: float, t: float) -> Nodes:
+        """Kept nodes that reach t, or new ones; where they may be shared, by all lams that one question asks about."""
+        for one in self._kept:
+            if one.low <= lam <= one.high and one.reach >= t:
+                return one
+        reach = max(1.2 * t, REACH)
+        low = high = lam
+        if self.shares:
+            high = SHARED * 4.0 ** math.ceil(math.log(2 * lam / SHARED, 4)) if lam > SHARED else SHARED
+            low = 0.0 if high == SHARED else high / 16
+        if low == high or self.size(low, high, reach) > FEW_NODES:
+            low = high = lam
+            if self.size(low, high, reach) > MOST_NODES:
+                raise NoCertificateError
+        found = Nodes(low, high, reach, *self.nodes(low, high, reach))
+        self._kept = [found, *self._kept[: KEPT - 1]]
+        return found
 
     def rule(self, lam: float, t: float) -> Rule:
         """A kept rule that reaches t, or a new one."""
         found = self._rules.get(lam)
         if found is not None and found.reach >= t:
             return found
-        reach = max(1.2 * t, 8.0)
-        if self.size(lam, reach) > MOST_NODES:
-            raise NoCertificateError
-        u, law = self.nodes(lam, reach)
-        found = Rule(u, reach, law, atoms.tilted(law, lam))
+        nodes = self._nodes(lam, t)
+        found = Rule(nodes.at, nodes.reach, nodes.weighted, atoms.tilted(nodes.weighted, lam))
         if len(self._rules) > KEPT:
             self._rules.clear()
         self._rules[lam] = found
         return found
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
-        """Tilted moments on nodes kept for lams of about the same size."""
+        """Tilted moments on shared nodes, or on such as are kept for lams of about the same size."""
         most, losses, log_masses = self._rough
         if not (lam <= most and (most <= 8 * lam or most <= WIDE)):
-            most = max(2 * lam, WIDE)
             try:
-                if self.size(most, 8.0) > MOST_ROUGH:
+                if self.shares and (shared := self._nodes(lam, 0.0)).low < lam < shared.high:
+                    law = shared.weighted
+                    return atoms.rough_cumulants(law.losses, law.log_masses, lam, self.count)
+                most = max(2 * lam, WIDE)
+                if self.size(most, most, REACH) > MOST_ROUGH:
                     return math.inf, math.inf, math.inf
-                law = self.nodes(most, 8.0)[1]
+                law = self.nodes(most, most, REACH)[1]
             except NoCertificateError:
                 return math.inf, math.inf, math.inf
             losses, log_masses = law.losses, law.log_masses
@@ -87,6 +126,15 @@ class QuadratureSum(Summand):
             return math.inf, 0.0
         value = self.count * one.log_mgf
         return value, self.count * one.error * (1 + 4 * U) + 2 * U * abs(value)
+
+    def log_mgf_roughly_above(self, s: float) -> float:
+        """By the worst term, while that is good enough."""
+        if self.count >= atoms.ROUGH_COUNT:
+            return super().log_mgf_roughly_above(s)
+        try:
+            return atoms.log_mgf_roughly_above(self._nodes(s, 0.0).weighted, s, self.count)
+        except NoCertificateError:
+            return math.inf
 
     def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses import cells, chernoff, contour, lattice, saddle
+from neartwin.losses.inversion import Line, ends, invert
 from neartwin.losses.rounding import NoCertificateError, down, up
 from neartwin.losses.saddle import Saddle
 from neartwin.losses.total import Total
@@ -37,23 +36,6 @@ REPEATS = 2  # of them at a lam tried before
 FINE = 1e-4  # relative width from which one more try is enough
 FAR = 0.05  # how far off a guess of eps may be
 NEARER = (1.0, 0.6, 0.3, 0.1)  # lines tried for one eps, as shares of the saddle's lam
-
-
-class Line(Protocol):
-    """A certified line, whatever its kernel."""
-
-    @property
-    def nodes(self) -> int:
-        """How many frequencies it has."""
-
-    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Bounds at each eps."""
-
-    def ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
-        """The same with the error terms."""
-
-    def middle(self, eps: float) -> tuple[float, float]:
-        """The middle and minus the slope, uncertified."""
 
 
 @dataclass(frozen=True)
@@ -168,58 +150,6 @@ def delta(total: Total, eps: FloatArray) -> tuple[FloatArray, FloatArray, Names]
     return *with_infinity(total, lower, np.maximum(upper, lower)), method
 
 
-def _newton(line: Line, at: Saddle, log_target: float) -> tuple[float, float]:
-    """Eps where the middle of the line meets the target, and -d log delta / d eps there: Newton inside a bracket."""
-    e, slope, low, high = at.eps, at.lam, -math.inf, math.inf
-    reach = 2 * at.deviation + 1 / at.lam
-    for _ in range(40):
-        value, fall = line.middle(e)
-        sound = value > 0 and fall > 0 and math.isfinite(value)
-        gap = math.log(value) - log_target if sound else -1.0
-        low, high = (e, high) if gap > 0 else (low, e)
-        slope = fall / value if sound else slope
-        move = max(-reach, min(reach, gap / slope)) if sound else -reach
-        settled = abs(move) <= 1e-13 * (abs(e) + 1e-3)
-        if not settled and not low < e + move < high and math.isfinite(low) and math.isfinite(high):
-            move = 0.5 * (low + high) - e
-        e += move
-        if settled:
-            break
-    return e, slope
-
-
-def _widths(start: float) -> Iterator[float]:
-    width = start
-    for _ in range(60):
-        yield width
-        width *= 2
-
-
-def _invert(line: Line, at: Saddle, low_target: float, high_target: float) -> tuple[float, float, float]:
-    """The largest eps with a proved delta >= low_target, the least with a proved delta <= high_target, and the middle.
-
-    Each candidate end is evaluated by the certified `delta`; nothing rests on Newton but the number of trials.
-    """
-    e, slope = _newton(line, at, 0.5 * (math.log(low_target) + math.log(high_target)))
-    return *_ends(line, e, slope, low_target, high_target), e
-
-
-def _ends(line: Line, e: float, slope: float, low_target: float, high_target: float) -> tuple[float, float]:
-    """The certified ends around e, where -d log delta / d eps is about the slope."""
-    low, high = (float(end[0]) for end in line.delta(np.array([e])))
-    start = 0.6 * max(high - low, 0.0) / (max(high, 1e-300) * slope) + 2e-16 * abs(e) + 1e-300
-    lower, upper = -math.inf, math.inf
-    for width in _widths(start):
-        ends = line.delta(np.array([e - width, e + width]))
-        if not math.isfinite(lower) and ends[0][0] >= low_target:
-            lower = e - width
-        if not math.isfinite(upper) and ends[1][1] <= high_target:
-            upper = e + width
-        if math.isfinite(lower) and math.isfinite(upper):
-            break
-    return lower, upper
-
-
 def _narrow(lower: float, upper: float, enough: float = NARROW) -> bool:
     return upper - max(lower, 0.0) <= enough * upper or upper <= 0
 
@@ -257,10 +187,8 @@ def _at_line(
         name, line = line_at(total, at, within)
     except NO_LINE:
         return None, at.eps
-    lower, upper, middle = _invert(line, at, low_target, high_target)
-    parts = line.ledger(np.array([upper if math.isfinite(upper) else at.eps]))[2]
+    (lower, upper, errors), middle = invert(line, at, low_target, high_target)
     name = WIDE if name == CONTOUR and not _narrow(lower, upper, within) else name
-    errors = {source: float(np.max(value)) for source, value in parts.items()}
     answer = Answer(lower, upper, name, errors, at.lam)
     return answer, middle if math.isfinite(middle) else at.eps
 
@@ -333,9 +261,9 @@ def _by_closed_form(total: Total, low_target: float, high_target: float) -> Answ
     line = _Closed(total)
     guess = total.summands[0].root(high_target)
     if guess is not None:
-        lower, upper = _ends(line, *guess, low_target, high_target)
+        lower, upper, errors = ends(line, *guess, low_target, high_target)
         if math.isfinite(lower) and math.isfinite(upper):
-            return Answer(lower, upper, CLOSED, {"rounding": high_target * guess[1] * (upper - lower) / 2})
+            return Answer(lower, upper, CLOSED, errors)
     low, high = -1.0, 1.0
     while line.delta(np.array([high]))[1][0] > high_target and high < 1e12:
         low, high = high, 2 * high
@@ -345,11 +273,10 @@ def _by_closed_form(total: Total, low_target: float, high_target: float) -> Answ
         middle = 0.5 * (low + high)
         low, high = (middle, high) if line.delta(np.array([middle]))[0][0] >= low_target else (low, middle)
     at = Saddle(2 / (high - low), 0.5 * (low + high), (high - low) / 2, math.log(high_target))
-    lower, upper, _ = _invert(line, at, low_target, high_target)
+    (lower, upper, errors), _ = invert(line, at, low_target, high_target)
     if not math.isfinite(upper):
         lower, upper = low, high if line.delta(np.array([high]))[1][0] <= high_target else math.inf
-    parts = line.ledger(np.array([upper]))[2]
-    return Answer(lower, upper, CLOSED, {source: float(np.max(value)) for source, value in parts.items()})
+    return Answer(lower, upper, CLOSED, errors)
 
 
 @np.errstate(all="ignore")

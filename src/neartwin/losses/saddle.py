@@ -29,22 +29,20 @@ class Saddle(NamedTuple):
         return self._replace(lam=lam, deviation=math.sqrt(max(total.cumulants(lam)[2], 1e-300)))
 
 
-def _at(total: Total, lam: float) -> tuple[float, float, float]:
-    """Log of the saddle-point estimate of delta(eps), that eps, and K''."""
+def _at(total: Total, lam: float) -> tuple[float, float, float, float]:
+    """Log of the saddle-point estimate of delta(eps), that eps, K'', and d eps/d lam; the first falls by lam times that."""
     k, k1, k2 = total.cumulants(lam)
     eps = k1 - 1 / lam - 1 / (lam + 1)
     spread = k2 + 1 / lam**2 + 1 / (1 + lam) ** 2
-    return k - lam * eps - math.log(lam) - math.log1p(lam) - 0.5 * math.log(2 * math.pi * spread), eps, k2
+    log_delta = k - lam * eps - math.log(lam) - math.log1p(lam) - 0.5 * math.log(2 * math.pi * spread)
+    return log_delta, eps, k2, spread
 
 
-def _root(function: Callable[[float], float], start: float, close: float) -> float:
-    """X in [LOWEST, HIGHEST] where a decreasing function is near 0: secant, safeguarded by bisection."""
+def _root(function: Callable[[float], tuple[float, float]], start: float, close: float) -> float:
+    """X in [LOWEST, HIGHEST] where a decreasing function, given with its slope, is near 0: Newton, safeguarded by bisection."""
     low, high, x = LOWEST, HIGHEST, min(max(start, LOWEST + 1), HIGHEST - 1)
-    f = function(x)
-    last_x, last_f = x, f
-    x += 0.3 if f > 0 else -0.3
     for _ in range(48):
-        f = function(x)
+        f, slope = function(x)
         if not math.isfinite(f):  # K overflowed: lam is too large
             high = x
             x = 0.5 * (low + high)
@@ -52,8 +50,6 @@ def _root(function: Callable[[float], float], start: float, close: float) -> flo
         if abs(f) < close:
             break
         low, high = (x, high) if f > 0 else (low, x)
-        slope = (f - last_f) / (x - last_x) if x != last_x else 0.0
-        last_x, last_f = x, f
         x = x - max(-2.0, min(2.0, f / slope)) if slope < 0 else 0.5 * (low + high)
         if not low < x < high:
             x = 0.5 * (low + high)
@@ -63,7 +59,7 @@ def _root(function: Callable[[float], float], start: float, close: float) -> flo
 
 
 def _saddle(total: Total, lam: float) -> Saddle:
-    log_delta, eps, k2 = _at(total, lam)
+    log_delta, eps, k2, _ = _at(total, lam)
     return Saddle(lam, eps, math.sqrt(max(k2, 1e-300)), log_delta)
 
 
@@ -72,7 +68,16 @@ def for_delta(total: Total, delta: float) -> Saddle:
     wanted = math.log(delta)
     _, _, k2 = total.cumulants(1e-3)
     start = math.log(math.sqrt(max(-2 * wanted, 1.0) / max(k2, 1e-300)))
-    found = _saddle(total, math.exp(_root(lambda x: _at(total, math.exp(x))[0] - wanted, start, 0.05)))
+
+    def above(x: float) -> tuple[float, float]:
+        lam = math.exp(x)
+        log_delta, _, _, rise = _at(total, lam)
+        if not log_delta < 0:
+            return log_delta - wanted, -lam * lam * rise
+        share = wanted / log_delta  # its logarithm is nearly linear in log lam, for a Gaussian
+        return -wanted * math.log(share), -lam * lam * rise * share
+
+    found = _saddle(total, math.exp(_root(above, start, 0.05)))
     return found._replace(log_delta=wanted)
 
 
@@ -81,7 +86,13 @@ def for_eps(total: Total, eps: float) -> Saddle:
     _, k1, k2 = total.cumulants(1e-3)
     deviation = math.sqrt(max(k2, 1e-300))
     start = math.log((abs(eps - k1) / deviation + 1) / deviation)
-    x = _root(lambda x: eps - _at(total, math.exp(x))[1], start, 0.05 * deviation)
+
+    def below(x: float) -> tuple[float, float]:
+        lam = math.exp(x)
+        _, found, _, rise = _at(total, lam)
+        return eps - found, -lam * rise
+
+    x = _root(below, start, 0.05 * deviation)
     found = _saddle(total, math.exp(x))
     log_delta = found.log_delta + found.lam * (found.eps - eps)
     return found._replace(eps=eps, log_delta=min(log_delta, 0.0))

@@ -52,6 +52,8 @@ ANGLES = np.pi * np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0
 class SubsampledGaussianSum(QuadratureSum):
     """`count` steps of one order."""
 
+    shares = True
+
     def __init__(self, mu: Fraction, rate: Fraction, count: int, order: Order) -> None:
         """mu: sensitivity over sigma; rate: the sampling probability, strictly between 0 and 1."""
         self.mu, self.q, self.count, self.copies = float(mu), float(rate), count, count
@@ -111,9 +113,13 @@ class SubsampledGaussianSum(QuadratureSum):
         mantissa, exponent = math.frexp(step)
         return math.ldexp(math.floor(mantissa * 64) / 64, exponent)
 
-    def _ends(self, lam: float) -> tuple[float, float]:
-        """Nodes in [left, right] leave out at most e^goal relative to M(lam), twice over (at lam and at 0)."""
-        mu, q = self.mu, self.q
+    def _ends(self, low: float, high: float) -> tuple[float, float]:
+        """Nodes in [left, right] leave out at most e^goal relative to M(lam), twice over (at lam and at 0), low <= lam <= high.
+
+        The cuts' widths and z grow with lam, `height - floor` being the less of two numbers that do; so both ends at high do,
+        but for the centre (1 + lam) mu of the left one, which is taken at low.
+        """
+        mu, q, lam = self.mu, self.q, high
         width = math.sqrt(-2 * self._goal) + 0.5
         if self.order == "add":
             width = math.sqrt(-2 * (self._goal + lam * math.log1p(-q))) + 0.5
@@ -126,20 +132,20 @@ class SubsampledGaussianSum(QuadratureSum):
         floor = max(0.0, a * math.log(q) + 0.5 * lam * a * mu * mu) if self.order == "remove" else 0.0
         z = math.sqrt(max(0.0, 2 * (height + power - floor - self._goal))) + 0.5
         right = max(right, math.sqrt(2 * (power - self._goal)) + 0.5, a * mu + z)
-        left = min(left, -math.sqrt(2 * (power - self._goal)) - 0.5, a * mu - z)
+        left = min(left, -math.sqrt(2 * (power - self._goal)) - 0.5, (1 + low) * mu - z)
         return left, right
 
-    def nodes(self, lam: float, reach: float) -> tuple[FloatArray, Weighted]:
-        """Equal steps over the range that matters."""
-        left, right = self._ends(lam)
-        step = self._step(lam, reach)
+    def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
+        """Equal steps over the range that matters; the strip's bound grows with lam."""
+        left, right = self._ends(low, high)
+        step = self._step(high, reach)
         u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
         return u, replace(self._law(u, step), outside=4 * math.exp(self._goal))
 
-    def size(self, lam: float, reach: float) -> int:
+    def size(self, low: float, high: float, reach: float) -> int:
         """The nodes of the rule that reaches so far."""
-        left, right = self._ends(lam)
-        return math.ceil((right - left) / self._step(lam, reach))
+        left, right = self._ends(low, high)
+        return math.ceil((right - left) / self._step(high, reach))
 
     def log_tail(self, lam: float, t: float, until: float) -> float:
         """Count log (B(t)/M(lam)), the best of a few shifts."""

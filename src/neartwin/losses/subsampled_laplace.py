@@ -120,15 +120,17 @@ class SubsampledLaplaceSum(QuadratureSum):
                 raise NoCertificateError
         return panels
 
-    def size(self, lam: float, reach: float) -> int:
+    def size(self, low: float, high: float, reach: float) -> int:
         """The nodes of the rule that reaches so far; more than may be when no rule does."""
+        lam = max(low, high)
         try:
             return POINTS * self._panels(lam, reach) * len(self._ramps()) + 2
         except NoCertificateError:
             return 1 << 30
 
-    def nodes(self, lam: float, reach: float) -> tuple[FloatArray, Weighted]:
+    def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
         """Both atoms and the panels."""
+        lam = max(low, high)
         panels = self._panels(lam, reach)
         points, weights = legendre()
         w = self.e / (2 * panels)

@@ -88,6 +88,11 @@ class Total:
         value, error = self.log_mgf(lam)
         return value + error
 
+    def log_mgf_roughly_above(self, s: float) -> float:
+        """An upper bound on K(s), a tenth loose at most for each summand."""
+        value = sum(part.log_mgf_roughly_above(s) for part in self.summands)
+        return value + 4 * len(self.summands) * U * abs(value)
+
     def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Log M(lam+it)/M(lam) and the bound on its error; phases of different parts may cancel, rounding not."""
         value, error, size = np.zeros(len(t), dtype=complex), np.zeros(len(t)), np.zeros(len(t))
