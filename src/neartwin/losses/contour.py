@@ -171,6 +171,25 @@ def _affordable(total: Total, lam: float, nodes: int, step: float) -> bool:
     return True
 
 
+def _length(total: Total, saddle: Saddle, step: float, mu2: float, ratio: float, log_goal: float) -> tuple[int, float]:
+    """How many nodes bring the cut below the goal, both over e^{K - lam eps}, and the logarithm of the cut then."""
+    lam = saddle.lam
+
+    def log_cut(nodes: int) -> float:
+        t = nodes * step
+        own = 0.5 * mu2 * (lam * (lam + 1) - t * t) + math.log1p(ratio) - math.log(math.pi * t)
+        tail = 0.0 if own < log_goal - 1e-9 else total.log_tail(lam, t, math.inf)
+        return own + tail + 1e-12 * (1 + abs(own) + abs(tail))
+
+    spread = step**2 * (saddle.deviation**2 + mu2 + (0.0 if mu2 else 1 / lam**2))
+    nodes = max(4, math.ceil(1.05 * math.sqrt(2 * max(-log_goal, 1.0) / spread)))
+    nodes = math.ceil(1.3 * nodes) if nodes < FEW else nodes  # where a node costs less than a second look at the tail
+    growths = itertools.chain([1.25] * 3, itertools.repeat(1.6))
+    while _affordable(total, lam, nodes, step) and (cut := log_cut(nodes)) > log_goal:
+        nodes = int(next(growths) * nodes) + 1
+    return nodes, cut
+
+
 @np.errstate(all="ignore")  # what overflows is no number, and no number proves nothing
 def build(
     total: Total, saddle: Saddle, width: float, *, tolerance: float = TOLERANCE, longest: float = math.inf
@@ -191,18 +210,7 @@ def build(
     mu2 = width * width
     ratio = 1 + (width / 2) * float(ndtr(width / 2)) * math.sqrt(2 * math.pi) * math.exp(mu2 / 8) * (1 + 1e-13)
 
-    def log_cut(nodes: int) -> float:
-        t = nodes * step
-        own = 0.5 * mu2 * (lam * (lam + 1) - t * t) + math.log1p(ratio) - math.log(math.pi * t)
-        tail = 0.0 if own < relative_goal - 1e-9 else total.log_tail(lam, t, math.inf)
-        return own + tail + 1e-12 * (1 + abs(own) + abs(tail))
-
-    spread = step**2 * (deviation**2 + mu2 + (0.0 if width else 1 / lam**2))
-    nodes = max(4, math.ceil(1.05 * math.sqrt(2 * max(-relative_goal, 1.0) / spread)))
-    nodes = math.ceil(1.3 * nodes) if nodes < FEW else nodes  # where a node costs less than a second look at the tail
-    growths = itertools.chain([1.25] * 3, itertools.repeat(1.6))
-    while _affordable(total, lam, nodes, step) and (cut := log_cut(nodes)) > relative_goal:
-        nodes = int(next(growths) * nodes) + 1
+    nodes, cut = _length(total, saddle, step, mu2, ratio, relative_goal)
     t: FloatArray = step * np.arange(nodes + 1, dtype=float)
     line, error = total.line(lam, t)
     s = lam + 1j * t
