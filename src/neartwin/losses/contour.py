@@ -198,7 +198,7 @@ def build(
 
     longest: of the period, in deviations; a short one is charged its aliases, however large.
     """
-    lam, deviation = saddle.lam, saddle.deviation
+    lam = saddle.lam
     scale, scale_error = total.log_mgf(lam)
     if not math.isfinite(scale):
         raise NoCertificateError
@@ -209,7 +209,6 @@ def build(
     alias = Alias(lam, 2 * math.pi / step * (1 - 4 * U), alias.top, alias.above, alias.below)
     mu2 = width * width
     ratio = 1 + (width / 2) * float(ndtr(width / 2)) * math.sqrt(2 * math.pi) * math.exp(mu2 / 8) * (1 + 1e-13)
-
     nodes, cut = _length(total, saddle, step, mu2, ratio, relative_goal)
     t: FloatArray = step * np.arange(nodes + 1, dtype=float)
     line, error = total.line(lam, t)
