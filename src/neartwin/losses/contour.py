@@ -171,7 +171,9 @@ def _affordable(total: Total, lam: float, nodes: int, step: float) -> bool:
     return True
 
 
-def _length(total: Total, saddle: Saddle, step: float, mu2: float, ratio: float, log_goal: float) -> tuple[int, float]:
+def _length(
+    total: Total, saddle: Saddle, step: float, *, mu2: float, ratio: float, log_goal: float
+) -> tuple[int, float]:
     """How many nodes bring the cut below the goal, both over e^{K - lam eps}, and the logarithm of the cut then."""
     lam = saddle.lam
 
@@ -209,7 +211,7 @@ def build(
     alias = Alias(lam, 2 * math.pi / step * (1 - 4 * U), alias.top, alias.above, alias.below)
     mu2 = width * width
     ratio = 1 + (width / 2) * float(ndtr(width / 2)) * math.sqrt(2 * math.pi) * math.exp(mu2 / 8) * (1 + 1e-13)
-    nodes, cut = _length(total, saddle, step, mu2, ratio, relative_goal)
+    nodes, cut = _length(total, saddle, step, mu2=mu2, ratio=ratio, log_goal=relative_goal)
     t: FloatArray = step * np.arange(nodes + 1, dtype=float)
     line, error = total.line(lam, t)
     s = lam + 1j * t
