@@ -26,19 +26,21 @@ _KINDS: dict[str, type[Target]] = {
 class Guarantee:
     """An upper bound on what anyone can tell apart.
 
-    promise: in the currency it was paid in, exact. unit: what is protected. neighbours: "add_remove" or "replace_one".
+    promise: in the currency it was paid in, exact. unit: what is protected. neighbours: "add_remove" or "replace_one". units: how
+    many of them may change together.
     """
 
     promise: Target
     unit: str
     neighbours: str
+    units: int = 1
 
     @classmethod
-    def of(cls, price: Target, *, unit: str, neighbours: str) -> "Guarantee":
+    def of(cls, price: Target, *, unit: str, neighbours: str, units: int = 1) -> "Guarantee":
         """The guarantee that a price buys; `ParameterError` for anything but a target, an estimate for instance."""
         if not isinstance(price, Target):
             raise ParameterError("price", price, "must be a target", remedy='for instance gdp(1) or approx(1, "1e-6")')
-        return cls(promise=price, unit=unit, neighbours=neighbours)
+        return cls(promise=price, unit=unit, neighbours=neighbours, units=units)
 
     def whole(self) -> "Composed":
         """The promise as its worst case: certified delta(eps), eps(delta), T(alpha), advantage and odds come from it.
@@ -98,11 +100,11 @@ class Guarantee:
     def words(self) -> str:
         """The guarantee as a sentence, its percentage rounded up."""
         percent = min(100.0, math.ceil(self.best_guess * 10_000) / 100)
-        what = self.protected
+        what, several = self.protected, self.units > 1
         if self.neighbours == "replace_one":
-            bet = f"which of two sets of values one {what} has"
+            bet = f"which of two sets of values {f'up to {self.units} {what} together have' if several else f'one {what} has'}"
         else:
-            bet = f"whether one {what} is in the data"
+            bet = f"whether {f'up to {self.units} {what} together are' if several else f'one {what} is'} in the data"
         return (
             f"Someone betting on {bet}, who starts at 50 % and knows everything else, can get to at most {percent:g} % "
             "by looking at this."
@@ -112,11 +114,13 @@ class Guarantee:
         parts = [(field.name, getattr(self.promise, field.name)) for field in fields(self.promise)]
         told = ", ".join(f"{name} = {float(value):g}" for name, value in parts if value or name != "delta")
         relation = "adding or removing" if self.neighbours == "add_remove" else "replacing"
-        return f"{told} for {relation} one {self.protected}"
+        whom = f"up to {self.units} {self.protected} together" if self.units > 1 else f"one {self.protected}"
+        return f"{told} for {relation} {whom}"
 
     def as_dict(self) -> dict[str, str]:
         """As text that `from_dict` reads back; pure and (epsilon, delta) promises have no "kind"."""
         scope = {"unit": self.unit, "neighbours": self.neighbours}
+        scope |= {"units": str(self.units)} if self.units > 1 else {}
         if isinstance(self.promise, Pure | Approx):
             return {"epsilon": str(self.promise.epsilon), "delta": str(self.delta)} | scope
         kind = next(name for name, made in _KINDS.items() if made is type(self.promise))
@@ -133,7 +137,8 @@ class Guarantee:
         True
         """
         parts = dict(written)
-        scope = {"unit": str(parts.pop("unit")), "neighbours": str(parts.pop("neighbours"))}
+        scope: dict[str, Any] = {"unit": str(parts.pop("unit")), "neighbours": str(parts.pop("neighbours"))}
+        scope |= {"units": int(parts.pop("units"))} if "units" in parts else {}
         kind = parts.pop("kind", None)
         amounts = {name: Fraction(value) for name, value in parts.items()}
         if kind is not None:

@@ -48,6 +48,7 @@ class Question:
     groups_per_unit: int | str | None = None
     rows_per_unit: int | None = None
     norm_per_unit: float | str | None = None
+    units_together: int = 1
     discovery_groups: int | None = None
 
 
@@ -82,6 +83,9 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--rows-per-group", help="The most rows of one unit that count in a group; or tuned, see below."),
         click.option("--groups-per-unit", help="The most groups of one unit; or tuned=256, tuned=256,groups=500."),
         click.option("--norm-per-unit", help="Instead: the norm of a unit's whole vector, in rows; drops none."),
+        click.option(
+            "--units-together", type=int, default=1, help="To how many units changed together the spend is promised."
+        ),
         click.option(
             "--discovery-groups", type=int, help="In how many of its groups a unit helps to discover unknown ones."
         ),
@@ -175,8 +179,10 @@ def _proposal(book: Ledger, question: Question) -> Proposal | SeriesProposal:
         "discovery_groups": question.discovery_groups,
     }
     if len(asked) > 1:
+        if question.units_together != 1:
+            raise QueryError("units_together: several questions at once are promised to one unit; ask one at a time")
         return account.plan_series(asked, spend=spend, **limits)
-    return account.plan(asked[0], spend=spend, **limits)
+    return account.plan(asked[0], spend=spend, units_together=question.units_together, **limits)
 
 
 def _others(question: Question, rows: Rows) -> dict[str, Rows | OtherTable]:

@@ -51,6 +51,7 @@ def _groups(plan: GroupPlan) -> Explained:
         f"release of {stage.table.name!r}: {plan.price}",
         (
             _source(stage.table),
+            *_together(plan),
             *_filter(stage),
             _keys(plan),
             *_clips(stage),
@@ -94,8 +95,15 @@ def _choice(plan: ChoicePlan) -> Explained:
     count = Explained(f"count distinct units by {plan.query.column!r} over {len(plan.query.among)} public values")
     return Explained(
         f"release of {plan.query.table.name!r}: {plan.price}",
-        (_source(plan.query.table), *_filter(plan.stage), count, *noise),
+        (_source(plan.query.table), *_together(plan), *_filter(plan.stage), count, *noise),
     )
+
+
+def _together(plan: Plan) -> tuple[Explained, ...]:
+    if plan.together is None:
+        return ()
+    why = Explained(f"one alone has {plan.price}, which is what the account is charged; groups follow by theorem")
+    return (Explained(f"promised to up to {plan.together.units} units together: {plan.together.promise}", (why,)),)
 
 
 def _source(table: Table) -> Explained:

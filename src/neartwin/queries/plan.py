@@ -91,6 +91,14 @@ class Split:
     tree: CountTree
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """How many units changed together are promised something, and what: by a theorem for groups from the price for one."""
+
+    units: int
+    promise: Target
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
     """The plan of a `Query`: noisy measures of each group, from which the named statistics are computed.
@@ -116,6 +124,7 @@ class GroupPlan:
     error: float
     pilot: Pilot | None = None
     shared: Gaussian | None = None
+    together: Together | None = None
 
     @property
     def outputs(self) -> Mapping[str, Aggregate]:
@@ -167,6 +176,8 @@ class GroupPlan:
         more: dict[str, object] = {"splits": trees} if trees else {}
         if self.pilot is not None:
             more |= {"pilot": _piloted(self.pilot)}
+        if self.together is not None:
+            more |= {"units_together": self.together.units}
         return _digest("groups", self.stage, {"asked": asked, "measures": measures, "threshold": chosen} | more)
 
 
@@ -199,6 +210,7 @@ class ChoicePlan:
     mechanism: PeeledTop
     counts: Measure | None
     why: str
+    together: Together | None = None
 
     def losses(self) -> Composed:
         """What the choices and the counts reveal together: the price covers this curve."""
@@ -211,6 +223,8 @@ class ChoicePlan:
         more: dict[str, object] = {} if self.query.k == 1 else {"k": self.query.k}
         if self.counts is not None:
             more |= {"counts": _noise(self.counts.mechanism)}
+        if self.together is not None:
+            more |= {"units_together": self.together.units}
         return _digest("choice", self.stage, {"scale": str(self.mechanism.each.scale)} | more)
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import Any, assert_never
 
 import numpy as np
 
-from neartwin.accounting.targets import Target
+from neartwin.accounting.targets import Approx, Target
+from neartwin.accounting.together import of_one, of_units
 from neartwin.checks import positive
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
@@ -18,7 +19,7 @@ from neartwin.queries.choosing import plan_choice
 from neartwin.queries.clipping import Reached, share_norm
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.moments import Deviation, MomentSet, Variance, centred, moment_set
-from neartwin.queries.plan import Bounding, GroupPlan, Measure, Plan, Split
+from neartwin.queries.plan import Bounding, GroupPlan, Measure, Plan, Split, Together
 from neartwin.queries.quantiles import Extreme, Quantile, grid_of
 from neartwin.queries.query import Count, CountUnits, Mean, MostCommon, Query, Sum, bin_value, summand
 from neartwin.queries.sensitivity import Reach, Sensitivity
@@ -37,6 +38,7 @@ def plan(
     norm_per_unit: Number | None = None,
     discovery_groups: int | None = None,
     weights: Mapping[str, Number] | None = None,
+    units_together: int = 1,
 ) -> Plan:
     """Decide everything that a release will do, and its price.
 
@@ -48,11 +50,19 @@ def plan(
     ones are scaled down, and no row is dropped; unknown groups still need discovery_groups. See `neartwin.queries.clipping`.
     discovery_groups: in how many of its groups a unit helps to discover unknown ones, by default all; fewer find more groups
     where groups_per_unit is large. weights: how much the error of a statistic matters beside the others, by name, 1 where it is
-    not given: see `neartwin.queries.allot`.
+    not given: see `neartwin.queries.allot`. units_together: how many units changed together are promised the spend; one alone is
+    promised, and the account charged, what the group theorems leave for it: see `neartwin.accounting.together`.
 
     Errors: `QueryError` for a bound that is missing, `PrivacyError` for what the spend cannot pay at all (unknown groups
     need a delta).
     """
+    if units_together != 1:
+        told: dict[str, Any] = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
+        told |= {"rows_per_unit": rows_per_unit, "norm_per_unit": norm_per_unit, "discovery_groups": discovery_groups}
+        one = of_one(spend, units_together)
+        made = plan(query, spend=one, weights=weights, **told)
+        promised = spend if made.price == one and isinstance(spend, Approx) else of_units(made.price, units_together)
+        return replace(made, together=Together(units_together, promised))
     if isinstance(rows_per_group, Tuned) or isinstance(groups_per_unit, Tuned):
         if not isinstance(query, Query):
             raise QueryError("tuned(): the most common value has no bounds to tune")

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def tuned_plan(
     return replace(worst, spend=spend, price=_price(spend, discovered=query.groups.keys is None), pilot=pilot)
 
 
-def _at_most(rows: Bound, groups: Bound) -> dict[str, int | None]:
+def _at_most(rows: Bound, groups: Bound) -> dict[str, Any]:
     found = {"rows_per_group": rows, "groups_per_unit": groups}
     return {name: bound.at_most if isinstance(bound, Tuned) else bound for name, bound in found.items()}
 

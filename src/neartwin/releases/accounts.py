@@ -87,6 +87,7 @@ class Account:
         norm_per_unit: Number | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
+        units_together: int = 1,
     ) -> Proposal:
         """Decide what a release would do and cost. Reads no row and spends nothing.
 
@@ -95,7 +96,8 @@ class Account:
         groups and statistics, in rows, for normal noise; no row is dropped. discovery_groups: in how many of its groups a unit
         helps to discover unknown ones; by default in all.
         spend: pure, approx, zcdp, rdp or gdp; noise is native to it, and the account prices it in its own currency. weights: how
-        much the error of each statistic matters beside the others, by name; 1 where it is not given.
+        much the error of each statistic matters beside the others, by name; 1 where it is not given. units_together: the spend is
+        promised to so many units changed together, and the account is charged what that leaves for one.
         """
         self._same_population(query.table)
         limits: dict[str, Any] = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
@@ -104,7 +106,7 @@ class Account:
             "norm_per_unit": norm_per_unit,
             "discovery_groups": discovery_groups,
         }
-        made = make_plan(query, spend=spend, weights=weights, **more, **limits)
+        made = make_plan(query, spend=spend, weights=weights, units_together=units_together, **more, **limits)
         self.book.rule.price(made.price)  # an account that cannot pay in this currency says so now
         return Proposal(made, self)
 

@@ -17,13 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neartwin import noise
-from neartwin.accounting.guarantee import Guarantee
 from neartwin.engines.base import Distributed, Engine, Shelf, Streaming
 from neartwin.errors import ExecutionError, LedgerError, ParameterError, QueryError
 from neartwin.ledger import Account, Stored
 from neartwin.queries.plan import GroupPlan, Plan
 from neartwin.releases.executors import keyed_answer
-from neartwin.releases.run import CONFIDENCE, Noisy, Paid, noisy_answer, notes_of, provenance_of
+from neartwin.releases.run import CONFIDENCE, Noisy, Paid, guarantee_of, noisy_answer, notes_of, provenance_of
 from neartwin.releases.table import as_table, table_schema
 from neartwin.releases.written import WrittenRelease, is_written
 
@@ -69,7 +68,7 @@ def run_to_parquet(
         group_columns=plan.stage.group_columns,
         columns=tuple(plan.columns.items()),
         confidence=CONFIDENCE,
-        guarantee=Guarantee.of(plan.price, unit=plan.stage.table.unit_name, neighbours=plan.stage.table.neighbours),
+        guarantee=guarantee_of(plan),
         notes=notes_of(plan),
         provenance=provenance_of(Paid(account, ticket), plan),
     )

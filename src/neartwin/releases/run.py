@@ -195,13 +195,13 @@ def _chosen(plan: ChoicePlan, aggregates: Aggregates, source: noise.Source) -> N
     keys = tuple(aggregates.keys[winner] for winner in winners)
     if plan.counts is None:
         note = "What wins is released alone: its count and the runners-up are not, and asking for them costs more."
-        return Noisy(keys, (), (note,))
+        return Noisy(keys, (), (note, *together_notes(plan)))
     noisy = plan.counts.mechanism.noisy(units[winners], source=source)
     note = (
         f"Each count has fresh noise, and its bar holds with probability at least {CONFIDENCE:.0%}; which values won was decided "
         "with other noise."
     )
-    return Noisy(keys, (counted(plan.counts, noisy, CONFIDENCE),), (note,))
+    return Noisy(keys, (counted(plan.counts, noisy, CONFIDENCE),), (note, *together_notes(plan)))
 
 
 def _sortable(key: Key) -> tuple[tuple[bool, str, object], ...]:
@@ -234,9 +234,19 @@ def notes_of(plan: GroupPlan) -> tuple[str, ...]:
             "counts for the most allowed, spread evenly over its own values. A minimum or maximum is what values certainly "
             "reach: some may lie beyond."
         )
+    notes += together_notes(plan)
     if plan.selection is not None:
         notes.append("Groups were discovered privately: small ones are missing. The bars use noise separate from that.")
     return tuple(notes)
+
+
+def together_notes(plan: Plan) -> list[str]:
+    """What one unit alone is promised, where several together are."""
+    together = plan.together
+    if together is None:
+        return []
+    note = f"The guarantee is for up to {together.units} units changed together"
+    return [f"{note}; one alone has {plan.price}, and that is what the account was charged."]
 
 
 def _bounded(bounding: Bounding) -> str:
@@ -274,16 +284,22 @@ def provenance_of(paid: Paid, plan: Plan) -> Provenance:
 
 def release_of(paid: Paid, plan: Plan, answer: Noisy) -> Release:
     """The release of a plan's answer."""
-    table = plan.stage.table
     return Release(
         group_columns=_columns_of(plan),
         keys=answer.keys,
         statistics=answer.statistics,
         confidence=CONFIDENCE,
-        guarantee=Guarantee.of(plan.price, unit=table.unit_name, neighbours=table.neighbours),
+        guarantee=guarantee_of(plan),
         notes=answer.notes,
         provenance=provenance_of(paid, plan),
     )
+
+
+def guarantee_of(plan: Plan) -> Guarantee:
+    """What a release of this plan promises."""
+    table, together = plan.stage.table, plan.together
+    promise, units = (plan.price, 1) if together is None else (together.promise, together.units)
+    return Guarantee.of(promise, unit=table.unit_name, neighbours=table.neighbours, units=units)
 
 
 def _columns_of(plan: Plan) -> tuple[str, ...]:
