@@ -10,17 +10,8 @@ from neartwin.accounting.targets import approx
 from neartwin.engines.memory import MemoryEngine
 from neartwin.queries.planner import plan
 from neartwin.queries.quantiles import maximum, median, quantile
-from neartwin.queries.query import (
-    correlation,
-    count,
-    count_units,
-    covariance,
-    mean,
-    regression,
-    stddev,
-    sum,
-    variance,
-)
+from neartwin.queries.query import count, count_units, mean, stddev, sum, variance
+from neartwin.queries.relations import correlation, covariance, regression
 from neartwin.queries.table import EACH_ROW
 from neartwin.queries.types import ColumnType
 from tests.engines.places import SALT
