@@ -66,6 +66,10 @@ class Dialect(Protocol):
         """A date less another, in days, a BIGINT."""
         ...
 
+    def half_up(self, value: exp.Expr, *, negative: bool) -> exp.Expr:
+        """A double of at most 2**53 in size rounded half up, a BIGINT; negative: whether it may be below 0."""
+        ...
+
     def summed(self, value: exp.Expr) -> exp.Expr:
         """The exact sum of whole numbers of 64 bits or of earlier sums, in a type of at least 126 bits."""
         ...
@@ -112,6 +116,13 @@ def as_double(value: exp.Expr) -> exp.Expr:
     return exp.Cast(
         this=value, to=exp.DataType(this=exp.DataType.Type.DOUBLE)
     )  # `exp.cast` would parse the type's name
+
+
+def floor_half_up(value: exp.Expr) -> exp.Expr:
+    """The floor, and one more where at least a half is left over: exact, as value + 0.5 is not."""
+    floor = exp.Floor(this=value.copy())
+    up = exp.case().when(exp.paren(value - floor.copy()) >= real(0.5), exp.Literal.number(1)).else_("0")
+    return exp.cast(floor, "BIGINT") + up
 
 
 def least(first: exp.Expr, second: exp.Expr) -> exp.Expr:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.base import Aggregates
-from neartwin.engines.dialect import KEYS, digest_of, in_calendar, real
+from neartwin.engines.dialect import KEYS, digest_of, floor_half_up, in_calendar, real
 from neartwin.engines.gather import gathered, gathered_rows, key_table
 from neartwin.engines.joins import Place
 from neartwin.engines.local import opened
@@ -83,6 +83,10 @@ class DuckdbDialect:
     def days(self, value: exp.Expr, other: exp.Expr) -> exp.Expr:
         """A difference of dates is a BIGINT."""
         return exp.Anonymous(this="date_diff", expressions=[exp.Literal.string("day"), other, value])
+
+    def half_up(self, value: exp.Expr, *, negative: bool) -> exp.Expr:
+        """round() takes halves away from 0, exactly: up, of what is not below it."""
+        return floor_half_up(value) if negative else exp.cast(exp.Round(this=value), "BIGINT", dialect="duckdb")
 
     def summed(self, value: exp.Expr) -> exp.Expr:
         """A HUGEINT, which is what DuckDB's sums are."""

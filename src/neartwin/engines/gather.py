@@ -95,7 +95,8 @@ def whole_numbers(column: pa.ChunkedArray | Sequence[Any]) -> WholeNumbers:
     """Whole numbers, NULL as 0: int64, or Python integers where one is too large for it."""
     if isinstance(column, pa.ChunkedArray):
         try:
-            numbers: WholeNumbers = column.cast(pa.int64()).fill_null(0).to_numpy()
+            whole = column.cast(pa.int64())
+            numbers: WholeNumbers = (whole.fill_null(0) if whole.null_count else whole).to_numpy()
         except pa.ArrowInvalid:
             column = column.to_pylist()
         else:

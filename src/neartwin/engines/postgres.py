@@ -17,7 +17,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.base import Aggregates
-from neartwin.engines.dialect import POSITION, as_double, digest_of, in_calendar, real
+from neartwin.engines.dialect import POSITION, as_double, digest_of, floor_half_up, in_calendar, real
 from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.gather import gathered_rows
 from neartwin.engines.joins import Place
@@ -135,6 +135,10 @@ class PostgresDialect:
     def days(self, value: exp.Expr, other: exp.Expr) -> exp.Expr:
         """A difference of dates is an INTEGER."""
         return _bigint(exp.paren(exp.Sub(this=exp.paren(value), expression=exp.paren(other))))
+
+    def half_up(self, value: exp.Expr, *, negative: bool) -> exp.Expr:  # noqa: ARG002
+        """By the floor: round() takes halves to even, or is for decimals."""
+        return floor_half_up(value)
 
     def summed(self, value: exp.Expr) -> exp.Expr:
         """A NUMERIC, which has room for any sum."""

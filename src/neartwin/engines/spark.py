@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.base import Aggregates, Answer
-from neartwin.engines.dialect import KEYS, as_double, digest_of, in_calendar, real
+from neartwin.engines.dialect import KEYS, as_double, digest_of, floor_half_up, in_calendar, real
 from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.gather import gathered, key_table
 from neartwin.engines.joins import Place
@@ -99,6 +99,10 @@ class SparkDialect:
     def days(self, value: exp.Expr, other: exp.Expr) -> exp.Expr:
         """datediff(end, start)."""
         return exp.cast(exp.Anonymous(this="datediff", expressions=[value, other]), "BIGINT", dialect="spark")
+
+    def half_up(self, value: exp.Expr, *, negative: bool) -> exp.Expr:  # noqa: ARG002
+        """By the floor: round() takes halves to even, or is for decimals."""
+        return floor_half_up(value)
 
     def summed(self, value: exp.Expr) -> exp.Expr:
         """A sum of BIGINT would wrap."""

@@ -16,7 +16,9 @@ clipped  instead, where a norm is bounded: see `norms`
 Every expression in the row stages is total: a data-dependent error would tell about a row.
 """
 
+import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from sqlglot import exp
 
@@ -39,6 +41,7 @@ from neartwin.engines.norms import Source, with_norms
 from neartwin.engines.octaves import parts_of
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.stage import GridColumn, Stage
+from neartwin.queries.table import Bounds
 from neartwin.queries.types import ColumnType
 
 _MOST_ROWS = 2**62  # no unit has more, so a larger cap is this one
@@ -270,17 +273,29 @@ def _steps(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, s
 
 
 def _on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Expr:
-    """Round half up to whole steps, clip again in whole numbers: total, and inside the bounds whatever floats do."""
-    steps, bounds = exp.column(f"y{place}"), column.bounds
-    floor = exp.Floor(this=steps.copy())
-    up = exp.case().when(exp.paren(steps - floor.copy()) >= real(0.5), exp.Literal.number(1)).else_("0")
-    rounded = exp.cast(floor, "BIGINT") + up
-    inside = greatest(whole(bounds.low_units), least(whole(bounds.high_units), rounded)) - whole(column.centre)
+    """Round half up to whole steps, clip again in whole numbers if need be: total, and inside the bounds whatever floats do."""
+    bounds = column.bounds
+    inside = dialect.half_up(exp.column(f"y{place}"), negative=bounds.low < 0)
+    if can_leave(bounds):
+        inside = greatest(whole(bounds.low_units), least(whole(bounds.high_units), inside))
+    if column.centre:
+        inside = inside - whole(column.centre)
     value, kind = _value(column, place, stage, aliases)
     missing: exp.Expr = value.copy().is_(exp.null())
     if kind is ColumnType.NUMBER:
         missing = exp.or_(missing, dialect.is_nan(value.copy()))
     return exp.case().when(missing, exp.null() if column.fill is None else whole(column.fill)).else_(inside)
+
+
+def can_leave(bounds: Bounds) -> bool:
+    """Whether a value within the bounds may be rounded to a step beyond: every operation is monotone, so the ends tell."""
+    low, high = (
+        math.floor(
+            Fraction(float(end) * float(bounds.step.denominator) / float(bounds.step.numerator)) + Fraction(1, 2)
+        )
+        for end in (bounds.low, bounds.high)
+    )
+    return low < bounds.low_units or high > bounds.high_units
 
 
 def _divided(steps: exp.Expr, divisor: float) -> exp.Expr:
