@@ -9,7 +9,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.engines.sql import can_leave
+from neartwin.engines.grid import can_leave
 from neartwin.queries.planner import plan
 from neartwin.queries.table import bounded
 

@@ -16,9 +16,7 @@ clipped  instead, where a norm is bounded: see `norms`
 Every expression in the row stages is total: a data-dependent error would tell about a row.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 
 from sqlglot import exp
 
@@ -28,20 +26,17 @@ from neartwin.engines.dialect import (
     POSITION,
     Dialect,
     alias_of,
-    as_double,
-    greatest,
     least,
     part_named,
-    real,
     whole,
 )
 from neartwin.engines.expressions import column_of, translated
+from neartwin.engines.grid import grid_steps, on_grid
 from neartwin.engines.joins import Place, joined_rows, needed_parts
 from neartwin.engines.norms import Source, with_norms
 from neartwin.engines.octaves import parts_of
 from neartwin.queries.expression import RowExpression
-from neartwin.queries.stage import GridColumn, Stage
-from neartwin.queries.table import Bounds
+from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
 
 _MOST_ROWS = 2**62  # no unit has more, so a larger cap is this one
@@ -199,7 +194,7 @@ def _computed(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp
 
 def _scaled(stage: Stage, aliases: Mapping[str, str]) -> exp.Select:
     """A step of its own, so that engines compute each of these once."""
-    steps = [exp.alias_(_steps(column, i, stage, aliases), f"y{i}") for i, column in enumerate(stage.grid.values())]
+    steps = [exp.alias_(grid_steps(column, i, stage, aliases), f"y{i}") for i, column in enumerate(stage.grid.values())]
     return exp.select(exp.Star(), *steps).from_(part_named("computed"))
 
 
@@ -221,7 +216,7 @@ def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Sel
         columns.append(exp.column(POSITION, table=KEYS))
         query = query.join(KEYS, on=exp.and_(*_matches(stage, aliases, dialect)))
     for i, column in enumerate(stage.grid.values()):
-        columns.append(exp.alias_(_on_grid(column, i, stage, aliases, dialect), f"x{i}"))
+        columns.append(exp.alias_(on_grid(column, i, stage, aliases, dialect), f"x{i}"))
     named = {name: exp.column(alias) for name, alias in aliases.items()}
     for condition in stage.conditions:
         query = query.where(translated(condition.term, named, dialect))
@@ -250,59 +245,6 @@ def _matches(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> list
         )
         for i, name in enumerate(stage.group_columns)
     ]
-
-
-def _value(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, str]) -> tuple[exp.Expr, ColumnType]:
-    if column.expression is not None:
-        return exp.column(f"v{place}"), column.expression.type
-    return exp.column(aliases[column.column]), stage.table.schema[column.column]
-
-
-def _steps(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, str]) -> exp.Expr:
-    """The value within its bounds, in steps; anything for NULL and NaN."""
-    value, kind = _value(column, place, stage, aliases)
-    if kind is ColumnType.INTEGER:
-        value = as_double(value)
-    bounds = column.bounds
-    steps: exp.Expr = greatest(real(float(bounds.low)), least(real(float(bounds.high)), value))
-    if bounds.step.denominator != 1:
-        steps = exp.Mul(this=steps, expression=real(float(bounds.step.denominator)))
-    if bounds.step.numerator != 1:
-        steps = _divided(steps, float(bounds.step.numerator))
-    return steps
-
-
-def _on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Expr:
-    """Round half up to whole steps, clip again in whole numbers if need be: total, and inside the bounds whatever floats do."""
-    bounds = column.bounds
-    inside = dialect.half_up(exp.column(f"y{place}"), negative=bounds.low < 0)
-    if can_leave(bounds):
-        inside = greatest(whole(bounds.low_units), least(whole(bounds.high_units), inside))
-    if column.centre:
-        inside = inside - whole(column.centre)
-    value, kind = _value(column, place, stage, aliases)
-    missing: exp.Expr = value.copy().is_(exp.null())
-    if kind is ColumnType.NUMBER:
-        missing = exp.or_(missing, dialect.is_nan(value.copy()))
-    return exp.case().when(missing, exp.null() if column.fill is None else whole(column.fill)).else_(inside)
-
-
-def can_leave(bounds: Bounds) -> bool:
-    """Whether a value within the bounds may be rounded to a step beyond: every operation is monotone, so the ends tell."""
-    low, high = (
-        math.floor(
-            Fraction(float(end) * float(bounds.step.denominator) / float(bounds.step.numerator)) + Fraction(1, 2)
-        )
-        for end in (bounds.low, bounds.high)
-    )
-    return low < bounds.low_units or high > bounds.high_units
-
-
-def _divided(steps: exp.Expr, divisor: float) -> exp.Expr:
-    """The quotient, 0 where it is below 1/4 in size: the same after rounding, and never an underflow, which can fail."""
-    small = exp.Abs(this=exp.paren(steps.copy())) < real(divisor / 4)
-    quotient = exp.Div(this=exp.paren(steps), expression=real(divisor), typed=True)
-    return exp.case().when(small, real(0.0)).else_(quotient)
 
 
 def _products(stage: Stage) -> exp.Select:
