@@ -131,9 +131,13 @@ def rough_cumulants(losses: FloatArray, log_masses: FloatArray, lam: float, coun
 
 def log_mgf_roughly_above(w: Weighted, s: float, count: int) -> float:
     """An upper bound on `count` times K(s): a sum of positive terms errs by the worst of them. For aliases."""
-    exponent = w.log_masses + s * w.losses
-    top = float(exponent.max())
-    one = top + math.log(float(np.exp(exponent - top).sum()))
+    if len(w.losses) <= FEW:
+        top = max(log + s * l for l, log in w.few)
+        one = top + math.log(math.fsum(math.exp(log + s * l - top) for l, log in w.few))
+    else:
+        exponent = w.log_masses + s * w.losses
+        top = float(exponent.max())
+        one = top + math.log(float(np.exp(exponent - top).sum()))
     fixed, per_s = w.worst
     return count * (one + 1.01 * (fixed + s * per_s + gamma(len(w.losses)) + 4 * U * (abs(top) + 1)) + 2 * w.outside)
 

@@ -46,7 +46,7 @@ from neartwin.exact import FloatArray
 from neartwin.losses.alias import Alias, find_alias
 from neartwin.losses.rounding import ComplexArray, NoCertificateError, U, gamma
 from neartwin.losses.saddle import Saddle
-from neartwin.losses.table import Table, table
+from neartwin.losses.table import FEWEST, Table, table
 from neartwin.losses.total import Total
 
 TOLERANCE = 1e-13  # wanted relative size of alias and cut
@@ -149,6 +149,8 @@ class Contour:
 
     @cached_property
     def _table(self) -> Table | None:
+        if len(self.t) < FEWEST:
+            return None
         terms = self.size * np.exp(1j * self.angle)
         return table(self.step, self.t, [terms] if self.dip is None else [terms, terms * self.dip])
 

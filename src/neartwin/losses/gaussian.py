@@ -121,6 +121,11 @@ class GaussianSum(Summand):
 
         return Masses(*between(-0.5), *between(0.5), 0.0)
 
+    @property
+    def has_closed_form(self) -> bool:
+        """Always."""
+        return True
+
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The closed form; mu errs by 2U, which moves delta by at most mu phi(0) 2U relative to its own slope in mu."""
         mu = math.sqrt(self.mu2)

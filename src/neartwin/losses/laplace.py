@@ -122,19 +122,27 @@ class LaplaceSum(Summand):
     def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Sum over the batch, in blocks; log M(lam+it) - log M(lam), each side with its own error."""
         base, base_error, small = self._mgf(lam)
+        if len(self.e) == 1:
+            n = float(self.n[0])
+            value, error = self._block(lam, t, float(self.e[0]), small=bool(small[0]))
+            value -= base[0]
+            error += 5 * U * (np.abs(value.real) + np.abs(value.imag))
+            return n * value, (n * 1.01) * error + n * float(base_error[0])
         value, error = np.zeros(len(t), dtype=complex), np.zeros(len(t))
         rows = max(1, BLOCK // len(self.e))
         for start in range(0, len(t), rows):
             part = slice(start, start + rows)
-            one, bound = self._block(lam, t[part], small)
+            one, bound = self._block(lam, t[part, None], self.e, small=bool(small.all()))
             one -= base
             value[part] = one @ self.n
             size = np.abs(one.real) + np.abs(one.imag)
             error[part] = bound @ self.n + (len(self.e) + 4) * U * (size @ self.n)
         return value, error * 1.01 + float(self.n @ base_error)
 
-    def _block(self, lam: float, t: FloatArray, small: BoolArray) -> tuple[ComplexArray, FloatArray]:
-        """Log M_i(lam + it) for a block of t (rows) and every e (columns).
+    def _block(
+        self, lam: float, t: FloatArray, e: FloatArray | float, *, small: bool
+    ) -> tuple[ComplexArray, FloatArray]:
+        """Log M_i(lam + it) for a block of t (rows) and every e (columns), or one e.
 
         Small form, where lam e < 1 for every e: M - 1 = a(e^{se} - 1) + b(e^{-(1+s)e} - 1), a + b = 1, with a =
         (1+s)/(1+2s) and b = s/(1+2s). Every elementary factor errs by ELEMENTARY relative and every angle te by
@@ -142,12 +150,12 @@ class LaplaceSum(Summand):
         |b|). Otherwise M e^{-se} = a + b z with z = e^{-(1+2s)e}: error 4 ELEMENTARY (|a| + |b||z|) plus 16U te
         |b||z|, and se is added with error 8U(lam + t)e.
         """
-        e, s = self.e, lam + 1j * t[:, None]
+        s = lam + 1j * t
         b = s / (1 + 2 * s)
         a = 1 - b
         size_a, size_b = np.abs(a), np.abs(b)
-        angle = t[:, None] * e
-        if small.all():
+        angle = t * e
+        if small:
             sine = np.sin(0.5 * angle)
             versine, turn = 2 * sine * sine, 2 * sine * np.cos(0.5 * angle)  # 1 - cos, sin
             grow, fall = np.expm1(lam * e), np.expm1(-(1 + lam) * e)
@@ -179,9 +187,14 @@ class LaplaceSum(Summand):
         each = np.log(np.minimum(part / whole * (1 + 4 * ELEMENTARY + 8 * U * (1 + 2 * lam) * e * z), 1.0))
         return float(self.n @ each) * (1 - 1e-12)
 
+    @property
+    def has_closed_form(self) -> bool:
+        """A single one has."""
+        return len(self.e) == 1 and bool(self.n[0] == 1)
+
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Closed form for a single one."""
-        if len(self.e) > 1 or self.n[0] > 1:
+        if not self.has_closed_form:
             return None
         return laplace_delta(float(self.e[0]), eps)
 

@@ -118,6 +118,11 @@ class Summand(ABC):
         del edges
         return None
 
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether `delta` answers."""
+        return self.delta(np.zeros(1)) is not None
+
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Closed form of E_P[(1 - e^{eps - L})_+ | L < inf] as (lower, upper), or None where there is none."""
         del eps

@@ -32,18 +32,17 @@ class ResponsePair(Pair):
         e = float(self.epsilon)
         small = math.exp(-e)
         whole = 1 + small + self.others * small
-        masses = np.array([1 / whole, small / whole, self.others * small / whole])
-        keep = (masses > 0) & (e > 0)
-        if not e:  # (0, delta): no loss but the infinite one
-            keep, masses = np.array([True, False, False]), np.array([1.0, 0.0, 0.0])
+        atoms = [(e, 1 / whole), (-e, small / whole), (0.0, self.others * small / whole)]
+        kept = [(l, p) for l, p in atoms if p > 0] if e else [(0.0, 1.0)]  # (0, delta): no loss but the infinite one
+        losses = np.array([l for l, _ in kept])
         weighted = Weighted(
-            losses=np.array([e, -e, 0.0])[keep],
-            log_masses=np.log(masses[keep]),
-            mass_error=np.full(int(keep.sum()), 4 * ELEMENTARY + 4 * U * e),
-            loss_error=np.array([U * e, U * e, 0.0])[keep],
+            losses=losses,
+            log_masses=np.log([p for _, p in kept]),
+            mass_error=np.full(len(kept), 4 * ELEMENTARY + 4 * U * e),
+            loss_error=U * np.abs(losses),
         )
         step = self.epsilon if self.others else 2 * self.epsilon
-        infinity = (max(float_below(self.delta), 0.0), float_above(self.delta))
+        infinity = (max(float_below(self.delta), 0.0), float_above(self.delta)) if self.delta else (0.0, 0.0)
         return AtomicSum(weighted, count, infinity=infinity, lattice=Lattice(self.epsilon, step))
 
 

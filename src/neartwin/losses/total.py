@@ -49,7 +49,7 @@ class Total:
     @cached_property
     def has_closed_form(self) -> bool:
         """One summand, whose delta is a formula."""
-        return len(self.summands) == 1 and self.summands[0].delta(np.zeros(1)) is not None
+        return len(self.summands) == 1 and self.summands[0].has_closed_form
 
     @property
     def infinity(self) -> tuple[float, float]:
