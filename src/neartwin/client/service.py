@@ -126,18 +126,20 @@ class ServedAccount:
         spend: Target,
         rows_per_group: int | Tuned | None = None,
         groups_per_unit: int | Tuned | None = None,
+        rows_per_unit: int | None = None,
+        norm_per_unit: Number | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
     ) -> ServedProposal:
         """Have the service decide what a release would do and cost. Reads no row and spends nothing."""
-        limits = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
-        return self._planned([query], spend, {**limits, "discovery_groups": discovery_groups}, weights)
+        limits = _limits(rows_per_group, groups_per_unit, rows_per_unit, norm_per_unit, discovery_groups)
+        return self._planned([query], spend, limits, weights)
 
     def _planned(
         self,
         queries: Sequence[Query | MostCommon],
         spend: Target,
-        limits: Mapping[str, int | Tuned | None],
+        limits: Json,
         weights: Mapping[str, Number] | None,
     ) -> ServedProposal:
         if any(query.table.source != self.rows.table.source or query.table.joins for query in queries):
@@ -157,14 +159,16 @@ class ServedAccount:
         spend: Target,
         rows_per_group: int | Tuned | None = None,
         groups_per_unit: int | Tuned | None = None,
+        rows_per_unit: int | None = None,
+        norm_per_unit: Number | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
     ) -> ServedProposal:
         """Have the service plan several questions under one price. Reads no row and spends nothing."""
         if not queries:
             raise QueryError("a series needs at least one question")
-        limits = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
-        return self._planned(queries, spend, {**limits, "discovery_groups": discovery_groups}, weights)
+        limits = _limits(rows_per_group, groups_per_unit, rows_per_unit, norm_per_unit, discovery_groups)
+        return self._planned(queries, spend, limits, weights)
 
     def release(self, proposal: ServedProposal, *, key: str = "") -> Release:
         """Pay, have the data asked, and get the release; the same question again costs nothing.
@@ -217,6 +221,19 @@ class ServedAccount:
         asked = proposal._ask  # noqa: SLF001 - of this file
         job: Json = self.wire.post("datasets", self.name, "releases", body=asked, headers=headers, wait=_WAIT)
         return job
+
+
+def _limits(
+    rows_per_group: int | Tuned | None, groups_per_unit: int | Tuned | None, rows_per_unit: int | None,
+    norm_per_unit: Number | None, discovery_groups: int | None,
+) -> Json:  # fmt: skip
+    return {
+        "rows_per_group": _limit(rows_per_group),
+        "groups_per_unit": _limit(groups_per_unit),
+        "rows_per_unit": rows_per_unit,
+        "norm_per_unit": None if norm_per_unit is None else str(rational(norm_per_unit=norm_per_unit)),
+        "discovery_groups": discovery_groups,
+    }
 
 
 def _limit(bound: int | Tuned | None) -> object:

@@ -14,6 +14,7 @@ from neartwin.queries.expected import ExpectedError
 from neartwin.queries.explain import Explained
 from neartwin.queries.form import form_of, question_of
 from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.queries.sql import grouped_rows
 from neartwin.queries.tuned import tuned
 from neartwin.releases.accounts import Account, Proposal
 from neartwin.releases.documents import release_in, releases_in
@@ -25,7 +26,7 @@ from neartwin.web.house import House, ensure_allotments, holders
 from neartwin.web.policy import check, rule_for
 
 Json = dict[str, Any]
-_LIMITS = ("rows_per_group", "groups_per_unit", "discovery_groups")
+_LIMITS = ("rows_per_group", "groups_per_unit", "rows_per_unit", "norm_per_unit", "discovery_groups")
 DECLARED = "declared"  # instead of keys: the public keys of the data set
 
 
@@ -98,8 +99,12 @@ def _fields(house: House, task: Mapping[str, Any]) -> Json:
         rule_for(dataset, task["analyst"], task["project"])
     asked = builder.of_fields(task["fields"])
     if task["source"] == "sql":
-        asked = builder.from_sql(asked, house.rows(dataset))
-    return {"fields": builder.as_fields(asked), "sql": builder.sql(asked, dataset.name, dataset.unit)}
+        asked = builder.from_sql(asked, house.rows(dataset), dataset.keys)
+    try:
+        text = builder.sql(asked, dataset.name, dataset.unit)
+    except builder.UnwordedError as reason:
+        text = f"-- {reason}"
+    return {"fields": builder.as_fields(asked), "sql": text}
 
 
 _DOERS = {"plan": _planned, "preview": _previewed, "release": _released, "fields": _fields}
@@ -134,13 +139,20 @@ def asked(dataset: Dataset, rows: Rows, form: Mapping[str, Any]) -> Query | Most
     """The question of a form whose keys may be "declared": those that the data set says are public."""
     if form.get("keys") != DECLARED:
         return question_of(form, rows)
-    probe = question_of({**form, "keys": None}, rows)
-    columns = () if isinstance(probe, MostCommon) else probe.groups.columns
+    columns = _grouped(form, rows)
     missing = [column for column in columns if column not in dataset.keys]
     if missing or not columns:
         what = missing[0] if missing else "a question without groups"
         raise QueryError(f"keys='declared': {what!r} has no declared keys; give keys, or null to discover them")
     return question_of({**form, "keys": {column: list(dataset.keys[column]) for column in columns}}, rows)
+
+
+def _grouped(form: Mapping[str, Any], rows: Rows) -> tuple[str, ...]:
+    """The columns that a question groups by, or chooses values of."""
+    if isinstance(form.get("sql"), str):
+        return grouped_rows(form["sql"], rows)[1]
+    probe = question_of({**form, "keys": None}, rows)
+    return () if isinstance(probe, MostCommon) else probe.groups.columns
 
 
 def _error(error: ExpectedError) -> Json:

@@ -111,6 +111,8 @@ class Ask(Shape):
     spend: Parts
     rows_per_group: Annotated[int, Field(ge=1, le=10**9)] | TunedBound | None = None
     groups_per_unit: Annotated[int, Field(ge=1, le=10**9)] | TunedBound | None = None
+    rows_per_unit: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    norm_per_unit: Written | StrictInt | StrictFloat | None = None
     discovery_groups: Annotated[int, Field(ge=1, le=10**9)] | None = None
     weights: Annotated[dict[Text, Written | StrictInt | StrictFloat], Field(max_length=100)] | None = None
 

@@ -18,12 +18,14 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from neartwin.queries.types import GROUPABLE, NUMERIC
+from neartwin.errors import NeartwinError
+from neartwin.queries.types import GROUPABLE, NUMERIC, ColumnType
 from neartwin.report.vector import Bar, bars_svg
 from neartwin.web import builder
 from neartwin.web.access import Analyst, Asker, Caller
-from neartwin.web.builder import Asked, Wanted
+from neartwin.web.builder import Asked, Grouped, Wanted
 from neartwin.web.datasets import Dataset
+from neartwin.web.faults import told
 from neartwin.web.pages.amounts import short
 from neartwin.web.pages.frame import PageRoute, Shape, address, fields, first, page
 from neartwin.web.pages.shelves import account_budget, own_allotments, payable
@@ -33,6 +35,7 @@ from neartwin.web.service import RefusedError, Running
 
 router = APIRouter(route_class=PageRoute)
 SIZES = (10, 100, 1_000, 10_000, 100_000)
+_UNSAID = "(once the fields say a question)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,7 @@ class Columns:
 
     groupable: list[str]
     numeric: list[str]
+    dated: list[str]
     types: dict[str, str]
 
 
@@ -63,18 +67,13 @@ async def ask(name: Named, request: Request, caller: Asker, running: Running) ->
     asked = builder.read(sent, [*columns.groupable])
     action = first(sent, "action")
     refusal: dict[str, str] | None = None
-    if action == "add" and len(asked.wanted) < builder.MOST_STATISTICS:
-        asked = replace(asked, wanted=(*asked.wanted, Wanted()))
-    elif action.startswith("remove:") and len(asked.wanted) > 1:
-        asked = replace(asked, wanted=tuple(w for i, w in enumerate(asked.wanted) if f"remove:{i}" != action))
-    elif action.startswith("spend:"):
-        asked = replace(asked, amount=action.removeprefix("spend:"))
-    if action == "sql" or (first(sent, "source") == "sql" and action != "add"):
+    asked = _after_button(asked, action)
+    if action == "sql" or (first(sent, "source") == "sql" and not action.startswith("add")):
         try:
             asked = builder.of_fields((await _written(running, caller, found, asked, "sql"))["fields"])
         except RefusedError as fault:
             return await _page(request, running, caller, (found, columns, asked), fault.as_dict(), keep_sql=True)
-    if asked.keys == "declared" and not asked.computed and any(name not in found.keys for name in asked.groups):
+    if asked.keys == "declared" and not asked.grouped and any(name not in found.keys for name in asked.groups):
         asked = replace(asked, keys="discover")
     if action == "release" and caller.role == "analyst":
         answer = await _release(running, caller, found, columns, asked)
@@ -84,6 +83,20 @@ async def ask(name: Named, request: Request, caller: Asker, running: Running) ->
         asked = replace(asked, key=secrets.token_urlsafe(12))  # whoever tries again asks anew
     keep = first(sent, "source") == "sql" and not action
     return await _page(request, running, caller, (found, columns, asked), refusal, keep_sql=keep)
+
+
+def _after_button(asked: Asked, action: str) -> Asked:
+    """The fields after a button that adds, removes or spends; any other leaves them."""
+    verb, _, told = action.partition(":")
+    if action == "add" and len(asked.wanted) < builder.MOST_STATISTICS:
+        return replace(asked, wanted=(*asked.wanted, Wanted()))
+    if verb == "remove" and len(asked.wanted) > 1:
+        return replace(asked, wanted=tuple(one for place, one in enumerate(asked.wanted) if told != str(place)))
+    if action == "add-group" and len(asked.grouped) < builder.MOST_GROUPED:
+        return replace(asked, grouped=(*asked.grouped, Grouped()))
+    if verb == "remove-group":
+        return replace(asked, grouped=tuple(one for place, one in enumerate(asked.grouped) if told != str(place)))
+    return replace(asked, amount=told) if verb == "spend" else asked
 
 
 @router.get("/jobs/{identity}")
@@ -116,7 +129,10 @@ async def _release(
 
     The page's key and the question make the request's: a second click never pays twice, another question is another request.
     """
-    task = _task("release", found, caller, columns, asked)
+    try:
+        task = _task("release", found, caller, columns, asked)
+    except NeartwinError as fault:
+        return told(fault)
     key = hashlib.sha256(json.dumps([asked.key, task], sort_keys=True).encode()).hexdigest()[:32]
     one = running.jobs.submit(task | {"key": key})
     if one.future is not None:
@@ -124,7 +140,8 @@ async def _release(
     if one.state == "done" and "refused" in one.outcome:
         refusal: dict[str, str] = one.outcome["refused"]
         return refusal
-    return RedirectResponse(address("jobs", one.id) + _shape(asked.after), 303)
+    after = builder.after_form(asked)
+    return RedirectResponse(address("jobs", one.id) + _shape(json.dumps(after) if after else ""), 303)
 
 
 def _shape(after: str) -> str:
@@ -139,6 +156,9 @@ def _opened(running: Running, name: str, caller: Caller) -> tuple[Dataset, Colum
     return found, Columns(
         groupable=[name for name in grouped if schema[name] in GROUPABLE and name != found.unit],
         numeric=[name for name in usable if schema[name] in NUMERIC and name != found.unit],
+        dated=[
+            name for name in usable if schema[name] in {ColumnType.DATE, ColumnType.TIMESTAMP} and name != found.unit
+        ],
         types={name: str(schema[name]) for name in usable},
     )
 
@@ -166,10 +186,14 @@ async def _page(
 ) -> Response:
     found, columns, asked = what
     plan: dict[str, Any] | None = None
+    form: dict[str, Any] = {}
     try:
+        form = builder.form(asked, columns.types, found.keys)
         plan = await running.ask(_task("plan", found, caller, columns, asked))
     except RefusedError as fault:
         refusal = refusal or fault.as_dict()
+    except NeartwinError as fault:
+        refusal = refusal or told(fault)
     if not keep_sql:
         with suppress(RefusedError):  # what is no SQL yet stays as it was; the preview says what is wrong
             asked = replace(asked, sql=(await _written(running, caller, found, asked, "builder"))["sql"])
@@ -181,8 +205,9 @@ async def _page(
     budget = await run_in_threadpool(account_budget, running.house, found, price)
     own = await run_in_threadpool(own_allotments, running.house, found, caller)
     left = await run_in_threadpool(payable, running.house, found, caller)
-    form, host = builder.form(asked, columns.types, found.keys), str(request.base_url).rstrip("/")
-    spelled = Spelled(form, builder.spend(asked), builder.limits(asked), dataset=found.name, host=host)
+    spelled = Spelled(
+        form, builder.spend(asked), builder.limits(asked), dataset=found.name, host=str(request.base_url).rstrip("/")
+    )
     return page(
         request,
         "ask.html",
@@ -192,6 +217,10 @@ async def _page(
         columns=columns,
         asked=asked,
         verbs=builder.VERBS,
+        ways=builder.WAYS,
+        currencies=builder.CURRENCIES,
+        most={"statistics": builder.MOST_STATISTICS, "groups": builder.MOST_GROUPED},
+        released=_released(asked),
         keys=builder.KEYS,
         sizes=SIZES,
         plan=plan,
@@ -202,8 +231,8 @@ async def _page(
         own=own,
         affordable=price is not None and all(amount <= left[pool] for pool, amount in price.items()),
         refusal=None if refusal is None else _kind(refusal, left),
-        python=spelled.python(),
-        http=spelled.http(),
+        python=spelled.python() if form else _UNSAID,
+        http=spelled.http() if form else _UNSAID,
     )
 
 
@@ -212,6 +241,11 @@ async def _written(running: Running, caller: Caller, found: Dataset, asked: Aske
     who = {"analyst": caller.name if caller.role == "analyst" else "", "project": caller.project}
     task = {"do": "fields", "dataset": found.name, "fields": builder.as_fields(asked), "source": source}
     return await running.ask(task | who)
+
+
+def _released(asked: Asked) -> list[str]:
+    """The names that the answer's table will have, by which it may be sorted."""
+    return [*asked.names, *(name for name, _ in builder.named(asked))]
 
 
 def _kind(refusal: dict[str, str], left: dict[str, Fraction]) -> dict[str, Any]:
@@ -243,7 +277,7 @@ def _errors(errors: list[dict[str, Any]], form: dict[str, Any], found: Dataset, 
     rows = int(size) if size in {str(one) for one in SIZES} else 1_000
     drawn = []
     for place, error in enumerate(errors):
-        part = form["statistics"].get(error["name"], {})
+        part = form.get("statistics", {}).get(error["name"], {})
         if part.get("ask") not in {"count", "count_units", "sum", "mean"}:  # the error of a rank is none of a value
             drawn.append({"name": error["name"], "says": error["says"], "picture": "", "share": ""})
             continue

@@ -1,6 +1,7 @@
 """The question as code to copy: Python, SQL on the command line, HTTP."""
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ class Spelled:
 
     form: Mapping[str, Any]
     spend: Mapping[str, str]
-    limits: Mapping[str, int]
+    limits: Mapping[str, Any]
     dataset: str
     host: str
 
@@ -26,18 +27,25 @@ class Spelled:
             "",
             f'service = nt.connect({self.host!r}, os.environ["NEARTWIN_TOKEN"])',
             f"account = service.open({self.dataset!r})",
-            f"query = account.rows{_computed(self.form)}{_where(self.form)}{_groups(self.form)}.agg(",
-            *(f"    {_keyword(name, _statistic(part))}," for name, part in self.form["statistics"].items()),
-            ")",
+            *self._query(),
             "plan = account.plan(",
             "    query,",
             f"    spend={_target(self.spend)},",
-            *(f"    {name}={value}," for name, value in self.limits.items()),
+            *(f"    {name}={_limit(name, value)}," for name, value in self.limits.items()),
             ")",
             "print(plan.preview())             # free: reads no row",
             "release = account.release(plan)   # pays, and asks the data",
         ]
         return "\n".join(lines)
+
+    def _query(self) -> list[str]:
+        start = f"query = account.rows{_computed(self.form)}{_where(self.form)}"
+        if "most_common" in self.form:
+            choice = dict(self.form["most_common"])
+            told = "".join(f", {name}={value!r}" for name, value in choice.items() if name != "column")
+            return [f"{start}.most_common({choice['column']!r}{told})"]
+        statistics = [f"    {_keyword(name, _statistic(part))}," for name, part in self.form["statistics"].items()]
+        return [f"{start}{_groups(self.form)}.agg(", *statistics, ")"]
 
     def http(self) -> str:
         """The question as a request that curl sends; `plan` instead of `releases` is free."""
@@ -85,10 +93,31 @@ def _keyword(name: str, value: str) -> str:
 
 
 def _statistic(part: Mapping[str, Any]) -> str:
-    arguments = [repr(part["column"])] if "column" in part else []
-    arguments += [str(part["rank"])] if "rank" in part else []
-    arguments += [str(part[end]) for end in ("low", "high") if part.get(end) not in (None, "")]
+    arguments = [repr(part[name]) for name in ("column", "target", "features") if name in part]
+    arguments += [_numbers(part[name]) for name in ("rank", "edges") if name in part]
+    arguments += [repr(part[name]) for name in ("x", "y") if name in part]
+    arguments += [_number(part[end]) for end in ("low", "high") if part.get(end) not in (None, "")]
+    arguments += [f"{name}={_number(part[name])}" for name in ("step", "fill") if part.get(name) not in (None, "")]
     return f"nt.{part['ask']}({', '.join(arguments)})"
+
+
+def _numbers(value: Any) -> str:
+    return f"[{', '.join(map(_number, value))}]" if isinstance(value, list) else _number(value)
+
+
+def _number(value: Any) -> str:
+    """As a literal where it is one; fractions and what is none as text, which says what is wrong where it is read."""
+    text = str(value)
+    return text if re.fullmatch(r"-?\d+(\.\d+)?([eE]-?\d+)?", text) else repr(text)
+
+
+def _limit(name: str, value: Any) -> str:
+    if name == "weights":
+        return "{" + ", ".join(f"{key!r}: {_number(part)}" for key, part in value.items()) + "}"
+    if not isinstance(value, Mapping):
+        return _number(value)
+    more = "".join(f", {key}={value[key]!r}" for key in ("share", "groups") if key in value)
+    return f"nt.tuned({value['at_most']}{more})"
 
 
 def _target(spend: Mapping[str, str]) -> str:

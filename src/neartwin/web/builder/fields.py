@@ -1,0 +1,165 @@
+"""The fields of the question page, as text that was typed; nothing was checked yet."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from neartwin.web.builder.groups import Grouped
+from neartwin.web.datasets import EACH_ROW_NAME, Dataset
+
+MOST_STATISTICS, MOST_GROUPED = 8, 6
+_VALUE = ("column", "low", "high", "step", "fill", "weight")
+FIELDS: dict[str, tuple[str, ...]] = {  # of each statistic, those that it has a use for
+    "count": ("weight",),
+    "count_units": ("weight",),
+    "sum": _VALUE,
+    "mean": _VALUE,
+    "median": _VALUE,
+    "quantile": (*_VALUE, "rank"),
+    "minimum": _VALUE,
+    "maximum": _VALUE,
+    "histogram": ("column", "edges", "weight"),
+    "variance": _VALUE,
+    "stddev": _VALUE,
+    "covariance": ("column", "second", "weight"),
+    "correlation": ("column", "second", "weight"),
+    "regression": ("column", "second", "weight"),
+    "most_common": ("column", "k", "counted"),
+}
+_WORDS = {
+    "count": "number of rows",
+    "count_units": "number of units",
+    "stddev": "standard deviation of",
+    "most_common": "most common values of",
+}
+VERBS = {ask: _WORDS.get(ask, f"{ask} of") for ask in FIELDS}
+KEYS = {"declared": "the declared ones", "given": "these", "discover": "discover them privately (costs a delta)"}
+CURRENCIES = {"epsilon": "ε", "rho": "ρ (zCDP)", "mu": "μ (Gaussian)"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One statistic as its fields.
+
+    second: the other column of a covariance or correlation, the features of a regression. rank: of a quantile, or several with
+    commas. edges: of a histogram. step, fill: of the grid, and what NULL stands for. weight: of its error among the others.
+    k, counted: how many most common values, and whether with their counts.
+    """
+
+    ask: str = "count"
+    column: str = ""
+    second: str = ""
+    low: str = ""
+    high: str = ""
+    step: str = ""
+    fill: str = ""
+    rank: str = ""
+    edges: str = ""
+    weight: str = ""
+    k: str = ""
+    counted: str = ""
+    name: str = ""
+    more: str = ""  # JSON: keywords that have no field, as an SQL text gave them
+
+    @property
+    def shows(self) -> tuple[str, ...]:
+        """The fields that it has a use for."""
+        return FIELDS.get(self.ask, _VALUE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """All fields of the question page.
+
+    groups: columns to group by; grouped: computed groups, after them. tune_rows, tune_groups: "on" where a bound is to be found
+    out privately, and is the largest that it may become. after: JSON of HAVING, ORDER BY and LIMIT, done for nothing.
+    """
+
+    wanted: tuple[Wanted, ...] = (Wanted(),)
+    where: str = ""
+    groups: tuple[str, ...] = ()
+    grouped: tuple[Grouped, ...] = ()
+    keys: str = "declared"
+    given: Mapping[str, str] = field(default_factory=dict)
+    rows_per_group: str = "1"
+    groups_per_unit: str = "1"
+    tune_rows: str = ""
+    tune_groups: str = ""
+    tune_share: str = ""
+    tune_expected: str = ""
+    rows_per_unit: str = ""
+    norm_per_unit: str = ""
+    discovery_groups: str = ""
+    currency: str = "epsilon"
+    amount: str = "0.1"
+    delta: str = ""
+    having: str = ""
+    order_by: str = ""
+    limit: str = ""
+    offset: str = ""
+    sql: str = ""
+    size: str = "1000"
+    key: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all groups, in their order."""
+        return (*self.groups, *(one.label for one in self.grouped))
+
+    @property
+    def choice(self) -> Wanted | None:
+        """The most common values, where they are asked for: a question of its own."""
+        return next((one for one in self.wanted if one.ask == "most_common"), None)
+
+
+def as_fields(asked: Asked) -> dict[str, Any]:
+    """As JSON that `of_fields` reads back, for the way to a worker process."""
+    return asdict(asked)
+
+
+def of_fields(told: Mapping[str, Any]) -> Asked:
+    """The fields that `as_fields` wrote."""
+    wanted = tuple(Wanted(**one) for one in told["wanted"])
+    grouped = tuple(Grouped(**one) for one in told["grouped"])
+    return Asked(**{**told, "wanted": wanted, "grouped": grouped, "groups": tuple(told["groups"])})
+
+
+_PLAIN = {one.name for one in fields(Asked)} - {"wanted", "groups", "grouped", "given"}
+
+
+def read(sent: Mapping[str, list[str]], columns: list[str]) -> Asked:
+    """The fields that a browser sent. columns: those whose keys may be given."""
+
+    def one(name: str) -> str:
+        return sent.get(name, [""])[0].strip()[:10_000]
+
+    wanted = tuple(
+        Wanted(**{part.name: one(f"{part.name}_{place}") for part in fields(Wanted)})
+        for place in range(MOST_STATISTICS)
+        if f"ask_{place}" in sent
+    )
+    grouped = tuple(
+        Grouped(**{part.name: one(f"group_{part.name}_{place}") for part in fields(Grouped)})
+        for place in range(MOST_GROUPED)
+        if f"group_way_{place}" in sent
+    )
+    named = [*columns, *(part.label for part in grouped)]
+    return Asked(
+        wanted=wanted or (Wanted(),),
+        groups=tuple(dict.fromkeys(column[:200] for column in sent.get("group", [])[:20])),
+        grouped=grouped,
+        given={column: one(f"keys_{column}") for column in named if one(f"keys_{column}")},
+        **{name: one(name) for name in _PLAIN},
+    )
+
+
+def start(dataset: Dataset, groupable: list[str], rule: str) -> Asked:
+    """A first question that can be asked as it stands: how many units, by a column with declared keys where there is one.
+
+    rule: the account's, whose native currency the spend is in.
+    """
+    keyed = [column for column in groupable if column in dataset.keys]
+    unit = "count_units" if dataset.unit != EACH_ROW_NAME else "count"
+    currency = {"gdp": "mu", "zcdp": "rho"}.get(rule, "epsilon")
+    amount = {"mu": "0.1", "rho": "0.005"}.get(currency, "0.1")
+    return Asked(wanted=(Wanted(ask=unit),), groups=tuple(keyed[:1]), currency=currency, amount=amount)

@@ -1,0 +1,190 @@
+"""The JSON form of the fields, what it may cost, and the most that one unit counts for."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from neartwin.errors import ParameterError, QueryError
+from neartwin.queries.after import NOTHING, After
+from neartwin.queries.types import ColumnType
+from neartwin.web.builder.fields import Asked, Wanted
+
+Declared = Mapping[str, Sequence[object]]
+
+
+def form(asked: Asked, types: Mapping[str, str], declared: Declared) -> dict[str, Any]:
+    """The service's JSON form of the fields. types: of the columns, for keys that are typed in; declared: public keys."""
+    choice = asked.choice
+    made: dict[str, Any] = {} if choice is not None else {"statistics": _statistics(asked)}
+    if choice is not None:
+        made = _choice(asked, choice, types, declared)
+    if asked.where:
+        made["where"] = [asked.where]
+    if asked.names and choice is None:
+        made["group_by"] = list(asked.names)
+        made |= _keys(asked, types, declared)
+    if asked.grouped:
+        made["computed"] = [[one.label, one.text()] for one in asked.grouped]
+    if choice is None and (after := after_form(asked)):
+        made["after"] = after
+    return made
+
+
+def _keys(asked: Asked, types: Mapping[str, str], declared: Declared) -> dict[str, Any]:
+    if asked.keys == "given":
+        kinds = dict(types) | {one.label: str(one.type) for one in asked.grouped}
+        brought = {one.label for one in asked.grouped}  # parts of dates and bins bring keys where none are typed in
+        wanted = [name for name in asked.names if name not in brought or asked.given.get(name)]
+        return {"keys": {name: _values(asked.given.get(name, ""), kinds.get(name, "")) for name in wanted}}
+    if asked.keys == "declared" and asked.grouped:
+        known = {column: list(declared[column]) for column in asked.groups if column in declared}
+        return {"keys": known} if known else {}
+    return {"keys": "declared"} if asked.keys == "declared" else {}
+
+
+def _choice(asked: Asked, choice: Wanted, types: Mapping[str, str], declared: Declared) -> dict[str, Any]:
+    """The most common values among public ones."""
+    if len(asked.wanted) > 1 or asked.names:
+        raise QueryError("the most common values are a question of their own: remove other statistics and groups")
+    column = choice.column
+    if asked.keys == "given":
+        among = _values(asked.given.get(column, ""), types.get(column, ""))
+    else:
+        among = list(declared.get(column, ()))
+    if not among:
+        raise QueryError(
+            f"the most common values of {column!r} are chosen among public ones: give them under 'groups are'"
+        )
+    told: dict[str, Any] = {"column": column, "among": among}
+    if choice.k:
+        told["k"] = int(choice.k) if choice.k.isascii() and choice.k.isdigit() else choice.k
+    return {"most_common": told | ({"counted": True} if choice.counted else {})}
+
+
+def _statistics(asked: Asked) -> dict[str, dict[str, Any]]:
+    return {name: _statistic(one) for name, one in named(asked)}
+
+
+def _statistic(one: Wanted) -> dict[str, Any]:
+    part: dict[str, Any] = {"ask": one.ask}
+    match one.ask:
+        case "count" | "count_units":
+            pass
+        case "covariance" | "correlation":
+            part |= {"x": one.column, "y": one.second}
+        case "regression":
+            part |= {"target": one.column, "features": _listed(one.second)}
+        case "histogram":
+            part |= {"column": one.column, "edges": _listed(one.edges)}
+        case _:
+            part["column"] = one.column
+            part |= {key: text for key in ("low", "high", "step", "fill") if (text := getattr(one, key))}
+    if one.ask == "quantile":
+        ranks = _listed(one.rank or "0.5")
+        part["rank"] = ranks if len(ranks) > 1 else ranks[0]
+    return part | (objected(one.more, "more") if one.more else {})
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()] or [""]
+
+
+def named(asked: Asked) -> list[tuple[str, Wanted]]:
+    """Each statistic with its name; those without one are named by what they are."""
+    found: dict[str, Wanted] = {}
+    for one in asked.wanted:
+        plain = {"count": "rows", "count_units": "units"}.get(one.ask) or re.sub(r"\W+", "_", f"{one.ask}_{one.column}")
+        name, place = one.name or plain, 2
+        while name in found:
+            name, place = f"{one.name or plain}_{place}", place + 1
+        found[name] = one
+    return list(found.items())
+
+
+def after_form(asked: Asked) -> dict[str, Any]:
+    """What is done to the answer, for nothing; empty for nothing. Order: names with commas between, "desc" behind them."""
+    told: dict[str, Any] = {"having": asked.having} if asked.having else {}
+    if order := [part.strip() for part in asked.order_by.split(",") if part.strip()]:
+        told["order_by"] = [_ordered(part) for part in order]
+    for name in ("limit", "offset"):
+        if text := getattr(asked, name):
+            if not (text.isascii() and text.isdigit()):
+                raise ParameterError(name, text, "must be a whole number")
+            told[name] = int(text)
+    return told
+
+
+def _ordered(part: str) -> list[object]:
+    name, _, way = part.rpartition(" ")
+    return [name.strip(), way.lower() == "desc"] if name and way.lower() in {"asc", "desc"} else [part, False]
+
+
+def after_of(text: str) -> After:
+    """What is done to an answer, from its JSON; `ParameterError` for what is none. Columns are checked where it is done."""
+    told = objected(text, "after")
+    having, order, limit, offset = (told.get(name) for name in ("having", "order_by", "limit", "offset"))
+    whole = all(number is None or (type(number) is int and 0 <= number < 2**63) for number in (limit, offset))
+    pairs = isinstance(order or [], list) and all(isinstance(one, list) and len(one) == 2 for one in order or [])
+    if not (whole and pairs and isinstance(having or "", str)):
+        raise ParameterError("after", text[:200], "must be having, order_by, limit and offset")
+    ordered = tuple((str(name), bool(down)) for name, down in order or [])
+    return After(having=having or "", order=ordered, limit=limit, offset=offset or 0) if told else NOTHING
+
+
+def spend(asked: Asked) -> dict[str, str]:
+    """What the fields allow a release to cost."""
+    return {asked.currency: asked.amount} | ({"delta": asked.delta} if asked.delta else {})
+
+
+def limits(asked: Asked) -> dict[str, Any]:
+    """The most that one unit counts for; what is no number is left out, and the plan says that it is missing."""
+    found: dict[str, Any] = {}
+    for name, tune in (("rows_per_group", asked.tune_rows), ("groups_per_unit", asked.tune_groups)):
+        number = _whole(getattr(asked, name))
+        if number is not None:
+            found[name] = _tuned(asked, number) if tune else number
+    for name in ("rows_per_unit", "discovery_groups"):
+        number = _whole(getattr(asked, name))
+        if number is not None and (name != "discovery_groups" or asked.keys == "discover"):
+            found[name] = number
+    if asked.norm_per_unit:
+        found["norm_per_unit"] = asked.norm_per_unit
+    weights = {name: one.weight for name, one in named(asked) if one.weight and one.ask != "most_common"}
+    return found | ({"weights": weights} if weights else {})
+
+
+def _tuned(asked: Asked, number: int) -> dict[str, Any]:
+    expected = _whole(asked.tune_expected)
+    share = {"share": asked.tune_share} if asked.tune_share else {}
+    return {"at_most": number} | share | ({} if expected is None else {"groups": expected})
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+def objected(text: str, name: str) -> dict[str, Any]:
+    """A JSON object from its text; `ParameterError` for anything else."""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict):
+        raise ParameterError(name, text[:200], "must be a JSON object")
+    return told
+
+
+def _values(text: str, kind: str) -> list[object]:
+    """Keys that were typed in: commas between, `1:12` a range of whole numbers."""
+    if kind == ColumnType.INTEGER:
+        low, colon, high = text.partition(":")
+        try:
+            if colon and 0 <= int(high) - int(low) < 100_000:
+                return list(range(int(low), int(high) + 1))
+            return [int(part) for part in text.split(",") if part.strip()]
+        except ValueError:
+            return [part.strip() for part in text.split(",")]  # the service says what is wrong with them
+    if kind == ColumnType.BOOLEAN:
+        return [part.strip().lower() == "true" for part in text.split(",") if part.strip()]
+    return [part.strip() for part in text.split(",") if part.strip()]

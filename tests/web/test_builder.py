@@ -1,0 +1,191 @@
+"""Fields, SQL, JSON and Python are four writings of one question: whatever has fields, each of them asks the same plan."""
+
+from dataclasses import fields, replace
+from inspect import signature
+from types import SimpleNamespace
+
+import duckdb
+import pytest
+
+import neartwin as nt
+from neartwin.accounting.targets import approx
+from neartwin.errors import NeartwinError
+from neartwin.queries.form import STATISTICS
+from neartwin.queries.query import Rows
+from neartwin.queries.table import bounded
+from neartwin.releases.accounts import Account
+from neartwin.web import builder
+from neartwin.web.asking import outcome
+from neartwin.web.builder import Asked, Grouped, Wanted
+from neartwin.web.datasets import Dataset
+from neartwin.web.house import House
+from neartwin.web.pages.asking import Columns, _task
+from neartwin.web.pages.spelling import Spelled
+from neartwin.web.shapes import Ask
+
+CURATOR = SimpleNamespace(role="curator", name="carol", project="")
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    place = tmp_path_factory.mktemp("visits")
+    duckdb.sql(
+        "SELECT i % 300 AS id, i % 90 AS age, (i * 37 % 4000) / 10 AS pay, ['Ulm', 'Bonn'][1 + i % 2] AS town, "
+        "DATE '2024-01-01' + (i % 400)::INTEGER AS day, TIMESTAMP '2024-01-01 08:00:00' + INTERVAL (i) HOUR AS at "
+        "FROM range(2000) t(i)"
+    ).write_parquet(str(place / "visits.parquet"))
+    with House(place / "house") as opened:
+        dataset = Dataset(
+            name="visits",
+            place=str(place / "visits.parquet"),
+            unit="id",
+            bounds={"age": bounded(0, 120), "pay": bounded(0, 400)},
+            keys={"town": ("Bonn", "Ulm")},
+            budget=approx(4, "1e-4"),
+        )
+        opened.register(dataset, by="console")
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def visits(house):
+    """The data set, its columns as the page has them, and its account with the declared keys, as a notebook has it."""
+    found = house.dataset("visits")
+    account = house.account(found)
+    schema = {name: str(kind) for name, kind in house.rows(found).table.schema.items()}
+    columns = Columns(groupable=["age", "town", "day"], numeric=["age", "pay"], dated=["day", "at"], types=schema)
+    opened = SimpleNamespace(rows=account.rows, keys=found.keys, plan=account.plan)
+    return SimpleNamespace(dataset=found, columns=columns, account=opened, rows=house.rows(found))
+
+
+def value(ask, **more):
+    return Wanted(ask=ask, column="pay", **more)
+
+
+MONTHLY = {"groups": ("town",), "grouped": (Grouped(of="day", way="month"),)}
+WITH_SQL = {
+    "a count": Asked(),
+    "units and a sum by town": Asked(wanted=(Wanted(ask="count_units", name="people"), value("sum")), groups=("town",)),
+    "a mean in own bounds": Asked(wanted=(value("mean", low="0", high="50"),), where="age > 5 OR town = 'Ulm'"),
+    "the same twice": Asked(wanted=(Wanted(), Wanted()), where="town = 'O''Brien' AND pay BETWEEN 1 AND 2"),
+    "ends": Asked(wanted=(value("median"), value("minimum"), value("maximum", name="most"))),
+    "a quantile": Asked(wanted=(value("quantile", rank="0.9", name="high"),), groups=("town",)),
+    "spread": Asked(wanted=(value("variance"), value("stddev"))),
+    "relations": Asked(wanted=(value("covariance", second="age"), value("correlation", second="age", name="r"))),
+    "a histogram": Asked(wanted=(value("histogram", edges="0, 100, 250.5, 400"),), groups=("town",)),
+    "an expression": Asked(wanted=(Wanted(ask="sum", column="pay * 2", low="0", high="800", name="twice"),)),
+    "months": Asked(wanted=(value("mean"),), **MONTHLY),
+    "weeks that begin": Asked(
+        grouped=(Grouped(of="day", way="week start", name="week"),), keys="discover", delta="1e-6"
+    ),
+    "hours and days": Asked(grouped=(Grouped(of="at", way="hour"), Grouped(of="day", way="isodow"))),
+    "ages": Asked(grouped=(Grouped(of="age", way="bins", edges="0, 18, 65, 120", name="life"),)),
+    "old and young": Asked(grouped=(Grouped(of="age > 65", way="expression", name="old"),), groups=("town",)),
+    "sorted": Asked(
+        wanted=(Wanted(name="n"),), groups=("town",), having="n > 10", order_by="n desc, town", limit="2", offset="1"
+    ),
+    "the most common": Asked(wanted=(Wanted(ask="most_common", column="town", k="2"),)),
+}
+WITHOUT_SQL = {
+    "a regression": Asked(wanted=(Wanted(ask="regression", column="pay", second="age", name="fit"),)),
+    "several ranks": Asked(wanted=(value("quantile", rank="0.25, 0.75"),)),
+    "counted winners": Asked(wanted=(Wanted(ask="most_common", column="town", counted="on"),)),
+}
+BESIDE = {
+    "a step and a fill": Asked(wanted=(value("sum", low="0", high="50", step="1/2", fill="3"),)),
+    "given keys": Asked(groups=("town",), keys="given", given={"town": "Ulm, Köln"}),
+    "given years": Asked(grouped=(Grouped(of="day", way="year"),), keys="given", given={"day_year": "2024:2025"}),
+    "given winners": Asked(
+        wanted=(Wanted(ask="most_common", column="age", k="3"),), keys="given", given={"age": "1:9"}
+    ),
+    "discovered groups": Asked(
+        groups=("town",), keys="discover", delta="1e-6", discovery_groups="2", groups_per_unit="1"
+    ),
+    "a tuned bound": Asked(groups=("town",), rows_per_group="32", tune_rows="on", tune_share="0.2", tune_expected="2"),
+    "all rows of a unit": Asked(groups=("town",), rows_per_group="4", groups_per_unit="2", rows_per_unit="5"),
+    "weights": Asked(wanted=(Wanted(weight="2"), value("sum", weight="0.5")), rows_per_group="3"),
+}
+ALL = WITH_SQL | WITHOUT_SQL | BESIDE
+
+
+def planned(house, visits, asked, **changes):
+    task = _task("plan", visits.dataset, CURATOR, visits.columns, asked) | changes
+    Ask.model_validate({key: part for key, part in task.items() if key not in {"do", "dataset", "analyst", "project"}})
+    told = outcome(house, task)
+    assert "done" in told, told
+    return told["done"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_fields_are_a_question_that_the_service_takes_and_the_python_beside_them_is_the_same(house, visits, name):
+    asked = ALL[name]
+    form = builder.form(asked, visits.columns.types, visits.dataset.keys)
+    spelled = Spelled(form, builder.spend(asked), builder.limits(asked), dataset="visits", host="http://here")
+    code = "query" + spelled.python().partition("\nquery")[2].partition("\nprint")[0]
+    names = {"nt": nt, "account": visits.account}
+    exec(code, names)  # noqa: S102 - what the page says
+    assert names["plan"].plan.digest == planned(house, visits, asked)["digest"]
+
+
+@pytest.mark.parametrize("name", WITH_SQL)
+def test_fields_and_sql_write_the_same_question(house, visits, name):
+    asked = WITH_SQL[name]
+    text = builder.sql(asked, "visits", "id")
+    read = builder.from_sql(replace(asked, sql=text), visits.rows, visits.dataset.keys)
+    assert builder.sql(read, "visits", "id") == text
+    assert planned(house, visits, read)["digest"] == planned(house, visits, asked)["digest"]
+    assert [one.way for one in read.grouped] == [one.way for one in asked.grouped]
+    other = replace(asked, where="age > 6")
+    assert builder.sql(other, "visits", "id") != text
+    assert planned(house, visits, other)["digest"] != planned(house, visits, asked)["digest"]
+
+
+@pytest.mark.parametrize("name", WITHOUT_SQL)
+def test_what_sql_has_no_words_for_is_said_where_the_sql_would_be(house, visits, name):
+    fields_of = builder.as_fields(WITHOUT_SQL[name])
+    told = outcome(
+        house, {"do": "fields", "dataset": "visits", "fields": fields_of, "source": "builder", "analyst": ""}
+    )
+    assert told["done"]["sql"].startswith("-- ")
+    assert "no words in SQL" in told["done"]["sql"]
+
+
+def test_every_statistic_and_every_bound_of_a_question_has_its_field():
+    assert set(builder.VERBS) == {*STATISTICS, "most_common"}
+    spelled = {"column": "column", "x": "column", "target": "column", "y": "second", "features": "second"}
+    for ask, make in STATISTICS.items():
+        wanted = {spelled.get(name, name) for name in signature(make).parameters}
+        assert wanted <= set(builder.FIELDS[ask]), ask
+    bounds = set(signature(Account.plan).parameters) - {"self", "query", "spend", "weights"}
+    assert bounds <= {one.name for one in fields(Asked)}
+    assert bounds <= set(Ask.model_fields)
+
+
+def test_bounds_typed_in_stay_while_the_sql_changes(visits):
+    rows = Rows(replace(visits.rows.table, columns={}))
+    typed = Asked(wanted=(value("sum", low="0", high="50", step="2"),), sql="SELECT AVG(pay) AS m FROM visits")
+    read = builder.from_sql(typed, rows, {})
+    assert read.wanted == (value("mean", low="0", high="50", step="2", name="m"),)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (Asked(grouped=(Grouped(of="age", edges="18"),)), "edges"),
+        (Asked(grouped=(Grouped(way="month"),)), "must name a column"),
+        (Asked(wanted=(Wanted(), Wanted(ask="most_common", column="town"))), "a question of their own"),
+        (Asked(wanted=(Wanted(ask="most_common", column="age"),)), "chosen among public ones"),
+        (Asked(limit="many"), "must be a whole number"),
+    ],
+)
+def test_fields_that_are_no_question_say_why(visits, asked, words):
+    with pytest.raises(NeartwinError, match=words):
+        builder.form(asked, visits.columns.types, visits.dataset.keys)
+
+
+def test_a_group_that_is_none_of_the_ways_stays_the_expression_that_it_is():
+    assert builder.recognised("month", 'month("day")') == Grouped(of="day", way="month", name="month")
+    assert builder.recognised("day_month", "MONTH(day)") == Grouped(of="day", way="month")
+    odd = "CASE WHEN age < 3 THEN 'a' WHEN age <= 9 THEN 'b' END"
+    assert builder.recognised("x", odd) == Grouped(of=odd, way="expression", name="x")
+    assert builder.recognised("x", "month(day) + 1").way == "expression"
