@@ -84,10 +84,19 @@ WITH_SQL = {
     "sorted": Asked(
         wanted=(Wanted(name="n"),), groups=("town",), having="n > 10", order_by="n desc, town", limit="2", offset="1"
     ),
+    "a line": Asked(
+        wanted=(
+            Wanted(ask="coefficient", column="pay", second="age", feature="age", name="slope"),
+            Wanted(ask="coefficient", column="pay", second="age", name="start"),
+        )
+    ),
+    "a regression": Asked(wanted=(Wanted(ask="regression", column="pay", second="age, age * age", name="fit"),)),
     "the most common": Asked(wanted=(Wanted(ask="most_common", column="town", k="2"),)),
 }
 WITHOUT_SQL = {
-    "a regression": Asked(wanted=(Wanted(ask="regression", column="pay", second="age", name="fit"),)),
+    "one of two slopes": Asked(
+        wanted=(Wanted(ask="coefficient", column="pay", second="age, age * age", feature="age"),)
+    ),
     "several ranks": Asked(wanted=(value("quantile", rank="0.25, 0.75"),)),
     "counted winners": Asked(wanted=(Wanted(ask="most_common", column="town", counted="on"),)),
 }

@@ -24,12 +24,14 @@ FIELDS: dict[str, tuple[str, ...]] = {  # of each statistic, those that it has a
     "covariance": ("column", "second", "weight"),
     "correlation": ("column", "second", "weight"),
     "regression": ("column", "second", "weight"),
+    "coefficient": ("column", "second", "feature", "weight"),
     "most_common": ("column", "k", "counted"),
 }
 _WORDS = {
     "count": "number of rows",
     "count_units": "number of units",
     "stddev": "standard deviation of",
+    "coefficient": "one coefficient of a regression of",
     "most_common": "most common values of",
 }
 VERBS = {ask: _WORDS.get(ask, f"{ask} of") for ask in FIELDS}
@@ -41,7 +43,8 @@ CURRENCIES = {"epsilon": "ε", "rho": "ρ (zCDP)", "mu": "μ (Gaussian)"}
 class Wanted:
     """One statistic as its fields.
 
-    second: the other column of a covariance or correlation, the features of a regression. rank: of a quantile, or several with
+    second: the other column of a covariance or correlation, the features of a regression. feature: whose coefficient, or "" for
+    the intercept. rank: of a quantile, or several with
     commas. edges: of a histogram. step, fill: of the grid, and what NULL stands for. weight: of its error among the others.
     k, counted: how many most common values, and whether with their counts.
     """
@@ -49,6 +52,7 @@ class Wanted:
     ask: str = "count"
     column: str = ""
     second: str = ""
+    feature: str = ""
     low: str = ""
     high: str = ""
     step: str = ""

@@ -75,6 +75,10 @@ def _statistic(one: Wanted) -> dict[str, Any]:
             part |= {"x": one.column, "y": one.second}
         case "regression":
             part |= {"target": one.column, "features": _listed(one.second)}
+        case "coefficient":
+            part |= {"target": one.column, "features": _listed(one.second)} | (
+                {"feature": one.feature} if one.feature else {}
+            )
         case "histogram":
             part |= {"column": one.column, "edges": _listed(one.edges)}
         case _:

@@ -18,7 +18,21 @@ from neartwin.web.builder.forms import after_form, named
 from neartwin.web.builder.groups import checked_expression, recognised
 
 _KEYWORDS = {"group", "order", "select", "where"}
-_OF_FIELDS = {"ask", "column", "low", "high", "step", "fill", "rank", "edges", "x", "y", "target", "features"}
+_OF_FIELDS = {
+    "ask",
+    "column",
+    "low",
+    "high",
+    "step",
+    "fill",
+    "rank",
+    "edges",
+    "x",
+    "y",
+    "target",
+    "features",
+    "feature",
+}
 _OWN = ("low", "high", "step", "fill")  # they have no place in SQL, and stay while the text changes
 
 
@@ -130,6 +144,7 @@ def _wanted(name: str, part: Mapping[str, Any], own: Mapping[str, Wanted]) -> Wa
         ask=ask,
         column=column,
         second=str(part.get("y", "")) or ", ".join(part.get("features", ())),
+        feature=str(part.get("feature", "")),
         edges=", ".join(_decimal(str(edge)) for edge in part.get("edges", ())),
         rank=rank,
         name=name,
@@ -178,10 +193,16 @@ def _aliased(one: Wanted, name: str, unit: str) -> exp.Expr:
             made = exp.CovarPop(this=_value(one.column), expression=_value(one.second))
         case "correlation":
             made = exp.Corr(this=_value(one.column), expression=_value(one.second))
+        case "regression":
+            features = [_value(part.strip()) for part in one.second.split(",")]
+            made = exp.Anonymous(this="REGRESSION", expressions=[_value(one.column), *features])
+        case "coefficient" if "," not in one.second and one.feature in {"", one.second}:
+            verb = "REGR_SLOPE" if one.feature else "REGR_INTERCEPT"
+            made = exp.Anonymous(this=verb, expressions=[_value(one.column), _value(one.second)])
         case ask if ask in _PLAIN:
             made = _PLAIN[ask](this=_value(one.column))
         case ask:
-            what = "several ranks" if ask == "quantile" else f"a {ask}"
+            what = {"quantile": "several ranks", "coefficient": "a regression on several columns"}.get(ask, f"a {ask}")
             raise UnwordedError(f"{what} has no words in SQL here; the fields, Python and HTTP say it")
     return _as(made, name)
 

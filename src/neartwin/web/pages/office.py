@@ -1,5 +1,6 @@
 """For curators and auditors: who may ask what, who spent how much and when, tokens, and the ledger."""
 
+import json
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
@@ -130,7 +131,7 @@ def ledger(request: Request, caller: Overseer, running: Running) -> Response:
     """The head of the ledger, and what curators did."""
     return page(
         request, "ledger.html", caller=caller, title="Ledger", head=str(running.house.books.head()),
-        acts=list(reversed(running.house.books.acts()))[:50], verdict=None, kept="", fault=None,
+        acts=_acts(running), verdict=None, kept="", fault=None,
     )  # fmt: skip
 
 
@@ -145,8 +146,45 @@ async def verify(request: Request, caller: Overseer, running: Running) -> Respon
         fault = told(refusal)
     return page(
         request, "ledger.html", caller=caller, title="Ledger", head=str(running.house.books.head()),
-        acts=list(reversed(running.house.books.acts()))[:50], verdict=verdict, kept=kept, fault=fault,
+        acts=_acts(running), verdict=verdict, kept=kept, fault=fault,
     )  # fmt: skip
+
+
+def _acts(running: Running) -> list[dict[str, Any]]:
+    """What curators did lately, newest first, in words and as it is recorded."""
+    shown = list(reversed(running.house.books.acts()))[:50]
+    return [
+        {
+            "position": act.position,
+            "time": act.time[:16].replace("T", " "),
+            "who": act.who,
+            "said": _said(act.what, json.loads(act.body)),
+            "body": act.body,
+        }
+        for act in shown
+    ]
+
+
+def _said(what: str, body: dict[str, Any]) -> str:
+    match what:
+        case "token":
+            of = f" of {body['project']}" if body["project"] else ""
+            return f"made a token for {body['name']}, {body['role']}{of}, until {body['expires'][:10]}"
+        case "revoke":
+            return f"revoked the token {body['id']}"
+        case "register" | "policy":
+            rules = len(body["policy"])
+            told = f"with a policy of {rules} rule{'' if rules == 1 else 's'}"
+            return (
+                f"registered {body['dataset']} {told}"
+                if what == "register"
+                else f"changed {body['dataset']}, now {told}"
+            )
+        case "allot":
+            return f"allotted {body['target']} of {body['dataset']} to {body['holder']}"
+        case "cap":
+            return f"raised the budget of {body['dataset']} to {body['target']}: {body['reason']}"
+    return f"{what}: " + ", ".join(f"{name} {value}" for name, value in body.items() if name != "digest")
 
 
 def _people(

@@ -8,6 +8,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -129,6 +130,46 @@ def _meanwhile(name: str) -> AccessError:
     return AccessError(409, "policy", name, "was changed by somebody else meanwhile", remedy=remedy)
 
 
+_CALLED = {
+    "who": "for whom",
+    "columns": "columns that may be used",
+    "group_columns": "columns to group by",
+    "discover": "may discover groups",
+    "own_keys": "may give own keys",
+    "own_bounds": "may give own bounds",
+    "max_spend": "most a release",
+    "allotment": "first allotment",
+}
+
+
+def differences(before: tuple[Rule, ...], after: tuple[Rule, ...]) -> list[tuple[int, str]]:
+    """What changes, in words, each with the place of its rule afterwards; a rule is known by whom it is for."""
+    known = {rule.who: rule for rule in before}
+    told = []
+    for place, rule in enumerate(after):
+        old = known.get(rule.who)
+        if old is None:
+            told.append((place, f"a new rule for {rule.who}"))
+            continue
+        for name, words in _CALLED.items():
+            was, now = getattr(old, name), getattr(rule, name)
+            if was != now:
+                told.append((place, f"{rule.who}, {words}: {_shown(name, was)} becomes {_shown(name, now)}"))
+    told += [(-1, f"the rule for {rule.who} is gone") for rule in before if rule.who not in {one.who for one in after}]
+    kept = [rule.who for rule in before if rule.who in {one.who for one in after}]
+    if kept != [rule.who for rule in after if rule.who in known]:
+        told.append((-1, "the order of the rules: the first that fits decides"))
+    return told
+
+
+def _shown(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name in _LISTS:
+        return "all" if value is None else ", ".join(map(str, value)) or "none"  # type: ignore[call-overload]
+    return str(value) if value is not None else "no limit" if name == "max_spend" else "none"
+
+
 def digest(rules: tuple[Rule, ...]) -> str:
     """Equal for equal policies."""
     return codec.digest(codec.canonical([rule.as_dict() for rule in rules]))
@@ -149,6 +190,7 @@ def _form(
         columns=running.house.policy_columns(found),
         base=base,
         wanted=wanted,
+        differences=[] if wanted is None else differences(found.policy, wanted),
         same=wanted is not None and digest(wanted) == digest(found.policy),
         reviewed="" if wanted is None else digest(wanted),
         fault=None if fault is None else told(fault),
@@ -192,4 +234,10 @@ def _toml_value(value: object) -> str:
 
 
 def _written(target: Target | None) -> str:
-    return "" if target is None else ", ".join(f"{name}={value}" for name, value in parts_of(target).items())
+    return "" if target is None else ", ".join(f"{name}={_decimal(value)}" for name, value in parts_of(target).items())
+
+
+def _decimal(exact: str) -> str:
+    """A fraction as the decimal that it is, where it is a short one."""
+    shown = f"{float(Fraction(exact)):.12g}"
+    return shown if Fraction(shown) == Fraction(exact) else exact

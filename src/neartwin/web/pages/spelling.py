@@ -93,7 +93,7 @@ def _keyword(name: str, value: str) -> str:
 
 
 def _statistic(part: Mapping[str, Any]) -> str:
-    arguments = [repr(part[name]) for name in ("column", "target", "features") if name in part]
+    arguments = [repr(part[name]) for name in ("column", "target", "features", "feature") if name in part]
     arguments += [_numbers(part[name]) for name in ("rank", "edges") if name in part]
     arguments += [repr(part[name]) for name in ("x", "y") if name in part]
     arguments += [_number(part[end]) for end in ("low", "high") if part.get(end) not in (None, "")]
