@@ -130,9 +130,11 @@ class ServedAccount:
         norm_per_unit: Number | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
+        units_together: int = 1,
     ) -> ServedProposal:
         """Have the service decide what a release would do and cost. Reads no row and spends nothing."""
         limits = _limits(rows_per_group, groups_per_unit, rows_per_unit, norm_per_unit, discovery_groups)
+        limits |= {"units_together": units_together if units_together != 1 else None}
         return self._planned([query], spend, limits, weights)
 
     def _planned(
@@ -163,11 +165,13 @@ class ServedAccount:
         norm_per_unit: Number | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
+        units_together: int = 1,
     ) -> ServedProposal:
         """Have the service plan several questions under one price. Reads no row and spends nothing."""
         if not queries:
             raise QueryError("a series needs at least one question")
         limits = _limits(rows_per_group, groups_per_unit, rows_per_unit, norm_per_unit, discovery_groups)
+        limits |= {"units_together": units_together if units_together != 1 else None}
         return self._planned(queries, spend, limits, weights)
 
     def release(self, proposal: ServedProposal, *, key: str = "") -> Release:

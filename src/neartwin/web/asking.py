@@ -26,7 +26,9 @@ from neartwin.web.house import House, ensure_allotments, holders
 from neartwin.web.policy import check, rule_for
 
 Json = dict[str, Any]
-_LIMITS = ("rows_per_group", "groups_per_unit", "rows_per_unit", "norm_per_unit", "discovery_groups")
+_LIMITS = (
+    "rows_per_group", "groups_per_unit", "rows_per_unit", "norm_per_unit", "discovery_groups", "units_together",
+)  # fmt: skip
 DECLARED = "declared"  # instead of keys: the public keys of the data set
 
 

@@ -114,6 +114,7 @@ class Ask(Shape):
     rows_per_unit: Annotated[int, Field(ge=1, le=10**9)] | None = None
     norm_per_unit: Written | StrictInt | StrictFloat | None = None
     discovery_groups: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    units_together: Annotated[int, Field(ge=1, le=10**6)] | None = None
     weights: Annotated[dict[Text, Written | StrictInt | StrictFloat], Field(max_length=100)] | None = None
 
 

@@ -94,6 +94,7 @@ class Asked:
     rows_per_unit: str = ""
     norm_per_unit: str = ""
     discovery_groups: str = ""
+    units_together: str = ""
     currency: str = "epsilon"
     amount: str = "0.1"
     delta: str = ""

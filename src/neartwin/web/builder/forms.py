@@ -148,7 +148,7 @@ def limits(asked: Asked) -> dict[str, Any]:
         number = _whole(getattr(asked, name))
         if number is not None:
             found[name] = _tuned(asked, number) if tune else number
-    for name in ("rows_per_unit", "discovery_groups"):
+    for name in ("rows_per_unit", "discovery_groups", "units_together"):
         number = _whole(getattr(asked, name))
         if number is not None and (name != "discovery_groups" or asked.keys == "discover"):
             found[name] = number
