@@ -24,20 +24,12 @@ THREADS = os.cpu_count() or 1
 SPEND = nt.approx(1, "1e-6")
 
 # the bounding that a careful analyst would write by hand: 20 rows a user and city by clipping, 10 cities a user by a hash
-BY_HAND = """
-WITH pairs AS (
-  SELECT user_id, city, count(*) AS n, sum(CAST(round(least(greatest(amount, 0), 100) * 100) AS BIGINT)) AS s
-  FROM '{path}' WHERE user_id IS NOT NULL GROUP BY user_id, city),
-ranked AS (
-  SELECT *, row_number() OVER (PARTITION BY user_id ORDER BY hash(hash(7, user_id, city)), city) AS place FROM pairs)
-SELECT city, count(*) AS users, sum(least(n, 20)) AS n, sum(CASE WHEN n > 20 THEN s * 20 // n ELSE s END) / 100 AS total
-FROM ranked WHERE place <= 10 GROUP BY city
-"""
+BY_HAND = (Path(__file__).parent / "peers" / "by_hand.sql").read_text(encoding="utf-8")
 PLAIN = "SELECT city, count(*) AS n, sum(amount) AS total, avg(amount) AS typical FROM '{path}' GROUP BY city"
 
 
 def make_visits(path: Path, rows: int) -> None:
-    """One user to 100 rows; 500 cities: 8 homes a user, and 5 % of the rows anywhere."""
+    """One user to 100 rows; 500 cities: 8 homes a user, and 5 % of the rows anywhere. Rows come in no order."""
     users = rows // 100
     with duckdb.connect() as connection:
         connection.execute("SELECT setseed(0.7)")
@@ -53,7 +45,7 @@ def make_visits(path: Path, rows: int) -> None:
                 (random() * 20)::INT AS category, round(exp(2.5 + 0.8 * (random() + random() + random() - 1.5) * 2), 2) AS amount
               FROM (SELECT user_id, (random() * 7.999)::INT AS home FROM users, range(visits)) v
               JOIN homes h ON h.user_id = v.user_id AND h.i = v.home
-              LIMIT {rows}
+              ORDER BY random() LIMIT {rows}
             ) TO '{path}' (FORMAT parquet)""")
 
 

@@ -1,0 +1,245 @@
+"""The same questions asked of neartwin and of its peers, at the same guarantee: time, memory, error, groups found.
+
+    bench/peers.sh PEERS                       # each peer in an environment of its own, once
+    python bench/bench_peers.py --peers PEERS [--rows 10] [--jobs visits histogram quantiles keys counts] [--only opendp ...]
+
+visits     count, sum and mean by city, unknown cities: 10 cities a user, 20 rows a user in a city, epsilon 1, delta 1e-6
+tuned      the same with bounds that the plan finds out inside the same budget
+histogram  rows by category (21 public ones), 100 rows a user, epsilon 1
+quantiles  three quartiles of an amount, 100 rows a user, epsilon 1
+keys       which of a million unknown keys there are, 10 keys a user, epsilon 1, delta 1e-6
+counts     one count after the other with distinct predicates, in one session, of 100,000 rows
+
+Add/remove one user everywhere. A process each: time on the wall and of processors, of it and all that it started, over ours, and
+without imports. For the visits ours is also set against the same bounded statement without noise. Peers that
+take too long for all rows get fewer (--rows 1 --only tumult), and ours with them. diffprivlib and PyDP do not bound users: that
+is done by hand in their scripts, and diffprivlib shows every city without hiding any.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+HERE = Path(__file__).parent
+PEERS = ("opendp", "pipelinedp", "smartnoise", "tumult", "diffprivlib", "pydp")
+JOBS = ("visits", "tuned", "histogram", "quantiles", "keys", "counts")
+OURS = ("neartwin", sys.executable)
+TOP = 90  # the largest cities, where readers look
+RAW = "SELECT city, count(*), sum(least(amount, 100)), avg(least(amount, 100)) FROM '{path}' GROUP BY city"
+
+
+Who = tuple[str, str]  # a name, which its script has too, and its Python
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one process took. seconds, processor: of it and what it started; work: seconds without imports; memory: peak, GB."""
+
+    name: str
+    seconds: float
+    processor: float
+    work: float
+    memory: float
+    answers: object
+
+
+class Watched:
+    """A process and all that it started, as /proc tells: processor seconds and peak memory. Spark is one of its own."""
+
+    def __init__(self, process: subprocess.Popen) -> None:
+        self.process, self.peak, self._spent = process, 0.0, {}
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while self.process.poll() is None:
+            self._look()
+            time.sleep(0.1)
+
+    def _look(self) -> None:
+        tick, page, whole = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE"), 0
+        for place in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                words = place.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(words[3]) == self.process.pid:  # its session
+                whole += int(words[21]) * page
+                self._spent[place.parent.name] = (int(words[11]) + int(words[12])) / tick
+        self.peak = max(self.peak, whole / 2**30)
+
+    def finished(self) -> float:
+        """Processor seconds of all of them, of which the last tenth of a second may be missing."""
+        self._thread.join()
+        return sum(self._spent.values())
+
+
+def run(who: Who, job: str, path: Path, patience: int, name: str = "") -> Run | None:
+    """A job in a process of its own; None, and a word why, where it has no such job, fails or takes too long."""
+    name = name or who[0]
+    command = [who[1], str(HERE / "peers" / f"by_{who[0]}.py"), job, str(path)]
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        begun = time.perf_counter()
+        process = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True)
+        watched = Watched(process)
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            print(f"{name}, {job}: stopped after {patience} s, at {watched.peak:.1f} GB", flush=True)
+            return None
+        seconds, processor = time.perf_counter() - begun, watched.finished()
+        out.seek(0)
+        err.seek(0)
+        if process.returncode:
+            said = err.read().strip().splitlines()[-1:] or [f"ended with {process.returncode}"]
+            print(f"{name}, {job}: {said[0][:200]}", flush=True)
+            return None
+        told = json.loads(out.read().splitlines()[-1])
+    return Run(name, seconds, processor, told["seconds"], watched.peak, told["answers"])
+
+
+def make_keys(path: Path, rows: int) -> None:
+    """A tenth as many keys as rows, each at least once, the rest by Zipf's law; a user to a hundred rows."""
+    keys, users = rows // 10, rows // 100
+    key = f"CASE WHEN range < {keys} THEN range ELSE floor(exp(random() * ln({keys})))::BIGINT - 1 END"
+    duckdb.execute("SELECT setseed(0.3)")
+    duckdb.execute(
+        f"COPY (SELECT floor(random() * {users})::BIGINT AS user_id, 'key ' || ({key}) AS key "
+        f"FROM range({rows}) ORDER BY random()) "
+        f"TO '{path}' (FORMAT parquet)"
+    )
+
+
+def timed(runs: list[Run]) -> None:
+    """Ratios over the first, which is ours."""
+    ours = runs[0]
+    print("| | time / ours | without imports | processors / ours | peak GB |\n|---|---|---|---|---|")
+    for one in runs:
+        ratios = (one.seconds / ours.seconds, one.work / ours.work, one.processor / ours.processor)
+        print(f"| {one.name} | {' | '.join(f'{ratio:.2f}' for ratio in ratios)} | {one.memory:.2f} |")
+    print(f"(ours: {ours.seconds:.1f} s, {ours.processor:.1f} s of processors)", flush=True)
+
+
+def _mean(differences: list[float]) -> float:
+    return sum(differences) / max(len(differences), 1)
+
+
+def errors(runs: list[Run], raw: dict[str, list[float]], bounded: dict[str, list[float]] | None) -> None:
+    """Mean absolute errors; a city that is missing counts with its whole value, and its mean with the middle of the bounds."""
+    top = sorted(raw, key=lambda city: -raw[city][0])[:TOP]
+    common = [city for city in top if all(city in one.answers for one in runs)]
+    print(f"the {TOP} largest cities, missing ones counted whole; `common`: the {len(common)} of them that all found")
+    print(
+        "| | cities | raw: n | raw: total | raw: mean | common: n | common: total | common: mean | bounded: n | impossible |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for one in runs:
+        found = {city: values for city, values in one.answers.items() if city}
+        off = lambda cities, place, truth=raw, found=found: _mean(  # noqa: E731
+            [abs(found.get(city, [0, 0, 50])[place] - truth[city][place]) for city in cities]
+        )
+        against = (
+            f"{off([city for city in found if city in bounded], 0, bounded):,.0f}"
+            if bounded and "tuned" not in one.name
+            else "-"
+        )
+        odd = sum(not 0 <= mean <= 100 or n < 0 for n, _, mean in found.values())
+        cells = [f"{off(top, 0):,.0f}", f"{off(top, 1):,.0f}", f"{off(top, 2):.3f}"]
+        cells += [f"{off(common, 0):,.0f}", f"{off(common, 1):,.0f}", f"{off(common, 2):.3f}"]
+        print(f"| {one.name} | {len(found)} | {' | '.join(cells)} | {against} | {odd} |", flush=True)
+
+
+def visits(path: Path, jobs: list[str], asked: list[Who], patience: int) -> None:
+    """The visits, with bounds fixed and tuned; the statement by hand has no noise, and keeps all cities."""
+    hand = run(OURS, "hand", path, patience, "by hand, not private")
+    raw = {city: [n, total, mean] for city, n, total, mean in duckdb.sql(RAW.format(path=path)).fetchall()}
+    runs = [run(OURS, job, path, patience, f"neartwin, {job}") for job in jobs]
+    runs += [run(who, "visits", path, patience) for who in asked]
+    found = [one for one in runs if one is not None]
+    if hand is None or not found:
+        return
+    timed([*found, hand])
+    for one in found:
+        note = one.answers.get("", "") if isinstance(one.answers, dict) else ""
+        if note.startswith("Tuned"):
+            print(note)
+    errors(found, raw, hand.answers)
+
+
+def others(job: str, path: Path, asked: list[Who], patience: int) -> None:
+    """Time, and what the answers are off by."""
+    runs = [run(who, job, path, patience) for who in (OURS, *asked)]
+    found = [one for one in runs if one is not None]
+    if not found:
+        return
+    timed(found)
+    if job == "histogram":
+        capped = f"SELECT category, count(*) FROM '{path}' GROUP BY category"
+        truth = {str(category): n for category, n in duckdb.sql(capped).fetchall()}
+        for one in found:
+            print(
+                f"{one.name}: off by {_mean([abs(one.answers.get(key, 0) - n) for key, n in truth.items()]):,.0f} rows a category"
+            )
+    elif job == "quantiles":
+        (truth,) = duckdb.sql(f"SELECT quantile_cont(amount, [0.25, 0.5, 0.75]) FROM '{path}'").fetchall()[0]
+        for one in found:
+            print(
+                f"{one.name}: off by {', '.join(f'{abs(a - b):.3f}' for a, b in zip(one.answers, truth, strict=True))}"
+            )
+    elif job == "keys":
+        print("keys found: " + ", ".join(f"{one.name} {one.answers}" for one in found))
+    else:
+        told = ", ".join(f"{one.name} {1000 * one.answers[0]:.1f} ({1000 * one.answers[1]:.1f})" for one in found)
+        print(f"milliseconds of processors a question (on the wall): {told}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", type=Path, default=Path("peers"), help="the folder that peers.sh filled")
+    parser.add_argument("--rows", type=float, default=10, help="millions")
+    parser.add_argument("--jobs", nargs="+", choices=JOBS, default=list(JOBS))
+    parser.add_argument("--only", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--patience", type=int, default=600, help="seconds for one run")
+    asked = parser.parse_args()
+    from bench_engines import make_visits
+
+    there = [(name, str(asked.peers / name / "bin" / "python")) for name in asked.only]
+    for name, python in there:
+        if not Path(python).exists():
+            print(f"{name}: not installed in {asked.peers}; see bench/peers.sh")
+    peers = [one for one in there if Path(one[1]).exists()]
+    rows = int(asked.rows * 1_000_000)
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "visits.parquet"
+        if set(asked.jobs) != {"keys"}:
+            make_visits(path, rows)
+        if by_city := [job for job in ("visits", "tuned") if job in asked.jobs]:
+            print(f"\n## visits, {rows:,} rows")
+            visits(path, by_city, peers, asked.patience)
+        for job in asked.jobs:
+            if job in {"visits", "tuned"}:
+                continue
+            own, size = path.with_stem(job) if job in {"keys", "counts"} else path, rows
+            if job == "keys":
+                make_keys(own, rows)
+            if job == "counts":
+                size = 100_000
+                make_visits(own, size)
+            print(f"\n## {job}, {size:,} rows")
+            others(job, own, peers, asked.patience)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""diffprivlib 0.6: it protects rows. Users are bounded by hand in pandas, noise is scaled by hand, and cities are not hidden."""
+
+import numpy as np
+import pandas as pd
+from diffprivlib import BudgetAccountant, tools
+from told import main
+
+
+def first_rows(frame, by, most):
+    return frame[frame.groupby(by).cumcount() < most]
+
+
+def visits(path):
+    rows = pd.read_parquet(path, columns=["user_id", "city", "amount"]).sample(frac=1)
+    rows = first_rows(rows, ["user_id", "city"], 20)
+    rows = rows.merge(first_rows(rows[["user_id", "city"]].drop_duplicates(), "user_id", 10), on=["user_id", "city"])
+    each, answers = 1 / 2 / 200, {}
+    for city, group in rows.groupby("city")["amount"]:
+        amounts = group.to_numpy()
+        n = int(tools.count_nonzero(np.ones(len(amounts)), epsilon=each, accountant=BudgetAccountant()))
+        total = float(tools.sum(amounts, epsilon=each, bounds=(0, 100), accountant=BudgetAccountant()))
+        answers[city] = [n, total, total / max(n, 1)]
+    return answers
+
+
+def histogram(path):
+    rows = first_rows(pd.read_parquet(path, columns=["user_id", "category"]).sample(frac=1), "user_id", 100)
+    found, _ = tools.histogram(rows.category.to_numpy(), epsilon=1 / 100, bins=21, range=(-0.5, 20.5))
+    return {str(category): int(n) for category, n in enumerate(found)}
+
+
+def quantiles(path):
+    rows = first_rows(pd.read_parquet(path, columns=["user_id", "amount"]).sample(frac=1), "user_id", 100)
+    ranks = [0.25, 0.5, 0.75]
+    return [float(value) for value in tools.quantile(rows.amount.to_numpy(), ranks, epsilon=1 / 100, bounds=(0, 100))]
+
+
+main({"visits": visits, "histogram": histogram, "quantiles": quantiles})

@@ -1,0 +1,103 @@
+"""Ours: one release from a fresh ledger, as a user would ask it; and the statement by hand that it is measured against."""
+
+import tempfile
+import time
+from pathlib import Path
+
+from told import main
+
+TUNED = 300  # cities expected in the release
+
+
+def released(path, target, asked, **limits):
+    """The answer to one question. asked: from the rows to a query."""
+    import neartwin as nt
+
+    rows = nt.table(path, unit="user_id")
+    with tempfile.TemporaryDirectory() as folder, nt.open_ledger(Path(folder) / "budget.db") as ledger:
+        account = ledger.open(rows, target)
+        return account.release(account.plan(asked(rows), spend=target, **limits))
+
+
+def by_city(path, **limits):
+    import neartwin as nt
+
+    found = released(
+        path,
+        nt.approx(1, "1e-6"),
+        lambda rows: rows.group_by("city").agg(
+            n=nt.count(), total=nt.sum("amount", 0, 100), mean=nt.mean("amount", 0, 100)
+        ),
+        **limits,
+    )
+    columns = [found[name].values for name in ("n", "total", "mean")]
+    return {key[0]: values for key, *values in zip(found.keys, *columns, strict=True)} | {"": found.notes[-1]}
+
+
+def visits(path):
+    return by_city(path, rows_per_group=20, groups_per_unit=10)
+
+
+def tuned(path):
+    import neartwin as nt
+
+    return by_city(path, rows_per_group=nt.tuned(1024, groups=TUNED), groups_per_unit=nt.tuned(256, groups=TUNED))
+
+
+def histogram(path):
+    import neartwin as nt
+
+    found = released(
+        path,
+        nt.pure(1),
+        lambda rows: rows.group_by("category", keys=range(21)).agg(n=nt.count()),
+        rows_per_unit=100,
+    )
+    return {str(key[0]): n for key, n in zip(found.keys, found["n"].values, strict=True)}
+
+
+def quantiles(path):
+    import neartwin as nt
+
+    ranks = [0.25, 0.5, 0.75]
+    found = released(
+        path, nt.pure(1), lambda rows: rows.agg(q=nt.quantile("amount", ranks, 0, 100)), rows_per_group=100
+    )
+    return [statistic.values[0] for statistic in found.statistics]
+
+
+def keys(path):
+    import neartwin as nt
+
+    asked = lambda rows: rows.group_by("key").agg(people=nt.count_units())  # noqa: E731
+    return len(released(path, nt.approx(1, "1e-6"), asked, groups_per_unit=10))
+
+
+def counts(path):
+    """Seconds a question, of a hundred with distinct predicates in one session: processor and wall."""
+    import neartwin as nt
+
+    rows = nt.table(path, unit="user_id")
+    with tempfile.TemporaryDirectory() as folder, nt.open_ledger(Path(folder) / "budget.db") as ledger:
+        account = ledger.open(rows, nt.pure(1000))
+        for i in range(101):
+            query = rows.where(f"amount > {i}").agg(n=nt.count())
+            account.release(account.plan(query, spend=nt.pure(1), rows_per_group=3))
+            if not i:
+                begun = time.process_time(), time.perf_counter()
+    return [(time.process_time() - begun[0]) / 100, (time.perf_counter() - begun[1]) / 100]
+
+
+def by_hand(path):
+    """The bounded statement of the visits that a careful analyst would write, without noise."""
+    import duckdb
+
+    text = (Path(__file__).parent / "by_hand.sql").read_text(encoding="utf-8").format(path=path)
+    found = duckdb.sql(text).fetchall()
+    return {city: [int(n), float(total), float(total) / max(int(n), 1)] for city, _, n, total in found}
+
+
+main({
+    "visits": visits, "tuned": tuned, "histogram": histogram, "quantiles": quantiles, "keys": keys, "counts": counts,
+    "hand": by_hand,
+})  # fmt: skip

@@ -1,0 +1,68 @@
+"""PipelineDP 0.3 on its local backend."""
+
+import pipeline_dp as pdp
+import pyarrow.parquet as pq
+from told import main
+
+METRICS = pdp.Metrics
+
+
+def rows(path, *columns):
+    for batch in pq.ParquetFile(path).iter_batches(200_000, columns=list(columns)):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def asked(work, group, delta=1e-6):
+    accountant = pdp.NaiveBudgetAccountant(total_epsilon=1.0, total_delta=delta)
+    parts = pdp.DataExtractors(
+        privacy_id_extractor=lambda row: row[0], partition_extractor=group, value_extractor=lambda row: row[-1]
+    )
+    found = work(pdp.DPEngine(accountant, pdp.LocalBackend()), parts)
+    accountant.compute_budgets()
+    return list(found)
+
+
+def aggregated(path, columns, group, public=None, **limits):
+    wanted = pdp.AggregateParams(noise_kind=pdp.NoiseKind.LAPLACE, **limits)
+    return asked(
+        lambda engine, parts: engine.aggregate(rows(path, *columns), wanted, parts, public_partitions=public),
+        group,
+        1e-6 if public is None else 0,
+    )
+
+
+def visits(path):
+    found = aggregated(
+        path, ["user_id", "city", "amount"], lambda row: row[1], metrics=[METRICS.COUNT, METRICS.SUM, METRICS.MEAN],
+        max_partitions_contributed=10, max_contributions_per_partition=20, min_value=0, max_value=100,
+    )  # fmt: skip
+    return {city: [answer.count, answer.sum, answer.mean] for city, answer in found}
+
+
+def histogram(path):
+    """100 rows a user as five in each category: it has no cap on all rows over public keys."""
+    found = aggregated(
+        path, ["user_id", "category"], lambda row: row[1], list(range(21)), metrics=[METRICS.COUNT],
+        max_partitions_contributed=20, max_contributions_per_partition=5,
+    )  # fmt: skip
+    return {str(category): answer.count for category, answer in found}
+
+
+def quantiles(path):
+    ranks = [METRICS.PERCENTILE(25), METRICS.PERCENTILE(50), METRICS.PERCENTILE(75)]
+    ((_, answer),) = aggregated(
+        path, ["user_id", "amount"], lambda _: 0, [0], metrics=ranks, max_partitions_contributed=1,
+        max_contributions_per_partition=100, min_value=0, max_value=100,
+    )  # fmt: skip
+    return [float(value) for value in answer]
+
+
+def keys(path):
+    wanted = pdp.SelectPartitionsParams(max_partitions_contributed=10)
+    found = asked(
+        lambda engine, parts: engine.select_partitions(rows(path, "user_id", "key"), wanted, parts), lambda row: row[1]
+    )
+    return len(found)
+
+
+main({"visits": visits, "histogram": histogram, "quantiles": quantiles, "keys": keys})
