@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from neartwin.queries.table import EACH_ROW as EACH_ROW
     from neartwin.queries.table import bounded as bounded
     from neartwin.queries.tuned import tuned as tuned
+    from neartwin.queries.tuned import tuned_range as tuned_range
     from neartwin.releases.accounts import open_ledger as open_ledger
     from neartwin.releases.certificates import Certificate as Certificate
     from neartwin.releases.certificates import certificate as certificate
@@ -92,6 +93,7 @@ _HOME = {
     "table": "neartwin.queries.opening",
     "three_pools": "neartwin.accounting.targets",
     "tuned": "neartwin.queries.tuned",
+    "tuned_range": "neartwin.queries.tuned",
     "variance": "neartwin.queries.query",
     "zcdp": "neartwin.accounting.targets",
 }

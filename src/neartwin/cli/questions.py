@@ -49,6 +49,7 @@ class Question:
     rows_per_unit: int | None = None
     norm_per_unit: float | str | None = None
     units_together: int = 1
+    value_range: str = ""
     discovery_groups: int | None = None
 
 
@@ -83,6 +84,7 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--rows-per-group", help="The most rows of one unit that count in a group; or tuned, see below."),
         click.option("--groups-per-unit", help="The most groups of one unit; or tuned=256, tuned=256,groups=500."),
         click.option("--norm-per-unit", help="Instead: the norm of a unit's whole vector, in rows; drops none."),
+        click.option("--value-range", default="", help="Have clip bounds chosen privately: tuned=1/10 of the spend."),
         click.option(
             "--units-together", type=int, default=1, help="To how many units changed together the spend is promised."
         ),
@@ -179,10 +181,11 @@ def _proposal(book: Ledger, question: Question) -> Proposal | SeriesProposal:
         "discovery_groups": question.discovery_groups,
     }
     if len(asked) > 1:
-        if question.units_together != 1:
-            raise QueryError("units_together: several questions at once are promised to one unit; ask one at a time")
+        if question.units_together != 1 or question.value_range:
+            raise QueryError("units_together and value_range are for one question; ask one at a time")
         return account.plan_series(asked, spend=spend, **limits)
-    return account.plan(asked[0], spend=spend, units_together=question.units_together, **limits)
+    limits |= {"units_together": question.units_together, "value_range": words.value_range(question.value_range)}
+    return account.plan(asked[0], spend=spend, **limits)
 
 
 def _others(question: Question, rows: Rows) -> dict[str, Rows | OtherTable]:

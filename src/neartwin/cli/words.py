@@ -9,7 +9,7 @@ from neartwin.accounting.written import target_in
 from neartwin.errors import ParameterError
 from neartwin.queries.grouping import Grouping, day, part
 from neartwin.queries.table import EACH_ROW, Bounds, RowUnit, bounded
-from neartwin.queries.tuned import Tuned, tuned
+from neartwin.queries.tuned import Tuned, TunedRange, tuned, tuned_range
 from neartwin.queries.types import ColumnType
 
 T = TypeVar("T")
@@ -61,6 +61,20 @@ def limit(text: str | int | None, name: str) -> int | Tuned | None:
         return tuned(found.pop("tuned"), **found)
     except (ValueError, KeyError, TypeError):
         raise ParameterError(name, text, "must be a whole number, tuned=256 or tuned=256,groups=500") from None
+
+
+def value_range(text: str) -> TunedRange | None:
+    """Clip bounds of values that are to be found out: `tuned=1/10` of the spend, or `tuned=1/10,groups=500`; "" for none.
+
+    >>> print(value_range("tuned=1/5,groups=40"))
+    TunedRange(share=Fraction(1, 5), groups=40)
+    """
+    if not text:
+        return None
+    found = pairs(text.split(","), "value_range")
+    if set(found) - {"tuned", "groups"} or "tuned" not in found or not found.get("groups", "1").isdecimal():
+        raise ParameterError("value_range", text, "must be tuned=1/10 or tuned=1/10,groups=500")
+    return tuned_range(share=found["tuned"], groups=int(found["groups"]) if "groups" in found else None)
 
 
 def types(texts: tuple[str, ...]) -> dict[str, str]:

@@ -55,6 +55,7 @@ def _groups(plan: GroupPlan) -> Explained:
             *_filter(stage),
             _keys(plan),
             *_clips(stage),
+            *_ranging(plan),
             *_pilot(plan),
             *_trees(plan),
             bound,
@@ -167,6 +168,20 @@ def _in_all(most: int | None) -> tuple[Explained, ...]:
 
 def _entering(plan: GroupPlan) -> str:
     return "groups_per_unit" if plan.bounding.discovery_groups is None else "discovery_groups"
+
+
+def _ranging(plan: GroupPlan) -> tuple[Explained, ...]:
+    ranging = plan.ranging
+    if ranging is None:
+        return ()
+    under = tuple(
+        Explained(
+            f"{next(iter(one.outputs.values()))}: {one.price}", tuple(_measure(one, name) for name in one.measures)
+        )
+        for one in ranging.asked
+    )
+    told = Explained(f"the question then spends {ranging.rest}; below it is at the widest bounds, the worst")
+    return (Explained("first choose clip bounds of values, from noisy counts of one value a unit", (*under, told)),)
 
 
 def _pilot(plan: GroupPlan) -> tuple[Explained, ...]:

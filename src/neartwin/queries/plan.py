@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from neartwin.accounting.targets import Target
 from neartwin.exact import Number
@@ -92,6 +93,19 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranging:
+    """First stages that choose clip bounds of values: see `neartwin.queries.value_ranges`.
+
+    asked: their plans. groups: expected. rest: what the question itself may spend. limits: what else it is planned with.
+    """
+
+    asked: tuple["GroupPlan", ...]
+    groups: int
+    rest: Target
+    limits: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Together:
     """How many units changed together are promised something, and what: by a theorem for groups from the price for one."""
 
@@ -125,6 +139,7 @@ class GroupPlan:
     pilot: Pilot | None = None
     shared: Gaussian | None = None
     together: Together | None = None
+    ranging: Ranging | None = None
 
     @property
     def outputs(self) -> Mapping[str, Aggregate]:
@@ -148,6 +163,8 @@ class GroupPlan:
             parts.append(uses * each)
         if self.pilot is not None:
             parts.append(self.pilot.mechanism.losses())
+        if self.ranging is not None:
+            parts += [one.losses() for one in self.ranging.asked]
         return compose(parts)
 
     @property
@@ -178,6 +195,9 @@ class GroupPlan:
             more |= {"pilot": _piloted(self.pilot)}
         if self.together is not None:
             more |= {"units_together": self.together.units}
+        if self.ranging is not None:
+            told = [[name, str(value)] for name, value in self.ranging.limits if value is not None]
+            more |= {"ranging": [*(one.digest for one in self.ranging.asked), self.ranging.groups, told]}
         return _digest("groups", self.stage, {"asked": asked, "measures": measures, "threshold": chosen} | more)
 
 

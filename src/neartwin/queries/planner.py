@@ -25,7 +25,7 @@ from neartwin.queries.query import Count, CountUnits, Mean, MostCommon, Query, S
 from neartwin.queries.sensitivity import Reach, Sensitivity
 from neartwin.queries.stage import GridColumn, Moment, Stage
 from neartwin.queries.table import RowUnit
-from neartwin.queries.tuned import Tuned
+from neartwin.queries.tuned import Tuned, TunedRange
 
 
 def plan(
@@ -39,6 +39,7 @@ def plan(
     discovery_groups: int | None = None,
     weights: Mapping[str, Number] | None = None,
     units_together: int = 1,
+    value_range: TunedRange | None = None,
 ) -> Plan:
     """Decide everything that a release will do, and its price.
 
@@ -51,18 +52,25 @@ def plan(
     discovery_groups: in how many of its groups a unit helps to discover unknown ones, by default all; fewer find more groups
     where groups_per_unit is large. weights: how much the error of a statistic matters beside the others, by name, 1 where it is
     not given: see `neartwin.queries.allot`. units_together: how many units changed together are promised the spend; one alone is
-    promised, and the account charged, what the group theorems leave for it: see `neartwin.accounting.together`.
+    promised, and the account charged, what the group theorems leave for it: see `neartwin.accounting.together`. value_range:
+    `nt.tuned_range()` has clip bounds of sums and means chosen privately within the declared ones.
 
     Errors: `QueryError` for a bound that is missing, `PrivacyError` for what the spend cannot pay at all (unknown groups
     need a delta).
     """
+    told: dict[str, Any] = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit, "weights": weights}
+    told |= {"rows_per_unit": rows_per_unit, "norm_per_unit": norm_per_unit, "discovery_groups": discovery_groups}
     if units_together != 1:
-        told: dict[str, Any] = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
-        told |= {"rows_per_unit": rows_per_unit, "norm_per_unit": norm_per_unit, "discovery_groups": discovery_groups}
         one = of_one(spend, units_together)
-        made = plan(query, spend=one, weights=weights, **told)
+        made = plan(query, spend=one, value_range=value_range, **told)
         promised = spend if made.price == one and isinstance(spend, Approx) else of_units(made.price, units_together)
         return replace(made, together=Together(units_together, promised))
+    if value_range is not None:
+        if not isinstance(query, Query):
+            raise QueryError("tuned_range(): the most common value has no values to clip")
+        from neartwin.queries.value_ranges import ranged_plan  # which makes plans itself
+
+        return ranged_plan(query, spend=spend, tuned=value_range, limits=told)
     if isinstance(rows_per_group, Tuned) or isinstance(groups_per_unit, Tuned):
         if not isinstance(query, Query):
             raise QueryError("tuned(): the most common value has no bounds to tune")

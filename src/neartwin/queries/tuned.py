@@ -37,3 +37,31 @@ def tuned(at_most: int = 1024, *, share: Number = "1/10", groups: int | None = N
     if groups is not None:
         integer(at_least=1, groups=groups)
     return Tuned(at_most=at_most, share=part, groups=groups)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunedRange:
+    """That clip bounds of values are to be chosen. share: of the spend. groups: how many are expected."""
+
+    share: Fraction
+    groups: int | None
+
+
+def tuned_range(*, share: Number = "1/10", groups: int | None = None) -> TunedRange:
+    """Clip bounds of values that a plan chooses within the declared ones, by spending a share of its budget privately.
+
+    First stages count rows, and values of every column that is summed or averaged, in half octaves, with noise; the bounds are
+    those at which what clipping takes and noise adds are expected to be least. Bounds that are declared or given stay the limits.
+
+    share: of the whole spend, for all columns together. groups: about how many groups you expect in the release, wanted where
+    they are unknown. A guess that is wrong makes the bounds less good, never less private.
+
+    >>> tuned_range(share="1/5").share
+    Fraction(1, 5)
+    """
+    part = rational(share=share)
+    if not 0 < part < 1:
+        raise ParameterError("share", share, "must be above 0 and below 1")
+    if groups is not None:
+        integer(at_least=1, groups=groups)
+    return TunedRange(share=part, groups=groups)

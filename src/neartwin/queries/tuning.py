@@ -62,7 +62,7 @@ def tuned_plan(
         weights=tuple((weights or {}).items()),
         rest=rest,
     )
-    return replace(worst, spend=spend, price=_price(spend, discovered=query.groups.keys is None), pilot=pilot)
+    return replace(worst, spend=spend, price=price_of(spend, discovered=query.groups.keys is None), pilot=pilot)
 
 
 def _at_most(rows: Bound, groups: Bound) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def parted(spend: Target, share: Fraction) -> tuple[Target, Target]:
     raise PrivacyError(f"a plan cannot spend {spend}; spend pure, approx, zcdp, rdp or gdp")
 
 
-def _price(spend: Target, *, discovered: bool) -> Target:
+def price_of(spend: Target, *, discovered: bool) -> Target:
     """The whole spend, whatever is chosen; without the delta that sums of squares need only for unknown groups."""
     if not discovered and isinstance(spend, Zcdp | Rdp | Gdp):
         return replace(spend, delta=Fraction(0))

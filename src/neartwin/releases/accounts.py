@@ -23,7 +23,7 @@ from neartwin.queries.sql import explained_sql
 from neartwin.queries.sql_joins import Others
 from neartwin.queries.sql_series import series_from_sql
 from neartwin.queries.table import Table
-from neartwin.queries.tuned import Tuned
+from neartwin.queries.tuned import Tuned, TunedRange
 from neartwin.releases.large import run_to_parquet
 from neartwin.releases.preview import Preview, preview_of
 from neartwin.releases.release import Release
@@ -88,6 +88,7 @@ class Account:
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
         units_together: int = 1,
+        value_range: TunedRange | None = None,
     ) -> Proposal:
         """Decide what a release would do and cost. Reads no row and spends nothing.
 
@@ -97,7 +98,8 @@ class Account:
         helps to discover unknown ones; by default in all.
         spend: pure, approx, zcdp, rdp or gdp; noise is native to it, and the account prices it in its own currency. weights: how
         much the error of each statistic matters beside the others, by name; 1 where it is not given. units_together: the spend is
-        promised to so many units changed together, and the account is charged what that leaves for one.
+        promised to so many units changed together, and the account is charged what that leaves for one. value_range:
+        `nt.tuned_range()` for clip bounds of sums and means that the plan chooses privately.
         """
         self._same_population(query.table)
         limits: dict[str, Any] = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
@@ -105,8 +107,10 @@ class Account:
             "rows_per_unit": rows_per_unit,
             "norm_per_unit": norm_per_unit,
             "discovery_groups": discovery_groups,
+            "units_together": units_together,
+            "value_range": value_range,
         }
-        made = make_plan(query, spend=spend, weights=weights, units_together=units_together, **more, **limits)
+        made = make_plan(query, spend=spend, weights=weights, **more, **limits)
         self.book.rule.price(made.price)  # an account that cannot pay in this currency says so now
         return Proposal(made, self)
 

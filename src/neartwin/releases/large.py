@@ -40,7 +40,7 @@ def run_to_parquet(
     noise.require_system(source)
     if not isinstance(plan, GroupPlan):
         raise QueryError("this question has one answer and no table; ask for an ordinary release")
-    if plan.pilot is not None:
+    if plan.pilot is not None or plan.ranging is not None:
         raise QueryError(
             "tuned() bounds are chosen for ordinary releases; release once, and give the bounds that it chose"
         )

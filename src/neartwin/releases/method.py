@@ -15,7 +15,7 @@ from typing import Any
 
 from neartwin.queries.expected import expected_errors
 from neartwin.queries.moments import MomentStatistic, moment_set
-from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan
+from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan, Ranging
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.query import Mean, Sum, summand
 from neartwin.queries.table import Bounds, Table
@@ -54,6 +54,20 @@ def method_after_pilot(plan: GroupPlan, chosen: GroupPlan, confidence: float) ->
     if pilot is not None:
         told["mechanisms"].append(_told("pilot that chose bounds", pilot.mechanism))
     return told
+
+
+def method_after_ranging(ranging: Ranging, told: Mapping[str, Any]) -> dict[str, Any]:
+    """The method of what was asked at clip bounds that private first stages chose, their own noise among it."""
+    tuned = "tuned: chosen by private first stages that were paid for, within the declared bounds"
+    asked = told["question"]["statistics"]
+    bounds = [
+        bound | {"origin": tuned}
+        if asked.get(bound["what"].partition(": ")[0], "").startswith(("sum(", "mean("))
+        else bound
+        for bound in told["bounds"]
+    ]
+    found = [_told(f"first stage: {name}", one) for asked in ranging.asked for name, one in _mechanisms(asked, "")]
+    return dict(told) | {"bounds": bounds, "mechanisms": [*told["mechanisms"], *found]}
 
 
 @lru_cache(maxsize=1)

@@ -13,12 +13,12 @@ from neartwin.engines.base import Aggregates, Engine
 from neartwin.errors import ExecutionError, LedgerError
 from neartwin.exact import WholeNumbers
 from neartwin.ledger import Account, Stored, Ticket
-from neartwin.queries import tuning
+from neartwin.queries import tuning, value_ranges
 from neartwin.queries.explain import explain
 from neartwin.queries.keys import Key
 from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, Plan, Split
 from neartwin.releases.estimates import counted, statistics_of
-from neartwin.releases.method import library_version, method_after_pilot, method_of
+from neartwin.releases.method import library_version, method_after_pilot, method_after_ranging, method_of
 from neartwin.releases.release import Provenance, Release, Statistic
 from neartwin.releases.written import WrittenRelease, is_written
 
@@ -115,11 +115,27 @@ def released(paid: Paid, plan: Plan, engine: Engine, source: noise.Source) -> Re
     """Whatever the plan asks, with noise. Raises anything: the caller turns every failure into one."""
     if isinstance(plan, ChoicePlan):
         answer = _chosen(plan, engine.aggregate(plan.stage, salt=source.bits(64)), source)
+    elif plan.ranging is not None:
+        return _ranged(paid, plan, engine, source)
     elif plan.pilot is not None:
         return _piloted(paid, plan, engine, source)
     else:
         answer = answered(plan, engine, source)
     return release_of(paid, plan, answer)
+
+
+def _ranged(paid: Paid, plan: GroupPlan, engine: Engine, source: noise.Source) -> Release:
+    """Noisy counts of values, the clip bounds that they suggest, and the question at those bounds, tuned in turn or not."""
+    if plan.ranging is None:
+        raise TypeError("this plan tunes no values")
+    answers = [answered(one, engine, source).statistics[0].values for one in plan.ranging.asked]
+    choice = value_ranges.chosen(plan, answers)
+    made = released(paid, replace(choice.plan, price=plan.price, together=plan.together), engine, source)
+    told = made.provenance
+    explained = f"{explain(plan)}\n\nchosen for values:\n{told.explanation}"
+    method = method_after_ranging(plan.ranging, told.method)
+    provenance = replace(told, plan=plan.digest, explanation=explained, method=method)
+    return replace(made, notes=(*made.notes, *choice.told), provenance=provenance)
 
 
 def _piloted(paid: Paid, plan: GroupPlan, engine: Engine, source: noise.Source) -> Release:

@@ -1,0 +1,205 @@
+"""Clip bounds of values are chosen from noisy answers alone, within the declared limits, and are paid for in one reserve."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import neartwin as nt
+from neartwin.accounting.targets import Approx, Gdp, Pure, Zcdp
+from neartwin.cli import main
+from neartwin.engines.memory import MemoryEngine
+from neartwin.errors import ParameterError, QueryError
+from neartwin.queries.planner import plan
+from neartwin.queries.value_ranges import chosen
+
+SALT, TOWNS = 5, 4
+LIMITS = {"rows_per_group": 8, "groups_per_unit": TOWNS}
+RANGED = {"value_range": nt.tuned_range()} | LIMITS
+
+
+def people(size=20_000, *, units=2_000, seed=1):
+    draw = np.random.default_rng(seed)
+    paid = np.round(np.exp(draw.normal(2, 1, size)), 2)
+    return {"who": draw.integers(0, units, size), "town": draw.integers(0, TOWNS, size), "paid": paid}
+
+
+def asked(columns, *, low=0, high=10**5):
+    rows = nt.table(pa.table(columns), unit="who", name="visits")
+    groups = rows.group_by("town", keys=range(TOWNS))
+    return rows, groups.agg(n=nt.count(), s=nt.sum("paid", low, high), m=nt.mean("paid", low, high))
+
+
+def exact(made, columns):
+    """What the first stages would answer without noise, by NumPy: all rows, and one value a unit for each histogram."""
+    answers = [[len(columns["paid"])]]
+    first = np.unique(columns["who"], return_index=True)[1]
+    for one in made.ranging.asked[1:]:
+        edges = [float(edge) for edge in next(iter(one.outputs.values())).edges]
+        answers.append(np.histogram(np.clip(columns["paid"][first], edges[0], edges[-1]), edges)[0])
+    return answers
+
+
+@pytest.mark.parametrize(
+    "spend", [nt.pure(1), nt.approx(1, "1e-6"), nt.zcdp("1/8"), nt.rdp(8, 1), nt.gdp("1/2")], ids=str
+)
+def test_the_price_covers_all_stages_together(spend):
+    made = plan(asked(people(50))[1], spend=spend, **RANGED)
+    assert len(made.ranging.asked) == 2
+    assert made.price == made.spend == spend
+    measures = [measure for one in (made, *made.ranging.asked) for measure in one.measures.values()]
+    match spend:
+        case Pure(epsilon=epsilon):
+            total = sum(measure.sensitivity.l1 / measure.mechanism.scale for measure in measures)
+            assert Fraction(99, 100) * epsilon < total <= epsilon
+        case Approx(epsilon=epsilon, delta=delta):
+            assert made.losses().epsilon(delta).upper <= epsilon
+        case Gdp(mu=mu):
+            total = sum(measure.mechanism.mu_squared for measure in measures)
+            assert Fraction(999, 1000) * mu**2 < total <= mu**2
+        case Zcdp(rho=rho):
+            total = sum(measure.mechanism.rho for measure in measures)
+            assert Fraction(999, 1000) * rho < total <= rho
+        case _:
+            assert made.ranging.rest.epsilon == Fraction(9, 10)
+
+
+def test_one_unit_moves_a_histogram_by_one_value_and_the_count_by_its_cap():
+    columns = {"who": [1] * 500 + [2] * 3, "town": [0] * 503, "paid": [float(i) for i in range(503)]}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    made = plan(asked(columns)[1], spend=nt.pure(1), **RANGED)
+    counted, histogram = made.ranging.asked
+    (stage,) = (split.stage for split in histogram.splits.values())
+    cells = [MemoryEngine(part).aggregate(stage, salt=SALT).cells.count.sum() for part in (rows, rows[500:])]
+    assert cells[0] - cells[1] == 1 == next(iter(histogram.measures.values())).sensitivity.l1
+    totals = [
+        int(MemoryEngine(part).aggregate(counted.stage, salt=SALT).values["rows"][0]) for part in (rows, rows[500:])
+    ]
+    assert (
+        totals[0] - totals[1] == 32 == counted.measures["rows"].sensitivity.l1
+    )  # 8 rows in 4 groups: no unit keeps more
+
+
+def test_the_choice_is_nearly_as_good_as_the_best_fixed_range():
+    """By noise-free answers: error of a group's total, noise and clipping, against every power of two."""
+    columns = people()
+    made = plan(asked(columns)[1], spend=nt.zcdp("1/8"), **RANGED)
+    found = chosen(made, exact(made, columns)).plan
+
+    def error(one):
+        (measure,) = (measure for name, measure in one.measures.items() if name.startswith("total"))
+        high = float(next(iter(one.stage.grid.values())).bounds.high)
+        lost = np.maximum(columns["paid"] - high, 0).sum() / TOWNS
+        return 0.41 * float(measure.half_width(0.95)) / 100 + lost
+
+    fixed = [
+        error(plan(asked(columns, high=2**i)[1], spend=nt.zcdp("9/80"), **LIMITS)) for i in range(3, 17)
+    ]  # what the caller cannot know
+    assert error(found) < 1.5 * min(fixed)
+    assert error(found) < error(plan(asked(columns)[1], spend=nt.zcdp("1/8"), **LIMITS)) / 50  # near miss: the limits
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 10**4), (-200, 10**4), (50, 60), (-7, -5)])
+@pytest.mark.parametrize("fill", [None, "high"])
+def test_chosen_bounds_are_whole_steps_within_the_limits_whatever_the_answers_are(low, high, fill):
+    rows = nt.table(pa.table(people(50)), unit="who", name="visits")
+    statistic = nt.sum("paid", low, high, "1/4", fill=None if fill is None else high)
+    made = plan(rows.agg(s=statistic), spend=nt.gdp(1), value_range=nt.tuned_range(), rows_per_group=5)
+    draw = np.random.default_rng(2)
+    bins = len(next(iter(made.ranging.asked[1].outputs.values())).labels)
+    for answers in ([1e6], draw.integers(-50, 2000, bins)), ([-5], np.zeros(bins)), ([9], np.full(bins, -1)):
+        one = chosen(made, answers)
+        bounds = one.plan.query.aggregates["s"].bounds
+        assert low <= bounds.low < bounds.high <= high
+        assert (bounds.low / bounds.step).denominator == (bounds.high / bounds.step).denominator == 1
+        assert fill is None or bounds.high == high
+        if not np.any(np.asarray(answers[1]) > 0):
+            assert (bounds.low, bounds.high) == (low, high)
+            assert "too few people" in one.told[0]
+
+
+def test_a_release_with_tuned_values_is_far_closer_and_says_what_it_chose(tmp_path):
+    columns = people()
+    rows, query = asked(columns)
+    truth = np.array([columns["paid"][columns["town"] == town].sum() for town in range(TOWNS)])
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.zcdp(2))
+        plain = account.release(account.plan(query, spend=nt.zcdp("1/2"), **LIMITS))
+        proposal = account.plan(query, spend=nt.zcdp("1/2"), **RANGED)
+        assert "first choose clip bounds of values" in str(proposal.explain())
+        release = account.release(proposal)
+        assert account.remaining["rho"] == 1
+        assert account.release(proposal) == release
+        tuned_too = account.plan(
+            query, spend=nt.zcdp("1/2"), value_range=nt.tuned_range(), rows_per_group=nt.tuned(64),
+            groups_per_unit=nt.tuned(4), units_together=2,
+        )  # fmt: skip
+        both = account.release(tuned_too)
+    far, near = (np.abs(np.array(one["s"].values) - truth).mean() for one in (plain, release))
+    assert near < far / 10
+    assert release.guarantee.promise == nt.zcdp("1/2")
+    assert release.notes[-1].startswith("Tuned: paid clipped to [0, ")
+    assert release.provenance.plan == proposal.plan.digest
+    method = release.provenance.method  # which a certificate states
+    origins = {bound["what"]: bound["origin"] for bound in method["bounds"]}
+    assert origins["s: paid"].startswith("tuned:")
+    assert origins["rows_per_group"].startswith("public")
+    first = {part["law"] for part in method["mechanisms"] if part["for"].startswith("first stage")}
+    assert first & {"Gaussian", "DiscreteGaussian"}
+    assert both.guarantee.units == 2
+    assert [note.split(":")[0] for note in both.notes[-2:]] == ["Tuned", "Tuned"]
+    assert len({proposal.plan.digest, tuned_too.plan.digest, plain.provenance.plan}) == 3
+
+
+def test_where_there_is_nothing_to_clip_it_is_refused(tmp_path):
+    rows, query = asked(people(50))
+    unknown = rows.group_by("town").agg(s=nt.sum("paid", 0, 9))
+    delta = {"spend": nt.zcdp(1, "1e-6")}
+    for wrong, says, question, more in (
+        (QueryError, "no sum or mean", rows.agg(n=nt.count()), {}),
+        (QueryError, "groups=...", unknown, delta),
+        (QueryError, "no values to clip", rows.most_common("town", among=[1]), {}),
+        (ParameterError, "beside tuned", query, {"rows_per_group": nt.tuned(), "rows_per_unit": 5}),
+    ):
+        with pytest.raises(wrong, match=says):
+            plan(question, **{"spend": nt.zcdp(1)} | RANGED | more)
+    assert plan(unknown, **delta, **RANGED | {"value_range": nt.tuned_range(groups=4)}).ranging.groups == 4
+    for wrong in ({"share": 0}, {"share": 1}, {"groups": 0}):
+        with pytest.raises(ParameterError):
+            nt.tuned_range(**wrong)
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.zcdp(1))
+        with pytest.raises(QueryError, match="ordinary releases"):
+            account.release_to_parquet(account.plan(query, spend=nt.zcdp(1), **RANGED), tmp_path / "x.parquet")
+
+
+def test_the_terminal_tunes_values_too(tmp_path):
+    pq.write_table(pa.table(people(5000)), tmp_path / "visits.parquet")
+    command = [
+        "query",
+        str(tmp_path / "visits.parquet"),
+        "SELECT SUM(paid) AS s FROM visits",
+        "--unit",
+        "who",
+        "--json",
+    ]
+    command += [
+        "--ledger",
+        str(tmp_path / "b.db"),
+        "--spend",
+        "mu=1",
+        "--bounds",
+        "paid=0:100000",
+        "--rows-per-group",
+        "5",
+    ]
+    found = CliRunner().invoke(main, [*command, "--value-range", "tuned=1/10"])
+    assert found.exit_code == 0, found.output
+    assert "Tuned: paid clipped to" in json.loads(found.output)["notes"][-1]
+    for text in ("tuned", "share=1/2", "tuned=1/10,groups=x"):
+        refused = CliRunner().invoke(main, [*command, "--value-range", text])
+        assert refused.exit_code != 0
