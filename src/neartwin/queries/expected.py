@@ -5,6 +5,8 @@ from fractions import Fraction
 
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
+from neartwin.queries.margin_bars import half_width
+from neartwin.queries.margins import named
 from neartwin.queries.moments import (
     Coefficient,
     Correlation,
@@ -15,7 +17,7 @@ from neartwin.queries.moments import (
     Variance,
     moment_set,
 )
-from neartwin.queries.plan import ChoicePlan, GroupPlan, Measure, Plan
+from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Measure, Plan
 from neartwin.queries.planner import (
     cell_measure,
     filled_measure,
@@ -51,6 +53,8 @@ def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedEr
     """The expected error of each statistic of a plan. Touches no data."""
     if isinstance(plan, ChoicePlan):
         return _of_choice(plan, confidence)
+    if isinstance(plan, MarginalPlan):
+        return _of_margins(plan, confidence)
     errors = []
     for name, aggregate in plan.outputs.items():
         match aggregate:
@@ -145,6 +149,20 @@ def _of_moments(plan: GroupPlan, name: str, aggregate: MomentStatistic, confiden
     by_size = tuple((n, min(most, scale * steps / n)) for n in GROUP_SIZES)
     sizes = ", ".join(f"± {width:.3g} at n = {n:,}" for n, width in by_size)
     return ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=f"about {sizes}")
+
+
+def _of_margins(plan: MarginalPlan, confidence: float) -> tuple[ExpectedError, ...]:
+    """The same for every group of a margin."""
+    ((name, _),) = plan.outputs.items()
+    columns = plan.query.groups.columns
+    return tuple(
+        _fixed(
+            f"{name} by {named(columns, margin)}",
+            Fraction(half_width(plan, margin, confidence)) * plan.unit,
+            confidence,
+        )
+        for margin in plan.query.groups.margins
+    )
 
 
 def _of_choice(plan: ChoicePlan, confidence: float) -> tuple[ExpectedError, ...]:

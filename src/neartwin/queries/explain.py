@@ -1,5 +1,6 @@
 """A plan as a tree in which every number says why it is what it is."""
 
+import math
 from dataclasses import dataclass
 
 from neartwin.mechanisms.gaussian import Gaussian
@@ -8,7 +9,8 @@ from neartwin.mechanisms.partition import OptimalSelection
 from neartwin.queries.allot import Noise
 from neartwin.queries.discovery import Selection
 from neartwin.queries.join import Join, JoinKind
-from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, Plan
+from neartwin.queries.margins import named
+from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, MarginalPlan, Plan
 from neartwin.queries.quantiles import Extreme
 from neartwin.queries.stage import Stage
 from neartwin.queries.table import Table
@@ -36,6 +38,8 @@ def explain(plan: Plan) -> Explained:
     """The walk of a plan, from its source to its price, as a tree."""
     if isinstance(plan, ChoicePlan):
         return _choice(plan)
+    if isinstance(plan, MarginalPlan):
+        return _margins(plan)
     return _groups(plan)
 
 
@@ -80,6 +84,38 @@ def _bounds(stage: Stage, bounding: Bounding) -> tuple[Explained, ...]:
         ),
         Explained(f"groups_per_unit = {bounding.groups_per_unit}: {_chosen(stage)}"),
         *_in_all(bounding.rows_per_unit),
+    )
+
+
+def _margins(plan: MarginalPlan) -> Explained:
+    columns = plan.query.groups.columns
+    asked = "; ".join(named(columns, margin) for margin in plan.query.groups.margins)
+    deviations = {
+        name: math.sqrt(plan.design.variances[margin]) * float(plan.unit)
+        for name, margin in zip(plan.measures, plan.measured, strict=True)
+    }
+    measured = [
+        Explained(
+            f"margin {name}: noise of deviation {deviations[name]:,.4g} a cell",
+            (Explained(f"sensitivity {measure.sensitivity.l1}: {measure.sensitivity.why}"),),
+        )
+        for name, measure in plan.measures.items()
+    ]
+    table = Explained(
+        f"one table by {', '.join(columns)}: {len(plan.stage.keys or ())} public keys, empty ones appear too"
+    )
+    outputs = Explained(f"margins asked for, by least squares from those: {asked}")
+    return Explained(
+        f"release of {plan.stage.table.name!r}: {plan.price}",
+        (
+            _source(plan.stage.table),
+            *_filter(plan.stage),
+            table,
+            *_clips(plan.stage),
+            Explained("bound each unit", _bounds(plan.stage, plan.bounding)),
+            Explained("noise", (*measured, Explained("what is measured, and why", tuple(map(Explained, plan.why))))),
+            outputs,
+        ),
     )
 
 

@@ -9,6 +9,7 @@
 ```
 
 after: what is done to the noisy result, for nothing: {"having": "orders > 100", "order_by": [["orders", true]], "limit": 5}.
+margins: lists of group columns, of whose values together the statistics are wanted, as in [["age", "sex"], ["sex"]].
 keys: a list of values for one column, a list of rows, or values by column, whose product is taken; null to discover them
 privately. Dates are written 2026-01-31. Nothing here names a file.
 """
@@ -28,7 +29,7 @@ from neartwin.queries.expression import RowExpression
 from neartwin.queries.histograms import Histogram, histogram
 from neartwin.queries.moments import Coefficient, Regression
 from neartwin.queries.quantiles import Extreme, Quantile, maximum, median, minimum, quantile
-from neartwin.queries.query import Aggregate, MostCommon, Query, Rows
+from neartwin.queries.query import Aggregate, Groups, MostCommon, Query, Rows
 from neartwin.queries.sql import from_sql, grouped_rows
 from neartwin.queries.table import Bounds
 from neartwin.queries.types import ColumnType
@@ -52,7 +53,7 @@ STATISTICS: dict[str, Callable[..., Aggregate]] = {
     "regression": relations.regression,
     "coefficient": relations.coefficient,
 }
-_FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after"}
+_FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after", "margins"}
 
 
 def question_of(form: Mapping[str, Any], rows: Rows) -> Query | MostCommon:
@@ -87,6 +88,8 @@ def form_of(question: Query | MostCommon) -> Form:
             form["group_by"] = list(groups.columns)
             if groups.keys is not None:
                 form["keys"] = [[_plain(value) for value in key] for key in groups.keys]
+            if groups.margins:
+                form["margins"] = [[groups.columns[place] for place in margin] for margin in groups.margins]
         form |= {} if question.after == NOTHING else {"after": _after_form(question.after)}
     conditions = (question.rows if isinstance(question, MostCommon) else question.groups.rows).conditions
     if question.table.computed:
@@ -127,8 +130,17 @@ def _from_parts(told: Form, rows: Rows) -> Query:
         for column in columns:
             rows, _ = rows.grouped(column)
         public = None if keys is None else _keys(keys, tuple(columns), rows)
-        query = rows.group_by(*columns, keys=public).agg(**aggregates)
+        groups = rows.group_by(*columns, keys=public)
+        query = _margins(told.get("margins"), groups).agg(**aggregates)
     return replace(query, after=_after(told.get("after", {}), query))
+
+
+def _margins(margins: object, groups: Groups) -> Groups:
+    if margins is None:
+        return groups
+    if not isinstance(margins, list) or not all(_texts(margin) for margin in margins):
+        raise QueryError("question: margins must be a list of lists of group columns")
+    return groups.marginals(*margins)
 
 
 def _computed(told: Form, rows: Rows) -> Rows:
@@ -166,8 +178,7 @@ def _after(told: object, query: Query) -> After:
     """HAVING, ORDER BY and LIMIT over the names of the noisy result."""
     if not isinstance(told, Mapping) or set(told) - {"having", "order_by", "limit", "offset"}:
         raise QueryError("question: after takes having, order_by, limit and offset")
-    schema = {name: query.table.schema[name] for name in query.groups.columns}
-    schema |= dict.fromkeys(query.aggregates, ColumnType.NUMBER)
+    schema = query.released
     having, order = told.get("having") or "", told.get("order_by") or []
     limit, offset = told.get("limit"), told.get("offset") or 0
     if not isinstance(having, str) or not isinstance(order, list):

@@ -12,6 +12,7 @@ from neartwin.exact import Number
 from neartwin.losses import Composed, compose
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
+from neartwin.mechanisms.marginals import MarginalDesign
 from neartwin.mechanisms.partition import OptimalSelection
 from neartwin.mechanisms.ranks import CountTree
 from neartwin.mechanisms.top import PeeledTop
@@ -248,7 +249,47 @@ class ChoicePlan:
         return _digest("choice", self.stage, {"scale": str(self.mechanism.each.scale)} | more)
 
 
-Plan = GroupPlan | ChoicePlan
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarginalPlan:
+    """The plan of a `Query` for margins: some margins are measured with noise, and all that are asked follow from them.
+
+    measures: by the name of a margin; measured: the same margins as places of columns. parts: of one step of the statistic, in
+    which noise is drawn. unit: what one step is worth. design: what each answer's error is. error: the sum of the margins' bars,
+    in units of one row's largest contribution.
+    """
+
+    query: Query
+    bounding: Bounding
+    spend: Target
+    price: Target
+    stage: Stage
+    measures: Mapping[str, Measure]
+    measured: tuple[tuple[int, ...], ...]
+    parts: int
+    unit: Fraction
+    design: MarginalDesign
+    why: tuple[str, ...]
+    error: float
+
+    @property
+    def outputs(self) -> Mapping[str, Aggregate]:
+        """The named statistic."""
+        return self.query.aggregates
+
+    def losses(self) -> Composed:
+        """What all measured margins reveal together: the price covers this curve."""
+        return compose([measure.losses() for measure in self.measures.values()])
+
+    @property
+    def digest(self) -> str:
+        """Equal for plans that would do the same."""
+        asked = {name: str(aggregate) for name, aggregate in self.outputs.items()}
+        measures = {name: _noise(measure.mechanism) for name, measure in self.measures.items()}
+        more = {"asked": asked, "measures": measures, "margins": self.query.groups.margins, "parts": self.parts}
+        return _digest("margins", self.stage, more)
+
+
+Plan = GroupPlan | ChoicePlan | MarginalPlan
 
 
 def _digest(kind: str, stage: Stage, more: Mapping[str, object]) -> str:

@@ -96,6 +96,11 @@ def plan(
                 discovery_groups=discovery_groups,
             )
             bounding = bounding_of(query, limits)
+            if query.groups.margins:
+                from neartwin.queries.marginal_planning import plan_margins
+
+                base = replace(query, groups=replace(query.groups, margins=()))
+                return plan_margins(query, _plan_groups(base, bounding, spend, _weights(query, weights or {})), spend)
             return _plan_groups(query, bounding, spend, _weights(query, weights or {}))
         case MostCommon():
             return plan_choice(query, spend)

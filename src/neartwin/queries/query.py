@@ -1,6 +1,6 @@
 """Questions: rows of a table, grouped or not, and the statistics asked of them. Frozen; building one reads no row."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from neartwin.queries.grouping import Grouping
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.joining import On, OtherTable, joined
 from neartwin.queries.keys import Key, public_keys
+from neartwin.queries.margins import MARGIN, linear_alone, margins_of
 from neartwin.queries.moments import (
     Deviation,
     MomentStatistic,
@@ -265,11 +266,20 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Rows with their group columns; keys None: discovered privately."""
+    """Rows with their group columns; keys None: discovered privately. margins: places of columns, where margins are asked."""
 
     rows: Rows
     columns: tuple[str, ...]
     keys: tuple[Key, ...] | None
+    margins: tuple[tuple[int, ...], ...] = ()
+
+    def marginals(self, *margins: Sequence[str]) -> "Groups":
+        """Not the groups themselves but margins of them: for each list of columns, one group a value of these together.
+
+        One count or sum of each; all come from one plan that measures what tells the most of them, and they are consistent: what
+        two margins share adds up to the same. Keys must be public, and a product of values by column.
+        """
+        return replace(self, margins=margins_of(self.columns, self.keys, margins))
 
     def agg(self, **aggregates: Aggregate) -> "Query":
         """Statistics of each group, named by the keyword."""
@@ -291,6 +301,8 @@ class Groups:
                     f"{name}={aggregate} has a row for each bin, which other statistics have not; ask for it in a question of "
                     "its own: several questions can share one plan"
                 )
+            if self.margins:
+                linear_alone(aggregates, isinstance(aggregate, Count | Sum))
             if isinstance(aggregate, Histogram):
                 bin_value(self.rows.table, aggregate)
             if isinstance(aggregate, Sum | Mean | Quantile | Extreme):
@@ -312,6 +324,15 @@ class Query:
     def table(self) -> Table:
         """The table asked."""
         return self.groups.rows.table
+
+    @property
+    def released(self) -> dict[str, ColumnType]:
+        """The columns that HAVING and ORDER BY can name, and their types."""
+        found = {name: self.table.schema[name] for name in self.groups.columns}
+        found |= {
+            column: ColumnType.NUMBER for name, asked in self.aggregates.items() for column in columns_of(name, asked)
+        }
+        return found | ({MARGIN: ColumnType.TEXT} if self.groups.margins else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,10 @@ from sqlglot.errors import SqlglotError
 from neartwin.errors import QueryError
 from neartwin.queries.after import CLAUSES, After, after_of, limit_of
 from neartwin.queries.moments import Coefficient, Correlation, Covariance, Deviation, Regression, Variance
-from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, MostCommon, Query, Rows, Sum, columns_of
+from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, MostCommon, Query, Rows, Sum
 from neartwin.queries.sql_joins import Others, joined_by
 from neartwin.queries.sql_order import order_statistic
+from neartwin.queries.sql_sets import flattened, sets_of
 from neartwin.queries.table import Table
 from neartwin.queries.types import ColumnType
 
@@ -42,32 +43,48 @@ def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None 
     not understood, with what to write instead.
     """
     select = _select(text)
-    rows, groups = _grouped(select, rows, tables)
+    rows, groups, margins = _grouped(select, rows, tables)
     chosen = keys(rows.table.schema) if callable(keys) else keys
     if not any(_is_statistic(item, groups) for item in select.expressions):
         return _most_common(select, rows, groups, chosen)
     aggregates = _aggregates(select, groups, rows.table)
-    query = rows.group_by(*groups, keys=chosen).agg(**aggregates) if groups else rows.agg(**aggregates)
+    if not groups:
+        query = rows.agg(**aggregates)
+    else:
+        grouped = rows.group_by(*groups, keys=chosen)
+        query = (grouped.marginals(*margins) if margins else grouped).agg(**aggregates)
     return replace(query, after=_after(select, query, groups))
 
 
 def grouped_rows(text: str, rows: Rows, *, tables: Others | None = None) -> tuple[Rows, tuple[str, ...]]:
     """The rows that a SQL text groups, computed columns included, and its group columns."""
-    found, groups = _grouped(_select(text), rows, tables)
+    found, groups, _ = _grouped(_select(text), rows, tables)
     return found, tuple(groups)
 
 
-def _grouped(select: exp.Select, rows: Rows, tables: Others | None) -> tuple[Rows, dict[str, str]]:
+def _grouped(
+    select: exp.Select, rows: Rows, tables: Others | None
+) -> tuple[Rows, dict[str, str], tuple[tuple[str, ...], ...]]:
+    """The rows, the group columns with what they stand for, and the margins of GROUPING SETS by their columns."""
     rows = joined_by(select, rows, tables or {})
     where = select.args.get("where")
     if where is not None:
         rows = rows.where(where.this.sql(dialect="duckdb"))
     group = select.args.get("group")
-    groups = {} if group is None else _groups(group, _named(select))
+    sets = None if group is None else sets_of(group)
+    plain = group if group is None or sets is None else flattened(group, sets)
+    groups = {} if plain is None else _groups(plain, _named(select))
     for name, expression in groups.items():
         if name not in rows.table.schema or expression != _quoted(name):
             rows = rows.with_column(name, expression)
-    return rows, dict(groups)
+    texts = {text: name for name, text in groups.items()}
+    margins = tuple(tuple(_member(item, groups, texts) for item in one) for one in sets or ())
+    return rows, dict(groups), margins
+
+
+def _member(item: exp.Expr, groups: Mapping[str, str], texts: Mapping[str, str]) -> str:
+    """The group column that a member of a grouping set is."""
+    return item.name if isinstance(item, exp.Column) and item.name in groups else texts[_written(item)]
 
 
 def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys: object) -> MostCommon:
@@ -102,9 +119,6 @@ def _is_statistic(item: exp.Expr, groups: Mapping[str, str]) -> bool:
 def _after(select: exp.Select, query: Query, groups: Mapping[str, str]) -> After:
     """HAVING, ORDER BY and LIMIT, over the names of the noisy result."""
     table = query.table
-    schema = {name: table.schema[name] for name in query.groups.columns}
-    released = [column for name, asked in query.aggregates.items() for column in columns_of(name, asked)]
-    schema |= dict.fromkeys(released, ColumnType.NUMBER)
     grouped = {text: name for name, text in groups.items()}
 
     def named(node: exp.Expr) -> str | None:
@@ -117,7 +131,7 @@ def _after(select: exp.Select, query: Query, groups: Mapping[str, str]) -> After
         item.alias if isinstance(item, exp.Alias) else item.name if isinstance(item, exp.Column) else named(item) or ""
         for item in select.expressions
     ]
-    return after_of(select, schema, selected, named)
+    return after_of(select, query.released, selected, named)
 
 
 def explained_sql(text: str) -> str | None:
@@ -167,9 +181,10 @@ def _quoted(name: str) -> str:
 def _groups(group: exp.Group, named: Mapping[str, str]) -> dict[str, str]:
     """The group columns by name, with what they stand for."""
     others = any(value for name, value in group.args.items() if name != "expressions")
-    several = any(isinstance(item, exp.Rollup | exp.Cube | exp.GroupingSets) for item in group.expressions)
-    if not group.expressions or others or several:
-        raise QueryError("GROUP BY takes columns and expressions, without ROLLUP, CUBE, GROUPING SETS or ALL")
+    if not group.expressions or others:
+        raise QueryError(
+            "GROUP BY takes columns and expressions, or one of GROUPING SETS, CUBE and ROLLUP, without ALL and WITH"
+        )
     texts, found = {text: name for name, text in named.items()}, {}
     for item in group.expressions:
         if isinstance(item, exp.Literal):

@@ -20,7 +20,7 @@ from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.query import Mean, Sum, summand
 from neartwin.queries.table import Bounds, Table
 
-_NOT_MECHANISMS = {"query", "stage", "spend", "price", "sensitivity"}
+_NOT_MECHANISMS = {"query", "stage", "spend", "price", "sensitivity", "design"}
 
 
 def method_of(plan: Plan, confidence: float) -> dict[str, Any]:

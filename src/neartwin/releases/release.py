@@ -113,6 +113,12 @@ class Release:
 
         return limit(self, groups)
 
+    def margin(self, *columns: str) -> "Release":
+        """Of a release of marginals, the one of these columns, grouped by them alone; no column: the total."""
+        from neartwin.releases.shaped import margin
+
+        return margin(self, *columns)
+
     def ratio(self, top: str, bottom: str, *, name: str) -> "Release":
         """With one more statistic, top / bottom, whose bar holds wherever both bars do."""
         from neartwin.releases.shaped import ratio

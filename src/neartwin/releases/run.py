@@ -16,8 +16,10 @@ from neartwin.ledger import Account, Stored, Ticket
 from neartwin.queries import tuning, value_ranges
 from neartwin.queries.explain import explain
 from neartwin.queries.keys import Key
-from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, Plan, Split
+from neartwin.queries.margins import MARGIN
+from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, MarginalPlan, Plan, Split
 from neartwin.releases.estimates import counted, statistics_of
+from neartwin.releases.margins import WHOLE_TABLE, margin_answers, noisy_margins
 from neartwin.releases.method import library_version, method_after_pilot, method_after_ranging, method_of
 from neartwin.releases.release import Provenance, Release, Statistic
 from neartwin.releases.written import WrittenRelease, is_written
@@ -115,6 +117,10 @@ def released(paid: Paid, plan: Plan, engine: Engine, source: noise.Source) -> Re
     """Whatever the plan asks, with noise. Raises anything: the caller turns every failure into one."""
     if isinstance(plan, ChoicePlan):
         answer = _chosen(plan, engine.aggregate(plan.stage, salt=source.bits(64)), source)
+    elif isinstance(plan, MarginalPlan):
+        aggregates = engine.aggregate(plan.stage, salt=source.bits(64))
+        keys, statistic = margin_answers(plan, noisy_margins(plan, aggregates, source), CONFIDENCE)
+        answer = Noisy(keys, (statistic,), (*bounding_notes(plan), WHOLE_TABLE))
     elif plan.ranging is not None:
         return _ranged(paid, plan, engine, source)
     elif plan.pilot is not None:
@@ -224,8 +230,8 @@ def _sortable(key: Key) -> tuple[tuple[bool, str, object], ...]:
     return tuple((value is None, type(value).__name__, "" if value is None else value) for value in key)
 
 
-def notes_of(plan: GroupPlan) -> tuple[str, ...]:
-    """What a reader of the release must know."""
+def bounding_notes(plan: GroupPlan | MarginalPlan) -> tuple[str, ...]:
+    """What a reader must know of bars, bounds and units."""
     bounding = plan.bounding
     notes = [f"Each bar holds alone with probability at least {CONFIDENCE:.0%}, around the bounded statistic."]
     if isinstance(plan.stage.table.unit, str):
@@ -238,6 +244,12 @@ def notes_of(plan: GroupPlan) -> tuple[str, ...]:
             )
     else:
         notes.append("Each row is protected as its own unit: people with several rows are protected less.")
+    return tuple(notes)
+
+
+def notes_of(plan: GroupPlan) -> tuple[str, ...]:
+    """What a reader of the release must know."""
+    notes = [*bounding_notes(plan)]
     for split in plan.splits.values():
         (column,) = split.stage.grid.values()
         if plan.histogram is not None:
@@ -320,6 +332,8 @@ def guarantee_of(plan: Plan) -> Guarantee:
 
 def _columns_of(plan: Plan) -> tuple[str, ...]:
     """The release's group columns: those of the question, and the bin of a histogram."""
+    if isinstance(plan, MarginalPlan):
+        return (*plan.stage.group_columns, MARGIN)
     extra = plan.histogram if isinstance(plan, GroupPlan) else None
     return plan.stage.group_columns if extra is None else (*plan.stage.group_columns, extra[0])
 

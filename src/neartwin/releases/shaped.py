@@ -12,6 +12,7 @@ from neartwin.errors import ParameterError, QueryError
 from neartwin.queries.after import After
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.keys import Key
+from neartwin.queries.margins import MARGIN, named
 from neartwin.queries.types import ColumnType
 from neartwin.releases.release import Release, Statistic
 
@@ -69,6 +70,19 @@ def limit(release: Release, groups: int) -> Release:
     if groups < 0:
         raise ParameterError("groups", groups, "must be at least 0")
     return _kept(release, range(min(groups, len(release))), ())
+
+
+def margin(release: Release, *columns: str) -> Release:
+    """Of a release of marginals, the one of these columns."""
+    known = {key[-1] for key in release.keys} if release.group_columns[-1:] == (MARGIN,) else set()
+    wanted = named([name for name in release.group_columns if name in columns], range(len(set(columns))))
+    if wanted not in known or not set(columns) <= set(release.group_columns[:-1]):
+        told = "; ".join(sorted(map(str, known))) or "none: this is no release of marginals"
+        raise ParameterError("margin", ", ".join(columns), f"must be one of: {told}")
+    places = [place for place, name in enumerate(release.group_columns[:-1]) if name in columns]
+    kept = _kept(release, [i for i, key in enumerate(release.keys) if key[-1] == wanted], ())
+    names = tuple(release.group_columns[place] for place in places)
+    return replace(kept, group_columns=names, keys=tuple(tuple(key[place] for place in places) for key in kept.keys))
 
 
 def ratio(release: Release, top: str, bottom: str, *, name: str) -> Release:

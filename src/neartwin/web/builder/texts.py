@@ -114,6 +114,8 @@ def _chosen(text: str) -> str:
 
 def _with_question(asked: Asked, question: Query | MostCommon, own: Mapping[str, Wanted]) -> Asked:
     told = form_of(question)
+    if "margins" in told:
+        raise QueryError("the fields have no place for margins; ask for GROUPING SETS in a notebook or a terminal")
     conditions = list(told.get("where", ()))
     where = conditions[0] if len(conditions) == 1 else " AND ".join(f"({one})" for one in conditions)
     if isinstance(question, MostCommon):
