@@ -109,6 +109,7 @@ def _margins(plan: MarginalPlan) -> Explained:
         f"release of {plan.stage.table.name!r}: {plan.price}",
         (
             _source(plan.stage.table),
+            *_together(plan),
             *_filter(plan.stage),
             table,
             *_clips(plan.stage),

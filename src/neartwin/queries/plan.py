@@ -270,6 +270,7 @@ class MarginalPlan:
     design: MarginalDesign
     why: tuple[str, ...]
     error: float
+    together: Together | None = None
 
     @property
     def outputs(self) -> Mapping[str, Aggregate]:
@@ -285,7 +286,14 @@ class MarginalPlan:
         """Equal for plans that would do the same."""
         asked = {name: str(aggregate) for name, aggregate in self.outputs.items()}
         measures = {name: _noise(measure.mechanism) for name, measure in self.measures.items()}
-        more = {"asked": asked, "measures": measures, "margins": self.query.groups.margins, "parts": self.parts}
+        more: dict[str, object] = {
+            "asked": asked,
+            "measures": measures,
+            "margins": self.query.groups.margins,
+            "parts": self.parts,
+        }
+        if self.together is not None:
+            more |= {"units_together": self.together.units}
         return _digest("margins", self.stage, more)
 
 
