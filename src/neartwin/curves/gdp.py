@@ -15,6 +15,7 @@ import numpy as np
 from neartwin.curves.normal import GaussianProfile, gaussian_profile, plain_delta, quantile
 from neartwin.curves.roots import Places, decreasing_root
 from neartwin.curves.twofold import UNIT, Argument, Twofold, certified, clipped, levels, quotient, read
+from neartwin.divergences.normal_roots import epsilon_roots, mu_roots
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval
 
@@ -112,7 +113,24 @@ def _gap(profile: GaussianProfile, log_delta: FloatArray, log_rest: FloatArray) 
     return value, error
 
 
+def _found(
+    quick: Callable[..., tuple[FloatArray, ...]], slow: Callable[..., tuple[FloatArray, ...]], *parts: FloatArray
+) -> tuple[FloatArray, ...]:
+    """The ends of roots by the quick way; by the slower one where those are not numbers."""
+    lower, upper = _blocks(quick, *parts)
+    at = np.isnan(lower)
+    if at.any():
+        lower[at], upper[at] = _blocks(slow, *(np.broadcast_to(part, lower.shape)[at] for part in parts))
+    return lower, upper
+
+
 def _epsilon_block(
+    m_high: FloatArray, m_low: FloatArray, delta: FloatArray, rest: FloatArray
+) -> tuple[FloatArray, ...]:
+    return epsilon_roots(m_high, m_low if m_low.any() else np.zeros(1), delta, rest)
+
+
+def _searched_epsilon(
     m_high: FloatArray, m_low: FloatArray, delta: FloatArray, rest: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     with np.errstate(divide="ignore"):
@@ -143,8 +161,10 @@ def epsilon_of(mu: Argument, delta: Argument) -> Interval[FloatArray]:
     """
     mu_high, mu_low, level, rest = np.broadcast_arrays(*_mu(mu), *levels(delta=delta))
     inner = (mu_high > 0) & (level > 0) & (rest > 0)
+    if inner.all():
+        return certified(*_found(_epsilon_block, _searched_epsilon, mu_high, mu_low, level, rest), "signs of delta")
     parts = (np.where(inner, mu_high, 1.0), mu_low, np.where(inner, level, 0.5), np.where(inner, rest, 0.5))
-    lower, upper = _blocks(_epsilon_block, *parts)
+    lower, upper = _found(_epsilon_block, _searched_epsilon, *parts)
     with np.errstate(divide="ignore"):
         equal = np.where(level > 0.5, np.log(rest), np.log1p(-np.minimum(level, 0.6)))
     edge = np.where(rest <= 0, -np.inf, np.where(mu_high > 0, np.inf, equal))
@@ -152,7 +172,20 @@ def epsilon_of(mu: Argument, delta: Argument) -> Interval[FloatArray]:
     return certified(np.where(inner, lower, edge - slack), np.where(inner, upper, edge + slack), "signs of delta")
 
 
-def _mu_block(
+def _mu_block(e_high: FloatArray, e_low: FloatArray, delta: FloatArray, rest: FloatArray) -> tuple[FloatArray, ...]:
+    del e_low  # within one rounding of e_high
+    level, other, doubt = delta, rest, np.zeros(1)
+    below = e_high < 0
+    if below.any():
+        # 1 - delta(epsilon) = e^epsilon (1 - delta(-epsilon)), known to 5 + |epsilon| roundings of a number below 1
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            other = np.where(below, rest * np.exp(np.abs(e_high)), rest)
+            level = np.where(below, 1 - other, delta)
+            doubt = np.where(below, (16 - 2 * e_high) * UNIT / np.minimum(level, other), 0.0)
+    return mu_roots(np.abs(e_high), level, other, doubt)
+
+
+def _searched_mu(
     e_high: FloatArray, e_low: FloatArray, delta: FloatArray, rest: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     with np.errstate(divide="ignore"):
@@ -169,10 +202,12 @@ def _mu_block(
             slope = np.exp(np.minimum(profile.log_density - small, 700.0)) * mu
         return value, -slope, error + 4 * UNIT * (1 + np.abs(nu)) * slope
 
-    # delta <= exp(-a^2/2)/2 below, and mu large enough that delta > target above
+    # delta <= exp(-a^2/2)/2 below, and mu large enough that delta > target above; at a negative epsilon the excess of
+    # delta over 1 - e^epsilon plays the part of delta, and is no smaller than 1e-300
     distance = np.sqrt(np.maximum(-2 * log_delta, 0.0))
     size = np.abs(e_high)
-    least = np.where(e_high > 0, 2 * size / (distance + np.sqrt(distance**2 + 2 * size) + 1e-300), 0.0)
+    reach = np.where(e_high > 0, distance, 40.0)
+    least = 2 * size / (reach + np.sqrt(reach**2 + 2 * size) + 1e-300)
     least = np.maximum(0.9 * least, 1e-300)
     most = 2 * (np.sqrt(-2 * np.minimum(log_rest, -1e-300)) + 40 + distance + np.sqrt(2 * size))
     nu_low, nu_high = decreasing_root(residual, -np.log(most), -np.log(least))
@@ -193,7 +228,7 @@ def mu_of(epsilon: Argument, delta: Argument) -> Interval[FloatArray]:
         raise ParameterError("delta", delta, "must lie strictly between 0 and 1")
     if np.any(level < -np.expm1(np.minimum(e_high, 0.0)) * (1 + 1e-12)) and np.any(e_high < 0):
         raise ParameterError("delta", delta, "must exceed 1 - exp(epsilon): below it even equal laws fail")
-    lower, upper = _blocks(_mu_block, e_high, e_low, level, rest)
+    lower, upper = _found(_mu_block, _searched_mu, e_high, e_low, level, rest)
     return certified(lower, upper, "signs of delta")
 
 

@@ -349,6 +349,8 @@ def quotient(*, numerator: Numeric, denominator: Numeric, names: tuple[str, str]
         below: Any = denominator
         exact = rational(**{names[0]: above}) / rational(**{names[1]: below})
         return Enclosure(np.asarray(float_below(exact)), np.asarray(float_above(exact)))
+    if isinstance(denominator, (int, float)) and denominator == 1:
+        return enclose(**{names[0]: numerator})  # exact
     return enclose(**{names[0]: numerator}) / enclose(**{names[1]: denominator})
 
 

@@ -31,6 +31,7 @@ from neartwin.divergences.enclosure import (
 )
 from neartwin.divergences.inverse import confirmed
 from neartwin.divergences.laplace import absolute
+from neartwin.divergences.normal_roots import epsilon_roots
 from neartwin.divergences.pairs import read_delta, read_order
 from neartwin.divergences.series import log_excess
 from neartwin.errors import ParameterError
@@ -157,6 +158,31 @@ def _two_parts(epsilon: FloatArray, mu: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 def _approximate_max(delta: Enclosure, mu: Enclosure) -> Enclosure:
+    inner = Enclosure(np.clip(delta.lower, 5e-324, 1 - 2**-53), np.clip(delta.upper, 5e-324, 1 - 2**-53))
+    shape = np.broadcast_shapes(delta.shape, np.shape(mu.lower))
+    # the root grows with mu and falls with delta: its lower end lies at the lower mu and the upper delta
+    low, high = _quick_roots(mu.lower, inner.upper)
+    if not (np.all(delta.lower == delta.upper) and np.all(mu.lower == mu.upper)):
+        high = _quick_roots(mu.upper, inner.lower)[1]
+    low, high = (np.array(np.broadcast_to(end, shape)) for end in (low, high))
+    other = (delta.lower <= 0) | (delta.upper >= 1) | np.isnan(low) | np.isnan(high)
+    if other.any():
+        ends = (np.broadcast_to(end, shape)[other] for end in (delta.lower, delta.upper, mu.lower, mu.upper))
+        a, b, c, d = ends
+        found = _searched_max(Enclosure(a, b), Enclosure(c, d))
+        low[other], high[other] = found.lower, found.upper
+    return Enclosure(low, high)
+
+
+def _quick_roots(mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, ...]:
+    shape = np.broadcast_shapes(np.shape(mu), np.shape(delta))
+    m, d = np.ravel(mu), np.ravel(delta)
+    if m.size != 1 != d.size:
+        m, d = (np.broadcast_to(part, shape).ravel() for part in (mu, delta))
+    return tuple(end.reshape(shape) for end in epsilon_roots(m, np.zeros(1), d, 1 - d))
+
+
+def _searched_max(delta: Enclosure, mu: Enclosure) -> Enclosure:
     inner = Enclosure(np.clip(delta.lower, 5e-324, 1 - 2**-53), np.clip(delta.upper, 5e-324, 1 - 2**-53))
     rest = log1p(-inner)
     roof = 0.5 * square(mu) + mu * sqrt(-2.0 * log(inner))
