@@ -115,7 +115,7 @@ def _gap(profile: GaussianProfile, log_delta: FloatArray, log_rest: FloatArray) 
 
 def _found(
     quick: Callable[..., tuple[FloatArray, ...]], slow: Callable[..., tuple[FloatArray, ...]], *parts: FloatArray
-) -> tuple[FloatArray, ...]:
+) -> tuple[FloatArray, FloatArray]:
     """The ends of roots by the quick way; by the slower one where those are not numbers."""
     lower, upper = _blocks(quick, *parts)
     at = np.isnan(lower)
@@ -162,7 +162,8 @@ def epsilon_of(mu: Argument, delta: Argument) -> Interval[FloatArray]:
     mu_high, mu_low, level, rest = np.broadcast_arrays(*_mu(mu), *levels(delta=delta))
     inner = (mu_high > 0) & (level > 0) & (rest > 0)
     if inner.all():
-        return certified(*_found(_epsilon_block, _searched_epsilon, mu_high, mu_low, level, rest), "signs of delta")
+        lower, upper = _found(_epsilon_block, _searched_epsilon, mu_high, mu_low, level, rest)
+        return certified(lower, upper, "signs of delta")
     parts = (np.where(inner, mu_high, 1.0), mu_low, np.where(inner, level, 0.5), np.where(inner, rest, 0.5))
     lower, upper = _found(_epsilon_block, _searched_epsilon, *parts)
     with np.errstate(divide="ignore"):
