@@ -208,3 +208,18 @@ def test_pairs_are_frozen():
     assert isinstance(pair, FinitePair)
     with pytest.raises(AttributeError):
         pair.P = pair.Q
+
+
+def test_many_deltas_against_one_pair_agree_with_each_alone():
+    pair = finite_pair(["0.5", "0.2", "0.3", "0"], ["0.25", "0.3", "0.4", "0.05"])
+    deltas = np.array([0.0, 0.1, 0.25, 0.4999, 0.7, 0.999, 1.0])
+    found = pair.approximate_max_divergence(deltas)
+    for low, high, delta in zip(found.lower, found.upper, deltas, strict=True):
+        alone = pair.approximate_max_divergence(Fraction(float(delta)))
+        assert low <= alone.upper
+        assert alone.lower <= high
+        assert low == high or high - low <= 1e-15 / (1 - delta)  # 1 - delta is what a prefix leaves
+    response = randomized_response_pair(1)
+    at = response.approximate_max_divergence(np.array([1e-5, 0.3, 0.9]))
+    assert np.all(response.hockey_stick(at.upper).lower <= [1e-5, 0.3, 0.9])
+    assert np.all(response.hockey_stick(at.lower).upper >= [1e-5, 0.3, 0.9])

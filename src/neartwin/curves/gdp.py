@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from neartwin.curves.normal import GaussianProfile, gaussian_profile, plain_delta, quantile
+from neartwin.curves.normal import GaussianProfile, gaussian_profile, plain_delta, plain_log_delta, quantile
 from neartwin.curves.roots import Places, decreasing_root
 from neartwin.curves.twofold import UNIT, Argument, Twofold, certified, clipped, levels, quotient, read
 from neartwin.divergences.normal_roots import epsilon_roots, mu_roots
@@ -96,9 +96,20 @@ def log_delta_of(mu: Argument, epsilon: Argument) -> Interval[FloatArray]:
     pair, wanted = _mu(mu), read(epsilon=epsilon)
     if np.any(pair[0] <= 0):
         raise ParameterError("mu", mu, "must be positive", remedy="two equal laws have delta=0, and no logarithm")
-    profile = gaussian_profile(pair, wanted)
-    room = profile.error * 1.01 + 4 * UNIT * np.abs(profile.log_delta)
-    return certified(profile.log_delta - room, np.minimum(profile.log_delta + room, 0.0), _METHOD)
+    lower, upper = _blocks(_log_delta_block, *pair, *wanted)
+    return certified(lower, upper, _METHOD)
+
+
+def _log_delta_block(
+    m_high: FloatArray, m_low: FloatArray, e_high: FloatArray, e_low: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    value, error = plain_log_delta((m_high, m_low), (e_high, e_low))
+    rest = np.isnan(value)
+    if rest.any():
+        profile = gaussian_profile((m_high[rest], m_low[rest]), (e_high[rest], e_low[rest]))
+        value[rest], error[rest] = profile.log_delta, profile.error
+    room = error * 1.01 + 4 * UNIT * np.abs(value)
+    return value - room, np.minimum(value + room, 0.0)
 
 
 def _gap(profile: GaussianProfile, log_delta: FloatArray, log_rest: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -22,26 +22,11 @@ ROOM = 16 * UNIT
 LOG_ROOT_TAU = 0.9189385332046727  # ln sqrt(2 pi)
 _ROOT_HALF = np.sqrt(0.5)
 _ROOT_HALF_PI = 1.2533141373155003
-_NODES, _WEIGHTS = (np.asarray(part) for part in special.roots_legendre(8))
 
 
 def mills(x: FloatArray) -> FloatArray:
     """R(x) = Phi(-x)/phi(x); relative error within `ROOM` for x above -1."""
     return np.asarray(_ROOT_HALF_PI * special.erfcx(x * _ROOT_HALF))
-
-
-def mills_slope(x: FloatArray) -> FloatArray:
-    """1 - x R(x), minus the slope of R: positive, about 1/x^2 far out.
-
-    Beyond 6 by Laplace's continued fraction R = 1/(x + K), 1 - xR = K/(x + K), free of cancellation.
-    """
-    near = 1.0 - x * mills(np.minimum(x, 6.0))
-    far = np.maximum(x, 6.0)
-    fraction = far
-    for k in range(24, 1, -1):
-        fraction = far + k / fraction
-    rest = 1.0 / fraction
-    return np.where(x < 6.0, near, rest / (far + rest))
 
 
 def log_density(x: Twofold) -> FloatArray:
@@ -98,34 +83,78 @@ class GaussianProfile:
 
 def _gap(a: FloatArray, b: FloatArray, middle: FloatArray, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
     """R(a) - R(b) for a above -1.5, and a bound on its relative error."""
-    direct = mills(a) - mills(b)
-    total = np.zeros_like(direct)
-    narrow = mu <= 0.5
-    if np.any(narrow):
-        m, half = middle[narrow], 0.5 * mu[narrow]
-        summed = np.zeros_like(m)
-        for node, weight in zip(_NODES, _WEIGHTS, strict=True):
-            summed += weight * mills_slope(m + half * node)
-        total[narrow] = half * summed
-    gap = np.where(narrow, total, direct)
+    first = mills(a)
+    gap = first - mills(b)
     with np.errstate(divide="ignore", invalid="ignore"):
-        loss = np.where(narrow, 40.0, 1 + 2 * mills(a) / gap)
-    return gap, 2 * ROOM * loss
+        error = 2 * ROOM * (1 + 2 * first / gap)
+    narrow = np.flatnonzero((mu <= 0.5) & (middle >= 0) & ((mu * (middle + 2) <= 0.6) | (middle >= 6)))
+    if narrow.size:
+        m, half = middle[narrow], 0.5 * mu[narrow]
+        far = m >= 6
+        mean = np.empty_like(m)
+        mean[far], mean[~far] = _mean_far(m[far], half[far]), _mean_near(m[~far], half[~far])
+        gap[narrow] = 2 * half * mean
+        error[narrow] = 80 * ROOM
+    return gap, error
+
+
+def _mean_near(m: FloatArray, half: FloatArray) -> FloatArray:
+    """The mean of -R' over [m - half, m + half] by Taylor, for 0 <= m < 6 and half (m + 2) <= 0.3; absolute error 24 u.
+
+    R' = xR - 1 and R^(n+1) = xR^(n) + nR^(n-1); seven terms leave less than u, for |R^(2k+1)| <= 2^k k! |R'|.
+    """
+    orders = [mills(m)]
+    orders.append(m * orders[0] - 1)
+    for n in range(1, 13):
+        orders.append(m * orders[n] + n * orders[n - 1])
+    square, total = half * half, orders[13]
+    for n in (11, 9, 7, 5, 3, 1):
+        total = orders[n] + square * total / ((n + 1) * (n + 2))
+    return -total
+
+
+def _mean_far(m: FloatArray, half: FloatArray) -> FloatArray:
+    """The same for m >= 6 and half <= 0.25, to a few units: with c_n = |R^(n)|/n!, c_(n-1)/c_n = D_n = x + (n+1)/D_(n+1).
+
+    That is Laplace's continued fraction R = 1/(x + 1/D_1); six terms leave less than u, for c_(n+1) <= c_n / m.
+    """
+    fraction = m
+    links = {}
+    for n in range(24, 0, -1):
+        fraction = m + (n + 1) / fraction
+        if n <= 11:
+            links[n] = fraction
+    square, total = half * half, np.ones_like(m)
+    for n in (9, 7, 5, 3, 1):
+        total = 1 + square * total / (links[n + 1] * links[n + 2])
+    return total / (links[1] * (m + 1 / links[1]))
+
+
+def _plain(mu: Twofold, epsilon: Twofold) -> tuple[Twofold, FloatArray, FloatArray]:
+    """The number a, R(a) - R(b), not a number where something special happens, and its relative error."""
+    middle, half = quotient(epsilon, mu), times(mu, 0.5)
+    a, b = plus(middle, times(half, -1.0)), middle[0] + half[0]
+    usual = (mu[0] > 1e-100) & (epsilon[0] >= 0) & (a[0] >= -1) & (a[0] < 1e4)
+    gap, error = _gap(a[0], b, middle[0], mu[0])
+    return a, np.where(usual, gap, np.nan), error
 
 
 def plain_delta(mu: Twofold, epsilon: Twofold) -> tuple[FloatArray, FloatArray]:
-    """Delta and its relative error where nothing special happens: mu > 0.5, epsilon >= 0, a >= -1; else not a number.
+    """Delta and its relative error where nothing special happens: epsilon >= 0, mu > 0, a >= -1; else not a number.
 
-    phi(a) (R(a) - R(b)) with four calls of special functions an element; most of a large array ends here.
+    phi(a) (R(a) - R(b)) with three calls of special functions an element; most of a large array ends here.
     """
     with np.errstate(under="ignore", over="ignore", invalid="ignore", divide="ignore"):
-        middle, half = quotient(epsilon, mu), times(mu, 0.5)
-        a, b = plus(middle, times(half, -1.0)), middle[0] + half[0]
-        usual = (mu[0] > 0.5) & (epsilon[0] >= 0) & (a[0] >= -1) & (a[0] < 1e4)
-        first = mills(a[0])
-        gap = first - mills(b)
-        value = density(a) * gap
-        return np.where(usual, value, np.nan), 2 * ROOM * (2 + 2 * first / gap)
+        a, gap, error = _plain(mu, epsilon)
+        return density(a) * gap, error + 2 * ROOM
+
+
+def plain_log_delta(mu: Twofold, epsilon: Twofold) -> tuple[FloatArray, FloatArray]:
+    """The logarithm of delta in the same places, and its absolute error."""
+    with np.errstate(under="ignore", over="ignore", invalid="ignore", divide="ignore"):
+        a, gap, error = _plain(mu, epsilon)
+        value = log_density(a) + np.log(gap)
+        return value, error + ROOM + ROOM * 0.25 * np.abs(value)
 
 
 def _from_zero_up(mu: Twofold, epsilon: Twofold) -> GaussianProfile:

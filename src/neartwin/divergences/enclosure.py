@@ -7,7 +7,7 @@ trust against mpmath. Infinite values that are *exact* (a missing support) are s
 turn them into the largest float.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -23,16 +23,32 @@ Certified = Interval[Any]
 
 _UNIT = 2.0**-52
 _TINY = 5e-324
+_HALF_ULP = 2.0**-53 * (1 + 2.0**-52)
+_FEW = 64
 _MAX = float(np.finfo(np.float64).max)
 ULPS = {"exp": 4, "expm1": 4, "log": 4, "log1p": 4, "erfcx": 16, "erfc": 16, "erf": 8}
 
 
 def _down(value: FloatArray) -> FloatArray:
-    return np.nextafter(value, -np.inf)
+    """The next float below or lower; `nextafter` for few numbers, for many the same by arithmetic, in a third of its time.
+
+    A step of a little more than |x| 2^-53 is more than half a unit in the last place of x: the rounded difference lies
+    below x. The largest float takes the place of an infinite x.
+    """
+    if np.size(value) < _FEW:
+        return np.nextafter(value, -np.inf)
+    step = np.abs(value)
+    np.minimum(step, _MAX, out=step)
+    step *= _HALF_ULP
+    step += _TINY
+    np.subtract(value, step, out=step)
+    return np.minimum(step, _MAX, out=step)
 
 
 def _up(value: FloatArray) -> FloatArray:
-    return np.nextafter(value, np.inf)
+    if np.size(value) < _FEW:
+        return np.nextafter(value, np.inf)
+    return -_down(-value)
 
 
 def _sum(lower: FloatArray, upper: FloatArray) -> "Enclosure":
@@ -85,7 +101,8 @@ class Enclosure:
         return np.where(np.isnan(half), self.lower, half)
 
     def __getitem__(self, key: Any) -> "Enclosure":
-        return Enclosure(np.asarray(self.lower[key]), np.asarray(self.upper[key]))
+        lower = np.asarray(self.lower[key])
+        return Enclosure(lower, lower if self.lower is self.upper else np.asarray(self.upper[key]))
 
     def __neg__(self) -> "Enclosure":
         return Enclosure(-self.upper, -self.lower)
@@ -300,6 +317,23 @@ def sqrt(x: Enclosure) -> Enclosure:
 def square(x: Enclosure) -> Enclosure:
     """The square, never below 0."""
     return (x * x).at_least(0)
+
+
+def by_place(works: Sequence[tuple[Any, Callable[..., Enclosure]]], *arguments: Enclosure) -> Enclosure:
+    """Each element by the one function that is chosen for it, evaluated at its own elements only.
+
+    works: masks that do not overlap and leave nothing out, with elementwise functions; arguments of one shape or size 1.
+    """
+    shape = np.broadcast_shapes(*(np.shape(mask) for mask, _ in works), *(x.shape for x in arguments))
+    lower, upper = np.empty(shape), np.empty(shape)
+    for mask, work in works:
+        chosen = np.broadcast_to(mask, shape)
+        if chosen.all():
+            return work(*arguments)
+        if chosen.any():
+            value = work(*(x if np.size(x.lower) == 1 else x[chosen] for x in arguments))
+            lower[chosen], upper[chosen] = value.lower, value.upper
+    return Enclosure(lower, upper)
 
 
 _BLOCK = 1 << 14  # elements: the arrays of one step stay in the cache

@@ -20,11 +20,13 @@ from neartwin.divergences.enclosure import (
     Certified,
     Enclosure,
     Numeric,
+    blockwise,
     concatenate,
     enclose,
     exp,
     expm1,
     increasing,
+    larger,
     log,
     log1p,
     log_fraction,
@@ -38,6 +40,7 @@ from neartwin.exact import FloatArray, Number, float_above, float_below, rationa
 
 Law = Sequence[Number] | ArrayLike
 MASS_TOLERANCE = 1e-9
+_FEW = 64  # outcomes, of which every prefix is tried
 Exact = tuple[tuple[Fraction, ...], tuple[Fraction, ...]]
 
 
@@ -108,7 +111,31 @@ class FinitePair:
             number: Any = delta
             value = _exact_approximate_max(self.exact, rational(delta=number))
             return value.interval("approximate max divergence, exact prefixes")
+        value = self._by_prefixes(read)
+        if value is not None:
+            return value.interval("approximate max divergence, likelihood-ratio prefixes")
         return self._approximate_max(read).interval("approximate max divergence, certified root")
+
+    def _by_prefixes(self, delta: Enclosure) -> Enclosure | None:
+        """The same for one pair of few outcomes and any deltas; None for others, or where the order is not certain."""
+        if self.loss.lower.ndim != 1 or self.loss.lower.size > _FEW:
+            return None
+        order = np.argsort(-self.loss.middle)
+        p, q, loss = self.P[order], self.Q[order], self.loss[order]
+        equal = (loss.lower[:-1] == loss.lower[1:]) & (loss.upper[:-1] == loss.upper[1:])
+        if not np.all((loss.lower[:-1] >= loss.upper[1:]) | equal):
+            return None
+
+        def best(at: Enclosure) -> Enclosure:
+            value, mass, other = Enclosure.of(np.full(at.shape, -np.inf)), Enclosure.of(0.0), Enclosure.of(0.0)
+            for k in range(p.shape[0]):
+                mass, other = mass + p[k], other + q[k]
+                left = mass - at
+                with np.errstate(all="ignore"):
+                    value = larger(value, where(left.upper <= 0, -np.inf, log(left) - log(other)))
+            return where(at.lower >= 1, -np.inf, value)
+
+        return blockwise(best, delta)
 
     def _approximate_max(self, delta: Enclosure) -> Enclosure:
         below = np.clip(delta.middle, 0, 1 - 2**-53)

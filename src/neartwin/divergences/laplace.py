@@ -14,6 +14,7 @@ from neartwin.divergences.enclosure import (
     Enclosure,
     Numeric,
     blockwise,
+    by_place,
     enclose,
     exp,
     expm1,
@@ -129,30 +130,55 @@ def _below_one(exponent: Enclosure) -> Enclosure:
 
 def _renyi(order: Enclosure, d: Enclosure) -> Enclosure:
     def at(point: FloatArray) -> Enclosure:
-        safe = np.where((point == 1) | np.isinf(point), 2.0, point)
-        a = Enclosure.of(safe)
-        # M_a = M_(1-a) for a symmetric pair: at most one of the two is below 1/2
-        upper_half = where(safe < 0.5, 1 - a, a)
         with np.errstate(all="ignore"):
-            value = _log_moment(upper_half, d) / (a - 1)
-        value = where(point == 1, kl_excess(d), where(np.isinf(point), d, value))
+            one, endless = point == 1, np.isinf(point)
+            low, below = point < 0.5, (point >= 0.5) & (point < 1)
+            above = (point > 1) & ~endless
+            short = above & ((d * Enclosure.of(point)).upper <= 1)
+            works = ((one, _at_one), (endless, _at_infinity), (low, _mirrored), (below, _below_one_moment))
+            value = by_place((*works, (short, _short), (above & ~short, _long)), Enclosure.of(point), d)
         # between 0 and the max divergence, whatever the rounding
         return Enclosure(np.maximum(value.lower, 0), np.minimum(value.upper, d.upper))
 
     return increasing(at, order)
 
 
-def _log_moment(a: Enclosure, d: Enclosure) -> Enclosure:
-    """The logarithm of E_P[e^((a-1)L)] for a >= 1/2, by the form that keeps its digits there."""
-    spread = 2.0 * a - 1
-    y, w = spread * d, (1 - a) * d
-    # 1/2 <= a < 1: ln M = -w + ln(1 + w m), m = (1 - e^-y)/y, of which -ln M is two terms that are not negative
-    short_of_one = exp_excess(-y)
-    missing = where(y.lower > 0, short_of_one / where(y.lower > 0, y, 1.0), 0.0)  # 1 - m, between 0 and y/2
+# The logarithm of the moment E_P[e^((a-1)L)], divided by a - 1, order by order.
+
+
+def _at_one(a: Enclosure, d: Enclosure) -> Enclosure:
+    return kl_excess(d) + 0.0 * a
+
+
+def _at_infinity(a: Enclosure, d: Enclosure) -> Enclosure:
+    return where(np.isinf(a.lower), d, 0.0)
+
+
+def _mirrored(a: Enclosure, d: Enclosure) -> Enclosure:
+    """M_a = M_(1-a) for a symmetric pair: at most one of the two is below 1/2."""
+    other = 1 - a
+    return _log_moment_below(other, d) / (a - 1)
+
+
+def _below_one_moment(a: Enclosure, d: Enclosure) -> Enclosure:
+    return _log_moment_below(a, d) / (a - 1)
+
+
+def _log_moment_below(a: Enclosure, d: Enclosure) -> Enclosure:
+    """1/2 <= a < 1: ln M = -w + ln(1 + w m), m = (1 - e^-y)/y, of which -ln M is two terms that are not negative."""
+    y, w = (2.0 * a - 1) * d, (1 - a) * d
+    missing = where(y.lower > 0, exp_excess(-y) / where(y.lower > 0, y, 1.0), 0.0)  # 1 - m, between 0 and y/2
     missing = Enclosure(np.maximum(missing.lower, 0), np.where(y.lower > 0, missing.upper, 0.5 * y.upper))
-    below = -(log_excess(w.at_least(0) * (1 - missing)) + w.at_least(0) * missing)
-    # a > 1: both excesses are non-negative
-    excess = (a * exp_excess((a - 1) * d) + (a - 1) * exp_excess(-a * d)) / spread
+    return -(log_excess(w.at_least(0) * (1 - missing)) + w.at_least(0) * missing)
+
+
+def _short(a: Enclosure, d: Enclosure) -> Enclosure:
+    """Above 1, with a d at most 1: both excesses are non-negative."""
+    excess = (a * exp_excess((a - 1) * d) + (a - 1) * exp_excess(-a * d)) / (2.0 * a - 1)
+    return log1p(excess) / (a - 1)
+
+
+def _long(a: Enclosure, d: Enclosure) -> Enclosure:
+    """The form d + [ln(1 + (a-1)/a e^-(2a-1)d) - ln(1 + (a-1)/a)] / (a - 1)."""
     share = (a - 1) / a
-    long = (a - 1) * d - log1p(share) + log1p(share * exp(-y))
-    return where(a.upper < 1, below, where((d * a).upper <= 1, log1p(excess), long))
+    return d + (log1p(share * exp(-((2.0 * a - 1) * d))) - log1p(share)) / (a - 1)
