@@ -111,9 +111,9 @@ class FinitePair:
             number: Any = delta
             value = _exact_approximate_max(self.exact, rational(delta=number))
             return value.interval("approximate max divergence, exact prefixes")
-        value = self._by_prefixes(read)
-        if value is not None:
-            return value.interval("approximate max divergence, likelihood-ratio prefixes")
+        found = self._by_prefixes(read)
+        if found is not None:
+            return found.interval("approximate max divergence, likelihood-ratio prefixes")
         return self._approximate_max(read).interval("approximate max divergence, certified root")
 
     def _by_prefixes(self, delta: Enclosure) -> Enclosure | None:
