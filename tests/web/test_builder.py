@@ -112,6 +112,7 @@ BESIDE = {
     ),
     "a tuned bound": Asked(groups=("town",), rows_per_group="32", tune_rows="on", tune_share="0.2", tune_expected="2"),
     "all rows of a unit": Asked(groups=("town",), rows_per_group="4", groups_per_unit="2", rows_per_unit="5"),
+    "tuned bounds of values": Asked(wanted=(value("sum"),), groups=("town",), value_range="on", tune_share="0.2"),
     "several together": Asked(units_together="3"),
     "weights": Asked(wanted=(Wanted(weight="2"), value("sum", weight="0.5")), rows_per_group="3"),
 }

@@ -29,7 +29,7 @@ from neartwin.queries.form import form_of
 from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.served import ServedTable
 from neartwin.queries.table import EACH_ROW, Table, bounded
-from neartwin.queries.tuned import Tuned
+from neartwin.queries.tuned import Tuned, TunedRange
 from neartwin.queries.types import ColumnType
 from neartwin.releases.certificates import Certificate
 from neartwin.releases.preview import Preview
@@ -131,10 +131,13 @@ class ServedAccount:
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
         units_together: int = 1,
+        value_range: TunedRange | None = None,
     ) -> ServedProposal:
         """Have the service decide what a release would do and cost. Reads no row and spends nothing."""
         limits = _limits(rows_per_group, groups_per_unit, rows_per_unit, norm_per_unit, discovery_groups)
         limits |= {"units_together": units_together if units_together != 1 else None}
+        if value_range is not None:
+            limits["value_range"] = {"share": str(value_range.share), "groups": value_range.groups}
         return self._planned([query], spend, limits, weights)
 
     def _planned(

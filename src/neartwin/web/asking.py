@@ -15,7 +15,7 @@ from neartwin.queries.explain import Explained
 from neartwin.queries.form import form_of, question_of
 from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.sql import grouped_rows
-from neartwin.queries.tuned import tuned
+from neartwin.queries.tuned import tuned, tuned_range
 from neartwin.releases.accounts import Account, Proposal
 from neartwin.releases.documents import release_in, releases_in
 from neartwin.releases.series import SeriesProposal
@@ -28,6 +28,7 @@ from neartwin.web.policy import check, rule_for
 Json = dict[str, Any]
 _LIMITS = (
     "rows_per_group", "groups_per_unit", "rows_per_unit", "norm_per_unit", "discovery_groups", "units_together",
+    "value_range",
 )  # fmt: skip
 DECLARED = "declared"  # instead of keys: the public keys of the data set
 
@@ -116,7 +117,7 @@ def _proposal(house: House, task: Mapping[str, Any]) -> tuple[Proposal | SeriesP
     dataset = house.dataset(task["dataset"])
     rule = rule_for(dataset, task["analyst"], task["project"]) if task["analyst"] else Rule()
     account = house.account(dataset)
-    limits = {name: _limit(task[name]) for name in _LIMITS if task.get(name) is not None} | _weights(task)
+    limits = {name: _limit(name, task[name]) for name in _LIMITS if task.get(name) is not None} | _weights(task)
     spend = target_of(task["spend"], "spend")
     if isinstance(task["question"], list):
         questions = [asked(dataset, account.rows, one) for one in task["question"]]
@@ -128,8 +129,10 @@ def _proposal(house: House, task: Mapping[str, Any]) -> tuple[Proposal | SeriesP
     return proposal, rule
 
 
-def _limit(written: Any) -> Any:
+def _limit(name: str, written: Any) -> Any:
     """A bound, or how the plan is to find it out."""
+    if name == "value_range":
+        return tuned_range(**written)
     return tuned(**written) if isinstance(written, dict) else written
 
 

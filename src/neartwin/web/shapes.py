@@ -91,6 +91,13 @@ class TunedBound(Shape):
     groups: Annotated[int, Field(ge=1, le=10**9)] | None = None
 
 
+class TunedValues(Shape):
+    """Clip bounds that the plan finds out privately within those given, for a share of the spend: `nt.tuned_range(...)`."""
+
+    share: Written | StrictFloat = "1/10"
+    groups: Annotated[int, Field(ge=1, le=10**9)] | None = None
+
+
 class Ask(Shape):
     """A question, what its release may cost, and the most that one unit counts for. weights: of the statistics' errors.
 
@@ -116,6 +123,7 @@ class Ask(Shape):
     norm_per_unit: Written | StrictInt | StrictFloat | None = None
     discovery_groups: Annotated[int, Field(ge=1, le=10**9)] | None = None
     units_together: Annotated[int, Field(ge=1, le=10**6)] | None = None
+    value_range: TunedValues | None = None
     weights: Annotated[dict[Text, Written | StrictInt | StrictFloat], Field(max_length=100)] | None = None
 
 

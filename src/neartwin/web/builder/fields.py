@@ -76,7 +76,8 @@ class Asked:
     """All fields of the question page.
 
     groups: columns to group by; grouped: computed groups, after them. tune_rows, tune_groups: "on" where a bound is to be found
-    out privately, and is the largest that it may become. after: JSON of HAVING, ORDER BY and LIMIT, done for nothing.
+    out privately, and is the largest that it may become; value_range: "on" where clip bounds are, within those given.
+    having, order_by, limit, offset: done to the answer, for nothing.
     """
 
     wanted: tuple[Wanted, ...] = (Wanted(),)
@@ -95,6 +96,7 @@ class Asked:
     norm_per_unit: str = ""
     discovery_groups: str = ""
     units_together: str = ""
+    value_range: str = ""
     currency: str = "epsilon"
     amount: str = "0.1"
     delta: str = ""

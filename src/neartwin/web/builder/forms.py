@@ -152,6 +152,8 @@ def limits(asked: Asked) -> dict[str, Any]:
         number = _whole(getattr(asked, name))
         if number is not None and (name != "discovery_groups" or asked.keys == "discover"):
             found[name] = number
+    if asked.value_range:
+        found["value_range"] = _share(asked)
     if asked.norm_per_unit:
         found["norm_per_unit"] = asked.norm_per_unit
     weights = {name: one.weight for name, one in named(asked) if one.weight and one.ask != "most_common"}
@@ -159,9 +161,13 @@ def limits(asked: Asked) -> dict[str, Any]:
 
 
 def _tuned(asked: Asked, number: int) -> dict[str, Any]:
+    return {"at_most": number} | _share(asked)
+
+
+def _share(asked: Asked) -> dict[str, Any]:
     expected = _whole(asked.tune_expected)
     share = {"share": asked.tune_share} if asked.tune_share else {}
-    return {"at_most": number} | share | ({} if expected is None else {"groups": expected})
+    return share | ({} if expected is None else {"groups": expected})
 
 
 def _whole(text: str) -> int | None:

@@ -116,8 +116,10 @@ def _limit(name: str, value: Any) -> str:
         return "{" + ", ".join(f"{key!r}: {_number(part)}" for key, part in value.items()) + "}"
     if not isinstance(value, Mapping):
         return _number(value)
-    more = "".join(f", {key}={value[key]!r}" for key in ("share", "groups") if key in value)
-    return f"nt.tuned({value['at_most']}{more})"
+    more = [f"{key}={value[key]!r}" for key in ("share", "groups") if key in value]
+    if name == "value_range":
+        return f"nt.tuned_range({', '.join(more)})"
+    return f"nt.tuned({', '.join([str(value['at_most']), *more])})"
 
 
 def _target(spend: Mapping[str, str]) -> str:
