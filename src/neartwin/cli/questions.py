@@ -4,7 +4,7 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from neartwin.queries.sql_series import series_from_sql
 from neartwin.queries.types import ColumnType
 from neartwin.releases.accounts import Ledger, Proposal, open_ledger
 from neartwin.releases.series import SeriesProposal
+from neartwin.releases.standin import StandInPreview
 
 Options = dict[str, Any]
 
@@ -117,23 +118,36 @@ def query(as_json: bool, out: str | None, **options: Any) -> None:  # noqa: FBT0
 
 @click.command()
 @_asked
+@click.option("--standin", help="A file of public or synthetic rows of the same columns, to try the question on.")
 @refusing
-def plan(as_json: bool, **options: Any) -> None:  # noqa: FBT001 - a command's options
-    """Show what a question would do and cost. Free: it reads no row and spends nothing."""
+def plan(as_json: bool, standin: str | None, **options: Any) -> None:  # noqa: FBT001 - a command's options
+    """Show what a question would do and cost. Free: it reads no private row and spends nothing."""
     with open_ledger(options["ledger"]) as book:
         proposal = _proposal(book, Question(**options))
         preview, explained = proposal.preview(), proposal.explain()
+        tried = _tried(proposal, standin)
     if as_json:
         left = {pool: str(amount) for pool, amount in preview.after.items()}
         errors = [
             {"name": e.name, "half_width": None if e.half_width is None else float(e.half_width), "by_size": e.by_size}
             for e in preview.errors
         ]
-        click.echo(json.dumps({"price": str(preview.price), "left": left, "errors": errors, "explain": str(explained)}))
+        told = {"price": str(preview.price), "left": left, "errors": errors, "explain": str(explained)}
+        click.echo(json.dumps(told | ({} if tried is None else {"standin": asdict(tried)})))
         return
     click.echo(str(explained))
     click.echo()
     click.echo(str(preview))
+    if tried is not None:
+        click.echo(f"\n{tried}")
+
+
+def _tried(proposal: Proposal | SeriesProposal, standin: str | None) -> StandInPreview | None:
+    if standin is None:
+        return None
+    if isinstance(proposal, SeriesProposal):
+        raise QueryError("--standin tries one question; leave the others of the series out")
+    return proposal.preview_on(standin)
 
 
 @click.command()

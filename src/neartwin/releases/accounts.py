@@ -30,6 +30,7 @@ from neartwin.releases.release import Release
 from neartwin.releases.run import Payer, run
 from neartwin.releases.series import SeriesProposal, run_series
 from neartwin.releases.shaped import shaped
+from neartwin.releases.standin import StandInPreview, preview_on
 from neartwin.releases.written import WrittenRelease
 
 
@@ -52,6 +53,13 @@ class Proposal:
     def preview(self) -> Preview:
         """Cost and expected error, and the budget after."""
         return preview_of(self.account.book, self.plan.price, expected_errors(self.plan))
+
+    def preview_on(self, standin: Any, *, runs: int = 3) -> StandInPreview:
+        """Errors on public or synthetic rows of the same columns, bounding's loss included; no private row is read.
+
+        standin: whatever `nt.table` takes, or a table that it opened. Nothing is spent: see `neartwin.releases.standin`.
+        """
+        return preview_on(self.plan, standin, runs=runs)
 
 
 @dataclass(frozen=True, slots=True)
