@@ -34,6 +34,7 @@ SINGLES = 4096  # single values drawn at once: enough that the time of drawing t
 BLOCK = 1 << 16  # values for small arrays drawn at once, at first
 WIDEST_BLOCK = 1 << 18  # and where many are asked for: the kernel's most efficient number, two megabytes
 _CHUNK = 1 << 20
+_INTEGERS, _OBJECTS = np.dtype(np.int64), np.dtype(np.object_)
 
 _alive: "weakref.WeakSet[Sampler]" = weakref.WeakSet()
 
@@ -55,15 +56,29 @@ class _Pool:
         self._singles: list[int] = []
 
     def one(self) -> int:
-        """The next single value."""
+        """The next single value. Taking the last of a list is one step that threads cannot share; filling it is locked."""
+        while True:
+            try:
+                return self._singles.pop()
+            except IndexError:
+                self._draw_singles()
+
+    def _draw_singles(self) -> None:
         with self._lock:
             if not self._singles:
                 self._singles = self._drawn(np.empty(SINGLES, self._kind)).tolist()
-            return self._singles.pop()
 
     def serve(self, out: NDArray[Any]) -> None:
         """Fill a vector with the next values."""
+        size = out.size
         with self._lock:
+            start = self._used
+            if start + size <= self._block.size:  # the usual case, in few steps
+                self._used = start + size
+                part = self._block[start : start + size]
+                out[:] = part
+                part.fill(0)
+                return
             done = 0
             while done < out.size:
                 if self._used >= self._block.size:
@@ -152,7 +167,10 @@ class Sampler:
         array([...])
         """
         if shape is None:
-            return self._pool().one() if source is SYSTEM else int(self.draw(1, source=source)[0])
+            if source is not SYSTEM:
+                return int(self.draw(1, source=source)[0])
+            pool = self._pools.get(os.getpid())
+            return self._pool().one() if pool is None else pool.one()
         out = np.empty(shape, self._dtype)
         self.fill(out, source=source)
         return out
@@ -164,10 +182,10 @@ class Sampler:
     def fill(self, out: I64, *, source: Source = SYSTEM) -> None:
         """Fill a given array of any shape with independent draws; its type as `draw` returns it."""
         flags = out.flags
-        if out.dtype != self._dtype or not flags.writeable:
+        if out.dtype != (_OBJECTS if self.law.wide else _INTEGERS) or not flags.writeable:
             raise ParameterError("out", out.dtype, f"must be the type of a writeable {self._dtype.__name__} array")
         whole = flags.c_contiguous
-        flat = out.reshape(-1) if whole else np.empty(out.size, self._dtype)
+        flat = (out if out.ndim == 1 else out.reshape(-1)) if whole else np.empty(out.size, self._dtype)
         if out.size >= BLOCK or source is not SYSTEM:
             self.law.fill(flat, Fresh(source))
         else:
