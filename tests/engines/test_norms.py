@@ -57,8 +57,8 @@ def by_decimals(rows, stage, order):
                 share = parts * stage.clip.limit / root if root > stage.clip.limit else parts
                 sums[key][name] += int(share.to_integral_value("ROUND_DOWN"))
         if stage.discovery_groups is not None:
-            here = [key for i, key in enumerate(answer.keys) if answer.values["rows"][i]]
-            for key in sorted(here, key=lambda key: order(unit, key))[: stage.discovery_groups]:
+            here = {key: answer.values["rows"][i] for i, key in enumerate(answer.keys) if answer.values["rows"][i]}
+            for key in sorted(here, key=lambda key: (-here[key], order(unit, key)))[: stage.discovery_groups]:
                 sums[key]["finders"] += 1
                 found.add(key)
     keys = stage.keys if stage.keys is not None else found

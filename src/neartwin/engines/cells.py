@@ -3,6 +3,7 @@
 ```
 kept     as in `sql`, with the cell as x0
 cells    one row a (unit, group, cell): number of rows
+whole    the same with the unit's number of rows in the group, up to C, where a unit may be in too many groups
 spread   the same with the unit's numbers of values in the group, in all and up to the cell, its hash, and the group's place
 started  the same with where the unit's choice of values starts
          sums by group and cell
@@ -15,7 +16,7 @@ than one.
 
 from sqlglot import exp
 
-from neartwin.engines.dialect import Dialect, alias_of, part_named, whole
+from neartwin.engines.dialect import Dialect, alias_of, least, part_named, whole
 from neartwin.queries.stage import Stage
 
 CELL = "b"
@@ -38,7 +39,11 @@ def cells_of(
     query = query.with_(
         alias_of("cells"), as_=each.from_(part_named("kept")).group_by("u", *groups, cell.copy()), copy=False
     )
-    query = query.with_(alias_of("spread"), as_=_spread(stage, groups, dialect, ranked_by), copy=False)
+    first = stage.groups_per_unit is not None and stage.rows_per_group > 1
+    if first:
+        query = query.with_(alias_of("whole"), as_=_whole(stage, groups, dialect), copy=False)
+    spread = _spread(stage, groups, dialect, ranked_by).from_(part_named("whole" if first else "cells"))
+    query = query.with_(alias_of("spread"), as_=spread, copy=False)
     query = query.with_(alias_of("started"), as_=_started(stage, dialect), copy=False)
     total = exp.alias_(dialect.summed(exp.cast(_counted(stage, dialect), "BIGINT")), "m0")
     chosen = (
@@ -52,6 +57,18 @@ def cells_of(
 def _with_of(query: exp.Select, last: exp.Select) -> exp.Select:
     last.set("with_", query.args["with_"])
     return last
+
+
+def ranking(ranked_by: list[exp.Expr], rows: exp.Expr | None) -> exp.Order:
+    """The order of a unit's groups: those where it counts for most rows come first, so that least is lost. rows: if it may."""
+    own = [exp.Ordered(this=rows, desc=True)] if rows is not None else []
+    return exp.Order(expressions=[*own, *(exp.Ordered(this=item) for item in ranked_by)])
+
+
+def _whole(stage: Stage, groups: list[str], dialect: Dialect) -> exp.Select:
+    own = [exp.column("u"), *map(exp.column, groups)]
+    rows = least(exp.Window(this=dialect.summed(exp.column("n")), partition_by=own), whole(_cap(stage)))
+    return exp.select(exp.Star(), exp.alias_(rows, "b_all")).from_(part_named("cells"))
 
 
 def _spread(stage: Stage, groups: list[str], dialect: Dialect, ranked_by: list[exp.Expr]) -> exp.Select:
@@ -71,10 +88,10 @@ def _spread(stage: Stage, groups: list[str], dialect: Dialect, ranked_by: list[e
         place = exp.Window(
             this=exp.func("dense_rank"),
             partition_by=[exp.column("u")],
-            order=exp.Order(expressions=[exp.Ordered(this=item) for item in ranked_by]),
+            order=ranking(ranked_by, exp.column("b_all") if stage.rows_per_group > 1 else None),
         )
         columns.append(exp.alias_(place, "place"))
-    return exp.select(exp.Star(), *columns).from_(part_named("cells"))
+    return exp.select(exp.Star(), *columns)
 
 
 def _started(stage: Stage, dialect: Dialect) -> exp.Select:

@@ -5,7 +5,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -34,8 +33,8 @@ class _Cell:
 class MemoryEngine:
     """Rows as mappings from column to int, float, str, bool, date, datetime or None, of the schema's types.
 
-    order: what a unit's groups are sorted by where it is in too many, its hash first; another engine's, when it is compared
-    with one.
+    order: what a unit's groups are sorted by, its hash first, where it is in too many and counts alike in some; another
+    engine's, when it is compared with one.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class MemoryEngine:
             return _in_cells(stage, by_unit, order)
         sums: defaultdict[Key, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         for unit, cells in by_unit.items():
-            kept = sorted(cells, key=partial(order, unit))[: stage.groups_per_unit]
+            kept = _kept(unit, cells, order, stage)
             if stage.clip is not None:
                 _add_clipped(sums, cells, kept, stage)
                 continue
@@ -84,6 +83,12 @@ class MemoryEngine:
         keys = found if stage.keys is None else stage.keys
         values = {name: np.array([sums[key][name] for key in keys], dtype=object) for name in stage.measures}
         return Aggregates(len(keys), keys, values)
+
+
+def _kept(unit: object, cells: Mapping[Key, _Cell], order: Order, stage: Stage) -> list[Key]:
+    """Those groups of a unit in which it counts for most rows; by the order where it counts alike."""
+    found = sorted(cells, key=lambda key: (-min(cells[key].rows, stage.rows_per_group), order(unit, key)))
+    return found[: stage.groups_per_unit]
 
 
 def _add_clipped(
@@ -159,7 +164,7 @@ def _in_cells(
     (column,) = stage.grid.values()
     counts: defaultdict[tuple[Key, int], int] = defaultdict(int)
     for unit, groups in by_unit.items():
-        for key in sorted(groups, key=partial(order, unit))[: stage.groups_per_unit]:
+        for key in _kept(unit, groups, order, stage):
             values, cap = sorted(groups[key].values), stage.rows_per_group
             many = len(values) > cap
             start = order(unit, key)[0] % len(values) if many else 0

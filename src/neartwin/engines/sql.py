@@ -8,7 +8,7 @@ kept     rows with a unit that meet the conditions, their group, their grid valu
 products the same and products of grid values, where moments are asked for
 units    one row a (unit, group): numbers of rows and values, totals
 bounded  the same, weighted down to C rows
-ranked   a unit's groups in the order of a salted hash, where a unit may have too many
+ranked   a unit's groups, those where it counts most first, then by a salted hash, where it may have too many
 within   the kept ones, weighted down to T rows of a unit in all, where that is asked for
 clipped  instead, where a norm is bounded: see `norms`
          sums by group
@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from neartwin.engines.cells import cells_of
+from neartwin.engines.cells import cells_of, ranking
 from neartwin.engines.dialect import (
     KEYS,
     POSITION,
@@ -298,13 +298,13 @@ def _ranked(stage: Stage, dialect: Dialect, salt: exp.Expr) -> exp.Select:
     place = exp.Window(
         this=exp.RowNumber(),
         partition_by=[exp.column("u")],
-        order=exp.Order(expressions=[exp.Ordered(this=item) for item in _order(stage, dialect, salt)]),
+        order=ranking(_order(stage, dialect, salt), exp.column("b") if stage.rows_per_group > 1 else None),
     )
     return exp.select(exp.Star(), exp.alias_(place, "place")).from_(part_named("bounded"))
 
 
 def _order(stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[exp.Expr]:
-    """A unit's groups are ranked by a salted hash of the unit and the group, then by the group."""
+    """Of a unit's groups in which it counts alike: by a salted hash of the unit and the group, then by the group."""
     kinds = stage.table.schema
     groups = [(exp.column(name), ColumnType.INTEGER) for name in group_names(stage)]  # the position of a public key
     if stage.keys is None:

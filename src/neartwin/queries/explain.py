@@ -244,7 +244,7 @@ def _pilot(plan: GroupPlan) -> tuple[Explained, ...]:
 def _chosen(stage: Stage) -> str:
     if stage.groups_per_unit is None:
         return "no unit can be in more"
-    return "a unit in more groups keeps those first in a salted hash of itself and the group"
+    return "a unit in more groups keeps those in which it counts for most rows, by a salted hash where it counts alike"
 
 
 def _clips(stage: Stage) -> tuple[Explained, ...]:

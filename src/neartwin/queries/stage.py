@@ -85,10 +85,10 @@ class Stage:
     """One statement's worth of question.
 
     keys: the public groups, None for every group that has a row. rows_per_group: C, the most rows that one unit counts
-    for in one group. groups_per_unit: the most groups that one unit is kept in, chosen by a salted hash of the unit and
-    the group alone; None where no unit can be in more groups than there may be. octaves: where each begins, in groups and rows.
-    split: the one grid column by whose cells rows are counted. moments: over the columns of the grid. clip: of all measures but
-    "finders" together.
+    for in one group. groups_per_unit: the most groups that one unit is kept in: those in which it counts for most rows, and where
+    it counts alike those first in a salted hash of the unit and the group; None where no unit can be in more groups than there
+    may be. octaves: where each begins, in groups and rows. split: the one grid column by whose cells rows are counted. moments:
+    over the columns of the grid. clip: of all measures but "finders" together.
     """
 
     table: Table
