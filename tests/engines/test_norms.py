@@ -257,3 +257,49 @@ def test_another_norm_is_another_plan():
         {"norm_per_unit": 5}, {"norm_per_unit": "5.5"}, {"rows_per_group": 5}
     )]  # fmt: skip
     assert len(set(made)) == 3
+
+
+def heavy_tailed(size=1500, towns=40):
+    draw = np.random.default_rng(4)
+    activity = np.exp(draw.normal(0, 1.5, size))
+    who = np.repeat(np.arange(size), np.ceil(activity).astype(int))
+    return {"who": who, "town": draw.zipf(1.5, len(who)) % towns, "paid": draw.uniform(0, 10, len(who)).round(2)}
+
+
+def test_a_norm_can_be_tuned_and_is_nearly_as_good_as_the_best_fixed_one(tmp_path):
+    columns = heavy_tailed()
+    rows = nt.table(pa.table(columns), unit="who", name="visits")
+    groups = rows.group_by("town", keys=range(40))
+    query = groups.agg(n=nt.count(), s=nt.sum("paid", 0, 10))
+    truth = np.bincount(columns["town"], minlength=40)
+    tuned = plan(query, spend=nt.zcdp("1/2"), norm_per_unit=nt.tuned(512))
+    assert tuned.price == nt.zcdp("1/2")
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.zcdp(2))
+        release = account.release(account.plan(query, spend=nt.zcdp("1/2"), norm_per_unit=nt.tuned(512)))
+        assert account.remaining["rho"] == Fraction(3, 2)
+    assert release.notes[-1].startswith("Tuned: norm_per_unit = ")
+    origins = {bound["what"]: bound["origin"] for bound in release.provenance.method["bounds"]}
+    assert origins["norm_per_unit"].startswith("tuned")
+    norm = float(release.notes[-1].split("= ")[1].split(",")[0])
+
+    def error(norm, spend):
+        made = plan(query, spend=nt.zcdp(spend), norm_per_unit=norm)
+        exact = MemoryEngine(pa.table(columns).to_pylist()).aggregate(made.stage, salt=SALT).values["rows"]
+        lost = np.abs(exact.astype(float) / 1024 - truth).mean()
+        return lost + 0.41 * float(made.measures["rows"].half_width(0.95))
+
+    assert error(norm, "9/20") < 1.6 * min(error(fixed, "9/20") for fixed in (2, 8, 32, 128))
+    assert error(norm, "9/20") < error(512, "1/2") / 3  # near miss: the limit of the search
+
+
+def test_a_tuned_norm_finds_unknown_groups_and_stands_alone():
+    rows = nt.table(pa.table(heavy_tailed(50)), unit="who", name="visits")
+    query = rows.group_by("town").agg(n=nt.count())
+    made = plan(query, spend=nt.gdp(1, "1e-6"), norm_per_unit=nt.tuned(64, groups=30))
+    assert (made.stage.discovery_groups, made.pilot.stage.discovery_groups, made.pilot.stage.clip) == (64, None, None)
+    for more in ({"rows_per_group": 5}, {"groups_per_unit": nt.tuned(8, groups=30)}, {"rows_per_unit": 5}):
+        with pytest.raises((ParameterError, QueryError)):
+            plan(query, spend=nt.gdp(1, "1e-6"), norm_per_unit=nt.tuned(64, groups=30), **more)
+    with pytest.raises(PrivacyError, match="noise is normal"):
+        plan(rows.agg(n=nt.count()), spend=nt.pure(1), norm_per_unit=nt.tuned(64))

@@ -84,7 +84,7 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--owned", multiple=True, help="A private table to JOIN, whose rows belong to who has their key."),
         click.option("--rows-per-group", help="The most rows of one unit that count in a group; or tuned, see below."),
         click.option("--groups-per-unit", help="The most groups of one unit; or tuned=256, tuned=256,groups=500."),
-        click.option("--norm-per-unit", help="Instead: the norm of a unit's whole vector, in rows; drops none."),
+        click.option("--norm-per-unit", help="Instead: the norm of a unit's whole vector, in rows; or tuned=256."),
         click.option("--value-range", default="", help="Have clip bounds chosen privately: tuned=1/10 of the spend."),
         click.option(
             "--units-together", type=int, default=1, help="To how many units changed together the spend is promised."
@@ -191,7 +191,7 @@ def _proposal(book: Ledger, question: Question) -> Proposal | SeriesProposal:
         "rows_per_group": words.limit(question.rows_per_group, "rows_per_group"),
         "groups_per_unit": words.limit(question.groups_per_unit, "groups_per_unit"),
         "rows_per_unit": question.rows_per_unit,
-        "norm_per_unit": question.norm_per_unit,
+        "norm_per_unit": words.norm(question.norm_per_unit),
         "discovery_groups": question.discovery_groups,
     }
     if len(asked) > 1:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from neartwin.accounting.targets import Target
 from neartwin.accounting.written import target_in
 from neartwin.errors import ParameterError
+from neartwin.exact import Number
 from neartwin.queries.grouping import Grouping, day, part
 from neartwin.queries.table import EACH_ROW, Bounds, RowUnit, bounded
 from neartwin.queries.tuned import Tuned, TunedRange, tuned, tuned_range
@@ -61,6 +62,15 @@ def limit(text: str | int | None, name: str) -> int | Tuned | None:
         return tuned(found.pop("tuned"), **found)
     except (ValueError, KeyError, TypeError):
         raise ParameterError(name, text, "must be a whole number, tuned=256 or tuned=256,groups=500") from None
+
+
+def norm(text: str | float | None) -> Number | Tuned | None:
+    """A norm: a number of rows, or tuned as any other bound.
+
+    >>> norm("7.5"), norm("tuned=64").at_most
+    ('7.5', 64)
+    """
+    return limit(text, "norm_per_unit") if isinstance(text, str) and "=" in text else text
 
 
 def value_range(text: str) -> TunedRange | None:

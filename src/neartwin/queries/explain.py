@@ -225,7 +225,8 @@ def _pilot(plan: GroupPlan) -> tuple[Explained, ...]:
     pilot = plan.pilot
     if pilot is None:
         return ()
-    tuned = [name for name, bound in (("rows_per_group", pilot.rows), ("groups_per_unit", pilot.groups)) if bound]
+    bounds = {"rows_per_group": pilot.rows, "groups_per_unit": pilot.groups, "norm_per_unit": pilot.norm}
+    tuned = [name for name, bound in bounds.items() if bound]
     bar = pilot.mechanism.half_width(0.95) / 1024
     return (
         Explained(

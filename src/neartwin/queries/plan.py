@@ -73,7 +73,7 @@ class Measure:
 class Pilot:
     """A first stage that chooses bounds by noisy counts: see `neartwin.queries.tuning`.
 
-    rows, groups: the bounds to be chosen. rest: what the question itself may spend.
+    rows, groups, or norm instead: the bounds to be chosen. rest: what the question itself may spend.
     """
 
     stage: Stage
@@ -83,6 +83,7 @@ class Pilot:
     expected_groups: int
     weights: tuple[tuple[str, Number], ...]
     rest: Target
+    norm: Tuned | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +205,7 @@ class GroupPlan:
 
 def _piloted(pilot: Pilot) -> list[object]:
     bounds = [bound and [bound.at_most, str(bound.share)] for bound in (pilot.rows, pilot.groups)]
+    bounds += [] if pilot.norm is None else [[pilot.norm.at_most, str(pilot.norm.share)]]
     told = [[name, str(weight)] for name, weight in pilot.weights]
     return [*_noise(pilot.mechanism), *bounds, pilot.expected_groups, pilot.stage.octaves, told, str(pilot.rest)]
 

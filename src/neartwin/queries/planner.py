@@ -35,7 +35,7 @@ def plan(
     rows_per_group: int | Tuned | None = None,
     groups_per_unit: int | Tuned | None = None,
     rows_per_unit: int | None = None,
-    norm_per_unit: Number | None = None,
+    norm_per_unit: Number | Tuned | None = None,
     discovery_groups: int | None = None,
     weights: Mapping[str, Number] | None = None,
     units_together: int = 1,
@@ -71,21 +71,21 @@ def plan(
         from neartwin.queries.value_ranges import ranged_plan  # which makes plans itself
 
         return ranged_plan(query, spend=spend, tuned=value_range, limits=told)
-    if isinstance(rows_per_group, Tuned) or isinstance(groups_per_unit, Tuned):
+    normed = isinstance(norm_per_unit, Tuned)
+    if isinstance(rows_per_group, Tuned) or isinstance(groups_per_unit, Tuned) or isinstance(norm_per_unit, Tuned):
         if not isinstance(query, Query):
             raise QueryError("tuned(): the most common value has no bounds to tune")
         for name, value in (
             ("discovery_groups", discovery_groups),
             ("rows_per_unit", rows_per_unit),
-            ("norm_per_unit", norm_per_unit),
+            ("norm_per_unit", None if normed else norm_per_unit),
         ):
             if value is not None:
                 raise ParameterError(name, value, "cannot stand beside tuned bounds: leave it out, or tune none")
         from neartwin.queries.tuning import tuned_plan  # which makes plans itself
 
-        return tuned_plan(
-            query, spend=spend, rows_per_group=rows_per_group, groups_per_unit=groups_per_unit, weights=weights
-        )
+        bounds = {name: told[name] for name in ("rows_per_group", "groups_per_unit", "norm_per_unit")}
+        return tuned_plan(query, spend=spend, bounds=bounds, weights=weights)
     match query:
         case Query():
             limits = Limits(

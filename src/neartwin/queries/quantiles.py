@@ -8,7 +8,7 @@ from typing import Literal
 
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
-from neartwin.queries.table import Bounds, bounded
+from neartwin.queries.table import Bounds, both_ends, bounded
 from neartwin.queries.types import ColumnType
 
 MOST_CELLS = 2**16  # of a grid: its counts are held for every group
@@ -183,10 +183,8 @@ def _grid(
     """Bounds, fill and step, as far as they are given."""
     filled = None if fill is None else rational(fill=fill)
     chosen = None if step is None else rational(step=step)
-    if low is None and high is None:
+    ends = both_ends(column, low, high)
+    if ends is None:
         return None, filled, chosen
-    if low is None or high is None:
-        raise QueryError(f"{column!r} needs both low and high, or neither where the table declares them")
-    ends = [rational(low=low), rational(high=high)]
     common = chosen or Fraction(1, lcm(*(end.denominator for end in ends)))
-    return bounded(ends[0], ends[1], common), filled, chosen
+    return bounded(*ends, common), filled, chosen

@@ -25,7 +25,7 @@ from neartwin.queries.moments import (
 )
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.ranges import possible_values
-from neartwin.queries.table import Bounds, Table, bounded
+from neartwin.queries.table import Bounds, Table, both_ends, bounded
 from neartwin.queries.types import ColumnType
 from neartwin.queries.values import Value, value_of
 
@@ -163,14 +163,13 @@ def _grid(
 ) -> tuple[Bounds | None, Fraction | None, Fraction | None]:
     """Bounds, fill, and the step where there are no bounds yet."""
     filled = None if fill is None else rational(fill=fill)
-    if low is None and high is None:
+    ends = both_ends(column, low, high)
+    if ends is None:
         chosen = None if step is None else rational(step=step)
         if chosen is not None and chosen <= 0:
             raise QueryError(f"step={step!r} of {column!r} must be positive")
         return None, filled, chosen
-    if low is None or high is None:
-        raise QueryError(f"{column!r} needs both low and high, or neither where the table declares them")
-    return bounded(low, high, "1/100" if step is None else step), filled, None
+    return bounded(*ends, "1/100" if step is None else step), filled, None
 
 
 @dataclass(frozen=True, slots=True)

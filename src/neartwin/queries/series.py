@@ -117,6 +117,8 @@ def _stated(part: Plan) -> float:
     if isinstance(part, MarginalPlan) or part.pilot is None:
         return part.error
     pilot, bounding = part.pilot, part.bounding
+    if pilot.norm is not None:
+        return part.error * math.isqrt(pilot.norm.at_most) / pilot.norm.at_most
     middle = plan(
         part.query,
         spend=pilot.rest,

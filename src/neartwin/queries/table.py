@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from neartwin.errors import ParameterError, SchemaError
+from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.exact import Number, rational
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries.expression import RowExpression
@@ -47,6 +47,15 @@ class Bounds:
 
     def __str__(self) -> str:
         return f"[{float(self.low):g}, {float(self.high):g}] in steps of {float(self.step):g}"
+
+
+def both_ends(column: str, low: Number | None, high: Number | None) -> tuple[Fraction, Fraction] | None:
+    """Both public bounds of a statistic, None where the table declares them; `QueryError` for one without the other."""
+    if low is None and high is None:
+        return None
+    if low is None or high is None:
+        raise QueryError(f"{column!r} needs both low and high, or neither where the table declares them")
+    return rational(low=low), rational(high=high)
 
 
 def bounded(low: Number, high: Number, step: Number = "1/100") -> Bounds:

@@ -12,7 +12,7 @@ that of the total over the rows kept. All of it is an estimate from noisy counts
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -34,40 +34,51 @@ from neartwin.queries.tuned import Tuned
 
 PARTS = 1024  # that one unit adds to the histogram
 CONFIDENCE = 0.95
+SURE = (
+    0.9999  # that no cell is noise alone: one far cell of nobody would stand for millions of rows, and spoil the choice
+)
 _OCTAVES = tuple(2**i for i in range(13))
 Bound = int | Tuned | None
 
 
 def tuned_plan(
-    query: Query, *, spend: Target, rows_per_group: Bound, groups_per_unit: Bound, weights: Mapping[str, Number] | None
+    query: Query, *, spend: Target, bounds: Mapping[str, Bound], weights: Mapping[str, Number] | None
 ) -> GroupPlan:
-    """The plan at the largest bounds that may be chosen, with the pilot that will choose them; its price is the whole spend."""
+    """The plan at the largest bounds that may be chosen, with the pilot that will choose them; its price is the whole spend.
+
+    bounds: rows_per_group, groups_per_unit and norm_per_unit, some of them tuned.
+    """
     if isinstance(query.table.unit, RowUnit):
         raise QueryError("tuned(): where each row is its own unit there is nothing to tune")
-    asked = [bound for bound in (rows_per_group, groups_per_unit) if isinstance(bound, Tuned)]
+    tuned = {name: bound for name, bound in bounds.items() if isinstance(bound, Tuned)}
+    asked = list(tuned.values())
     share, groups = max(bound.share for bound in asked), _expected_groups(query, asked)
     first, rest = parted(spend, share)
-    worst = planner.plan(query, spend=rest, weights=weights, **_at_most(rows_per_group, groups_per_unit))
+    most: dict[str, Any] = {name: bound.at_most if name in tuned else bound for name, bound in bounds.items()}  # type: ignore[union-attr]
+    if "norm_per_unit" in tuned and query.groups.keys is None:
+        most |= {"discovery_groups": most["norm_per_unit"]}
+    worst = planner.plan(query, spend=rest, weights=weights, **most)
     if not isinstance(worst, GroupPlan):
         raise QueryError("tuned(): this question has no bounds to tune")
-    stage = replace(
-        worst.stage, grid={}, moments={}, measures=("parts",), rows_per_group=1, groups_per_unit=None, octaves=_OCTAVES
-    )
+    nothing: dict[str, Any] = {
+        "groups_per_unit": None,
+        "discovery_groups": None,
+        "clip": None,
+        "grid": {},
+        "moments": {},
+    }
+    stage = replace(worst.stage, measures=("parts",), rows_per_group=1, octaves=_OCTAVES, **nothing)
     pilot = Pilot(
         stage=stage,
         mechanism=_noise(first, query.table.neighbours),
-        rows=rows_per_group if isinstance(rows_per_group, Tuned) else None,
-        groups=groups_per_unit if isinstance(groups_per_unit, Tuned) else None,
+        rows=tuned.get("rows_per_group"),
+        groups=tuned.get("groups_per_unit"),
+        norm=tuned.get("norm_per_unit"),
         expected_groups=groups,
         weights=tuple((weights or {}).items()),
         rest=rest,
     )
     return replace(worst, spend=spend, price=price_of(spend, discovered=query.groups.keys is None), pilot=pilot)
-
-
-def _at_most(rows: Bound, groups: Bound) -> dict[str, Any]:
-    found = {"rows_per_group": rows, "groups_per_unit": groups}
-    return {name: bound.at_most if isinstance(bound, Tuned) else bound for name, bound in found.items()}
 
 
 def _expected_groups(query: Query, asked: list[Tuned]) -> int:
@@ -143,6 +154,8 @@ def chosen(plan: GroupPlan, noisy: WholeNumbers) -> Choice:
     if pilot is None or not isinstance(plan.query, Query):
         raise TypeError("this plan has no pilot")
     seen = _seen(pilot, noisy)
+    if pilot.norm is not None:
+        return _chosen_norm(plan, pilot, seen)
     if not seen.any():  # too few people to tell: the least noise
         bounds = (
             1 if pilot.rows else plan.bounding.rows_per_group,
@@ -164,10 +177,49 @@ def chosen(plan: GroupPlan, noisy: WholeNumbers) -> Choice:
     return Choice(made, _totals(seen, *bounds).rows / whole if whole > 0 else None)
 
 
+def _chosen_norm(plan: GroupPlan, pilot: Pilot, seen: FloatArray) -> Choice:
+    """The norm with the least expected error. A unit in k groups with n rows in each is taken to have a norm of n sqrt(k)."""
+    whole, norm = _totals(seen, math.inf, math.inf), 1
+    if seen.any():
+
+        def error(norm: int) -> float:
+            return _objective(plan, pilot, whole, _normed(seen, norm), lambda one: _noise_within(plan, one, norm))
+
+        norm = min(_candidates(pilot.norm, pilot.norm.at_most if pilot.norm else 1), key=error)
+    made = planner.plan(
+        plan.query,
+        spend=pilot.rest,
+        weights=dict(pilot.weights),
+        norm_per_unit=norm,
+        discovery_groups=_typical(seen) if plan.query.groups.keys is None else None,
+    )
+    if not isinstance(made, GroupPlan):
+        raise TypeError("this question has no bounds")
+    return Choice(made, _normed(seen, norm).rows / whole.rows if whole.rows > 0 else None)
+
+
+def _normed(units: FloatArray, norm: float) -> "_Kept":
+    """What is kept where each unit is scaled down to a norm."""
+    groups, rows = _means(math.inf, len(units))[:, None], _means(math.inf, len(units))[None, :]
+    share = np.minimum(1.0, norm / (rows * np.sqrt(groups)))
+    return _Kept(float((units * groups * rows * share).sum()), float((units * groups * share).sum()))
+
+
+def _noise_within(plan: GroupPlan, aggregate: object, norm: float) -> float:
+    """The mean absolute noise of a statistic at another norm than the plan's, in rows."""
+    measure = _measure(plan, aggregate)
+    name = measure.name.partition(":")[2]
+    cell = plan.stage.grid.get(name) or plan.stage.moments.get(name)
+    far = max(abs(cell.low), abs(cell.high)) if cell is not None and measure.name.startswith("total") else 1
+    return 0.41 * float(measure.half_width(CONFIDENCE)) / far * norm / float(plan.bounding.norm_per_unit or 1)
+
+
 def told(choice: Choice) -> str:
     """What a reader must know of the choice."""
     bounding = choice.plan.bounding
     chosen_bounds = f"rows_per_group = {bounding.rows_per_group}, groups_per_unit = {bounding.groups_per_unit}"
+    if bounding.norm_per_unit is not None:
+        chosen_bounds = f"norm_per_unit = {float(bounding.norm_per_unit):g}"
     if choice.kept is None:
         return f"Tuned: {chosen_bounds}, the least noise, for too few people were there to tell more."
     return (
@@ -180,7 +232,7 @@ def _seen(pilot: Pilot, noisy: WholeNumbers) -> FloatArray:
     """Units by cell; what noise alone could be is nothing, for in far cells it would stand for many rows."""
     size = len(pilot.stage.octaves)
     cells = np.asarray(noisy, dtype=float).reshape(size, size)
-    threshold = pilot.mechanism.half_width(CONFIDENCE, size * size)
+    threshold = pilot.mechanism.half_width(SURE, size * size)
     found: FloatArray = np.where(cells > threshold, cells, 0.0) / PARTS
     return found
 
@@ -214,8 +266,12 @@ def _typical(units: FloatArray) -> int:
 
 def _best(plan: GroupPlan, pilot: Pilot, units: FloatArray) -> tuple[int, int]:
     whole = _totals(units, math.inf, math.inf)
+
+    def noise_at(rows: int, groups: int) -> Callable[[object], float]:
+        return lambda aggregate: _noise_at(plan, aggregate, (rows, groups))
+
     candidates = [
-        (_objective(plan, pilot, whole, _totals(units, rows, groups), (rows, groups)), rows, groups)
+        (_objective(plan, pilot, whole, _totals(units, rows, groups), noise_at(rows, groups)), rows, groups)
         for rows in _candidates(pilot.rows, plan.bounding.rows_per_group)
         for groups in _candidates(pilot.groups, plan.bounding.groups_per_unit)
     ]
@@ -231,12 +287,12 @@ def _candidates(bound: Tuned | None, most: int) -> Iterator[int]:
     yield most
 
 
-def _objective(plan: GroupPlan, pilot: Pilot, whole: _Kept, kept: _Kept, bounds: tuple[int, int]) -> float:
+def _objective(plan: GroupPlan, pilot: Pilot, whole: _Kept, kept: _Kept, noise_of: Callable[[object], float]) -> float:
     """Expected error over the statistics, in rows a group."""
     weights, error = dict(pilot.weights), 0.0
     for name, aggregate in plan.query.aggregates.items():
         share = 1 / pilot.expected_groups
-        size, rows_lost = _noise_at(plan, aggregate, bounds), (whole.rows - kept.rows) * share
+        size, rows_lost = noise_of(aggregate), (whole.rows - kept.rows) * share
         if isinstance(aggregate, CountUnits):
             lost = (whole.pairs - kept.pairs) * share
         elif isinstance(aggregate, Count):

@@ -29,9 +29,8 @@ from neartwin.queries.plan import GroupPlan, Ranging
 from neartwin.queries.query import Mean, Query, Sum, count, summand
 from neartwin.queries.table import Bounds, RowUnit
 from neartwin.queries.tuned import Tuned, TunedRange
-from neartwin.queries.tuning import parted, price_of
+from neartwin.queries.tuning import CONFIDENCE, SURE, parted, price_of
 
-CONFIDENCE = 0.95
 _OCTAVES = 12
 _MOST_ROWS = 256  # of a unit in the count of all rows
 
@@ -164,7 +163,7 @@ def _narrowed(query: Query, aggregate: Any, narrow: Mapping[tuple[str, Bounds], 
 def _seen(made: GroupPlan, bins: FloatArray) -> FloatArray:
     """Units by cell; what noise alone could be is nothing."""
     (measure,) = made.measures.values()
-    found: FloatArray = np.where(bins > measure.mechanism.half_width(CONFIDENCE, len(bins)), bins, 0.0)
+    found: FloatArray = np.where(bins > measure.mechanism.half_width(SURE, len(bins)), bins, 0.0)
     return found
 
 
@@ -207,7 +206,7 @@ def _noise(plan: GroupPlan, shape: _Shape) -> tuple[float, bool]:
 def _smaller(plan: GroupPlan) -> float:
     """Where rows and groups are tuned too, the plan is at their limits; guessed is the geometric middle below them."""
     limits = {} if plan.ranging is None else dict(plan.ranging.limits)
-    tuned = [limits.get(name) for name in ("rows_per_group", "groups_per_unit")]
+    tuned = [limits.get(name) for name in ("rows_per_group", "groups_per_unit", "norm_per_unit")]
     share = 1.0
     for bound in tuned:
         if isinstance(bound, Tuned):

@@ -92,7 +92,7 @@ class Account:
         rows_per_group: int | Tuned | None = None,
         groups_per_unit: int | Tuned | None = None,
         rows_per_unit: int | None = None,
-        norm_per_unit: Number | None = None,
+        norm_per_unit: Number | Tuned | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
         units_together: int = 1,
@@ -130,7 +130,7 @@ class Account:
         rows_per_group: int | Tuned | None = None,
         groups_per_unit: int | Tuned | None = None,
         rows_per_unit: int | None = None,
-        norm_per_unit: Number | None = None,
+        norm_per_unit: Number | Tuned | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
     ) -> SeriesProposal:

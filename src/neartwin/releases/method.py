@@ -46,7 +46,8 @@ def method_after_pilot(plan: GroupPlan, chosen: GroupPlan, confidence: float) ->
     """The method of what was asked at the bounds that a plan's private pilot chose, the pilot's own noise among it."""
     told = method_of(chosen, confidence)
     pilot = plan.pilot
-    tuned = {} if pilot is None else {"rows_per_group": pilot.rows, "groups_per_unit": pilot.groups}
+    names = {"rows_per_group": "rows", "groups_per_unit": "groups", "norm_per_unit": "norm"}
+    tuned = {} if pilot is None else {name: getattr(pilot, field) for name, field in names.items()}
     for bound in told["bounds"]:
         limit = tuned.get(bound["what"])
         if limit is not None:
