@@ -54,11 +54,17 @@ def _values(values: Any) -> list[Any]:
 
 
 def _rows(keys: Any, names: list[str]) -> list[Key]:
-    if isinstance(keys, str | Path):
-        path = Path(keys)
-        table = pacsv.read_csv(path) if path.suffix == ".csv" else pq.read_table(path)
-    else:
-        table = pa.table(keys)
+    try:
+        if isinstance(keys, str | Path):
+            path = Path(keys)
+            table = pacsv.read_csv(path) if path.suffix == ".csv" else pq.read_table(path)
+        else:
+            table = pa.table(keys)
+    except (OSError, ValueError, TypeError, pa.ArrowException):
+        told = repr(str(keys)) if isinstance(keys, str | Path) else f"a {type(keys).__name__}"
+        raise QueryError(
+            f"keys: {told} is no table of public keys; give a Parquet or CSV file, a table or a list"
+        ) from None
     missing = [name for name in names if name not in table.column_names]
     if missing:
         raise QueryError(f"keys: the table of public keys has no column {missing[0]!r}; it has {table.column_names}")

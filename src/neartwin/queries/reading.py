@@ -69,8 +69,10 @@ def refused(node: exp.Expr, why: str) -> QueryError:
     )
 
 
-def term_of(node: exp.Expr, names: Names) -> Term:
-    """The term of a node."""
+def term_of(node: exp.Expr | None, names: Names) -> Term:
+    """The term of a node; None stands for an argument that was left out."""
+    if node is None:
+        raise QueryError("a function or operator lacks an argument in a row expression")
     kind = type(node)
     if kind in _COMPARISONS:
         return _compared(node, names, _COMPARISONS[kind], [node.this, node.expression])
@@ -245,7 +247,7 @@ def _case(node: exp.Expr, names: Names) -> Term:
 def _if(node: exp.Expr, names: Names) -> Term:
     other = node.args.get("false")
     last = _NULL if other is None else term_of(other, names)
-    return _cased(node, [(_condition(node, names, node.this), term_of(node.args["true"], names))], last)
+    return _cased(node, [(_condition(node, names, node.this), term_of(node.args.get("true"), names))], last)
 
 
 def _nullif(node: exp.Expr, names: Names) -> Term:
@@ -278,7 +280,8 @@ def _part(node: exp.Expr, names: Names, part: str, value: exp.Expr) -> Term:
 
 
 def _truncated(node: exp.Expr, names: Names) -> Term:
-    unit, inner = node.args["unit"].name.lower(), term_of(node.this, names)
+    given, inner = node.args.get("unit"), term_of(node.this, names)
+    unit = "" if given is None else given.name.lower()
     if inner.kind not in _DATED or unit not in (*UNITS, "day"):
         raise refused(node, "date_trunc takes 'year', 'quarter', 'month', 'week' or 'day', and a date or timestamp")
     day = inner if inner.kind is ColumnType.DATE else Term("date", ColumnType.DATE, (inner,))
@@ -295,7 +298,7 @@ def _days(node: exp.Expr, names: Names) -> Term:
 
 def _bucket(node: exp.Expr, names: Names) -> Term:
     """width_bucket(x, low, high, n): 0 below low, 1 to n, n + 1 from high on; edges are rounded to doubles."""
-    ends = [term_of(node.args[name], names) for name in ("min_value", "max_value", "num_buckets")]
+    ends = [term_of(node.args.get(name), names) for name in ("min_value", "max_value", "num_buckets")]
     low, high, count = (part.value if part.operation == "literal" else None for part in ends)
     if not isinstance(low, int | float) or not isinstance(high, int | float) or not isinstance(count, int):
         raise refused(node, "width_bucket takes a number and three literals: low, high, how many")
