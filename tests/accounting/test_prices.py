@@ -80,6 +80,7 @@ def test_each_account_prices_what_a_theorem_covers_to_the_unit():
         (zcdp(1), rdp(2, "0.1")),
         (rdp(4, 1), rdp("3.99", "0.1")),
         (gdp(1), zcdp("0.1")),
+        (gdp(1), rdp(4, "0.1")),
         (gdp(1), rdp(8, "0.1")),
         (three_pools(1, 1), zcdp("0.1")),
         (gdp(1), advantage("0.1")),
@@ -160,3 +161,23 @@ def test_fits_of_known_wholes_are_the_known_numbers_and_refuse_what_is_infinite(
     ):
         with pytest.raises(PrivacyError):
             refused()
+
+
+@pytest.mark.parametrize("spend", [zcdp("0.1"), zcdp("0.1", "1e-8"), rdp(8, "0.8")], ids=str)
+@pytest.mark.parametrize("target", [gdp(1, "1e-6"), three_pools(1, 1, "1e-6")], ids=str)
+def test_a_renyi_bound_has_a_price_in_mu_beside_a_thousandth_of_the_accounts_delta(spend, target):
+    """Delta + (1 - delta) delta_mu lies above the best conversion of the bound at every eps, so above every mechanism's curve."""
+    account = filter_for(target)
+    owed = dict(zip((pool.name for pool in account.pools), account.price(spend), strict=True))
+    mu = (owed["mu_squared"] / 1e15) ** 0.5
+    spare = owed["delta"] / 1e18 - float(spend.delta)
+    assert spare == pytest.approx(1e-9)
+    orders = 1 + np.geomspace(1e-3, 1e5, 4000) if hasattr(spend, "rho") else np.array([8.0])
+    divergences = 0.1 * orders if hasattr(spend, "rho") else np.array([0.8])
+    for eps in np.linspace(0.0, 8.0, 33):
+        best = np.min((orders - 1) * (divergences - eps) + orders * np.log1p(-1 / orders) - np.log(orders - 1))
+        variation = np.sqrt(divergences[0] / 2)
+        bound = min(np.exp(best), variation * (1 + 1e-3))
+        phi = [float(mpmath.ncdf(x)) for x in (mu / 2 - eps / mu, -mu / 2 - eps / mu)]
+        assert bound <= (spare + phi[0] - np.exp(eps) * phi[1]) * (1 + 1e-3) + 1e-12
+    assert 0.447 < mu < 0.7

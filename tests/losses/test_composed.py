@@ -280,3 +280,65 @@ def test_a_part_that_stands_in_many_places_is_counted_without_walking_it_each_ti
         dict((whole + whole).uses)
     ordered = Pure(epsilon=1) + 2 * (Laplace(epsilon=1) + Gaussian(mu=1)) + Pure(epsilon=1)
     assert list(ordered.uses.items()) == [(Pure(epsilon=1), 2), (Laplace(epsilon=1), 2), (Gaussian(mu=1), 2)]
+
+
+@pytest.mark.parametrize(
+    ("whole", "divergence"),
+    [
+        (3 * Gaussian(mu="0.5"), 3 * mp.mpf("0.125")),
+        (10 * Laplace(epsilon=1), 10 * mp.exp(-1)),
+        (5 * Pure(epsilon=1), 5 * mp.tanh(mp.mpf("0.5"))),
+        (2 * DiscreteGaussian(sigma2=4) + Pure(epsilon=1), mp.mpf("0.25") + mp.tanh(mp.mpf("0.5"))),
+    ],
+    ids=repr,
+)
+def test_the_divergence_of_order_one_is_that_of_kullback_and_leibler(whole, divergence):
+    found = whole.renyi(1)
+    assert found.lower <= divergence <= found.upper
+    assert found.width < 1e-6
+    assert found.upper <= whole.renyi(1.01).upper
+
+
+def test_the_divergence_of_order_one_of_a_sampled_gaussian_by_quadrature():
+    mp.mp.dps = 30
+    q, mu = mp.mpf("0.01"), mp.mpf(1)
+
+    def term(u):
+        ratio = 1 - q + q * mp.exp(mu * u - mu**2 / 2)
+        return mp.npdf(u) * ratio * mp.log(ratio)
+
+    found = (100 * SubsampledGaussian(mu=1, rate="0.01")).renyi(1, direction="remove")
+    assert found.lower <= 100 * mp.quad(term, [-10, 0, 1, 3, 6, 14]) <= found.upper
+    assert found.width < 1e-6 * found.upper
+
+
+@pytest.mark.parametrize("whole", [Pure(epsilon=1) * 3 + Gaussian(mu="0.5"), 4 * Geometric(epsilon="0.3")], ids=repr)
+def test_without_a_pool_a_largest_loss_beside_gaussians_still_has_a_mu(whole):
+    """The curve lies above G_mu also where alpha is tiny, and clearly not above a smaller one's."""
+    found = whole.gdp(0)
+    assert found.lower <= found.upper < 1.5 * found.lower
+    eps = np.linspace(0.0, 6.0, 201)
+    assert np.all(whole.delta(eps).lower <= (1 * Gaussian(mu=found.upper)).delta(eps).upper)
+    less = Gaussian(mu=found.lower * (1 - 1e-3))
+    assert np.any(whole.delta(eps).lower > (1 * less).delta(eps).upper)
+    assert math.isinf((whole + SubsampledGaussian(mu=1, rate="0.1")).gdp(0).upper)
+    assert math.isinf((whole + Leak(delta="1e-9")).gdp(0).lower)
+
+
+def test_without_a_pool_the_price_of_a_pure_guarantee_is_the_known_one():
+    found = (1 * Pure(epsilon=1)).gdp(0)
+    kink = 1 / (1 + mp.e)
+    exact = -2 * mp.sqrt(2) * mp.erfinv(2 * kink - 1)  # G_mu(k) = k
+    assert found.lower <= exact <= found.upper
+    assert found.width < 1e-6
+
+
+def test_renyi_bounds_hold_the_curve_of_every_mechanism_that_has_them_and_total_variation_helps():
+    """The Gaussian of that rho is one; without the bound on total variation the curve would be below 1 - alpha - 0.4."""
+    bound, member = 1 * ZeroConcentrated(rho="0.02"), 1 * Gaussian(mu="0.2")
+    alpha = np.array([1e-4, 0.01, 0.1, 0.3, 0.5, 0.9])
+    floor, curve = bound.tradeoff(alpha).lower, member.tradeoff(alpha)
+    assert np.all(floor <= curve.upper)
+    assert bound.advantage().upper <= 0.1 * (1 + 1e-6)  # Pinsker: sqrt(rho / 2)
+    assert np.all(floor >= 0.9 - alpha - 1e-6)
+    assert np.allclose(bound.tradeoff(floor).lower, alpha, atol=0.02)  # in both orders

@@ -36,7 +36,7 @@ class Cost:
         return self._most([case.delta(eps, direction=self._direction) for case in self.cases])
 
     def renyi(self, order: float) -> Interval[float]:
-        """The Renyi divergence of one order above 1."""
+        """The Renyi divergence of one order, at least 1."""
         return self._most([case.renyi(order, direction=self._direction) for case in self.cases])
 
     def advantage(self) -> Interval[float]:

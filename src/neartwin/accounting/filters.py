@@ -62,7 +62,7 @@ class Filter:
         Traceback (most recent call last):
         neartwin.errors.PrivacyError: a pure account has no delta to pay delta=1e-06 with; ...
         """
-        owed = _owed(self.kind, spend)
+        owed = _owed(self, spend)
         known = {pool.name for pool in self.pools}
         for name, amount in owed.items():
             if name not in known and amount > 0:
@@ -174,22 +174,33 @@ def _order(kind: str) -> Fraction:
     return Fraction(kind.removeprefix("rdp(").removesuffix(")"))
 
 
-def _owed(kind: str, spend: Target) -> Mapping[str, Fraction]:
+def _owed(account: Filter, spend: Target) -> Mapping[str, Fraction]:
     from neartwin.accounting import prices  # theorems and their numerics, which opening a ledger does without
 
-    match _family(kind):
+    match _family(account.kind):
         case "pure" | "basic":
             return prices.by_epsilon(spend)
         case "zcdp":
             return prices.by_rho(spend)
         case "gdp":
-            return prices.by_mu(spend)
+            return prices.by_mu(spend, _spare(account))
         case "rdp":
-            return prices.by_order(_order(kind))(spend)
+            return prices.by_order(_order(account.kind))(spend)
         case "three pools":
-            return prices.by_three(spend)
+            return prices.by_three(spend, _spare(account))
         case _:
-            raise _unknown(kind)
+            raise _unknown(account.kind)
+
+
+def _spare(account: Filter) -> Fraction:
+    """What a fit of a Renyi bound may charge to the pool of failures: a thousandth of all of it."""
+    return (
+        sum(
+            (cap * pool.unit for pool, cap in zip(account.pools, account.caps, strict=True) if pool == DELTA),
+            Fraction(0),
+        )
+        / 1000
+    )
 
 
 def _unknown(kind: str) -> PrivacyError:

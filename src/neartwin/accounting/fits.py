@@ -67,8 +67,8 @@ def as_rdp(whole: Composed, *, order: Number) -> Rdp:
 def as_gdp(whole: Composed, *, delta: Number = 0) -> Gdp:
     """The least mu with T >= G_mu (x) f_{0,delta} at every alpha and in both orders.
 
-    delta: set aside as failures; 0 only for Gaussian mechanisms alone, whose mu is exact, for no numerical proof reaches
-    alpha = 0. `PrivacyError` where more than delta may be revealed.
+    delta: set aside as failures; 0 for Gaussian mechanisms, whose mu is exact, beside mechanisms with a largest loss.
+    `PrivacyError` where more than delta may be revealed, or a loss has no bound and no Gaussian's tail.
 
     >>> from neartwin.losses import Gaussian, Laplace
     >>> as_gdp(4 * Gaussian(mu="0.5"))
@@ -76,17 +76,16 @@ def as_gdp(whole: Composed, *, delta: Number = 0) -> Gdp:
     >>> fit = as_gdp(4 * Gaussian(mu="0.5") + Laplace(epsilon="0.1"), delta="1e-9")
     >>> bool(1 < fit.mu < 1.02)
     True
+    >>> bool(1 < as_gdp(4 * Gaussian(mu="0.5") + Laplace(epsilon="0.1")).mu < 1.02)
+    True
     """
     from neartwin.mechanisms.change import root_above
 
     exact, pool = _gaussian(whole), non_negative(delta=rational(delta=delta))
     if exact is not None:
         return gdp(root_above(exact))
-    if pool == 0:
-        raise PrivacyError(
-            "only Gaussian mechanisms have an exact mu without a delta; set a small delta aside, for instance 1e-9"
-        )
-    return gdp(_finite(whole.gdp(pool).upper, "mu", "a larger delta"), pool)
+    remedy = "a larger delta" if pool else "a small delta set aside, for instance 1e-9"
+    return gdp(_finite(whole.gdp(pool).upper, "mu", remedy), pool)
 
 
 _LEAST = Fraction(1, 10**12)  # one unit of a ledger: a price is never 0

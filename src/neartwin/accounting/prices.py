@@ -9,11 +9,17 @@ Each rule turns a spend into amounts by pool. The implications, all for both ord
 - pure to Gaussian: mu = 2 Phi^-1(e^eps / (1 + e^eps)). G_mu is convex, and f_{eps,0} is the two chords from (0, 1) over
   the kink (k, k), k = 1/(1 + e^eps), to (1, 0); so G_mu <= f_{eps,0} everywhere if and only if G_mu(k) <= k;
 - Gaussian to zCDP: mu^2/2; to one order: a mu^2/2. zCDP to one order: a rho. A Renyi divergence grows with its order,
-  so a higher order pays for a lower one.
+  so a higher order pays for a lower one;
+- zCDP or one order to Gaussian, beside a delta: the curve bounds every delta(eps) (Canonne, Kamath, Steinke 2020, proposition 12)
+  and the total variation, and mu is the least with delta(eps) <= delta + (1 - delta) delta_mu(eps) for all eps >= 0
+  (`Composed.gdp`). No mu does so without a delta: one order says nothing of the far tail.
 """
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
 from neartwin.accounting.zcdp import zcdp_of_pure
@@ -125,8 +131,8 @@ def by_order(order: Fraction) -> Callable[[Target], Amounts]:
     return owed
 
 
-def by_mu(spend: Target) -> Amounts:
-    """For Gaussian accounts, in mu squared."""
+def by_mu(spend: Target, spare: Fraction = Fraction(0)) -> Amounts:
+    """For Gaussian accounts, in mu squared. spare: the delta that a fit to a Renyi bound charges beside the spend's own."""
     match spend:
         case Pure(epsilon=epsilon):
             return {"mu_squared": mu_of_pure(epsilon) ** 2}
@@ -136,12 +142,14 @@ def by_mu(spend: Target) -> Amounts:
             return {"mu_squared": mu**2, "delta": delta}
         case ThreePools(epsilon=epsilon, mu=mu, delta=delta):
             return {"mu_squared": (mu_of_pure(epsilon) ** 2 if epsilon else 0) + mu**2, "delta": delta}
+        case Zcdp() | Rdp():
+            return _fitted(spend, spare)
         case _:
-            raise _none(spend, "mu", "Renyi bounds alone give no G_mu; spend for instance `as_gdp(whole, delta=...)`")
+            raise _none(spend, "mu", "spend for instance `as_gdp(whole, delta=...)`")
 
 
-def by_three(spend: Target) -> Amounts:
-    """For accounts of three pools: each kind of plan pays in its own."""
+def by_three(spend: Target, spare: Fraction = Fraction(0)) -> Amounts:
+    """For accounts of three pools: each kind of plan pays in its own. spare: as for `by_mu`."""
     match spend:
         case Pure(epsilon=epsilon):
             return {"epsilon": epsilon}
@@ -151,8 +159,30 @@ def by_three(spend: Target) -> Amounts:
             return {"mu_squared": mu**2, "delta": delta}
         case ThreePools(epsilon=epsilon, mu=mu, delta=delta):
             return {"epsilon": epsilon, "mu_squared": mu**2, "delta": delta}
+        case Zcdp() | Rdp():
+            return _fitted(spend, spare)
         case _:
             raise _none(spend, "three pools", "spend pure, approx or gdp, for instance `as_gdp(whole, delta=...)`")
+
+
+@lru_cache(maxsize=256)
+def _fitted(spend: Zcdp | Rdp, spare: Fraction) -> Amounts:
+    """The least mu beside the spare delta that a Renyi bound implies.
+
+    >>> found = _fitted(Zcdp(Fraction(1, 10), Fraction(0)), Fraction(1, 10**9))
+    >>> bool(0.44 < float(found["mu_squared"]) ** 0.5 < 0.66)  # a Gaussian of that rho has mu = 0.447
+    True
+    """
+    from neartwin.accounting.guarantee import whole_of
+
+    if not spare:
+        raise _none(
+            spend, "mu", "Renyi bounds give a G_mu only beside a delta, and this account has none: open it with one"
+        )
+    found = whole_of(replace(spend, delta=Fraction(0))).gdp(spare).upper
+    if not math.isfinite(found):
+        raise _none(spend, "mu", "its bound is too weak; spend for instance `as_gdp(whole, delta=...)`")
+    return {"mu_squared": Fraction(found) ** 2, "delta": spend.delta + spare}
 
 
 def _none(spend: Target, currency: str, remedy: str) -> PrivacyError:

@@ -23,7 +23,7 @@ from neartwin.divergences import (
     log1p,
     where,
 )
-from neartwin.errors import ParameterError
+from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval
 
 DEFAULT_ORDERS = (
@@ -37,7 +37,8 @@ DEFAULT_ORDERS = (
 class RdpCurve:
     """The RDP of something at each of a grid of orders.
 
-    orders: increasing, all above 1; rdp: an interval of one value an order, whose upper end is the guarantee.
+    orders: increasing, all at least 1, where it is the KL divergence, which converts to no epsilon; rdp: an interval of one value
+    an order, whose upper end is the guarantee.
     """
 
     orders: tuple[float, ...]
@@ -45,8 +46,8 @@ class RdpCurve:
 
     def __post_init__(self) -> None:
         rising = all(a < b for a, b in pairwise(self.orders))
-        if not self.orders or not rising or not self.orders[0] > 1:
-            raise ParameterError("orders", self.orders, "must be increasing and all above 1")
+        if not self.orders or not rising or not self.orders[0] >= 1:
+            raise ParameterError("orders", self.orders, "must be increasing and all at least 1")
         if np.shape(self.rdp.upper) != (len(self.orders),):
             raise ParameterError("rdp", self.rdp, f"must hold one value an order, {len(self.orders)}")
 
@@ -72,11 +73,15 @@ class RdpCurve:
     def _least(self, convert: Callable[..., Certified], delta: Any) -> "RdpEpsilon":
         if np.ndim(delta) != 0:
             raise ParameterError("delta", delta, "must be one number")
-        all_ = convert(rdp=self.rdp, order=np.asarray(self.orders), delta=delta)
+        first = int(self.orders[0] == 1)  # order 1 bounds no tail
+        if first == len(self.orders):
+            raise PrivacyError("order 1 alone, the KL divergence, gives no epsilon; add orders above 1")
+        orders, rdp = self.orders[first:], Interval(self.rdp.lower[first:], self.rdp.upper[first:])
+        all_ = convert(rdp=rdp, order=np.asarray(orders), delta=delta)
         best = int(np.argmin(all_.upper))
-        edge = best in (0, len(self.orders) - 1) and len(self.orders) > 1 and all_.upper[best] > 0
+        edge = best in (0, len(orders) - 1) and len(orders) > 1 and all_.upper[best] > 0
         value = Interval(float(np.min(all_.lower)), float(all_.upper[best]), all_.method)
-        return RdpEpsilon(value, self.orders[best], at_edge=bool(edge))
+        return RdpEpsilon(value, orders[best], at_edge=bool(edge))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ The floor under the attacker's errors is the promised one, the *lower* end of a 
 gets below it has refuted the promise, and every risk read from it is an upper bound.
 """
 
-from fractions import Fraction
 from typing import assert_never
 
 import numpy as np
@@ -13,10 +12,9 @@ from neartwin.accounting.guarantee import Guarantee, whole_of
 from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
 from neartwin.audit.claims import BelowCurve, Claim, Curve, claim_approx, claim_gdp, claim_pure
 from neartwin.curves.tradeoff import TradeOff
-from neartwin.exact import FloatArray, float_above, float_below
+from neartwin.exact import FloatArray
 from neartwin.losses import Composed
 
-_ORDERS = 1 + np.geomspace(1e-3, 1e6, 600)
 _EPSILONS = np.concatenate([np.linspace(0, 8, 801), np.geomspace(8, 700, 121)[1:]])  # a line under the curve from each
 _ROOM = 1e-13  # over the rounding of some dozen float operations
 
@@ -57,13 +55,7 @@ def _promised(promise: Target) -> Claim:
             return claim_gdp(mu)
         case Advantage(value=value):  # total variation at most `value` is (0, value)-privacy
             return claim_approx(0, value)
-        case Zcdp(rho=rho, delta=delta):
-            slope = abs(float_above(rho))
-            return BelowCurve(_of_renyi(slope * _ORDERS, _ORDERS, rho, delta), str(promise))
-        case Rdp(order=order, epsilon=epsilon, delta=delta):
-            divergence, at = np.array([abs(float_above(epsilon))]), np.array([float_below(order)])
-            return BelowCurve(_of_renyi(divergence, at, epsilon, delta), str(promise))
-        case Gdp() | ThreePools():
+        case Zcdp() | Rdp() | Gdp() | ThreePools():
             return BelowCurve(_of_whole(whole_of(promise)), str(promise))
         case _:
             assert_never(promise)
@@ -76,31 +68,6 @@ def _of_curve(curve: TradeOff) -> Curve:
 def _of_whole(whole: Composed) -> Curve:
     least = np.minimum(np.asarray(whole.delta(_EPSILONS).upper, np.float64), 1.0)
     return lambda fpr: _above_lines(np.atleast_1d(np.asarray(fpr, np.float64)), least).reshape(np.shape(fpr))
-
-
-def _of_renyi(divergences: FloatArray, orders: FloatArray, kl: Fraction, delta: Fraction) -> Curve:
-    """The floor that Renyi divergences at some orders put, but for failures of probability delta.
-
-    delta(eps) <= exp((a - 1)(D_a - eps)) (1 - 1/a)^a / (a - 1) at every order a (Canonne, Kamath and Steinke 2020,
-    Proposition 12), each eps a line under the curve in both orders; and the total variation is at most sqrt(1 - e^-KL)
-    (Bretagnolle and Huber 1979), KL at most any order's divergence. Failures: Dong, Roth and Su 2022, Proposition 4.2.
-    """
-    above = orders - 1
-    spare = orders * np.log1p(-1 / orders) - np.log(above)
-    least = np.ones(len(_EPSILONS))
-    for divergence, more, left in zip(divergences, above, spare, strict=True):
-        exponent = more * (divergence - _EPSILONS)
-        slack = _ROOM * (10 + more * (divergence + _EPSILONS))
-        np.minimum(least, np.exp(np.minimum(exponent + left + slack, 0.0)), out=least)
-    variation = float(np.sqrt(-np.expm1(-float_above(kl)))) * (1 + _ROOM)
-    failing = float_above(delta)
-
-    def floor(fpr: FloatArray) -> FloatArray:
-        rates = np.atleast_1d(np.asarray(fpr, np.float64)) / (1 - failing)
-        kept = np.maximum(_above_lines(rates, least), np.maximum(1 - variation - rates, 0.0))
-        return np.asarray(np.maximum((1 - failing) * kept * (1 - _ROOM) - _ROOM, 0.0).reshape(np.shape(fpr)))
-
-    return floor
 
 
 def _above_lines(fpr: FloatArray, delta: FloatArray) -> FloatArray:

@@ -15,6 +15,9 @@ from neartwin.exact import FloatArray
 from neartwin.losses.total import log_c
 
 GOLDEN = 0.5 * (math.sqrt(5) - 1)
+FEW, BLOCK = 8, 256  # eps that are worth a search of their own; eps at a time
+MANY = np.geomspace(1e-4, 1e6, 801)  # neighbours 3 % apart: log delta within 2e-4 of itself or so
+MANY_C = np.array([log_c(s) for s in MANY.tolist()])
 LogMgf = Callable[[float], float]
 
 
@@ -53,7 +56,17 @@ def log_delta_above(log_mgf: LogMgf, eps: float) -> float:
 
 
 def delta_above(log_mgf: LogMgf, eps: FloatArray) -> FloatArray:
-    """An upper bound on delta at each eps, rounded up."""
+    """An upper bound on delta at each eps, rounded up; for many eps by a fixed list of s."""
+    if len(eps) > FEW:
+        k = np.array([log_mgf(s) for s in MANY.tolist()])
+        known = np.isfinite(k)
+        s, k, c = MANY[known], k[known], MANY_C[known]
+        least = np.zeros(len(eps))
+        for start in range(0, len(eps), BLOCK):
+            part = eps[start : start + BLOCK, None]
+            log = k + c - s * part + 1e-14 * (np.abs(k) + s * np.abs(part) + 1)
+            least[start : start + BLOCK] = np.minimum(log.min(axis=1, initial=0.0), 0.0)
+        return np.exp(least) * (1 - 1e-13 * np.sign(least))
     return np.array([min(math.exp(log_delta_above(log_mgf, float(e))) * (1 + 1e-13), 1.0) for e in eps])
 
 

@@ -156,16 +156,16 @@ class Composed:
         return sides.greatest([one.pure() for one in self.sides(None)])
 
     def renyi(self, order: float, *, direction: Direction | None = None) -> Certified[float]:
-        """The Renyi divergence of one order above 1, the worst over both directions; inf when all may be revealed.
+        """The Renyi divergence of one order, the worst over both directions; inf when all may be revealed.
 
-        Errors: `ParameterError` unless order > 1. Mironov 2017.
+        order: at least 1, where it is the Kullback-Leibler divergence. Errors: `ParameterError`. Mironov 2017.
 
         >>> from neartwin.losses import Gaussian
         >>> 4.0 in (2 * Gaussian(mu=1)).renyi(4.0)
         True
         """
-        if not finite(order=order) > 1:
-            raise ParameterError("order", order, "must be above 1", remedy="the limit at 1 is the KL divergence")
+        if not finite(order=order) >= 1:
+            raise ParameterError("order", order, "must be at least 1, where it is the KL divergence")
         return sides.greatest([one.renyi(order) for one in self.sides(direction)])
 
     def tradeoff(self, alpha: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
@@ -221,16 +221,18 @@ class Composed:
     def gdp(self, pool: Number) -> Certified[float]:
         """The least mu for which T >= G_mu (x) f_{0,pool} at all alpha and in both orders.
 
-        pool: the delta set aside, strictly between 0 and 1. The upper end with this pool prices the whole in a GDP
-        account. inf when more than the pool may be revealed. Errors: `ParameterError`.
+        pool: the delta set aside, at least 0 and below 1. The upper end with this pool prices the whole in a GDP account. inf
+        when more than the pool may be revealed, and, for a pool of 0, where a loss other than Gaussian is unbounded.
+        Errors: `ParameterError`.
 
         >>> from neartwin.losses import Gaussian
         >>> mu = (4 * Gaussian(mu="0.5")).gdp("1e-9")
         >>> bool(0.99 < mu.lower <= mu.upper < 1.0001)
         True
         """
-        exact = open_probability(pool=rational(pool=pool))
-        low, high = sides.gdp(self.sides(None), max(float_below(exact), 1e-300))
+        exact = rational(pool=pool)
+        given = max(float_below(open_probability(pool=exact)), 1e-300) if exact else 0.0
+        low, high = sides.gdp(self.sides(None), given)
         return Certified(low, high, "profile chords")
 
     def zcdp(self) -> Certified[float]:

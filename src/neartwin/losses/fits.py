@@ -80,6 +80,12 @@ def gdp(knots: Sequence[tuple[FloatArray, FloatArray, FloatArray]], delta0: floa
     return (0.0 if lower <= 1e-9 else lower * (1 - 1e-9)), upper * (1 + 4 * U)
 
 
+def gdp_below(eps: FloatArray, low: FloatArray) -> float:
+    """A lower bound on the least mu without a pool, from lower bounds on delta at some eps of one order."""
+    lower, _ = _bisect(lambda mu: not _refuted(mu, 0.0, eps, low), 1e-9, 1e6)
+    return 0.0 if lower <= 1e-9 else lower * (1 - 1e-9)
+
+
 def zcdp(totals: Sequence[Total], log_mgf: Sequence[Callable[[float], float]]) -> float:
     """An upper bound on the least rho, over orders: cells up to s = 10^6, first below the first knot, then the tail."""
     worst = 0.0

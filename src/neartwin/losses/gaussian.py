@@ -145,6 +145,10 @@ class GaussianPair(Pair):
         """Mu^2 adds."""
         return GaussianSum(count * self.mu**2)
 
+    def gaussian(self) -> Fraction:
+        """Itself."""
+        return self.mu**2
+
     @classmethod
     def together(cls, pairs: Sequence[Pair], counts: Sequence[int]) -> list[Summand]:
         """All Gaussians are one."""

@@ -137,6 +137,10 @@ class Pair(ABC):
     def repeated(self, count: int) -> Summand:
         """The composition of `count` independent copies."""
 
+    def gaussian(self) -> Fraction | None:
+        """The mu squared of the least G_mu that lies below T everywhere, alpha -> 0 included; None: unknown."""
+        return None
+
     @classmethod
     def together(cls, pairs: Sequence[Pair], counts: Sequence[int]) -> list[Summand]:
         """Several pairs of this family at once; a family that merges in closed form says so here."""

@@ -113,8 +113,11 @@ def with_infinity(total: Total, lower: FloatArray, upper: FloatArray) -> tuple[F
 
 
 @np.errstate(all="ignore")
-def delta(total: Total, eps: FloatArray) -> tuple[FloatArray, FloatArray, Names]:
-    """Bounds on delta at each eps and the route's name for each; lines are shared by the eps near their saddles."""
+def delta(total: Total, eps: FloatArray, within: float = NARROW) -> tuple[FloatArray, FloatArray, Names]:
+    """Bounds on delta at each eps and the route's name for each; lines are shared by the eps near their saddles.
+
+    within: the relative width in eps worth a longer line.
+    """
     exact = closed_form(total, eps)
     if exact is not None:
         return *with_infinity(total, *exact), np.full(len(eps), CLOSED)
@@ -134,7 +137,7 @@ def delta(total: Total, eps: FloatArray) -> tuple[FloatArray, FloatArray, Names]
         centre = order[len(order) // 2]
         try:
             at = saddle.for_eps(total, float(eps[centre]))
-            name, line = line_at(total, at)
+            name, line = line_at(total, at, within)
         except NO_LINE:
             order = order[order != centre]
             continue

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neartwin.exact import FloatArray
+from neartwin.exact import FloatArray, float_above
 from neartwin.losses import chernoff, fits, route, trade
 from neartwin.losses.loss import Factor, Order, Pair, RenyiCurve, Summand
 from neartwin.losses.rounding import U, up
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from neartwin.losses.composed import Certified
 
 UNKNOWN = "unknown"
+FAINT = 1e-12  # delta
+FIT = 1e-6  # relative width of the eps that a fit rests on: its own cells are no finer
+SMALL = 1e-6  # the order above 1 that stands for 1 where only bounds are known
+OTHER: dict[Order, Order] = {"remove": "add", "add": "remove", "replace": "replace_back", "replace_back": "replace"}
 
 
 def _total(pairs: Mapping[Pair, int]) -> Total | None:
@@ -57,6 +62,7 @@ class Side:
     below: Mapping[Pair, int]
     curves: tuple[tuple[Pair | None, RenyiCurve, int], ...]
     complete: bool  # every factor has a pair above
+    symmetric: bool = False  # the other order is known to have the same pairs and curves; asked where there are curves
 
     @classmethod
     def of(cls, uses: Mapping[Factor, int], order: Order) -> Side:
@@ -70,7 +76,11 @@ class Side:
         pairs = _gather(above)
         one_sided = any(type(factor).below is not Factor.below for factor in uses)
         below = _gather([(factor.below(order), count) for factor, count in uses.items()]) if one_sided else pairs
-        return cls(pairs, below, curves, all(pair is not None for pair, _ in above))
+        back = OTHER[order]
+        symmetric = bool(curves) and all(
+            f.above(order) == f.above(back) and f.renyi(order) == f.renyi(back) for f in uses
+        )
+        return cls(pairs, below, curves, all(pair is not None for pair, _ in above), symmetric)
 
     def same_as(self, other: Side) -> bool:
         """Nothing to gain from asking the other order too."""
@@ -126,23 +136,38 @@ class Side:
         bound = self.upper.log_mgf_roughly_above(s) + log_c(s) - s * eps
         return bound + 1e-12 * (1 + s * abs(eps)) < math.log(delta) * (1 + 1e-12)
 
-    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, Names]:
+    def delta(self, eps: FloatArray, within: float = route.NARROW) -> tuple[FloatArray, FloatArray, Names]:
         """Bounds and route for each eps."""
         if self.exact and self.upper is not None:
-            lower, upper, method = route.delta(self.upper, eps)
+            lower, upper, method = route.delta(self.upper, eps, within)
         else:
             lower, upper = np.zeros(len(eps)), np.ones(len(eps))
             method = np.full(len(eps), route.FLOOR, dtype="<U16")
             if self.lower is not None:
-                lower = route.delta(self.lower, eps)[0]
+                lower = route.delta(self.lower, eps, within)[0]
             if self.complete and self.upper is not None:
-                _, upper, method = route.delta(self.upper, eps)
+                _, upper, method = route.delta(self.upper, eps, within)
         if self.curves:
-            by_curve = chernoff.delta_above(self.log_mgf_above, eps)
+            by_curve = self._by_curve(eps)
             by_curve = np.minimum((self._infinity + (1 - self._infinity) * by_curve) * (1 + 8 * U), 1.0)
             method = np.where(by_curve < upper, route.FLOOR, method)
             upper = np.minimum(upper, by_curve)
         return lower, np.maximum(upper, lower), method
+
+    def _by_curve(self, eps: FloatArray) -> FloatArray:
+        """The finite part of delta by the Renyi bounds alone: Chernoff's, and total variation by the divergence of order 1.
+
+        delta(0) is at most sqrt(KL/2) (Pinsker) and sqrt(1 - e^-KL) (Bretagnolle, Huber 1979), and delta falls in eps. Where both
+        orders have the same bounds, delta(eps) = 1 - e^eps + e^eps delta'(-eps) with delta' of the other order.
+        """
+        kl = self.log_mgf_above(SMALL) / SMALL * (1 + 8 * U)
+        variation = min(math.sqrt(kl / 2), math.sqrt(-math.expm1(-kl))) * (1 + 1e-13) if math.isfinite(kl) else 1.0
+        found = np.where(eps >= 0, variation, 1.0)
+        if not self.symmetric:
+            return np.minimum(found, chernoff.delta_above(self.log_mgf_above, eps))
+        positive = np.minimum(variation, chernoff.delta_above(self.log_mgf_above, np.abs(eps)))
+        turned = np.exp(np.minimum(eps, 0.0))
+        return np.where(eps >= 0, positive, (1 - turned + turned * positive) * (1 + 64 * U))
 
     @np.errstate(all="ignore")
     def epsilon(self, low_delta: float, high_delta: float, within: float = route.NARROW) -> Answer:
@@ -177,7 +202,9 @@ class Side:
 
     @np.errstate(all="ignore")
     def renyi(self, order: float) -> Answer:
-        """D_order(P||Q) = K(order - 1)/(order - 1)."""
+        """D_order(P||Q) = K(order - 1)/(order - 1); at order 1 its limit K'(0)."""
+        if order == 1:
+            return self._kl()
         s = order - 1
         error = 4 * U * order / s  # the rounding of order - 1
         infinite = self._infinity > 0
@@ -186,6 +213,17 @@ class Side:
         if self.lower is not None:
             value, slack = self.lower.log_mgf(s)
             lower = math.inf if self.lower.infinity[0] > 0 else max((value - slack) / s * (1 - error), 0.0)
+        return Answer(lower, max(up(upper), lower), route.CLOSED)
+
+    def _kl(self) -> Answer:
+        """The divergence of order 1, at most that of any higher order."""
+        upper, lower = math.inf, 0.0
+        if self._infinity == 0:
+            exact = self.upper.mean()[1] if self.upper is not None and self.complete else math.inf
+            by_curve = self.log_mgf_above(SMALL) / SMALL if self.curves else math.inf
+            upper = min(exact, by_curve)
+        if self.lower is not None:
+            lower = math.inf if self.lower.infinity[0] > 0 else self.lower.mean()[0]
         return Answer(lower, max(up(upper), lower), route.CLOSED)
 
     @np.errstate(all="ignore")
@@ -204,17 +242,57 @@ class Side:
 @np.errstate(all="ignore")
 def gdp(found: Sequence[Side], pool: float) -> tuple[float, float]:
     """Bounds on the least mu over these orders, from knots between 0 and the eps of the pool."""
+    if pool == 0:
+        return _gdp_without_pool(found)
     knots = []
     for one in found:
-        last = one.epsilon(pool, pool).upper
+        last = one.epsilon(pool, pool, FIT).upper
         if not math.isfinite(last):
             return (math.inf if one.exact and one._infinity > pool else 0.0), math.inf  # noqa: SLF001
         eps = np.linspace(0.0, 1.002 * last + 1e-9, fits.CELLS + 1)
-        low, high, _ = one.delta(eps)
+        low, high, _ = one.delta(eps, FIT)
         if high[-1] > pool:
             return 0.0, math.inf
         knots.append((eps, low, high))
     return fits.gdp(knots, pool)
+
+
+def _gdp_without_pool(found: Sequence[Side]) -> tuple[float, float]:
+    """The same where no delta is set aside: Gaussian pairs add their mu^2, the rest must have a largest loss.
+
+    T >= T_1 (x) T_2 with T_1 >= G_m and T_2 >= G_r gives T >= G_sqrt(m^2 + r^2). For T_2 the profile is 0 from the largest loss
+    on, and the cells up to there decide; Chernoff's bound is enough where delta is below 1e-12. There the lower end stops.
+    """
+    knots, bare, lower = [], True, 0.0
+    squares = 0.0
+    for one in found:
+        parts = {pair: count for pair, count in one.above.items() if pair.gaussian() is None}
+        own = float_above(
+            sum((count * (pair.gaussian() or Fraction(0)) for pair, count in one.above.items()), Fraction(0))
+        )
+        squares = max(squares, own)
+        rest = _total(parts)
+        if not one.complete or (rest is not None and not (rest.infinity[1] == 0 and math.isfinite(rest.top.loss))):
+            sure = one.exact and one.upper is not None and one.upper.infinity[0] > 0
+            return (math.inf if sure else 0.0), math.inf
+        if rest is not None:
+            bare = False
+            top = rest.top.loss
+            last = min(route.epsilon(rest, FAINT, FAINT, FIT).upper, top) if rest.lattice is None else top
+            near, far = np.linspace(0.0, last, fits.CELLS + 1), np.linspace(last, top, fits.CELLS // 8)[1:]
+            low, high, _ = route.delta(rest, near, FIT)
+            beyond = chernoff.delta_above(rest.log_mgf_above, far)
+            if len(far) and far[-1] > last:
+                near, low = np.append(near, far), np.append(low, np.zeros(len(far)))
+                high = np.append(high, np.minimum(beyond, high[-1]))
+            high[-1] = 0.0
+            knots.append((near, low, high))
+        if one.exact:
+            seen = np.linspace(0.0, one.epsilon(FAINT, FAINT, FIT).upper, 257)
+            lower = max(lower, fits.gdp_below(seen, one.delta(seen, FIT)[0]))
+    upper = 0.0 if bare else fits.gdp(knots, 0.0)[1]
+    upper = up(math.sqrt(squares + upper * upper) * (1 + 4 * U))
+    return min(lower, upper), upper
 
 
 @np.errstate(all="ignore")
