@@ -93,7 +93,7 @@ def test_what_an_accountant_cannot_say_it_refuses():
         lambda: optimal_accountant(SubsampledGaussian(mu=1, rate="0.1")),
         lambda: zcdp_accountant(Leak(delta="1e-9")),
         lambda: rdp_accountant(Leak(delta="1e-9")),
-        lambda: gdp_accountant(Laplace(epsilon=1)),
+        lambda: gdp_accountant(SubsampledGaussian(mu=1, rate="0.1")),
     ):
         with pytest.raises(PrivacyError):
             ask()

@@ -31,10 +31,13 @@ from neartwin.accounting import (
     zcdp_to_epsilon_bun_steinke,
     zcdp_to_rdp,
 )
+from neartwin.accounting.accountants import rdp_accountant
 from neartwin.accounting.bounded_range import bounded_range_delta_at
+from neartwin.accounting.spend import repeated
 from neartwin.divergences import finite_pair, gaussian_pair, laplace_pair, randomized_response_pair
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval
+from neartwin.losses import Gaussian
 
 cells = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=3).filter(
     lambda c: sum(x for x, _ in c) > 0 and sum(y for _, y in c) > 0
@@ -104,9 +107,22 @@ def test_curves_add_at_one_order_only():
     assert one.times(0).rdp.upper.tolist() == [0, 0, 0]
     with pytest.raises(ParameterError, match="one grid"):
         compose_rdp([one, rdp_curve(gaussian_pair(distance=1).renyi, orders=(2, 4, 9))])
-    for orders in ((), (1.0, 2.0), (3.0, 2.0)):
+    for orders in ((), (0.5, 2.0), (3.0, 2.0)):
         with pytest.raises(ParameterError):
             RdpCurve(orders, Interval(np.ones(len(orders)), np.ones(len(orders))))
+
+
+def test_order_one_stands_in_a_curve_and_converts_to_nothing():
+    whole = repeated(Gaussian(mu="0.5"), 4)
+    curve = rdp_accountant(whole, orders=(1.0, 2.0, 8.0))
+    assert curve.rdp.lower[0] <= 0.5 <= curve.rdp.upper[0]  # the Kullback-Leibler divergence
+    assert rdp_epsilon_of(curve) == rdp_epsilon_of(rdp_accountant(whole, orders=(2.0, 8.0)))
+    with pytest.raises(PrivacyError, match="order 1 alone"):
+        rdp_accountant(whole, orders=(1.0,)).epsilon("1e-5")
+
+
+def rdp_epsilon_of(curve):
+    return curve.epsilon("1e-5").epsilon
 
 
 @pytest.mark.parametrize("delta", ["1e-12", "1e-5", "0.01"])

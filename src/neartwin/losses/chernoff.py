@@ -55,12 +55,24 @@ def log_delta_above(log_mgf: LogMgf, eps: float) -> float:
     return min(_least(bound), 0.0)
 
 
+def _known(log_mgf: LogMgf) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Many s with finite K(s), the last of all among them, K and log c."""
+    k = np.array([log_mgf(s) for s in MANY.tolist()])
+    known = np.isfinite(k)
+    s, k, c = MANY[known], k[known], MANY_C[known]
+    if len(s) and len(s) < len(MANY):
+        last, beyond = float(s[-1]), float(s[-1]) * 1.05
+        for _ in range(48):
+            middle = 0.5 * (last + beyond)
+            last, beyond = (middle, beyond) if math.isfinite(log_mgf(middle)) else (last, middle)
+        s, k, c = np.append(s, last), np.append(k, log_mgf(last)), np.append(c, log_c(last))
+    return s, k, c
+
+
 def delta_above(log_mgf: LogMgf, eps: FloatArray) -> FloatArray:
     """An upper bound on delta at each eps, rounded up; for many eps by a fixed list of s."""
     if len(eps) > FEW:
-        k = np.array([log_mgf(s) for s in MANY.tolist()])
-        known = np.isfinite(k)
-        s, k, c = MANY[known], k[known], MANY_C[known]
+        s, k, c = _known(log_mgf)
         least = np.zeros(len(eps))
         for start in range(0, len(eps), BLOCK):
             part = eps[start : start + BLOCK, None]
