@@ -1,8 +1,9 @@
 """Sharing a spend among noisy measures: which noise each gets, and how much, so that the stated errors are least.
 
 The objective is known before any row is read: the sum over measures of weight times error bar, plus, where groups are
-discovered, a quarter of the groups that the discovery is expected to miss if there were one of every size. A weight says how
-much one step of a measure's bar adds to the bars of the statistics made from it, in units of one row's largest contribution.
+discovered, a quarter of the groups that the discovery is expected to miss if there were one of every size, times the rows that
+one unit may count for in a group. A weight says how much one step of a measure's bar adds to the bars of the statistics made
+from it, in units of one row's largest contribution.
 
 With bars c_i / eps_i and sum eps_i fixed, the sum is least at eps_i in proportion to sqrt(c_i); with bars c_i / mu_i and
 sum mu_i^2 fixed, at mu_i^2 in proportion to c_i^(2/3). Bars are whole numbers, so the even split is tried too and the better
@@ -32,7 +33,9 @@ Noise = Geometric | Gaussian | DiscreteGaussian
 CONFIDENCE = 0.95
 LARGEST_SCALE = 2**50  # of the exact samplers, in grid units
 _PARTS = 4096  # shares are multiples of one part in this
-DISCOVERY_WEIGHT = 0.25  # of a missed group beside one step of an error bar: those that are missed are the smallest
+DISCOVERY_WEIGHT = (
+    0.25  # of a row of a missed group beside a row of an error bar: those that are missed are the smallest
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,14 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Groups to be discovered. units: the sensitivity of all unit counts together; entering: the most one unit can bring in."""
+    """Groups to be discovered. units: the sensitivity of all unit counts together; entering: the most one unit can bring in.
+
+    rows: for how many rows one unit may count in a group, where rows are asked about: what a missed group lacks of each unit.
+    """
 
     units: Sensitivity
     entering: int
+    rows: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +175,7 @@ def _least(
     for shares in _shares(sizes, power):
         one = made(shares)
         if one is not None:
-            found.append((*one, _error(needs, *one), shares))
+            found.append((*one, _error(needs, discovery, *one), shares))
     if not found:
         return None
     best = min(found, key=lambda one: one[2])
@@ -178,14 +185,18 @@ def _least(
     return best[0], best[1], best[2], f"shares {told}{even}"
 
 
-def _error(needs: tuple[Need, ...], noise: Mapping[str, Noise], selection: Selection | None) -> float:
+def _error(
+    needs: tuple[Need, ...], discovery: Discovery | None, noise: Mapping[str, Noise], selection: Selection | None
+) -> float:
     bars = sum(need.weight * noise[need.name].half_width(CONFIDENCE) for need in needs)
-    return bars + (0.0 if selection is None else DISCOVERY_WEIGHT * missed(selection))
+    if discovery is None or selection is None:
+        return bars
+    return bars + DISCOVERY_WEIGHT * discovery.rows * missed(selection)
 
 
 def _sizes(needs: tuple[Need, ...], discovery: Discovery | None, norm: Callable[[Sensitivity], float]) -> list[float]:
     found = [need.weight * norm(need.sensitivity) for need in needs]
-    return found if discovery is None else [*found, norm(discovery.units)]
+    return found if discovery is None else [*found, discovery.rows * norm(discovery.units)]
 
 
 def _by_sums(

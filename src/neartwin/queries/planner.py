@@ -288,7 +288,9 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mappi
     discovery = None
     if keys is None:
         reach = Reach(rows_per_group=1, groups_per_unit=bounding.entering, groups=None)
-        discovery = Discovery(sensitivity.of_units(table.neighbours, reach), bounding.entering)
+        of_rows = any(not isinstance(aggregate, CountUnits) for aggregate in query.aggregates.values())
+        rows = bounding.rows_per_group if of_rows and bounding.norm_per_unit is None else 1
+        discovery = Discovery(sensitivity.of_units(table.neighbours, reach), bounding.entering, rows)
     drafts = [_draft(query, bounding, weights, power) for power in (1.0, 0.5)]
     if not drafts[0].trees:
         del drafts[1]
