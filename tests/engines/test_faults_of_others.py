@@ -7,9 +7,11 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
+from neartwin import noise
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.errors import BudgetError
+from neartwin.errors import BudgetError, QueryError
 from neartwin.queries.planner import plan
+from neartwin.releases.run import answered
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import engines
 
@@ -130,3 +132,34 @@ def test_several_statistics_cost_what_was_said_and_the_budget_stops_before_any_r
             account.release(dearer, engine=engine)
         assert engine.asked == 1
         assert account.remaining == {"epsilon": Fraction(1, 4)}
+
+
+def test_quantiles_of_values_that_are_all_alike_are_answered():
+    """Diffprivlib's quantile underflows to NaN on repeated whole numbers and fails."""
+    frame = pa.table({"who": list(range(5000)), "age": [40] * 5000})
+    query = nt.table(frame, unit="who", name="visits").agg(q=nt.quantile("age", [0.25, 0.5, 0.75], 0, 100, step=1))
+    made = plan(query, spend=nt.pure(100), rows_per_group=1)
+    answer = answered(made, DuckdbEngine(), noise.SYSTEM)
+    assert [statistic.values[0] for statistic in answer.statistics] == [40, 40, 40]
+
+
+def test_the_noise_of_quantiles_grows_with_what_one_unit_may_add_and_not_with_how_many_are_asked():
+    """PyDP's percentiles protect single rows, whoever has many; diffprivlib pays for each quantile anew."""
+    rows = nt.table(pa.table({"who": [1], "age": [40]}), unit="who", name="visits")
+    scales = {}
+    for many in (1, 50):
+        for ranks in ([0.5], [0.25, 0.5, 0.75]):
+            query = rows.agg(q=nt.quantile("age", ranks, 0, 100, step=1))
+            (measure,) = plan(query, spend=nt.pure(1), rows_per_group=many).measures.values()
+            scales[many, len(ranks)] = measure.mechanism.scale
+    assert scales[50, 1] == 50 * scales[1, 1]
+    assert scales[1, 1] == scales[1, 3]
+
+
+def test_a_sum_without_bounds_is_refused_and_never_answered_without_noise():
+    """SmartNoise once answered sums without noise where the bounds were missing from its metadata."""
+    rows = nt.table(pa.table({"who": [1], "paid": [40.0]}), unit="who", name="visits")
+    with pytest.raises(QueryError, match="bounds"):
+        plan(rows.agg(total=nt.sum("paid")), spend=nt.pure(1), rows_per_group=1)
+    (measure,) = plan(rows.agg(total=nt.sum("paid", 0, 10, 1)), spend=nt.pure(1), rows_per_group=1).measures.values()
+    assert measure.mechanism.scale == 10
