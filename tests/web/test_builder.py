@@ -92,6 +92,7 @@ WITH_SQL = {
     ),
     "a regression": Asked(wanted=(Wanted(ask="regression", column="pay", second="age, age * age", name="fit"),)),
     "the most common": Asked(wanted=(Wanted(ask="most_common", column="town", k="2"),)),
+    "margins": Asked(groups=("town",), grouped=(Grouped(of="day", way="month"),), margins="town; day_month"),
 }
 WITHOUT_SQL = {
     "one of two slopes": Asked(

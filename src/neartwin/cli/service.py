@@ -79,31 +79,44 @@ def serve(*, house: str, ledger: str, **options: Any) -> None:
 @click.option("--types", multiple=True, help="A declared type: amount=number. Wanted for a CSV's columns.")
 @click.option("--bounds", multiple=True, help="A column's public bounds: amount=0:200.")
 @click.option("--keys", multiple=True, help="A column's public keys: town=Ulm,Bonn or year=1997:1998.")
+@click.option("--public", multiple=True, help="A public table to JOIN: towns=towns.csv, of a database x.db#towns.")
+@click.option("--same-unit", multiple=True, help="A private table of the same units to JOIN: visits=visits.parquet.")
+@click.option("--owned", multiple=True, help="A private table to JOIN, whose rows belong to who has their key.")
 @click.option("--each-analyst", default="", help="What each analyst may spend: epsilon=0.5. Else a curator allots.")
 @click.option("--policy", type=click.Path(exists=True, dir_okay=False), help="A TOML file of [[rules]].")
 @click.option("--about", default="", help="A sentence for analysts.")
 @refusing
 def register(*, place: str, house: str, ledger: str, **options: Any) -> None:
-    """Register a data set: a file, a DuckDB database or a PostgreSQL URL, with its budget and what is public of it."""
+    """Register a data set: a file, a DuckDB database or a PostgreSQL URL, with its budget and what is public of it.
+
+    Types, bounds and keys of tables to join are written NAME.column=...; the unit's column has one name in all of them.
+    """
     _libraries()
     from neartwin.accounting.written import target_in
     from neartwin.web.datasets import Dataset, Rule
     from neartwin.web.house import CONSOLE, House
+    from neartwin.web.sides import schema_of
 
     name = options["name"] or options["table"] or Path(place).name.partition(".")[0]
     types, bounds = words.types(options["types"]), words.bounds(options["bounds"])
     about_unit = {"unit": options["unit"], "neighbours": options["neighbours"]}
-    source = place if "://" in place else str(Path(place).absolute())
+    tables = _sides(options, types, bounds)
+    joined = [side.name for side in tables]
+    source = _placed(place)
     probe = Dataset(
-        name=name, place=source, table=options["table"], types=types, bounds=bounds,
+        name=name, place=source, table=options["table"], types=words.own(joined, types), bounds=words.own(joined, bounds),
         budget=target_in(options["budget"], "budget"), about=options["about"], **about_unit,
     )  # fmt: skip
-    keys = words.keys(options["keys"], dict(probe.rows().table.schema)) or {}
+    others = {side.name: side.opened(name, options["neighbours"]) for side in tables}
+    theirs = {f"{table}.{column}": kind for table, other in others.items() for column, kind in schema_of(other).items()}
+    keys = words.keys(options["keys"], dict(probe.rows().table.schema) | theirs) or {}
     if isinstance(keys, str):
         raise click.UsageError("--keys takes column=values")
     each = target_in(options["each_analyst"], "each-analyst") if options["each_analyst"] else None
     policy = _policy(options["policy"]) if options["policy"] else (Rule(allotment=each),)
-    dataset = replace(probe, keys={column: tuple(values) for column, values in keys.items()}, policy=policy)
+    listed = {column: tuple(values) for column, values in keys.items()}
+    tables = tuple(replace(side, keys=words.of(side.name, listed)) for side in tables)
+    dataset = replace(probe, keys=words.own(joined, listed), policy=policy, tables=tables)
     with House(house, ledger) as opened:
         opened.register(dataset, by=CONSOLE)
     stderr.print(f"registered {name!r}: {dataset.budget} for each {dataset.unit}", markup=False)
@@ -126,6 +139,24 @@ def token(*, name: str, house: str, ledger: str, role: str, project: str, days: 
         made, shown = opened.mint(name, role, by=CONSOLE, project=project, days=days)
     stderr.print(f"{role} {name}, until {made.expires}; it is shown this once:", markup=False)
     click.echo(shown)
+
+
+def _sides(options: dict[str, Any], types: dict[str, str], bounds: dict[str, Any]) -> tuple[Any, ...]:
+    """The tables to join, without their keys, which need their types."""
+    from neartwin.web.sides import Side
+
+    found = []
+    for kind in ("public", "same_unit", "owned"):
+        for name, text in words.pairs(options[kind], kind).items():
+            place, _, table = text.partition("#")
+            unit = options["unit"] if kind == "same_unit" else ""
+            more = {"types": words.of(name, types), "bounds": words.of(name, bounds)}
+            found.append(Side(name=name, kind=kind, place=_placed(place), table=table, unit=unit, **more))
+    return tuple(found)
+
+
+def _placed(place: str) -> str:
+    return place if "://" in place else str(Path(place).absolute())
 
 
 def _libraries() -> Any:

@@ -26,6 +26,8 @@ from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries.expected import ExpectedError
 from neartwin.queries.explain import Explained
 from neartwin.queries.form import form_of
+from neartwin.queries.join import JoinKind
+from neartwin.queries.joining import OtherTable
 from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.served import ServedTable
 from neartwin.queries.table import EACH_ROW, Table, bounded
@@ -65,7 +67,8 @@ class Service:
 
     def open(self, name: str) -> "ServedAccount":
         """The account of a data set, with its public schema."""
-        return ServedAccount(self.wire, _rows(self.wire.address, told := self.wire.get("datasets", name)), _keys(told))
+        told = self.wire.get("datasets", name)
+        return ServedAccount(self.wire, _rows(self.wire.address, told), _keys(told), _tables(self.wire.address, told))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +101,15 @@ class ServedProposal:
 
 @dataclass(frozen=True, slots=True)
 class ServedAccount:
-    """The budget of a data set that a service keeps. rows: where each question starts. keys: declared public, by column."""
+    """The budget of a data set that a service keeps. rows: where each question starts. keys: declared public, by column.
+
+    tables: those that questions may join, as `account.rows.join(account.tables["towns"], on="town")`.
+    """
 
     wire: Wire
     rows: Rows
     keys: Mapping[str, tuple[object, ...]]
+    tables: Mapping[str, Rows | OtherTable] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -147,10 +154,10 @@ class ServedAccount:
         limits: Json,
         weights: Mapping[str, Number] | None,
     ) -> ServedProposal:
-        if any(query.table.source != self.rows.table.source or query.table.joins for query in queries):
+        if any(query.table.source != self.rows.table.source for query in queries):
             raise LedgerError(f"this account belongs to {self.name!r}, and the question is about another table")
         exact = None if weights is None else {name: str(rational(weight=value)) for name, value in weights.items()}
-        forms = [form_of(query) for query in queries]
+        forms = [form_of(query, self.tables) for query in queries]
         ask: Json = {"question": forms[0] if len(forms) == 1 else forms, "spend": parts_of(spend)}
         told_limits = {name: _limit(limit) for name, limit in limits.items()} | {"weights": exact}
         ask |= {name: value for name, value in told_limits.items() if value is not None}
@@ -262,6 +269,28 @@ def _rows(address: str, told: Json) -> Rows:
             columns=MappingProxyType({c["name"]: bounded(*c["bounds"]) for c in columns if c["bounds"]}),
         )
     )
+
+
+def _tables(address: str, told: Json) -> Mapping[str, Rows | OtherTable]:
+    found: dict[str, Rows | OtherTable] = {}
+    for side in told.get("tables", ()):
+        schema = MappingProxyType({column["name"]: ColumnType(column["type"]) for column in side["columns"]})
+        columns = MappingProxyType({c["name"]: bounded(*c["bounds"]) for c in side["columns"] if c["bounds"]})
+        source, no_types = ServedTable(address, f"{told['name']}#{side['name']}"), frozenset[str]()
+        if side["kind"] != "same_unit":
+            kind = JoinKind.PUBLIC if side["kind"] == "public" else JoinKind.OWNED
+            found[side["name"]] = OtherTable(
+                kind=kind, name=side["name"], source=source, schema=schema, declared=no_types, columns=columns
+            )
+            continue
+        neighbours = Neighbours(told["neighbours"])
+        found[side["name"]] = Rows(
+            Table(
+                source=source, name=told["name"], unit=side["unit"], neighbours=neighbours,
+                schema=schema, declared=no_types, columns=columns,
+            )
+        )  # fmt: skip
+    return MappingProxyType(found)
 
 
 def _keys(told: Json) -> Mapping[str, tuple[object, ...]]:

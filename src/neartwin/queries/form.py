@@ -9,6 +9,7 @@
 ```
 
 after: what is done to the noisy result, for nothing: {"having": "orders > 100", "order_by": [["orders", true]], "limit": 5}.
+joins: `[{"table": "towns", "on": [["town", "name"]]}]`, of tables that are given by name; see `form_joins`.
 margins: lists of group columns, of whose values together the statistics are wanted, as in [["age", "sex"], ["sex"]].
 keys: a list of values for one column, a list of rows, or values by column, whose product is taken; null to discover them
 privately. Dates are written 2026-01-31. Nothing here names a file.
@@ -26,11 +27,13 @@ from neartwin.queries import query as asked
 from neartwin.queries import relations
 from neartwin.queries.after import NOTHING, After
 from neartwin.queries.expression import RowExpression
+from neartwin.queries.form_joins import joins_of, with_joins
 from neartwin.queries.histograms import Histogram, histogram
 from neartwin.queries.moments import Coefficient, Regression
 from neartwin.queries.quantiles import Extreme, Quantile, maximum, median, minimum, quantile
 from neartwin.queries.query import Aggregate, Groups, MostCommon, Query, Rows
 from neartwin.queries.sql import from_sql, grouped_rows
+from neartwin.queries.sql_joins import Others
 from neartwin.queries.table import Bounds
 from neartwin.queries.types import ColumnType
 
@@ -53,13 +56,14 @@ STATISTICS: dict[str, Callable[..., Aggregate]] = {
     "regression": relations.regression,
     "coefficient": relations.coefficient,
 }
-_FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after", "margins"}
+_FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after", "margins", "joins"}
 
 
-def question_of(form: Mapping[str, Any], rows: Rows) -> Query | MostCommon:
+def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = None) -> Query | MostCommon:
     """The question that a form asks of a table, checked as the same question written in Python is.
 
-    Errors: `QueryError` for a form that is none, with the part that is wrong; whatever the question's own parts raise.
+    tables: those that may be joined, by name. Errors: `QueryError` for a form that is none, with the part that is wrong;
+    whatever the question's own parts raise.
     """
     told = {name: value for name, value in form.items() if value is not None}
     if unknown := sorted(set(told) - _FIELDS):
@@ -68,15 +72,19 @@ def question_of(form: Mapping[str, Any], rows: Rows) -> Query | MostCommon:
     if len(kinds) != 1:
         raise QueryError("question: give one of statistics, most_common or sql")
     try:
-        return _READERS[kinds[0]](told, rows)
+        if kinds[0] == "sql":
+            return _from_text(told, rows, tables or {})
+        return _READERS[kinds[0]](told, with_joins(told.get("joins", []), rows, tables or {}))
     except RecursionError:
         raise QueryError("question: it is nested too deeply; write it with fewer parentheses") from None
 
 
-def form_of(question: Query | MostCommon) -> Form:
-    """The form that `question_of` reads back as the same question; `QueryError` for joins, which have no written form."""
-    if question.table.joins:
-        raise QueryError("question: joined tables have no written form; ask a view that joins them in the database")
+def form_of(question: Query | MostCommon, tables: Others | None = None) -> Form:
+    """The form that `question_of` reads back, with the same tables, as the same question.
+
+    Errors: `QueryError` for a join of a table that is none of them, which has no written form.
+    """
+    joins = joins_of(question.table, tables or {})
     if isinstance(question, MostCommon):
         choice: Form = {"column": question.column, "among": [_plain(key[0]) for key in question.among]}
         choice |= ({"k": question.k} if question.k > 1 else {}) | ({"counted": True} if question.counted else {})
@@ -94,21 +102,22 @@ def form_of(question: Query | MostCommon) -> Form:
     conditions = (question.rows if isinstance(question, MostCommon) else question.groups.rows).conditions
     if question.table.computed:
         form["computed"] = [[name, expression.text] for name, expression in question.table.computed.items()]
+    form |= {"joins": joins} if joins else {}
     return form | ({"where": [condition.text for condition in conditions]} if conditions else {})
 
 
-def _from_text(told: Form, rows: Rows) -> Query | MostCommon:
-    if {"where", "group_by", "computed", "after"} & set(told):
-        raise QueryError("question: where, group_by, computed columns and after stand in the SQL text itself")
+def _from_text(told: Form, rows: Rows, tables: Others) -> Query | MostCommon:
+    if {"where", "group_by", "computed", "after", "joins"} & set(told):
+        raise QueryError("question: where, group_by, computed columns, joins and after stand in the SQL text itself")
     if not isinstance(told["sql"], str):
         raise QueryError("question: sql must be text")
     keys = told.get("keys")
     if keys is None:
-        return from_sql(told["sql"], rows)
-    grouped, columns = grouped_rows(told["sql"], rows)
+        return from_sql(told["sql"], rows, tables=tables)
+    grouped, columns = grouped_rows(told["sql"], rows, tables=tables)
     if not columns:
         raise QueryError("question: keys are given, and nothing is grouped")
-    return from_sql(told["sql"], rows, keys=_keys(keys, columns, grouped))
+    return from_sql(told["sql"], rows, keys=_keys(keys, columns, grouped), tables=tables)
 
 
 def _from_parts(told: Form, rows: Rows) -> Query:
@@ -206,7 +215,6 @@ def _after_form(after: After) -> Form:
 
 
 _READERS: dict[str, Callable[[Form, Rows], Query | MostCommon]] = {
-    "sql": _from_text,
     "statistics": _from_parts,
     "most_common": _from_choice,
 }

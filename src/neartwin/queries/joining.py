@@ -9,6 +9,7 @@ from typing import Any, assert_never
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.queries.join import How, Join, JoinKind
 from neartwin.queries.postgres import PostgresTable, check_declared
+from neartwin.queries.served import ServedTable
 from neartwin.queries.source import CsvFiles, LocalSource, ParquetFiles, Source, source_of
 from neartwin.queries.spark import SparkFrame
 from neartwin.queries.table import Bounds, Table
@@ -235,6 +236,8 @@ def _check_engines(table: Table, other: OtherTable | Table) -> None:
             return
         case (SparkFrame(), SparkFrame()):
             return
+        case (ServedTable(address=place), ServedTable(address=other_place)) if place == other_place:
+            return  # the service that keeps them knows their engines
         case (PostgresTable() | SparkFrame(), _) if is_public and isinstance(its, LocalSource):
             return
         case _ if isinstance(mine, LocalSource) and isinstance(its, LocalSource):

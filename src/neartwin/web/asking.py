@@ -15,6 +15,8 @@ from neartwin.queries.explain import Explained
 from neartwin.queries.form import form_of, question_of
 from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.sql import grouped_rows
+from neartwin.queries.sql_joins import Others
+from neartwin.queries.table import Table
 from neartwin.queries.tuned import tuned, tuned_range
 from neartwin.releases.accounts import Account, Proposal
 from neartwin.releases.documents import release_in, releases_in
@@ -24,6 +26,7 @@ from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.faults import UnexpectedError, status_of, told
 from neartwin.web.house import House, ensure_allotments, holders
 from neartwin.web.policy import check, rule_for
+from neartwin.web.sides import source_of
 
 Json = dict[str, Any]
 _LIMITS = (
@@ -51,15 +54,15 @@ def _planned(house: House, task: Mapping[str, Any]) -> Json:
             "price": parts_of(proposal.price),
             "explanation": _tree(proposal.explain()),
         }
-        | _asked_parts(proposal)
+        | _asked_parts(proposal, house.tables(house.dataset(task["dataset"])))
         | _previewed_parts(proposal)
     )
 
 
-def _asked_parts(proposal: Proposal | SeriesProposal) -> Json:
+def _asked_parts(proposal: Proposal | SeriesProposal, tables: Others) -> Json:
     if isinstance(proposal, Proposal):
-        return {"question": form_of(proposal.plan.query)}
-    forms = [form_of(part.query) for part in proposal.plan.parts]
+        return {"question": form_of(proposal.plan.query, tables)}
+    forms = [form_of(part.query, tables) for part in proposal.plan.parts]
     return {"question": forms[0], "questions": forms}
 
 
@@ -102,7 +105,7 @@ def _fields(house: House, task: Mapping[str, Any]) -> Json:
         rule_for(dataset, task["analyst"], task["project"])
     asked = builder.of_fields(task["fields"])
     if task["source"] == "sql":
-        asked = builder.from_sql(asked, house.rows(dataset), dataset.keys)
+        asked = builder.from_sql(asked, house.rows(dataset), dataset.keys, house.tables(dataset))
     try:
         text = builder.sql(asked, dataset.name, dataset.unit)
     except builder.UnwordedError as reason:
@@ -116,16 +119,16 @@ _DOERS = {"plan": _planned, "preview": _previewed, "release": _released, "fields
 def _proposal(house: House, task: Mapping[str, Any]) -> tuple[Proposal | SeriesProposal, Rule]:
     dataset = house.dataset(task["dataset"])
     rule = rule_for(dataset, task["analyst"], task["project"]) if task["analyst"] else Rule()
-    account = house.account(dataset)
+    account, tables = house.account(dataset), house.tables(dataset)
     limits = {name: _limit(name, task[name]) for name in _LIMITS if task.get(name) is not None} | _weights(task)
     spend = target_of(task["spend"], "spend")
     if isinstance(task["question"], list):
-        questions = [asked(dataset, account.rows, one) for one in task["question"]]
+        questions = [asked(dataset, account.rows, one, tables) for one in task["question"]]
         series = account.plan_series(questions, spend=spend, **limits)
-        check(dataset, rule, series.plan, account.book.filter)
+        check(dataset, rule, series.plan, account.book.filter, tables)
         return series, rule
-    proposal = account.plan(asked(dataset, account.rows, task["question"]), spend=spend, **limits)
-    check(dataset, rule, proposal.plan, account.book.filter)
+    proposal = account.plan(asked(dataset, account.rows, task["question"], tables), spend=spend, **limits)
+    check(dataset, rule, proposal.plan, account.book.filter, tables)
     return proposal, rule
 
 
@@ -140,24 +143,37 @@ def _weights(task: Mapping[str, Any]) -> Json:
     return {"weights": task["weights"]} if task.get("weights") else {}
 
 
-def asked(dataset: Dataset, rows: Rows, form: Mapping[str, Any]) -> Query | MostCommon:
+def asked(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables: Others) -> Query | MostCommon:
     """The question of a form whose keys may be "declared": those that the data set says are public."""
     if form.get("keys") != DECLARED:
-        return question_of(form, rows)
-    columns = _grouped(form, rows)
-    missing = [column for column in columns if column not in dataset.keys]
+        return question_of(form, rows, tables)
+    table, columns = _grouped(form, rows, tables)
+    declared = declared_keys(dataset, table, tables)
+    missing = [column for column in columns if column not in declared]
     if missing or not columns:
         what = missing[0] if missing else "a question without groups"
         raise QueryError(f"keys='declared': {what!r} has no declared keys; give keys, or null to discover them")
-    return question_of({**form, "keys": {column: list(dataset.keys[column]) for column in columns}}, rows)
+    return question_of({**form, "keys": {column: list(declared[column]) for column in columns}}, rows, tables)
 
 
-def _grouped(form: Mapping[str, Any], rows: Rows) -> tuple[str, ...]:
-    """The columns that a question groups by, or chooses values of."""
+def declared_keys(dataset: Dataset, table: Table, tables: Others) -> dict[str, tuple[object, ...]]:
+    """What is declared of the columns of joined rows, by their names in them."""
+    sides = {side.name: side for side in dataset.tables}
+    known = {source_of(other): sides[name] for name, other in tables.items()}
+    found = dict(dataset.keys)
+    for join in table.joins:
+        theirs = known[join.source].keys
+        found |= {new: theirs[old] for new, old in join.columns.items() if old in theirs}
+    return found
+
+
+def _grouped(form: Mapping[str, Any], rows: Rows, tables: Others) -> tuple[Table, tuple[str, ...]]:
+    """The joined table and the columns that a question groups by, or chooses values of."""
     if isinstance(form.get("sql"), str):
-        return grouped_rows(form["sql"], rows)[1]
-    probe = question_of({**form, "keys": None}, rows)
-    return () if isinstance(probe, MostCommon) else probe.groups.columns
+        found, columns = grouped_rows(form["sql"], rows, tables=tables)
+        return found.table, columns
+    probe = question_of({**form, "keys": None}, rows, tables)
+    return probe.table, () if isinstance(probe, MostCommon) else probe.groups.columns
 
 
 def _error(error: ExpectedError) -> Json:

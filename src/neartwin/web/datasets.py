@@ -13,9 +13,11 @@ from neartwin.accounting.targets import Target
 from neartwin.accounting.written import parts_of, target_of
 from neartwin.checks import text
 from neartwin.errors import ParameterError
+from neartwin.queries.joining import OtherTable
 from neartwin.queries.opening import table as open_table
 from neartwin.queries.query import Rows
 from neartwin.queries.table import EACH_ROW, Bounds, bounded
+from neartwin.web.sides import Side, plain
 
 Values = tuple[object, ...]
 EACH_ROW_NAME = "(each row)"
@@ -25,7 +27,8 @@ EACH_ROW_NAME = "(each row)"
 class Rule:
     """What some askers may do with a data set. The first rule of a policy that fits an asker decides; none, nothing.
 
-    who: "*" for every analyst, "analyst:ada", or "project:census". columns, group_columns: those that may be used at all,
+    who: "*" for every analyst, "analyst:ada", or "project:census". Columns of tables that are joined are written TABLE.column.
+    columns, group_columns: those that may be used at all,
     and grouped by; None for all. discover: whether groups may be discovered privately. own_keys, own_bounds: whether keys
     and bounds other than the declared ones may be used: all of them are public values, so this is a matter of order and
     not of privacy. max_spend: the most that one release may cost. allotment: what an analyst who was allotted nothing is
@@ -102,7 +105,8 @@ OPEN = Rule()
 class Dataset:
     """A registered data set.
 
-    place: a path or database URL, never shown. bounds, keys: declared public, by column. about: for readers.
+    place: a path or database URL, never shown. bounds, keys: declared public, by column. about: for readers. tables: those
+    that questions may join.
     """
 
     name: str
@@ -116,12 +120,16 @@ class Dataset:
     budget: Target
     about: str = ""
     policy: tuple[Rule, ...] = (OPEN,)
+    tables: tuple[Side, ...] = ()
 
     def __post_init__(self) -> None:
         text(name=self.name, at_least=1, at_most=100)
         if "/" in self.name or self.name in {".", ".."}:
             raise ParameterError("name", self.name, "must have no slash", remedy="it stands in web addresses")
         text(about=self.about, at_least=0, at_most=2000)
+        names = [self.name, *(side.name for side in self.tables)]
+        if len(set(names)) != len(names):
+            raise ParameterError("tables", names, "must have names of their own, which is how SQL tells them apart")
 
     def rows(self) -> Rows:
         """The table's rows; reads names and types, never a row."""
@@ -134,6 +142,10 @@ class Dataset:
             types=self.types,
             columns=self.bounds,
         )
+
+    def others(self) -> dict[str, Rows | OtherTable]:
+        """The tables that questions may join, by the names that SQL calls them."""
+        return {side.name: side.opened(self.name, self.neighbours) for side in self.tables}
 
     def rule_for(self, analyst: str, project: str) -> Rule | None:
         """The first rule that fits the asker."""
@@ -149,10 +161,12 @@ class Dataset:
         told |= {
             "types": dict(self.types),
             "bounds": {name: [str(b.low), str(b.high), str(b.step)] for name, b in self.bounds.items()},
-            "keys": {name: [_plain(value) for value in values] for name, values in self.keys.items()},
+            "keys": {name: [plain(value) for value in values] for name, values in self.keys.items()},
             "budget": parts_of(self.budget),
             "policy": [rule.as_dict() for rule in self.policy],
         }
+        if self.tables:
+            told["tables"] = [side.as_dict() for side in self.tables]
         return json.dumps(told, sort_keys=True)
 
     @classmethod
@@ -165,8 +179,5 @@ class Dataset:
             keys={name: tuple(values) for name, values in told["keys"].items()},
             budget=target_of(told["budget"], "budget"),
             policy=tuple(Rule.from_dict(rule) for rule in told["policy"]),
+            tables=tuple(Side.from_dict(side) for side in told.get("tables", ())),
         )
-
-
-def _plain(value: object) -> object:
-    return value if value is None or isinstance(value, bool | int | str) else str(value)

@@ -12,13 +12,16 @@ from typing import Self
 import neartwin.ledger as records
 from neartwin.accounting.targets import Target
 from neartwin.errors import LedgerError, NeartwinError, ParameterError
+from neartwin.queries.joining import OtherTable
 from neartwin.queries.query import Rows
 from neartwin.releases.accounts import Account, Ledger
 from neartwin.web import tokens
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.policy import unknown
+from neartwin.web.sides import schema_of, source_of
 from neartwin.web.store import Store
 
+Tables = Mapping[str, Rows | OtherTable]
 CURATOR = "curator"
 CONSOLE = "console"  # who acts from the machine's own terminal
 
@@ -42,7 +45,7 @@ class House:
         self.ledger_place = ledger or str(self.place / "budget.db")
         self.ledger = Ledger(self.ledger_place)
         self.store = Store(self.ledger_place)
-        self._tables: dict[str, tuple[str, Rows]] = {}
+        self._tables: dict[str, tuple[str, Rows, Tables]] = {}
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -101,15 +104,22 @@ class House:
 
     def rows(self, dataset: Dataset) -> Rows:
         """The rows of a data set; its schema is read once for each registration."""
+        return self._opened(dataset)[0]
+
+    def tables(self, dataset: Dataset) -> Tables:
+        """The tables that may be joined to a data set, by the names that SQL calls them."""
+        return self._opened(dataset)[1]
+
+    def _opened(self, dataset: Dataset) -> tuple[Rows, Tables]:
         written = dataset.to_json()
         with self._lock:
             known = self._tables.get(dataset.name)
         if known is not None and known[0] == written:
-            return known[1]
-        rows = dataset.rows()
+            return known[1:]
+        rows, tables = dataset.rows(), dataset.others()
         with self._lock:
-            self._tables[dataset.name] = (written, rows)
-        return rows
+            self._tables[dataset.name] = (written, rows, tables)
+        return rows, tables
 
     def account(self, dataset: Dataset) -> Account:
         """The budget of a data set's people, with its table."""
@@ -119,9 +129,16 @@ class House:
         """Open the account of a data set and add it. The table is opened first: a wrong one changes nothing."""
         if self.store.dataset(dataset.name) is not None:
             raise LedgerError(f"data set {dataset.name!r} is registered already; change its policy, or give a name")
-        rows = dataset.rows()
-        _known_columns(dataset, rows)
+        rows, tables = dataset.rows(), dataset.others()
+        _known_columns(dataset, rows, tables)
         self.ledger.open(rows, dataset.budget)
+        for side in dataset.tables:
+            if (
+                side.kind != "public"
+            ):  # private rows of these units, wherever they lie, are charged to this account alone
+                source = source_of(tables[side.name]).location()
+                people = replace(self.books.account(dataset.name).population, source=source)
+                self.books.open(people, dataset.budget)
         self.store.register(dataset, by=by)
 
     def file(self, name: str) -> Path:
@@ -133,7 +150,7 @@ class House:
     def checked_policy(self, name: str, policy: tuple[Rule, ...]) -> Dataset:
         """The data set with other rules, whose columns must be there and whose amounts payable. Changes nothing."""
         changed = self.dataset(name).with_policy(policy)
-        _known_columns(changed, self.rows(changed))
+        _known_columns(changed, self.rows(changed), self.tables(changed))
         return changed
 
     def set_policy(self, name: str, policy: tuple[Rule, ...], *, by: str, instead_of: Dataset | None = None) -> Dataset:
@@ -144,7 +161,8 @@ class House:
 
     def policy_columns(self, dataset: Dataset) -> list[str]:
         """The columns that a rule of a data set may name."""
-        return list(self.rows(dataset).table.schema)
+        theirs = [f"{name}.{column}" for name, other in self.tables(dataset).items() for column in schema_of(other)]
+        return [*self.rows(dataset).table.schema, *theirs]
 
     def allot(self, name: str, holder: str, target: Target, *, by: str) -> records.Allotment:
         """Set what one holder may spend of a data set."""
@@ -184,7 +202,8 @@ def ensure_allotments(account: records.Account, rule: Rule, asker: str) -> None:
         account.allot(asker, rule.allotment)
 
 
-def _known_columns(dataset: Dataset, rows: Rows) -> None:
+def _known_columns(dataset: Dataset, rows: Rows, tables: Tables) -> None:
+    theirs = {f"{name}.{column}" for name, other in tables.items() for column in schema_of(other)}
     wanted: Mapping[str, list[str]] = {
         "keys": list(dataset.keys),
         "columns": [name for rule in dataset.policy for name in rule.columns or ()],
@@ -192,7 +211,8 @@ def _known_columns(dataset: Dataset, rows: Rows) -> None:
     }
     for what, names in wanted.items():
         for name in names:
-            rows.table.has(name, what)
+            if name not in theirs:
+                rows.table.has(name, what)
     for rule in dataset.policy:
         _payable(dataset, rule)
 

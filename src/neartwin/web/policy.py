@@ -6,11 +6,15 @@ from dataclasses import fields, is_dataclass
 from neartwin.accounting.filters import Filter
 from neartwin.engines.sql import needed_columns
 from neartwin.errors import AccessError
+from neartwin.queries.joining import OtherTable
 from neartwin.queries.plan import Plan
+from neartwin.queries.query import Rows
 from neartwin.queries.series import SeriesPlan
+from neartwin.queries.source import Source
 from neartwin.queries.stage import Stage
-from neartwin.queries.table import Table
+from neartwin.queries.table import Bounds, Table
 from neartwin.web.datasets import Dataset, Rule
+from neartwin.web.sides import source_of
 
 
 def rule_for(dataset: Dataset, analyst: str, project: str) -> Rule:
@@ -26,14 +30,25 @@ def unknown(name: str) -> AccessError:
     return AccessError(404, "dataset", name, "is not one that you may ask", remedy="list yours at /v1/datasets")
 
 
-def check(dataset: Dataset, rule: Rule, plan: Plan | SeriesPlan, accounts: Filter) -> None:
-    """Raise `AccessError` (403) for the first thing that the rule does not allow, in any stage of the plan or series."""
+def check(
+    dataset: Dataset,
+    rule: Rule,
+    plan: Plan | SeriesPlan,
+    accounts: Filter,
+    tables: Mapping[str, Rows | OtherTable] | None = None,
+) -> None:
+    """Raise `AccessError` (403) for the first thing that the rule does not allow, in any stage of the plan or series.
+
+    tables: those that may be joined, by name. Their columns are called TABLE.column by rules.
+    """
+    known = {source_of(other): name for name, other in (tables or {}).items()}
     for stage in stages_of(plan):
-        _columns(rule, stage)
-        _keys(dataset, rule, stage)
+        named = _joined(dataset, stage, known)
+        _columns(rule, stage, named, known)
+        _keys(dataset, rule, stage, named)
         if not rule.own_bounds:
             for column in stage.grid.values():
-                if dataset.bounds.get(column.column) != column.bounds:
+                if _declared_bounds(dataset, named, column.column) != column.bounds:
                     raise _refused("bounds", column.column, "must be the declared ones", "leave low and high out")
     if rule.max_spend is not None:
         most, price = accounts.price(rule.max_spend), accounts.price(plan.price)
@@ -56,15 +71,50 @@ def stages_of(part: object) -> tuple[Stage, ...]:
     return tuple(stage for one in inner for stage in stages_of(one))
 
 
-def _columns(rule: Rule, stage: Stage) -> None:
+Named = Mapping[
+    str, tuple[str, str]
+]  # columns of the joined rows that are of joined tables: the table and its own name
+
+
+def _joined(dataset: Dataset, stage: Stage, known: Mapping[Source, str]) -> Named:
+    """Where columns of the joined rows come from; `AccessError` for a table that is not registered with the data set."""
+    found: dict[str, tuple[str, str]] = {}
+    for join in stage.table.joins:
+        if join.source not in known:
+            raise _refused("join", join.name, f"is not a table registered with {dataset.name!r}", "join those that are")
+        found |= {new: (known[join.source], old) for new, old in join.columns.items()}
+    return found
+
+
+def _declared_bounds(dataset: Dataset, named: Named, column: str) -> Bounds | None:
+    if column not in named:
+        return dataset.bounds.get(column)
+    table, own = named[column]
+    return next(side.bounds.get(own) for side in dataset.tables if side.name == table)
+
+
+def _declared_keys(dataset: Dataset, named: Named, column: str) -> tuple[object, ...]:
+    if column not in named:
+        return dataset.keys.get(column, ())
+    table, own = named[column]
+    return next(side.keys.get(own, ()) for side in dataset.tables if side.name == table)
+
+
+def _columns(rule: Rule, stage: Stage, named: Named, known_tables: Mapping[Source, str]) -> None:
     table = stage.table
-    if table.joins:
-        raise _refused("join", table.name, "is not served: a policy is about one table", "ask the data set alone")
-    grouped = [name for column in stage.group_columns for name in _sources(table, column)]
-    used = [name for column in stage.grid.values() for name in sorted(column.columns)]
-    used += [name for condition in stage.conditions for name in sorted(condition.columns)]
+
+    def called(name: str) -> str:
+        return ".".join(named[name]) if name in named else name
+
+    grouped = [called(name) for column in stage.group_columns for name in _sources(table, column)]
+    used = [called(name) for column in stage.grid.values() for name in sorted(column.columns)]
+    used += [called(name) for condition in stage.conditions for name in sorted(condition.columns)]
     known = {table.unit, *(table.period.columns if table.period is not None else ())}
-    used += sorted({name for part in needed_columns(stage) for name in part} - known)  # what the engine will read
+    own, *theirs = needed_columns(stage)  # what the engine will read
+    used += sorted(set(own) - known)
+    for join, part in zip(table.joins, theirs, strict=True):
+        equated = {right for left, right in join.on if left == table.unit}
+        used += [f"{known_tables[join.source]}.{name}" for name in part if name not in equated]
     _allowed("column", [*used, *grouped], rule.columns)
     _allowed("group_by", grouped, rule.group_columns)
 
@@ -83,7 +133,7 @@ def _allowed(name: str, used: Iterable[str], allowed: tuple[str, ...] | None) ->
             )
 
 
-def _keys(dataset: Dataset, rule: Rule, stage: Stage) -> None:
+def _keys(dataset: Dataset, rule: Rule, stage: Stage, named: Named) -> None:
     if stage.keys is None:
         if not rule.discover:
             raise _refused("keys", "null", "must be given: the policy does not let you discover groups", "give keys")
@@ -91,7 +141,7 @@ def _keys(dataset: Dataset, rule: Rule, stage: Stage) -> None:
     if rule.own_keys:
         return
     for place, column in enumerate(stage.group_columns):
-        declared = {_same(value) for value in dataset.keys.get(column, ())}
+        declared = {_same(value) for value in _declared_keys(dataset, named, column)}
         for key in stage.keys:
             if _same(key[place]) not in declared:
                 raise _refused("keys", str(key[place]), f"is not among the declared keys of {column!r}", "use those")

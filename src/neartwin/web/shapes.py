@@ -2,22 +2,20 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt
 
-AMOUNT = r"^([0-9]{1,30}(\.[0-9]{1,30})?([eE]-?[0-9]{1,3})?|[0-9]{1,30}/[1-9][0-9]{0,29})$"
-Written = Annotated[str, Field(pattern=AMOUNT, max_length=64)]
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f/]*$")]
-Text = Annotated[str, Field(max_length=200)]
-Value = StrictStr | StrictInt | StrictFloat | bool | None
-Listed = Annotated[list[StrictStr | StrictInt | StrictFloat], Field(max_length=1001)]
-Parts = Annotated[dict[str, Written | StrictInt | StrictFloat], Field(max_length=4)]
-Role = Literal["curator", "analyst", "auditor"]
+from neartwin.web.shape_parts import Listed, Name, Parts, Role, Shape, Text, Value, Written
+from neartwin.web.shapes_registered import (
+    Column,
+    DatasetAnswer,
+    Policy,
+    Registration,
+    RuleShape,
+    SideAnswer,
+    SideWish,
+)
 
-
-class Shape(BaseModel):
-    """A request: fields that are not known are refused."""
-
-    model_config = ConfigDict(extra="forbid")
+__all__ = ["Column", "DatasetAnswer", "Policy", "Registration", "RuleShape", "SideAnswer", "SideWish"]
 
 
 class Fault(BaseModel):
@@ -68,6 +66,7 @@ class Question(Shape):
         },
     )
     sql: Annotated[str, Field(max_length=10_000)] | None = None
+    joins: Annotated[list[dict[Literal["table", "on", "how", "prefix"], Any]], Field(max_length=20)] | None = None
     computed: Annotated[list[tuple[Text, Annotated[str, Field(max_length=2_000)]]], Field(max_length=50)] | None = None
     where: Annotated[list[Annotated[str, Field(max_length=2_000)]], Field(max_length=50)] | None = None
     group_by: Annotated[list[Text], Field(max_length=20)] | None = None
@@ -184,87 +183,6 @@ class ReleaseAnswer(BaseModel):
     position: int
     release: dict[str, Any]
     parts: int = 1
-
-
-class Column(BaseModel):
-    """A column that the caller may use. bounds: declared [low, high, step]; keys: declared public values."""
-
-    name: str
-    type: str
-    bounds: list[str] | None = None
-    keys: list[Value] | None = None
-    groupable: bool
-
-
-class RuleShape(Shape):
-    """One rule of a policy: the first that fits an asker decides. who: "*", "analyst:NAME" or "project:NAME"."""
-
-    who: Text = "*"
-    columns: list[Text] | None = None
-    group_columns: list[Text] | None = None
-    discover: bool = True
-    own_keys: bool = True
-    own_bounds: bool = True
-    max_spend: Parts | None = None
-    allotment: Parts | None = None
-
-
-class DatasetAnswer(BaseModel):
-    """A data set with all that is public of it. remaining: what the caller may still spend, by pool."""
-
-    name: str
-    about: str
-    unit: str
-    neighbours: str
-    rule: str
-    budget: dict[str, str]
-    spent: dict[str, str]
-    remaining: dict[str, str]
-    promise: str
-    columns: list[Column]
-    allowed: RuleShape | None = None
-
-
-class Registration(Shape):
-    """A new data set from a file that lies in the service's folder `data`, by its bare name."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "example": {
-                "name": "purchases",
-                "file": "purchases.parquet",
-                "unit": "customer_id",
-                "budget": {"epsilon": "1"},
-                "bounds": {"amount": ["0", "200"]},
-                "keys": {"cds": [1, 2, 3]},
-                "policy": [{"who": "*", "allotment": {"epsilon": "0.5"}}],
-            }
-        },
-    )
-    name: Name
-    file: Name
-    table: Text = ""
-    unit: Text
-    neighbours: Literal["add_remove", "replace_one"] = "add_remove"
-    types: Annotated[dict[Text, Text], Field(max_length=2_000)] = {}
-    bounds: Annotated[
-        dict[Text, Annotated[list[str | StrictInt], Field(min_length=2, max_length=3)]], Field(max_length=2_000)
-    ] = {}
-    keys: Annotated[dict[Text, Annotated[list[Value], Field(max_length=100_000)]], Field(max_length=200)] = {}
-    budget: Parts
-    about: Annotated[str, Field(max_length=2_000)] = ""
-    policy: Annotated[list[RuleShape], Field(max_length=1_000)] = [RuleShape()]
-
-
-class Policy(Shape):
-    """All rules of a data set, in order."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"example": {"rules": [{"who": "project:census", "max_spend": {"epsilon": "0.1"}}]}},
-    )
-    rules: Annotated[list[RuleShape], Field(max_length=1_000)]
 
 
 class Target(Shape):

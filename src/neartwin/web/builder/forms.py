@@ -15,6 +15,8 @@ Declared = Mapping[str, Sequence[object]]
 
 def form(asked: Asked, types: Mapping[str, str], declared: Declared) -> dict[str, Any]:
     """The service's JSON form of the fields. types: of the columns, for keys that are typed in; declared: public keys."""
+    if asked.joined:
+        return {"sql": asked.sql} | (_keys(asked, types, declared) if asked.names else {})
     choice = asked.choice
     made: dict[str, Any] = {} if choice is not None else {"statistics": _statistics(asked)}
     if choice is not None:
@@ -24,6 +26,8 @@ def form(asked: Asked, types: Mapping[str, str], declared: Declared) -> dict[str
     if asked.names and choice is None:
         made["group_by"] = list(asked.names)
         made |= _keys(asked, types, declared)
+        if margins := margins_of(asked):
+            made["margins"] = margins
     if asked.grouped:
         made["computed"] = [[one.label, one.text()] for one in asked.grouped]
     if choice is None and (after := after_form(asked)):
@@ -41,6 +45,13 @@ def _keys(asked: Asked, types: Mapping[str, str], declared: Declared) -> dict[st
         known = {column: list(declared[column]) for column in asked.groups if column in declared}
         return {"keys": known} if known else {}
     return {"keys": "declared"} if asked.keys == "declared" else {}
+
+
+def margins_of(asked: Asked) -> list[list[str]]:
+    """The lists of group columns that the field says."""
+    return [
+        [name for name in map(str.strip, part.split(",")) if name] for part in asked.margins.split(";") if part.strip()
+    ]
 
 
 def _choice(asked: Asked, choice: Wanted, types: Mapping[str, str], declared: Declared) -> dict[str, Any]:

@@ -12,9 +12,12 @@ from sqlglot import exp
 from neartwin.errors import QueryError
 from neartwin.queries.form import form_of, question_of
 from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.queries.sql import grouped_rows
+from neartwin.queries.sql_joins import Others
 from neartwin.queries.table import Bounds, bounded
+from neartwin.queries.types import ColumnType
 from neartwin.web.builder.fields import Asked, Wanted
-from neartwin.web.builder.forms import after_form, named
+from neartwin.web.builder.forms import after_form, margins_of, named
 from neartwin.web.builder.groups import checked_expression, recognised
 
 _KEYWORDS = {"group", "order", "select", "where"}
@@ -42,6 +45,8 @@ class UnwordedError(QueryError):
 
 def sql(asked: Asked, table: str, unit: str) -> str:
     """The fields as SQL text; bounds and keys have no place in it. Errors: `QueryError` for what is no SQL."""
+    if asked.joined:
+        return asked.sql
     source = exp.to_table(f'"{table}"' if _quoted(table) else table)
     if asked.choice is not None:
         return _choice(asked, asked.choice, source, unit)
@@ -52,7 +57,13 @@ def sql(asked: Asked, table: str, unit: str) -> str:
     select = exp.select(*shown, *(_aliased(one, name, unit) for name, one in named(asked))).from_(source)
     if asked.where:
         select = select.where(checked_expression(asked.where))
-    if columns:
+    if columns and asked.margins:
+        shown_as = dict(zip(names, columns, strict=True))
+        sets = [
+            exp.Tuple(expressions=[shown_as.get(name, exp.column(name)) for name in one]) for one in margins_of(asked)
+        ]
+        select.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=sets)]))
+    elif columns:
         select = select.group_by(*columns)
     after = after_form(asked)
     if "having" in after:
@@ -81,8 +92,11 @@ def _choice(asked: Asked, choice: Wanted, source: exp.Table, unit: str) -> str:
     return ranked.sql(dialect="duckdb", pretty=True)
 
 
-def from_sql(asked: Asked, rows: Rows, declared: Mapping[str, Sequence[object]]) -> Asked:
-    """The fields that say what the SQL text says; bounds that were typed in stay with their columns. Refusals as of SQL."""
+def from_sql(asked: Asked, rows: Rows, declared: Mapping[str, Sequence[object]], tables: Others | None = None) -> Asked:
+    """The fields that say what the SQL text says; bounds that were typed in stay with their columns. Refusals as of SQL.
+
+    declared: public keys by column. tables: those that the text may join.
+    """
     own = {one.column: one for one in asked.wanted if any(getattr(one, name) for name in _OWN)}
     bounds: dict[str, Bounds] = {
         column: bounded(one.low, one.high)
@@ -91,31 +105,31 @@ def from_sql(asked: Asked, rows: Rows, declared: Mapping[str, Sequence[object]])
     }
     known = Rows(replace(rows.table, columns={**rows.table.columns, **bounds}))
     try:
-        question = question_of({"sql": asked.sql}, known)
-    except QueryError:  # the most common values are chosen among public ones, which a text does not have
-        column = _chosen(asked.sql)
-        among = list(declared.get(column, ())) or [text for text in asked.given.get(column, "").split(",") if text]
-        if not among:
+        question = question_of({"sql": asked.sql}, known, tables)
+    except QueryError:  # what is chosen or summed among public keys alone; which, stands in fields of their own
+        found, columns = grouped_rows(asked.sql, known, tables=tables)
+        if not columns:
             raise
-        question = question_of({"sql": asked.sql, "keys": {column: among}}, known)
-    return _with_question(asked, question, own)
+        schema = found.table.schema
+        keys = {name: list(declared.get(name, ())) or [_SOME.get(schema[name], "")] for name in columns}
+        question = question_of({"sql": asked.sql, "keys": keys}, known, tables)
+    if question.table.joins and isinstance(question, Query):
+        told = form_of(question, tables)
+        names = tuple(told.get("group_by", ()))
+        return replace(asked, joined="on", groups=names, grouped=(), **_after(told.get("after", {})))
+    return _with_question(replace(asked, joined=""), question, own)
 
 
-def _chosen(text: str) -> str:
-    """The one column that a text groups by, or ""."""
-    try:
-        select = checked_expression(text)
-    except QueryError:
-        return ""
-    group = select.args.get("group")
-    columns = [] if group is None else group.expressions
-    return str(columns[0].name) if len(columns) == 1 and isinstance(columns[0], exp.Column) else ""
+_SOME: Mapping[ColumnType, object] = {  # a key of each type, for a text that cannot be read without any
+    ColumnType.INTEGER: 0,
+    ColumnType.TEXT: "",
+    ColumnType.BOOLEAN: True,
+    ColumnType.DATE: "2000-01-01",
+}
 
 
 def _with_question(asked: Asked, question: Query | MostCommon, own: Mapping[str, Wanted]) -> Asked:
     told = form_of(question)
-    if "margins" in told:
-        raise QueryError("the fields have no place for margins; ask for GROUPING SETS in a notebook or a terminal")
     conditions = list(told.get("where", ()))
     where = conditions[0] if len(conditions) == 1 else " AND ".join(f"({one})" for one in conditions)
     if isinstance(question, MostCommon):
@@ -130,6 +144,7 @@ def _with_question(asked: Asked, question: Query | MostCommon, own: Mapping[str,
         groups=tuple(name for name in names if name not in computed),
         grouped=tuple(recognised(name, computed[name]) for name in names if name in computed),
         where=where,
+        margins="; ".join(", ".join(margin) for margin in told.get("margins", ())),
         **_after(told.get("after", {})),
     )
 

@@ -32,6 +32,7 @@ from neartwin.web.pages.shelves import account_budget, own_allotments, payable
 from neartwin.web.pages.spelling import Spelled
 from neartwin.web.routes.datasets import Named, visible
 from neartwin.web.service import RefusedError, Running
+from neartwin.web.sides import schema_of
 
 router = APIRouter(route_class=PageRoute)
 SIZES = (10, 100, 1_000, 10_000, 100_000)
@@ -64,7 +65,7 @@ async def ask(name: Named, request: Request, caller: Asker, running: Running) ->
     """The page for the fields that were sent; with the release button, the release."""
     sent = await fields(request)
     found, columns = await run_in_threadpool(_opened, running, name, caller)
-    asked = builder.read(sent, [*columns.groupable])
+    asked = builder.read(sent, [*columns.types])
     action = first(sent, "action")
     refusal: dict[str, str] | None = None
     asked = _after_button(asked, action)
@@ -73,7 +74,12 @@ async def ask(name: Named, request: Request, caller: Asker, running: Running) ->
             asked = builder.of_fields((await _written(running, caller, found, asked, "sql"))["fields"])
         except RefusedError as fault:
             return await _page(request, running, caller, (found, columns, asked), fault.as_dict(), keep_sql=True)
-    if asked.keys == "declared" and not asked.grouped and any(name not in found.keys for name in asked.groups):
+    if (
+        asked.keys == "declared"
+        and not asked.grouped
+        and not asked.joined
+        and any(name not in found.keys for name in asked.groups)
+    ):
         asked = replace(asked, keys="discover")
     if action == "release" and caller.role == "analyst":
         answer = await _release(running, caller, found, columns, asked)
@@ -96,6 +102,8 @@ def _after_button(asked: Asked, action: str) -> Asked:
         return replace(asked, grouped=(*asked.grouped, Grouped()))
     if verb == "remove-group":
         return replace(asked, grouped=tuple(one for place, one in enumerate(asked.grouped) if told != str(place)))
+    if action == "unjoin":
+        return Asked(currency=asked.currency, amount=asked.amount, delta=asked.delta, key=asked.key, size=asked.size)
     return replace(asked, amount=told) if verb == "spend" else asked
 
 
@@ -151,6 +159,8 @@ def _shape(after: str) -> str:
 def _opened(running: Running, name: str, caller: Caller) -> tuple[Dataset, Columns]:
     found, rule = visible(running.house, name, caller)
     schema = running.house.rows(found).table.schema
+    others = running.house.tables(found)
+    theirs = {name: str(kind) for other in others.values() for name, kind in schema_of(other).items()}
     usable = [name for name in schema if rule is None or rule.columns is None or name in rule.columns]
     grouped = [name for name in usable if rule is None or rule.group_columns is None or name in rule.group_columns]
     return found, Columns(
@@ -159,7 +169,7 @@ def _opened(running: Running, name: str, caller: Caller) -> tuple[Dataset, Colum
         dated=[
             name for name in usable if schema[name] in {ColumnType.DATE, ColumnType.TIMESTAMP} and name != found.unit
         ],
-        types={name: str(schema[name]) for name in usable},
+        types=theirs | {name: str(schema[name]) for name in usable},
     )
 
 
@@ -205,8 +215,9 @@ async def _page(
     budget = await run_in_threadpool(account_budget, running.house, found, price)
     own = await run_in_threadpool(own_allotments, running.house, found, caller)
     left = await run_in_threadpool(payable, running.house, found, caller)
+    shown = plan["question"] if plan is not None and asked.joined else form  # joins as verbs, keys as they are
     spelled = Spelled(
-        form, builder.spend(asked), builder.limits(asked), dataset=found.name, host=str(request.base_url).rstrip("/")
+        shown, builder.spend(asked), builder.limits(asked), dataset=found.name, host=str(request.base_url).rstrip("/")
     )
     return page(
         request,

@@ -39,13 +39,13 @@ class Spelled:
         return "\n".join(lines)
 
     def _query(self) -> list[str]:
-        start = f"query = account.rows{_computed(self.form)}{_where(self.form)}"
+        start = f"query = account.rows{_joins(self.form)}{_computed(self.form)}{_where(self.form)}"
         if "most_common" in self.form:
             choice = dict(self.form["most_common"])
             told = "".join(f", {name}={value!r}" for name, value in choice.items() if name != "column")
             return [f"{start}.most_common({choice['column']!r}{told})"]
         statistics = [f"    {_keyword(name, _statistic(part))}," for name, part in self.form["statistics"].items()]
-        return [f"{start}{_groups(self.form)}.agg(", *statistics, ")"]
+        return [f"{start}{_groups(self.form)}{_margins(self.form)}.agg(", *statistics, ")"]
 
     def http(self) -> str:
         """The question as a request that curl sends; `plan` instead of `releases` is free."""
@@ -62,6 +62,19 @@ class Spelled:
 
 def _computed(form: Mapping[str, Any]) -> str:
     return "".join(f".with_column({name!r}, {text!r})" for name, text in form.get("computed", ()))
+
+
+def _margins(form: Mapping[str, Any]) -> str:
+    margins = form.get("margins")
+    return f".marginals({', '.join(map(repr, margins))})" if margins else ""
+
+
+def _joins(form: Mapping[str, Any]) -> str:
+    told = ""
+    for join in form.get("joins", ()):
+        more = "".join(f", {name}={join[name]!r}" for name in ("how", "prefix") if name in join)
+        told += f".join(account.tables[{join['table']!r}], on={dict(join['on'])!r}{more})"
+    return told
 
 
 def _where(form: Mapping[str, Any]) -> str:

@@ -1,19 +1,22 @@
 """Data sets: what is public of them, their rules, and who was allotted what."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Path
 
 import neartwin.ledger as books
 from neartwin.accounting.written import target_of
-from neartwin.queries.types import GROUPABLE
+from neartwin.queries.table import Bounds
+from neartwin.queries.types import GROUPABLE, ColumnType
 from neartwin.web import shapes
 from neartwin.web.access import Anyone, Caller, Curator, Overseer
-from neartwin.web.datasets import Dataset, Rule
+from neartwin.web.datasets import Dataset, Rule, Values
 from neartwin.web.house import House
 from neartwin.web.policy import rule_for
 from neartwin.web.reading import registration
 from neartwin.web.service import Running
+from neartwin.web.sides import schema_of
 
 router = APIRouter(tags=["data sets"])
 Named = Annotated[str, Path(max_length=100)]
@@ -116,26 +119,49 @@ def _answer(house: House, dataset: Dataset, caller: Caller, rule: Rule | None) -
         remaining={pool: str(amount) for pool, amount in remaining.items()},
         promise=str(now.promise(now.caps)),
         columns=_columns(house, dataset, rule),
+        tables=_tables(house, dataset, rule),
         allowed=None if rule is None else shapes.RuleShape.model_validate(rule.as_dict()),
     )
 
 
 def _columns(house: House, dataset: Dataset, rule: Rule | None) -> list[shapes.Column]:
+    schema = house.rows(dataset).table.schema
+    return _told_columns(schema, dataset.bounds, dataset.keys, rule, "")
+
+
+def _tables(house: House, dataset: Dataset, rule: Rule | None) -> list[shapes.SideAnswer]:
+    """The tables of which the caller may use a column."""
+    opened, found = house.tables(dataset), []
+    for side in dataset.tables:
+        columns = _told_columns(schema_of(opened[side.name]), side.bounds, side.keys, rule, f"{side.name}.")
+        if columns:
+            told = {"name": side.name, "kind": side.kind, "unit": side.unit, "columns": columns}
+            found.append(shapes.SideAnswer.model_validate(told))
+    return found
+
+
+def _told_columns(
+    schema: Mapping[str, ColumnType],
+    bounds: Mapping[str, Bounds],
+    keys: Mapping[str, Values],
+    rule: Rule | None,
+    prefix: str,
+) -> list[shapes.Column]:
     allowed = None if rule is None else rule.columns
     grouped = None if rule is None else rule.group_columns
-    bounds = {name: [str(b.low), str(b.high), str(b.step)] for name, b in dataset.bounds.items()}
+    told = {name: [str(b.low), str(b.high), str(b.step)] for name, b in bounds.items()}
     return [
         shapes.Column.model_validate(
             {
                 "name": column,
                 "type": str(kind),
-                "bounds": bounds.get(column),
-                "keys": list(dataset.keys[column]) if column in dataset.keys else None,
-                "groupable": kind in GROUPABLE and (grouped is None or column in grouped),
+                "bounds": told.get(column),
+                "keys": list(keys[column]) if column in keys else None,
+                "groupable": kind in GROUPABLE and (grouped is None or prefix + column in grouped),
             }
         )
-        for column, kind in house.rows(dataset).table.schema.items()
-        if allowed is None or column in allowed
+        for column, kind in schema.items()
+        if allowed is None or prefix + column in allowed
     ]
 
 

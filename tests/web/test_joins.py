@@ -1,0 +1,237 @@
+"""Tables that a curator registers beside a data set, and no others, can be joined to it, within its policy."""
+
+import duckdb
+import pytest
+from click.testing import CliRunner
+from starlette.testclient import TestClient
+
+import neartwin as nt
+from neartwin.accounting.targets import pure
+from neartwin.cli import main
+from neartwin.errors import AccessError, LedgerError, NeartwinError, ParameterError
+from neartwin.queries.sql import from_sql
+from neartwin.queries.table import bounded
+from neartwin.web import builder
+from neartwin.web.app import create_app
+from neartwin.web.asking import outcome
+from neartwin.web.builder import Asked
+from neartwin.web.datasets import Dataset, Rule
+from neartwin.web.house import House
+from neartwin.web.service import Settings
+from neartwin.web.sides import Side
+from tests.web.conftest import bearer, released
+from tests.web.server import serving
+
+JOINED = (
+    "SELECT diagnoses.code, COUNT(DISTINCT id) AS people, AVG(age) AS typical FROM patients "
+    "JOIN diagnoses USING (id) JOIN towns USING (town) WHERE state = 'BW' GROUP BY diagnoses.code"
+)
+LIMITS = {"rows_per_group": 2, "groups_per_unit": 2}
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory):
+    """Patients, their diagnoses, the lines of these by a key, and towns, which are public."""
+    place = tmp_path_factory.mktemp("clinic")
+    tables = {
+        "patients": "SELECT i AS id, 20 + i % 60 AS age, ['Ulm', 'Bonn'][1 + i % 2] AS town, i + 5000 AS letter "
+        "FROM range(900) t(i)",
+        "diagnoses": "SELECT i % 900 AS id, ['a', 'b', 'c'][1 + i % 3] AS code FROM range(2000) t(i)",
+        "bills": "SELECT 5000 + i % 900 AS letter, (i % 100) / 2 AS price FROM range(3000) t(i)",
+        "towns": "SELECT * FROM (VALUES ('Ulm', 'BW'), ('Bonn', 'NW')) t(town, state)",
+    }
+    for name, text in tables.items():
+        duckdb.sql(text).write_parquet(str(place / f"{name}.parquet"))
+    return place
+
+
+def registered(clinic, *policy):
+    def at(name):
+        return str(clinic / f"{name}.parquet")
+
+    return Dataset(
+        name="patients",
+        place=at("patients"),
+        unit="id",
+        bounds={"age": bounded(18, 100)},
+        budget=pure(4),
+        policy=policy,
+        tables=(
+            Side(name="diagnoses", kind="same_unit", unit="id", place=at("diagnoses"), keys={"code": ("a", "b", "c")}),
+            Side(name="bills", kind="owned", place=at("bills"), bounds={"price": bounded(0, 50)}),
+            Side(name="towns", kind="public", place=at("towns"), keys={"state": ("BW", "NW")}),
+        ),
+    )
+
+
+@pytest.fixture
+def house(tmp_path, clinic):
+    with House(tmp_path / "house") as opened:
+        opened.register(registered(clinic, Rule(allotment=pure(2))), by="console")
+        yield opened
+
+
+def planned(house, question, **more):
+    task = {"do": "plan", "dataset": "patients", "analyst": "ada", "project": "", "question": question}
+    return outcome(house, task | {"spend": {"epsilon": "0.5"}} | LIMITS | more)
+
+
+def test_what_is_registered_is_read_back_as_it_was(clinic):
+    dataset = registered(clinic)
+    assert Dataset.from_json(dataset.to_json()) == dataset
+    assert "clinic" not in repr(dataset.tables)
+
+
+def test_a_join_in_sql_in_parts_and_local_is_one_plan(house):
+    told = planned(house, {"sql": JOINED, "keys": "declared"})["done"]
+    assert told["question"]["joins"] == [
+        {"table": "diagnoses", "on": [["id", "id"]]},
+        {"table": "towns", "on": [["town", "town"]]},
+    ]
+    assert planned(house, told["question"])["done"]["digest"] == told["digest"]
+    dataset = house.dataset("patients")
+    query = from_sql(JOINED, house.rows(dataset), keys={"code": ["a", "b", "c"]}, tables=house.tables(dataset))
+    assert house.account(dataset).plan(query, spend=pure("0.5"), **LIMITS).plan.digest == told["digest"]
+    other = planned(house, {"sql": JOINED.replace("'BW'", "'NW'"), "keys": "declared"})["done"]
+    assert other["digest"] != told["digest"]
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ({"sql": JOINED.replace("towns", "secrets")}, "JOIN must name one of the tables"),
+        (
+            {"statistics": {"n": {"ask": "count"}}, "joins": [{"table": "budget.db", "on": []}]},
+            "must name one of the tables",
+        ),
+        ({"statistics": {"n": {"ask": "count"}}, "joins": [{"table": "towns", "on": [["town"]]}]}, "list of pairs"),
+        (
+            {"statistics": {"n": {"ask": "count"}}, "joins": [{"table": "towns", "on": [], "how": "full"}]},
+            "inner or left",
+        ),
+        ({"statistics": {"n": {"ask": "count"}}, "joins": {"table": "towns"}}, "must be a list"),
+        ({"sql": "SELECT COUNT(*) AS n FROM towns"}, "FROM must name the table"),
+    ],
+)
+def test_no_other_table_and_no_other_join_is_made(house, question, words):
+    told = planned(house, question)
+    assert words in told["refused"]["message"]
+
+
+RULES = {
+    "a column of a joined table that is not allowed": Rule(
+        columns=("id", "age", "town", "diagnoses.code", "towns.town")
+    ),
+    "a table that is not allowed at all": Rule(columns=("id", "age", "town", "towns.town", "towns.state")),
+    "a column to group by that is not allowed": Rule(group_columns=("town",)),
+}
+
+
+@pytest.mark.parametrize("case", RULES)
+def test_a_policy_rules_the_columns_of_joined_tables_too(house, case):
+    house.set_policy("patients", (RULES[case],), by="console")
+    told = planned(house, {"sql": JOINED, "keys": "declared"})
+    assert (told["status"], told["refused"]["error"]) == (403, "AccessError")
+    allowed = ("age", "town", "diagnoses.code", "towns.town", "towns.state")
+    house.set_policy(
+        "patients", (Rule(columns=allowed, group_columns=("diagnoses.code",), own_keys=False),), by="console"
+    )
+    assert "done" in planned(house, {"sql": JOINED, "keys": "declared"})
+    assert planned(house, {"sql": JOINED, "keys": {"code": ["z"]}})["status"] == 403
+
+
+def test_declared_bounds_of_an_owned_table_are_demanded_where_the_policy_says_so(house):
+    house.set_policy("patients", (Rule(own_bounds=False),), by="console")
+    asked = {"joins": [{"table": "bills", "on": [["letter", "letter"]]}]}
+    total = {"ask": "sum", "column": "price"}
+    assert "done" in planned(house, asked | {"statistics": {"total": total}})
+    wider = planned(house, asked | {"statistics": {"total": total | {"low": "0", "high": "500"}}})
+    assert wider["status"] == 403
+
+
+def test_rules_name_columns_that_are_there(house):
+    with pytest.raises(NeartwinError, match=r"diagnoses\.cause"):
+        house.set_policy("patients", (Rule(columns=("diagnoses.cause",)),), by="console")
+    assert "diagnoses.code" in house.policy_columns(house.dataset("patients"))
+
+
+def test_private_tables_belong_to_the_data_set_for_ever(house, clinic):
+    elsewhere = Dataset(name="other", place=str(clinic / "diagnoses.parquet"), unit="id", budget=pure(1))
+    with pytest.raises(LedgerError, match="belongs to population 'patients'"):
+        house.register(elsewhere, by="console")
+    public = Dataset(name="places", place=str(clinic / "towns.parquet"), unit="(each row)", budget=pure(1))
+    house.register(public, by="console")  # public rows are nobody's
+
+
+@pytest.mark.parametrize(
+    ("side", "words"),
+    [
+        ({"kind": "same_unit"}, "must name the column"),
+        ({"kind": "public", "unit": "id"}, "is for same_unit tables alone"),
+        ({"kind": "private"}, "kind"),
+        ({"kind": "public", "name": "a b"}, "must be a word"),
+    ],
+)
+def test_a_table_says_whose_rows_it_holds(side, words):
+    with pytest.raises(ParameterError, match=words):
+        Side(**{"name": "x", "place": "x.parquet"} | side)
+
+
+def test_an_analyst_asks_a_join_over_http_and_in_a_notebook_and_pays_once(house):
+    token = house.mint("ada", "analyst", by="console")[1]
+    ask = {"question": {"sql": JOINED, "keys": "declared"}, "spend": {"epsilon": "0.5"}} | LIMITS
+    with TestClient(create_app(house, Settings(workers=1, burst=10_000, per_second=10_000))) as client:
+        seen = client.get("/v1/datasets/patients", headers=bearer(token)).json()
+        assert [(side["name"], side["kind"]) for side in seen["tables"]] == [
+            ("diagnoses", "same_unit"),
+            ("bills", "owned"),
+            ("towns", "public"),
+        ]
+        assert "parquet" not in str(seen)
+        job = released(client, ask, bearer(token), name="patients")
+        assert [key for (key,) in job["release"]["keys"]] == ["a", "b", "c"]
+        assert client.get("/v1/datasets/patients", headers=bearer(token)).json()["spent"] == {"epsilon": "1/2"}
+    with serving(house, Settings(workers=1)) as address:
+        account = nt.connect(address, token).open("patients")
+        joined = account.rows.join(account.tables["diagnoses"]).join(account.tables["towns"], on="town")
+        query = joined.where("state = 'BW'").group_by("code", keys=["a", "b", "c"])
+        plan = account.plan(query.agg(people=nt.count_units(), typical=nt.mean("age")), spend=nt.pure("0.5"), **LIMITS)
+        assert account.release(plan).provenance.position == job["position"]
+        assert account.spent == {"epsilon": pure("0.5").epsilon}
+        with pytest.raises(AccessError):
+            nt.connect(address, token).open("diagnoses")
+
+
+def test_a_join_stays_in_the_sql_and_its_keys_and_bounds_have_fields(house):
+    dataset = house.dataset("patients")
+    asked = Asked(sql=JOINED, keys="declared", rows_per_group="2", groups_per_unit="2", amount="0.5")
+    read = builder.from_sql(asked, house.rows(dataset), dataset.keys, house.tables(dataset))
+    assert (read.joined, read.groups, builder.sql(read, "patients", "id")) == ("on", ("code",), JOINED)
+    form = builder.form(read, {}, dataset.keys)
+    assert form == {"sql": JOINED, "keys": "declared"}
+    assert (
+        planned(house, form)["done"]["digest"] == planned(house, {"sql": JOINED, "keys": "declared"})["done"]["digest"]
+    )
+    plain = builder.from_sql(
+        Asked(**{**builder.as_fields(read), "wanted": read.wanted, "grouped": (), "sql": "SELECT COUNT(*) AS n FROM patients"}),
+        house.rows(dataset), dataset.keys, house.tables(dataset),
+    )  # fmt: skip
+    assert (plain.joined, plain.groups) == ("", ())
+
+
+def test_tables_to_join_are_registered_from_a_terminal(tmp_path, clinic):
+    line = ["register", str(clinic / "patients.parquet"), "--data", str(tmp_path / "house"), "--unit", "id"]
+    line += ["--budget", "epsilon=1", "--bounds", "age=18:100", "--bounds", "bills.price=0:50"]
+    line += ["--same-unit", f"diagnoses={clinic / 'diagnoses.parquet'}", "--owned", f"bills={clinic / 'bills.parquet'}"]
+    line += ["--public", f"towns={clinic / 'towns.parquet'}", "--keys", "diagnoses.code=a,b,c"]
+    done = CliRunner().invoke(main, line)
+    assert done.exit_code == 0, done.output
+    with House(tmp_path / "house") as opened:
+        found = opened.dataset("patients")
+        assert {side.name: side.kind for side in found.tables} == {
+            "diagnoses": "same_unit",
+            "bills": "owned",
+            "towns": "public",
+        }
+        assert {side.name: dict(side.keys) for side in found.tables}["diagnoses"] == {"code": ("a", "b", "c")}
+        assert set(found.bounds) == {"age"}
