@@ -64,13 +64,14 @@ def ask(  # noqa: PLR0917 - a command's options
 
 def _question(account: "ServedAccount", sql: str, keys: tuple[str, ...]) -> Query | MostCommon:
     """One statement's question; of the keys, those of its own columns, by default those that the data set declares."""
-    grouped, columns = grouped_rows(sql, account.rows)
+    grouped, columns = grouped_rows(sql, account.rows, tables=account.tables)
     given = words.keys(keys, dict(grouped.table.schema))
     if isinstance(given, dict):
         given = {name: values for name, values in given.items() if name in columns} or None
-    if given is None and columns and all(column in account.keys for column in columns):
-        given = _product(account.keys, columns)
-    return from_sql(sql, account.rows, keys=given)
+    declared = account.declared_keys(grouped)
+    if given is None and columns and all(column in declared for column in columns):
+        given = _product(declared, columns)
+    return from_sql(sql, account.rows, keys=given, tables=account.tables)
 
 
 def _token(given: str) -> str:

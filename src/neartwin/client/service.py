@@ -68,7 +68,7 @@ class Service:
     def open(self, name: str) -> "ServedAccount":
         """The account of a data set, with its public schema."""
         told = self.wire.get("datasets", name)
-        return ServedAccount(self.wire, _rows(self.wire.address, told), _keys(told), _tables(self.wire.address, told))
+        return ServedAccount(self.wire, _rows(self.wire.address, told), _keys(told), *_tables(self.wire.address, told))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +103,29 @@ class ServedProposal:
 class ServedAccount:
     """The budget of a data set that a service keeps. rows: where each question starts. keys: declared public, by column.
 
-    tables: those that questions may join, as `account.rows.join(account.tables["towns"], on="town")`.
+    tables: those that questions may join, as `account.rows.join(account.tables["towns"], on="town")`; table_keys: declared
+    public of them, by table and column.
     """
 
     wire: Wire
     rows: Rows
     keys: Mapping[str, tuple[object, ...]]
     tables: Mapping[str, Rows | OtherTable] = field(default_factory=dict)
+    table_keys: Mapping[str, Mapping[str, tuple[object, ...]]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """The data set's name."""
         return self.rows.table.name
+
+    def declared_keys(self, rows: Rows) -> dict[str, tuple[object, ...]]:
+        """What is declared public of the columns of rows, those of joined tables included, by their names in the rows."""
+        names = {_source(other): name for name, other in self.tables.items()}
+        found = dict(self.keys)
+        for join in rows.table.joins:
+            theirs = self.table_keys.get(names.get(join.source, ""), {})
+            found |= {new: theirs[old] for new, old in join.columns.items() if old in theirs}
+        return found
 
     @property
     def remaining(self) -> dict[str, Fraction]:
@@ -271,7 +282,14 @@ def _rows(address: str, told: Json) -> Rows:
     )
 
 
-def _tables(address: str, told: Json) -> Mapping[str, Rows | OtherTable]:
+def _source(other: Rows | OtherTable) -> object:
+    return other.table.source if isinstance(other, Rows) else other.source
+
+
+def _tables(
+    address: str, told: Json
+) -> tuple[Mapping[str, Rows | OtherTable], Mapping[str, Mapping[str, tuple[object, ...]]]]:
+    """The tables to join and what is declared public of them, by name."""
     found: dict[str, Rows | OtherTable] = {}
     for side in told.get("tables", ()):
         schema = MappingProxyType({column["name"]: ColumnType(column["type"]) for column in side["columns"]})
@@ -290,7 +308,7 @@ def _tables(address: str, told: Json) -> Mapping[str, Rows | OtherTable]:
                 schema=schema, declared=no_types, columns=columns,
             )
         )  # fmt: skip
-    return MappingProxyType(found)
+    return MappingProxyType(found), MappingProxyType({side["name"]: _keys(side) for side in told.get("tables", ())})
 
 
 def _keys(told: Json) -> Mapping[str, tuple[object, ...]]:
