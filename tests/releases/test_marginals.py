@@ -15,6 +15,7 @@ from neartwin.errors import ParameterError, QueryError
 from neartwin.mechanisms.marginals import subsets
 from neartwin.noise import SYSTEM
 from neartwin.queries.form import form_of, question_of
+from neartwin.queries.margin_bars import _chernoff, _on_lattice
 from neartwin.queries.marginal_planning import _Reach
 from neartwin.releases.margins import margin_answers, noisy_margins
 
@@ -92,6 +93,21 @@ def test_margins_are_consistent_their_bars_are_those_stated_and_the_price_covers
         place = [key[-1] for key in release.keys].index(part)
         half = release["n"].upper[place] - release["n"].values[place]
         assert np.isclose(float(error.half_width), half)
+
+
+@pytest.mark.parametrize("weights", [(1.0, 0.25), (0.5, 0.5), (1.0, -0.3)])
+def test_a_bar_of_two_weighted_draws_is_hardly_wider_than_their_exact_law(weights):
+    """Against the law by brute force over all pairs of draws, to 1e-12 of it."""
+    scales, chance = (2.0, 3.0), 0.025
+    terms = [(scale, np.array([weight]), np.array([1.0])) for scale, weight in zip(scales, weights, strict=True)]
+    draws = np.arange(-90, 91)
+    laws = [np.exp(-np.abs(draws) / scale) * np.tanh(0.5 / scale) for scale in scales]
+    sums = np.abs(weights[0] * draws[:, None] + weights[1] * draws[None, :])
+    joint = laws[0][:, None] * laws[1][None, :]
+    bars = _on_lattice(terms, chance), _chernoff(terms, chance)
+    for bar in bars:
+        assert joint[sums > bar].sum() <= 2 * chance
+    assert joint[sums > bars[0] * 0.97 - 0.3].sum() > 2 * chance  # the near miss: a slightly shorter one does not hold
 
 
 def test_one_plan_of_margins_has_smaller_bars_than_a_question_for_each(tmp_path):
