@@ -4,7 +4,17 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import FinitePair, Gaussian, Laplace, SubsampledGaussian, SubsampledLaplace, cells, fourier, route
+from neartwin.losses import (
+    FinitePair,
+    Gaussian,
+    Laplace,
+    SubsampledGaussian,
+    SubsampledLaplace,
+    cells,
+    closed,
+    fourier,
+    rounded,
+)
 from tests.oracles import compositions as truth
 
 
@@ -30,10 +40,10 @@ ONE = {
 def test_one_rounded_law_brackets_the_closed_form_and_finer_cells_are_closer(name, order):
     total = (1 * ONE[name]).sides(order)[0].upper
     eps = np.array([0.003, 0.05, 0.3])
-    exact = route.closed_form(total, eps)
+    exact = closed.closed_form(total, eps)
     gaps = []
     for step in (2.0**-6, 2.0**-11):
-        above, below = cells.above(total, step, 1e-6), cells.below(total, step, 1e-6, 1.0)
+        above, below = cells.above(total, step, 1e-6), cells.below(total, step, 1e-6, 1.0, 0.3)
         high = np.array([delta_of(above, e, -1.0) for e in eps])
         low = np.array([delta_of(below, e, 1.0) for e in eps])
         assert np.all(low <= exact[1])
@@ -47,7 +57,7 @@ def test_one_rounded_law_brackets_the_closed_form_and_finer_cells_are_closer(nam
 )
 def test_a_rounded_composition_contains_the_truth(mu, q, count, delta, order):
     total = (count * SubsampledGaussian(mu=mu, rate=q)).sides(order)[0].upper
-    found = route._by_cells(total, delta, delta)
+    found = rounded.epsilon(total, delta, delta)
     assert truth.sampled_gaussian(float(mu), float(q), order, count, found.lower) >= delta * (1 - 1e-8)
     assert truth.sampled_gaussian(float(mu), float(q), order, count, found.upper) <= delta * (1 + 1e-8)
     assert 0 < found.upper - found.lower < 1e-2 * found.upper

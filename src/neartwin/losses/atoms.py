@@ -15,12 +15,14 @@ import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses import fourier
-from neartwin.losses.loss import Lattice, Masses, Summand, Top
-from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, gamma, log_one_plus
+from neartwin.losses.loss import Lattice, Masses, Peak, Summand, Top
+from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, block, blocked, gamma, log_one_plus, total
 
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
 LONG = 1 << 19  # atoms times frequencies from which the fast transform may pay
-AGAIN = 1 << 21  # so many terms at most are then summed one by one
+AGAIN = 1 << 21  # so many terms at most are then summed one by one,
+EXACT = 1 << 24  # or so many, where
+LOOSE = 1e-11  # the copies together would err by more than this
 FEW = 3  # atoms for which plain floats are quicker than arrays
 ROUGH_COUNT = 10**9  # copies whose K may be bounded by the worst error of a term
 NEGLIGIBLE = -70.0  # log of a ratio that no answer feels
@@ -82,21 +84,21 @@ def tilted(w: Weighted, lam: float) -> Tilted:
     exponent = lam * l
     top = float((w.log_masses + exponent).max())
     raw = np.exp(w.log_masses + exponent - top)
-    total = float(raw.sum())
-    weights = raw / total
+    whole = total(raw)
+    weights = raw / whole
     rho = w.mass_error + lam * w.loss_error + 3 * U * np.abs(exponent) + 2 * ELEMENTARY
     rho = rho + 2 * U * np.abs(w.log_masses) + 4 * U * abs(top)
-    rho = rho + float(weights @ rho) + 2 * gamma(count)
+    rho = rho + float(weights @ rho) * (1 + gamma(count)) + 2 * blocked(count)
     if float(exponent.max()) < 600:  # a mass below e^-745 then adds less than e^-140 to M
         masses, part = w.masses, np.expm1(exponent)
-        value = float(masses @ part)
+        value = total(masses * part)
         size = masses * np.abs(part)
-        moved = float(size @ (w.mass_error + ELEMENTARY + gamma(count))) + 1e-60 * count
+        moved = float(size @ (w.mass_error + ELEMENTARY + U + blocked(count))) + 1e-60 * count
         moved += float((masses * (1 + np.maximum(part, 0.0))) @ (lam * w.loss_error + U * np.abs(exponent)))
         log_mgf = math.log1p(value)
         error = moved / (1 + value) * 1.01 + ELEMENTARY * abs(log_mgf)
     else:
-        log_mgf = top + math.log(total)
+        log_mgf = top + math.log(whole)
         error = float(weights @ rho) + 4 * U * (abs(top) + 20)
     mean = float(weights @ l)
     size_l = np.abs(l)
@@ -156,9 +158,9 @@ def _few_cumulants(atoms: list[tuple[float, float]], lam: float, count: int) -> 
 def line(w: Weighted, tilt: Tilted, t: FloatArray, count: int) -> tuple[ComplexArray, FloatArray]:
     """Log of 1 + sum w (e^{itl} - 1), and its error E, at equally spaced t from 0; blocks keep the memory small.
 
-    Error of the sum: |delta w_j| |e^{itl_j} - 1| with |e^{ix} - 1| <= min(2, |x|); the angle errs by |t| loss_error
-    and, from the rounding of t, l and their product, by 8U|t l|; sin and cos, products and the sum: inside rho's `2
-    gamma`. Many atoms at many frequencies go through one fast transform first, whose error is absolute; where `count` copies
+    Error of the sum: |delta w_j| |e^{itl_j} - 1| with |e^{ix} - 1| <= min(2, |x|); the angle errs by |t| loss_error and, from the
+    rounding of t, l and their product, by 8U|t l|; products and the sum, blocks of atoms before the sums of blocks: inside rho's
+    `2 blocked`. Many atoms at many frequencies go through one fast transform first, whose error is absolute; where `count` copies
     of the result are neither negligible nor many frequencies, they are summed again one by one.
     """
     x, y = np.empty(len(t)), np.empty(len(t))
@@ -171,15 +173,20 @@ def line(w: Weighted, tilt: Tilted, t: FloatArray, count: int) -> tuple[ComplexA
         x, y = found.real - found[0].real, found.imag - found[0].imag
         own = own + 2 * slack
         large = np.flatnonzero(count * 0.5 * np.log1p(np.maximum(2 * x + x * x + y * y, -1 + 1e-12)) > NEGLIGIBLE)
-        again = large if len(large) * len(w.losses) < AGAIN else large[:0]
+        most = EXACT if 2 * count * slack > LOOSE else AGAIN
+        again = large if len(large) * len(w.losses) < most else large[:0]
         own[again] = 3 * ELEMENTARY * np.minimum(2.0, t[again] * float(tilt.weights @ np.abs(w.losses)) * 1.01)
-    rows = max(1, BLOCK // len(w.losses))
+    width = block(len(w.losses))
+    rows = max(1, BLOCK // width)
+    x[again] = y[again] = 0.0
     for start in range(0, len(again), rows):
         part = again[start : start + rows]
-        half = np.multiply.outer(0.5 * t[part], w.losses)
-        sine = np.sin(half)
-        x[part] = -2 * (np.square(sine) @ tilt.weights)
-        y[part] = 2 * ((sine * np.cos(half)) @ tilt.weights)
+        for first in range(0, len(w.losses), width):
+            some = slice(first, first + width)
+            half = np.multiply.outer(0.5 * t[part], w.losses[some])
+            sine = np.sin(half)
+            x[part] -= 2 * (np.square(sine) @ tilt.weights[some])
+            y[part] += 2 * ((sine * np.cos(half)) @ tilt.weights[some])
     return log_one_plus(x, y, error + own)
 
 
@@ -203,19 +210,24 @@ class AtomicSum(Summand):
         *,
         infinity: tuple[float, float] = (0.0, 0.0),
         lattice: Lattice | None = None,
+        wander: float = 0.0,
     ) -> None:
-        """infinity: bounds on P(L = inf) of one copy; the masses of `weighted` are those given L < inf."""
+        """infinity: bounds on P(L = inf) of one copy; the masses of `weighted` are those given L < inf.
+
+        wander: how far one true loss may lie from its point of the lattice.
+        """
         self.weighted, self.count, self.copies = weighted, count, count
         self.log_finite = (
             count * math.log1p(-infinity[1]) * (1 + 64 * U) if infinity[1] < 1 else -math.inf,
             count * math.log1p(-infinity[0]) * (1 - 64 * U) if infinity[0] < 1 else -math.inf,
         )
         j = int(np.argmax(weighted.losses))
-        highest = float(weighted.losses[j] + weighted.loss_error[j])
+        highest = float((weighted.losses + weighted.loss_error).max())
         log_mass = count * (float(weighted.log_masses[j]) - 2 * float(weighted.mass_error[j]) - 64 * U)
         mass = math.exp(log_mass * (1 + 8 * U)) * (1 - 1e-14) if log_mass > -700 else 0.0
         self.top = Top(count * highest + 8 * U * abs(count * highest), mass)
         self.lattice = None if lattice is None else Lattice(count * lattice.start, lattice.step)
+        self.wander = count * wander * (1 + 8 * U)
         self.null = not np.any(weighted.losses)
         self._tilts: dict[float, Tilted] = {}
 
@@ -270,6 +282,29 @@ class AtomicSum(Summand):
         """All atoms."""
         del low_tail, high_tail
         return float(self.weighted.losses.min()), float(self.weighted.losses.max())
+
+    def peaks(self) -> list[Peak]:
+        """The largest loss, and the atoms that come near it."""
+        w = self.weighted
+        j = int(np.argmax(w.losses))
+        below = np.delete(w.losses[j] - w.losses - w.loss_error - w.loss_error[j] - 4 * U * np.abs(w.losses), j)
+        order = np.argsort(below)
+        heaped = np.cumsum(np.delete(w.masses * (1 + w.mass_error), j)[order]) * (
+            1 + gamma(len(w.losses)) + 2 * ELEMENTARY
+        )
+        heaps, starts = np.append(0.0, heaped), below[order]
+
+        def within(gap: FloatArray) -> FloatArray:
+            result: FloatArray = heaps[np.searchsorted(starts, gap)]
+            return result
+
+        def beside(gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+            return np.zeros(len(gap)), within(gap) * -np.expm1(-gap) * (1 + 2 * ELEMENTARY)
+
+        error = float(w.mass_error[j]) + 2 * U * abs(float(w.log_masses[j]))
+        return [
+            Peak(self.count, float(w.losses[j]), float(w.loss_error[j]), float(w.log_masses[j]), error, within, beside)
+        ]
 
     def cells(self, edges: FloatArray) -> Masses:
         """Atoms counted; one nearer to an edge than its error may fall on either side."""

@@ -6,10 +6,12 @@ its X. So
          q' <= q in place of p and q the sum of the chord, alpha p - beta q with alpha, beta >= 0, only grows. Mass below the
          first cell may rise to its end, mass above the last may become an infinite loss.
   below  a cell's mass may merge at its X-mean, loss log p/q (Jensen), and mass may sink or vanish.
-Ends and means are moved to the lattice h Z: above, cells end at lattice points; below, cells are centred at lattice points l, and
-a merged loss r is put at l if r >= l - eta, else at the first lattice point below r + eta; all losses of the sum are then too
-large by at most n eta, which is taken off eps at the end. Both sides err by O(h^2) where the law is smooth.
-A cell's end computed in floating point may lie `slip` off: above, eps moves up by n slip and q' is reduced by that factor.
+Ends and means are moved to a lattice a + h Z, a the largest loss of one copy where there is one: an atom there stays where it is.
+Above, cells end at lattice points; below, cells are centred at lattice points l, and a merged loss r is put at l if r >= l - eta,
+else at the first lattice point below r + eta; all losses of the sum are then too large by at most n eta, which is taken off eps
+at the end. Both sides err by O(h^2) where the law is smooth.
+A cell's end computed in floating point may lie `slip` off, the family's own and U of the end for its sum with a: above, eps moves
+up by n slip and q' is reduced by that factor.
 The rounded law is a finite law on a lattice, and `lattice.py` answers for it, with its own bounds.
 """
 
@@ -44,36 +46,58 @@ class Rounded:
     shift: float
 
 
-def _law(index: Indices, mass: FloatArray, step: float, count: int, infinite: float) -> tuple[AtomicSum, float]:
-    """`count` copies of masses at step * index, made to sum to 1 - infinite, and the logarithm of what they lacked."""
+@dataclass(frozen=True)
+class _Grid:
+    """Edges of cells, and the lattice points start + step * index that they end or centre on."""
+
+    start: float
+    step: float
+    index: Indices
+    offset: float
+
+    @property
+    def points(self) -> FloatArray:
+        """The lattice points."""
+        result: FloatArray = self.start + self.step * self.index.astype(float)
+        return result
+
+    @property
+    def edges(self) -> FloatArray:
+        """The edges."""
+        result: FloatArray = self.start + self.step * (self.index.astype(float) + self.offset)
+        return result
+
+
+def _law(grid: _Grid, index: Indices, mass: FloatArray, count: int, infinite: float) -> tuple[AtomicSum, float]:
+    """`count` copies of masses at start + step * index, made to sum to 1 - infinite, and the logarithm of what they lacked."""
     kept = mass > 0
     index, mass = index[kept], mass[kept]
     if len(mass) == 0 or not infinite < 1:
         raise NoCertificateError
     total = math.fsum(mass)
     log_scale = count * math.log(total)
-    error = np.full(len(mass), 8 * U)
-    losses: FloatArray = step * index.astype(float)
-    weighted = Weighted(losses, np.log(mass / total), error + ELEMENTARY * 2, np.zeros(len(mass)))
-    exact = Fraction(step)
-    lattice = Lattice(count * exact * int(index[0]), exact)
+    losses: FloatArray = grid.start + grid.step * index.astype(float)
+    off = (2 * U * np.abs(losses)) if grid.start else np.zeros(len(mass))
+    weighted = Weighted(losses, np.log(mass / total), np.full(len(mass), 8 * U) + ELEMENTARY * 2, off)
+    exact = Fraction(grid.step)
+    lattice = Lattice(Fraction(grid.start) + exact * int(index[0]), exact)  # of one copy
     return AtomicSum(weighted, count, infinity=(infinite, infinite), lattice=lattice), log_scale
 
 
-def _edges(part: Summand, step: float, tail: float, offset: float) -> tuple[Indices, FloatArray]:
+def _grid(part: Summand, step: float, tail: float, offset: float) -> _Grid:
     """Lattice points (or their lower halves) that leave out about `tail` of P above and little below."""
     low, high = part.span(SUNK / part.copies, tail / part.copies)
-    first, last = math.floor(low / step) - 1, math.ceil(high / step) + 1
+    start = high if math.isfinite(part.top.loss) else 0.0
+    first, last = math.floor((low - start) / step) - 1, math.ceil((high - start) / step) + 1
     if not last - first < 2 * FINEST:
         raise NoCertificateError
-    index = np.arange(first, last + 1)
-    edges: FloatArray = step * (index.astype(float) + offset)
-    return index, edges
+    return _Grid(start, step, np.arange(first, last + 1), offset)
 
 
 def _above(part: Summand, step: float, tail: float) -> tuple[AtomicSum, float, float]:
-    index, edges = _edges(part, step, tail, 0.0)
-    found = _ask(part, edges)
+    grid = _grid(part, step, tail, 0.0)
+    edges = grid.edges
+    found = _ask(part, grid)
     p, q = found.p + found.p_error, np.maximum(found.q - found.q_error, 0.0) * math.exp(-2 * found.slip)
     mass = np.zeros(len(edges))
     mass[0] += p[0]
@@ -84,40 +108,43 @@ def _above(part: Summand, step: float, tail: float) -> tuple[AtomicSum, float, f
     share = np.where(inner > 0, share, 0.0)
     mass[1:] += inner * share
     mass[:-1] += inner * (1 - share) * (1 + 4 * U)
-    law, log_scale = _law(index, mass, step, part.copies, min(float(p[-1]), 1.0))
+    law, log_scale = _law(grid, grid.index, mass, part.copies, min(float(p[-1]), 1.0))
     return law, log_scale, part.copies * found.slip
 
 
-def _below(part: Summand, step: float, tail: float, lam: float) -> tuple[AtomicSum, float, float]:
-    index, edges = _edges(part, step, tail, -0.5)
-    found = _ask(part, edges)
+def _below(part: Summand, step: float, tail: float, lam: float, near: float) -> tuple[AtomicSum, float, float]:
+    grid = _grid(part, step, tail, -0.5)
+    found = _ask(part, grid)
     p, q = (found.p - found.p_error)[1:-1], (found.q + found.q_error)[1:-1]
-    index, point = index[:-1], step * index[:-1]
+    index, point = grid.index[:-1], grid.points[:-1]
     kept = p > 0
     index, point, p, q = index[kept], point[kept], p[kept], q[kept]
     merged = np.log(p) - np.log(q)
-    short = point - merged + 64 * U * (1 + np.abs(merged) + np.abs(np.log(p)))
-    tilted = p * np.exp(lam * (point - point.max(initial=0.0)))
+    short = point - merged + 64 * U * (1 + np.abs(point) + np.abs(merged) + np.abs(np.log(p)))
+    here = np.minimum(lam * (point - near), 0.0)
+    tilted = p * np.exp(here - here.max(initial=-math.inf))  # about the law of one copy where the sum is near
     eta = min(
         [0.0, *(step * np.geomspace(1e-7, 1.0, 36)).tolist()],
         key=lambda x: float(tilted @ (x + step * np.ceil(np.maximum(short - x, 0.0) / step))),
     )
     down = np.ceil(np.maximum(short - eta, 0.0) / step * (1 + 1e-12))
-    near = down <= FURTHEST
-    index, p = index[near] - down[near].astype(np.int64), p[near]
+    placed = down <= FURTHEST
+    index, p = index[placed] - down[placed].astype(np.int64), p[placed]
     if not len(index):
         raise NoCertificateError
     first = int(index.min())
     mass: FloatArray = np.bincount(index - first, weights=p).astype(float) * (1 - 64 * U)
-    law, log_scale = _law(np.arange(len(mass)) + first, mass, step, part.copies, 0.0)
+    law, log_scale = _law(grid, np.arange(len(mass)) + first, mass, part.copies, 0.0)
     return law, log_scale, part.copies * eta
 
 
-def _ask(part: Summand, edges: FloatArray) -> Masses:
+def _ask(part: Summand, grid: _Grid) -> Masses:
+    """The masses between the edges, their slip with the rounding of the edges; a lattice of whole steps has exact edges."""
+    edges = grid.edges
     found = part.cells(edges)
     if found is None:
         raise NoCertificateError
-    return found
+    return found._replace(slip=found.slip + U * float(np.abs(edges).max())) if grid.start else found
 
 
 def coarse(total: Total, delta: float) -> float:
@@ -135,10 +162,10 @@ def above(total: Total, step: float, delta: float) -> Rounded:
     return _together([_above(part, step, tail) for part in total.summands], 1.0)
 
 
-def below(total: Total, step: float, delta: float, lam: float) -> Rounded:
-    """The law below, for questions about this delta and a tilt of about lam."""
+def below(total: Total, step: float, delta: float, lam: float, near: float) -> Rounded:
+    """The law below, for questions about this delta, near this eps, where log delta falls like lam."""
     tail = TAIL * delta / len(total.summands)
-    return _together([_below(part, step, tail, lam) for part in total.summands], -1.0)
+    return _together([_below(part, step, tail, lam, near) for part in total.summands], -1.0)
 
 
 def _together(parts: list[tuple[AtomicSum, float, float]], side: float) -> Rounded:

@@ -17,8 +17,8 @@ from neartwin.checks import finite, integer, one_of, open_probability, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import End, FloatArray, Interval, Number, float_above, float_below, rational
 from neartwin.losses import side as sides
+from neartwin.losses.answer import NARROW
 from neartwin.losses.loss import Factor, Order
-from neartwin.losses.route import NARROW
 from neartwin.losses.side import Side
 
 Direction = Literal["remove", "add", "replace"]

@@ -18,7 +18,7 @@ from neartwin.checks import open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, float_above, float_below, rational
 from neartwin.losses.atoms import AtomicSum, Weighted
-from neartwin.losses.loss import Factor, Order, Pair, Summand
+from neartwin.losses.loss import Factor, Lattice, Order, Pair, Summand
 from neartwin.losses.rounding import ELEMENTARY, U
 
 Masses = tuple[Fraction, ...]
@@ -54,7 +54,11 @@ class FinitePairLaw(Pair):
         losses, errors = (np.array(part) for part in zip(*(_log(ratio) for ratio in merged), strict=True))
         masses = np.array([float(mass / (1 - infinity)) for mass in merged.values()])
         law = Weighted(losses, np.log(masses), np.full(len(masses), 4 * ELEMENTARY), errors)
-        return AtomicSum(law, count, infinity=(max(float_below(infinity), 0.0), float_above(infinity)))
+        ends = (max(float_below(infinity), 0.0), float_above(infinity))
+        if len(losses) != 2 or losses[0] == losses[1]:
+            return AtomicSum(law, count, infinity=ends)
+        low, high = sorted(Fraction(float(loss)) for loss in losses)  # two points are a lattice
+        return AtomicSum(law, count, infinity=ends, lattice=Lattice(low, high - low), wander=float(errors.max()))
 
 
 def _masses(name: str, values: Sequence[Number]) -> Masses:

@@ -15,7 +15,7 @@ import numpy as np
 
 from neartwin.checks import positive
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.losses.loss import Factor, Masses, Order, Pair, Summand, Top
+from neartwin.losses.loss import Factor, Masses, Order, Pair, Peak, Summand, Top
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
 
 BLOCK = 1 << 18
@@ -61,6 +61,25 @@ class LaplaceSum(Summand):
         own = np.append(np.full(len(edges), 2 * ELEMENTARY + 4 * U * e), 0.0) + 2 * ELEMENTARY
         p_cell, q_cell = (-np.diff(tail, prepend=1.0, append=0.0) for tail in (p, q))
         return Masses(p_cell, own, q_cell, own, 4 * U * e)
+
+    def peaks(self) -> list[Peak]:
+        """Half of P at e, beside it the density e^{(l-e)/2}/4: with z = e^{-g/2}, within is (1 - z)/2, beside (1 - z)^2/2."""
+        ramp = 2 * float(self.e.min()) * (1 - 4 * U)  # it ends at -e, further all the rest may be within
+
+        def within(gap: FloatArray) -> FloatArray:
+            return np.where(gap < ramp, -0.5 * np.expm1(-0.5 * gap) * (1 + 2 * ELEMENTARY), 0.5)
+
+        def beside(gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+            square = 0.5 * np.square(np.expm1(-0.5 * gap))
+            inside = gap < ramp
+            return np.where(inside, square * (1 - 3 * ELEMENTARY), 0.0), np.where(
+                inside, square * (1 + 3 * ELEMENTARY), np.inf
+            )
+
+        return [
+            Peak(int(n), float(e), U * float(e), -math.log(2), U, within, beside)
+            for e, n in zip(self.e, self.n, strict=True)
+        ]
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """From N = (1+s)e^{se} + s e^{-(1+s)e} = M (1+2s), scaled by e^{-se}."""

@@ -13,8 +13,9 @@ Vadhan 2016 included.
 
 Error ledger: aliasing (lower side only) and rounding as in contour.py; frequency cut: the nodes with |t_k| > T, at
 most N of weight 1/N, give at most e^{K - lam l} B(T) [1/(1 - e^{-lam h}) + e^{eps-l}/(1 - e^{-(lam+1)h})] together,
-since
-|1 - e^{-sh}| >= 1 - e^{-lam h}. Whether a lattice point is above eps is decided in exact arithmetic.
+since |1 - e^{-sh}| >= 1 - e^{-lam h}. Whether a lattice point is above eps is decided in exact arithmetic. Where two atoms at
+logarithms make the lattice, it is that of their floats: the true sum lies within `wander` of its point, so delta of the floats'
+law at eps + wander is a lower bound and at eps - wander an upper one.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class Periodic:
     scale_error: float
     alias: Alias
     log_cut: float
+    wander: float
 
     @property
     def nodes(self) -> int:
@@ -101,6 +103,13 @@ class Periodic:
 
     def ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """The bounds and every source of error, absolute."""
+        if not self.wander:
+            return self._ledger(eps)
+        below = self._ledger(np.nextafter(eps + self.wander, np.inf))
+        above = self._ledger(np.nextafter(eps - self.wander, -np.inf))
+        return below[0], above[1], above[2]
+
+    def _ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         high, low, error, log_scale, scale_error = self._sums(eps)
         scale = np.exp(np.minimum(log_scale, 700.0))
         cut = math.exp(self.log_cut)
@@ -160,6 +169,7 @@ def build(total: Total, saddle: Saddle) -> Periodic:
         scale_error=scale_error,
         alias=Alias(lam, size * step * (1 - 8 * U), alias.top, alias.above, alias.below),
         log_cut=cut + grow if nodes < half else -math.inf,
+        wander=total.wander,
     )
 
 

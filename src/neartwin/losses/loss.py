@@ -9,7 +9,7 @@ apart and the maximum is taken at the end (Zhu, Dong, Wang 2022: a maximum at ea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -52,6 +52,22 @@ class Masses(NamedTuple):
     slip: float
 
 
+class Peak(NamedTuple):
+    """So many copies of a law whose largest loss is an atom: where, how heavy, and what lies within g below it.
+
+    within(g): P(loss - g < L < loss), rounded up. beside(g): E[(1 - e^{loss - g - L})_+; L < loss], rounded down and up. Both at
+    arrays of g >= 0; an upper end that nothing bounds is inf, a lower one 0.
+    """
+
+    copies: int
+    loss: float
+    loss_error: float
+    log_mass: float
+    log_error: float
+    within: Callable[[FloatArray], FloatArray]
+    beside: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+
 UNBOUNDED = Top(np.inf, 0.0)
 
 
@@ -65,6 +81,7 @@ class Summand(ABC):
     log_finite: tuple[float, float] = (0.0, 0.0)
     top: Top = UNBOUNDED
     lattice: Lattice | None = None
+    wander: float = 0.0  # how far the whole sum may lie from its point of the lattice
     null: bool = False  # every finite loss is 0
     copies: int = 1  # of the law that `cells` describes
 
@@ -122,6 +139,10 @@ class Summand(ABC):
     def has_closed_form(self) -> bool:
         """Whether `delta` answers."""
         return self.delta(np.zeros(1)) is not None
+
+    def peaks(self) -> list[Peak]:
+        """The atoms of the largest loss, one for each kind; empty where the largest loss is none."""
+        return []
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Closed form of E_P[(1 - e^{eps - L})_+ | L < inf] as (lower, upper), or None where there is none."""

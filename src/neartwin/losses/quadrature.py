@@ -49,7 +49,7 @@ class QuadratureSum(Summand):
     """`count` copies of a law whose M is an integral."""
 
     count: int
-    _rules: dict[float, Rule]
+    _rules: dict[tuple[float, bool], Rule]  # for each lam one that reaches REACH, and one that reaches further
     _kept: Sequence[Nodes] = ()
     _rough: tuple[float, FloatArray, FloatArray] = (-1.0, np.empty(0), np.empty(0))
 
@@ -72,10 +72,11 @@ class QuadratureSum(Summand):
 
     def _nodes(self, lam: float, t: float) -> Nodes:
         """Kept nodes that reach t, or new ones; where they may be shared, by all lams that one question asks about."""
-        for one in self._kept:
-            if one.low <= lam <= one.high and one.reach >= t:
+        far = t > REACH
+        for one in self._kept:  # long rules have many nodes
+            if one.low <= lam <= one.high and one.reach >= t and far == (one.reach > REACH):
                 return one
-        reach = max(1.2 * t, REACH)
+        reach = 1.2 * t if far else REACH
         low = high = lam
         if self.shares:
             high = SHARED * 4.0 ** math.ceil(math.log(2 * lam / SHARED, 4)) if lam > SHARED else SHARED
@@ -90,14 +91,15 @@ class QuadratureSum(Summand):
 
     def rule(self, lam: float, t: float) -> Rule:
         """A kept rule that reaches t, or a new one."""
-        found = self._rules.get(lam)
+        far = t > REACH
+        found = self._rules.get((lam, far))
         if found is not None and found.reach >= t:
             return found
         nodes = self._nodes(lam, t)
         found = Rule(nodes.at, nodes.reach, nodes.weighted, atoms.tilted(nodes.weighted, lam))
         if len(self._rules) > KEPT:
             self._rules.clear()
-        self._rules[lam] = found
+        self._rules[lam, far] = found
         return found
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:

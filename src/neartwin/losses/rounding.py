@@ -33,6 +33,23 @@ def gamma(terms: int) -> float:
     return (terms + 2) * U * 1.01
 
 
+def blocked(terms: int) -> float:
+    """Relative error of `total` of so many terms, and of any sum taken in blocks of `block` of them, likewise."""
+    return gamma(block(terms) + terms // block(terms) + 2)
+
+
+def block(terms: int) -> int:
+    """About the square root: how many terms are summed together before their sums are."""
+    return max(16, math.isqrt(terms))
+
+
+def total(x: FloatArray) -> float:
+    """The sum of a vector, in blocks: a long one then loses digits like its square root."""
+    size = block(len(x))
+    whole = len(x) - len(x) % size
+    return float(x[:whole].reshape(-1, size).sum(axis=1).sum() + x[whole:].sum())
+
+
 def log_one_plus(x: FloatArray, y: FloatArray, error: FloatArray) -> tuple[ComplexArray, FloatArray]:
     """log(1 + x + iy) and a bound E with |(true / computed)^n - 1| <= expm1(n E) for every n.
 

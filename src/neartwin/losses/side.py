@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neartwin.exact import FloatArray, float_above
-from neartwin.losses import chernoff, fits, route, trade
+from neartwin.losses import answer, chernoff, fits, route, trade
+from neartwin.losses.answer import Answer
 from neartwin.losses.loss import Factor, Order, Pair, RenyiCurve, Summand
 from neartwin.losses.rounding import U, up
-from neartwin.losses.route import Answer, Names
+from neartwin.losses.route import Names
 from neartwin.losses.total import Total, log_c
 
 if TYPE_CHECKING:
@@ -136,13 +137,13 @@ class Side:
         bound = self.upper.log_mgf_roughly_above(s) + log_c(s) - s * eps
         return bound + 1e-12 * (1 + s * abs(eps)) < math.log(delta) * (1 + 1e-12)
 
-    def delta(self, eps: FloatArray, within: float = route.NARROW) -> tuple[FloatArray, FloatArray, Names]:
+    def delta(self, eps: FloatArray, within: float = answer.NARROW) -> tuple[FloatArray, FloatArray, Names]:
         """Bounds and route for each eps."""
         if self.exact and self.upper is not None:
             lower, upper, method = route.delta(self.upper, eps, within)
         else:
             lower, upper = np.zeros(len(eps)), np.ones(len(eps))
-            method = np.full(len(eps), route.FLOOR, dtype="<U16")
+            method = np.full(len(eps), answer.FLOOR, dtype="<U16")
             if self.lower is not None:
                 lower = route.delta(self.lower, eps, within)[0]
             if self.complete and self.upper is not None:
@@ -150,7 +151,7 @@ class Side:
         if self.curves:
             by_curve = self._by_curve(eps)
             by_curve = np.minimum((self._infinity + (1 - self._infinity) * by_curve) * (1 + 8 * U), 1.0)
-            method = np.where(by_curve < upper, route.FLOOR, method)
+            method = np.where(by_curve < upper, answer.FLOOR, method)
             upper = np.minimum(upper, by_curve)
         return lower, np.maximum(upper, lower), method
 
@@ -170,7 +171,7 @@ class Side:
         return np.where(eps >= 0, positive, (1 - turned + turned * positive) * (1 + 64 * U))
 
     @np.errstate(all="ignore")
-    def epsilon(self, low_delta: float, high_delta: float, within: float = route.NARROW) -> Answer:
+    def epsilon(self, low_delta: float, high_delta: float, within: float = answer.NARROW) -> Answer:
         """Bounds on eps(delta) for a delta in [low_delta, high_delta]."""
         if self.exact and self.upper is not None:
             found = route.epsilon(self.upper, low_delta, high_delta, within)
@@ -184,7 +185,7 @@ class Side:
             target = (low_delta - self._infinity) / (1 - self._infinity) * (1 - 16 * U)
             upper = chernoff.epsilon_above(self.log_mgf_above, target)
             if upper < found.upper:
-                found = Answer(found.lower, max(upper, found.lower), route.FLOOR)
+                found = Answer(found.lower, max(upper, found.lower), answer.FLOOR)
         return found
 
     def pure(self) -> Answer:
@@ -194,11 +195,11 @@ class Side:
         loss, _ = self.upper.top
         if self.upper.infinity[1] > 0 or not math.isfinite(loss):
             sure = self.exact and (self.upper.infinity[0] > 0 or not math.isfinite(loss))
-            return Answer(math.inf if sure else 0.0, math.inf, route.CLOSED)
+            return Answer(math.inf if sure else 0.0, math.inf, answer.CLOSED)
         if not self.exact:
             below = self.lower.top.loss if self.lower is not None else 0.0
-            return Answer(max(below * (1 - 1e-12), 0.0), loss, route.CLOSED)
-        return Answer(loss * (1 - 1e-12), loss, route.CLOSED)
+            return Answer(max(below * (1 - 1e-12), 0.0), loss, answer.CLOSED)
+        return Answer(loss * (1 - 1e-12), loss, answer.CLOSED)
 
     @np.errstate(all="ignore")
     def renyi(self, order: float) -> Answer:
@@ -213,7 +214,7 @@ class Side:
         if self.lower is not None:
             value, slack = self.lower.log_mgf(s)
             lower = math.inf if self.lower.infinity[0] > 0 else max((value - slack) / s * (1 - error), 0.0)
-        return Answer(lower, max(up(upper), lower), route.CLOSED)
+        return Answer(lower, max(up(upper), lower), answer.CLOSED)
 
     def _kl(self) -> Answer:
         """The divergence of order 1, at most that of any higher order."""
@@ -224,7 +225,7 @@ class Side:
             upper = min(exact, by_curve)
         if self.lower is not None:
             lower = math.inf if self.lower.infinity[0] > 0 else self.lower.mean()[0]
-        return Answer(lower, max(up(upper), lower), route.CLOSED)
+        return Answer(lower, max(up(upper), lower), answer.CLOSED)
 
     @np.errstate(all="ignore")
     def tradeoff(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -41,11 +41,12 @@ from neartwin.losses.atoms import Weighted
 from neartwin.losses.gaussian import GaussianPair
 from neartwin.losses.loss import UNBOUNDED, Factor, Masses, Order, Pair, Summand, Top
 from neartwin.losses.quadrature import QuadratureSum, Rule
-from neartwin.losses.rounding import ELEMENTARY, U
+from neartwin.losses.rounding import ELEMENTARY, U, gamma
 from neartwin.losses.single import half_line_cells, half_line_delta
 
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
-FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide
+FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide; below pi/2
+STRIPS = np.geomspace(0.25, 1.5, 8)  # strips tried, as shares of about the best
 ANGLES = np.pi * np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97])
 
 
@@ -61,7 +62,7 @@ class SubsampledGaussianSum(QuadratureSum):
         self.turns = 2 if self.order == "replace" else 1
         largest = -math.log1p(-float_above(rate)) if rate < 1 else math.inf
         self.top = Top(count * largest * (1 + ELEMENTARY), 0.0) if self.order == "add" else UNBOUNDED
-        self._rules: dict[float, Rule] = {}
+        self._rules: dict[tuple[float, bool], Rule] = {}
         self._goal = math.log(2.0**-58 / max(count, 1))
 
     # -- the loss and the P-density over phi, at nodes -------------------------------------------------------------
@@ -102,8 +103,7 @@ class SubsampledGaussianSum(QuadratureSum):
     def _log_strip(self, lam: float, theta: FloatArray, t: float) -> FloatArray:
         """Log of e^{y^2/2} e^{w t theta} cos(theta/2)^{-v}."""
         y = theta / self.mu
-        power = 0.0 if self.order == "remove" else lam
-        return 0.5 * y * y + self.turns * t * theta - power * np.log(np.cos(theta / 2))
+        return 0.5 * y * y + self.turns * t * theta - self._negative(lam) * np.log(np.cos(theta / 2))
 
     def _step(self, lam: float, t: float) -> float:
         """The widest step whose error is below the goal; with so few bits that node positions are exact."""
@@ -171,46 +171,68 @@ class SubsampledGaussianSum(QuadratureSum):
         return both
 
     def _log_shifted(self, rule: Rule, lam: float, t: float, theta: FloatArray) -> FloatArray:
-        """Log of B(t)/M(lam) for each shift theta, rounded up."""
+        """Log of B(t)/M(lam) for each shift theta below pi/2, rounded up; above 0 where it proves nothing.
+
+        Errors of a term w e^{a m - t g}, m the modulus and g the argument of `_turned`: w has its own (atoms.tilted), m and g
+        have those that `_turned` states; the normalisation and two sums 4 gamma and the mean error of the weights.
+        """
         y = theta / self.mu
-        exponent = np.zeros((len(theta), len(rule.nodes)))
+        law, weights = rule.weighted, rule.tilt.weights
+        exponent, moved = np.zeros((2, len(theta), len(rule.nodes)))
         for sign in (1.0, -1.0) if self.order == "replace" else (1.0,):
-            modulus, argument = self._turned(sign * rule.nodes, theta)
+            modulus, argument, relative = self._turned(sign * rule.nodes, theta)
             power = 1 + lam if sign > 0 and self._positive else -lam
             exponent += power * modulus - t * argument
-        weights = rule.tilt.weights
-        step = float(rule.nodes[1] - rule.nodes[0])
-        value = np.exp(np.minimum(exponent, 700.0)) @ weights
-        # weights are those of M(lam): relative error of each below `slack`, as in atoms.tilted
-        law = rule.weighted
-        rho = law.mass_error + lam * law.loss_error + 8 * U * lam * np.abs(law.losses) + 4 * ELEMENTARY
-        slack = (np.exp(np.minimum(exponent, 700.0)) @ (weights * rho)) * 4 + value * 1e-12 * (1 + len(weights) * 1e-4)
-        slack = slack + value * 16 * U * (t * np.minimum(theta, np.pi) + lam) * self.turns
-        widest = 0.95 * (math.pi - theta)[:, None] / self.mu
-        eta = np.minimum(
-            widest * np.array([1.0, 1.0, 0.8, 0.6, 0.4]), 2 * math.pi / step * np.array([1.0, 0.7, 1, 1, 1])
-        )
-        power = 0.0 if self.order == "remove" else lam
-        strip = math.log(2) + 0.5 * eta * eta - power * np.log(np.cos((theta[:, None] + eta * self.mu) / 2))
-        log_error = np.min(strip - 2 * math.pi * eta / step, axis=1) + 1e-9
-        cut = math.log(law.outside) - power * np.log(np.cos(theta / 2))
-        outside = np.exp(np.minimum(log_error, 700.0)) + np.exp(np.minimum(cut, 700.0))
+            moved += (abs(power) * np.abs(modulus) + t * argument) * relative
+        own = law.mass_error + lam * law.loss_error + 8 * U * lam * np.abs(law.losses) + 4 * ELEMENTARY
+        own = own + 2 * U * np.abs(law.log_masses) + 4 * U * abs(float((law.log_masses + lam * law.losses).max()))
+        terms = np.exp(np.minimum(exponent, 700.0)) * weights
+        value = terms.sum(axis=1)
+        slack = 1.01 * (terms * (own + np.minimum(np.expm1(moved), 1e300))).sum(axis=1)
+        slack += value * (1.01 * float(weights @ own) + 4 * gamma(len(weights)))
+        cut = math.log(law.outside) - self._negative(lam) * np.log(np.cos(theta / 2))
+        outside = np.exp(np.minimum(self._log_rule_error(rule, lam, theta), 700.0)) + np.exp(np.minimum(cut, 700.0))
         bound: FloatArray = 0.5 * y * y * (1 + 8 * U) + np.log(value + slack + 4 * outside)
         return bound
 
-    def _turned(self, u: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Log |r(u + iy)| - log r(u) and arg r(u + iy), each (len(theta), len(u)).
+    def _log_rule_error(self, rule: Rule, lam: float, theta: FloatArray) -> FloatArray:
+        """Log of what the rule errs by in the integral of B(t), over M(lam) e^{y^2/2}: the best of some strips eta.
 
-        |r(u+iy)|^2 = r(u)^2 - 4 q(1-q) e^x sin^2(theta/2): no cancellation near theta = 0.
+        e^{-x} stands for 1/(e^x - 1); where that is less than a quarter too small, four times the bound proves nothing.
+        """
+        step, negative = float(rule.nodes[1] - rule.nodes[0]), self._negative(lam)
+        widest = 0.95 * (math.pi - theta)[:, None] / self.mu
+        best = (
+            2 * math.pi / step / (1 + negative * self.mu**2 / 4)
+        )  # of e^{eta^2/2} cos(eta mu/2)^-v e^{-2 pi eta/h}, small eta
+        eta = np.minimum(widest, np.append(best * STRIPS, 2 * math.pi / step))
+        strip = math.log(2) + 0.5 * eta * eta - negative * np.log(np.cos((theta[:, None] + eta * self.mu) / 2))
+        least: FloatArray = np.min(strip - 2 * math.pi * eta / step, axis=1) + 1e-9
+        return least
+
+    def _negative(self, lam: float) -> float:
+        """The size of the negative power of r."""
+        return 0.0 if self.order == "remove" else lam
+
+    def _turned(self, u: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Log |r(u + iy)| - log r(u) and g = arg r(u + iy), each (len(theta), len(u)), and the relative error of both, (len(u),).
+
+        |r(u+iy)|^2 = r(u)^2 (1 - D), D = 4 q(1-q) e^x sin^2(theta/2)/r(u)^2: no cancellation near theta = 0.
+        theta <= pi/2, so D <= 1/2, and both parts of r(u+iy) are sums of positive numbers. x errs by 4U(|mu u| + mu^2), q and
+        1-q relatively by U/(1-q), sin, cos, exp and atan2 by ELEMENTARY. D and g depend on k = q e^x/(1-q) alone, and a relative
+        error of k becomes at most the same of D, since |d log D/d log k| = |1-k|/(1+k), and of g, since dg/dlog k =
+        (1-q) sin(g)/|r(u+iy)| <= g. A relative error of D becomes one of log1p(-D) at most 3/2 as large: D/(1-D) <=
+        3/2 log 1/(1-D) for D <= 1/2. Products, sums and atan2 are covered by the rest of the constant.
         """
         x = np.minimum(self.mu * u - 0.5 * self.mu**2, 600.0)
         grown = self.q * np.exp(x)
         plain = 1 - self.q + grown
         drop = 4 * np.multiply.outer(np.square(np.sin(theta / 2)), (1 - self.q) * grown / np.square(plain))
-        modulus = 0.5 * np.log1p(-np.minimum(drop, 1 - 1e-16))
+        modulus = 0.5 * np.log1p(-np.minimum(drop, 0.5))
         height = np.multiply.outer(np.sin(theta), grown)
         base = (1 - self.q) + np.multiply.outer(np.cos(theta), grown)
-        return modulus, np.arctan2(height, base)
+        relative = 1.5 * (5 * ELEMENTARY + 16 * U + 2 * U / (1 - self.q) + 4 * U * (np.abs(self.mu * u) + self.mu**2))
+        return modulus, np.arctan2(height, base), relative
 
     def zcdp_tail(self, s: float) -> float:
         """Sampling adds nothing: a mixture with a pair of equal laws, and Renyi divergence is quasi-convex."""

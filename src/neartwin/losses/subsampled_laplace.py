@@ -27,7 +27,7 @@ from neartwin.checks import open_probability, positive
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.atoms import Weighted
 from neartwin.losses.laplace import LaplacePair
-from neartwin.losses.loss import Factor, Masses, Order, Pair, Summand, Top
+from neartwin.losses.loss import Factor, Masses, Order, Pair, Peak, Summand, Top
 from neartwin.losses.quadrature import QuadratureSum
 from neartwin.losses.rounding import ELEMENTARY, NoCertificateError, U
 from neartwin.losses.single import half_line_cells, half_line_delta
@@ -54,15 +54,18 @@ class SubsampledLaplaceSum(QuadratureSum):
         self.order: Order = "replace" if order == "replace_back" else order
         self._goal = math.log(2.0**-58 / count)
         self._rules = {}
-        high, low = (float(self._log_r(np.array([x]))[0][0]) for x in (self.e, -self.e))
-        largest = {"remove": high, "add": -low, "replace": high - low}[self.order]
-        share = {"remove": 0.5 * math.exp(high - self.e), "add": 0.5, "replace": 0.5 * math.exp(high - self.e)}[
-            self.order
-        ]
-        self._largest, self._share = largest, math.log(share)
-        log_mass = count * math.log(share)
+        (high, low), (high_error, low_error) = self._log_r(np.array([self.e, -self.e]))
+        end, error = {
+            "remove": (high, high_error),
+            "add": (-low, low_error),
+            "replace": (high - low, high_error + low_error),
+        }[self.order]
+        share = 0.5 if self.order == "add" else 0.5 * math.exp(high - self.e)
+        self._largest, self._largest_error = float(end), float(error) + 4 * U * float(end)
+        self._share = math.log(share)
+        log_mass = count * self._share
         mass = math.exp(log_mass) * (1 - 1e-10) if log_mass > -600 else 0.0
-        self.top = Top(count * largest * (1 + 16 * ELEMENTARY), mass)
+        self.top = Top(count * (self._largest + self._largest_error) * (1 + 4 * U), mass)
 
     def _log_r(self, l: FloatArray) -> tuple[FloatArray, FloatArray]:
         """log(1 + q expm1(l)), and its error: l errs by 4U(|l| + e) through q e^l / r <= 1, q by U."""
@@ -175,6 +178,47 @@ class SubsampledLaplaceSum(QuadratureSum):
         share = min((atoms + ramps / t) * (1 + 1e-9) + 4 * rule.weighted.outside, 1.0)
         return self.count * math.log(share) * (1 - 1e-12)
 
+    def peaks(self) -> list[Peak]:
+        """The outer atom and the ramp next to it, y from 0 to e, in closed form.
+
+        remove, replace (there the other factor of the loss is constant on this ramp): the loss exceeds l - g where y > e - d,
+        e^{-2d} = 1 - r(1 - e^{-g}) / (q e^e), r = r(e). P has density e^{-y} r(y)/2, convex in y, hence w <= d/2 times its larger
+        end; b = int (e^{-y}/2)(r(y) - r(e-d)) dy = (q/2)(1 - e^{-d})^2.
+        add: where y < d, e^{2d} = 1 + r(e^g - 1) / (q e^{-e}), r = r(0). P has density e^{-y}/2: w = (1 - e^{-d})/2; b =
+        int (e^{-y}/2)(1 - r(y)/r(d)) dy = (q/2) e^{-e} (e^d - 1)^2 / (r e^g).
+        g errs by nothing here; 1 - e^{-2d} is kept below 1/2 and d below e, so that a relative error of it at most doubles in d.
+        """
+        e, q = self.e, self.q
+        (log_r,), (error,) = self._log_r(np.array([-e if self.order == "add" else e]))
+        r, loose = math.exp(log_r), 40 * ELEMENTARY + 2 * float(error) + 8 * U * e
+
+        def reach(gap: FloatArray) -> FloatArray:
+            if self.order == "add":
+                d = 0.5 * np.log1p(r * np.expm1(np.minimum(gap, 700.0)) / (q * math.exp(-e)))
+            else:
+                part = -r * np.expm1(-gap) / (q * math.exp(e))
+                d = np.where(part < 0.5, -0.5 * np.log1p(-np.minimum(part, 0.5)), np.inf)
+            return np.where(d < 0.99 * e, d, np.inf)
+
+        def within(gap: FloatArray) -> FloatArray:
+            d = reach(gap) * (1 + loose)
+            if self.order == "add":
+                return np.where(np.isfinite(d), -0.5 * np.expm1(-d), np.inf)
+            inner = np.minimum(d, e)
+            ends = np.maximum(math.exp(-e) * r, np.exp(inner - e) * (1 - q + q * np.exp(e - 2 * inner)))
+            return np.asarray(d * 0.5 * ends * (1 + loose))
+
+        def beside(gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+            d = reach(gap)
+            inner = np.where(np.isfinite(d), d, 0.0)
+            value = 0.5 * q * np.square(np.expm1(-inner))
+            if self.order == "add":
+                value = 0.5 * q * math.exp(-e) * np.square(np.expm1(inner)) / (r * np.exp(np.minimum(gap, 700.0)))
+            return value * (1 - 4 * loose), np.where(np.isfinite(d), value * (1 + 4 * loose), np.inf)
+
+        share = 2 * float(error) + 4 * ELEMENTARY + 8 * U * (abs(self._share) + e)
+        return [Peak(self.count, self._largest, self._largest_error, self._share, share, within, beside)]
+
     # -- one step -----------------------------------------------------------------------------------------------------
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """One step, by its half-line."""
@@ -190,9 +234,15 @@ class SubsampledLaplaceSum(QuadratureSum):
         return float(found[0]), float(found[1])
 
     def cells(self, edges: FloatArray) -> Masses:
-        """Half-lines of the noise."""
+        """Half-lines of the noise; an edge that cannot be told from an atom is moved above it."""
         big = np.full(len(edges), 800.0 + 2 * self.e)
-        return half_line_cells(self._loss, self._beyond, edges, self._rising, big, guess=self._where(edges))
+        ends, errors = self._loss(np.array([-self.e, 2 * self.e]))
+        slip = 2 * float(errors.max()) + 8 * U * float(np.abs(ends).max())
+        moved = edges
+        for end in ends:
+            moved = np.where(np.abs(edges - end) <= slip, end + 2 * slip, moved)
+        found = half_line_cells(self._loss, self._beyond, moved, self._rising, big, guess=self._where(moved))
+        return found._replace(slip=3 * slip)
 
     @property
     def _rising(self) -> float:

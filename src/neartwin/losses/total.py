@@ -39,6 +39,7 @@ class Total:
         loss = sum(part.top.loss for part in summands)
         mass = math.prod(part.top.mass for part in summands)
         self.top = Top(loss * (1 + 64 * U) if loss > 0 else loss * (1 - 64 * U), mass * (1 - 64 * U))
+        self.wander = sum(part.wander for part in self.summands)
         self.lines: list[Any] = []  # kept by the router
         self._mgf: dict[float, tuple[float, float]] = {}
 
@@ -59,10 +60,10 @@ class Total:
 
     @cached_property
     def lattice(self) -> Lattice | None:
-        """The common lattice, by exact arithmetic, or None."""
+        """The common lattice, by exact arithmetic, or None; one known only to rounding has nothing in common with another."""
         start, step = Fraction(0), Fraction(0)
         for part in self.summands:
-            if part.lattice is None:
+            if part.lattice is None or (part.wander > 0 and len(self.summands) > 1):
                 return None
             start += part.lattice.start
             other = part.lattice.step

@@ -1,0 +1,37 @@
+"""What a route hands back: certified ends, its name, its error terms; and how close its ends are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from neartwin.losses.rounding import NoCertificateError
+
+CLOSED, LATTICE, CONTOUR, WIDE, FLOOR = "closed form", "lattice", "contour", "wide contour", "Chernoff floor"
+NARROW = 1e-8  # relative width in eps that a contour promises; a wider answer is named so
+FINE = 1e-4  # relative width from which no further route is tried
+NO_LINE = (NoCertificateError, OverflowError, ValueError, ZeroDivisionError)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Certified ends, the route that gave them, and its error terms (absolute, in delta)."""
+
+    lower: float
+    upper: float
+    method: str
+    errors: dict[str, float] = field(default_factory=dict)
+    slope: float = math.nan  # about where -d log delta / d eps lies, where a line told
+
+
+def narrow(lower: float, upper: float, enough: float = NARROW) -> bool:
+    """Whether the ends are relatively so close."""
+    return math.isfinite(upper) and (upper - max(lower, 0.0) <= enough * upper or upper <= 0)
+
+
+def common(one: Answer, other: Answer) -> Answer:
+    """What both prove, by the name of the narrower."""
+    first, second = sorted((one, other), key=lambda answer: answer.upper - max(answer.lower, 0.0))
+    slope = first.slope if math.isfinite(first.slope) else second.slope
+    lower, upper = max(one.lower, other.lower), min(one.upper, other.upper)
+    return Answer(lower, upper, first.method, first.errors or second.errors, slope)

@@ -1,0 +1,78 @@
+"""Closed forms: one summand whose delta is a formula, asked for delta or, by a root or a bisection, for eps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.answer import CLOSED, Answer
+from neartwin.losses.inversion import ends, invert
+from neartwin.losses.rounding import NoCertificateError
+from neartwin.losses.saddle import Saddle
+from neartwin.losses.total import Total
+
+
+def closed_form(total: Total, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """The closed form of the finite part, where the whole is one summand that has it."""
+    found = total.summands[0].delta(eps) if len(total.summands) == 1 else None
+    if found is None:
+        return None
+    beyond = eps >= total.top.loss
+    return np.where(beyond, 0.0, found[0]), np.where(beyond, 0.0, found[1])
+
+
+class Closed:
+    """A closed form dressed as a line, for Newton and the certified ends."""
+
+    def __init__(self, total: Total) -> None:
+        """total: whose delta is a formula."""
+        self.total = total
+
+    @property
+    def nodes(self) -> int:
+        """None is needed."""
+        return 1
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The formula."""
+        found = closed_form(self.total, eps)
+        if found is None:
+            raise NoCertificateError
+        return found
+
+    def ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+        """The formula errs by rounding alone."""
+        lower, upper = self.delta(eps)
+        return lower, upper, {"rounding": (upper - lower) / 2}
+
+    def middle(self, eps: float) -> tuple[float, float]:
+        """By a difference."""
+        step = 1e-6 * (abs(eps) + 1e-3)
+        lower, upper = self.delta(np.array([eps - step, eps, eps + step]))
+        values = 0.5 * (lower + upper)
+        return float(values[1]), float((values[0] - values[2]) / (2 * step))
+
+
+def by_closed_form(total: Total, low_target: float, high_target: float) -> Answer:
+    """A root or a bisection between two eps that bracket, then the certified ends."""
+    line = Closed(total)
+    guess = total.summands[0].root(high_target)
+    if guess is not None:
+        lower, upper, errors = ends(line, *guess, low_target, high_target)
+        if math.isfinite(lower) and math.isfinite(upper):
+            return Answer(lower, upper, CLOSED, errors)
+    low, high = -1.0, 1.0
+    while line.delta(np.array([high]))[1][0] > high_target and high < 1e12:
+        low, high = high, 2 * high
+    while line.delta(np.array([low]))[0][0] < low_target and low > -1e3:
+        low, high = 2 * low, low
+    for _ in range(12):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if line.delta(np.array([middle]))[0][0] >= low_target else (low, middle)
+    at = Saddle(2 / (high - low), 0.5 * (low + high), (high - low) / 2, math.log(high_target))
+    (lower, upper, errors), _ = invert(line, at, low_target, high_target)
+    if not math.isfinite(upper):
+        lower, upper = low, high if line.delta(np.array([high]))[1][0] <= high_target else math.inf
+    return Answer(lower, upper, CLOSED, errors)

@@ -1,0 +1,91 @@
+"""Near the largest loss eps is exact, where nothing else resolves it; away from it the bounds stay bounds."""
+
+import math
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from neartwin.losses import FinitePair, Laplace, SubsampledGaussian, SubsampledLaplace
+from neartwin.losses.extremes import Extremes
+from neartwin.losses.rounding import NoCertificateError
+from tests.oracles import compositions as truth
+
+
+@pytest.mark.parametrize("count", [2, 5, 23])
+@pytest.mark.parametrize("gap", [1e-9, 1e-4, 0.1, 0.7])
+def test_laplace_sums_near_their_largest_loss(count, gap):
+    line = Extremes((count * Laplace(epsilon="0.4")).sides("remove")[0].upper)
+    eps = float(np.nextafter(0.4 * count - gap, 0.0))
+    low, high = line.delta(np.array([eps]))
+    exact = truth.laplace(mp.mpf(2) / 5, count, eps)
+    assert low[0] <= exact <= high[0]
+    assert high[0] - low[0] <= (count**2 * gap**2 + 1e-13 * count / gap) * high[0]
+    lazy = truth.laplace(mp.mpf(2) / 5, count, eps + 1e-3 * gap)  # a near miss
+    assert not low[0] <= lazy <= high[0] or gap > 0.05
+
+
+def sampled_twice(e, q, order, eps):
+    """Two subsampled Laplace mechanisms: the delta of one, averaged over the loss of the other, which is two atoms and a ramp."""
+    e, q = mp.mpf(e), mp.mpf(q)
+    sign = 1 if order == "remove" else -1
+    high, low = (mp.log(1 - q + q * mp.exp(x)) for x in (sign * e, -sign * e))
+    high, low = sign * high, sign * low
+
+    def edge(at):
+        """Where on the ramp the loss is `at`."""
+        z = (mp.exp(sign * at) - 1 + q) / q
+        return min(max((e + mp.log(z)) / 2, mp.mpf(0)), e) if z > 0 else mp.mpf(0)
+
+    def one(at):
+        if at >= high:
+            return mp.mpf(0)
+        if at <= low:
+            return -mp.expm1(at)
+        x = edge(at)
+        plain, moved = mp.exp(-x) / 2, 1 - mp.exp(x - e) / 2
+        if order == "add":
+            plain, moved = 1 - plain, 1 - moved
+        mixed = (1 - q) * plain + q * moved
+        p, other = (mixed, plain) if order == "remove" else (plain, mixed)
+        return p - mp.exp(at) * other
+
+    def ramp(x):
+        loss = sign * mp.log(1 - q + q * mp.exp(2 * x - e))
+        return mp.exp(-x) / 2 * (mp.exp(loss) if order == "remove" else 1) * one(eps - loss)
+
+    outer = mp.exp(-e) / 2 * mp.exp(high) if order == "remove" else mp.mpf(1) / 2
+    inner = mp.exp(low) / 2 if order == "remove" else mp.exp(-e) / 2
+    knots = sorted({mp.mpf(0), edge(eps - high), edge(eps - low), e})
+    return outer * one(eps - high) + inner * one(eps - low) + mp.quad(ramp, knots)
+
+
+@pytest.mark.parametrize("order", ["remove", "add"])
+def test_two_sampled_laplace_mechanisms_by_quadrature(order):
+    whole = 2 * SubsampledLaplace(epsilon="0.5", rate="0.25")
+    with mp.workdps(16):
+        for delta in (1e-9, 0.02):
+            found = whole.epsilon(delta, direction=order)
+            assert sampled_twice("0.5", "0.25", order, found.lower) >= delta * (1 - 1e-10)
+            assert sampled_twice("0.5", "0.25", order, found.upper) <= delta * (1 + 1e-10)
+            assert found.width < 1e-4 * found.upper
+    assert whole.epsilon(1e-9, direction=order).method == "closed form"
+
+
+def test_finite_pairs_are_exact_between_their_two_largest_sums():
+    whole = 3 * FinitePair(p=("1/2", "3/10", "1/5"), q=("1/5", "1/2", "3/10"))
+    line = Extremes(whole.sides("remove")[0].upper)
+    eps = 3 * math.log(2.5) - 0.3
+    low, high = line.delta(np.array([eps]))
+    exact = mp.mpf(1) / 8 * (1 - mp.exp(mp.mpf(eps) - 3 * mp.log(mp.mpf(5) / 2)))
+    assert low[0] <= exact <= high[0]
+    assert high[0] - low[0] < 1e-13
+    assert whole.epsilon(1e-4).width < 1e-12
+
+
+def test_a_law_without_a_largest_loss_has_no_extremes():
+    whole = 3 * Laplace(epsilon="0.4") + 1 * FinitePair(p=("1/2", "1/2"), q=("1/4", "3/4"))
+    Extremes(whole.sides("remove")[0].upper)
+    with pytest.raises(NoCertificateError):
+        Extremes((whole + SubsampledGaussian(mu=1, rate=Fraction(1, 10))).sides("remove")[0].upper)
