@@ -1,10 +1,12 @@
 """What dp_accounting's users have is read as what it is, and what is written they can use: both against their library."""
 
+import inspect
 import os
 
 import numpy as np
 import pytest
 
+from neartwin.accounting import interop
 from neartwin.accounting.interop import from_event, from_pld, to_pld
 from neartwin.accounting.spend import cost, parallel
 from neartwin.errors import ParameterError, PrivacyError
@@ -70,7 +72,7 @@ def test_an_event_without_a_theorem_is_refused(dp):
         dp.ZCDpEvent(0.1, 0.1),
         "GaussianDpEvent",
     ):
-        with pytest.raises(PrivacyError):
+        with pytest.raises(PrivacyError, match="state its"):
             from_event(event)
     assert cost(from_event(dp.ZCDpEvent(0.1))).epsilon("1e-6").upper == pytest.approx(2.141939, abs=1e-5)
 
@@ -108,3 +110,21 @@ def test_a_written_pld_is_pessimistic_in_both_orders_and_close_and_composes_on(t
     with pytest.raises(PrivacyError):
         to_pld(cost(Gaussian(mu=1), neighbours="replace_one"))
     assert to_pld(parallel(Gaussian(mu=1), Laplace(epsilon=2)), step="0.05").get_delta_for_epsilon(0) >= 0.3829
+
+
+def test_every_kind_of_event_of_the_installed_library_is_read_or_refused_with_its_reason(dp):
+    kinds = {
+        name for name, kind in inspect.getmembers(dp.dp_event, inspect.isclass) if issubclass(kind, dp.dp_event.DpEvent)
+    }
+    assert kinds == set(interop._EVENTS) | set(interop._REFUSED)
+    assert not set(interop._EVENTS) & set(interop._REFUSED)
+
+
+def test_trees_of_one_epoch_are_the_gaussians_that_one_record_meets(dp):
+    from dp_accounting.rdp import RdpAccountant
+
+    for steps in (1, 2, 3, 8, [5, 100, 7]):
+        event = dp.SingleEpochTreeAggregationDpEvent(2.0, steps)
+        ours = cost(from_event(event))
+        theirs = RdpAccountant([2.0, 8.0], dp.NeighboringRelation.REPLACE_SPECIAL).compose(event)
+        assert theirs._rdp[1] == pytest.approx(ours.renyi(8.0).upper, rel=1e-9)

@@ -7,7 +7,7 @@ Parameters that are floats there are read as the decimals they print as.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -31,14 +31,14 @@ NOTHING = Approx(epsilon=0, delta=0)
 def from_event(event: Any) -> Spend:
     """The spend that a `DpEvent` tree describes.
 
-    Events by Gaussian, Laplace, discrete Laplace, randomized response, zCDP (xi = 0), composition and Poisson sampling.
-    Errors: `PrivacyError` for one without a theorem here, such as sampling of fixed-size batches.
+    Events by Gaussian, Laplace, discrete Laplace, randomized response, zCDP (xi = 0), trees of one epoch, composition and Poisson
+    sampling. Errors: `PrivacyError` for one without a theorem here, with the reason: such as sampling of fixed-size batches.
     """
-    read = _EVENTS.get(type(event).__name__)
+    kind = type(event).__name__
+    read = _EVENTS.get(kind)
     if read is None or not type(event).__module__.startswith("dp_accounting"):
-        raise PrivacyError(
-            f"{type(event).__name__} has no certified losses here; state its (epsilon, delta) as Approx instead"
-        )
+        reason = _REFUSED.get(kind, "is not known here")
+        raise PrivacyError(f"{kind} {reason}; state its (epsilon, delta) as Approx instead")
     return read(event)
 
 
@@ -67,6 +67,13 @@ def _sampled(event: Any) -> Spend:
     return inner if rate == 1 else on_sample(inner, rate)
 
 
+def _trees(event: Any) -> Spend:
+    """A record is in one tree, in one node of each of its full levels: floor(log2 steps) + 1 Gaussian answers at most."""
+    steps = event.step_counts if isinstance(event.step_counts, Sequence) else [event.step_counts]
+    most = max(integer(at_least=0, step_counts=int(one)) for one in steps)
+    return repeated(Gaussian(mu=_inverse(event)), most.bit_length()) if most else once(NOTHING)
+
+
 def _inverse(event: Any) -> Fraction:
     return 1 / positive(noise_multiplier=rational(noise_multiplier=event.noise_multiplier))
 
@@ -83,6 +90,20 @@ _EVENTS: Mapping[str, Callable[[Any], Spend]] = {
     "SelfComposedDpEvent": lambda e: repeated(from_event(e.event), int(e.count)) if e.count else once(NOTHING),
     "ComposedDpEvent": lambda e: together(*map(from_event, e.events)) if e.events else once(NOTHING),
     "PoissonSampledDpEvent": _sampled,
+    "SingleEpochTreeAggregationDpEvent": _trees,
+}
+
+
+# the other kinds of events, and why each has no losses here
+_REFUSED: Mapping[str, str] = {
+    "DpEvent": "says nothing",
+    "UnsupportedDpEvent": "says nothing",
+    "NonPrivateDpEvent": "reveals everything, and no epsilon covers it",
+    "SampledWithoutReplacementDpEvent": "samples batches of a fixed size, which Poisson sampling does not cover",
+    "SampledWithReplacementDpEvent": "samples batches of a fixed size, which Poisson sampling does not cover",
+    "TruncatedSubsampledGaussianDpEvent": "drops records of large batches, which Poisson sampling does not cover",
+    "RepeatAndSelectDpEvent": "chooses among a random number of runs, for which there is no certified loss here",
+    "MixtureOfGaussiansDpEvent": "is a mixture of Gaussians, whose losses are not here",
 }
 
 
