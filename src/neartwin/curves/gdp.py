@@ -124,7 +124,7 @@ def _gap(profile: GaussianProfile, log_delta: FloatArray, log_rest: FloatArray) 
     return value, error
 
 
-def _found(
+def found(
     quick: Callable[..., tuple[FloatArray, ...]], slow: Callable[..., tuple[FloatArray, ...]], *parts: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """The ends of roots by the quick way; by the slower one where those are not numbers."""
@@ -173,10 +173,10 @@ def epsilon_of(mu: Argument, delta: Argument) -> Interval[FloatArray]:
     mu_high, mu_low, level, rest = np.broadcast_arrays(*_mu(mu), *levels(delta=delta))
     inner = (mu_high > 0) & (level > 0) & (rest > 0)
     if inner.all():
-        lower, upper = _found(_epsilon_block, _searched_epsilon, mu_high, mu_low, level, rest)
+        lower, upper = found(_epsilon_block, _searched_epsilon, mu_high, mu_low, level, rest)
         return certified(lower, upper, "signs of delta")
     parts = (np.where(inner, mu_high, 1.0), mu_low, np.where(inner, level, 0.5), np.where(inner, rest, 0.5))
-    lower, upper = _found(_epsilon_block, _searched_epsilon, *parts)
+    lower, upper = found(_epsilon_block, _searched_epsilon, *parts)
     with np.errstate(divide="ignore"):
         equal = np.where(level > 0.5, np.log(rest), np.log1p(-np.minimum(level, 0.6)))
     edge = np.where(rest <= 0, -np.inf, np.where(mu_high > 0, np.inf, equal))
@@ -240,7 +240,7 @@ def mu_of(epsilon: Argument, delta: Argument) -> Interval[FloatArray]:
         raise ParameterError("delta", delta, "must lie strictly between 0 and 1")
     if np.any(level < -np.expm1(np.minimum(e_high, 0.0)) * (1 + 1e-12)) and np.any(e_high < 0):
         raise ParameterError("delta", delta, "must exceed 1 - exp(epsilon): below it even equal laws fail")
-    lower, upper = _found(_mu_block, _searched_mu, e_high, e_low, level, rest)
+    lower, upper = found(_mu_block, _searched_mu, e_high, e_low, level, rest)
     return certified(lower, upper, "signs of delta")
 
 

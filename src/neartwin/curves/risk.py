@@ -6,10 +6,11 @@ the attacker when taken at `upper` (Kulynych et al. 2024; Hayes et al. 2023 for 
 
 import numpy as np
 
-from neartwin.curves.gdp import mu_of
+from neartwin.curves.gdp import found, mu_of
 from neartwin.curves.normal import ROOM, quantile
 from neartwin.curves.tradeoff import TradeOff
 from neartwin.curves.twofold import UNIT, Argument, certified, clipped, ends, levels
+from neartwin.divergences.normal_roots import mu_roots
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval
 
@@ -115,8 +116,23 @@ def mu_of_bayes_success(success: Argument, prior: Argument) -> Interval[FloatArr
         raise ParameterError("prior", prior, "must lie strictly between 0 and 1, and success below 1")
     if np.any(right <= np.maximum(share, other) + 8 * UNIT):
         raise ParameterError("success", success, "must exceed max(prior, 1 - prior): guessing blindly reaches that")
-    epsilon, delta = np.log(other) - np.log(share), (share - wrong) / share
-    room_e, room_d = 8 * UNIT * (1 + np.abs(epsilon)), 8 * UNIT * (1 + wrong / share)
-    least = ends(mu_of(epsilon - room_e, np.maximum(delta - room_d, 1e-300)))[0]
-    most = ends(mu_of(epsilon + room_e, np.minimum(delta + room_d, 1 - UNIT)))[1]
+    # by the symmetry of the curve prior and 1 - prior ask the same; with the smaller one epsilon >= 0
+    share, wrong = np.broadcast_arrays(np.minimum(share, other), wrong)
+    epsilon = np.log1p(-share) - np.log(share)
+    epsilon = np.maximum(epsilon, 0.0)
+    least, most = found(_bayes_quick, _bayes_searched, epsilon, (share - wrong) / share, wrong / share)
     return certified(least, np.maximum(least, most), "signs of delta")
+
+
+def _bayes_quick(epsilon: FloatArray, delta: FloatArray, rest: FloatArray) -> tuple[FloatArray, ...]:
+    doubt = 8 * UNIT * (1 + rest) / np.minimum(delta, rest)
+    least, most = mu_roots(epsilon, delta, rest, doubt)
+    # epsilon errs by less than 8 units of 1 + epsilon, and d mu / d epsilon = R(b) < 1.26 for b >= 0
+    room = 11 * UNIT * (1 + epsilon)
+    return np.maximum(least - room, 0.0), most + room
+
+
+def _bayes_searched(epsilon: FloatArray, delta: FloatArray, rest: FloatArray) -> tuple[FloatArray, FloatArray]:
+    room_e, room_d = 8 * UNIT * (1 + epsilon), 8 * UNIT * (1 + rest)
+    least = ends(mu_of(epsilon - room_e, np.maximum(delta - room_d, 1e-300)))[0]
+    return least, ends(mu_of(epsilon + room_e, np.minimum(delta + room_d, 1 - UNIT)))[1]
