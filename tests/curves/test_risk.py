@@ -136,3 +136,19 @@ def test_discrete_gaussian_delta_is_the_hockey_stick(square, epsilon, moved, hol
 def test_discrete_gaussian_variance_is_below_sigma_squared():
     found = c.discrete_gaussian_variance(1)
     assert found.lower <= 0.99999978876772808 <= found.upper < 1
+
+
+@pytest.mark.parametrize(
+    ("success", "prior"), [("0.6", "0.5"), ("0.95", "0.9"), ("0.9999", "0.02"), ("0.50001", "0.5"), ("0.981", "0.02")]
+)
+def test_the_mu_of_a_bayes_success_holds_the_truth_from_both_sides(success, prior):
+    found = c.mu_of_bayes_success(success, prior)
+    with mp.workdps(60):
+        share, right = oracle.num(prior), oracle.num(success)
+
+        def best(mu):
+            return 1 - share * (1 - oracle.gaussian_delta(mu, mp.log((1 - share) / share)))
+
+        assert best(found.lower) <= right <= best(found.upper)
+        assert best(mp.mpf(found.upper) * (1 + mp.mpf("1e-6"))) > right
+    assert found.width < 1e-9 * found.upper
