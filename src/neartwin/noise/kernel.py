@@ -94,10 +94,11 @@ def _propose(table: Table, out: I64, rows: slice | Rows, stream: Stream, scratch
     width, mask = table.word_bits, (1 << table.recipe.layout.offset_bits) - 1
     words = stream.first(rows, out.size, width)
     cells, offsets = scratch[0][: out.size], scratch[1][: out.size]
-    np.right_shift(words, words.dtype.type(width - CELL_BITS), out=cells, casting="unsafe")
+    same = words.dtype if width == 64 else cells.dtype  # as words of one kind nothing is converted on the way
+    np.right_shift(words, words.dtype.type(width - CELL_BITS), out=cells.view(same), casting="unsafe")
     np.take(table.cells, cells, out=out, mode="clip")  # a cell number is below 2**15 by construction
     if mask:
-        np.bitwise_and(words, words.dtype.type(mask), out=offsets, casting="unsafe")
+        np.bitwise_and(words, words.dtype.type(mask), out=offsets.view(same), casting="unsafe")
         out += offsets
     if table.recipe.layout.halved:
         out >>= 1
