@@ -32,9 +32,14 @@ def audited() -> list[dict[str, Any]] | None:
     return told
 
 
+def fit_together() -> bool:
+    """Whether every package finds what it needs, as pip says."""
+    return subprocess.run([sys.executable, "-m", "pip", "check"], check=False).returncode == 0
+
+
 def main() -> int:
     """Print the verdict; 1 for packages that do not fit together or a known vulnerability."""
-    fits = subprocess.run([sys.executable, "-m", "pip", "check"], check=False).returncode == 0
+    fits = fit_together()
     told = audited()
     found, asked, skipped = verdict(told or [])
     if not asked:

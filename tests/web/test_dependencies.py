@@ -3,18 +3,66 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_a_known_vulnerability_is_named_and_what_was_not_audited_is_counted_apart():
+REPORT = """
+import json, sys
+assert sys.argv[1:3] == ["--format", "json"]
+json.dump({"dependencies": DEPENDENCIES, "fixes": []}, sys.stdout)
+sys.exit(EXIT)  # as pip-audit ends: 1 where it found something
+"""
+FINE = {"name": "jinja2", "version": "3.1.6", "vulns": []}
+BAD = {
+    "name": "jinja2",
+    "version": "2.10",
+    "vulns": [
+        {
+            "id": "PYSEC-2019-217",
+            "fix_versions": ["2.10.1"],
+            "aliases": ["CVE-2019-10906", "GHSA-462w-v97r-4m45"],
+            "description": "In Pallets Jinja before 2.10.1, str.format_map allows a sandbox escape.",
+        }
+    ],
+}
+UNKNOWN = {"name": "private", "skip_reason": "Dependency not found on PyPI and could not be audited: private (1.0)"}
+
+
+@pytest.fixture
+def tool():
     spec = importlib.util.spec_from_file_location("dependencies", ROOT / "tools" / "dependencies.py")
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    fine = {"name": "a", "version": "1", "vulns": []}
-    bad = {"name": "b", "version": "2", "vulns": [{"id": "CVE-1", "fix_versions": ["3"], "aliases": []}]}
-    unknown = {"name": "c", "skip_reason": "not found"}
-    assert tool.verdict([fine, unknown]) == ([], 1, 1)
-    assert tool.verdict([fine, bad, unknown]) == (["b 2: CVE-1, fixed in 3"], 2, 1)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_a_known_vulnerability_is_named_and_what_was_not_audited_is_counted_apart(tool):
+    assert tool.verdict([FINE, UNKNOWN]) == ([], 1, 1)
+    assert tool.verdict([FINE, BAD, UNKNOWN]) == (["jinja2 2.10: PYSEC-2019-217, fixed in 2.10.1"], 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("told", "fits", "code", "words"),
+    [
+        ([FINE, UNKNOWN], True, 0, "1 audited, no known vulnerability; 1 NOT audited"),
+        ([FINE, BAD], True, 1, "PYSEC-2019-217, fixed in 2.10.1"),
+        ([FINE], False, 1, "1 audited"),
+        (None, True, 0, "NOT audited: pip-audit could not reach its advisories"),
+        (None, False, 1, "NOT audited"),
+    ],
+)
+def test_the_run_ends_with_1_for_a_vulnerability_that_pip_audit_reports_and_calls_nothing_safe_that_it_did_not(
+    tool, monkeypatch, capsys, tmp_path, told, fits, code, words
+):
+    """A stand-in for pip-audit says what the real one prints; where it cannot reach its service it prints nothing on stdout."""
+    text = REPORT.replace("DEPENDENCIES", repr(told)).replace("EXIT", str(int(bool(told) and BAD in told)))
+    (tmp_path / "pip_audit.py").write_text(text if told is not None else "import sys; sys.exit(1)", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(tool, "fit_together", lambda: fits)
+    assert tool.main() == code
+    assert words in capsys.readouterr().out
 
 
 def test_make_slow_runs_the_audit():

@@ -21,10 +21,11 @@ PATIENCE = 120
 
 
 def commands():
-    """The lines of the one block in `sh`, continued lines joined."""
+    """The lines of the one block in `sh` that begins with an installation, continued lines joined."""
     blocks = re.findall(
         r"^```sh\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
     )
+    blocks = [block for block in blocks if block.startswith("pip install")]
     assert len(blocks) == 1
     return blocks[0].replace("\\\n", " ").splitlines()
 
