@@ -44,7 +44,7 @@ def test_a_known_vulnerability_is_named_and_what_was_not_audited_is_counted_apar
 
 
 @pytest.mark.parametrize(
-    ("told", "fits", "code", "words"),
+    "case",
     [
         ([FINE, UNKNOWN], True, 0, "1 audited, no known vulnerability; 1 NOT audited"),
         ([FINE, BAD], True, 1, "PYSEC-2019-217, fixed in 2.10.1"),
@@ -54,9 +54,10 @@ def test_a_known_vulnerability_is_named_and_what_was_not_audited_is_counted_apar
     ],
 )
 def test_the_run_ends_with_1_for_a_vulnerability_that_pip_audit_reports_and_calls_nothing_safe_that_it_did_not(
-    tool, monkeypatch, capsys, tmp_path, told, fits, code, words
+    tool, monkeypatch, capsys, tmp_path, case
 ):
     """A stand-in for pip-audit says what the real one prints; where it cannot reach its service it prints nothing on stdout."""
+    told, fits, code, words = case
     text = REPORT.replace("DEPENDENCIES", repr(told)).replace("EXIT", str(int(bool(told) and BAD in told)))
     (tmp_path / "pip_audit.py").write_text(text if told is not None else "import sys; sys.exit(1)", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
