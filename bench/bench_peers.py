@@ -136,8 +136,11 @@ def _mean(differences: list[float]) -> float:
     return sum(differences) / max(len(differences), 1)
 
 
-def errors(runs: list[Run], raw: dict[str, list[float]], bounded: dict[str, list[float]] | None) -> None:
-    """Mean absolute errors; a city that is missing counts with its whole value, and its mean with the middle of the bounds."""
+def errors(runs: list[Run], raw: dict[str, list[float]], bounded: list[dict[str, list[float]]]) -> None:
+    """Mean absolute errors; a city that is missing counts with its whole value, and its mean with the middle of the bounds.
+
+    bounded: what there is within the bounds, each user's largest cities kept or any; a system is compared with the nearer one.
+    """
     top = sorted(raw, key=lambda city: -raw[city][0])[:TOP]
     common = [city for city in top if all(city in one.answers for one in runs)]
     print(f"the {TOP} largest cities, missing ones counted whole; `common`: the {len(common)} of them that all found")
@@ -150,11 +153,8 @@ def errors(runs: list[Run], raw: dict[str, list[float]], bounded: dict[str, list
         off = lambda cities, place, truth=raw, found=found: _mean(  # noqa: E731
             [abs(found.get(city, [0, 0, 50])[place] - truth[city][place]) for city in cities]
         )
-        against = (
-            f"{off([city for city in found if city in bounded], 0, bounded):,.0f}"
-            if bounded and "tuned" not in one.name
-            else "-"
-        )
+        own = min(off([city for city in found if city in truth], 0, truth) for truth in bounded)
+        against = "-" if "tuned" in one.name else f"{own:,.0f}"
         odd = sum(not 0 <= mean <= 100 or n < 0 for n, _, mean in found.values())
         cells = [f"{off(top, 0):,.0f}", f"{off(top, 1):,.0f}", f"{off(top, 2):.3f}"]
         cells += [f"{off(common, 0):,.0f}", f"{off(common, 1):,.0f}", f"{off(common, 2):.3f}"]
@@ -164,18 +164,19 @@ def errors(runs: list[Run], raw: dict[str, list[float]], bounded: dict[str, list
 def visits(path: Path, jobs: list[str], asked: list[Who], patience: int) -> None:
     """The visits, with bounds fixed and tuned; the statement by hand has no noise, and keeps all cities."""
     hand = run(OURS, "hand", path, patience, "by hand, not private")
+    random = run(OURS, "at random", path, patience)
     raw = {city: [n, total, mean] for city, n, total, mean in duckdb.sql(RAW.format(path=path)).fetchall()}
     runs = [run(OURS, job, path, patience, f"neartwin, {job}") for job in jobs]
     runs += [run(who, "visits", path, patience) for who in asked]
     found = [one for one in runs if one is not None]
-    if hand is None or not found:
+    if hand is None or random is None or not found:
         return
     timed([*found, hand])
     for one in found:
         note = one.answers.get("", "") if isinstance(one.answers, dict) else ""
         if note.startswith("Tuned"):
             print(note)
-    errors(found, raw, hand.answers)
+    errors(found, raw, [hand.answers, random.answers])
 
 
 def others(job: str, path: Path, asked: list[Who], patience: int) -> None:

@@ -29,7 +29,7 @@ def by_city(path, **limits):
             n=nt.count(), total=nt.sum("amount", 0, 100), mean=nt.mean("amount", 0, 100)
         ),
         **limits,
-    )
+    ).non_negative("n", "total")
     columns = [found[name].values for name in ("n", "total", "mean")]
     return {key[0]: values for key, *values in zip(found.keys, *columns, strict=True)} | {"": found.notes[-1]}
 
@@ -88,16 +88,21 @@ def counts(path):
     return [(time.process_time() - begun[0]) / 100, (time.perf_counter() - begun[1]) / 100]
 
 
-def by_hand(path):
-    """The bounded statement of the visits that a careful analyst would write, without noise."""
+def by_hand(path, first="least(n, 20) DESC,"):
+    """The bounded statement of the visits that a careful analyst would write, without noise: a user's largest cities first."""
     import duckdb
 
-    text = (Path(__file__).parent / "by_hand.sql").read_text(encoding="utf-8").format(path=path)
+    text = (Path(__file__).parent / "by_hand.sql").read_text(encoding="utf-8").format(path=path, first=first)
     found = duckdb.sql(text).fetchall()
     return {city: [int(n), float(total), float(total) / max(int(n), 1)] for city, _, n, total in found}
 
 
+def at_random(path):
+    """The same with any ten cities of a user."""
+    return by_hand(path, "")
+
+
 main({
     "visits": visits, "tuned": tuned, "histogram": histogram, "quantiles": quantiles, "keys": keys, "counts": counts,
-    "hand": by_hand,
+    "hand": by_hand, "at random": at_random,
 })  # fmt: skip
