@@ -31,7 +31,11 @@ def by_city(path, **limits):
         **limits,
     ).non_negative("n", "total")
     columns = [found[name].values for name in ("n", "total", "mean")]
-    return {key[0]: values for key, *values in zip(found.keys, *columns, strict=True)} | {"": found.notes[-1]}
+    return {key[0]: values for key, *values in zip(found.keys, *columns, strict=True)} | {"": _tuned(found.notes)}
+
+
+def _tuned(notes):
+    return next((note for note in notes if note.startswith("Tuned")), "")
 
 
 def visits(path):
