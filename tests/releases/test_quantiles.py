@@ -3,10 +3,13 @@
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import neartwin as nt
 from neartwin.errors import QueryError
+from neartwin.queries.planner import plan
+from neartwin.releases.estimates import statistics_of
 
 TOWNS = ["Ulm", "Bonn", "nowhere"]
 RANKS = [0.1, 0.5, 0.9]
@@ -100,3 +103,28 @@ def test_a_table_in_parts_refuses_quantiles_before_anything_is_spent(frame, tmp_
         with pytest.raises(QueryError, match="ordinary release"):
             account.release_to_parquet(made, tmp_path / "out.parquet")
         assert account.spent == {"epsilon": 0, "delta": 0}
+
+
+def test_other_ranks_asked_beside_a_quantile_cut_nothing_off_its_bar():
+    """From the same noisy tree, with more noise than rows, whatever order the values came in."""
+    rows = nt.table(pa.table({"who": [1], "paid": [1.0]}), unit="who", name="t")
+
+    def made(ranks):
+        return plan(rows.agg(q=nt.quantile("paid", ranks, 0, 50, 1)), spend=nt.pure("1/100"), rows_per_group=5)
+
+    alone, several = made([0.5]), made([0.25, 0.5, 0.9])
+    ((name, split),) = alone.splits.items()
+    assert several.splits[name].tree == split.tree
+    draw = np.random.default_rng(3)
+    trees = {
+        name: [
+            draw.integers(-3000, 3000, level.shape)
+            for level in split.tree.nodes(np.zeros((200, split.tree.cells), int))
+        ]
+    }
+    (one,) = statistics_of(alone, {}, trees, 0.95)
+    other = next(found for found in statistics_of(several, {}, trees, 0.95) if found.name == "q_p50")
+    moved = [value for value, beside in zip(one.values, other.values, strict=True) if value != beside]
+    assert moved  # values are put in order
+    assert [min(low, value) for low, value in zip(one.lower, other.values, strict=True)] == list(other.lower)
+    assert [max(high, value) for high, value in zip(one.upper, other.values, strict=True)] == list(other.upper)

@@ -118,9 +118,10 @@ def _of_order(
         else:
             found, last = {}, np.zeros(split[0].shape[0])
             for rank in aggregate.ranks:
-                ends = [np.maximum(last, end) for end in ranks.quantile(split, float(rank), confidence)]
-                last, label = ends[0], f"{name}_p{float(100 * rank):g}" if several else name
-                found[label] = [ends[0], np.minimum(ends[1], ends[0]), ends[2]]
+                value, low, high = ranks.quantile(split, float(rank), confidence)
+                last, label = np.maximum(last, value), f"{name}_p{float(100 * rank):g}" if several else name
+                # only values are put in order: a bar that another rank's noise cut would hold less often than it says
+                found[label] = [last, np.minimum(low, last), np.maximum(high, last)]
         for label, three in found.items():
             steps.setdefault(label, []).append(three)
     made = []
