@@ -63,7 +63,7 @@ def test_a_hostile_text_is_no_column_no_condition_and_no_data_set(client, house,
             assert "set-cookie" not in answer.headers
             assert len(answer.content) < 20_000
         assert house.books.verify().whole
-        assert [entry.kind for entry in house.books.account("purchases").history()] == ["open"]
+        assert [entry.kind for entry in house.books.account("purchases").history()] == ["open", "act"]
 
 
 def test_a_hostile_key_is_a_group_that_nobody_is_in_and_nothing_else(client, house, tokens, ada):
