@@ -46,7 +46,9 @@ def saddle_point(whole: Composed, delta: Number) -> Estimate[float]:
     >>> abs(saddle_point(100 * Laplace(epsilon="0.1"), "1e-6").value - 4.692667) < 0.01
     True
     """
-    return _greatest(whole, delta, lambda total, target: max(saddle.for_delta(total, target).eps, 0.0), "saddle point")
+    return _greatest(
+        whole, delta, lambda total, target: max(saddle.for_delta(total, target, 1e-9).eps, 0.0), "saddle point"
+    )
 
 
 def _greatest(whole: Composed, delta: Number, guess: Callable[[Total, float], float], method: str) -> Estimate[float]:

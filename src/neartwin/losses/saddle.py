@@ -38,7 +38,7 @@ def _at(total: Total, lam: float) -> tuple[float, float, float, float]:
     return log_delta, eps, k2, spread
 
 
-def _root(function: Callable[[float], tuple[float, float]], start: float, close: float) -> float:
+def _root(function: Callable[[float], tuple[float, float]], start: float, close: float, narrow: float = 1e-3) -> float:
     """X in [LOWEST, HIGHEST] where a decreasing function, given with its slope, is near 0: Newton, safeguarded by bisection."""
     low, high, x = LOWEST, HIGHEST, min(max(start, LOWEST + 1), HIGHEST - 1)
     for _ in range(48):
@@ -53,7 +53,7 @@ def _root(function: Callable[[float], tuple[float, float]], start: float, close:
         x = x - max(-2.0, min(2.0, f / slope)) if slope < 0 else 0.5 * (low + high)
         if not low < x < high:
             x = 0.5 * (low + high)
-        if high - low < 1e-3:
+        if high - low < narrow:
             break
     return x
 
@@ -63,8 +63,8 @@ def _saddle(total: Total, lam: float) -> Saddle:
     return Saddle(lam, eps, math.sqrt(max(k2, 1e-300)), log_delta)
 
 
-def for_delta(total: Total, delta: float) -> Saddle:
-    """The saddle whose estimated delta is about the one wanted; 0 < delta."""
+def for_delta(total: Total, delta: float, close: float = 0.05) -> Saddle:
+    """The saddle whose estimated delta is about the one wanted; 0 < delta. close: how near, in its logarithm."""
     wanted = math.log(delta)
     _, _, k2 = total.cumulants(1e-3)
     start = math.log(math.sqrt(max(-2 * wanted, 1.0) / max(k2, 1e-300)))
@@ -77,7 +77,7 @@ def for_delta(total: Total, delta: float) -> Saddle:
         share = wanted / log_delta  # its logarithm is nearly linear in log lam, for a Gaussian
         return -wanted * math.log(share), -lam * lam * rise * share
 
-    found = _saddle(total, math.exp(_root(above, start, 0.05)))
+    found = _saddle(total, math.exp(_root(above, start, close, min(1e-3, close))))
     return found._replace(log_delta=wanted)
 
 
