@@ -7,15 +7,14 @@ import math
 import secrets
 from collections import Counter
 
-import mpmath as mp
 import numpy as np
 import pytest
 
 from neartwin.losses import Composed, compose, contour, lattice, saddle
 from neartwin.losses.answer import CLOSED, CONTOUR, LATTICE
 from neartwin.losses.rounding import NoCertificateError
+from tests.losses import strata
 from tests.losses.jobs import EXACT, FACTORS, job
-from tests.oracles import compositions as truth
 
 
 def lines(total, delta):
@@ -87,44 +86,25 @@ def test_ten_thousand_jobs(part):
     assert np.mean(widths <= 1e-3) >= 0.99
 
 
-ORACLES = {
-    "gaussian": lambda f, n, eps: truth.gaussian(mp.sqrt(n) * f.mu.numerator / f.mu.denominator, eps),
-    "laplace": lambda f, n, eps: truth.laplace(mp.mpf(f.rate.numerator) / f.rate.denominator, n, eps),
-    "pure": lambda f, n, eps: truth.two_atoms(
-        mp.mpf(f.epsilon.numerator) / f.epsilon.denominator,
-        -mp.mpf(f.epsilon.numerator) / f.epsilon.denominator,
-        1 / (1 + mp.exp(-mp.mpf(f.epsilon.numerator) / f.epsilon.denominator)),
-        n,
-        eps,
-    ),
-    "subsampled gaussian": lambda f, n, eps: max(
-        truth.sampled_gaussian(float(f.mu), float(f.rate), order, n, eps) for order in ("remove", "add")
-    ),
-}
+def against_truth(seed, each):
+    """Every interval holds its job's truth, to the oracle's last digits; how many jobs that were."""
+    rng, asked = np.random.default_rng(seed), 0
+    for name, whole, delta, direction, oracle in strata.jobs(rng, each):
+        found = whole.epsilon(delta, direction=direction)
+        if found.lower > 0:
+            assert oracle(found.lower) >= delta * (1 - 1e-16), (name, whole, delta, direction)
+        assert oracle(found.upper) <= delta * (1 + 1e-16), (name, whole, delta, direction)
+        asked += 1
+    return asked
 
 
-def against_truth(seed, count):
-    """Jobs of one factor whose truth an oracle knows, a share for each stratum."""
-    rng = np.random.default_rng(seed)
-    for name, oracle in ORACLES.items():
-        for _ in range(count):
-            factor = FACTORS[name](rng)
-            uses = int(10 ** rng.uniform(2.5, 4)) if name == "subsampled gaussian" else int(10 ** rng.uniform(0, 1.7))
-            delta = 10 ** rng.uniform(-8 if name == "subsampled gaussian" else -30, -1)
-            found = (uses * factor).epsilon(delta)
-            trust = 1e-7 if name == "subsampled gaussian" else 1e-16
-            if found.lower > 0:
-                assert oracle(factor, uses, found.lower) >= delta * (1 - trust), (factor, uses, delta)
-            assert oracle(factor, uses, found.upper) <= delta * (1 + trust), (factor, uses, delta)
-
-
-def test_a_few_jobs_contain_their_truth():
-    against_truth(5, 3)
+def test_a_few_jobs_of_every_stratum_contain_their_truth():
+    assert against_truth(5, 1) == len(strata.STRATA)
 
 
 @pytest.mark.slow
 def test_five_hundred_jobs_contain_their_truth():
-    against_truth(secrets.randbits(32), 125)
+    assert against_truth(secrets.randbits(32), 42) >= 500
 
 
 def test_the_jobs_cover_every_factor():

@@ -115,11 +115,11 @@ class LaplaceSum(Summand):
         """
         if lam in self._at:
             return self._at[lam]
-        e, a = self.e, (1 + lam) / (1 + 2 * lam)
-        first, second = a * np.expm1(np.minimum(lam * e, 1.0)), (1 - a) * np.expm1(-(1 + lam) * e)
+        e, a, b = self.e, (1 + lam) / (1 + 2 * lam), lam / (1 + 2 * lam)
+        first, second = a * np.expm1(np.minimum(lam * e, 1.0)), b * np.expm1(-(1 + lam) * e)
         small = lam * e < 1
         z = np.exp(-(1 + 2 * lam) * e)
-        value = np.where(small, np.log1p(first + second), lam * e + np.log(a + (1 - a) * z))
+        value = np.where(small, np.log1p(first + second), lam * e + np.log(a + b * z))
         near = 3 * ELEMENTARY * (np.abs(first) + np.abs(second)) * 2 + ELEMENTARY * np.abs(value)
         self._at = {lam: (value, np.where(small, near, 4 * ELEMENTARY + 8 * U * lam * e), small)}
         return self._at[lam]

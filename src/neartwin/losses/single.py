@@ -16,6 +16,8 @@ from neartwin.losses.loss import Masses
 from neartwin.losses.rounding import ELEMENTARY, U
 
 HALVINGS = 64
+LARGEST = 709.0  # eps whose exponential is a float; beyond, Q of the half-line is below every float and tells nothing
+LOST = 4.5e-308  # what a tail may lose below the smallest normal float
 Loss = Callable[[FloatArray], tuple[FloatArray, FloatArray]]  # the loss at u and a bound on its error
 Beyond = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]  # P, Q beyond u, and their relative error
 
@@ -83,8 +85,9 @@ def half_line_delta(
     near, far = (a, b) if rising > 0 else (b, a)
     p_far, q_far, wobble = beyond(far)
     p_near, _, wobble_near = beyond(near)
-    odds = np.exp(np.minimum(eps, 709.0)) * (q_far > 0)
+    odds = np.exp(np.minimum(eps, LARGEST))
     error = (p_near + odds * q_far) * (np.maximum(wobble, wobble_near) + 2 * ELEMENTARY + 2 * U * np.abs(eps))
+    error = error + LOST * (1 + odds)
     floor = -np.expm1(np.minimum(eps, 0.0)) * (1 - 2 * ELEMENTARY)
-    lower = np.maximum(p_far - odds * q_far - error, floor)
+    lower = np.maximum(np.where(eps < LARGEST, p_far - odds * q_far - error, 0.0), floor)
     return lower, np.minimum(np.maximum(p_near - odds * q_far + error, lower), 1.0)

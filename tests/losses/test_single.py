@@ -1,0 +1,72 @@
+"""One step and one line, at hostile points: the stated errors hold against mpmath."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from neartwin.losses import Laplace, SubsampledGaussian
+
+
+def one_step(mu, q, order, eps):
+    """The hockey-stick of one subsampled Gaussian step by its half-line, in mpmath."""
+    mu, q, eps = mp.mpf(mu), mp.mpf(q), mp.mpf(eps)
+    l = eps if order == "remove" else -eps
+    if mp.expm1(l) <= -q:
+        return -mp.expm1(eps) if order == "remove" else mp.mpf(0)
+    u = (mp.log1p(mp.expm1(l) / q) + mu**2 / 2) / mu
+    if order == "remove":
+        return (1 - q) * mp.ncdf(-u) + q * mp.ncdf(mu - u) - mp.exp(eps) * mp.ncdf(-u)
+    return mp.ncdf(u) - mp.exp(eps) * ((1 - q) * mp.ncdf(u) + q * mp.ncdf(u - mu))
+
+
+@pytest.mark.parametrize("order", ["remove", "add"])
+@pytest.mark.parametrize(
+    ("mu", "q"), [("1", "0.01"), ("0.05", "0.5"), ("6", "0.000001"), ("30", "0.25"), ("45", "0.9")]
+)
+def test_one_step_holds_its_truth_near_its_largest_loss_near_zero_and_far_out(mu, q, order):
+    whole = 1 * SubsampledGaussian(mu=mu, rate=q)
+    top = -float(mp.log1p(-mp.mpf(q)))
+    places = [
+        -3.0,
+        -top * 1.0000001,
+        -1e-9,
+        0.0,
+        1e-12,
+        0.3 * top,
+        top * (1 - 1e-9),
+        top * 1.1,
+        0.7,
+        20.0,
+        300.0,
+        690.0,
+        708.0,
+        712.0,
+        900.0,
+    ]
+    eps = np.array(places)
+    found = whole.delta(eps, direction=order)
+    with mp.workdps(600):
+        for e, low, high in zip(places, found.lower, found.upper, strict=True):
+            exact = one_step(mu, q, order, e)
+            assert low <= exact <= high, e
+            assert high - low <= 1e-9 * high + 2e-11 or e > 650 or abs(abs(e) - top) < 1e-6 * top, e
+
+
+@pytest.mark.parametrize("e", ["0.000000001", "0.4", "7", "45"])
+@pytest.mark.parametrize("lam", [1e-6, 0.3, 2.4999, 30.0, 1e5])
+def test_the_line_of_laplace_errs_by_no_more_than_it_says(e, lam):
+    part = (1 * Laplace(epsilon=e)).sides("remove")[0].upper.summands[0]
+    scale = 1 / float(e)
+    t = np.array([0.0, 1e-9, 1e-3, 0.5, 3.0, 40.0, 1e4]) * scale
+    line, error = part.line(lam, t)
+
+    def mgf(s):
+        x = mp.mpf(e)
+        return (mp.exp(s * x) * (1 + s) + mp.exp(-(1 + s) * x) * s) / (1 + 2 * s)
+
+    with mp.workdps(60):
+        for one, bound, at in zip(line, error, t, strict=True):
+            exact = mgf(mp.mpc(lam, float(at))) / mgf(mp.mpf(lam))
+            off = abs(exact / mp.exp(mp.mpc(complex(one))) - 1)
+            assert off <= mp.expm1(mp.mpf(float(bound))) + mp.mpf(10) ** -40, (at, off, bound)
+            assert bound < 1e-6 or at > 1e3 * scale
