@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from neartwin.accounting.advanced import advanced_composition
 from neartwin.errors import ParameterError
-from neartwin.losses import kov
+from neartwin.losses import Approx, kov
 from neartwin.losses.kov import kov_delta, kov_epsilon, kov_mixed_delta, kov_mixed_epsilon
 from tests.oracles.laws import holds
 
@@ -137,3 +137,14 @@ def test_mixed_edges():
     for bad in ({"deltas": [0]}, {"epsilons": [], "deltas": []}, {"epsilons": [-1, 1]}):
         with pytest.raises(ParameterError):
             kov_mixed_epsilon(**{"epsilons": ["0.5", "0.25"], "deltas": [0, 0], "delta_total": "0.1"} | bad)
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "count", "total"), [("0.1", "1e-8", 200, "1e-5"), ("1", 0, 7, "1e-9")])
+def test_the_binomial_sum_and_the_lattice_of_the_engine_agree(epsilon, delta, count, total):
+    """Two routes without common arithmetic; a little more or less of a mechanism is told apart."""
+    ours = kov_epsilon(epsilon=epsilon, delta=delta, count=count, delta_total=total)
+    engine = (count * Approx(epsilon=epsilon, delta=delta)).epsilon(total)
+    assert ours.lower <= engine.upper
+    assert engine.lower <= ours.upper
+    more = ((count + 1) * Approx(epsilon=epsilon, delta=delta)).epsilon(total)
+    assert more.lower > ours.upper

@@ -99,7 +99,7 @@ def _number(text: str) -> float:
 
 
 def _levels() -> np.ndarray[Any, np.dtype[np.float64]]:
-    return np.unique(np.concatenate([np.geomspace(1e-4, 0.1, 20), np.linspace(0, 1, 41)]))
+    return np.unique(np.concatenate([np.geomspace(1e-4, 0.1, 40), np.linspace(0, 1, 101)]))
 
 
 def _curve(whole: Cost) -> dict[str, list[float]]:
