@@ -7,7 +7,7 @@ that many fit, else on a grid of losses: above by splitting each response betwee
 masses, below by merging cells, which is post-processing. Both are second order in the grid.
 
 `lattice.py` answers the same questions for any mixture, 2e-12 wide, in a twentieth of the time for 200 equal mechanisms and a
-hundredth or less for 40 different ones. This room is kept because it shares no arithmetic with that one, is narrower (1e-14) where
+hundredth for 40 different ones. This room is kept because it shares no arithmetic with that one, is narrower (1e-14) where
 enough signs or binomial terms can be summed, and checks it (tests/losses/test_kov.py).
 
 The parameters must be *fixed in advance*: for adaptively chosen ones optimal composition is not a theorem.
