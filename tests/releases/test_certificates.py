@@ -135,6 +135,17 @@ def test_conversions_and_curve_are_outward_and_close_to_closed_forms():
     assert currencies(Guarantee.of(nt.zcdp("0.1"), unit="id", neighbours="add_remove"))["gdp"]["mu"] == "none"
 
 
+@pytest.mark.parametrize(
+    "promise", [nt.gdp(2000), nt.pure(2000), nt.approx(2000, "1e-6"), nt.zcdp(10**6), nt.rdp(2, 10**5)]
+)
+def test_a_promise_that_hides_nothing_has_a_certificate_that_says_so(promise):
+    guarantee = Guarantee.of(promise, unit="who", neighbours="add_remove")
+    points = curve(guarantee)
+    assert all(0 <= float(point["beta"]) <= 1e-12 for point in points[1:])
+    assert float(points[0]["beta"]) <= 1  # at a rate of 0 an (epsilon, delta) curve may still reach 1 - delta
+    assert float(currencies(guarantee)["advantage"]) >= 1 - 1e-12
+
+
 @pytest.mark.parametrize("value", [1 / 3, 2 / 3, 1e-9, 12345.678901234567, 1.0, Fraction(1, 7), math.pi * 1e-20])
 def test_decimals_are_rounded_to_their_side_and_no_further(value):
     low, high = Fraction(below(value)), Fraction(above(value))

@@ -22,11 +22,12 @@ Profile = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 COARSE = 129
 ROUNDS = 9
 CLOSE = 1e-12
+FARTHEST = 680.0  # of eps, so that e^eps is a number a step beyond it too; any finite set of x bounds T
 
 
 def tradeoff(profile: Profile, alpha: FloatArray, span: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
     """Bounds on T at each alpha in [0, 1]. profile: certified delta at each eps; span: where its bend lies."""
-    grid = np.linspace(span[0], span[1], COARSE)
+    grid = np.linspace(max(span[0], -FARTHEST), min(span[1], FARTHEST), COARSE)
     low, high = profile(grid)
     lower, centre = _from_lines(grid, high, alpha)
     upper = 1 - alpha

@@ -10,7 +10,7 @@ from typing import Any
 from neartwin.accounting import prices
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.accounting.targets import Pure, Target
-from neartwin.errors import PrivacyError
+from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import float_above
 from neartwin.mechanisms.change import root_above
 from neartwin.releases.certificates.numbers import NONE, above, below
@@ -73,7 +73,7 @@ def _epsilon(guarantee: Guarantee, delta: str) -> str:
 def _priced(promise: Target, rule: Any, pool: str, name: str) -> dict[str, str]:
     try:
         owed = rule(promise)
-    except PrivacyError:
+    except (PrivacyError, ParameterError):  # no theorem, or so little privacy that no currency counts it
         return {name: NONE, "delta": NONE}
     return {name: above(Fraction(owed[pool])), "delta": above(Fraction(owed.get("delta", 0)))}
 
@@ -81,6 +81,6 @@ def _priced(promise: Target, rule: Any, pool: str, name: str) -> dict[str, str]:
 def _gdp(promise: Target) -> dict[str, str]:
     try:
         owed = prices.by_mu(promise)
-    except PrivacyError:
+    except (PrivacyError, ParameterError):
         return {"mu": NONE, "delta": NONE}
     return {"mu": above(root_above(owed["mu_squared"])), "delta": above(Fraction(owed.get("delta", 0)))}
