@@ -147,3 +147,13 @@ def test_dpsgd_estimates_match_high_precision():
     inner = mp.exp(1 / s**2) * mp.ncdf(1.5 / s) + 3 * mp.ncdf(-0.5 / s) - 2
     assert abs(c.dpsgd_mu_poisson("0.004", 3000, 25).value / poisson - 1) < 1e-14
     assert abs(c.dpsgd_mu_uniform("0.004", 3000, 25).value / (mp.sqrt(2 * inner) * q * mp.sqrt(steps)) - 1) < 1e-12
+
+
+def test_dpsgd_estimates_take_arrays():
+    rates, steps = np.array([[0.001], [0.02]]), np.array([1.0, 100, 10_000])
+    for estimate in (c.dpsgd_mu_poisson, c.dpsgd_mu_uniform):
+        found = estimate(rates, steps, 2).value
+        assert found.shape == (2, 3)
+        assert all(found[i, j] == estimate(rates[i, 0], steps[j], 2).value for i in range(2) for j in range(3))
+        with pytest.raises(ParameterError, match="sigma"):
+            estimate("0.1", 10, np.array([1.0, 0.001]))

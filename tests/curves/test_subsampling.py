@@ -79,6 +79,19 @@ def test_both_directions_of_poisson_sampling_agree_with_integrals(epsilon, sigma
     assert max(add, 0) <= found.upper
 
 
+def test_amplification_of_arrays_contains_its_truth_however_large_epsilon():
+    epsilon, rate = np.array([0, 1e-9, 0.5, 30, 699, 701, 5000.0])[:, None], np.array([0, 1e-300, 1e-9, 0.3, 1.0])
+    found = c.amplified_epsilon(epsilon, rate)
+    with mp.workdps(60):
+        for i, e in enumerate(epsilon[:, 0]):
+            for j, q in enumerate(rate):
+                true = mp.log1p(mp.mpf(q) * mp.expm1(mp.mpf(e)))
+                assert found.lower[i, j] <= true <= found.upper[i, j], (e, q)
+                assert found.upper[i, j] - found.lower[i, j] <= 1e-11 * max(true, 1e-9 if e <= 700 else 1)
+    with pytest.raises(ParameterError, match="epsilon"):
+        c.amplified_epsilon(np.array([1.0, -1.0]), "0.1")
+
+
 def test_remove_is_the_worse_direction_of_the_subsampled_gaussian():
     mixed = c.poisson(c.gaussian(1), "0.01")
     epsilon = np.linspace(0.01, 2, 20)

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from scipy.special import erf
 
-from neartwin.checks import non_negative, positive, probability
+from neartwin.checks import non_negative, positive
 from neartwin.curves.families import Gaussian
 from neartwin.curves.moments import Moments
 from neartwin.curves.normal import cdf
 from neartwin.curves.operations import with_failure
 from neartwin.curves.tradeoff import TradeOff
-from neartwin.curves.twofold import UNIT, Argument, certified, ends, levels
+from neartwin.curves.twofold import UNIT, Argument, certified, ends, levels, read
 from neartwin.errors import ParameterError
 from neartwin.exact import Estimate, FloatArray, Interval, Number, rational
 
@@ -123,29 +124,38 @@ def poisson_limit(mu: Number, delta_total: Number) -> Estimate[TradeOff]:
     return Estimate(curve, method="limit of (epsilon, delta) compositions", error="no rate is stated")
 
 
-def _sampling(rate: Number, steps: Number, sigma: Number) -> tuple[float, float]:
-    share = float(probability(rate=rational(rate=rate)))
-    rounds = float(non_negative(steps=rational(steps=steps)))
-    return share * math.sqrt(rounds), 1 / float(positive(sigma=rational(sigma=sigma)))
+def _sampling(rate: Argument, steps: Argument, sigma: Argument) -> tuple[FloatArray, FloatArray]:
+    """Q sqrt(T) and 1/sigma, broadcast."""
+    share, rounds, width = np.broadcast_arrays(levels(rate=rate)[0], read(steps=steps)[0], read(sigma=sigma)[0])
+    if np.any(rounds < 0):
+        raise ParameterError("steps", steps, "must not be negative")
+    if np.any(width < _LEAST_SIGMA):
+        raise ParameterError("sigma", sigma, f"must be at least {_LEAST_SIGMA}: below it the value is no number")
+    return share * np.sqrt(rounds), 1 / width
 
 
+_LEAST_SIGMA = 0.04
 _UNSAFE = "unknown sign: published budgets from it are below the certified ones"
 
 
-def dpsgd_mu_poisson(rate: Number, steps: Number, sigma: Number) -> Estimate[float]:
+def dpsgd_mu_poisson(rate: Argument, steps: Argument, sigma: Argument) -> Estimate[FloatArray]:
     """The value q sqrt(T) sqrt(e^{1/sigma^2} - 1): noisy gradients under Poisson sampling (Bu, Dong, Long, Su 2020).
 
-    >>> round(dpsgd_mu_poisson("0.01", 10000, 4).value, 12)
+    Arguments are broadcast.
+
+    >>> round(float(dpsgd_mu_poisson("0.01", 10000, 4).value), 12)
     0.253957592755
     """
     scale, inverse = _sampling(rate, steps, sigma)
-    return Estimate(scale * math.sqrt(math.expm1(inverse**2)), method="central limit, Poisson sampling", error=_UNSAFE)
+    return Estimate(scale * np.sqrt(np.expm1(inverse**2)), method="central limit, Poisson sampling", error=_UNSAFE)
 
 
-def dpsgd_mu_uniform(rate: Number, steps: Number, sigma: Number) -> Estimate[float]:
-    """sqrt(2) q sqrt(T) sqrt(e^{1/s^2} Phi(1.5/s) + 3 Phi(-0.5/s) - 2): uniform batches (Dong, Roth, Su, Cor. 5.4)."""
+def dpsgd_mu_uniform(rate: Argument, steps: Argument, sigma: Argument) -> Estimate[FloatArray]:
+    """sqrt(2) q sqrt(T) sqrt(e^{1/s^2} Phi(1.5/s) + 3 Phi(-0.5/s) - 2): uniform batches (Dong, Roth, Su, Cor. 5.4).
+
+    Arguments are broadcast.
+    """
     scale, inverse = _sampling(rate, steps, sigma)
     root_half = math.sqrt(0.5) * inverse
-    inner = math.expm1(inverse**2) * float(cdf(np.array(1.5 * inverse)))
-    inner += 0.5 * math.erf(1.5 * root_half) - 1.5 * math.erf(0.5 * root_half)
-    return Estimate(math.sqrt(2 * inner) * scale, method="central limit, uniform batches", error=_UNSAFE)
+    inner = np.expm1(inverse**2) * cdf(1.5 * inverse) + 0.5 * erf(1.5 * root_half) - 1.5 * erf(0.5 * root_half)
+    return Estimate(np.sqrt(2 * inner) * scale, method="central limit, uniform batches", error=_UNSAFE)

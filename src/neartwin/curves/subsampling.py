@@ -16,7 +16,8 @@ import numpy as np
 from neartwin.checks import probability
 from neartwin.curves.operations import Inverse, symmetrised
 from neartwin.curves.tradeoff import TradeOff
-from neartwin.curves.twofold import UNIT, Argument, certified, clipped, ends, levels, read
+from neartwin.curves.twofold import TINY, UNIT, Argument, certified, clipped, ends, levels, read
+from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
 
 
@@ -218,14 +219,22 @@ def subsampled(curve: TradeOff, p: Number) -> TradeOff:
     return whole if share == 1 else Subsampled(whole, share)
 
 
-def amplified_epsilon(epsilon: Number, rate: Number) -> Interval[FloatArray]:
+def amplified_epsilon(epsilon: Argument, rate: Argument) -> Interval[FloatArray]:
     """ln(1 + q (e^epsilon - 1)): pure DP after sampling each unit with probability q (Balle, Barthe, Gaboardi 2018).
+
+    epsilon >= 0 and rate in [0, 1], broadcast.
 
     >>> e = amplified_epsilon(1, "0.01")
     >>> bool(e.lower <= 0.017036863236176550 <= e.upper)
     True
     """
-    exact = float(rational(epsilon=epsilon))
-    value = float(np.log1p(float(probability(rate=rational(rate=rate))) * np.expm1(exact)))
-    room = 16 * UNIT * value * (1 + exact)
-    return certified(np.asarray(value - room), np.asarray(value + room), "closed form")
+    size, share = np.broadcast_arrays(read(epsilon=epsilon)[0], levels(rate=rate)[0])
+    if np.any(size < 0):
+        raise ParameterError("epsilon", epsilon, "must not be negative")
+    with np.errstate(under="ignore", divide="ignore"):
+        value = np.log1p(share * np.expm1(np.minimum(size, 700.0)))
+        # beyond 700 the same as epsilon + ln(q + (1 - q) e^-epsilon), where e^epsilon may be no number
+        far = np.maximum(size + np.log(share + (1 - share) * np.exp(-size)), 0.0)
+    value = np.where(size <= 700, value, np.where(share > 0, far, 0.0))
+    room = 16 * UNIT * (1 + size) * np.where(size <= 700, value, 1.0) + np.where(value > 0, 8 * TINY, 0.0)
+    return certified(np.maximum(value - room, 0.0), value + room, "closed form")
