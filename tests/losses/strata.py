@@ -84,7 +84,8 @@ def mixture(rng, n):
         compositions.log_mgf_atoms([(exact(e), 1 / (1 + mp.exp(-exact(e)))), (-exact(e), 1 / (1 + mp.exp(exact(e))))]),
     )[kind]
     parts = [(one, n), (compositions.log_mgf_gaussian(mp.sqrt(m) * exact(mu)), 1)]
-    return n * factor + m * Gaussian(mu=mu), lambda eps: sums.along_the_line(parts, eps)
+    # two atoms in step again add up again: only the Gaussian factor ends that
+    return n * factor + m * Gaussian(mu=mu), lambda eps: sums.along_the_line(parts, eps, 12 / (mp.sqrt(m) * exact(mu)))
 
 
 # name: draw, direction, least and greatest count, least delta
@@ -98,7 +99,7 @@ STRATA = {
     "discrete gaussian": (discrete_gaussian, None, 1, 8, 1e-30),
     "mixture": (mixture, "remove", 1, 300, 1e-20),
     **{f"sampled gaussian {o}": (sampled_gaussian(o), o, 300, 10**4, 1e-8) for o in ("remove", "add", "replace")},
-    **{f"sampled laplace {o}": (sampled_laplace(o), o, 200, 10**4, 1e-10) for o in ("remove", "add", "replace")},
+    **{f"sampled laplace {o}": (sampled_laplace(o), o, 2000, 10**4, 1e-10) for o in ("remove", "add", "replace")},
 }
 
 

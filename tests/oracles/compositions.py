@@ -125,8 +125,8 @@ def sampled_gaussian(mu, q, order, count, eps, *, step=1 / 16, deviations=40.0):
     return mp.mpf(float((2 * terms.real.sum() - terms[0].real) * d / (2 * math.pi)))
 
 
-def contour(parts, eps, *, deviations=16, terms=4000):
-    """delta(eps) for parts [(log M, count)] whose |M| decays: trapezoid along the saddle, to 1e-25."""
+def contour(parts, eps, *, deviations=16, terms=4000, beyond=0):
+    """delta(eps) for parts [(log M, count)] whose |M| decays beyond some frequency: trapezoid along the saddle, to 1e-25."""
     eps = mp.mpf(eps)
 
     def k(s):
@@ -150,7 +150,7 @@ def contour(parts, eps, *, deviations=16, terms=4000):
         s = mp.mpc(lam, j * step)
         term = mp.e ** (k(s) - s * eps - mp.log(s) - mp.log(s + 1) - scale)
         total += mp.re(term) * (1 if j == 0 else 2)
-        if abs(term) < mp.mpf(10) ** -25:
+        if abs(term) < mp.mpf(10) ** -25 and j * step >= beyond:
             break
         j += 1
     else:

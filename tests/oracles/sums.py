@@ -86,14 +86,14 @@ def sampled_laplace(e, q, order):
         return weight * (1 if order == "add" else r(x)), loss
 
     nodes = [part(-e - 1, mp.exp(-e) / 2 if order == "replace" else mp.mpf(1) / 2), part(e + 1, mp.exp(-e) / 2)]
-    points = mp.calculus.quadrature.GaussLegendre(mp.mp).calc_nodes(4, 120)
+    points = mp.calculus.quadrature.GaussLegendre(mp.mp).calc_nodes(6, 120)
     for low, high in [(0, e), *([(-e, 0)] if order == "replace" else [])]:
         half, centre = (high - low) / 2, (high + low) / 2
         nodes += [part(centre + half * x, half * w * mp.exp(-abs(centre + half * x)) / 2) for x, w in points]
     return _mgf(nodes)
 
 
-def along_the_line(parts, eps):
+def along_the_line(parts, eps, beyond=0):
     """Delta of parts [(log M, count)]: the contour of `compositions`, at 25 digits."""
     with mp.workdps(25):
-        return compositions.contour(parts, eps)
+        return compositions.contour(parts, eps, beyond=beyond)
