@@ -7,7 +7,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import contour, lattice, saddle
+from neartwin.losses import SubsampledLaplace, contour, lattice, saddle
 from neartwin.losses.gaussian import GaussianSum
 from neartwin.losses.laplace import LaplacePair
 from neartwin.losses.response import ResponsePair
@@ -89,3 +89,37 @@ def test_nodes_shared_by_many_lams_serve_each_of_them(order, mu):
         (value, error), (other, slack) = shared.log_mgf(lam), own.log_mgf(lam)
         assert abs(value - other) <= error + slack
         assert error < 1e-9 * (1 + abs(value))
+
+
+REVIVALS = (0.5, 6.5)  # periods of the two atoms that the plain sum below goes on for
+
+
+def sampled_laplace_delta(size, q, count, eps, periods):
+    """Order "add", by the trapezoidal rule on a line: the law is two atoms and a short density between them.
+
+    The atoms have most of the mass, so the transform comes back at every period of the distance between them.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    inside = 0.5 * size * (nodes + 1)
+    law = np.concatenate([[0.5, 0.5 * math.exp(-size)], 0.25 * size * weights * np.exp(-inside)])
+    losses = -np.log1p(q * np.expm1(np.concatenate([[-size, size], 2 * inside - size])))
+    lam, step, reach = 17.6, 0.01, 2 * math.pi * periods / (losses[0] - losses[1])
+    t = step * np.arange(int(reach / step))
+    tilted = law * np.exp(lam * losses)
+    turned = sum(mass * np.exp(1j * t * loss) for mass, loss in zip(tilted, losses, strict=True)) / tilted.sum()
+    s = lam + 1j * t
+    heights = (turned**count * np.exp(-1j * t * eps) / (s * (s + 1))).real
+    heights[0] /= 2
+    return heights.sum() * step / math.pi * math.exp(count * math.log(tilted.sum()) - lam * eps)
+
+
+def test_what_comes_back_of_a_law_with_atoms_is_counted():
+    delta = 1.876846563316427e-08
+    whole = 212 * SubsampledLaplace(epsilon="0.1334", rate="0.168")
+    found = whole.epsilon(delta, direction="add")
+    assert found.method == "contour"
+    assert found.width < 1e-8
+    for periods in REVIVALS:
+        above, below = (sampled_laplace_delta(0.1334, 0.168, 212, end, periods) for end in (found.lower, found.upper))
+        # a sum that stops before the first return misses the interval by more than its width
+        assert (above >= delta >= below) == (periods > 1)
