@@ -167,7 +167,7 @@ def epsilon_of(mu: Argument, delta: Argument) -> Interval[FloatArray]:
     delta > delta(0): never clamped.
 
     >>> e = epsilon_of(mu=1, delta="1e-5")
-    >>> bool(e.lower <= 4.3771780956812246 <= e.upper), bool(e.width < 1e-12)
+    >>> bool(e.lower <= 4.3771780956812246 <= e.upper), bool(e.width < 1e-11)
     (True, True)
     """
     mu_high, mu_low, level, rest = np.broadcast_arrays(*_mu(mu), *levels(delta=delta))
