@@ -26,7 +26,7 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 from sybil.evaluators.python import PythonEvaluator
-from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from sybil.region import Lexeme
 
 ROOT = Path(__file__).parents[2]
@@ -128,7 +128,6 @@ PARSERS = [
     CodeBlockParser("json", json_text),
     CodeBlockParser("toml", toml_text),
     CodeBlockParser("sql", sql_text),
-    SkipParser(),
 ]
 LANGUAGES = {"python", "sh", "console", "json", "toml", "sql"}
 
