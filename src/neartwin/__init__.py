@@ -3,8 +3,9 @@
 A data set and its near twin, one person apart, must give answers that nobody can tell apart.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from neartwin.late import late
 
 if TYPE_CHECKING:
     from neartwin.accounting.targets import advantage as advantage
@@ -99,13 +100,8 @@ _HOME = {
 }
 __all__ = sorted(_HOME)  # noqa: PLE0605 - a sorted list of public names, from one table
 __version__ = "0.1.0"
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'neartwin' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+__getattr__, _names = late(__name__, _HOME)
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*_names(), "__version__"]

@@ -1,14 +1,20 @@
 """A notebook changes one line to move from local to served: the same verbs give the same values."""
 
+import inspect
+import json
 from fractions import Fraction
 
 import pyarrow as pa
 import pytest
 
 import neartwin as nt
+from neartwin.client.service import ServedAccount, _written
 from neartwin.errors import AccessError, BudgetError, ParameterError, QueryError
+from neartwin.releases.accounts import Account
 from neartwin.releases.preview import Preview
+from neartwin.web.asking import _limit
 from neartwin.web.service import Settings
+from neartwin.web.shapes import Ask
 from tests.web.server import serving
 
 
@@ -121,3 +127,36 @@ def test_what_is_refused_locally_is_refused_by_the_service_with_the_same_error(s
         nt.connect("http://127.0.0.1:9", "nt_0_0").datasets()
     with pytest.raises(ParameterError, match="url"):
         nt.connect("file:///etc/passwd", "nt_0_0")
+
+
+@pytest.mark.parametrize("verb", ["plan", "plan_series"])
+def test_a_served_account_takes_every_limit_that_a_local_one_takes(verb):
+    served, local = (inspect.signature(getattr(kind, verb)).parameters for kind in (ServedAccount, Account))
+    assert [*served] == [*local]
+    assert [one.annotation for one in served.values()] == [one.annotation for one in local.values()]
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("rows_per_group", nt.tuned(8, share="1/5")),
+        ("groups_per_unit", nt.tuned(16, groups=400)),
+        ("norm_per_unit", nt.tuned(256)),
+        ("norm_per_unit", Fraction(7, 2)),
+        ("rows_per_unit", 9),
+        ("value_range", nt.tuned_range(share="1/7")),
+    ],
+)
+def test_a_limit_arrives_as_it_was_sent(name, limit):
+    sent = json.loads(json.dumps({"question": {"sql": "SELECT 1"}, "spend": {"mu": "1"}, name: _written(name, limit)}))
+    task = Ask.model_validate(sent).model_dump(exclude_none=True)
+    arrived = _limit(name, task[name])
+    assert (Fraction(arrived) if isinstance(limit, Fraction) else arrived) == limit
+
+
+@pytest.mark.parametrize("limit", [{"units_together": 2}, {"value_range": nt.tuned_range()}])
+def test_what_a_series_cannot_have_is_refused_in_words_and_is_no_fault_of_the_service(served, limit):
+    account = served.open("purchases")
+    asked = [account.rows.agg(n=nt.count()), account.rows.agg(total=nt.sum("amount"))]
+    with pytest.raises(QueryError, match="one question"):
+        account.plan_series(asked, spend=nt.pure("0.1"), rows_per_group=5, **limit)

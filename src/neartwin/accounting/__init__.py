@@ -1,7 +1,8 @@
 """What was done and what it costs: targets, spends, accountants, filters, theorems, calibration, guarantees."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from neartwin.late import late
 
 if TYPE_CHECKING:
     from neartwin.accounting.accountants import advanced_accountant as advanced_accountant
@@ -142,13 +143,4 @@ _ROOMS = {
 }
 _HOME = {name: f"neartwin.accounting.{room}" for room, names in _ROOMS.items() for name in names}
 __all__ = sorted(_HOME)  # noqa: PLE0605 - a sorted list of public names, from one table
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'neartwin.accounting' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__ = late(__name__, _HOME)

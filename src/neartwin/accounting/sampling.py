@@ -7,6 +7,7 @@ shuffled fixed batches (Lebeda et al. 2024).
 import numpy as np
 
 from neartwin.accounting.bound import Bound, exactly, read_delta, read_epsilon
+from neartwin.curves.subsampling import amplified_epsilon
 from neartwin.divergences import Certified, Enclosure, Numeric, enclose, expm1, log1p
 from neartwin.errors import ParameterError
 from neartwin.exact import Number
@@ -21,11 +22,7 @@ def amplified_pure(*, epsilon: Numeric, rate: Numeric) -> Certified:
     >>> amplified_pure(epsilon=1, rate="0.01").upper
     0.01703686...
     """
-    return _amplified(_reals(epsilon=epsilon), _rate(rate)).interval("amplification by subsampling")
-
-
-def _amplified(e: Enclosure, q: Enclosure) -> Enclosure:
-    return log1p(q * expm1(e))
+    return amplified_epsilon(epsilon, rate)
 
 
 def amplified_approximate(*, epsilon: Number, delta: Number, rate: Number) -> Bound:

@@ -193,12 +193,11 @@ def _proposal(book: Ledger, question: Question) -> Proposal | SeriesProposal:
         "rows_per_unit": question.rows_per_unit,
         "norm_per_unit": words.norm(question.norm_per_unit),
         "discovery_groups": question.discovery_groups,
+        "units_together": question.units_together,
+        "value_range": words.value_range(question.value_range),
     }
     if len(asked) > 1:
-        if question.units_together != 1 or question.value_range:
-            raise QueryError("units_together and value_range are for one question; ask one at a time")
         return account.plan_series(asked, spend=spend, **limits)
-    limits |= {"units_together": question.units_together, "value_range": words.value_range(question.value_range)}
     return account.plan(asked[0], spend=spend, **limits)
 
 

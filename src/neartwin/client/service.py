@@ -145,33 +145,36 @@ class ServedAccount:
         rows_per_group: int | Tuned | None = None,
         groups_per_unit: int | Tuned | None = None,
         rows_per_unit: int | None = None,
-        norm_per_unit: Number | None = None,
+        norm_per_unit: Number | Tuned | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
         units_together: int = 1,
         value_range: TunedRange | None = None,
     ) -> ServedProposal:
         """Have the service decide what a release would do and cost. Reads no row and spends nothing."""
-        limits = _limits(rows_per_group, groups_per_unit, rows_per_unit, norm_per_unit, discovery_groups)
-        limits |= {"units_together": units_together if units_together != 1 else None}
-        if value_range is not None:
-            limits["value_range"] = {"share": str(value_range.share), "groups": value_range.groups}
-        return self._planned([query], spend, limits, weights)
+        limits = {
+            "rows_per_group": rows_per_group,
+            "groups_per_unit": groups_per_unit,
+            "rows_per_unit": rows_per_unit,
+            "norm_per_unit": norm_per_unit,
+            "discovery_groups": discovery_groups,
+            "units_together": None if units_together == 1 else units_together,
+            "value_range": value_range,
+            "weights": weights,
+        }
+        return self._planned([query], spend, limits)
 
     def _planned(
         self,
         queries: Sequence[Query | MostCommon],
         spend: Target,
-        limits: Json,
-        weights: Mapping[str, Number] | None,
+        limits: Mapping[str, object],
     ) -> ServedProposal:
         if any(query.table.source != self.rows.table.source for query in queries):
             raise LedgerError(f"this account belongs to {self.name!r}, and the question is about another table")
-        exact = None if weights is None else {name: str(rational(weight=value)) for name, value in weights.items()}
         forms = [form_of(query, self.tables) for query in queries]
         ask: Json = {"question": forms[0] if len(forms) == 1 else forms, "spend": parts_of(spend)}
-        told_limits = {name: _limit(limit) for name, limit in limits.items()} | {"weights": exact}
-        ask |= {name: value for name, value in told_limits.items() if value is not None}
+        ask |= {name: _written(name, limit) for name, limit in limits.items() if limit is not None}
         told = self.wire.post("datasets", self.name, "plan", body=ask)
         return ServedProposal(self, target_of(told["price"], "price"), told["digest"], ask, _tree(told["explanation"]))
 
@@ -183,17 +186,26 @@ class ServedAccount:
         rows_per_group: int | Tuned | None = None,
         groups_per_unit: int | Tuned | None = None,
         rows_per_unit: int | None = None,
-        norm_per_unit: Number | None = None,
+        norm_per_unit: Number | Tuned | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
         units_together: int = 1,
+        value_range: TunedRange | None = None,
     ) -> ServedProposal:
         """Have the service plan several questions under one price. Reads no row and spends nothing."""
         if not queries:
             raise QueryError("a series needs at least one question")
-        limits = _limits(rows_per_group, groups_per_unit, rows_per_unit, norm_per_unit, discovery_groups)
-        limits |= {"units_together": units_together if units_together != 1 else None}
-        return self._planned(queries, spend, limits, weights)
+        limits = {
+            "rows_per_group": rows_per_group,
+            "groups_per_unit": groups_per_unit,
+            "rows_per_unit": rows_per_unit,
+            "norm_per_unit": norm_per_unit,
+            "discovery_groups": discovery_groups,
+            "units_together": None if units_together == 1 else units_together,
+            "value_range": value_range,
+            "weights": weights,
+        }
+        return self._planned(queries, spend, limits)
 
     def release(self, proposal: ServedProposal, *, key: str = "") -> Release:
         """Pay, have the data asked, and get the release; the same question again costs nothing.
@@ -248,23 +260,18 @@ class ServedAccount:
         return job
 
 
-def _limits(
-    rows_per_group: int | Tuned | None, groups_per_unit: int | Tuned | None, rows_per_unit: int | None,
-    norm_per_unit: Number | None, discovery_groups: int | None,
-) -> Json:  # fmt: skip
-    return {
-        "rows_per_group": _limit(rows_per_group),
-        "groups_per_unit": _limit(groups_per_unit),
-        "rows_per_unit": rows_per_unit,
-        "norm_per_unit": None if norm_per_unit is None else str(rational(norm_per_unit=norm_per_unit)),
-        "discovery_groups": discovery_groups,
-    }
-
-
-def _limit(bound: int | Tuned | None) -> object:
-    if isinstance(bound, Tuned):
-        return {"at_most": bound.at_most, "share": str(bound.share), "groups": bound.groups}
-    return bound
+def _written(name: str, limit: Any) -> object:
+    """A limit of a plan as the service reads it."""
+    match limit:
+        case Tuned():
+            return {"at_most": limit.at_most, "share": str(limit.share), "groups": limit.groups}
+        case TunedRange():
+            return {"share": str(limit.share), "groups": limit.groups}
+        case Mapping():
+            return {statistic: str(rational(weight=value)) for statistic, value in limit.items()}
+        case _ if name == "norm_per_unit":
+            return str(rational(norm_per_unit=limit))
+    return limit
 
 
 def _rows(address: str, told: Json) -> Rows:

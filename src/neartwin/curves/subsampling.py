@@ -16,9 +16,12 @@ import numpy as np
 from neartwin.checks import probability
 from neartwin.curves.operations import Inverse, symmetrised
 from neartwin.curves.tradeoff import TradeOff
-from neartwin.curves.twofold import TINY, UNIT, Argument, certified, clipped, ends, levels, read
+from neartwin.curves.twofold import UNIT, Argument, certified, clipped, ends, levels, read
+from neartwin.divergences import Certified, Numeric, enclose, exp, expm1, log, log1p, where
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
+
+_FAR = 700.0  # of epsilon: beyond it e^epsilon may be no number
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +222,7 @@ def subsampled(curve: TradeOff, p: Number) -> TradeOff:
     return whole if share == 1 else Subsampled(whole, share)
 
 
-def amplified_epsilon(epsilon: Argument, rate: Argument) -> Interval[FloatArray]:
+def amplified_epsilon(epsilon: Numeric, rate: Numeric) -> Certified:
     """ln(1 + q (e^epsilon - 1)): pure DP after sampling each unit with probability q (Balle, Barthe, Gaboardi 2018).
 
     epsilon >= 0 and rate in [0, 1], broadcast.
@@ -228,13 +231,14 @@ def amplified_epsilon(epsilon: Argument, rate: Argument) -> Interval[FloatArray]
     >>> bool(e.lower <= 0.017036863236176550 <= e.upper)
     True
     """
-    size, share = np.broadcast_arrays(read(epsilon=epsilon)[0], levels(rate=rate)[0])
-    if np.any(size < 0):
+    e, q = enclose(epsilon=epsilon), enclose(rate=rate)
+    if not np.all(e.lower >= 0):
         raise ParameterError("epsilon", epsilon, "must not be negative")
-    with np.errstate(under="ignore", divide="ignore"):
-        value = np.log1p(share * np.expm1(np.minimum(size, 700.0)))
-        # beyond 700 the same as epsilon + ln(q + (1 - q) e^-epsilon), where e^epsilon may be no number
-        far = np.maximum(size + np.log(share + (1 - share) * np.exp(-size)), 0.0)
-    value = np.where(size <= 700, value, np.where(share > 0, far, 0.0))
-    room = 16 * UNIT * (1 + size) * np.where(size <= 700, value, 1.0) + np.where(value > 0, 8 * TINY, 0.0)
-    return certified(np.maximum(value - room, 0.0), value + room, "closed form")
+    if not np.all((q.lower >= 0) & (q.upper <= 1)):
+        raise ParameterError("rate", rate, "must lie in [0, 1]")
+    near = log1p(q * expm1(e.at_most(_FAR)))
+    if np.all(e.upper <= _FAR):
+        return near.interval("amplification by subsampling")
+    # beyond, the same as epsilon + ln(q + (1 - q) e^-epsilon)
+    far = where(q.upper > 0, (e + log(q + (1.0 - q) * exp(-e))).at_least(0.0), 0.0)
+    return where(e.upper <= _FAR, near, far).interval("amplification by subsampling")

@@ -1,7 +1,8 @@
 """Certified composition of privacy losses."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from neartwin.late import late
 
 if TYPE_CHECKING:
     from neartwin.exact import Estimate as Estimate
@@ -68,13 +69,4 @@ _ROOMS = {
 }
 _HOME = {name: f"neartwin.{room}" for room, names in _ROOMS.items() for name in names}
 __all__ = sorted(_HOME)  # noqa: PLE0605 - a sorted list of public names, from one table
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'neartwin.losses' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__ = late(__name__, _HOME)

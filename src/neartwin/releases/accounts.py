@@ -11,7 +11,7 @@ import neartwin.ledger as books
 from neartwin.accounting.targets import Target
 from neartwin.engines.base import Engine
 from neartwin.engines.choice import engine_for
-from neartwin.errors import LedgerError
+from neartwin.errors import LedgerError, QueryError
 from neartwin.exact import Number
 from neartwin.queries.expected import expected_errors
 from neartwin.queries.explain import Explained, explain
@@ -133,11 +133,16 @@ class Account:
         norm_per_unit: Number | Tuned | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
+        units_together: int = 1,
+        value_range: TunedRange | None = None,
     ) -> SeriesProposal:
         """Plan several questions under one price, whose shares minimise all their errors together. Spends nothing.
 
-        Arguments as of `plan`; each question takes those bounds that it can have.
+        Arguments as of `plan`; each question takes those bounds that it can have. `QueryError` for units_together and
+        value_range, which are for one question.
         """
+        if units_together != 1 or value_range is not None:
+            raise QueryError("units_together and value_range are for one question; ask one at a time")
         for query in queries:
             self._same_population(query.table)
         limits: dict[str, Number | Tuned | None] = {

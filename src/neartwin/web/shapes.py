@@ -119,7 +119,7 @@ class Ask(Shape):
     rows_per_group: Annotated[int, Field(ge=1, le=10**9)] | TunedBound | None = None
     groups_per_unit: Annotated[int, Field(ge=1, le=10**9)] | TunedBound | None = None
     rows_per_unit: Annotated[int, Field(ge=1, le=10**9)] | None = None
-    norm_per_unit: Written | StrictInt | StrictFloat | None = None
+    norm_per_unit: Written | StrictInt | StrictFloat | TunedBound | None = None
     discovery_groups: Annotated[int, Field(ge=1, le=10**9)] | None = None
     units_together: Annotated[int, Field(ge=1, le=10**6)] | None = None
     value_range: TunedValues | None = None

@@ -7,6 +7,12 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from neartwin.web.shape_parts import Name, Parts, Shape, Text, Value
 
+Types = Annotated[dict[Text, Text], Field(max_length=2_000)]
+BoundsByColumn = Annotated[
+    dict[Text, Annotated[list[str | StrictInt], Field(min_length=2, max_length=3)]], Field(max_length=2_000)
+]
+KeysByColumn = Annotated[dict[Text, Annotated[list[Value], Field(max_length=100_000)]], Field(max_length=200)]
+
 
 class Column(BaseModel):
     """A column that the caller may use. bounds: declared [low, high, step]; keys: declared public values."""
@@ -65,11 +71,9 @@ class SideWish(Shape):
     kind: Literal["public", "same_unit", "owned"]
     table: Text = ""
     unit: Text = ""
-    types: Annotated[dict[Text, Text], Field(max_length=2_000)] = {}
-    bounds: Annotated[
-        dict[Text, Annotated[list[str | StrictInt], Field(min_length=2, max_length=3)]], Field(max_length=2_000)
-    ] = {}
-    keys: Annotated[dict[Text, Annotated[list[Value], Field(max_length=100_000)]], Field(max_length=200)] = {}
+    types: Types = {}
+    bounds: BoundsByColumn = {}
+    keys: KeysByColumn = {}
 
 
 class Registration(Shape):
@@ -94,11 +98,9 @@ class Registration(Shape):
     table: Text = ""
     unit: Text
     neighbours: Literal["add_remove", "replace_one"] = "add_remove"
-    types: Annotated[dict[Text, Text], Field(max_length=2_000)] = {}
-    bounds: Annotated[
-        dict[Text, Annotated[list[str | StrictInt], Field(min_length=2, max_length=3)]], Field(max_length=2_000)
-    ] = {}
-    keys: Annotated[dict[Text, Annotated[list[Value], Field(max_length=100_000)]], Field(max_length=200)] = {}
+    types: Types = {}
+    bounds: BoundsByColumn = {}
+    keys: KeysByColumn = {}
     budget: Parts
     about: Annotated[str, Field(max_length=2_000)] = ""
     policy: Annotated[list[RuleShape], Field(max_length=1_000)] = [RuleShape()]
