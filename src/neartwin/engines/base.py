@@ -44,7 +44,10 @@ class Engine(Protocol):
     """Runs stages. Implementations are final and hold no state of a stage."""
 
     def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
-        """Exact answers to a stage. salt: fresh secret 64 bits that order a unit's groups; kept out of logs and text."""
+        """Exact answers to a stage. salt: fresh secret bits, as many as `salt_bits` says; kept out of logs and text.
+
+        The low 64 order a unit's groups, and those above decide which units a stage samples: see `neartwin.queries.sample`.
+        """
         ...
 
 

@@ -34,6 +34,10 @@ class Dialect(Protocol):
         """MD5 in hexadecimal of the parts' texts with '/' between them; sorts by its bytes, equal on all engines."""
         ...
 
+    def digest_below(self, text: exp.Expr, digits: str) -> exp.Expr:
+        """Whether SHA-256 of a text's bytes, in hexadecimal, sorts before these digits; in UTF-8, equal on all engines."""
+        ...
+
     def is_nan(self, value: exp.Expr) -> exp.Expr:
         """Whether a double is NaN."""
         ...

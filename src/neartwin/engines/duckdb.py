@@ -17,10 +17,12 @@ from neartwin.engines.local import opened
 from neartwin.engines.sql import needed_columns, salted
 from neartwin.engines.texts import text_of
 from neartwin.queries.join import Join
+from neartwin.queries.sample import salt_and_secret
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
 
 _SALT = exp.cast(exp.Placeholder(this="salt"), "UBIGINT", dialect="duckdb")
+_SECRET = exp.cast(exp.Placeholder(this="secret"), "TEXT", dialect="duckdb")
 _TYPES = {
     ColumnType.TEXT: "VARCHAR",
     ColumnType.NUMBER: "DOUBLE",
@@ -50,6 +52,10 @@ class DuckdbDialect:
     def fingerprint(self, parts: list[exp.Expr]) -> exp.Expr:
         """As it is."""
         return digest_of(parts)
+
+    def digest_below(self, text: exp.Expr, digits: str) -> exp.Expr:
+        """Texts are UTF-8, and the digest is hexadecimal text."""
+        return exp.Anonymous(this="sha256", expressions=[text]) < exp.Literal.string(digits)
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:
         """Isnan()."""
@@ -126,7 +132,7 @@ class DuckdbEngine:
     def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
         """Exact answers to a stage; the source is opened read-only and closed again."""
         with self._asked(stage) as (connection, places):
-            text, parameters = text_of(stage, places, _SALT), _parameters(stage, salt)
+            text, parameters = text_of(stage, places, _SALT, secret=_SECRET), _parameters(stage, salt)
             if len(stage.keys or ()) == 1:  # the shortest way to the one row that there is
                 return gathered_rows(stage, connection.execute(text, parameters).fetchall())
             answer = connection.sql(text, params=parameters).to_arrow_table()
@@ -138,7 +144,7 @@ class DuckdbEngine:
             yield self.aggregate(stage, salt=salt)
             return
         with self._asked(stage) as (connection, places):
-            text = text_of(stage, places, _SALT, ordered=True)
+            text = text_of(stage, places, _SALT, secret=_SECRET, ordered=True)
             for batch in connection.sql(text, params=_parameters(stage, salt)).to_arrow_reader(groups):
                 yield gathered(stage, pa.Table.from_batches([batch]))
 
@@ -174,6 +180,7 @@ def typed_rows(join: Join, needed: tuple[str, ...]) -> pa.Table:
     return found
 
 
-def _parameters(stage: Stage, salt: int) -> dict[str, int]:
-    """The salt as a parameter, so that no text of a statement holds it."""
-    return {"salt": salt} if salted(stage) else {}
+def _parameters(stage: Stage, drawn: int) -> dict[str, int | str]:
+    """Salt and secret as parameters, so that no text of a statement holds them."""
+    salt, secret = salt_and_secret(drawn, stage.sampling_rate)
+    return ({"salt": salt} if salted(stage) else {}) | ({"secret": secret} if secret else {})

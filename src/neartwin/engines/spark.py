@@ -20,6 +20,7 @@ from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.gather import gathered, key_table
 from neartwin.engines.joins import Place
 from neartwin.engines.sql import needed_columns, statement
+from neartwin.queries.sample import salt_and_secret
 from neartwin.queries.spark import SparkFrame
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
@@ -64,6 +65,11 @@ class SparkDialect:
     def fingerprint(self, parts: list[exp.Expr]) -> exp.Expr:
         """As it is."""
         return digest_of(parts)
+
+    def digest_below(self, text: exp.Expr, digits: str) -> exp.Expr:
+        """Texts are UTF-8, and the digest is hexadecimal text."""
+        digest = exp.Anonymous(this="sha2", expressions=[text, exp.Literal.number(256)])
+        return _by_bytes(digest) < exp.Literal.string(digits)
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:
         """Isnan()."""
@@ -221,19 +227,21 @@ class SparkShelf:
 def asked(stage: Stage, salt: int) -> Iterator[Any]:
     """The DataFrame of a stage's statement; nothing has run yet. It must not be used after.
 
-    The salt is a table of one row, so that no text, plan or page of the cluster shows it.
+    Salt and secret are a table of one row, so that no text, plan or page of the cluster shows them.
     """
     source = stage.table.source
     if not isinstance(source, SparkFrame):
         raise TypeError(f"Spark cannot read a {type(source).__name__}")
     session = _session(source.frame.sparkSession)
     with contextlib.ExitStack() as undone:
-        signed = pa.table({"salt": pa.array([(salt ^ _SIGN) - _SIGN], pa.int64())})
+        order, secret = salt_and_secret(salt, stage.sampling_rate)
+        signed = pa.table({"salt": pa.array([(order ^ _SIGN) - _SIGN], pa.int64()), "secret": pa.array([secret])})
         _named(session.createDataFrame(signed), _SALT, undone)
         if stage.keys is not None and stage.group_columns:
             _named(session.createDataFrame(key_table(stage)), KEYS, undone)
-        salted = exp.select("salt").from_(_SALT).subquery()
-        yield session.sql(statement(stage, _places(stage, session, undone), salted).sql(dialect="spark"))
+        drawn = [exp.select(name).from_(_SALT).subquery() for name in ("salt", "secret")]
+        asked_for = statement(stage, _places(stage, session, undone), drawn[0], secret=drawn[1])
+        yield session.sql(asked_for.sql(dialect="spark"))
 
 
 def _named(frame: Any, name: str, undone: contextlib.ExitStack) -> None:

@@ -4,7 +4,7 @@
 typed    the needed columns, each in one of the six types, by casts that cannot fail; joined rows, see `joins`
 computed the same and the expressions that are grouped by or summed
 scaled   the same and each summed column clipped to its bounds, in steps
-kept     rows with a unit that meet the conditions, their group, their grid values
+kept     rows with a unit (of the sample, where there is one) that meet the conditions, their group, their grid values
 products the same and products of grid values, where moments are asked for
 units    one row a (unit, group): numbers of rows and values, totals
 bounded  the same, weighted down to C rows
@@ -17,6 +17,7 @@ Every expression in the row stages is total: a data-dependent error would tell a
 """
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from sqlglot import exp
 
@@ -36,14 +37,23 @@ from neartwin.engines.joins import Place, joined_rows, needed_parts
 from neartwin.engines.norms import Source, with_norms
 from neartwin.engines.octaves import parts_of
 from neartwin.queries.expression import RowExpression
+from neartwin.queries.sample import first_digits
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
 
 _MOST_ROWS = 2**62  # no unit has more, so a larger cap is this one
 
 
-def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.Select | None = None) -> exp.Select:
+def statement(
+    stage: Stage,
+    places: Sequence[Place],
+    salt: exp.Expr,
+    keys: exp.Select | None = None,
+    secret: exp.Expr | None = None,
+) -> exp.Select:
     """The statement of a stage. places: of the table, then of those joined to it; keys: the public keys, None if named so.
+
+    secret: of the sample, as text; for a stage without one it stands nowhere.
 
     Result columns: the group (position of a public key, or g0, g1, ...), then m0, m1, ... in the order of `stage.measures`; for
     a stage with a split, the cell and its number: see `cells`.
@@ -62,7 +72,7 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     rows |= {"computed": _computed(stage, aliases, dialect), "scaled": _scaled(stage, aliases)}
     for name, part in rows.items():
         query = query.with_(alias_of(name), as_=part, copy=False)
-    query = query.with_(alias_of("kept"), as_=_kept(stage, aliases, dialect), copy=False)
+    query = query.with_(alias_of("kept"), as_=_kept(stage, aliases, dialect, secret), copy=False)
     if stage.split is not None:
         return cells_of(query, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
     if stage.moments:
@@ -203,13 +213,15 @@ def _group_column(stage: Stage, place: int, aliases: Mapping[str, str]) -> exp.E
     return exp.column(f"d{place}" if name in stage.table.computed else aliases[name])
 
 
-def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Select:
+def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect, secret: exp.Expr | None) -> exp.Select:
     columns: list[exp.Expr] = []
     query = exp.select().from_(part_named("scaled"))
     if isinstance(stage.table.unit, str):
         unit = _unit(stage, stage.table.unit, aliases, dialect)
         columns.append(exp.alias_(unit, "u"))
         query = query.where(unit.is_(exp.null()).not_())
+        if stage.sampling_rate is not None:
+            query = query.where(_sampled(unit, stage.sampling_rate, dialect, secret))
     if stage.keys is None:
         columns += [exp.alias_(_group_column(stage, i, aliases), f"g{i}") for i in range(len(stage.group_columns))]
     elif stage.group_columns:
@@ -222,6 +234,14 @@ def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Sel
         query = query.where(translated(condition.term, named, dialect))
     query = query.select(*(columns or [exp.alias_(exp.Literal.number(1), "one")]))
     return dialect.by_unit(query) if isinstance(stage.table.unit, str) else query
+
+
+def _sampled(unit: exp.Expr, rate: Fraction, dialect: Dialect, secret: exp.Expr | None) -> exp.Expr:
+    """Of joined rows too: whose a row is was decided over all units, so those that are not kept leave as if never there."""
+    if secret is None:
+        raise ValueError("a stage that samples needs a secret")
+    keyed = exp.DPipe(this=secret.copy(), expression=exp.cast(unit.copy(), "TEXT"))
+    return dialect.digest_below(exp.paren(keyed), first_digits(rate))
 
 
 def _unit(stage: Stage, column: str, aliases: Mapping[str, str], dialect: Dialect) -> exp.Expr:

@@ -330,6 +330,7 @@ def _digest(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
         **({"rows_per_unit": stage.rows_per_unit} if stage.rows_per_unit is not None else {}),
         **({"discovery_groups": stage.discovery_groups} if stage.discovery_groups is not None else {}),
         **({} if stage.clip is None else {"clip": _norm(stage.clip)}),
+        **({} if stage.sampling_rate is None else {"sampling_rate": str(stage.sampling_rate)}),
         **more,
     }
     return hashlib.sha256(json.dumps(form, sort_keys=True).encode()).hexdigest()

@@ -23,6 +23,7 @@ that a salted hash of the unit and the group decides.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.keys import Key
@@ -88,7 +89,8 @@ class Stage:
     for in one group. groups_per_unit: the most groups that one unit is kept in: those in which it counts for most rows, and where
     it counts alike those first in a salted hash of the unit and the group; None where no unit can be in more groups than there
     may be. octaves: where each begins, in groups and rows. split: the one grid column by whose cells rows are counted. moments:
-    over the columns of the grid. clip: of all measures but "finders" together.
+    over the columns of the grid. clip: of all measures but "finders" together. sampling_rate: of the units that take part, before
+    anything else is done with them: see `neartwin.queries.sample`.
     """
 
     table: Table
@@ -105,3 +107,4 @@ class Stage:
     split: str | None = None
     moments: Mapping[str, Moment] = field(default_factory=dict)
     clip: NormClip | None = None
+    sampling_rate: Fraction | None = None
