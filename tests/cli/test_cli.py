@@ -113,6 +113,21 @@ def test_several_statements_on_a_command_line_or_in_a_file_are_one_series(purcha
     assert (code, out) == (2, "")
 
 
+def test_a_large_answer_goes_to_a_file_some_groups_at_a_time(purchases):
+    text = "SELECT cds, count(*) AS n, percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) AS typical FROM purchases GROUP BY cds"
+    ask = (*ASK[:1], text, *ASK[2:], "--spend", "epsilon=90", "--table-out", "t.parquet")
+    code, out, err = neartwin("query", *ask, "--json", where=purchases)
+    assert code == 0, err
+    table = pq.read_table(purchases / "t.parquet")
+    assert table["cds"].to_pylist() == [1, 2, 3, 4, 5]
+    assert all(abs(value - 9.5) < 1 for value in table["typical"].to_pylist())
+    assert json.loads(out)["columns"] == [["n", "count()"], ["typical", "median(amount)"]]
+    code, again, _ = neartwin("query", *ask[:-1], "u.parquet", where=purchases)
+    assert (code, again.split()) == (0, ["t.parquet", "sha256", json.loads(out)["digest"]])
+    code, _, err = neartwin("query", ask[0], text + " ORDER BY n", *ask[2:-1], "v.parquet", where=purchases)
+    assert (code, "read it with them" in err) == (2, True)
+
+
 def test_a_refused_budget_is_exit_code_3_with_the_numbers(purchases):
     code, out, err = neartwin("query", *ASK, "--spend", "epsilon=2", "--budget", "epsilon=1", where=purchases)
     assert (code, out) == (3, "")

@@ -11,7 +11,7 @@ from neartwin import noise
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import BudgetError, QueryError
 from neartwin.queries.planner import plan
-from neartwin.releases.run import answered
+from neartwin.releases.noising import answered
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import engines
 

@@ -12,7 +12,9 @@ import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import ExecutionError, LedgerError, ParameterError, QueryError
 from neartwin.ledger import Account as Book
-from neartwin.releases import large
+from neartwin.releases import large, pieces
+from neartwin.releases.noising import Noisy
+from neartwin.releases.release import Statistic
 from tests.engines.places import DuckdbPlace
 
 SURE = {"spend": nt.approx(10**8, "1e-9"), "rows_per_group": 5, "groups_per_unit": 40}  # noise of no size
@@ -147,6 +149,30 @@ def test_pieces_of_the_file_have_a_fixed_number_of_released_rows(ledger, tmp_pat
     assert keys == sorted(keys)
 
 
+def test_a_file_tells_nothing_of_the_parts_that_it_came_in(asked, tmp_path):
+    """Parts end where exact groups do, which must not be seen: not in pieces, not in their pages."""
+    _, proposal = asked
+    rows = [((f"town {i:06}" + "." * 300, i % 3), float(i)) for i in range(6000)]  # more than a page of text
+    files = []
+    for size in (6000, 7, 1000, 1025):
+        some = [rows[start : start + size] for start in range(0, len(rows), size)]
+        answers = (
+            Noisy(
+                tuple(key for key, _ in part),
+                tuple(
+                    Statistic(
+                        name=name, what="", **dict.fromkeys(("values", "lower", "upper"), tuple(x for _, x in part))
+                    )
+                    for name in ("people", "total")
+                ),
+            )
+            for part in some
+        )
+        large._write(proposal.plan, answers, str(tmp_path / f"{size}.parquet"))
+        files.append((tmp_path / f"{size}.parquet").read_bytes())
+    assert len(set(files)) == 1
+
+
 def test_what_cannot_be_written_is_refused_before_anything_is_spent(asked, tmp_path):
     account, proposal = asked
     (tmp_path / "taken.parquet").touch()
@@ -155,9 +181,73 @@ def test_what_cannot_be_written_is_refused_before_anything_is_spent(asked, tmp_p
             account.release_to_parquet(proposal, tmp_path / place)
     rows = proposal.plan.query.groups.rows
     choice = account.plan(rows.most_common("town", among=["a", "Z"]), spend=nt.pure(1))
+
+    class Whole:
+        def aggregate(self, stage, *, salt):
+            raise AssertionError
+
     with pytest.raises(QueryError, match="ordinary release"):
-        account.release_to_parquet(choice, tmp_path / "t.parquet")
+        account.release_to_parquet(choice, tmp_path / "t.parquet", engine=Whole())
     assert account.spent["epsilon"] == 0
+
+
+def quantile_of(values, rank):
+    ordered = sorted(values)
+    return next(value for place, value in enumerate(ordered, start=1) if place >= rank * len(ordered))
+
+
+@pytest.mark.parametrize("place", PLACES[:2])
+def test_written_quantiles_and_counts_by_bin_are_those_of_the_rows(request, place, ledger, tmp_path, monkeypatch):
+    monkeypatch.setattr(pieces, "GROUPS", 100)  # groups and their cells go on from part to part
+    monkeypatch.setattr(pieces, "CELLS", 900)
+    given = visits(4000, 12)
+    rows = request.getfixturevalue(place).visits(given, name="visits")
+    account = ledger.open(rows, nt.approx(10**10, "1e-3"))
+    limits = SURE | {"rows_per_group": 4000, "groups_per_unit": 50}
+    ranks = rows.group_by("town", "year").agg(
+        people=nt.count_units(), paid=nt.quantile("paid", [0.25, 0.75], 0, 100, 1)
+    )
+    table = read(account.release_to_parquet(account.plan(ranks, **limits), tmp_path / "ranks.parquet").place)
+    assert table.column_names[3:] == [
+        *("people_lower", "people_upper"),
+        *(f"paid_{rank}{end}" for rank in ("p25", "p75") for end in ("", "_lower", "_upper")),
+    ]
+    values = {}
+    for row in given:
+        values.setdefault((row["town"], row["year"]), []).append(row["paid"])
+    found = {(row["town"], row["year"]): row for row in table.to_pylist()}
+    assert set(found) == set(values)
+    for key, row in found.items():
+        assert (row["paid_p25"], row["paid_p75"]) == (quantile_of(values[key], 0.25), quantile_of(values[key], 0.75))
+    bins = rows.group_by("town", keys=["Z", "nowhere", None]).agg(paid=nt.histogram("paid", [0, 10, 30]))
+    written = account.release_to_parquet(account.plan(bins, **limits), tmp_path / "bins.parquet")
+    assert written.group_columns == ("town", "paid")
+    counts = {
+        (town, label): sum(row["town"] == town and low <= row["paid"] <= high for row in given)
+        for town in ("Z", "nowhere", None)
+        for label, low, high in (("[0, 10)", 0, 9), ("[10, 30]", 10, 30))
+    }
+    assert {(row["town"], row["paid"]): row["count"] for row in read(written.place).to_pylist()} == counts
+
+
+def test_the_most_common_and_margins_are_written_as_an_ordinary_release_has_them(ledger, tmp_path):
+    rows = DuckdbPlace().visits(visits(), name="visits", snapshot="first")
+    account = ledger.open(rows, nt.approx(10**10, "1e-3"))
+    top = rows.most_common("town", among=["town 1", "town 2", "a", "nowhere"], k=3, counted=True)
+    sides = rows.group_by("town", "year", keys={"town": ["a", "Z"], "year": [0, 1, 2]}).marginals(["town"], ["year"])
+    for number, asked in enumerate([top, sides.agg(n=nt.count())]):
+        limits = {"spend": nt.pure(10**7)} | ({"rows_per_group": 5, "groups_per_unit": 6} if number else {})
+        written = account.release_to_parquet(account.plan(asked, **limits), tmp_path / f"{number}.parquet")
+        other = account.release(account.plan(asked, **(limits | {"spend": nt.pure(10**7 + 1)})))
+        assert written.group_columns == other.group_columns
+        assert set(written.notes) == set(other.notes)
+        (counted,) = other.statistics
+        rows_told = [(*key, value) for key, value in zip(other.keys, counted.values, strict=True)]
+        told = [
+            tuple(row[name] for name in (*written.group_columns, counted.name))
+            for row in read(written.place).to_pylist()
+        ]
+        assert told == [(*row[:-1], pytest.approx(row[-1])) for row in rows_told]
 
 
 def test_a_table_of_public_keys_has_them_all(ledger, tmp_path):

@@ -9,7 +9,7 @@ import neartwin as nt
 from neartwin import noise
 from neartwin.engines.base import Aggregates, Cells
 from neartwin.queries.planner import plan
-from neartwin.releases.run import noisy_answer
+from neartwin.releases.noising import noisy_answer
 from tests.queries.test_sensitivity import empty_table
 
 RANKS = [0.1, 0.5, 0.9]

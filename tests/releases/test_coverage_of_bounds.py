@@ -8,7 +8,7 @@ import neartwin as nt
 from neartwin import noise
 from neartwin.engines.base import Aggregates
 from neartwin.queries.planner import plan
-from neartwin.releases.run import noisy_answer
+from neartwin.releases.noising import noisy_answer
 from tests.queries.test_sensitivity import empty_table
 
 SPENDS = [nt.approx("1/2", "1e-6"), nt.zcdp("1/20"), nt.gdp("1/3")]

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
-from neartwin.errors import QueryError
 from neartwin.queries.planner import plan
 from neartwin.releases.estimates import statistics_of
 
@@ -93,16 +92,6 @@ def test_quantiles_share_the_choice_of_groups_with_counts(tmp_path):
     np.add.at(by_town, cells.group, cells.count)
     assert by_town.tolist() == rows_kept.tolist()
     assert sum(by_town) == 6000
-
-
-def test_a_table_in_parts_refuses_quantiles_before_anything_is_spent(frame, tmp_path):
-    rows = nt.table(frame, unit="who", name="visits", types={"town": "text"})
-    with nt.open_ledger(tmp_path / "budget.db") as book:
-        account = book.open(rows, nt.approx(1, "1e-6"))
-        made = account.plan(asked(rows, None), spend=nt.approx(1, "1e-6"), rows_per_group=2, groups_per_unit=1)
-        with pytest.raises(QueryError, match="ordinary release"):
-            account.release_to_parquet(made, tmp_path / "out.parquet")
-        assert account.spent == {"epsilon": 0, "delta": 0}
 
 
 def test_other_ranks_asked_beside_a_quantile_cut_nothing_off_its_bar():

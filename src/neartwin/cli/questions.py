@@ -102,8 +102,9 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @_asked
 @click.option("--out", type=click.Path(dir_okay=False), help="Also write .html, .json, .csv or .parquet.")
+@click.option("--table-out", help="Write a release too large for memory to a new Parquet file, some groups at a time.")
 @refusing
-def query(as_json: bool, out: str | None, **options: Any) -> None:  # noqa: FBT001 - a command's options
+def query(as_json: bool, out: str | None, table_out: str | None, **options: Any) -> None:  # noqa: FBT001 - a command's options
     """Ask a table a SQL question, privately, and pay for it from a ledger; EXPLAIN SELECT shows the plan for nothing.
 
     Several SELECT statements with a semicolon between them are planned and paid as one series, each with its own answer.
@@ -113,7 +114,23 @@ def query(as_json: bool, out: str | None, **options: Any) -> None:  # noqa: FBT0
             explained = str(_proposal(book, Question(**options | {"sql": inner})).explain())
         click.echo(json.dumps({"explain": explained}) if as_json else explained)
         return
+    if table_out is not None:
+        _written(Question(**options), table_out, as_json=as_json)
+        return
     _release(Question(**options), out, as_json=as_json)
+
+
+def _written(question: Question, place: str, *, as_json: bool) -> None:
+    with open_ledger(question.ledger) as book:
+        proposal = _proposal(book, question)
+        if isinstance(proposal, SeriesProposal):
+            raise QueryError("--table-out writes one answer; leave the others of the series out")
+        with stderr.status("asking the data") if stderr.is_terminal else nullcontext():
+            written = proposal.account.release_to_parquet(proposal, place)
+    click.echo(written.to_json() if as_json else f"{written.place}  sha256 {written.digest}")
+    stderr.print(f"[bold]{written.guarantee}[/]")
+    for note in (written.guarantee.words(), *written.notes):
+        stderr.print(f"- {note}", style="dim", markup=False)
 
 
 @click.command()

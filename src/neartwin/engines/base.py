@@ -58,7 +58,8 @@ class Streaming(Protocol):
     def batches(self, stage: Stage, *, salt: int, groups: int) -> Iterator[Aggregates]:
         """The answers of `aggregate`, at most so many discovered groups at a time, sorted by key with NULL last.
 
-        The order of a grouping as an engine has it depends on rows; that of the keys does not.
+        The order of a grouping as an engine has it depends on rows; that of the keys does not. A stage with a split is answered
+        by at most so many cells at a time, sorted by group (public ones by their position): a group may go on in the next part.
         """
         ...
 

@@ -140,7 +140,7 @@ class DuckdbEngine:
 
     def batches(self, stage: Stage, *, salt: int, groups: int) -> Iterator[Aggregates]:
         """The same a part at a time: DuckDB sorts within its memory limit, and this process holds one part."""
-        if stage.keys is not None:
+        if stage.keys is not None and stage.split is None:
             yield self.aggregate(stage, salt=salt)
             return
         with self._asked(stage) as (connection, places):

@@ -7,6 +7,7 @@ from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from neartwin.engines.base import Aggregates, Cells
 from neartwin.engines.cells import CELL
@@ -38,8 +39,11 @@ def key_table(stage: Stage) -> pa.Table:
 def gathered(stage: Stage, answer: pa.Table) -> Aggregates:
     """The answers of a statement's result, whose columns are named as `sql.statement` says."""
     if stage.split is not None:
-        groups = [answer[name].to_pylist() for name in group_names(stage)]
-        return in_cells(stage, groups, *(whole_numbers(answer[name]) for name in (CELL, "m0")))
+        found = [whole_numbers(answer[name]) for name in (CELL, "m0")]
+        groups = [answer[name].combine_chunks() for name in group_names(stage)]
+        if stage.keys is None:
+            return in_cells(stage, *_numbered(groups), *found)
+        return in_cells(stage, groups[0].to_numpy() if groups else np.zeros(len(answer), np.int64), stage.keys, *found)
     values = {name: whole_numbers(answer[f"m{i}"]) for i, name in enumerate(stage.measures)}
     if stage.octaves:
         return dense(tuple(product(stage.octaves, repeat=2)), answer[POSITION].to_numpy(), values)
@@ -55,7 +59,12 @@ def gathered_rows(stage: Stage, answer: list[tuple[Any, ...]]) -> Aggregates:
     groups = 1 if stage.octaves else len(group_names(stage))
     if stage.split is not None:
         found = list(zip(*answer, strict=True)) or [()] * (groups + 2)
-        return in_cells(stage, found[:groups], whole_numbers(found[-2]), whole_numbers(found[-1]))
+        numbers = [whole_numbers(column) for column in found[groups:]]
+        if stage.keys is None:
+            places: dict[Key, int] = {}
+            row_of = [places.setdefault(tuple(map(_plain, row[:groups])), len(places)) for row in answer]
+            return in_cells(stage, np.array(row_of, dtype=np.int64), tuple(places), *numbers)
+        return in_cells(stage, np.array(found[0] if groups else [0] * len(answer), np.int64), stage.keys, *numbers)
     columns: list[tuple[Any, ...]] = list(zip(*answer, strict=True)) or [()] * (groups + len(stage.measures))
     values = {name: whole_numbers(columns[groups + i]) for i, name in enumerate(stage.measures)}
     if stage.octaves:
@@ -67,19 +76,27 @@ def gathered_rows(stage: Stage, answer: list[tuple[Any, ...]]) -> Aggregates:
     return dense(stage.keys, list(columns[0]), values)
 
 
-def in_cells(stage: Stage, groups: Sequence[Sequence[Any]], cells: WholeNumbers, counts: WholeNumbers) -> Aggregates:
-    """The answers of a stage with a split. groups: the columns of the group; cells: as the statement numbers them."""
+def in_cells(
+    stage: Stage, groups: NDArray[np.int64], keys: tuple[Key, ...], cells: WholeNumbers, counts: WholeNumbers
+) -> Aggregates:
+    """The answers of a stage with a split. groups: the place of each row's key; cells: as the statement numbers them."""
     (column,) = stage.grid.values()
     from_low = np.asarray(cells, dtype=np.int64) - column.low
-    counted = np.asarray(counts, dtype=np.int64)
-    if stage.keys is None:
-        places: dict[Key, int] = {}
-        found = [places.setdefault(tuple(map(_plain, row)), len(places)) for row in zip(*groups, strict=True)]
-        position, keys = np.array(found, dtype=np.int64), tuple(places)
-    else:
-        keys = stage.keys
-        position = np.array(groups[0] if groups else np.zeros(len(from_low)), dtype=np.int64)
-    return Aggregates(len(keys), keys, {}, Cells(position, from_low, counted))
+    return Aggregates(len(keys), keys, {}, Cells(groups, from_low, np.asarray(counts, dtype=np.int64)))
+
+
+def _numbered(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], tuple[Key, ...]]:
+    """The number of each row's group, and the groups in the order in which they first appear."""
+    codes = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        found = column.dictionary_encode(null_encoding="encode")
+        codes = codes * len(found.dictionary) + found.indices.to_numpy()
+        _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    rows = zip(*(column.take(pa.array(first[order])).to_pylist() for column in columns), strict=True)
+    return rank[codes], tuple(tuple(map(_plain, row)) for row in rows)
 
 
 def dense(keys: tuple[Key, ...], places: Any, values: dict[str, WholeNumbers]) -> Aggregates:

@@ -290,7 +290,7 @@ class PostgresEngine:
 
     def batches(self, stage: Stage, *, salt: int, groups: int) -> Iterator[Aggregates]:
         """The same a part at a time, read from the server's cursor."""
-        if stage.keys is not None:
+        if stage.keys is not None and stage.split is None:
             yield self.aggregate(stage, salt=salt)
             return
         with _answers(stage, salt, _sorted_statement, groups) as parts:

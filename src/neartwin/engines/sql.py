@@ -144,9 +144,9 @@ def _within(stage: Stage, dialect: Dialect) -> exp.Select:
 
 
 def in_order(query: exp.Select, stage: Stage) -> exp.Select:
-    """The same, sorted by discovered group, NULL last: an order that depends on the keys alone."""
+    """The same, sorted by group, NULL last: an order that depends on the keys alone. Of public ones, cells are sorted alone."""
     groups = [exp.Ordered(this=exp.column(name), nulls_first=False) for name in group_names(stage)]
-    return query.order_by(*groups) if stage.keys is None else query
+    return query.order_by(*groups) if groups and (stage.keys is None or stage.split is not None) else query
 
 
 def salted(stage: Stage) -> bool:

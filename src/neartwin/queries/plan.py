@@ -20,7 +20,7 @@ from neartwin.queries.allot import Noise, composed_loss
 from neartwin.queries.discovery import Selection
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.norm import NormClip
-from neartwin.queries.query import Aggregate, MostCommon, Query, columns_of
+from neartwin.queries.query import Aggregate, MostCommon, Query
 from neartwin.queries.sensitivity import Sensitivity
 from neartwin.queries.stage import Stage
 from neartwin.queries.tuned import Tuned
@@ -179,11 +179,6 @@ class GroupPlan:
     def discovered_by(self) -> str:
         """The measure of the stage that groups are discovered by."""
         return "units" if self.bounding.discovery_groups is None else "finders"
-
-    @property
-    def columns(self) -> Mapping[str, str]:
-        """The names of what is released, several for some statistics, with what each is."""
-        return {one: str(asked) for name, asked in self.outputs.items() for one in columns_of(name, asked)}
 
     @property
     def digest(self) -> str:

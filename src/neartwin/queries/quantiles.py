@@ -31,6 +31,16 @@ class Quantile:
             return f"median({self.column})"
         return f"quantile({self.column}, {', '.join(repr(float(rank)) for rank in self.ranks)})"
 
+    def labels(self, name: str) -> tuple[str, ...]:
+        """The names of what is released under a name, one for each rank.
+
+        >>> quantile("amount", [0.25, 0.75], 0, 200).labels("paid")
+        ('paid_p25', 'paid_p75')
+        """
+        if len(self.ranks) == 1:
+            return (name,)
+        return tuple(f"{name}_p{float(100 * rank):g}" for rank in self.ranks)
+
     def keywords(self) -> dict[str, object]:
         """What `quantile` is called with to make it, as text."""
         ranks = [str(rank) for rank in self.ranks]
@@ -90,7 +100,12 @@ def quantile(
             raise ParameterError("rank", each, "must lie strictly between 0 and 1", remedy=remedy)
     if not ranks or any(a >= b for a, b in pairwise(ranks)):
         raise ParameterError("rank", [float(each) for each in ranks], "must increase, with at least one")
-    return Quantile(column, ranks, *_grid(column, low, high, step, fill))
+    found = Quantile(column, ranks, *_grid(column, low, high, step, fill))
+    if len(set(found.labels(""))) < len(ranks):
+        raise ParameterError(
+            "rank", [float(each) for each in ranks], "must differ in six digits, by which answers are named"
+        )
+    return found
 
 
 def median(

@@ -148,11 +148,13 @@ def stddev(
 
 
 def columns_of(name: str, aggregate: Aggregate) -> tuple[str, ...]:
-    """The names of what a statistic releases: several for a regression.
+    """The names of what a statistic releases: several for a regression and for a list of quantiles.
 
     >>> columns_of("fit", Regression("pay", ("age",)))
     ('fit_intercept', 'fit_age')
     """
+    if isinstance(aggregate, Quantile):
+        return aggregate.labels(name)
     if isinstance(aggregate, Regression):
         return (f"{name}_intercept", *(f"{name}_{feature}" for feature in aggregate.features))
     return (name,)
@@ -300,6 +302,8 @@ class Groups:
                     f"{name}={aggregate} has a row for each bin, which other statistics have not; ask for it in a question of "
                     "its own: several questions can share one plan"
                 )
+            if isinstance(aggregate, Histogram) and "count" in {name, *self.columns}:
+                raise QueryError(f"{name}={aggregate} releases its counts as 'count', and that is taken; rename it")
             if self.margins:
                 linear_alone(aggregates, isinstance(aggregate, Count | Sum))
             if isinstance(aggregate, Histogram):

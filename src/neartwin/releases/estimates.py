@@ -110,16 +110,15 @@ def _of_order(
     ranks = Ranks(plan.splits[measure.name].tree, measure.mechanism.law)
     levels, place = trees[measure.name], column.bounds
     steps: dict[str, list[list[FloatArray]]] = {}
-    several = isinstance(aggregate, Quantile) and len(aggregate.ranks) > 1
     for part in _parts(levels, ranks.tree.cells):  # some groups at a time
         split = ranks.tree.split(part)
         if isinstance(aggregate, Extreme):
             found = {name: _extreme(ranks, split, aggregate, confidence)}
         else:
             found, last = {}, np.zeros(split[0].shape[0])
-            for rank in aggregate.ranks:
+            for rank, label in zip(aggregate.ranks, aggregate.labels(name), strict=True):
                 value, low, high = ranks.quantile(split, float(rank), confidence)
-                last, label = np.maximum(last, value), f"{name}_p{float(100 * rank):g}" if several else name
+                last = np.maximum(last, value)
                 # only values are put in order: a bar that another rank's noise cut would hold less often than it says
                 found[label] = [last, np.minimum(low, last), np.maximum(high, last)]
         for label, three in found.items():

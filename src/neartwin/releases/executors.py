@@ -26,7 +26,7 @@ from neartwin.queries.allot import Noise
 from neartwin.queries.plan import GroupPlan
 from neartwin.queries.source import ParquetFiles
 from neartwin.releases.estimates import statistics_of
-from neartwin.releases.run import CONFIDENCE
+from neartwin.releases.noising import CONFIDENCE
 from neartwin.releases.table import as_table, table_schema
 
 
@@ -71,6 +71,11 @@ def keyed_answer(plan: GroupPlan, *, release: str, secret: bytes) -> KeyedAnswer
     chosen = plan.selection
     if chosen is None:
         raise QueryError("a table that stays distributed is for discovered groups; public keys fit an ordinary release")
+    if plan.splits:
+        raise QueryError(
+            "quantiles and histograms are read from a tree of counts for each group, which the workers of a cluster do not put "
+            "together yet; ask for them over public keys in an ordinary release, or write the table from DuckDB or PostgreSQL"
+        )
     keyed = partial(noise.keyed, release=release, secret=secret, stage=0)
     if isinstance(chosen, OptimalSelection):
         laws = [noise.UniformBits()] * chosen.digits

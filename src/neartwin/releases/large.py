@@ -2,8 +2,8 @@
 
 Nothing of the table is visible under its name before the ledger has its digest: it is written beside its place, under a
 hidden name. What a reader sees of the files depends on the released rows alone: they are sorted by key, and the pieces
-that files are made of have a fixed number of released rows, for pieces cut as the engine hands out exact groups would
-tell how many groups were left out between two that are released.
+that files are made of have a fixed number of released rows, each written as one (pages end where Arrow's chunks do), for
+pieces cut as the engine hands out exact groups would tell how many groups were left out between two that are released.
 """
 
 import hashlib
@@ -20,13 +20,18 @@ from neartwin import noise
 from neartwin.engines.base import Distributed, Engine, Shelf, Streaming
 from neartwin.errors import ExecutionError, LedgerError, ParameterError, QueryError
 from neartwin.ledger import Account, Stored
+from neartwin.queries.after import NOTHING
 from neartwin.queries.plan import GroupPlan, Plan
+from neartwin.queries.query import Query
 from neartwin.releases.executors import keyed_answer
-from neartwin.releases.run import CONFIDENCE, Noisy, Paid, guarantee_of, noisy_answer, notes_of, provenance_of
-from neartwin.releases.table import as_table, table_schema
+from neartwin.releases.noising import CONFIDENCE, Noisy, answer_of
+from neartwin.releases.notes import notes_of
+from neartwin.releases.pieces import pieces
+from neartwin.releases.run import Paid, guarantee_of, provenance_of
+from neartwin.releases.table import as_table, group_columns_of, statistics_told, table_schema
 from neartwin.releases.written import WrittenRelease, is_written
 
-GROUPS = 2**17  # exact groups in memory at a time, and released rows in a piece of the file
+GROUPS = 2**17  # released rows in a piece of the file
 
 
 def run_to_parquet(
@@ -38,16 +43,13 @@ def run_to_parquet(
     before anything is spent `ParameterError` for a place that is taken, `QueryError` for a plan that has no table.
     """
     noise.require_system(source)
-    if not isinstance(plan, GroupPlan):
-        raise QueryError("this question has one answer and no table; ask for an ordinary release")
-    if plan.pilot is not None or plan.ranging is not None:
+    if isinstance(plan, GroupPlan) and (plan.pilot is not None or plan.ranging is not None):
         raise QueryError(
             "tuned() bounds are chosen for ordinary releases; release once, and give the bounds that it chose"
         )
-    if plan.splits:
+    if isinstance(plan.query, Query) and plan.query.after != NOTHING:
         raise QueryError(
-            "quantiles are read from a tree of counts a group, which no table is written from yet; ask for them in an ordinary "
-            "release, over public keys"
+            "HAVING, ORDER BY and LIMIT are not applied to a written table: leave them out, and read it with them"
         )
     work = _work(engine, plan, place, source)
     for place_of_rows in plan.stage.table.joined_locations():
@@ -65,8 +67,8 @@ def run_to_parquet(
         place=place,
         unfinished=hidden,
         digest=digest,
-        group_columns=plan.stage.group_columns,
-        columns=tuple(plan.columns.items()),
+        group_columns=group_columns_of(plan),
+        columns=tuple(statistics_told(plan).items()),
         confidence=CONFIDENCE,
         guarantee=guarantee_of(plan),
         notes=notes_of(plan),
@@ -85,8 +87,12 @@ class _Work:
     shelf: Shelf
 
 
-def _work(engine: Engine, plan: GroupPlan, place: str, source: noise.Source) -> _Work:
+def _work(engine: Engine, plan: Plan, place: str, source: noise.Source) -> _Work:
     if isinstance(engine, Distributed):
+        if not isinstance(plan, GroupPlan):
+            raise QueryError(
+                "a table that stays distributed is for groups; ask for an ordinary release: its keys are public"
+            )
         shelf = engine.shelf(plan.stage)
 
         def distributed(hidden: str, release: str) -> None:
@@ -99,8 +105,10 @@ def _work(engine: Engine, plan: GroupPlan, place: str, source: noise.Source) -> 
 
         def streamed(hidden: str, release: str) -> None:
             del release
-            answers = engine.batches(plan.stage, salt=source.bits(64), groups=GROUPS)
-            _write(plan, (noisy_answer(plan, part, source) for part in answers), hidden)
+            if isinstance(plan, GroupPlan):
+                _write(plan, pieces(plan, engine, source), hidden)
+            else:
+                _write(plan, iter([answer_of(plan, engine, source)]), hidden)
 
         work = _Work(streamed, LocalShelf())
         if not Path(place).resolve().parent.is_dir():
@@ -153,20 +161,21 @@ def _hidden(place: str, position: int) -> str:
     return f"{folder}{slash}.{name}.{position}"
 
 
-def _write(plan: GroupPlan, answers: Iterator[Noisy], place: str) -> None:
+def _write(plan: Plan, answers: Iterator[Noisy], place: str) -> None:
     """A file readable by its owner alone, on the disk when this returns."""
     schema = table_schema(plan)
     descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         with pq.ParquetWriter(file, schema) as writer:
-            held = schema.empty_table()
+            held: list[pa.Table] = []
             for answer in answers:
-                held = pa.concat_tables([held, as_table(schema, answer.keys, answer.statistics)])
-                while held.num_rows >= GROUPS:
-                    writer.write_table(held.slice(0, GROUPS), row_group_size=GROUPS)
-                    held = held.slice(GROUPS).combine_chunks()
-            if held.num_rows:
-                writer.write_table(held, row_group_size=GROUPS)
+                held.append(as_table(schema, answer.keys, answer.statistics))
+                if sum(part.num_rows for part in held) >= GROUPS:
+                    whole = pa.concat_tables(held).combine_chunks()
+                    full = whole.num_rows // GROUPS * GROUPS
+                    writer.write_table(whole.slice(0, full), row_group_size=GROUPS)
+                    held = [whole.slice(full)]
+            writer.write_table(pa.concat_tables([schema.empty_table(), *held]).combine_chunks(), row_group_size=GROUPS)
         file.flush()
         os.fsync(file.fileno())
 

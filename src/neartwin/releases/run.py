@@ -1,30 +1,24 @@
 """The walk: reserve, aggregate, add noise, settle, release. The one place where ledger, engine and noise meet."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 
-import numpy as np
-
 from neartwin import noise
 from neartwin.accounting.guarantee import Guarantee
-from neartwin.engines.base import Aggregates, Engine
+from neartwin.engines.base import Engine
 from neartwin.errors import ExecutionError, LedgerError
-from neartwin.exact import WholeNumbers
 from neartwin.ledger import Account, Stored, Ticket
 from neartwin.queries import tuning, value_ranges
 from neartwin.queries.explain import explain
-from neartwin.queries.keys import Key
-from neartwin.queries.margins import MARGIN
-from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, MarginalPlan, Plan, Split
-from neartwin.releases.estimates import counted, statistics_of
-from neartwin.releases.margins import WHOLE_TABLE, margin_answers, noisy_margins
+from neartwin.queries.plan import GroupPlan, Plan
 from neartwin.releases.method import library_version, method_after_pilot, method_after_ranging, method_of
-from neartwin.releases.release import Provenance, Release, Statistic
+from neartwin.releases.noising import CONFIDENCE, Noisy, answer_of, answered
+from neartwin.releases.notes import notes_of
+from neartwin.releases.release import Provenance, Release
+from neartwin.releases.table import group_columns_of
 from neartwin.releases.written import WrittenRelease, is_written
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +38,6 @@ class Paid:
 
     account: Account
     ticket: Ticket
-
-
-@dataclass(frozen=True, slots=True)
-class Noisy:
-    """Noisy, and so free to leave."""
-
-    keys: tuple[Key, ...]
-    statistics: tuple[Statistic, ...]
-    notes: tuple[str, ...]
 
 
 def run(
@@ -115,19 +100,11 @@ def _run_paid(paid: Paid, plan: Plan, engine: Engine, source: noise.Source) -> R
 
 def released(paid: Paid, plan: Plan, engine: Engine, source: noise.Source) -> Release:
     """Whatever the plan asks, with noise. Raises anything: the caller turns every failure into one."""
-    if isinstance(plan, ChoicePlan):
-        answer = _chosen(plan, engine.aggregate(plan.stage, salt=source.bits(64)), source)
-    elif isinstance(plan, MarginalPlan):
-        aggregates = engine.aggregate(plan.stage, salt=source.bits(64))
-        keys, statistic = margin_answers(plan, noisy_margins(plan, aggregates, source), CONFIDENCE)
-        answer = Noisy(keys, (statistic,), (*bounding_notes(plan), WHOLE_TABLE))
-    elif plan.ranging is not None:
+    if isinstance(plan, GroupPlan) and plan.ranging is not None:
         return _ranged(paid, plan, engine, source)
-    elif plan.pilot is not None:
+    if isinstance(plan, GroupPlan) and plan.pilot is not None:
         return _piloted(paid, plan, engine, source)
-    else:
-        answer = answered(plan, engine, source)
-    return release_of(paid, plan, answer)
+    return release_of(paid, plan, answer_of(plan, engine, source), notes_of(plan))
 
 
 def _ranged(paid: Paid, plan: GroupPlan, engine: Engine, source: noise.Source) -> Release:
@@ -151,143 +128,10 @@ def _piloted(paid: Paid, plan: GroupPlan, engine: Engine, source: noise.Source) 
     parts = engine.aggregate(plan.pilot.stage, salt=source.bits(64)).values["parts"]
     choice = tuning.chosen(plan, plan.pilot.mechanism.noisy(parts, source=source))
     answer = answered(choice.plan, engine, source)
-    told = Noisy(answer.keys, answer.statistics, (*answer.notes, tuning.told(choice)))
-    made = release_of(paid, plan, told)
+    made = release_of(paid, plan, answer, (*notes_of(choice.plan), tuning.told(choice)))
     explained = f"{made.provenance.explanation}\n\nchosen by the pilot:\n{explain(choice.plan)}"
     method = method_after_pilot(plan, choice.plan, CONFIDENCE)
     return replace(made, provenance=replace(made.provenance, explanation=explained, method=method))
-
-
-def answered(plan: GroupPlan, engine: Engine, source: noise.Source) -> Noisy:
-    """Every stage with one salt, then noise."""
-    salt = source.bits(64)
-    aggregates = engine.aggregate(plan.stage, salt=salt) if plan.stage.measures else _nothing(plan)
-    cells = {name: engine.aggregate(split.stage, salt=salt) for name, split in plan.splits.items()}
-    return noisy_answer(plan, aggregates, source, cells)
-
-
-def _nothing(plan: GroupPlan) -> Aggregates:
-    """Of a stage without measures, whose groups are public."""
-    keys = plan.stage.keys or ()
-    return Aggregates(len(keys), keys, {})
-
-
-def noisy_answer(
-    plan: GroupPlan, aggregates: Aggregates, source: noise.Source, cells: Mapping[str, Aggregates] | None = None
-) -> Noisy:
-    """Select, add fresh noise, and compute the statistics: for all groups, or for a part of the discovered ones.
-
-    cells: the answers of the plan's splits, by measure.
-    """
-    keys, values = aggregates.keys, aggregates.values
-    if plan.selection is not None:
-        kept = np.flatnonzero(plan.selection.keeps(values[plan.discovered_by], source=source))
-        order = sorted((int(place) for place in kept), key=lambda place: _sortable(keys[place]))
-        keys, values = tuple(keys[place] for place in order), {name: found[order] for name, found in values.items()}
-    mechanisms = {name: measure.mechanism for name, measure in plan.measures.items()}
-    noisy: dict[str, WholeNumbers] = {
-        name: mechanism.noisy(values[name], source=source)
-        for name, mechanism in mechanisms.items()
-        if name not in plan.splits
-    }
-    trees = {
-        name: [mechanisms[name].noisy(level, source=source) for level in _levels(split, keys, (cells or {})[name])]
-        for name, split in plan.splits.items()
-    }
-    if plan.histogram is not None:
-        keys = tuple((*key, label) for key in keys for label in plan.histogram[1].labels)
-    return Noisy(tuple(keys), statistics_of(plan, noisy, trees, CONFIDENCE), notes_of(plan))
-
-
-def _levels(split: Split, keys: Sequence[Key], answer: Aggregates) -> list[WholeNumbers]:
-    """Exact counts of the tree's nodes for the kept groups, (groups, nodes) a level."""
-    found = answer.cells
-    leaves = np.zeros((len(keys), split.tree.cells), dtype=np.int64)
-    if found is not None:
-        places = {key: place for place, key in enumerate(keys)}
-        position = np.array([places.get(key, -1) for key in answer.keys], dtype=np.int64)[found.group]
-        kept = position >= 0
-        leaves[position[kept], found.cell[kept]] = found.count[kept]
-    return split.tree.nodes(leaves)
-
-
-def _chosen(plan: ChoicePlan, aggregates: Aggregates, source: noise.Source) -> Noisy:
-    units = aggregates.values["units"]
-    winners = plan.mechanism.choose(units, source=source)
-    keys = tuple(aggregates.keys[winner] for winner in winners)
-    if plan.counts is None:
-        note = "What wins is released alone: its count and the runners-up are not, and asking for them costs more."
-        return Noisy(keys, (), (note, *together_notes(plan)))
-    noisy = plan.counts.mechanism.noisy(units[winners], source=source)
-    note = (
-        f"Each count has fresh noise, and its bar holds with probability at least {CONFIDENCE:.0%}; which values won was decided "
-        "with other noise."
-    )
-    return Noisy(keys, (counted(plan.counts, noisy, CONFIDENCE),), (note, *together_notes(plan)))
-
-
-def _sortable(key: Key) -> tuple[tuple[bool, str, object], ...]:
-    return tuple((value is None, type(value).__name__, "" if value is None else value) for value in key)
-
-
-def bounding_notes(plan: GroupPlan | MarginalPlan) -> tuple[str, ...]:
-    """What a reader must know of bars, bounds and units."""
-    bounding = plan.bounding
-    notes = [f"Each bar holds alone with probability at least {CONFIDENCE:.0%}, around the bounded statistic."]
-    if isinstance(plan.stage.table.unit, str):
-        notes.append(
-            f"Bounded: {_bounded(bounding)}. The bias of this and of clipping is not in the bars, and unknown."
-        )
-        if plan.stage.table.period is not None:
-            notes.append(
-                f"Protected is one {plan.stage.table.unit_name}: who has rows in m of them is protected as a group of m."
-            )
-    else:
-        notes.append("Each row is protected as its own unit: people with several rows are protected less.")
-    return tuple(notes)
-
-
-def notes_of(plan: GroupPlan) -> tuple[str, ...]:
-    """What a reader of the release must know."""
-    notes = [*bounding_notes(plan)]
-    for split in plan.splits.values():
-        (column,) = split.stage.grid.values()
-        if plan.histogram is not None:
-            notes.append(
-                "Values outside all bins are left out. A unit with more rows counts for the most allowed, over all bins."
-            )
-            continue
-        notes.append(
-            f"Quantiles of {column.column} lie on a grid with steps of {float(column.bounds.step):g}; a unit with more rows "
-            "counts for the most allowed, spread evenly over its own values. A minimum or maximum is what values certainly "
-            "reach: some may lie beyond."
-        )
-    notes += together_notes(plan)
-    if plan.selection is not None:
-        notes.append("Groups were discovered privately: small ones are missing. The bars use noise separate from that.")
-    return tuple(notes)
-
-
-def together_notes(plan: Plan) -> list[str]:
-    """What one unit alone is promised, where several together are."""
-    together = plan.together
-    if together is None:
-        return []
-    note = f"The guarantee is for up to {together.units} units changed together"
-    return [f"{note}; one alone has {plan.price}, and that is what the account was charged."]
-
-
-def _bounded(bounding: Bounding) -> str:
-    if bounding.norm_per_unit is not None:
-        return (
-            "a unit's whole vector of contributions, over groups and statistics, is scaled down to a norm of "
-            f"{float(bounding.norm_per_unit):g} rows; no row is dropped"
-        )
-    total = "" if bounding.rows_per_unit is None else f", for {bounding.rows_per_unit} rows in all"
-    return (
-        f"a unit counts for at most {bounding.rows_per_group} rows in a group and in at most "
-        f"{bounding.groups_per_unit} groups{total}"
-    )
 
 
 def provenance_of(paid: Paid, plan: Plan) -> Provenance:
@@ -310,15 +154,15 @@ def provenance_of(paid: Paid, plan: Plan) -> Provenance:
     )
 
 
-def release_of(paid: Paid, plan: Plan, answer: Noisy) -> Release:
+def release_of(paid: Paid, plan: Plan, answer: Noisy, notes: tuple[str, ...]) -> Release:
     """The release of a plan's answer."""
     return Release(
-        group_columns=_columns_of(plan),
+        group_columns=group_columns_of(plan),
         keys=answer.keys,
         statistics=answer.statistics,
         confidence=CONFIDENCE,
         guarantee=guarantee_of(plan),
-        notes=answer.notes,
+        notes=notes,
         provenance=provenance_of(paid, plan),
     )
 
@@ -328,14 +172,6 @@ def guarantee_of(plan: Plan) -> Guarantee:
     table, together = plan.stage.table, plan.together
     promise, units = (plan.price, 1) if together is None else (together.promise, together.units)
     return Guarantee.of(promise, unit=table.unit_name, neighbours=table.neighbours, units=units)
-
-
-def _columns_of(plan: Plan) -> tuple[str, ...]:
-    """The release's group columns: those of the question, and the bin of a histogram."""
-    if isinstance(plan, MarginalPlan):
-        return (*plan.stage.group_columns, MARGIN)
-    extra = plan.histogram if isinstance(plan, GroupPlan) else None
-    return plan.stage.group_columns if extra is None else (*plan.stage.group_columns, extra[0])
 
 
 def _written(amounts: Mapping[str, Fraction]) -> dict[str, str]:

@@ -1,22 +1,49 @@
 """A release as an Arrow table: the group columns, then each statistic with its bar."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import pyarrow as pa
 
 from neartwin.engines.gather import ARROW
 from neartwin.queries.keys import Key
-from neartwin.queries.plan import GroupPlan
+from neartwin.queries.margins import MARGIN
+from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan
+from neartwin.queries.query import columns_of
 from neartwin.releases.release import Statistic
 
 
-def table_schema(plan: GroupPlan) -> pa.Schema:
+def group_columns_of(plan: Plan) -> tuple[str, ...]:
+    """The release's group columns: those of the question, and the bin of a histogram or the margin."""
+    if isinstance(plan, MarginalPlan):
+        return (*plan.stage.group_columns, MARGIN)
+    extra = plan.histogram if isinstance(plan, GroupPlan) else None
+    return plan.stage.group_columns if extra is None else (*plan.stage.group_columns, extra[0])
+
+
+def statistics_told(plan: Plan) -> dict[str, str]:
+    """The names of the release's statistics, in their order, with what each is."""
+    match plan:
+        case ChoicePlan():
+            return {} if plan.counts is None else {"count": "count_units()"}
+        case GroupPlan() if plan.histogram is not None:
+            return {"count": str(plan.histogram[1])}
+        case GroupPlan() | MarginalPlan():
+            return {one: str(asked) for name, asked in plan.outputs.items() for one in columns_of(name, asked)}
+        case _:
+            assert_never(plan)
+
+
+def table_schema(plan: Plan) -> pa.Schema:
     """Columns known before any row is: statistics are doubles, for what they are computed from is rounded anyway."""
     schema = plan.stage.table.schema
-    groups = [pa.field(name, ARROW[schema[name]]) for name in plan.stage.group_columns]
+    asked = plan.stage.group_columns
+    groups = [pa.field(name, ARROW[schema[name]]) for name in asked]
+    groups += [pa.field(name, pa.string()) for name in group_columns_of(plan)[len(asked) :]]
     statistics = [
-        pa.field(part, pa.float64()) for name in plan.columns for part in (name, f"{name}_lower", f"{name}_upper")
+        pa.field(part, pa.float64())
+        for name in statistics_told(plan)
+        for part in (name, f"{name}_lower", f"{name}_upper")
     ]
     return pa.schema([*groups, *statistics], metadata={"neartwin.plan": plan.digest, "neartwin.price": str(plan.price)})
 
