@@ -37,7 +37,7 @@ def spark(tmp_path_factory):
         "spark.eventLog.dir": (home / "events").as_uri(),
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # short queries: compiling well costs more than it gains
     }
-    builder = SparkSession.builder.master("local[2]").appName("neartwin tests")
+    builder = SparkSession.builder.master("local[2, 2]").appName("neartwin tests")
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
