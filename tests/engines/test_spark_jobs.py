@@ -34,7 +34,12 @@ MORE = {
 
 
 def people(spark):
-    columns = "id % 9 AS who", "char(97 + id % 5) AS town", "double(id % 7) AS paid", "date_add(DATE '2024-01-01', int(id)) AS day"
+    columns = (
+        "id % 9 AS who",
+        "char(97 + id % 5) AS town",
+        "double(id % 7) AS paid",
+        "date_add(DATE '2024-01-01', int(id)) AS day",
+    )
     return nt.table(spark.range(100).selectExpr(*columns), unit="who", name="visits")
 
 
@@ -119,9 +124,7 @@ def tried(spark, folder, monkeypatch, answer_of):
 
             task = TaskContext.get()
             drawn = list(answer_of(answer)(batches))
-            pq.write_table(
-                pa.Table.from_batches(drawn), f"{place}/{task.partitionId()}-{task.attemptNumber()}.parquet"
-            )
+            pq.write_table(pa.Table.from_batches(drawn), f"{place}/{task.partitionId()}-{task.attemptNumber()}.parquet")
             if task.attemptNumber() == 0:
                 raise OSError("lost")
             yield from drawn
@@ -153,7 +156,9 @@ def test_a_task_that_is_lost_and_runs_again_repeats_its_noise_and_no_task_has_th
     spark, tmp_path, monkeypatch
 ):
     drawn, table = tried(spark, tmp_path / "honest", monkeypatch, lambda answer: answer)
-    assert set(drawn) == {(task, attempt) for task in range(TASKS) for attempt in (0, 1)}  # each is drawn once an attempt
+    assert set(drawn) == {
+        (task, attempt) for task in range(TASKS) for attempt in (0, 1)
+    }  # each is drawn once an attempt
     by_town = {}
     for task in range(TASKS):
         lost, kept = (dict(zip(*list(drawn[task, attempt].values())[:2], strict=True)) for attempt in (0, 1))

@@ -123,11 +123,13 @@ def _huge(value: exp.Expr) -> exp.Expr:
 class DuckdbEngine:
     """Runs a stage on a connection of its own, or on a cursor of the owner's connection.
 
-    memory_limit, such as "4GB", and threads hold for connections of its own; beyond the limit DuckDB works from disk.
+    memory_limit, such as "4GB", and threads hold for connections of its own; beyond the limit DuckDB works from disk, in a folder
+    `temp_directory` (`.tmp` where the process runs), which holds rows while a statement runs and nothing after.
     """
 
     memory_limit: str = ""
     threads: int = 0
+    temp_directory: str = ""
 
     def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
         """Exact answers to a stage; the source is opened read-only and closed again."""
@@ -161,7 +163,11 @@ class DuckdbEngine:
                     connection.unregister(KEYS)
 
     def _settings(self) -> dict[str, str | int]:
-        chosen: dict[str, str | int] = {"memory_limit": self.memory_limit, "threads": self.threads}
+        chosen: dict[str, str | int] = {
+            "memory_limit": self.memory_limit,
+            "threads": self.threads,
+            "temp_directory": self.temp_directory,
+        }
         return {name: value for name, value in chosen.items() if value}
 
 
