@@ -1,6 +1,8 @@
 """What a table may be made of, and what is refused at the door, before anything is spent."""
 
 import gzip
+import subprocess
+import sys
 
 import duckdb
 import pandas as pd
@@ -119,3 +121,29 @@ def test_keys_that_no_engine_can_hold_are_refused_before_anything_is_spent(keys)
     with pytest.raises(QueryError, match="fits no column"):
         rows.group_by("town" if isinstance(keys[0], str) else "year", keys=keys)
     assert rows.group_by("year", keys=[2**63 - 1]).keys == ((2**63 - 1,),)
+
+
+IN_A_TERMINAL = """
+import sys
+import duckdb
+from neartwin.engines.local import opened
+from neartwin.queries.source import DuckdbTable, ParquetFiles
+
+def drawn(connection):
+    return connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()[0]
+
+with duckdb.connect(sys.argv[1]) as theirs:
+    theirs.execute("CREATE TABLE v AS SELECT 1 AS who")
+    theirs.execute(f"COPY v TO '{sys.argv[2]}'")
+    found = [drawn(theirs)]
+for source in (DuckdbTable(sys.argv[1], "v"), ParquetFiles((sys.argv[2],))):
+    with opened([source], [("who",)], {}) as (connection, _):
+        found.append(drawn(connection))
+print(found)
+"""
+
+
+def test_no_progress_of_a_private_statement_is_drawn(tmp_path):
+    command = [sys.executable, "-c", IN_A_TERMINAL, str(tmp_path / "v.duckdb"), str(tmp_path / "v.parquet")]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert told.split() == ["[True,", "False,", "False]"]  # DuckDB's own connections do draw it there

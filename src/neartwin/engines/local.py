@@ -56,10 +56,15 @@ def _connection(sources: list[LocalSource], settings: dict[str, str | int]) -> I
     first = sources[0]
     if isinstance(first, DuckdbTable):
         with duckdb.connect(first.path, read_only=True, config=settings) as connection:
-            yield connection
+            yield _silent(connection)
         return
     with duckdb.connect(config=settings) as connection:
-        yield connection
+        yield _silent(connection)
+
+
+def _silent(connection: Any) -> Any:
+    """In a terminal or notebook DuckDB would draw how far it is, in rows that are nobody's to see."""
+    return connection.execute("SET enable_progress_bar = false")
 
 
 def _found(
