@@ -34,6 +34,8 @@ def rational(**named: Number) -> Fraction:
     """
     ((name, value),) = named.items()
     try:
+        if type(value) is str:  # the usual case, without a walk through the numeric tower
+            return Fraction(value)
         if isinstance(value, bool):
             raise TypeError  # noqa: TRY301 - one handler words every refusal
         if isinstance(value, Rational):
@@ -55,7 +57,10 @@ def float_below(value: Fraction) -> float:
         nearest = float(value)
     except OverflowError:
         return math.nextafter(math.inf, 0) if value > 0 else -math.inf
-    if math.isinf(nearest) or Fraction(nearest) <= value:
+    if math.isinf(nearest):
+        return nearest
+    top, bottom = nearest.as_integer_ratio()
+    if top * value.denominator <= value.numerator * bottom:
         return nearest
     return math.nextafter(nearest, -math.inf)
 

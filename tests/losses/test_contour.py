@@ -7,8 +7,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import SubsampledLaplace, contour, lattice, saddle
+from neartwin.losses import Gaussian, Laplace, RandomizedResponse, SubsampledLaplace, contour, lattice, saddle
 from neartwin.losses.gaussian import GaussianSum
+from neartwin.losses.inversion import invert
 from neartwin.losses.laplace import LaplacePair
 from neartwin.losses.response import ResponsePair
 from neartwin.losses.subsampled_gaussian import SubsampledGaussianPair
@@ -123,3 +124,22 @@ def test_what_comes_back_of_a_law_with_atoms_is_counted():
         above, below = (sampled_laplace_delta(0.1334, 0.168, 212, end, periods) for end in (found.lower, found.upper))
         # a sum that stops before the first return misses the interval by more than its width
         assert (above >= delta >= below) == (periods > 1)
+
+
+def test_the_quick_ends_of_a_short_line_are_those_of_its_ledger():
+    whole = 50 * Laplace(epsilon="0.05") + 50 * Gaussian(mu="0.1") + 20 * RandomizedResponse(epsilon="0.3")
+    total = whole.side("remove").upper
+    for delta in (1e-2, 1e-6, 1e-25):
+        at = saddle.for_delta(total, delta)
+        line = contour.build(total, at, 0.0)
+        found, middle = line.quick(delta, delta)
+        searched, other = invert(line, at, delta, delta)
+        assert abs(middle - other) < 1e-11 * other
+        assert found.lower <= searched.upper
+        assert searched.lower <= found.upper
+        lower, upper, parts = line.ledger(np.array([found.lower, found.upper]))
+        assert lower[0] >= delta * (1 - 1e-14)
+        assert upper[1] <= delta * (1 + 1e-14)
+        assert found.upper - found.lower < 1e-11 * found.upper
+        for source, value in found.errors.items():
+            assert np.isclose(value, parts[source][1], rtol=1e-6, atol=0.0)

@@ -17,6 +17,7 @@ FUNCTIONS = {
     "log1p": (np.log1p, mp.log1p, (-0.999, 1e5)),
     "sin": (np.sin, mp.sin, (-1e6, 1e6)),
     "cos": (np.cos, mp.cos, (-1e6, 1e6)),
+    "arctan": (np.arctan, mp.atan, (-1e6, 1e6)),
     "ndtr": (ndtr, mp.ncdf, (-8, 8)),
     "erfcx": (erfcx, lambda x: mp.exp(x * x) * mp.erfc(x), (-2, 500)),
 }

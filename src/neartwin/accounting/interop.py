@@ -20,9 +20,10 @@ from neartwin.checks import integer, positive
 from neartwin.errors import NeartwinError, ParameterError, PrivacyError
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses import Approx, Composed, FinitePair, Gaussian, Geometric, Laplace, ZeroConcentrated
-from neartwin.losses.atoms import AtomicSum, Weighted
+from neartwin.losses.atoms import AtomicSum
 from neartwin.losses.loss import Factor, Lattice, Order, Pair, Summand
 from neartwin.losses.rounding import ELEMENTARY, U
+from neartwin.losses.weighted import Weighted
 
 MOST_POINTS = 200_000
 NOTHING = Approx(epsilon=0, delta=0)

@@ -39,6 +39,12 @@ class Alias:
         bound: FloatArray = np.logaddexp(right, self.below[1] - self.below[0] * eps) + 1e-12
         return bound
 
+    def bound(self, eps: float) -> float:
+        """The bound at one eps, in plain floats."""
+        right = -math.inf if eps + self.period * (1 - 4 * U) >= self.top else self.above[1] - self.above[0] * eps
+        left = self.below[1] - self.below[0] * eps
+        return (math.exp(min(right, 700.0)) + math.exp(min(left, 700.0))) * (1 + 2e-12)
+
 
 def _chernoff(total: Total, s: float) -> float:
     """Log of c(s) M(s), rounded up; 0 at s = 0."""

@@ -8,69 +8,22 @@ a gentle mechanism lose nothing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses import fourier
-from neartwin.losses.loss import Lattice, Masses, Peak, Summand, Top
+from neartwin.losses.loss import Lattice, Masses, Peak, Ratio, Summand, Top
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, block, blocked, gamma, log_one_plus, total
+from neartwin.losses.weighted import FEW, Tilted, Weighted, few_cumulants, few_turns, tilted_few
 
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
 LONG = 1 << 19  # atoms times frequencies from which the fast transform may pay
 AGAIN = 1 << 21  # so many terms at most are then summed one by one,
 EXACT = 1 << 24  # or so many, where
 LOOSE = 1e-11  # the copies together would err by more than this
-FEW = 3  # atoms for which plain floats are quicker than arrays
 ROUGH_COUNT = 10**9  # copies whose K may be bounded by the worst error of a term
 NEGLIGIBLE = -70.0  # log of a ratio that no answer feels
-
-
-@dataclass(frozen=True)
-class Weighted:
-    """Losses l_j with P-masses p_j that sum to 1, as logarithms, and what is known of their errors.
-
-    mass_error: relative, each p_j (absolute, each logarithm). loss_error: absolute, each l_j. outside: absolute
-    error of the sum of p e^{sl} over M(lam) that the nodes do not explain (quadrature); 0 for true atoms.
-    """
-
-    losses: FloatArray
-    log_masses: FloatArray
-    mass_error: FloatArray
-    loss_error: FloatArray
-    outside: float = 0.0
-
-    @property
-    def masses(self) -> FloatArray:
-        """The masses themselves; the smallest may vanish."""
-        return np.exp(self.log_masses)
-
-    @cached_property
-    def few(self) -> list[tuple[float, float]]:
-        """(loss, log mass) of each, for plain arithmetic."""
-        return list(zip(self.losses.tolist(), self.log_masses.tolist(), strict=True))
-
-    @cached_property
-    def worst(self) -> tuple[float, float]:
-        """Bounds on the relative error of every p e^{sl}: at s = 0, and more for each unit of s."""
-        fixed = float(self.mass_error.max()) + 2 * ELEMENTARY + 4 * U * float(np.abs(self.log_masses).max())
-        return fixed, float(self.loss_error.max()) + 4 * U * float(np.abs(self.losses).max())
-
-
-@dataclass(frozen=True)
-class Tilted:
-    """`Weighted` at one lam: K(lam), its derivatives and error, tilted weights, the constants of the line's error."""
-
-    log_mgf: float
-    error: float
-    mean: float
-    variance: float
-    weights: FloatArray
-    bulk: float  # sum of w rho: the most that relative errors rho of the weights can do, times 2
-    slope: float  # sum of w rho |l|: the same per unit of t
-    drift: float  # sum of w (loss_error + 8U |l|): moved losses, per unit of t
 
 
 def tilted(w: Weighted, lam: float) -> Tilted:
@@ -81,6 +34,8 @@ def tilted(w: Weighted, lam: float) -> Tilted:
     its error is then relative to |e^{lam l} - 1|; beyond, by the usual shifted sum.
     """
     l, count = w.losses, len(w.losses)
+    if count <= FEW:
+        return tilted_few(w, lam)
     exponent = lam * l
     top = float((w.log_masses + exponent).max())
     raw = np.exp(w.log_masses + exponent - top)
@@ -142,17 +97,6 @@ def log_mgf_roughly_above(w: Weighted, s: float, count: int) -> float:
         one = top + math.log(float(np.exp(exponent - top).sum()))
     fixed, per_s = w.worst
     return count * (one + 1.01 * (fixed + s * per_s + gamma(len(w.losses)) + 4 * U * (abs(top) + 1)) + 2 * w.outside)
-
-
-def _few_cumulants(atoms: list[tuple[float, float]], lam: float, count: int) -> tuple[float, float, float]:
-    """The same of a few atoms, as (loss, log mass), in plain floats."""
-    top = max(log + lam * l for l, log in atoms)
-    weights = [math.exp(log + lam * l - top) for l, log in atoms]
-    total = math.fsum(weights)
-    mean = sum(w * l for w, (l, _) in zip(weights, atoms, strict=True)) / total
-    variance = sum(w * (l - mean) ** 2 for w, (l, _) in zip(weights, atoms, strict=True)) / total
-    k = math.log1p(sum(math.exp(log) * math.expm1(lam * l) for l, log in atoms)) if top < 1 else top + math.log(total)
-    return count * k, count * mean, count * variance
 
 
 def line(w: Weighted, tilt: Tilted, t: FloatArray, count: int) -> tuple[ComplexArray, FloatArray]:
@@ -217,18 +161,19 @@ class AtomicSum(Summand):
         wander: how far one true loss may lie from its point of the lattice.
         """
         self.weighted, self.count, self.copies = weighted, count, count
-        self.log_finite = (
-            count * math.log1p(-infinity[1]) * (1 + 64 * U) if infinity[1] < 1 else -math.inf,
-            count * math.log1p(-infinity[0]) * (1 - 64 * U) if infinity[0] < 1 else -math.inf,
-        )
-        j = int(np.argmax(weighted.losses))
+        if infinity[1] > 0:
+            self.log_finite = (
+                count * math.log1p(-infinity[1]) * (1 + 64 * U) if infinity[1] < 1 else -math.inf,
+                count * math.log1p(-infinity[0]) * (1 - 64 * U) if infinity[0] < 1 else -math.inf,
+            )
+        j = int(weighted.losses.argmax())
         highest = float((weighted.losses + weighted.loss_error).max())
         log_mass = count * (float(weighted.log_masses[j]) - 2 * float(weighted.mass_error[j]) - 64 * U)
         mass = math.exp(log_mass * (1 + 8 * U)) * (1 - 1e-14) if log_mass > -700 else 0.0
         self.top = Top(count * highest + 8 * U * abs(count * highest), mass)
         self.lattice = None if lattice is None else Lattice(count * lattice.start, lattice.step)
         self.wander = count * wander * (1 + 8 * U)
-        self.null = not np.any(weighted.losses)
+        self.null = not weighted.losses.any()
         self._tilts: dict[float, Tilted] = {}
 
     def _tilt(self, lam: float) -> Tilted:
@@ -242,7 +187,7 @@ class AtomicSum(Summand):
         """Tilted mean and variance, times the count."""
         w = self.weighted
         if len(w.losses) <= FEW:
-            return _few_cumulants(w.few, lam, self.count)
+            return few_cumulants(w.few, lam, self.count)
         return rough_cumulants(w.losses, w.log_masses, lam, self.count)
 
     def log_mgf(self, lam: float) -> tuple[float, float]:
@@ -260,6 +205,12 @@ class AtomicSum(Summand):
         """Count times one copy; the product rounds."""
         one, error = line(self.weighted, self._tilt(lam), t, self.count)
         return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)
+
+    def ratio(self, lam: float, t: FloatArray) -> Ratio | None:
+        """Of a few atoms."""
+        if len(self.weighted.losses) > FEW:
+            return None
+        return Ratio(*few_turns(self.weighted, self._tilt(lam), t), 0.0, 0.0, self.count)
 
     def work(self, lam: float, t: float, frequencies: int) -> int:
         """By the atoms."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -154,6 +155,7 @@ class BoundedRange(Factor):
     True
     """
 
+    both_ways: ClassVar[bool] = True
     epsilon: Fraction
 
     def __init__(self, *, epsilon: Number) -> None:

@@ -25,10 +25,11 @@ from typing import Any
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.atoms import AtomicSum, Weighted
+from neartwin.losses.atoms import AtomicSum
 from neartwin.losses.loss import Lattice, Masses, Summand
 from neartwin.losses.rounding import ELEMENTARY, NoCertificateError, U
 from neartwin.losses.total import Total
+from neartwin.losses.weighted import Weighted
 
 Indices = np.ndarray[tuple[Any, ...], np.dtype[np.int64]]
 FIRST, FINEST = 1 << 11, 1 << 16  # cells of one law: tried first, at most

@@ -57,6 +57,9 @@ class Closed:
 
 def by_closed_form(total: Total, low_target: float, high_target: float) -> Answer:
     """A root or a bisection between two eps that bracket, then the certified ends."""
+    formula = total.summands[0].inverse(high_target, low_target)
+    if formula is not None:
+        return Answer(formula[0], formula[1], CLOSED, formula[2])
     line = Closed(total)
     guess = total.summands[0].root(high_target)
     if guess is not None:

@@ -56,9 +56,9 @@ class Composed:
     _sides: dict[Order, Side]
 
     @staticmethod
-    def of(factor: Factor) -> Composed:
-        """One use of one factor."""
-        return _make(((factor, 1),))
+    def of(factor: Factor, count: int = 1) -> Composed:
+        """So many uses of one factor."""
+        return _make(((factor, _counted(count)),))
 
     @property
     def uses(self) -> Mapping[Factor, int]:
@@ -103,6 +103,8 @@ class Composed:
         """The orders whose maximum answers; None is both of add/remove, `replace` both of replace-one."""
         if direction is not None:
             one_of(DIRECTIONS, direction=direction)
+        if all(type(factor).both_ways for factor in self.uses):
+            return [self.side("remove")]
         chosen: tuple[Order, ...] = ("remove", "add") if direction is None else (direction,)
         found = [self.side(order) for order in (("replace", "replace_back") if direction == "replace" else chosen)]
         return found[:1] if len(found) > 1 and found[0].same_as(found[1]) else found
@@ -280,6 +282,9 @@ def _counted(count: int) -> int:
 def _count(whole: Composed) -> dict[Factor, int]:
     """How often each factor was used; every part is looked at once, however often it stands in others."""
     found: dict[Factor, int] = {}
+    ((only, count), *more) = whole._parts  # noqa: SLF001
+    if not more and not isinstance(only, Composed):
+        return {only: count}
     times = {id(whole): 1}
     for one in reversed(_parts_first(whole, found)):
         many = times[id(one)]

@@ -44,6 +44,7 @@ from scipy.special import ndtr
 
 from neartwin.exact import FloatArray
 from neartwin.losses.alias import Alias, find_alias
+from neartwin.losses.inversion import Ends
 from neartwin.losses.rounding import ComplexArray, NoCertificateError, U, gamma
 from neartwin.losses.saddle import Saddle
 from neartwin.losses.table import FEWEST, Table, table
@@ -51,6 +52,8 @@ from neartwin.losses.total import Total
 
 TOLERANCE = 1e-13  # wanted relative size of alias and cut
 FEW = 64
+SHORT = 256  # nodes of which none is worth dropping
+USUAL = (1e-13, 1e-12, 1e-11, 1e-10)  # relative half-widths that short lines reach
 MOST_NODES = 1 << 18
 MOST_WORK = 1 << 24  # exponentials in one line
 
@@ -71,8 +74,9 @@ class Rounding(NamedTuple):
     def of(cls, size: FloatArray, error: FloatArray, t: FloatArray) -> Rounding:
         """size: moduli of the terms; error: relative error of each, as the argument of expm1."""
         with np.errstate(all="ignore"):
-            fixed = float(size @ (np.expm1(error) + gamma(len(t))))
-            return cls(fixed, float(size @ (np.exp(error) * t)) * 1.72 * 2 * U * 1.01)
+            grown = np.expm1(error)
+            per_eps = float((size + size * grown) @ t)
+            return cls(float(size @ (grown + gamma(len(t)))), per_eps * 1.72 * 2 * U * 1.01)
 
     def at(self, eps: FloatArray, longest: float) -> FloatArray:
         """The bound at each eps; inf where the angle of the longest frequency errs by more than 1."""
@@ -154,6 +158,69 @@ class Contour:
         terms = self.size * np.exp(1j * self.angle)
         return table(self.step, self.t, [terms] if self.dip is None else [terms, terms * self.dip])
 
+    def quick(self, low_target: float, high_target: float) -> tuple[Ends, float] | None:
+        """Where a short line of the plain kernel meets the targets, in plain floats; None where it had better be searched for.
+
+        Halley's steps on log delta from the saddle, then one look at both ends; the same formulas as `ledger`.
+        """
+        if self.dip is not None or len(self.t) > SHORT:
+            return None
+        lam, log_target = self.saddle.lam, 0.5 * (math.log(low_target) + math.log(high_target))
+        once, e = self.size * self.t, self.saddle.eps
+        twice = once * self.t
+        for _ in range(8):
+            turned = self.angle - e * self.t
+            cosine, sine = np.cos(turned), np.sin(turned)
+            value, first, second = float(cosine @ self.size), float(sine @ once), float(cosine @ twice)
+            fall = lam * value - first
+            if not (value > 0 and fall > 0):
+                return None
+            slope = fall / value
+            bend = (lam * (lam * value - 2 * first) - second) / value - slope * slope
+            gap = math.log(value) + self.log_scale - lam * e - log_target
+            move = gap / slope / max(1 - 0.5 * gap * bend / (slope * slope), 0.5)
+            if not abs(move) < 2 * self.saddle.deviation + 1 / lam:
+                return None
+            e += move
+            if abs(move) * slope < 1e-5 or abs(move) <= 1e-13 * (abs(e) + 1e-3):
+                break
+        found = self._both_ends(e, slope, (low_target, high_target), value)
+        return None if found is None else (found, e)
+
+    def _both_ends(self, e: float, slope: float, targets: tuple[float, float], value: float) -> Ends | None:
+        """The narrowest proved ends e -+ width among the usual widths; value: of the sum near e."""
+        longest = float(self.t[-1])
+        if 2 * U * (abs(e) + 1) * longest > 1:
+            return None
+        own = (self.rounding.fixed + abs(e) * self.rounding.per_eps + self.cut) / value + self.scale_error
+        for share in USUAL:
+            width = share * (abs(e) + 1e-3)
+            if width * slope < own:
+                continue
+            points = (e - width, e + width)
+            sums = (np.cos(self.angle - np.multiply.outer(points, self.t)) @ self.size).tolist()
+            (low, _, _), (_, high, parts) = (self._at(eps, s) for eps, s in zip(points, sums, strict=True))
+            if low >= targets[0] and high <= targets[1]:
+                return Ends(*points, parts)
+        return None
+
+    def _at(self, eps: float, s: float) -> tuple[float, float, dict[str, float]]:
+        """`ledger` at one eps for the plain kernel, in plain floats, given the sum there."""
+        log_scale = self.log_scale - self.saddle.lam * eps
+        error = self.scale_error + 4 * U * (abs(self.log_scale) + self.saddle.lam * abs(eps)) + 32 * U
+        scale = math.exp(min(log_scale, 700.0))
+        rounding = self.rounding.fixed + abs(eps) * self.rounding.per_eps
+        alias = self.alias.bound(eps)
+        upper = (s + rounding + self.cut) * scale * (1 + math.expm1(error))
+        lower = (s - rounding - self.cut) * scale * (1 - error) - alias
+        parts = {
+            "aliasing": alias,
+            "frequency cut": self.cut * scale,
+            "rounding": (rounding + abs(s) * error) * scale,
+            "smoothing": 0.0,
+        }
+        return lower, upper, parts
+
     def middle(self, eps: float) -> tuple[float, float]:
         """S between the kernels and -dS/deps, uncertified; for Newton."""
         turned = self.angle - eps * self.t
@@ -215,33 +282,35 @@ def build(
     ratio = 1 + (width / 2) * float(ndtr(width / 2)) * math.sqrt(2 * math.pi) * math.exp(mu2 / 8) * (1 + 1e-13)
     nodes, cut = _length(total, saddle, step, mu2=mu2, ratio=ratio, log_goal=relative_goal)
     t: FloatArray = step * np.arange(nodes + 1, dtype=float)
-    line, error = total.line(lam, t)
-    s = lam + 1j * t
-    poles: ComplexArray = s * (s + 1)
-    line -= np.log(poles)
-    error += 8 * U * (math.log(abs(s[-1]) + 1) + 8)
+    real, angle, error = total.parts(lam, t)
+    # 1/(s(s+1)): its modulus by a root, its argument by two arcs
+    squares = t * t
+    size = np.exp(real + (0.5 * mu2) * (lam * (lam + 1) - squares) if width else real)
+    size *= (step / math.pi) / np.sqrt((squares + lam * lam) * (squares + (lam + 1) ** 2))
+    size[0] *= 0.5
+    angle = angle - np.arctan(t * (1 / lam)) - np.arctan(t * (1 / (lam + 1)))
+    error += 8 * U * (math.log(nodes * step + lam + 2) + 12)
     dip: ComplexArray | None = None
     if width:
-        line += 0.5 * mu2 * poles
+        poles: ComplexArray = (lam * (lam + 1) - squares) + 1j * ((2 * lam + 1) * t)
+        angle += (0.5 * mu2) * poles.imag
         error += 8 * U * mu2 * np.abs(poles)
         dip = -ratio * mu2 * poles
-    error = np.minimum(error + 24 * U + 2 * U * np.abs(line.imag), 700.0)
-    size = np.exp(line.real) * (step / math.pi)
-    size[0] *= 0.5
-    most = size * np.exp(error) * (2 if dip is None else 2 + np.abs(dip))
-    kept = most >= 0.1 * math.exp(max(relative_goal, -600.0)) / len(t)
-    kept[0] = True
+    error = np.minimum(error + (2 * U) * np.abs(angle), 700.0)
     dropped = 0.0
-    if not kept.all():
+    if nodes > SHORT:
+        most = size * np.exp(error) * (2 if dip is None else 2 + np.abs(dip))
+        kept = most >= 0.1 * math.exp(max(relative_goal, -600.0)) / len(t)
+        kept[0] = True
         dropped = float(most[~kept].sum()) * 1.01
-        line, t, size, error = line[kept], t[kept], size[kept], error[kept]
+        t, size, angle, error = t[kept], size[kept], angle[kept], error[kept]
         dip = None if dip is None else dip[kept]
     return Contour(
         saddle=saddle,
         step=step,
         t=t,
         size=size,
-        angle=line.imag,
+        angle=angle,
         log_scale=scale,
         scale_error=scale_error,
         dip=dip,

@@ -17,14 +17,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
 from neartwin.checks import integer, positive
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.losses.atoms import AtomicSum, Weighted
+from neartwin.losses.atoms import AtomicSum
 from neartwin.losses.loss import Factor, Lattice, Order, Pair, Summand
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
+from neartwin.losses.weighted import Weighted
 
 SMALL_VARIANCE = Fraction(1, 4)
 TWO_PI = 2 * math.pi
@@ -152,6 +154,7 @@ class DiscreteGaussian(Factor):
     True
     """
 
+    both_ways: ClassVar[bool] = True
     sigma2: Fraction
     sensitivity: int
 

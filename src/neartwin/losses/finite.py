@@ -17,9 +17,10 @@ import numpy as np
 from neartwin.checks import open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, float_above, float_below, rational
-from neartwin.losses.atoms import AtomicSum, Weighted
+from neartwin.losses.atoms import AtomicSum
 from neartwin.losses.loss import Factor, Lattice, Order, Pair, Summand
 from neartwin.losses.rounding import ELEMENTARY, U
+from neartwin.losses.weighted import Weighted
 
 Masses = tuple[Fraction, ...]
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import erfcx, ndtr, ndtri
@@ -76,8 +77,13 @@ class GaussianSum(Summand):
 
     def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """-mu^2 t^2/2 + i mu^2 t (lam + 1/2), each product of four factors; t itself may err by 4U."""
-        real, imaginary = -0.5 * self.mu2 * t * t, self.mu2 * t * (lam + 0.5)
-        return real + 1j * imaginary, 16 * U * (np.abs(real) + np.abs(imaginary))
+        real, imaginary, error = self.parts(lam, t)
+        return real + 1j * imaginary, error
+
+    def parts(self, lam: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The same, t >= 0."""
+        real, imaginary = t * t * (-0.5 * self.mu2), t * (self.mu2 * (lam + 0.5))
+        return real, imaginary, (imaginary - real) * (16 * U)
 
     def log_tail(self, lam: float, t: float, until: float) -> float:
         """Exact and decreasing in t."""
@@ -141,6 +147,10 @@ class GaussianPair(Pair):
 
     mu: Fraction
 
+    def __hash__(self) -> int:
+        """Of the two whole numbers: a Fraction's own hash costs a modular power."""
+        return hash(self.mu.as_integer_ratio())
+
     def repeated(self, count: int) -> Summand:
         """Mu^2 adds."""
         return GaussianSum(count * self.mu**2)
@@ -169,11 +179,16 @@ class Gaussian(Factor):
     True
     """
 
+    both_ways: ClassVar[bool] = True
     mu: Fraction
 
     def __init__(self, *, mu: Number) -> None:
         """mu: l2 sensitivity over the standard deviation of the noise."""
         object.__setattr__(self, "mu", positive(mu=rational(mu=mu)))
+
+    def __hash__(self) -> int:
+        """Of the two whole numbers."""
+        return hash(self.mu.as_integer_ratio())
 
     def above(self, order: Order) -> Pair:
         """The same pair in every order."""

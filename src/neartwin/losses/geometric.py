@@ -10,15 +10,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.losses.atoms import AtomicSum, Weighted
+from neartwin.losses.atoms import AtomicSum
 from neartwin.losses.loss import Factor, Lattice, Order, Pair, Summand
 from neartwin.losses.rounding import ELEMENTARY, U
+from neartwin.losses.weighted import Weighted
 
 MOST_ATOMS = 1 << 20
 
@@ -53,6 +55,7 @@ class Geometric(Factor):
     'lattice'
     """
 
+    both_ways: ClassVar[bool] = True
     epsilon: Fraction
     sensitivity: int
 

@@ -10,12 +10,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
 from neartwin.checks import positive
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.losses.loss import Factor, Masses, Order, Pair, Peak, Summand, Top
+from neartwin.losses.loss import Factor, Masses, Order, Pair, Peak, Ratio, Summand, Top
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
 
 BLOCK = 1 << 18
@@ -28,6 +29,39 @@ def laplace_delta(e: float, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
     value = -np.expm1(inside)
     error = value * 2 * ELEMENTARY + 4 * U * (np.abs(eps) + e) * (eps < e * (1 + 4 * U))
     return np.maximum(value - error, 0.0), np.minimum(value + error, 1.0)
+
+
+def _small(lam: float, t: FloatArray, e: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+    """The small form of `_block`: real and imaginary part of M(lam + it) - 1.
+
+    b = s/(1+2s) = (s + 2|s|^2)/|1+2s|^2 and a = 1 - b, each part of either rounded thrice.
+    """
+    above = 1 + 2 * lam
+    far = 1 / (above * above + 4 * t * t)
+    b, rise = (lam * above + 2 * t * t) * far, t * far  # b = b + i rise, a = (1 - b) - i rise
+    a = ((1 + lam) * above + 2 * t * t) * far
+    angle = t * e
+    sine = np.sin(0.5 * angle)
+    versine, turn = 2 * sine * sine, 2 * sine * np.cos(0.5 * angle)  # 1 - cos, sin
+    grow, fall = np.expm1(lam * e), np.expm1(-(1 + lam) * e)
+    up_x, up_y = grow - (1 + grow) * versine, (1 + grow) * turn
+    down_x, down_y = fall - (1 + fall) * versine, -(1 + fall) * turn
+    x = a * up_x + b * down_x + rise * (up_y - down_y)
+    y = a * up_y + b * down_y - rise * (up_x - down_x)
+    return x, y
+
+
+def _small_error(lam: float, longest: float, e: FloatArray | float) -> tuple[FloatArray | float, FloatArray | float]:
+    """(fixed, per t): the bound on the error of `_small`, with |a| <= (1+lam)/(1+2lam), |b| <= 1/2 and min(2, te) for the turns.
+
+    a is 1/2 + 1/(2(1+2s)) and b is 1/2 - 1/(2(1+2s)), and the real part of 1/(1+2s) is positive.
+    """
+    a, grow, fall = (1 + lam) / (1 + 2 * lam), np.expm1(lam * e), np.expm1(-(1 + lam) * e)
+    still, turning = a * grow - 0.5 * fall, a * (1 + grow) + 0.5
+    slip = 9 * U * turning * e
+    bounded = longest * np.max(e) > 8
+    fixed, per_t = still + (2 * turning if bounded else 0.0), 0.0 * e if bounded else turning * e
+    return 4.1 * ELEMENTARY * fixed, 4.1 * ELEMENTARY * per_t + slip
 
 
 class LaplaceSum(Summand):
@@ -124,8 +158,21 @@ class LaplaceSum(Summand):
         self._at = {lam: (value, np.where(small, near, 4 * ELEMENTARY + 8 * U * lam * e), small)}
         return self._at[lam]
 
+    def _mgf_of_one(self, lam: float) -> tuple[float, float]:
+        """The same for the only kind, in plain floats."""
+        e, a, b = float(self.e[0]), (1 + lam) / (1 + 2 * lam), lam / (1 + 2 * lam)
+        if lam * e < 1:
+            first, second = a * math.expm1(lam * e), b * math.expm1(-(1 + lam) * e)
+            value = math.log1p(first + second)
+            return value, 6 * ELEMENTARY * (first - second) + ELEMENTARY * abs(value)
+        return lam * e + math.log(a + b * math.exp(-(1 + 2 * lam) * e)), 4 * ELEMENTARY + 8 * U * lam * e
+
     def log_mgf(self, lam: float) -> tuple[float, float]:
         """Sum of n_i K_i; the sum of len(e) numbers adds gamma times their absolute sum."""
+        if len(self.e) == 1:
+            one, slack = self._mgf_of_one(lam)
+            n = float(self.n[0])
+            return n * one, n * slack * 1.01 + 5 * U * n * abs(one)
         value, error, _ = self._mgf(lam)
         total = float(self.n @ value)
         return total, float(self.n @ error) * 1.01 + (len(self.e) + 4) * U * float(self.n @ np.abs(value))
@@ -140,13 +187,13 @@ class LaplaceSum(Summand):
 
     def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Sum over the batch, in blocks; log M(lam+it) - log M(lam), each side with its own error."""
-        base, base_error, small = self._mgf(lam)
         if len(self.e) == 1:
-            n = float(self.n[0])
-            value, error = self._block(lam, t, float(self.e[0]), small=bool(small[0]))
-            value -= base[0]
+            n, (one_base, one_error) = float(self.n[0]), self._mgf_of_one(lam)
+            value, error = self._block(lam, t, float(self.e[0]), small=lam * float(self.e[0]) < 1)
+            value -= one_base
             error += 5 * U * (np.abs(value.real) + np.abs(value.imag))
-            return n * value, (n * 1.01) * error + n * float(base_error[0])
+            return n * value, (n * 1.01) * error + n * one_error
+        base, base_error, small = self._mgf(lam)
         value, error = np.zeros(len(t), dtype=complex), np.zeros(len(t))
         rows = max(1, BLOCK // len(self.e))
         for start in range(0, len(t), rows):
@@ -169,27 +216,28 @@ class LaplaceSum(Summand):
         |b|). Otherwise M e^{-se} = a + b z with z = e^{-(1+2s)e}: error 4 ELEMENTARY (|a| + |b||z|) plus 16U te
         |b||z|, and se is added with error 8U(lam + t)e.
         """
+        if small:
+            fixed, per_t = _small_error(lam, float(np.max(t)), e)
+            return log_one_plus(*_small(lam, t, e), fixed + per_t * t)
         s = lam + 1j * t
         b = s / (1 + 2 * s)
         a = 1 - b
         size_a, size_b = np.abs(a), np.abs(b)
         angle = t * e
-        if small:
-            sine = np.sin(0.5 * angle)
-            versine, turn = 2 * sine * sine, 2 * sine * np.cos(0.5 * angle)  # 1 - cos, sin
-            grow, fall = np.expm1(lam * e), np.expm1(-(1 + lam) * e)
-            w = a * ((grow - (1 + grow) * versine) + 1j * ((1 + grow) * turn))
-            w += b * ((fall - (1 + fall) * versine) - 1j * ((1 + fall) * turn))
-            span = np.minimum(angle, 2.0)
-            moved = size_a * (grow + (1 + grow) * span) + size_b * (span - fall)
-            slip = (8 * U) * angle * (size_a * (1 + grow) + size_b)
-            return log_one_plus(w.real, w.imag, 4 * ELEMENTARY * moved + slip)
         z = np.exp(-(1 + 2 * lam) * e) * np.exp(-2j * angle)
         w = a + b * z
         size_z = np.exp(-(1 + 2 * lam) * e)
         moved = 4 * ELEMENTARY * (size_a + size_b * size_z) + (16 * angle + 4 * (1 + 2 * lam) * e) * U * size_b * size_z
         value, bound = log_one_plus(w.real - 1, w.imag, moved)
         return value + s * e, bound + 8 * U * (lam * e + angle)
+
+    def ratio(self, lam: float, t: FloatArray) -> Ratio | None:
+        """Of one kind in its small form."""
+        e = float(self.e[0])
+        if len(self.e) > 1 or lam * e >= 1:
+            return None
+        fixed, per_t = _small_error(lam, float(t[-1]), e)
+        return Ratio(*_small(lam, t, e), float(fixed), float(per_t), *self._mgf_of_one(lam), float(self.n[0]))
 
     def work(self, lam: float, t: float, frequencies: int) -> int:
         """One for each kind."""
@@ -199,6 +247,14 @@ class LaplaceSum(Summand):
     def log_tail(self, lam: float, t: float, until: float) -> float:
         """|M(s)| <= (1 + 1/|1+2s|)(e^{lam e} + e^{-(1+lam)e})/2 with |1+2s| >= 2t: falling in t. Divided by M(lam)."""
         del until
+        if len(self.e) == 1:
+            one = float(self.e[0])
+            fall = math.exp(-(1 + 2 * lam) * one)
+            most = (
+                (1 + 1 / math.hypot(1 + 2 * lam, 2 * t)) * 0.5 * (1 + fall) * (1 + 2 * lam) / ((1 + lam) + lam * fall)
+            )
+            share = most * (1 + 4 * ELEMENTARY + 8 * U * (1 + 2 * lam) * one * fall)
+            return float(self.n[0]) * math.log(min(share, 1.0)) * (1 - 1e-12)
         e = self.e
         z = np.exp(-(1 + 2 * lam) * e)
         whole = ((1 + lam) + lam * z) / (1 + 2 * lam)
@@ -224,6 +280,10 @@ class LaplacePair(Pair):
 
     rate: Fraction
 
+    def __hash__(self) -> int:
+        """Of the two whole numbers: a Fraction's own hash costs a modular power."""
+        return hash(self.rate.as_integer_ratio())
+
     def repeated(self, count: int) -> Summand:
         """A batch of one kind."""
         return LaplaceSum(np.array([float(self.rate)]), np.array([float(count)]))
@@ -246,11 +306,16 @@ class Laplace(Factor):
     True
     """
 
+    both_ways: ClassVar[bool] = True
     rate: Fraction
 
     def __init__(self, *, epsilon: Number) -> None:
         """epsilon: l1 sensitivity over the scale of the noise."""
         object.__setattr__(self, "rate", positive(epsilon=rational(epsilon=epsilon)))
+
+    def __hash__(self) -> int:
+        """Of the two whole numbers."""
+        return hash(self.rate.as_integer_ratio())
 
     def above(self, order: Order) -> Pair:
         """The same pair in every order."""

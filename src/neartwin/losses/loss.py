@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -68,6 +68,21 @@ class Peak(NamedTuple):
     beside: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
+class Ratio(NamedTuple):
+    """M(lam + it) of one copy, before its logarithm: M(lam + it)/M(lam) = (1 + x + iy) e^{-base}, to the power of `copies`.
+
+    1 + x + iy errs by at most fixed + per_t t in modulus, base by base_error.
+    """
+
+    x: FloatArray
+    y: FloatArray
+    fixed: float
+    per_t: float
+    base: float
+    base_error: float
+    copies: float
+
+
 UNBOUNDED = Top(np.inf, 0.0)
 
 
@@ -106,6 +121,16 @@ class Summand(ABC):
         error of 4U (a frequency of a lattice is irrational); that too is in E.
         """
 
+    def parts(self, lam: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The same with the number's real and imaginary parts apart."""
+        value, error = self.line(lam, t)
+        return value.real, value.imag, error
+
+    def ratio(self, lam: float, t: FloatArray) -> Ratio | None:
+        """The same before its logarithm, where one copy has such a form: a mix takes the logarithms of all parts together."""
+        del lam, t
+        return None
+
     def work(self, lam: float, t: float, frequencies: int) -> int:
         """What a line of so many frequencies that reaches t costs, in exponentials."""
         del lam, t
@@ -123,6 +148,11 @@ class Summand(ABC):
     def root(self, delta: float) -> tuple[float, float] | None:
         """About where a closed form meets delta, and -d log delta / d eps there; uncertified; None where bisection must do."""
         del delta
+        return None
+
+    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float, dict[str, float]] | None:
+        """Certified bounds on eps where the finite part of delta lies in this range, and its errors, where there is a formula."""
+        del low_delta, high_delta
         return None
 
     def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
@@ -183,6 +213,7 @@ class Factor(ABC):
     """
 
     __slots__ = ()
+    both_ways: ClassVar[bool] = False  # the same pairs and curves in every order, so that one order answers for all
 
     @abstractmethod
     def above(self, order: Order) -> Pair | None:
@@ -199,18 +230,18 @@ class Factor(ABC):
 
     def __mul__(self, count: int) -> Composed:
         """`factor * n`: n uses, their losses independent."""
-        return _whole(self) * count
+        return _whole(self, count)
 
     def __rmul__(self, count: int) -> Composed:
         """`n * factor`."""
-        return _whole(self) * count
+        return _whole(self, count)
 
     def __add__(self, other: Factor | Composed) -> Composed:
         """`factor + other`: one use of each."""
         return _whole(self) + other
 
 
-def _whole(factor: Factor) -> Composed:
+def _whole(factor: Factor, count: int = 1) -> Composed:
     from neartwin.losses.composed import Composed
 
-    return Composed.of(factor)
+    return Composed.of(factor, count)

@@ -11,9 +11,9 @@ import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses import atoms
-from neartwin.losses.atoms import Tilted, Weighted
 from neartwin.losses.loss import Summand
 from neartwin.losses.rounding import ComplexArray, NoCertificateError, U
+from neartwin.losses.weighted import Tilted, Weighted
 
 MOST_NODES = 1 << 19
 MOST_ROUGH = 1 << 15  # nodes where no certificate hangs on them

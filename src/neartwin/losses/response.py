@@ -9,14 +9,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
 from neartwin.checks import integer, non_negative, open_probability, positive
 from neartwin.exact import Number, float_above, float_below, rational
-from neartwin.losses.atoms import AtomicSum, Weighted
+from neartwin.losses.atoms import AtomicSum
+from neartwin.losses.binomial import TwoSidedSum, fits
 from neartwin.losses.loss import Factor, Lattice, Order, Pair, Summand
 from neartwin.losses.rounding import ELEMENTARY, U
+from neartwin.losses.weighted import Weighted
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +30,21 @@ class ResponsePair(Pair):
     delta: Fraction
     others: int
 
+    def __hash__(self) -> int:
+        """Of whole numbers: a Fraction's own hash costs a modular power."""
+        return hash((self.epsilon.as_integer_ratio(), self.delta.as_integer_ratio(), self.others))
+
     def repeated(self, count: int) -> Summand:
         """Masses e^eps, 1 and others over their sum: errors of eps (U eps), exp and the division."""
         e = float(self.epsilon)
         small = math.exp(-e)
+        infinity = (max(float_below(self.delta), 0.0), float_above(self.delta)) if self.delta else (0.0, 0.0)
+        if not self.others and fits(e, count):
+            log, error = math.log1p(small), 4 * ELEMENTARY + 4 * U * e
+            two = Weighted(
+                np.array([e, -e]), np.array([-log, -e - log]), np.array([error, error]), np.array([U * e, U * e])
+            )
+            return TwoSidedSum(two, count, infinity=infinity, lattice=Lattice(self.epsilon, 2 * self.epsilon))
         whole = 1 + small + self.others * small
         atoms = [(e, 1 / whole), (-e, small / whole), (0.0, self.others * small / whole)]
         kept = [(l, p) for l, p in atoms if p > 0] if e else [(0.0, 1.0)]  # (0, delta): no loss but the infinite one
@@ -42,7 +56,6 @@ class ResponsePair(Pair):
             loss_error=U * np.abs(losses),
         )
         step = self.epsilon if self.others else 2 * self.epsilon
-        infinity = (max(float_below(self.delta), 0.0), float_above(self.delta)) if self.delta else (0.0, 0.0)
         return AtomicSum(weighted, count, infinity=infinity, lattice=Lattice(self.epsilon, step))
 
 
@@ -56,6 +69,7 @@ class Pure(Factor):
     True
     """
 
+    both_ways: ClassVar[bool] = True
     epsilon: Fraction
 
     def __init__(self, *, epsilon: Number) -> None:
@@ -78,6 +92,7 @@ class Approx(Factor):
     True
     """
 
+    both_ways: ClassVar[bool] = True
     epsilon: Fraction
     delta: Fraction
 
@@ -86,6 +101,10 @@ class Approx(Factor):
         object.__setattr__(self, "epsilon", non_negative(epsilon=rational(epsilon=epsilon)))
         share = rational(delta=delta)
         object.__setattr__(self, "delta", open_probability(delta=share) if share else share)
+
+    def __hash__(self) -> int:
+        """Of whole numbers."""
+        return hash((self.epsilon.as_integer_ratio(), self.delta.as_integer_ratio()))
 
     def above(self, order: Order) -> Pair:
         """The same pair in every order."""
@@ -103,6 +122,7 @@ class RandomizedResponse(Factor):
     True
     """
 
+    both_ways: ClassVar[bool] = True
     epsilon: Fraction
     answers: int
 
@@ -110,6 +130,10 @@ class RandomizedResponse(Factor):
         """epsilon: log of the odds; answers: how many there are."""
         object.__setattr__(self, "epsilon", positive(epsilon=rational(epsilon=epsilon)))
         object.__setattr__(self, "answers", integer(at_least=2, answers=answers))
+
+    def __hash__(self) -> int:
+        """Of whole numbers."""
+        return hash((self.epsilon.as_integer_ratio(), self.answers))
 
     def above(self, order: Order) -> Pair:
         """The same pair in every order: P names one answer, Q another, the rest have ratio 1."""
@@ -127,6 +151,7 @@ class Leak(Factor):
     True
     """
 
+    both_ways: ClassVar[bool] = True
     delta: Fraction
 
     def __init__(self, *, delta: Number) -> None:
@@ -170,6 +195,7 @@ class SilentResponse(Factor):
     True
     """
 
+    both_ways: ClassVar[bool] = True
     epsilon: Fraction
 
     def __init__(self, *, epsilon: Number) -> None:

@@ -2,7 +2,7 @@
 
 Two assumptions, and no others, carry every bound of this room:
 1. +, -, *, / and sqrt are correctly rounded: relative error at most `U` = 2^-53 (IEEE 754, round to nearest);
-2. exp, expm1, log, log1p, sin, cos, atan2 of NumPy and ndtr, erfcx of SciPy err by at most `ELEMENTARY` relative to the
+2. exp, expm1, log, log1p, sin, cos, atan, atan2 of NumPy and ndtr, erfcx of SciPy err by at most `ELEMENTARY` relative to the
    exact value at the float that they are given (NumPy documents 4 units in the last place as its worst; we charge
    16 U); ndtr(x) by 2U x^2 more, for it squares inside an exponential.
    `tests/losses/test_rounding.py` measures both libraries against mpmath.
@@ -51,7 +51,13 @@ def total(x: FloatArray) -> float:
 
 
 def log_one_plus(x: FloatArray, y: FloatArray, error: FloatArray) -> tuple[ComplexArray, FloatArray]:
-    """log(1 + x + iy) and a bound E with |(true / computed)^n - 1| <= expm1(n E) for every n.
+    """The number of `log_parts`, with its bound."""
+    real, imaginary, bound = log_parts(x, y, error)
+    return real + 1j * imaginary, bound
+
+
+def log_parts(x: FloatArray, y: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """log(1 + x + iy), its two parts, and a bound E with |(true / computed)^n - 1| <= expm1(n E) for every n.
 
     error: bound on |true - (x + iy)|. The number w = 1 + x + iy has relative error r = error/|w|, and
     |(1 + rho)^n - 1| <= (1 + r)^n - 1 for every complex |rho| <= r, hence E = log1p(r) plus the rounding of the
@@ -59,11 +65,12 @@ def log_one_plus(x: FloatArray, y: FloatArray, error: FloatArray) -> tuple[Compl
     at least -3/4, so the logarithm errs by twice that and a half of it; away from 1 it is log|w|, where w itself is
     rounded (4U absolute).
     """
-    square = 2 * x + (x * x + y * y)
-    if square.min(initial=0.0) > -0.75:
-        real, imaginary = 0.5 * np.log1p(square), np.arctan2(y, 1 + x)
-        moved = 8 * U * (2 * np.abs(x) + x * x + y * y) + ELEMENTARY * (np.abs(real) + np.abs(imaginary))
-        return real + 1j * imaginary, np.log1p(error * (1 + 8 * U) / np.sqrt(1 + square)) + moved
+    one, size = 1 + x, x * x + y * y
+    square = 2 * x + size
+    if square.size == 0 or square.min() > -0.75:  # log1p(r) <= r
+        real, imaginary = 0.5 * np.log1p(square), np.arctan2(y, one)
+        moved = (8 * U) * (2 * np.abs(x) + size) + ELEMENTARY * (np.abs(real) + np.abs(imaginary))
+        return real, imaginary, error * (1 + 8 * U) / np.sqrt(1 + square) + moved
     size = np.hypot(1 + x, y)
     near = square > -0.75
     tiny = np.maximum(np.maximum(size, error), SMALLEST)  # where w vanishes any number of size `error` stands for it
@@ -72,7 +79,7 @@ def log_one_plus(x: FloatArray, y: FloatArray, error: FloatArray) -> tuple[Compl
     moved = error + np.where(near, 0.0, 4 * U) + (tiny - np.minimum(size, tiny))
     bound = np.log1p(moved / np.where(near, size, tiny)) * (1 + 8 * U)
     bound = bound + np.where(near, 8 * U * (2 * np.abs(x) + x * x + y * y), 0.0)
-    return real + 1j * imaginary, bound + ELEMENTARY * (np.abs(real) + np.abs(imaginary))
+    return real, imaginary, bound + ELEMENTARY * (np.abs(real) + np.abs(imaginary))
 
 
 def up(x: float, steps: int = 2) -> float:

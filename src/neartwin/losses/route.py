@@ -153,7 +153,7 @@ def _routes(
 ) -> Iterator[tuple[float, Callable[[], Answer]]]:
     """Every route in turn, with the relative width from which it is not worth asking."""
     if total.has_closed_form:
-        yield 1e-9, lambda: by_closed_form(total, low_target, high_target)
+        yield 1e-13, lambda: by_closed_form(total, low_target, high_target)
         return
     if low_target < total.top.mass:
         yield 1e-9, lambda: by_extremes(total, low_target, high_target)

@@ -37,12 +37,12 @@ from scipy.special import ndtr, ndtri
 
 from neartwin.checks import open_probability, positive
 from neartwin.exact import FloatArray, Number, float_above, rational
-from neartwin.losses.atoms import Weighted
 from neartwin.losses.gaussian import GaussianPair
 from neartwin.losses.loss import UNBOUNDED, Factor, Masses, Order, Pair, Summand, Top
 from neartwin.losses.quadrature import QuadratureSum, Rule
 from neartwin.losses.rounding import ELEMENTARY, U, gamma
 from neartwin.losses.single import half_line_cells, half_line_delta
+from neartwin.losses.weighted import Weighted
 
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
 FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide; below pi/2

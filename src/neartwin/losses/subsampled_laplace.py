@@ -25,12 +25,12 @@ import numpy as np
 
 from neartwin.checks import open_probability, positive
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.losses.atoms import Weighted
 from neartwin.losses.laplace import LaplacePair
 from neartwin.losses.loss import Factor, Masses, Order, Pair, Peak, Summand, Top
 from neartwin.losses.quadrature import QuadratureSum
 from neartwin.losses.rounding import ELEMENTARY, NoCertificateError, U
 from neartwin.losses.single import half_line_cells, half_line_delta
+from neartwin.losses.weighted import Weighted
 
 POINTS = 16
 MOST_PANELS = 1 << 15

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.loss import Lattice, Summand, Top
-from neartwin.losses.rounding import ComplexArray, U
+from neartwin.losses.loss import Lattice, Ratio, Summand, Top
+from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, log_parts
 
 # M(s) and Chernoff: for L under P and s > 0, (1 - e^{-x})_+ <= c(s) e^{sx} with c(s) = s^s / (1+s)^{1+s}, attained at
 # e^x = 1 + 1/s; hence delta(eps) <= c(s) e^{K(s) - s eps} (Canonne, Kamath, Steinke 2020, proposition 12).
@@ -23,6 +23,32 @@ def log_c(s: float) -> float:
         return 0.0
     value = -s * math.log1p(1 / s) - math.log1p(s) if s > 1e-300 else 0.0
     return value + 16 * U * (abs(value) + 1)
+
+
+def _logarithms(ratios: list[Ratio], t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """The sum of copies times logarithms, real and imaginary, the bound on its error, the sum of moduli.
+
+    As `log_parts`, for all rows together where that is no smaller than 1/2; subtracting the base and multiplying by the copies
+    round by 2U of each, and the base errs by its own bound.
+    """
+    x, y, n = np.array([r.x for r in ratios]), np.array([r.y for r in ratios]), np.array([r.copies for r in ratios])
+    away = x * x + y * y
+    square = away + 2 * x
+    least = square.min(axis=1).tolist()
+    if min(least) > -0.75:
+        real, imaginary = 0.5 * np.log1p(square), np.arctan2(y, 1 + x)
+        size = n @ (np.abs(real) + np.abs(imaginary))
+        shares = [r.copies * (1 + 8 * U) / math.sqrt(1 + low) for r, low in zip(ratios, least, strict=True)]
+        fixed = sum(r.fixed * share for r, share in zip(ratios, shares, strict=True))
+        per_t = sum(r.per_t * share for r, share in zip(ratios, shares, strict=True))
+        error = (8 * U) * (n @ (2 * np.abs(x) + away)) + ELEMENTARY * size + (fixed + per_t * t)
+    else:
+        errors = np.array([r.fixed + r.per_t * t for r in ratios])
+        real, imaginary, bound = log_parts(x, y, errors)
+        size, error = n @ (np.abs(real) + np.abs(imaginary)), n @ bound
+    base = sum(r.copies * r.base for r in ratios)
+    base_error = sum(r.copies * (r.base_error + 4 * U * abs(r.base)) for r in ratios)
+    return n @ real - base, n @ imaginary, error + (4 * U) * size + base_error, size + abs(base)
 
 
 class Total:
@@ -110,11 +136,22 @@ class Total:
 
     def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Log M(lam+it)/M(lam) and the bound on its error; phases of different parts may cancel, rounding not."""
-        value, error, size = np.zeros(len(t), dtype=complex), np.zeros(len(t)), np.zeros(len(t))
-        for part in self.summands:
-            one, bound = part.line(lam, t)
-            value, error, size = value + one, error + bound, size + np.abs(one.real) + np.abs(one.imag)
-        return value, error * 1.01 + (len(self.summands) + 2) * U * size
+        real, imaginary, error = self.parts(lam, t)
+        return real + 1j * imaginary, error
+
+    def parts(self, lam: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The same, real and imaginary parts apart; what can wait for its logarithm is taken together."""
+        found = [(part, part.ratio(lam, t)) for part in self.summands]
+        ratios = [ratio for _, ratio in found if ratio is not None]
+        terms = [_logarithms(ratios, t)] if ratios else []
+        for part, ratio in found:
+            if ratio is None:
+                x, y, bound = part.parts(lam, t)
+                terms.append((x, y, bound, np.abs(x) + np.abs(y)))
+        real, imaginary, error, size = terms[0]
+        for x, y, bound, absolute in terms[1:]:
+            real, imaginary, error, size = real + x, imaginary + y, error + bound, size + absolute
+        return real, imaginary, error * 1.01 + ((len(self.summands) + 2) * U) * size
 
     def zcdp_tail(self, s: float) -> float:
         """A bound on K(s')/(s'(s'+1)) for all s' >= s."""

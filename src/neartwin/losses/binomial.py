@@ -1,0 +1,102 @@
+r"""Randomized response repeated: eps(delta) and delta(eps) from the binomial law of its losses, without a search.
+
+Losses are e and -e with masses in the ratio 1 : z, z = e^{-e}; with k of n answers turned, w_k = C(n, k) z^k,
+
+    P_k = w_k / W,   loss (n - 2k) e,   Q_k = C(n, k) z^{n-k} / W,   W = (1 + z)^n = sum_k w_k.
+
+With A_m and B_m the sums of P_k and Q_k over k <= m, delta(eps) = max_m (A_m - e^eps B_m), since no set of answers tells
+more than that of all losses above eps (Neyman, Pearson); hence
+
+    eps(delta) = max_m log((A_m - delta) / B_m),
+
+exact between the losses too (Kairouz, Oh, Viswanath 2015, theorem 3.3). Each of the terms is a bound in its own right, so that
+no decision of a rounded number can harm.
+
+Rounding, relative: C(n, k) as a product of k quotients 2kU; exp(-k e) ELEMENTARY and 2U k e, for e and k e are rounded; so every
+w_k and W Q_k by (2n + 2ne + 2)U + ELEMENTARY, likewise their total W, and partial sums of positive numbers by gamma(n + 1)
+more. A_m - delta is then rounded outward. Nothing under- or overflows: 2^n < 10^301 and z^n / W > e^-690.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.atoms import AtomicSum
+from neartwin.losses.rounding import ELEMENTARY, U, gamma
+
+MOST_COPIES, MOST_LOG = 900, 690.0
+BLOCK = 1 << 19  # numbers a temporary matrix may hold
+
+
+def fits(epsilon: float, count: int) -> bool:
+    """Whether these sums neither under- nor overflow, and their rounding is below 1e-10 of any eps but the smallest."""
+    return (
+        epsilon >= 1e-5 * math.sqrt(count)
+        and count <= MOST_COPIES
+        and count * (epsilon + math.log1p(math.exp(-epsilon))) < MOST_LOG
+    )
+
+
+class Law(NamedTuple):
+    """P_k, its partial sums A_m, the sums B_m of Q_k, and the relative error of each."""
+
+    masses: FloatArray
+    a: FloatArray
+    b: FloatArray
+    error: float
+
+
+class TwoSidedSum(AtomicSum):
+    """Copies of a law with the two losses e > 0 and -e in the ratio e^e; few enough for a sum over how many are turned."""
+
+    @cached_property
+    def law(self) -> Law:
+        """The binomial law."""
+        n, e = self.count, self.weighted.few[0][0]
+        k = np.arange(n + 1.0)
+        ways = np.ones(n + 1)
+        np.cumprod((n + 1 - k[1:]) / k[1:], out=ways[1:])
+        decay = np.exp(k * -e)
+        masses = ways * decay
+        p, q = np.cumsum(masses), np.cumsum(ways * decay[::-1])
+        whole = float(p[-1])
+        error = 2 * ((2 * n + 2 * n * e + 2) * U + ELEMENTARY + gamma(n + 1)) * 1.01 + 4 * U
+        return Law(masses / whole, p / whole, q / whole, error)
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Always."""
+        return True
+
+    @np.errstate(all="ignore")
+    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float, dict[str, float]]:
+        """The maximum over m."""
+        _, a, b, error = self.law
+        least = (a * (1 - error) - high_delta) * ((1 - 4 * U) / (1 + error))
+        most = (a * (1 + error) - low_delta) * ((1 + 4 * U) / (1 - error))
+        lower, upper = (float(np.log(np.maximum(top, 0.0) / b).max()) for top in (least, most))
+        slack = 2 * ELEMENTARY * (1 + abs(upper))
+        return lower - slack, upper + slack, {"rounding": error}
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The sum over losses above eps, every term a product of positive numbers; a loss errs by 3U of itself."""
+        n, e = self.count, self.weighted.few[0][0]
+        losses = (n - 2 * np.arange(n + 1.0)) * e
+        rows = max(1, BLOCK // (n + 1))
+        parts = [self._some(eps[i : i + rows], losses) for i in range(0, max(len(eps), 1), rows)]
+        value, moved = (np.concatenate(column) for column in zip(*parts, strict=True))
+        slack = value * (self.law.error + 3 * ELEMENTARY) + moved
+        return np.maximum(value - slack, 0.0), np.minimum(value + slack, 1.0)
+
+    def _some(self, eps: FloatArray, losses: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The sum at a few eps, and what the errors of the exponents do to it: at most themselves, for masses up to there."""
+        gap = np.minimum(np.subtract.outer(eps, losses), 0.0)
+        value = -np.expm1(gap) @ self.law.masses
+        above = np.searchsorted(-losses, -eps * (1 - 4 * U * np.sign(eps)), side="right")
+        reach = self.law.a[np.minimum(above, len(losses) - 1)]
+        return value, reach * (6 * U * (np.abs(eps) + float(losses[0])))
