@@ -238,6 +238,34 @@ def test_sampling_a_finite_pair_follows_both_orders():
         assert (5 * sampled).delta(0.1, direction=direction) == expected
 
 
+@pytest.mark.parametrize("eps", [-0.7, -0.05, 0.05, 0.7])
+def test_every_view_of_one_sampled_gaussian_is_the_worse_of_its_two_orders(eps):
+    """delta of the first order is q times a Gaussian's at log(1 + (e^eps - 1)/q); the second's is its mirror image."""
+    mu, rate, scale = mp.mpf(2), mp.mpf("0.75"), mp.e**eps
+
+    def removed(ratio):
+        """The hockey-stick divergence at `ratio` of (1 - q) N(0, 1) + q N(mu, 1) from N(0, 1)."""
+        inner = 1 + (ratio - 1) / rate
+        if inner <= 0:
+            return 1 - ratio
+        at = mp.log(inner)
+        return rate * (mp.ncdf(mu / 2 - at / mu) - inner * mp.ncdf(-mu / 2 - at / mu))
+
+    orders = {"remove": removed(scale), "add": 1 - scale + scale * removed(1 / scale)}
+    whole = 1 * SubsampledGaussian(mu=2, rate="0.75")
+    for direction, expected in orders.items():
+        assert abs(whole.delta(eps, direction=direction).upper - expected) < 1e-12
+        assert float(expected) in whole.delta(eps, direction=direction)
+    worst = max(orders.values())
+    assert abs(orders["remove"] - orders["add"]) > 1e-4, "the orders must differ, or nothing is seen here"
+    found = whole.delta(eps)
+    assert found.lower <= worst <= found.upper
+    assert found.upper - found.lower < 1e-12
+    if eps > 0:
+        bound = whole.epsilon(float(worst))
+        assert bound.lower - 1e-9 <= eps <= bound.upper + 1e-9
+
+
 def test_the_worse_direction_is_taken_and_mixing_them_is_not():
     whole = 10_000 * SubsampledGaussian(mu=1, rate="0.01")
     remove, add = (whole.epsilon("1e-5", direction=d) for d in ("remove", "add"))
