@@ -70,6 +70,28 @@ def test_each_account_prices_what_a_theorem_covers_to_the_unit():
     assert ratio == pytest.approx(np.pi / 2, rel=1e-4)  # pure noise fits a Gaussian account badly
 
 
+@pytest.mark.parametrize("epsilon", ["0", "0.3"])
+def test_pure_noise_and_normal_noise_together_cost_the_sum_of_both_in_one_currency(epsilon):
+    """Each adds up under its own theorem: rho, the divergence of one order, mu squared. Nothing pure costs nothing."""
+    spend, alone = three_pools(epsilon, "0.7", "1e-8"), pure("0.3")
+    parts = {
+        zcdp(9, "1e-6"): (Fraction(49, 200), prices.rho_of_pure(Fraction(3, 10))),
+        rdp(5, 9, "1e-6"): (5 * Fraction(49, 200), prices.renyi_of_pure(Fraction(3, 10), Fraction(5))),
+        gdp(9, "1e-6"): (Fraction(49, 100), prices.mu_of_pure(Fraction(3, 10)) ** 2),
+    }
+    for target, (normal, laplace) in parts.items():
+        account = filter_for(target)
+        unit = account.pools[0].unit
+        expected = normal + (laplace if epsilon != "0" else 0)
+        paid, failures = account.price(spend)
+        assert 0 <= paid * unit - expected < unit
+        assert failures == account.price(gdp("0.7", "1e-8"))[1] > 0
+        if epsilon == "0":
+            assert paid == account.price(gdp("0.7"))[0]
+        else:
+            assert paid <= account.price(gdp("0.7"))[0] + account.price(alone)[0] <= paid + 1
+
+
 @pytest.mark.parametrize(
     ("account", "spend"),
     [

@@ -240,7 +240,7 @@ def test_sampling_a_finite_pair_follows_both_orders():
 
 @pytest.mark.parametrize("eps", [-0.7, -0.05, 0.05, 0.7])
 def test_every_view_of_one_sampled_gaussian_is_the_worse_of_its_two_orders(eps):
-    """delta of the first order is q times a Gaussian's at log(1 + (e^eps - 1)/q); the second's is its mirror image."""
+    """The first order's delta is q times a Gaussian's at log(1 + (e^eps - 1)/q); the second's is its mirror image."""
     mu, rate, scale = mp.mpf(2), mp.mpf("0.75"), mp.e**eps
 
     def removed(ratio):
