@@ -69,6 +69,35 @@ def test_rounded_vectors_move_within_the_derived_norms_and_attain_the_l1_bound(c
     assert most_l1 == by_l1.l1 == math.ceil(l1) + cells - 1
 
 
+@pytest.mark.parametrize("cells", [1, 2, 3, 4])
+@pytest.mark.parametrize("length", ["0.01", "0.9", "1.3", "2.003", "3.5", "6.01"])
+def test_the_rounded_length_holds_for_every_vector_and_is_attained_where_all_coordinates_just_pass_a_step(
+    cells, length
+):
+    """A coordinate moves m steps only if it changed by more than m - 1: every way of doing so within the length is tried."""
+    l2 = Fraction(length)
+    found = Change.of_rounded(step=1, cells=cells, l2=l2).l2_squared
+    reached = [
+        sum(m * m for m in steps)
+        for steps in itertools.product(range(math.ceil(l2) + 1), repeat=cells)
+        if sum(max(m - 1, 0) ** 2 for m in steps) < l2**2
+    ]
+    assert max(reached) <= found
+    whole = math.isqrt(cells)
+    if whole**2 == cells and 0 < l2 / whole - l2 // whole < Fraction(1, 50):
+        assert found == max(reached), "no larger than need be"
+
+
+@pytest.mark.parametrize("step", ["1/3", "2", "0.7"])
+def test_a_step_only_changes_the_units(step):
+    bounds = {"l1": Fraction("4.1"), "l2": Fraction("2.3"), "linf": Fraction("1.9")}
+    in_steps = {name: bound / Fraction(step) for name, bound in bounds.items()}
+    for name, bound in bounds.items():
+        one = Change.of_rounded(step=step, cells=3, **{name: bound})
+        assert one == Change.of_rounded(step=1, cells=3, **{name: in_steps[name]})
+    assert Change.of_rounded(step=step, cells=3, l1=bounds["l1"]).l1 == math.ceil(in_steps["l1"]) + 2
+
+
 def test_roots_are_rounded_to_the_stated_side():
     for value in (Fraction(2), Fraction(1, 3), Fraction(10**30 + 1), Fraction(9, 4)):
         assert root_below(value) ** 2 <= value <= root_above(value) ** 2
