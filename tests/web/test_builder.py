@@ -115,6 +115,7 @@ BESIDE = {
     "all rows of a unit": Asked(groups=("town",), rows_per_group="4", groups_per_unit="2", rows_per_unit="5"),
     "tuned bounds of values": Asked(wanted=(value("sum"),), groups=("town",), value_range="on", tune_share="0.2"),
     "several together": Asked(units_together="3"),
+    "a secret sample": Asked(sampling_rate="0.1"),
     "weights": Asked(wanted=(Wanted(weight="2"), value("sum", weight="0.5")), rows_per_group="3"),
 }
 ALL = WITH_SQL | WITHOUT_SQL | BESIDE

@@ -145,6 +145,7 @@ def test_a_served_account_takes_every_limit_that_a_local_one_takes(verb):
         ("norm_per_unit", Fraction(7, 2)),
         ("rows_per_unit", 9),
         ("value_range", nt.tuned_range(share="1/7")),
+        ("sampling_rate", Fraction(1, 10)),
     ],
 )
 def test_a_limit_arrives_as_it_was_sent(name, limit):
@@ -154,7 +155,7 @@ def test_a_limit_arrives_as_it_was_sent(name, limit):
     assert (Fraction(arrived) if isinstance(limit, Fraction) else arrived) == limit
 
 
-@pytest.mark.parametrize("limit", [{"units_together": 2}, {"value_range": nt.tuned_range()}])
+@pytest.mark.parametrize("limit", [{"units_together": 2}, {"value_range": nt.tuned_range()}, {"sampling_rate": "0.1"}])
 def test_what_a_series_cannot_have_is_refused_in_words_and_is_no_fault_of_the_service(served, limit):
     account = served.open("purchases")
     asked = [account.rows.agg(n=nt.count()), account.rows.agg(total=nt.sum("amount"))]

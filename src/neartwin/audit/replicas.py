@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neartwin.accounting.targets import Target
+from neartwin.exact import Number
 
 _UNIT, _KEY, _REPLICA = "unit", "key", "replica"
 
@@ -45,10 +46,11 @@ class ReleaseGame:
     """A release to be played: rows are tuples (unit, key, value, ...) of text, text and numbers; None is missing.
 
     values: the names of the columns after unit and key. ask: from the grouped table (`Groups`) to the question (`Query`), as in
-    `lambda groups: groups.agg(n=nt.count())`. keys: the public keys, or None to discover them. where: puts an Arrow table of
-    all rows where the engine under attack reads it, and opens it there with `nt.table(..., unit="unit")`. take: from an
-    account and a proposal to the released rows (`collected`, `written`). The output of a run: with public keys one number a
-    (key, statistic), in that order; with discovered ones a mapping from each (released key, statistic) to its number.
+    `lambda groups: groups.agg(n=nt.count())`. keys: the public keys, or None to discover them. sampling_rate: of units. where:
+    puts an Arrow table of all rows where the engine under attack reads it, and opens it there with `nt.table(...,
+    unit="unit")`. take: from an account and a proposal to the released rows (`collected`, `written`). The output of a run: with
+    public keys one number a (key, statistic), in that order; with discovered ones a mapping from each (released key, statistic)
+    to its number.
     """
 
     values: tuple[str, ...]
@@ -57,6 +59,7 @@ class ReleaseGame:
     rows_per_group: int
     groups_per_unit: int
     keys: tuple[str, ...] | None = None
+    sampling_rate: Number | None = None
     where: Callable[[Any], Any] = in_process
     take: Callable[[Any, Any], Any] = collected
 
@@ -77,6 +80,7 @@ class ReleaseGame:
                 spend=self.spend,
                 rows_per_group=self.rows_per_group,
                 groups_per_unit=self.groups_per_unit,
+                sampling_rate=self.sampling_rate,
             )
             return self.take(account, proposal)
 

@@ -40,6 +40,7 @@ def plan(
     weights: Mapping[str, Number] | None = None,
     units_together: int = 1,
     value_range: TunedRange | None = None,
+    sampling_rate: Number | None = None,
 ) -> Plan:
     """Decide everything that a release will do, and its price.
 
@@ -53,13 +54,20 @@ def plan(
     where groups_per_unit is large. weights: how much the error of a statistic matters beside the others, by name, 1 where it is
     not given: see `neartwin.queries.allot`. units_together: how many units changed together are promised the spend; one alone is
     promised, and the account charged, what the group theorems leave for it: see `neartwin.accounting.together`. value_range:
-    `nt.tuned_range()` has clip bounds of sums and means chosen privately within the declared ones.
+    `nt.tuned_range()` has clip bounds of sums and means chosen privately within the declared ones. sampling_rate: each unit takes
+    part with this probability, by a secret of the release; the spend is for the sampled plan as a whole, and answers are of the
+    table, with the error of sampling in their bars: see `neartwin.queries.sampled`.
 
     Errors: `QueryError` for a bound that is missing, `PrivacyError` for what the spend cannot pay at all (unknown groups
     need a delta).
     """
     told: dict[str, Any] = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit, "weights": weights}
     told |= {"rows_per_unit": rows_per_unit, "norm_per_unit": norm_per_unit, "discovery_groups": discovery_groups}
+    if sampling_rate is not None:
+        from neartwin.queries.sampled import sampled_plan  # which makes plans itself
+
+        beside = {"units_together": units_together, "value_range": value_range}
+        return sampled_plan(query, spend=spend, sampling_rate=sampling_rate, limits=told | beside)
     if units_together != 1:
         one = of_one(spend, units_together)
         made = plan(query, spend=one, value_range=value_range, **told)
@@ -71,21 +79,8 @@ def plan(
         from neartwin.queries.value_ranges import ranged_plan  # which makes plans itself
 
         return ranged_plan(query, spend=spend, tuned=value_range, limits=told)
-    normed = isinstance(norm_per_unit, Tuned)
     if isinstance(rows_per_group, Tuned) or isinstance(groups_per_unit, Tuned) or isinstance(norm_per_unit, Tuned):
-        if not isinstance(query, Query):
-            raise QueryError("tuned(): the most common value has no bounds to tune")
-        for name, value in (
-            ("discovery_groups", discovery_groups),
-            ("rows_per_unit", rows_per_unit),
-            ("norm_per_unit", None if normed else norm_per_unit),
-        ):
-            if value is not None:
-                raise ParameterError(name, value, "cannot stand beside tuned bounds: leave it out, or tune none")
-        from neartwin.queries.tuning import tuned_plan  # which makes plans itself
-
-        bounds = {name: told[name] for name in ("rows_per_group", "groups_per_unit", "norm_per_unit")}
-        return tuned_plan(query, spend=spend, bounds=bounds, weights=weights)
+        return _tuned(query, spend, told)
     match query:
         case Query():
             limits = Limits(
@@ -106,6 +101,19 @@ def plan(
             return plan_choice(query, spend)
         case _:
             assert_never(query)
+
+
+def _tuned(query: Query | MostCommon, spend: Target, told: Mapping[str, Any]) -> Plan:
+    """The plan whose bounds a first stage chooses."""
+    if not isinstance(query, Query):
+        raise QueryError("tuned(): the most common value has no bounds to tune")
+    for name in ("discovery_groups", "rows_per_unit", "norm_per_unit"):
+        if told[name] is not None and not (name == "norm_per_unit" and isinstance(told[name], Tuned)):
+            raise ParameterError(name, told[name], "cannot stand beside tuned bounds: leave it out, or tune none")
+    from neartwin.queries.tuning import tuned_plan  # which makes plans itself
+
+    bounds = {name: told[name] for name in ("rows_per_group", "groups_per_unit", "norm_per_unit")}
+    return tuned_plan(query, spend=spend, bounds=bounds, weights=told["weights"])
 
 
 def _weights(query: Query, weights: Mapping[str, Number]) -> Mapping[str, float]:

@@ -1,6 +1,6 @@
 """From noisy measures to the named statistics with error bars. Post-processing: nothing here sees an exact number."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import assert_never
 
 import numpy as np
@@ -28,20 +28,25 @@ _AT_ONCE = 1 << 22  # cells of groups that are worked on together
 
 Noisy = Mapping[str, WholeNumbers]
 Trees = Mapping[str, Sequence[WholeNumbers]]
+Slack = Callable[[Ranks, tuple[FloatArray, FloatArray], float], FloatArray]
 
 
 def statistics_of(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: float) -> tuple[Statistic, ...]:
     """Every statistic of every group, several for a list of quantiles.
 
     noisy: (groups,) by measure; trees: by measure, (groups, nodes) a level. Each bar holds with probability at least
-    `confidence` over the noise alone.
+    `confidence` over the noise alone, or where the plan is sampled over noise and sample.
     """
+    if plan.sampled is not None:
+        from neartwin.releases.sampled import sampled_statistics  # which uses those of here
+
+        return sampled_statistics(plan, noisy, trees, confidence)
     found: list[Statistic] = []
     for name, aggregate in plan.outputs.items():
         if isinstance(aggregate, Histogram):
             found.append(_of_bins(plan, aggregate, trees, confidence))
         elif isinstance(aggregate, Quantile | Extreme):
-            found += _of_order(plan, name, aggregate, trees, confidence)
+            found += of_order(plan, name, aggregate, trees, confidence)
         elif isinstance(aggregate, MomentStatistic):
             found += moment_statistics(plan, name, aggregate, noisy, confidence)
         else:
@@ -66,8 +71,8 @@ def statistic(
                 measure.parts,
             )
             if parts == 1:
-                return _statistic(name, aggregate, values, [v - bar for v in values], [v + bar for v in values])
-            return _statistic(name, aggregate, *([(v + move) / parts for v in values] for move in (0, -bar, bar)))
+                return with_bar(name, aggregate, values, [v - bar for v in values], [v + bar for v in values])
+            return with_bar(name, aggregate, *([(v + move) / parts for v in values] for move in (0, -bar, bar)))
         case Sum():
             column = grid_column(plan.query, aggregate)
             measure = plan.measures[f"total:{column.name}"]
@@ -79,7 +84,7 @@ def statistic(
                 step.denominator * measure.parts,
             )  # whole numbers divide to the nearest double, as fractions do
             ends = ([(v + move) * up / down for v in steps] for move in (0, -bar, bar))
-            return _statistic(name, aggregate, *ends)
+            return with_bar(name, aggregate, *ends)
         case Mean():
             return _mean(plan, name, aggregate, noisy, confidence)
         case _:
@@ -99,12 +104,19 @@ def _of_bins(plan: GroupPlan, aggregate: Histogram, trees: Trees, confidence: fl
     (leaves,) = trees[measure.name]
     values = [int(value) for value in leaves.ravel()]
     bar = measure.mechanism.half_width(confidence)
-    return _statistic("count", aggregate, values, [v - bar for v in values], [v + bar for v in values])
+    return with_bar("count", aggregate, values, [v - bar for v in values], [v + bar for v in values])
 
 
-def _of_order(
-    plan: GroupPlan, name: str, aggregate: Quantile | Extreme, trees: Trees, confidence: float
+def of_order(
+    plan: GroupPlan,
+    name: str,
+    aggregate: Quantile | Extreme,
+    trees: Trees,
+    confidence: float,
+    *,
+    slack: Slack | None = None,
 ) -> list[Statistic]:
+    """Quantiles and extremes from the trees. slack: of a rank's score, beside what the noise does at this confidence."""
     column = quantile_column(plan.query, aggregate)
     measure = plan.measures[cell_measure(column)]
     ranks = Ranks(plan.splits[measure.name].tree, measure.mechanism.law)
@@ -117,19 +129,20 @@ def _of_order(
         else:
             found, last = {}, np.zeros(split[0].shape[0])
             for rank, label in zip(aggregate.ranks, aggregate.labels(name), strict=True):
-                value, low, high = ranks.quantile(split, float(rank), confidence)
+                more = None if slack is None else slack(ranks, split, float(rank))
+                value, low, high = ranks.quantile(split, float(rank), confidence, slack=more)
                 last = np.maximum(last, value)
                 # only values are put in order: a bar that another rank's noise cut would hold less often than it says
                 found[label] = [last, np.minimum(low, last), np.maximum(high, last)]
         for label, three in found.items():
             steps.setdefault(label, []).append(three)
-    made = []
+    statistics = []
     for label, parts in steps.items():
         ends = [np.concatenate([part[i] for part in parts]) for i in range(3)]
         values = [((end + place.low_units) * float(place.step)).tolist() for end in ends]
         values = [[min(max(v, float(place.low)), float(place.high)) for v in end] for end in values]
-        made.append(_statistic(label, aggregate, *values))
-    return made
+        statistics.append(with_bar(label, aggregate, *values))
+    return statistics
 
 
 def _extreme(
@@ -155,9 +168,21 @@ def _mean(plan: GroupPlan, name: str, aggregate: Mean, noisy: Noisy, confidence:
     total, filled = plan.measures[f"total:{column.name}"], plan.measures[filled_measure(column, plan.bounding)]
     each = (1 + confidence) / 2  # both noises within their bars together, by the union bound
     totals, counts = (noisy[it.name].astype(float) / it.parts for it in (total, filled))
-    lower, upper = ratio_bounds(totals, counts, bar(total, each), bar(filled, each))
+    return mean_within(name, aggregate, column, (totals, counts), (bar(total, each), bar(filled, each)))
+
+
+def mean_within(
+    name: str,
+    aggregate: Mean,
+    column: GridColumn,
+    noisy: tuple[FloatArray, FloatArray],
+    bars: tuple[float | FloatArray, float],
+) -> Statistic:
+    """The mean of noisy totals and counts, (groups,) each, that are within these bars."""
+    totals, counts = noisy
+    lower, upper = ratio_bounds(totals, counts, *bars)
     values = np.where(counts >= 1, totals / np.maximum(counts, 1), (column.low + column.high) / 2)
-    return _statistic(name, aggregate, *(_in_bounds(ends, column).tolist() for ends in (values, lower, upper)))
+    return with_bar(name, aggregate, *(_in_bounds(ends, column).tolist() for ends in (values, lower, upper)))
 
 
 def bar(measure: Measure, confidence: float) -> float:
@@ -165,7 +190,9 @@ def bar(measure: Measure, confidence: float) -> float:
     return float(measure.half_width(confidence))
 
 
-def ratio_bounds(totals: FloatArray, counts: FloatArray, a: float, b: float) -> tuple[FloatArray, FloatArray]:
+def ratio_bounds(
+    totals: FloatArray, counts: FloatArray, a: float | FloatArray, b: float
+) -> tuple[FloatArray, FloatArray]:
     """The least and largest t / n over |t - total| <= a, |n - count| <= b, n >= 1; infinite where no such n exists.
 
     A ratio is monotone in each argument, so its extremes are at corners: the low end takes the least t, over the least n if
@@ -191,7 +218,8 @@ def _in_bounds(steps: FloatArray, column: GridColumn) -> FloatArray:
     return values
 
 
-def _statistic(
+def with_bar(
     name: str, aggregate: Aggregate, values: Sequence[float], lower: Sequence[float], upper: Sequence[float]
 ) -> Statistic:
+    """A statistic from its values and the ends of its bars, (groups,) each."""
     return Statistic(name=name, what=str(aggregate), values=tuple(values), lower=tuple(lower), upper=tuple(upper))

@@ -23,6 +23,7 @@ from neartwin.ledger import Account, Stored
 from neartwin.queries.after import NOTHING
 from neartwin.queries.plan import GroupPlan, Plan
 from neartwin.queries.query import Query
+from neartwin.queries.sample import salt_bits
 from neartwin.releases.executors import keyed_answer
 from neartwin.releases.noising import CONFIDENCE, Noisy, answer_of
 from neartwin.releases.notes import notes_of
@@ -88,6 +89,7 @@ class _Work:
 
 
 def _work(engine: Engine, plan: Plan, place: str, source: noise.Source) -> _Work:
+    bits = salt_bits(plan.stage.sampling_rate)
     if isinstance(engine, Distributed):
         if not isinstance(plan, GroupPlan):
             raise QueryError(
@@ -97,7 +99,7 @@ def _work(engine: Engine, plan: Plan, place: str, source: noise.Source) -> _Work
 
         def distributed(hidden: str, release: str) -> None:
             answer = keyed_answer(plan, release=release, secret=noise.fresh_secret())
-            engine.write(plan.stage, salt=source.bits(64), answer=answer, schema=table_schema(plan), place=hidden)
+            engine.write(plan.stage, salt=source.bits(bits), answer=answer, schema=table_schema(plan), place=hidden)
 
         keyed_answer(plan, release="", secret=noise.fresh_secret())  # a plan that it cannot serve is refused now
         work = _Work(distributed, shelf)

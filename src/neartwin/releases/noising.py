@@ -14,6 +14,7 @@ from neartwin.engines.base import Aggregates, Engine
 from neartwin.exact import WholeNumbers
 from neartwin.queries.keys import Key
 from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, Split
+from neartwin.queries.sample import salt_bits
 from neartwin.releases.estimates import counted, statistics_of
 from neartwin.releases.margins import margin_answers, noisy_margins
 from neartwin.releases.release import Statistic
@@ -69,8 +70,8 @@ def _chosen(plan: ChoicePlan, aggregates: Aggregates, source: noise.Source) -> N
 
 
 def answered(plan: GroupPlan, engine: Engine, source: noise.Source) -> Noisy:
-    """Every stage with one salt, then noise."""
-    salt = source.bits(64)
+    """Every stage with one salt and about one sample, then noise."""
+    salt = source.bits(salt_bits(plan.stage.sampling_rate))
     aggregates = engine.aggregate(plan.stage, salt=salt) if plan.stage.measures else nothing(plan)
     cells = {name: engine.aggregate(split.stage, salt=salt) for name, split in plan.splits.items()}
     return noisy_answer(plan, aggregates, source, cells)

@@ -98,6 +98,7 @@ class Asked:
     norm_per_unit: str = ""
     discovery_groups: str = ""
     units_together: str = ""
+    sampling_rate: str = ""
     value_range: str = ""
     currency: str = "epsilon"
     amount: str = "0.1"

@@ -167,6 +167,8 @@ def limits(asked: Asked) -> dict[str, Any]:
         found["value_range"] = _share(asked)
     if asked.norm_per_unit:
         found["norm_per_unit"] = asked.norm_per_unit
+    if asked.sampling_rate:
+        found["sampling_rate"] = asked.sampling_rate
     weights = {name: one.weight for name, one in named(asked) if one.weight and one.ask != "most_common"}
     return found | ({"weights": weights} if weights else {})
 

@@ -1,0 +1,110 @@
+"""The expected errors of a sampled plan: for a group of so many rows, about what its release will say.
+
+The formulas of `neartwin.releases.sampled`, at a sample that is as large as it is on average and noise that is 0.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.mechanisms.ranks import Ranks
+from neartwin.queries.histograms import Histogram
+from neartwin.queries.plan import GroupPlan, Measure
+from neartwin.queries.planner import (
+    cell_measure,
+    filled_measure,
+    grid_column,
+    histogram_column,
+    quantile_column,
+    row_measure,
+)
+from neartwin.queries.quantiles import Quantile
+from neartwin.queries.query import Mean, Sum
+from neartwin.queries.sample_bars import HalfWidth, SampleBars
+
+SIZES = (10, 100, 1_000, 10_000, 100_000)
+Sized = Callable[[FloatArray], FloatArray]  # from numbers of rows of groups to half-widths
+
+
+def half_widths(plan: GroupPlan, confidence: float) -> dict[str, tuple[str, tuple[tuple[int, float], ...]]]:
+    """By name of what is released: in words what is off, and half-widths by number of rows in a group."""
+    if plan.sampled is None:
+        raise TypeError("this plan is not sampled")
+    bars, n = SampleBars(float(plan.sampled.rate), 1 - confidence), np.array(SIZES, dtype=float)
+    found: dict[str, tuple[str, tuple[tuple[int, float], ...]]] = {}
+
+    def tell(name: str, words: str, widths: FloatArray) -> None:
+        found[name] = (words, tuple(zip(SIZES, widths.tolist(), strict=True)))
+
+    for name, aggregate in plan.outputs.items():
+        match aggregate:
+            case Sum():
+                tell(name, "if each row adds the most,", _sum(plan, aggregate, bars, n))
+            case Mean():
+                tell(name, "at most", _mean(plan, aggregate, bars, n))
+            case Histogram():
+                measure = plan.measures[cell_measure(histogram_column(plan.query, aggregate))]
+                tell(name, "about", _total(bars, _width(measure), plan.bounding.rows_per_group, n))
+            case Quantile():
+                column = quantile_column(plan.query, aggregate)
+                measure = plan.measures[cell_measure(column)]
+                ranks = Ranks(plan.splits[measure.name].tree, measure.mechanism.law)
+                for rank, label in zip(map(float, aggregate.ranks), aggregate.labels(name), strict=True):
+                    tell(label, "in rank, as a share of all values, at most", _rank(plan, ranks, rank, bars, n))
+            case _:
+                measure = plan.measures[row_measure(plan.bounding) if str(aggregate) == "count()" else "units"]
+                most = plan.bounding.rows_per_group if measure.name == "rows" else 1
+                tell(name, "about", _total(bars, _width(measure), most, n))
+    return found
+
+
+def _width(measure: Measure) -> HalfWidth:
+    return lambda confidence: float(measure.half_width(confidence))
+
+
+def _total(bars: SampleBars, noise: HalfWidth, most: int, n: FloatArray) -> FloatArray:
+    low, high = bars.totals(bars.rate * n, noise, most=most)
+    return (high - low) / 2
+
+
+def _rows(plan: GroupPlan, column: str, bars: SampleBars, n: FloatArray) -> tuple[FloatArray, int]:
+    found = plan.counts_rows(column)
+    if found is None:
+        raise TypeError("a sum of both signs is planned beside a count")
+    measure, times = found
+    most = 1 if measure.name == "units" else plan.bounding.rows_per_group
+    return bars.number(bars.rate * n, _width(measure), most=most), times
+
+
+def _sum(plan: GroupPlan, aggregate: Sum, bars: SampleBars, n: FloatArray) -> FloatArray:
+    column = grid_column(plan.query, aggregate)
+    size, most = max(abs(column.low), abs(column.high)), plan.bounding.rows_per_group
+    noise = _width(plan.measures[f"total:{column.name}"])
+    if column.low < 0 < column.high:
+        rows, times = _rows(plan, column.name, bars, n)
+        low, high = bars.signed(0 * n, noise, bars.off_by(times * float(size) ** 2 * rows, most * size))
+    else:
+        low, high = bars.totals(bars.rate * n * size, noise, most=most * size)
+    return (high - low) / 2 * float(column.bounds.step)
+
+
+def _mean(plan: GroupPlan, aggregate: Mean, bars: SampleBars, n: FloatArray) -> FloatArray:
+    """(a + off + |m| b) / (q n - b), as `expected._of_mean` has it."""
+    column, each = grid_column(plan.query, aggregate), 1 - bars.miss / 4
+    a = float(plan.measures[f"total:{column.name}"].half_width(each))
+    b = float(plan.measures[filled_measure(column, plan.bounding)].half_width(each))
+    rows, times = _rows(plan, column.name, bars, n)
+    span, far = float(column.high - column.low), max(abs(column.low), abs(column.high))
+    off = bars.off_by(times * rows * span**2 / 4, plan.bounding.rows_per_group * span)
+    sure = bars.rate * n - b
+    steps = np.where(sure > 0, (a + off + far * b) / np.maximum(sure, 1.0), span)
+    return np.minimum(steps, span) * float(column.bounds.step)
+
+
+def _rank(plan: GroupPlan, ranks: Ranks, rank: float, bars: SampleBars, n: FloatArray) -> FloatArray:
+    most, size, half = plan.bounding.rows_per_group, max(rank, 1 - rank), SampleBars(bars.rate, bars.miss / 2)
+    noise = float(ranks.bars(rank, 1 - bars.miss / 2).max())
+    whole = half.number(bars.rate * n, lambda confidence: float(ranks.bars(1.0, confidence)[0]), most=most)
+    off = half.off_by(most * size**2 * whole, most * size)
+    return np.minimum((noise + off) / (bars.rate * n), 1.0)

@@ -1,0 +1,126 @@
+"""Statistics of the table from noisy numbers of a sample of its units: counts and sums divided by the rate, the rest as it is.
+
+A bar holds for the bounded statistic of the whole table. Its chance to fail, 1 - confidence, is shared by the noise and the
+sample, and the two errors add up: `neartwin.queries.sample_bars` says how far a sample can be off.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.mechanisms.ranks import Ranks
+from neartwin.queries.histograms import Histogram
+from neartwin.queries.plan import GroupPlan, Measure
+from neartwin.queries.planner import cell_measure, filled_measure, grid_column, histogram_column, row_measure
+from neartwin.queries.quantiles import Quantile
+from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, Sum
+from neartwin.queries.sample_bars import Ends, SampleBars
+from neartwin.queries.stage import GridColumn
+from neartwin.releases.estimates import Noisy, Slack, Trees, bar, mean_within, of_order, with_bar
+from neartwin.releases.release import Statistic
+
+
+def sampled_statistics(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: float) -> tuple[Statistic, ...]:
+    """Every statistic of every group, as `estimates.statistics_of` has them, for the table that the sample was drawn from."""
+    found: list[Statistic] = []
+    for name, aggregate in plan.outputs.items():
+        match aggregate:
+            case Count() | CountUnits():
+                rows = isinstance(aggregate, Count)
+                measure = plan.measures[row_measure(plan.bounding) if rows else "units"]
+                most = plan.bounding.rows_per_group if measure.name == "rows" else 1
+                values, ends = _counted(plan, measure, noisy[measure.name].astype(float), most, confidence)
+                found.append(_of(name, aggregate, values, ends))
+            case Histogram():
+                measure = plan.measures[cell_measure(histogram_column(plan.query, aggregate))]
+                (leaves,) = trees[measure.name]
+                most = plan.bounding.rows_per_group
+                values, ends = _counted(plan, measure, leaves.astype(float).ravel(), most, confidence)
+                found.append(_of("count", aggregate, values, ends))
+            case Sum():
+                column = grid_column(plan.query, aggregate)
+                values, ends = _summed(plan, column, noisy, confidence)
+                step = float(column.bounds.step)
+                found.append(_of(name, aggregate, values * step, (ends[0] * step, ends[1] * step)))
+            case Mean():
+                found.append(_mean(plan, name, aggregate, noisy, confidence))
+            case Quantile():
+                half = (
+                    1 + confidence
+                ) / 2  # one half of what may fail is for the noise of ranks, the other for the sample
+                found += of_order(plan, name, aggregate, trees, half, slack=_ranked(plan, confidence))
+            case _:
+                raise TypeError(f"{aggregate} is not asked of a sample")
+    return tuple(found)
+
+
+def _of(name: str, aggregate: Aggregate, values: FloatArray, ends: Ends) -> Statistic:
+    return with_bar(name, aggregate, *(part.tolist() for part in (values, *ends)))
+
+
+def _bars(plan: GroupPlan, confidence: float) -> SampleBars:
+    if plan.sampled is None:
+        raise TypeError("this plan is not sampled")
+    return SampleBars(float(plan.sampled.rate), 1 - confidence)
+
+
+def _counted(
+    plan: GroupPlan, measure: Measure, noisy: FloatArray, most: int, confidence: float
+) -> tuple[FloatArray, Ends]:
+    bars = _bars(plan, confidence)
+    return noisy / bars.rate, bars.totals(noisy, partial(bar, measure), most=most)
+
+
+def _summed(plan: GroupPlan, column: GridColumn, noisy: Noisy, confidence: float) -> tuple[FloatArray, Ends]:
+    """In steps. Contributions of one sign bound their own sum of squares; for others the number of rows does."""
+    bars, measure = _bars(plan, confidence), plan.measures[f"total:{column.name}"]
+    size, totals = max(abs(column.low), abs(column.high)), noisy[measure.name].astype(float)
+    if column.low < 0 < column.high:
+        rows, times = _rows(plan, column, noisy, bars)
+        off = bars.off_by(times * float(size) ** 2 * rows, plan.bounding.rows_per_group * size)
+        return totals / bars.rate, bars.signed(totals, partial(bar, measure), off)
+    sign, most = (1 if column.high > 0 else -1), plan.bounding.rows_per_group * size
+    low, high = bars.totals(sign * totals, partial(bar, measure), most=most)
+    return totals / bars.rate, (low, high) if sign > 0 else (-high, -low)
+
+
+def _rows(plan: GroupPlan, column: GridColumn, noisy: Noisy, bars: SampleBars) -> tuple[FloatArray, int]:
+    """At most how many rows (or units) of the table have a value, and m with sum n_u^2 <= m times that."""
+    found = plan.counts_rows(column.name)
+    if found is None:
+        raise TypeError("a sum of both signs is planned beside a count")
+    measure, times = found
+    most = 1 if measure.name == "units" else plan.bounding.rows_per_group
+    return bars.number(noisy[measure.name].astype(float), partial(bar, measure), most=most), times
+
+
+def _mean(plan: GroupPlan, name: str, aggregate: Mean, noisy: Noisy, confidence: float) -> Statistic:
+    """With m the table's mean, the sample's total less m times its number of rows is a sum of (B_u - q) y_u, y_u = t_u - m n_u.
+
+    These y_u add up to 0, |y_u| <= C (high - low), and sum y_u^2 <= C sum n_u (t_u / n_u - m)^2 <= C N (high - low)^2 / 4
+    (Popoviciu 1935). So m is a ratio of that total, off by as much, and that number, where the sample surely has a row.
+    """
+    bars, column = _bars(plan, confidence), grid_column(plan.query, aggregate)
+    total, filled = plan.measures[f"total:{column.name}"], plan.measures[filled_measure(column, plan.bounding)]
+    each, span = 1 - bars.miss / 4, float(column.high - column.low)
+    rows, times = _rows(plan, column, noisy, bars)
+    off = bars.off_by(times * rows * span**2 / 4, plan.bounding.rows_per_group * span)
+    totals, counts = (noisy[it.name].astype(float) for it in (total, filled))
+    found = mean_within(name, aggregate, column, (totals, counts), (bar(total, each) + off, bar(filled, each)))
+    bounds, empty = column.bounds, counts - bar(filled, each) < 1
+    lower = np.where(empty, float(bounds.low), found.lower)
+    upper = np.where(empty, float(bounds.high), found.upper)
+    return _of(name, aggregate, np.array(found.values), (lower, upper))
+
+
+def _ranked(plan: GroupPlan, confidence: float) -> Slack:
+    """The score of rank p is a sum of y_u = (1 - p) (values below) - p (the rest), so |y_u| <= w n_u for w = max(p, 1 - p)."""
+    most, bars = plan.bounding.rows_per_group, _bars(plan, (1 + confidence) / 2)
+
+    def slack(ranks: Ranks, split: tuple[FloatArray, FloatArray], rank: float) -> FloatArray:
+        whole = bars.number(split[1][:, 0], lambda it: float(ranks.bars(1.0, it)[0]), most=most)
+        size = max(rank, 1 - rank)
+        return bars.off_by(most * size**2 * whole, most * size)
+
+    return slack
