@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from neartwin.queries.table import bounded as bounded
     from neartwin.queries.tuned import tuned as tuned
     from neartwin.queries.tuned import tuned_range as tuned_range
+    from neartwin.queries.workloads import prefixes as prefixes
+    from neartwin.queries.workloads import ranges as ranges
     from neartwin.releases.accounts import open_ledger as open_ledger
     from neartwin.releases.certificates import Certificate as Certificate
     from neartwin.releases.certificates import certificate as certificate
@@ -85,6 +87,8 @@ _HOME = {
     "plot": "neartwin.report.plots",
     "public": "neartwin.queries.joining",
     "pure": "neartwin.accounting.targets",
+    "prefixes": "neartwin.queries.workloads",
+    "ranges": "neartwin.queries.workloads",
     "rdp": "neartwin.accounting.targets",
     "regression": "neartwin.queries.relations",
     "save": "neartwin.report.files",

@@ -53,7 +53,12 @@ def eigen_design(workload: NDArray[Any], *, bits: int = 10) -> Table:
     Small eigenvalues are lifted, so that A is invertible. Li, Miklau 2013.
     """
     table = np.asarray(workload, dtype=np.float64)
-    values, vectors = np.linalg.eigh(table.T @ table)
+    return eigen_of_gram(table.T @ table, bits=bits)
+
+
+def eigen_of_gram(gram: FloatArray, *, bits: int) -> Table:
+    """The same for a workload of which W^T W is known, (cells, cells)."""
+    values, vectors = np.linalg.eigh(gram)
     floor = values.max() * 1e-9
     root = (vectors * np.maximum(values, floor) ** 0.25) @ vectors.T
     result: Table = np.rint(root * (2**bits / np.abs(root).max())).astype(np.int64)

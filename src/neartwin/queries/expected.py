@@ -18,7 +18,7 @@ from neartwin.queries.moments import (
     Variance,
     moment_set,
 )
-from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Measure, Plan
+from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Measure, Plan, WorkloadPlan
 from neartwin.queries.planner import (
     cell_measure,
     filled_measure,
@@ -54,6 +54,8 @@ def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedEr
     """The expected error of each statistic of a plan. Touches no data."""
     if isinstance(plan, ChoicePlan):
         return _of_choice(plan, confidence)
+    if isinstance(plan, WorkloadPlan):
+        return (_of_workload(plan, confidence),)
     if isinstance(plan, MarginalPlan):
         return _of_margins(plan, confidence)
     if plan.sampled is not None:
@@ -175,6 +177,18 @@ def _of_margins(plan: MarginalPlan, confidence: float) -> tuple[ExpectedError, .
             confidence,
         )
         for margin in plan.query.groups.margins
+    )
+
+
+def _of_workload(plan: WorkloadPlan, confidence: float) -> ExpectedError:
+    """The widest bar, with the least and the mean in words."""
+    from neartwin.queries.workload_planning import bars_of
+
+    ((name, _),) = plan.outputs.items()
+    bars = bars_of(plan.resolved.queries, plan.strategy, plan.measure, confidence).values * float(plan.unit)
+    says = f"± {bars.min():,.4g} to {bars.max():,.4g} by answer, ± {bars.mean():,.4g} on average"
+    return ExpectedError(
+        name=name, confidence=confidence, half_width=Fraction(float(bars.max())), by_size=(), says=says
     )
 
 

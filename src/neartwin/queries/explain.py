@@ -10,7 +10,7 @@ from neartwin.queries.allot import Noise
 from neartwin.queries.discovery import Selection
 from neartwin.queries.join import Join, JoinKind
 from neartwin.queries.margins import named
-from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, MarginalPlan, Plan
+from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, MarginalPlan, Plan, WorkloadPlan
 from neartwin.queries.quantiles import Extreme
 from neartwin.queries.stage import Stage
 from neartwin.queries.table import Table
@@ -40,6 +40,8 @@ def explain(plan: Plan) -> Explained:
         return _choice(plan)
     if isinstance(plan, MarginalPlan):
         return _margins(plan)
+    if isinstance(plan, WorkloadPlan):
+        return _workload(plan)
     return _groups(plan)
 
 
@@ -85,6 +87,33 @@ def _bounds(stage: Stage, bounding: Bounding) -> tuple[Explained, ...]:
         ),
         Explained(f"groups_per_unit = {bounding.groups_per_unit}: {_chosen(stage)}"),
         *_in_all(bounding.rows_per_unit),
+    )
+
+
+def _workload(plan: WorkloadPlan) -> Explained:
+    stage, measure = plan.stage, plan.measure
+    table = (
+        f"one table by {', '.join(stage.group_columns)}: {len(stage.keys or ()):,} public keys, empty ones appear too"
+    )
+    noise = Explained(
+        f"{len(plan.strategy.table):,} sums are measured ({plan.strategy.name}): {_law(measure.mechanism, measure.parts)}",
+        (Explained(measure.sensitivity.why), Explained("how it was chosen", tuple(map(Explained, plan.why)))),
+    )
+    answers = (
+        f"{len(plan.resolved.keys):,} answers ({plan.query.groups.asked}), by least squares from those, consistent"
+    )
+    return Explained(
+        f"release of {stage.table.name!r}: {plan.price}",
+        (
+            _source(stage.table),
+            *_together(plan),
+            *_filter(stage),
+            Explained(table),
+            *_clips(stage),
+            Explained("bound each unit", _bounds(stage, plan.bounding)),
+            noise,
+            Explained(answers, tuple(Explained(f"{name} = {asked}") for name, asked in plan.outputs.items())),
+        ),
     )
 
 

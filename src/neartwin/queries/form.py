@@ -96,6 +96,8 @@ def form_of(question: Query | MostCommon, tables: Others | None = None) -> Form:
             form["group_by"] = list(groups.columns)
             if groups.keys is not None:
                 form["keys"] = [[_plain(value) for value in key] for key in groups.keys]
+            if groups.asked is not None:
+                raise QueryError("question: a workload has no written form; ask for it in Python")
             if groups.margins:
                 form["margins"] = [[groups.columns[place] for place in margin] for margin in groups.margins]
         form |= {} if question.after == NOTHING else {"after": _after_form(question.after)}

@@ -63,7 +63,7 @@ def plan_margins(query: Query, base: GroupPlan, spend: Target) -> MarginalPlan:
     """The plan of margins. base: of the same groups without them, whose statement and bounds it has."""
     if base.bounding.norm_per_unit is not None:
         raise QueryError("marginals are bounded by rows_per_group and groups_per_unit, or rows_per_unit")
-    found = [_made(query, base, way, price, spend) for way, price in _ways(spend)]
+    found = [_made(query, base, way, price, spend) for way, price in ways(spend)]
     best = min(found, key=lambda one: one.error)
     others = tuple(f"less good: {one.why[0]}" for one in found if one is not best)
     return best if not others else _told(best, others)
@@ -73,7 +73,7 @@ def _told(plan: MarginalPlan, lines: tuple[str, ...]) -> MarginalPlan:
     return replace(plan, why=(*plan.why, *lines))
 
 
-def _ways(spend: Target) -> list[tuple[Target, Target]]:
+def ways(spend: Target) -> list[tuple[Target, Target]]:
     """What is shared, and the price; only normal noise uses a delta."""
     match spend:
         case Pure():
@@ -95,8 +95,8 @@ def _made(query: Query, base: GroupPlan, way: Target, price: Target, spend: Targ
     groups = query.groups
     sizes = tuple(map(len, values_of(len(groups.columns), groups.keys or ())))
     (cell,) = base.measures.values()
-    size, unit = _row(base)
-    reach = _reach(query, base, mixed=_mixed(base))
+    size, unit = row_of(base)
+    reach = _reach(query, base, mixed=is_mixed(base))
     wanted = dict.fromkeys(groups.margins, 1.0)
     candidates = _candidates(sizes, groups.margins)
     cells = {margin: math.prod(sizes[i] for i in range(len(sizes)) if i not in margin) for margin in candidates}
@@ -107,7 +107,7 @@ def _made(query: Query, base: GroupPlan, way: Target, price: Target, spend: Targ
         noise = _laplace(way.epsilon, reach, size, _pure_candidates(sizes, groups.margins, shares), sizes, wanted)
         parts = 1
     else:
-        noise, parts = _normal(_mu_squared(way), reach, size, shares, cells)
+        noise, parts = _normal(mu_squared_of(way), reach, size, shares, cells)
     measures = {
         named(groups.columns, margin): Measure(
             name=named(groups.columns, margin),
@@ -150,7 +150,7 @@ def _explained(
     return replace(plan, why=why, error=error)
 
 
-def _row(base: GroupPlan) -> tuple[int, Fraction]:
+def row_of(base: GroupPlan) -> tuple[int, Fraction]:
     """The most that one row adds to a cell, in steps, and what a step is worth."""
     if not base.stage.grid:
         return 1, Fraction(1)
@@ -158,7 +158,7 @@ def _row(base: GroupPlan) -> tuple[int, Fraction]:
     return max(abs(column.low), abs(column.high), 1), column.bounds.step
 
 
-def _mixed(base: GroupPlan) -> bool:
+def is_mixed(base: GroupPlan) -> bool:
     """Whether a row can raise a sum and another lower it: then a replaced unit can move one cell by both."""
     return any(column.low < 0 < column.high for column in base.stage.grid.values())
 
@@ -257,7 +257,8 @@ def _variance(noise: Geometric | Gaussian) -> float:
     return max(found, 1e-12)  # noise that is surely 0 has weights too
 
 
-def _mu_squared(way: Target) -> Fraction:
+def mu_squared_of(way: Target) -> Fraction:
+    """What a way of spending leaves for normal noise: mu^2."""
     match way:
         case Gdp(mu=mu):
             return mu**2

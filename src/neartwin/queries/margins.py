@@ -52,9 +52,11 @@ def values_of(columns: int, keys: Sequence[Key]) -> tuple[tuple[object, ...], ..
 
 
 def linear_alone(aggregates: Mapping[str, object], linear: bool) -> None:  # noqa: FBT001 - the answer to a question
-    """Marginals are of one count or sum."""
+    """Marginals and workloads are of one count or sum."""
     if len(aggregates) != 1 or not linear:
-        raise QueryError("marginals are of one count() or sum(...); ask others in a question of their own")
+        raise QueryError(
+            "marginals and workloads are of one count() or sum(...); ask others in a question of their own"
+        )
 
 
 def named(columns: Sequence[str], margin: Sequence[int]) -> str:

@@ -1,7 +1,5 @@
 """Plans: everything that a release will do and cost, decided from the schema and declared bounds alone."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,16 +15,16 @@ from neartwin.mechanisms.marginals import MarginalDesign
 from neartwin.mechanisms.partition import OptimalSelection
 from neartwin.mechanisms.ranks import CountTree
 from neartwin.mechanisms.top import PeeledTop
+from neartwin.mechanisms.workloads import Bars, Strategy
 from neartwin.queries.allot import Noise, composed_loss
 from neartwin.queries.discovery import Selection
 from neartwin.queries.histograms import Histogram
-from neartwin.queries.norm import NormClip
 from neartwin.queries.query import Aggregate, MostCommon, Query
+from neartwin.queries.record import digest_of
 from neartwin.queries.sensitivity import Sensitivity
 from neartwin.queries.stage import Stage
 from neartwin.queries.tuned import Tuned
-
-RECORD_VERSION = 1  # of the canonical form behind a digest; a new meaning takes a new number
+from neartwin.queries.workloads import Resolved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +220,7 @@ class GroupPlan:
         if self.ranging is not None:
             told = [[name, str(value)] for name, value in self.ranging.limits if value is not None]
             more |= {"ranging": [*(one.digest for one in self.ranging.asked), self.ranging.groups, told]}
-        return _digest("groups", self.stage, {"asked": asked, "measures": measures, "threshold": chosen} | more)
+        return digest_of("groups", self.stage, {"asked": asked, "measures": measures, "threshold": chosen} | more)
 
 
 def _piloted(pilot: Pilot) -> list[object]:
@@ -270,7 +268,7 @@ class ChoicePlan:
             more |= {"counts": _noise(self.counts.mechanism)}
         if self.together is not None:
             more |= {"units_together": self.together.units}
-        return _digest("choice", self.stage, {"scale": str(self.mechanism.each.scale)} | more)
+        return digest_of("choice", self.stage, {"scale": str(self.mechanism.each.scale)} | more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,49 +316,54 @@ class MarginalPlan:
         }
         if self.together is not None:
             more |= {"units_together": self.together.units}
-        return _digest("margins", self.stage, more)
+        return digest_of("margins", self.stage, more)
 
 
-Plan = GroupPlan | ChoicePlan | MarginalPlan
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadPlan:
+    """The plan of a `Query` for a linear workload: a strategy's sums of groups are measured with noise, and all answers follow.
+
+    measure: of the strategy's sums, in parts of a step. resolved: the queries. unit: what one step is worth. bars: (queries,)
+    half-widths in steps at the confidence of releases. error: their mean, in units of one row's largest contribution.
+    """
+
+    query: Query
+    bounding: Bounding
+    spend: Target
+    price: Target
+    stage: Stage
+    measure: Measure
+    strategy: Strategy
+    resolved: Resolved
+    unit: Fraction
+    bars: Bars
+    why: tuple[str, ...]
+    error: float
+    together: Together | None = None
+
+    @property
+    def outputs(self) -> Mapping[str, Aggregate]:
+        """The named statistic."""
+        return self.query.aggregates
+
+    def losses(self) -> Composed:
+        """What the noisy sums reveal together: the price covers this curve."""
+        return self.measure.losses()
+
+    @property
+    def digest(self) -> str:
+        """Equal for plans that would do the same."""
+        asked = self.query.groups.asked
+        more: dict[str, object] = {
+            "asked": {name: str(aggregate) for name, aggregate in self.outputs.items()},
+            "workload": None if asked is None else asked.record(),
+            "strategy": self.strategy.name,
+            "measure": _noise(self.measure.mechanism),
+            "parts": self.measure.parts,
+        }
+        if self.together is not None:
+            more |= {"units_together": self.together.units}
+        return digest_of("workload", self.stage, more)
 
 
-def _digest(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
-    table = stage.table
-    grid = {
-        name: [column.written, *map(str, (column.bounds.low, column.bounds.high, column.bounds.step, column.centre))]
-        for name, column in stage.grid.items()
-    }
-    form = {
-        "version": RECORD_VERSION,
-        "kind": kind,
-        "population": table.name,
-        "location": table.source.location(),
-        "unit": table.unit_name,
-        "neighbours": table.neighbours,
-        "declared": {name: table.schema[name] for name in sorted(table.declared)},
-        "conditions": [str(condition.term) for condition in stage.conditions],
-        "computed": {n: str(table.computed[n].term) for n in stage.group_columns if n in table.computed},
-        "group_columns": stage.group_columns,
-        "keys": None if stage.keys is None else [[_plain(value) for value in key] for key in stage.keys],
-        "grid": grid,
-        **({"period": table.period.text} if table.period is not None else {}),
-        **({"joins": [join.record() for join in table.joins]} if table.joins else {}),
-        "moments": sorted(stage.moments),
-        "measures": stage.measures,
-        "rows_per_group": stage.rows_per_group,
-        "groups_per_unit": stage.groups_per_unit,
-        **({"rows_per_unit": stage.rows_per_unit} if stage.rows_per_unit is not None else {}),
-        **({"discovery_groups": stage.discovery_groups} if stage.discovery_groups is not None else {}),
-        **({} if stage.clip is None else {"clip": _norm(stage.clip)}),
-        **({} if stage.sampling_rate is None else {"sampling_rate": str(stage.sampling_rate)}),
-        **more,
-    }
-    return hashlib.sha256(json.dumps(form, sort_keys=True).encode()).hexdigest()
-
-
-def _norm(clip: NormClip) -> list[object]:
-    return [clip.limit, {name: [one.times, one.over, one.parts] for name, one in clip.coordinates.items()}]
-
-
-def _plain(value: object) -> object:
-    return value if value is None or isinstance(value, bool | int | str) else ["date", str(value)]
+Plan = GroupPlan | ChoicePlan | MarginalPlan | WorkloadPlan

@@ -91,12 +91,7 @@ def plan(
                 discovery_groups=discovery_groups,
             )
             bounding = bounding_of(query, limits)
-            if query.groups.margins:
-                from neartwin.queries.marginal_planning import plan_margins
-
-                base = replace(query, groups=replace(query.groups, margins=()))
-                return plan_margins(query, _plan_groups(base, bounding, spend, _weights(query, weights or {})), spend)
-            return _plan_groups(query, bounding, spend, _weights(query, weights or {}))
+            return _of_query(query, bounding, spend, weights or {})
         case MostCommon():
             return plan_choice(query, spend)
         case _:
@@ -289,6 +284,22 @@ def number_measure(sums: MomentSet, bounding: Bounding) -> str:
     """The measure that counts the rows of a set of moments."""
     first = sums.first(0)
     return filled_measure(first, bounding) if isinstance(first, GridColumn) else f"filled:{first.name}"
+
+
+def _of_query(query: Query, bounding: Bounding, spend: Target, weights: Mapping[str, Number]) -> Plan:
+    """The plan of groups, or of what is asked in their place."""
+    groups = query.groups
+    alone = replace(query, groups=replace(groups, margins=(), asked=None))
+    base = _plan_groups(alone, bounding, spend, _weights(query, weights))
+    if groups.asked is not None:
+        from neartwin.queries.workload_planning import plan_workload
+
+        return plan_workload(query, base, spend)
+    if groups.margins:
+        from neartwin.queries.marginal_planning import plan_margins
+
+        return plan_margins(query, base, spend)
+    return base
 
 
 def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mapping[str, float]) -> GroupPlan:

@@ -14,6 +14,7 @@ from neartwin.queries.expression import RowExpression
 from neartwin.queries.grouping import Grouping
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.joining import On, OtherTable, joined
+from neartwin.queries.key_columns import completed
 from neartwin.queries.keys import Key, public_keys
 from neartwin.queries.margins import MARGIN, linear_alone, margins_of
 from neartwin.queries.moments import (
@@ -24,10 +25,10 @@ from neartwin.queries.moments import (
     moment_set,
 )
 from neartwin.queries.quantiles import Extreme, Quantile
-from neartwin.queries.ranges import possible_values
 from neartwin.queries.table import Bounds, Table, both_ends, bounded
 from neartwin.queries.types import ColumnType
 from neartwin.queries.values import Value, value_of
+from neartwin.queries.workloads import Workload, weighted
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +233,7 @@ class Rows:
         kinds = {name: rows.table.groupable(name) for name in names}
         if not names or len(kinds) != len(names):
             raise QueryError(f"group_by{tuple(names)!r} must name at least one column, each once")
-        given = _completed(keys, rows.table, names)
+        given = completed(keys, rows.table, names)
         return Groups(rows, tuple(names), None if given is None else public_keys(given, kinds))
 
     def grouped(self, column: str | Grouping) -> tuple["Rows", str]:
@@ -267,12 +268,16 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Rows with their group columns; keys None: discovered privately. margins: places of columns, where margins are asked."""
+    """Rows with their group columns; keys None: discovered privately. margins: places of columns, where margins are asked.
+
+    asked: linear queries over the groups, where these are asked in their place.
+    """
 
     rows: Rows
     columns: tuple[str, ...]
     keys: tuple[Key, ...] | None
     margins: tuple[tuple[int, ...], ...] = ()
+    asked: Workload | None = None
 
     def marginals(self, *margins: Sequence[str]) -> "Groups":
         """Not the groups themselves but margins of them: for each list of columns, one group a value of these together.
@@ -281,6 +286,24 @@ class Groups:
         two margins share adds up to the same. Keys must be public, and a product of values by column.
         """
         return replace(self, margins=margins_of(self.columns, self.keys, margins))
+
+    def workload(self, asked: Workload | Mapping[str, Mapping[Any, Number]]) -> "Groups":
+        """Not the groups themselves but sums of them: `nt.prefixes()`, `nt.ranges()`, or any weights by name and public key.
+
+        One count or sum of each; all come from one plan that measures what tells the most of them, and they are consistent:
+        answers that the same groups make up add up. Keys must be public; ranges go by their order.
+
+        >>> import pyarrow as pa
+        >>> from neartwin.queries.opening import table
+        >>> visits = table(pa.table({"who": ["ada"], "age": [36]}), unit="who", name="visits")
+        >>> visits.group_by("age", keys=range(18, 91)).workload({"mean age, times people": {k: k for k in range(18, 91)}}).columns
+        ('age',)
+        """
+        if self.margins:
+            raise QueryError("marginals and a workload are two questions: ask one of them")
+        found = asked if isinstance(asked, Workload) else weighted(asked)
+        found.resolved(self.columns, self.keys)
+        return replace(self, asked=found)
 
     def agg(self, **aggregates: Aggregate) -> "Query":
         """Statistics of each group, named by the keyword."""
@@ -304,7 +327,7 @@ class Groups:
                 )
             if isinstance(aggregate, Histogram) and "count" in {name, *self.columns}:
                 raise QueryError(f"{name}={aggregate} releases its counts as 'count', and that is taken; rename it")
-            if self.margins:
+            if self.margins or self.asked is not None:
                 linear_alone(aggregates, isinstance(aggregate, Count | Sum))
             if isinstance(aggregate, Histogram):
                 bin_value(self.rows.table, aggregate)
@@ -331,7 +354,11 @@ class Query:
     @property
     def released(self) -> dict[str, ColumnType]:
         """The columns that HAVING and ORDER BY can name, and their types."""
-        found = {name: self.table.schema[name] for name in self.groups.columns}
+        groups = self.groups
+        if groups.asked is not None:
+            found = dict(groups.asked.resolved(groups.columns, groups.keys).typed(self.table.schema))
+        else:
+            found = {name: self.table.schema[name] for name in groups.columns}
         found |= {
             column: ColumnType.NUMBER for name, asked in self.aggregates.items() for column in columns_of(name, asked)
         }
@@ -370,18 +397,3 @@ def bin_value(table: Table, aggregate: Histogram) -> Value:
     text = '"' + name.replace('"', '""') + '"' if plain else f"({name})"
     bins = Bounds(Fraction(0), Fraction(len(aggregate.edges) - 2), Fraction(1))
     return Value(str(aggregate), bins, table.expression(aggregate.bin_of(text)))
-
-
-def _completed(keys: Any, table: Table, names: list[str]) -> Any:
-    """The keys, with all possible values of columns that have finitely many, where they were left out."""
-    if keys is not None and not isinstance(keys, Mapping):
-        return keys
-    given: dict[str, Any] = dict(keys or {})
-    closed = {}
-    for name in names:
-        values = possible_values(table.computed[name].term) if name in table.computed else None
-        if values is not None:
-            closed[name] = values
-    if keys is None and set(closed) != set(names):
-        return None
-    return {**{name: values for name, values in closed.items() if name in names}, **given}

@@ -80,7 +80,7 @@ def _checked(query: Query | MostCommon) -> Query:
             "sampling_rate: a secret keeps units by their names, and where each row is its own unit it has none; name the unit's "
             "column with unit="
         )
-    if not isinstance(query, Query) or query.groups.margins:
+    if not isinstance(query, Query) or query.groups.margins or query.groups.asked is not None:
         raise QueryError("sampling_rate is for counts, sums, means, quantiles and histograms, in groups or of all rows")
     for name, aggregate in query.aggregates.items():
         if isinstance(aggregate, Extreme):

@@ -6,7 +6,7 @@ import numpy as np
 
 from neartwin import noise
 from neartwin.engines.base import Aggregates
-from neartwin.exact import FloatArray
+from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.mechanisms.marginals import Margin
 from neartwin.queries.keys import Key
 from neartwin.queries.margin_bars import half_width
@@ -29,12 +29,12 @@ def noisy_margins(plan: MarginalPlan, aggregates: Aggregates, source: noise.Sour
     for margin, measure in zip(plan.measured, plan.measures.values(), strict=True):
         away = tuple(place for place in range(len(sizes)) if place not in margin)
         cells = np.asarray(whole.sum(axis=away) if away else whole, dtype=object)
-        noisy = measure.mechanism.noisy(_narrow(cells.reshape(-1) * plan.parts), source=source)
+        noisy = measure.mechanism.noisy(narrowed(cells.reshape(-1) * plan.parts), source=source)
         found[margin] = np.asarray(noisy, dtype=float).reshape(cells.shape) / plan.parts
     return found
 
 
-def _narrow(cells: np.ndarray) -> np.ndarray:
+def narrowed(cells: WholeNumbers) -> WholeNumbers:
     """As 64 bits where they fit."""
     if all(-(2**62) < cell < 2**62 for cell in cells):
         return cells.astype(np.int64)

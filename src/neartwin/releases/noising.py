@@ -13,10 +13,10 @@ from neartwin import noise
 from neartwin.engines.base import Aggregates, Engine
 from neartwin.exact import WholeNumbers
 from neartwin.queries.keys import Key
-from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, Split
+from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, Split, WorkloadPlan
 from neartwin.queries.sample import salt_bits
 from neartwin.releases.estimates import counted, statistics_of
-from neartwin.releases.margins import margin_answers, noisy_margins
+from neartwin.releases.margins import margin_answers, narrowed, noisy_margins
 from neartwin.releases.release import Statistic
 
 CONFIDENCE = 0.95
@@ -53,10 +53,27 @@ def answer_of(plan: Plan, engine: Engine, source: noise.Source) -> Noisy:
             aggregates = engine.aggregate(plan.stage, salt=source.bits(64))
             keys, statistic = margin_answers(plan, noisy_margins(plan, aggregates, source), CONFIDENCE)
             return Noisy(keys, (statistic,))
+        case WorkloadPlan():
+            return workload_answers(plan, engine.aggregate(plan.stage, salt=source.bits(64)), source)
         case GroupPlan():
             return answered(plan, engine, source)
         case _:
             assert_never(plan)
+
+
+def workload_answers(plan: WorkloadPlan, aggregates: Aggregates, source: noise.Source) -> Noisy:
+    """Noise on what the strategy measures, and the workload's answers from that."""
+    (exact,) = (aggregates.values[name] for name in plan.stage.measures)
+    measured = plan.strategy.measured(exact) * plan.measure.parts
+    noisy = plan.measure.mechanism.noisy(narrowed(measured), source=source)
+    estimate = plan.strategy.estimate(np.asarray(noisy, dtype=float) / plan.measure.parts)
+    values = plan.resolved.queries.answers(estimate) * float(plan.unit)
+    bars = plan.bars.values * float(plan.unit)
+    ((name, asked),) = plan.outputs.items()
+    ends = [tuple(found.tolist()) for found in (values, values - bars, values + bars)]
+    return Noisy(
+        plan.resolved.keys, (Statistic(name=name, what=str(asked), values=ends[0], lower=ends[1], upper=ends[2]),)
+    )
 
 
 def _chosen(plan: ChoicePlan, aggregates: Aggregates, source: noise.Source) -> Noisy:

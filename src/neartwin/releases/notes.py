@@ -2,9 +2,14 @@
 
 from typing import assert_never
 
-from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, MarginalPlan, Plan, Sampled
+from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, MarginalPlan, Plan, Sampled, WorkloadPlan
 from neartwin.releases.margins import WHOLE_TABLE
 from neartwin.releases.noising import CONFIDENCE
+
+_WORKLOAD = (
+    "All answers are sums of one estimate of the groups: what the same groups make up adds up. Rows outside the public keys are "
+    "in none. Single answers may be negative or no whole numbers."
+)
 
 
 def notes_of(plan: Plan) -> tuple[str, ...]:
@@ -14,6 +19,8 @@ def notes_of(plan: Plan) -> tuple[str, ...]:
             return (_of_choice(plan), *_of_together(plan))
         case MarginalPlan():
             return (*_of_bounding(plan), WHOLE_TABLE, *_of_together(plan))
+        case WorkloadPlan():
+            return (*_of_bounding(plan), _WORKLOAD, *_of_together(plan))
         case GroupPlan():
             return _of_groups(plan)
         case _:
@@ -87,7 +94,7 @@ def _bounded(bounding: Bounding) -> str:
     )
 
 
-def _of_bounding(plan: GroupPlan | MarginalPlan) -> tuple[str, ...]:
+def _of_bounding(plan: GroupPlan | MarginalPlan | WorkloadPlan) -> tuple[str, ...]:
     """What a reader must know of bars, bounds and units."""
     bounding = plan.bounding
     notes = [f"Each bar holds alone with probability at least {CONFIDENCE:.0%}, around the bounded statistic."]

@@ -8,13 +8,15 @@ import pyarrow as pa
 from neartwin.engines.gather import ARROW
 from neartwin.queries.keys import Key
 from neartwin.queries.margins import MARGIN
-from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan
+from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, WorkloadPlan
 from neartwin.queries.query import columns_of
 from neartwin.releases.release import Statistic
 
 
 def group_columns_of(plan: Plan) -> tuple[str, ...]:
     """The release's group columns: those of the question, and the bin of a histogram or the margin."""
+    if isinstance(plan, WorkloadPlan):
+        return tuple(name for name, _ in plan.resolved.columns)
     if isinstance(plan, MarginalPlan):
         return (*plan.stage.group_columns, MARGIN)
     extra = plan.histogram if isinstance(plan, GroupPlan) else None
@@ -28,7 +30,7 @@ def statistics_told(plan: Plan) -> dict[str, str]:
             return {} if plan.counts is None else {"count": "count_units()"}
         case GroupPlan() if plan.histogram is not None:
             return {"count": str(plan.histogram[1])}
-        case GroupPlan() | MarginalPlan():
+        case GroupPlan() | MarginalPlan() | WorkloadPlan():
             return {one: str(asked) for name, asked in plan.outputs.items() for one in columns_of(name, asked)}
         case _:
             assert_never(plan)
@@ -37,9 +39,10 @@ def statistics_told(plan: Plan) -> dict[str, str]:
 def table_schema(plan: Plan) -> pa.Schema:
     """Columns known before any row is: statistics are doubles, for what they are computed from is rounded anyway."""
     schema = plan.stage.table.schema
-    asked = plan.stage.group_columns
-    groups = [pa.field(name, ARROW[schema[name]]) for name in asked]
-    groups += [pa.field(name, pa.string()) for name in group_columns_of(plan)[len(asked) :]]
+    told = {name: ARROW[schema[name]] for name in plan.stage.group_columns}
+    if isinstance(plan, WorkloadPlan):
+        told = {name: ARROW[kind] for name, kind in plan.resolved.typed(schema).items()}
+    groups = [pa.field(name, told.get(name, pa.string())) for name in group_columns_of(plan)]
     statistics = [
         pa.field(part, pa.float64())
         for name in statistics_told(plan)

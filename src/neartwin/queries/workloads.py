@@ -1,0 +1,143 @@
+"""Linear workloads over public groups, as they are asked for: prefix sums, ranges, and weights by key."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from neartwin.checks import integer
+from neartwin.errors import ParameterError, QueryError
+from neartwin.exact import rational
+from neartwin.mechanisms.workloads import MOST_CELLS, Intervals, Queries, Weighted
+from neartwin.queries.keys import Key
+from neartwin.queries.types import ColumnType
+
+QUERY = "query"  # the release's column that names a query by weights
+MOST_QUERIES = 2**19
+_MOST_WEIGHTS = 2**22
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A workload over given keys. columns: of the release's groups, each with the group column it has the values of, or None.
+
+    keys: what each query is called.
+    """
+
+    columns: tuple[tuple[str, str | None], ...]
+    keys: tuple[Key, ...]
+    queries: Queries
+
+    def typed(self, schema: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
+        """The release's group columns and their types."""
+        return {name: ColumnType.TEXT if source is None else schema[source] for name, source in self.columns}
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Linear queries over groups. kind: "prefixes", "ranges" or "weights"; lengths: of ranges, in groups, None for all.
+
+    weights: by name, pairs of a key and its weight.
+    """
+
+    kind: str
+    lengths: tuple[int, ...] | None = None
+    weights: tuple[tuple[str, tuple[tuple[Key, Fraction], ...]], ...] = ()
+
+    def __str__(self) -> str:
+        if self.kind == "weights":
+            return f"{len(self.weights):,} weighted sums"
+        return self.kind if self.lengths is None else f"ranges of {', '.join(map(str, self.lengths))} groups"
+
+    def resolved(self, columns: Sequence[str], keys: tuple[Key, ...] | None) -> Resolved:
+        """The queries over these keys, in their order; `QueryError` for what is none."""
+        if keys is None or not columns:
+            raise QueryError("a workload needs public keys: give keys=... for the group columns")
+        if len(keys) > MOST_CELLS:
+            raise QueryError(f"a workload is over at most {MOST_CELLS:,} public keys, and these are {len(keys):,}")
+        if self.kind == "weights":
+            return self._weights(keys)
+        if len(columns) > 1:
+            raise QueryError(
+                f"{self.kind}() go over one group column; group by {columns[-1]!r} alone, or give weights by key"
+            )
+        first, last = self._ends(len(keys))
+        (column,) = columns
+        queries = Intervals(len(keys), first, last)
+        if self.kind == "prefixes":
+            return Resolved(((f"{column}_to", column),), keys, queries)
+        named = tuple((keys[a][0], keys[b][0]) for a, b in zip(first.tolist(), last.tolist(), strict=True))
+        return Resolved(((f"{column}_from", column), (f"{column}_to", column)), named, queries)
+
+    def _ends(self, cells: int) -> tuple[Any, Any]:
+        if self.kind == "prefixes":
+            return np.zeros(cells, dtype=np.int64), np.arange(cells)
+        lengths = range(1, cells + 1) if self.lengths is None else self.lengths
+        if max(lengths) > cells:
+            raise ParameterError("lengths", max(lengths), f"must be at most the number of keys, {cells}")
+        if sum(cells + 1 - length for length in lengths) > MOST_QUERIES:
+            raise QueryError(f"ranges: these are more than {MOST_QUERIES:,}; give lengths=[...] of those that you want")
+        pairs = np.array([(a, a + length - 1) for length in lengths for a in range(cells + 1 - length)], dtype=np.int64)
+        return pairs[:, 0], pairs[:, 1]
+
+    def _weights(self, keys: tuple[Key, ...]) -> Resolved:
+        places = {key: place for place, key in enumerate(keys)}
+        if len(keys) * len(self.weights) > _MOST_WEIGHTS:
+            raise QueryError(f"workload: at most {_MOST_WEIGHTS // len(keys):,} queries over {len(keys):,} keys")
+        table = np.zeros((len(self.weights), len(keys)))
+        for row, (name, given) in enumerate(self.weights):
+            for key, weight in given:
+                if key not in places:
+                    shown = key[0] if len(key) == 1 else key
+                    raise QueryError(f"workload: {shown!r} in {name!r} is none of the public keys")
+                table[row, places[key]] = float(weight)
+        return Resolved(((QUERY, None),), tuple((name,) for name, _ in self.weights), Weighted(table))
+
+    def record(self) -> list[object]:
+        """What a digest needs: equal for workloads that ask the same."""
+        told = [[name, [[list(map(str, key)), str(weight)] for key, weight in given]] for name, given in self.weights]
+        return [self.kind, None if self.lengths is None else list(self.lengths), told]
+
+
+def prefixes() -> Workload:
+    """How many in the first group, in the first two, ...: running totals in the order of the public keys.
+
+    The release has a row for each key, in the column NAME_to.
+    """
+    return Workload("prefixes")
+
+
+def ranges(lengths: Sequence[int] | None = None) -> Workload:
+    """How many in each run of neighbouring groups, in the order of the public keys. lengths: in groups; by default all.
+
+    The release has a row for each range, its first and last key in the columns NAME_from and NAME_to.
+
+    >>> print(ranges([1, 7]))
+    ranges of 1, 7 groups
+    """
+    if lengths is None:
+        return Workload("ranges")
+    given = tuple(lengths)
+    for one in given:
+        integer(at_least=1, lengths=one)
+    if not given or len(set(given)) != len(given):
+        raise ParameterError("lengths", list(given), "must be at least one whole number, each once")
+    return Workload("ranges", lengths=given)
+
+
+def weighted(asked: Any) -> Workload:
+    """Any linear queries: weights by name and key. `QueryError` for what is none."""
+    if not isinstance(asked, Mapping) or not asked:
+        raise QueryError("workload() takes prefixes(), ranges() or {name: {key: weight}}")
+    found = []
+    for name, given in asked.items():
+        if not isinstance(name, str) or not name or not isinstance(given, Mapping):
+            raise QueryError(f"workload: {name!r} must be a name with weights by key, {{key: weight}}")
+        pairs = ((key if isinstance(key, tuple) else (key,), rational(weight=weight)) for key, weight in given.items())
+        kept = tuple((key, weight) for key, weight in pairs if weight)
+        if not kept:
+            raise QueryError(f"workload: {name!r} has no weight but 0")
+        found.append((name, kept))
+    return Workload("weights", weights=tuple(found))

@@ -1,0 +1,186 @@
+"""Linear workloads over public groups: right, consistent, within the spend, with bars that hold; hostile ones refused."""
+
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import neartwin as nt
+from neartwin import noise
+from neartwin.engines.base import Aggregates
+from neartwin.errors import NeartwinError, ParameterError, QueryError
+from neartwin.queries.expected import expected_errors
+from neartwin.queries.explain import explain
+from neartwin.queries.planner import plan
+from neartwin.releases.noising import workload_answers
+from tests.queries.test_sensitivity import empty_table
+
+AGES = range(18, 30)
+SPENDS = [nt.pure(1), nt.approx(1, "1e-6"), nt.zcdp("1/10"), nt.gdp("1/2")]
+
+
+@pytest.fixture(scope="module")
+def people():
+    draw = np.random.default_rng(6)
+    return pa.table(
+        {
+            "who": np.arange(900) // 3,
+            "age": draw.integers(15, 33, 900),
+            "paid": draw.integers(-5, 30, 900).astype(float),
+        }
+    )
+
+
+def released(folder, people, asked, what, **more):
+    rows = nt.table(people, unit="who", name="people")
+    groups = rows.group_by("age", keys=AGES).workload(asked)
+    with nt.open_ledger(folder / "budget.db") as book:
+        account = book.open(rows, nt.approx(10**9, "1e-3"))
+        limits = {"spend": nt.pure(10**8), "rows_per_group": 3, "groups_per_unit": 3} | more
+        return account.release(account.plan(groups.agg(found=what), **limits))
+
+
+def test_prefixes_ranges_and_weights_are_those_of_the_rows(people, tmp_path):
+    ages, paid = people["age"].to_numpy(), people["paid"].to_numpy()
+    release = released(tmp_path, people, nt.prefixes(), nt.count())
+    assert release.group_columns == ("age_to",)
+    for (to,), value in zip(release.keys, release["found"].values, strict=True):
+        assert value == pytest.approx(((ages >= 18) & (ages <= to)).sum(), abs=1e-3)
+    release = released(tmp_path, people, nt.ranges(), nt.sum("paid", -10, 20, 1))
+    assert release.group_columns == ("age_from", "age_to")
+    assert len(release) == 12 * 13 // 2
+    for (low, high), value in zip(release.keys, release["found"].values, strict=True):
+        assert value == pytest.approx(np.clip(paid, -10, 20)[(ages >= low) & (ages <= high)].sum(), abs=1e-2)
+    release = released(tmp_path, people, nt.ranges([2, 5]), nt.count())
+    assert {high - low for low, high in release.keys} == {1, 4}
+    assert len(release) == 11 + 8
+    weights = {"years": {age: age for age in AGES}, "odd less even": {age: 1 if age % 2 else -1 for age in AGES}}
+    release = released(tmp_path, people, weights, nt.count())
+    assert release.keys == (("years",), ("odd less even",))
+    inside = ages[(ages >= 18) & (ages < 30)]
+    assert release["found"].values == pytest.approx([inside.sum(), (inside % 2).sum() * 2 - len(inside)], abs=1e-2)
+
+
+def test_answers_of_one_release_add_up(people, tmp_path):
+    release = released(tmp_path, people, nt.ranges(), nt.count(), spend=nt.approx("1/2", "1e-6"))
+    value = dict(zip(release.keys, release["found"].values, strict=True))
+    for middle in range(18, 29):
+        assert value[18, middle] + value[middle + 1, 29] == pytest.approx(value[18, 29], abs=1e-6)
+    assert any(abs(one - round(one)) > 1e-3 for one in value.values())  # noisy, and one estimate
+
+
+def made_of(asked, spend, *, neighbours="add_remove", rows=2, groups=2, what=None, **more):
+    query = empty_table(neighbours).group_by("who", keys=range(12)).workload(asked).agg(n=what or nt.count())
+    return plan(query, spend=spend, rows_per_group=rows, groups_per_unit=groups, **more)
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("spend", SPENDS, ids=str)
+def test_the_price_covers_what_the_noise_reveals_and_no_more_than_the_spend(spend, neighbours):
+    for what in (nt.count(), nt.sum("paid", -5, 20, 1)):
+        made = made_of(nt.ranges(), spend, neighbours=neighbours, what=what)
+        losses, mechanism, change = made.losses(), made.measure.mechanism, made.measure.sensitivity
+        if isinstance(made.price, type(nt.approx(1, "1e-6"))):
+            assert losses.epsilon(Fraction(1, 10**6)).upper <= 1 + 1e-6
+        if hasattr(mechanism, "variance"):
+            mu = float(change.l2_squared / mechanism.variance) ** 0.5
+            known = {"gdp": 0.5, "zcdp": 0.2**0.5}
+            assert mu <= known.get(type(spend).__name__.lower(), 10) * (1 + 1e-12)
+        else:
+            assert change.l1 / mechanism.scale == 1
+
+
+def test_the_strategy_with_the_least_mean_bar_is_taken_and_told():
+    one = made_of(nt.prefixes(), nt.zcdp("1/10"))
+    long = empty_table("add_remove").group_by("who", keys=range(60)).workload(nt.prefixes()).agg(n=nt.count())
+    many = plan(long, spend=nt.zcdp("1/10"), rows_per_group=2, groups_per_unit=1)
+    assert all(line.startswith("less good: ") for line in many.why[1:])
+    assert many.strategy.name != "each cell alone"
+    assert made_of(nt.ranges([1]), nt.zcdp("1/10")).strategy.name == "each cell alone"
+    for made in (one, many):
+        (told,) = expected_errors(made)
+        assert float(told.half_width) == pytest.approx(made.bars.values.max())
+        assert made.strategy.name in str(explain(made))
+        assert made.error == pytest.approx(made.bars.values.mean())
+
+
+def test_more_reach_of_a_unit_and_another_workload_are_other_plans():
+    plans = [
+        made_of(nt.ranges(), nt.pure(1)),
+        made_of(nt.ranges([1, 2]), nt.pure(1)),
+        made_of(nt.prefixes(), nt.pure(1)),
+        made_of(nt.ranges(), nt.pure(1), groups=3),
+        made_of({"a": {0: 1}}, nt.pure(1)),
+        made_of({"a": {0: 2}}, nt.pure(1)),
+        made_of({"a": {0: 1}}, nt.pure(1), rows_per_unit=3),
+    ]
+    assert len({one.digest for one in plans}) == len(plans)
+    assert made_of(nt.ranges(), nt.pure(1)).digest == plans[0].digest
+    bars = [made_of(nt.prefixes(), nt.pure(1), rows=4, groups=4, rows_per_unit=most).error for most in (None, 16, 8)]
+    assert bars[0] == bars[1] > bars[2]
+
+
+@pytest.mark.parametrize("spend", [nt.pure(1), nt.gdp(1)], ids=str)
+def test_bars_hold_as_often_as_they_say(spend):
+    made = made_of(nt.ranges(), spend)
+    exact = np.array([3, 50, 0, 7, 900, 1, 2, 3, 4, 5, 6, 7])
+    source, held, runs = noise.ScriptedSource(b"bars"), 0, 300
+    for _ in range(runs):
+        answer = workload_answers(made, Aggregates(12, made.stage.keys, {made.stage.measures[0]: exact}), source)
+        (found,) = answer.statistics
+        truth = np.array([exact[a : b + 1].sum() for a, b in answer.keys])
+        held = held + ((found.lower <= truth) & (truth <= found.upper))
+    share = held / runs
+    assert share.min() >= 0.95 - 6.2 * (0.05 * 0.95 / runs) ** 0.5
+    assert share.mean() < (0.985 if spend == nt.pure(1) else 0.965)  # nor needlessly wide
+
+
+def test_a_workload_is_written_to_a_table_and_shaped(people, tmp_path):
+    rows = nt.table(people, unit="who", name="people")
+    asked = rows.group_by("age", keys=AGES).workload(nt.ranges([3])).agg(n=nt.count())
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(10**9))
+        limits = {"rows_per_group": 3, "groups_per_unit": 3}
+        release = account.release(account.plan(asked, spend=nt.pure(10**7), **limits))
+        account.release_to_parquet(account.plan(asked, spend=nt.pure(10**7 + 1), **limits), tmp_path / "t.parquet")
+    table = pq.read_table(tmp_path / "t.parquet")
+    assert list(zip(table["age_from"].to_pylist(), table["age_to"].to_pylist(), strict=True)) == list(release.keys)
+    assert table["n"].to_pylist() == pytest.approx(release["n"].values, abs=1e-2)
+    assert list(release.having("age_from >= 26").keys) == [(26, 28), (27, 29)]
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda rows: rows.group_by("age").workload(nt.prefixes()), "public keys"),
+        (lambda rows: rows.group_by("age", keys=range(2000)).workload(nt.prefixes()), "at most 512"),
+        (lambda rows: rows.group_by("age", keys=AGES).workload({}), "weights by name|{key: weight}|takes"),
+        (lambda rows: rows.group_by("age", keys=AGES).workload({"a": {99: 1}}), "99 in 'a' is none of the public keys"),
+        (lambda rows: rows.group_by("age", keys=AGES).workload({"a": {18: 0}}), "no weight but 0"),
+        (lambda rows: rows.group_by("age", keys=AGES).workload({"a": 3}), "must be a name with weights"),
+        (lambda rows: rows.group_by("age", keys=AGES).workload(nt.ranges([13])), "at most the number of keys, 12"),
+        (lambda rows: rows.group_by("age", "who", keys=[(1, 1)]).workload(nt.ranges()), "one group column"),
+        (lambda rows: rows.group_by("age", keys=AGES).marginals(["age"]).workload(nt.ranges()), "two questions"),
+        (lambda rows: rows.group_by("age", keys=AGES).workload(nt.ranges()).agg(n=nt.count(), m=nt.count()), "of one count"),
+        (lambda rows: rows.group_by("age", keys=AGES).workload(nt.ranges()).agg(n=nt.count_units()), "of one count"),
+        (lambda _: nt.ranges([0]), "at least 1"),
+        (lambda _: nt.ranges([2, 2]), "each once"),
+    ],
+)  # fmt: skip
+def test_what_is_no_workload_is_refused_before_anything_is_spent(people, ask, says):
+    with pytest.raises(NeartwinError, match=says) as refused:
+        ask(nt.table(people, unit="who", name="people"))
+    assert isinstance(refused.value, QueryError | ParameterError)
+
+
+def test_a_sample_is_refused_and_a_norm_says_what_bounds_it():
+    with pytest.raises(QueryError, match="sampling_rate is for counts"):
+        made_of(nt.ranges(), nt.zcdp(1), sampling_rate="1/2")
+    with pytest.raises(QueryError, match="rows_per_group and groups_per_unit"):
+        plan(
+            empty_table("add_remove").group_by("who", keys=range(5)).workload(nt.ranges()).agg(n=nt.count()),
+            spend=nt.gdp(1),
+            norm_per_unit=3,
+        )
