@@ -132,8 +132,8 @@ def test_the_quick_ends_of_a_short_line_are_those_of_its_ledger():
     for delta in (1e-2, 1e-6, 1e-25):
         at = saddle.for_delta(total, delta)
         line = contour.build(total, at, 0.0)
-        found, middle = line.quick(delta, delta)
-        searched, other = invert(line, at, delta, delta)
+        found, middle, _ = line.quick(delta, delta)
+        searched, other, _ = invert(line, at, delta, delta)
         assert abs(middle - other) < 1e-11 * other
         assert found.lower <= searched.upper
         assert searched.lower <= found.upper

@@ -3,7 +3,7 @@
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy.special import erfcx, ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from neartwin.losses.rounding import ELEMENTARY, U, log_one_plus
 from neartwin.losses.subsampled_laplace import POINTS, legendre
@@ -37,6 +37,13 @@ def test_elementary_functions_err_by_less_than_is_charged(name):
     errors = [abs(mp.mpf(v) - truth(mp.mpf(a))) / abs(truth(mp.mpf(a))) for a, v in zip(x, values, strict=True)]
     assert all(error <= most for error, most in zip(errors, allowed, strict=True))
     assert max(errors) > U / 4  # and the charge is not a hundred times too much
+
+
+def test_the_logarithm_of_a_share_errs_by_less_than_is_charged():
+    x = np.concatenate([np.linspace(-40, 12, 300), np.geomspace(1e-9, 9, 100), -np.geomspace(1e-9, 300, 100)])
+    truth = [mp.log(mp.ncdf(mp.mpf(one))) for one in x]
+    errors = [abs(mp.mpf(v) - one) / (1 + abs(one)) for v, one in zip(log_ndtr(x), truth, strict=True)]
+    assert U / 4 < max(errors) <= ELEMENTARY
 
 
 def test_legendre_nodes_are_as_accurate_as_charged():

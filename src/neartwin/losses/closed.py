@@ -75,7 +75,7 @@ def by_closed_form(total: Total, low_target: float, high_target: float) -> Answe
         middle = 0.5 * (low + high)
         low, high = (middle, high) if line.delta(np.array([middle]))[0][0] >= low_target else (low, middle)
     at = Saddle(2 / (high - low), 0.5 * (low + high), (high - low) / 2, math.log(high_target))
-    (lower, upper, errors), _ = invert(line, at, low_target, high_target)
+    (lower, upper, errors), _, _ = invert(line, at, low_target, high_target)
     if not math.isfinite(upper):
         lower, upper = low, high if line.delta(np.array([high]))[1][0] <= high_target else math.inf
     return Answer(lower, upper, CLOSED, errors)

@@ -158,7 +158,7 @@ class Contour:
         terms = self.size * np.exp(1j * self.angle)
         return table(self.step, self.t, [terms] if self.dip is None else [terms, terms * self.dip])
 
-    def quick(self, low_target: float, high_target: float) -> tuple[Ends, float] | None:
+    def quick(self, low_target: float, high_target: float) -> tuple[Ends, float, float] | None:
         """Where a short line of the plain kernel meets the targets, in plain floats; None where it had better be searched for.
 
         Halley's steps on log delta from the saddle, then one look at both ends; the same formulas as `ledger`.
@@ -185,7 +185,7 @@ class Contour:
             if abs(move) * slope < 1e-5 or abs(move) <= 1e-13 * (abs(e) + 1e-3):
                 break
         found = self._both_ends(e, slope, (low_target, high_target), value)
-        return None if found is None else (found, e)
+        return None if found is None else (found, e, slope)
 
     def _both_ends(self, e: float, slope: float, targets: tuple[float, float], value: float) -> Ends | None:
         """The narrowest proved ends e -+ width among the usual widths; value: of the sum near e."""

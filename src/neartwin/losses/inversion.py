@@ -59,10 +59,10 @@ class Ends(NamedTuple):
     errors: dict[str, float]  # at the upper end
 
 
-def invert(line: Line, at: Saddle, low_target: float, high_target: float) -> tuple[Ends, float]:
-    """The certified ends, and the middle. Each end is evaluated; nothing rests on Newton but the number of trials."""
+def invert(line: Line, at: Saddle, low_target: float, high_target: float) -> tuple[Ends, float, float]:
+    """The certified ends, the middle, and -d log delta / d eps there. Each end is evaluated; Newton only saves trials."""
     e, slope = _newton(line, at, 0.5 * (math.log(low_target) + math.log(high_target)))
-    return ends(line, e, slope, low_target, high_target), e
+    return ends(line, e, slope, low_target, high_target), e, slope
 
 
 def ends(line: Line, e: float, slope: float, low_target: float, high_target: float) -> Ends:

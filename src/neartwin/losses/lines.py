@@ -102,6 +102,7 @@ def by_line(
 def _at_line(name: str, line: Line, at: Saddle, targets: tuple[float, float], within: float) -> tuple[Answer, float]:
     """The answer of one line, and where it believes eps to be."""
     found = line.quick(*targets) if isinstance(line, contour.Contour) else None
-    (lower, upper, errors), middle = found or invert(line, at, *targets)
+    (lower, upper, errors), middle, slope = found or invert(line, at, *targets)
     name = WIDE if name == CONTOUR and not narrow(lower, upper, within) else name
-    return Answer(lower, upper, name, errors, at.lam), middle if math.isfinite(middle) else at.eps
+    slope = slope if math.isfinite(lower) and math.isfinite(upper) else at.lam
+    return Answer(lower, upper, name, errors, slope), middle if math.isfinite(middle) else at.eps

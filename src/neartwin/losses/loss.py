@@ -170,6 +170,14 @@ class Summand(ABC):
         """Whether `delta` answers."""
         return self.delta(np.zeros(1)) is not None
 
+    def humps(self, lam: float) -> tuple[Callable[[int], Summand], Callable[[int], Summand]] | None:
+        """Two parts of the law of one copy that add up to it, each of one hump where the law tilted by lam has two.
+
+        A part is a sub-probability; each is given as so many copies of it. None where there is one hump, or none is known.
+        """
+        del lam
+        return None
+
     def peaks(self) -> list[Peak]:
         """The atoms of the largest loss, one for each kind; empty where the largest loss is none."""
         return []

@@ -51,7 +51,7 @@ class QuadratureSum(Summand):
     count: int
     _rules: dict[tuple[float, bool], Rule]  # for each lam one that reaches REACH, and one that reaches further
     _kept: Sequence[Nodes] = ()
-    _rough: tuple[float, FloatArray, FloatArray] = (-1.0, np.empty(0), np.empty(0))
+    _rough: tuple[float, Weighted | None] = (-1.0, None)
 
     shares: bool = False  # `nodes` proves one rule for a whole range of lam
 
@@ -104,8 +104,8 @@ class QuadratureSum(Summand):
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """Tilted moments on shared nodes, or on such as are kept for lams of about the same size."""
-        most, losses, log_masses = self._rough
-        if not (lam <= most and (most <= 8 * lam or most <= WIDE)):
+        most, law = self._rough
+        if law is None or not (lam <= most and (most <= 8 * lam or most <= WIDE)):
             try:
                 if self.shares and (shared := self._nodes(lam, 0.0)).low < lam < shared.high:
                     law = shared.weighted
@@ -116,27 +116,32 @@ class QuadratureSum(Summand):
                 law = self.nodes(most, most, REACH)[1]
             except NoCertificateError:
                 return math.inf, math.inf, math.inf
-            losses, log_masses = law.losses, law.log_masses
-            self._rough = (most, losses, log_masses)
-        return atoms.rough_cumulants(losses, log_masses, lam, self.count)
+            self._rough = (most, law)
+        k, mean, variance = atoms.rough_cumulants(law.losses, law.log_masses, lam, self.count)
+        return k + self.count * law.log_share[0], mean, variance
 
     def log_mgf(self, lam: float) -> tuple[float, float]:
         """Count times one copy."""
         try:
-            one = self.rule(lam, 0.0).tilt
+            rule = self.rule(lam, 0.0)
         except NoCertificateError:
             return math.inf, 0.0
-        value = self.count * one.log_mgf
-        return value, self.count * one.error * (1 + 4 * U) + 2 * U * abs(value)
+        share, share_error = rule.weighted.log_share
+        value = self.count * (rule.tilt.log_mgf + share)
+        error = self.count * (rule.tilt.error + share_error + U * abs(share)) * (1 + 4 * U)
+        return value, error + 2 * U * abs(value)
 
     def log_mgf_roughly_above(self, s: float) -> float:
         """By the worst term, while that is good enough."""
         if self.count >= atoms.ROUGH_COUNT:
             return super().log_mgf_roughly_above(s)
         try:
-            return atoms.log_mgf_roughly_above(self._nodes(s, 0.0).weighted, s, self.count)
+            law = self._nodes(s, 0.0).weighted
         except NoCertificateError:
             return math.inf
+        share, share_error = law.log_share
+        whole = atoms.log_mgf_roughly_above(law, s, self.count)
+        return whole + self.count * (share + share_error) + 4 * U * abs(self.count * share)
 
     def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy."""

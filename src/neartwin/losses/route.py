@@ -18,6 +18,7 @@ from neartwin.losses import chernoff, rounded, saddle
 from neartwin.losses.answer import CLOSED, FINE, FLOOR, LATTICE, NARROW, NO_LINE, Answer, common, narrow
 from neartwin.losses.closed import by_closed_form, closed_form
 from neartwin.losses.extremes import Extremes, by_extremes
+from neartwin.losses.humps import by_humps
 from neartwin.losses.inversion import Line
 from neartwin.losses.lines import any_line_at, by_line, wide_line_at
 from neartwin.losses.rounding import down, up
@@ -145,6 +146,9 @@ def epsilon(total: Total, low_delta: float, high_delta: float, within: float = N
                 break
             with contextlib.suppress(*NO_LINE):
                 found = common(found, route())
+            with contextlib.suppress(*NO_LINE):
+                if not narrow(found.lower, found.upper, NARROW) and found.method != CLOSED:
+                    found = common(found, by_humps(total, target_low, target_high, found))
     return _with_extremes(total, found, target_low, target_high)
 
 

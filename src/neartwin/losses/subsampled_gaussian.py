@@ -29,8 +29,10 @@ the angle, so the same rule with the same nodes gives B up to 2 M(lam) e^{(y^2+e
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -39,10 +41,12 @@ from neartwin.checks import open_probability, positive
 from neartwin.exact import FloatArray, Number, float_above, rational
 from neartwin.losses.gaussian import GaussianPair
 from neartwin.losses.loss import UNBOUNDED, Factor, Masses, Order, Pair, Summand, Top
+from neartwin.losses.parts import Part
 from neartwin.losses.quadrature import QuadratureSum, Rule
 from neartwin.losses.rounding import ELEMENTARY, U, gamma
 from neartwin.losses.single import half_line_cells, half_line_delta
 from neartwin.losses.weighted import Weighted
+from neartwin.losses.window import WHOLE, Window, split
 
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
 FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide; below pi/2
@@ -53,10 +57,8 @@ ANGLES = np.pi * np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0
 class SubsampledGaussianSum(QuadratureSum):
     """`count` steps of one order."""
 
-    shares = True
-
-    def __init__(self, mu: Fraction, rate: Fraction, count: int, order: Order) -> None:
-        """mu: sensitivity over sigma; rate: the sampling probability, strictly between 0 and 1."""
+    def __init__(self, mu: Fraction, rate: Fraction, count: int, order: Order, window: Window = WHOLE) -> None:
+        """mu: sensitivity over sigma; rate: the sampling probability, strictly between 0 and 1; window: the part looked at."""
         self.mu, self.q, self.count, self.copies = float(mu), float(rate), count, count
         self.order: Order = "replace" if order == "replace_back" else order
         self.turns = 2 if self.order == "replace" else 1
@@ -64,6 +66,8 @@ class SubsampledGaussianSum(QuadratureSum):
         self.top = Top(count * largest * (1 + ELEMENTARY), 0.0) if self.order == "add" else UNBOUNDED
         self._rules: dict[tuple[float, bool], Rule] = {}
         self._goal = math.log(2.0**-58 / max(count, 1))
+        self.exact = (mu, rate)
+        self.window, self.shares = window, window is WHOLE
 
     # -- the loss and the P-density over phi, at nodes -------------------------------------------------------------
     def _log_ratio(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -103,7 +107,7 @@ class SubsampledGaussianSum(QuadratureSum):
     def _log_strip(self, lam: float, theta: FloatArray, t: float) -> FloatArray:
         """Log of e^{y^2/2} e^{w t theta} cos(theta/2)^{-v}."""
         y = theta / self.mu
-        return 0.5 * y * y + self.turns * t * theta - self._negative(lam) * np.log(np.cos(theta / 2))
+        return 0.5 * self.window.bend * y * y + self.turns * t * theta - self._negative(lam) * np.log(np.cos(theta / 2))
 
     def _step(self, lam: float, t: float) -> float:
         """The widest step whose error is below the goal; with so few bits that node positions are exact."""
@@ -137,14 +141,24 @@ class SubsampledGaussianSum(QuadratureSum):
 
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
         """Equal steps over the range that matters; the strip's bound grows with lam."""
-        left, right = self._ends(low, high)
+        left, right = self._ends(low, high) if self.window is WHOLE else self._part_ends(high)
         step = self._step(high, reach)
         u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
-        return u, replace(self._law(u, step), outside=4 * math.exp(self._goal))
+        law = replace(self._law(u, step), outside=4 * math.exp(self._goal))
+        return u, law if self.window is WHOLE else self._part(high).seen(u, law)
+
+    def _part_ends(self, lam: float) -> tuple[float, float]:
+        """Nodes in [left, right] leave out about e^goal of the part's M(lam); none hangs on it."""
+        part = self._part(lam)
+        u: FloatArray = np.linspace(-40.0, 40.0 + max(self.window.centre, (1 + lam) * self.mu), 768)
+        return part.ends(u, self._law(u, 1.0), self._goal - 4)
+
+    def _part(self, lam: float) -> Part:
+        return Part(self.window, self.mu, self.q, lam, self.turns == 2)
 
     def size(self, low: float, high: float, reach: float) -> int:
         """The nodes of the rule that reaches so far."""
-        left, right = self._ends(low, high)
+        left, right = self._ends(low, high) if self.window is WHOLE else self._part_ends(high)
         return math.ceil((right - left) / self._step(high, reach))
 
     def log_tail(self, lam: float, t: float, until: float) -> float:
@@ -155,7 +169,7 @@ class SubsampledGaussianSum(QuadratureSum):
         rule = self.rule(lam, 0.0)
         weights = rule.tilt.weights  # tilted, normalised: phi r^.. over M(lam)
         slope = abs(float(weights @ self._slope(rule.nodes)))
-        centre = t * slope * self.mu  # theta of the Gaussian approximation
+        centre = t * slope * self.mu / self.window.bend  # theta of the Gaussian approximation
         theta = centre * NEAR if centre < 1 else FAR
         return self.count * min(float(np.min(self._log_shifted(rule, lam, t, theta))), 0.0) * (1 - 1e-12)
 
@@ -192,7 +206,7 @@ class SubsampledGaussianSum(QuadratureSum):
         slack += value * (1.01 * float(weights @ own) + 4 * gamma(len(weights)))
         cut = math.log(law.outside) - self._negative(lam) * np.log(np.cos(theta / 2))
         outside = np.exp(np.minimum(self._log_rule_error(rule, lam, theta), 700.0)) + np.exp(np.minimum(cut, 700.0))
-        bound: FloatArray = 0.5 * y * y * (1 + 8 * U) + np.log(value + slack + 4 * outside)
+        bound: FloatArray = 0.5 * self.window.bend * y * y * (1 + 8 * U) + np.log(value + slack + 4 * outside)
         return bound
 
     def _log_rule_error(self, rule: Rule, lam: float, theta: FloatArray) -> FloatArray:
@@ -200,13 +214,13 @@ class SubsampledGaussianSum(QuadratureSum):
 
         e^{-x} stands for 1/(e^x - 1); where that is less than a quarter too small, four times the bound proves nothing.
         """
-        step, negative = float(rule.nodes[1] - rule.nodes[0]), self._negative(lam)
+        step, negative, bend = float(rule.nodes[1] - rule.nodes[0]), self._negative(lam), self.window.bend
         widest = 0.95 * (math.pi - theta)[:, None] / self.mu
         best = (
-            2 * math.pi / step / (1 + negative * self.mu**2 / 4)
+            2 * math.pi / step / (bend + negative * self.mu**2 / 4)
         )  # of e^{eta^2/2} cos(eta mu/2)^-v e^{-2 pi eta/h}, small eta
-        eta = np.minimum(widest, np.append(best * STRIPS, 2 * math.pi / step))
-        strip = math.log(2) + 0.5 * eta * eta - negative * np.log(np.cos((theta[:, None] + eta * self.mu) / 2))
+        eta = np.minimum(widest, np.append(best * STRIPS, 2 * math.pi / step / bend))
+        strip = math.log(2) + 0.5 * bend * eta * eta - negative * np.log(np.cos((theta[:, None] + eta * self.mu) / 2))
         least: FloatArray = np.min(strip - 2 * math.pi * eta / step, axis=1) + 1e-9
         return least
 
@@ -233,6 +247,20 @@ class SubsampledGaussianSum(QuadratureSum):
         base = (1 - self.q) + np.multiply.outer(np.cos(theta), grown)
         relative = 1.5 * (5 * ELEMENTARY + 16 * U + 2 * U / (1 - self.q) + 4 * U * (np.abs(self.mu * u) + self.mu**2))
         return modulus, np.arctan2(height, base), relative
+
+    def humps(self, lam: float) -> tuple[Callable[[int], Summand], Callable[[int], Summand]] | None:
+        """Seldom sampled and much moved: below and above the valley of the density tilted by lam."""
+        if self.order == "add":  # no loss is great
+            return None
+        u: FloatArray = np.linspace(-12.0, 12.0 + (1 + lam) * self.mu, 4096)
+        log_density = -0.5 * u * u + (1 + lam) * self._log_ratio(u)[0]
+        if self.order == "replace":
+            log_density -= lam * self._log_ratio(-u)[0]
+        parts = split(log_density, u, self.count)
+        if parts is None:
+            return None
+        below, above = (partial(SubsampledGaussianSum, *self.exact, order=self.order, window=part) for part in parts)
+        return below, above
 
     def zcdp_tail(self, s: float) -> float:
         """Sampling adds nothing: a mixture with a pair of equal laws, and Renyi divergence is quasi-convex."""

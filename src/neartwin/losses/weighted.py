@@ -23,6 +23,7 @@ class Weighted:
 
     mass_error: relative, each p_j (absolute, each logarithm). loss_error: absolute, each l_j. outside: absolute
     error of the sum of p e^{sl} over M(lam) that the nodes do not explain (quadrature); 0 for true atoms.
+    log_share: of a part of a law, the logarithm of its mass, with its error; the p_j are then those given the part.
     """
 
     losses: FloatArray
@@ -30,6 +31,7 @@ class Weighted:
     mass_error: FloatArray
     loss_error: FloatArray
     outside: float = 0.0
+    log_share: tuple[float, float] = (0.0, 0.0)
 
     @property
     def masses(self) -> FloatArray:

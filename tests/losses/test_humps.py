@@ -1,0 +1,131 @@
+"""A law with two humps in parts: the parts add up, every bound keeps its side, and the whole contains an unsplit inversion."""
+
+import math
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from neartwin.losses import SubsampledGaussian, humps
+from neartwin.losses.subsampled_gaussian import SubsampledGaussianSum
+from neartwin.losses.window import Window
+
+COMMON, GREAT = Window(7.0, 0.5, -1.0), Window(7.0, 0.5, 1.0)
+MU, RATE = Fraction("0.5265"), Fraction("0.008182")
+
+
+def shares(order, window):
+    """(loss, P-mass) of a window's part at fine nodes: a rule so fine that it errs below 1e-25."""
+    mu, q, step, found = mp.mpf("0.5265"), mp.mpf("0.008182"), mp.mpf(1) / 16, []
+    for j in range(-14 * 16, 60 * 16):
+        u = j * step
+        plus, minus = (mp.log1p(q * mp.expm1(sign * mu * u - mu**2 / 2)) for sign in (1, -1))
+        share = mp.ncdf(window.side * (u - window.centre) / window.width)
+        found.append((plus - (minus if order == "replace" else 0), step * mp.npdf(u) * mp.exp(plus) * share))
+    return found
+
+
+def mgf(law, s):
+    return mp.fsum(mass * mp.exp(s * loss) for loss, mass in law)
+
+
+@pytest.mark.parametrize("order", ["remove", "replace"])
+def test_each_part_has_the_mgf_of_its_share_and_they_add_up(order):
+    both = [(SubsampledGaussianSum(MU, RATE, 1, order, window), shares(order, window)) for window in (COMMON, GREAT)]
+    for lam in (2.0, 50.0):
+        found = []
+        for part, law in both:
+            exact = mgf(law, lam)
+            value, error = part.log_mgf(lam)
+            assert abs(value - mp.log(exact)) <= error
+            assert error < 1e-10
+            assert abs(value - mp.log(exact * (1 + mp.mpf(10) ** -9))) > error  # so small a fault would show
+            assert part.log_mgf_roughly_above(lam) >= mp.log(exact)
+            found.append(value)
+        whole, error = SubsampledGaussianSum(MU, RATE, 1, order).log_mgf(lam)
+        assert logsumexp(found) == pytest.approx(whole, abs=1e-11)
+
+
+@pytest.mark.parametrize("window", [COMMON, GREAT])
+def test_the_line_of_a_part_is_its_transform_and_its_tail_is_above_it(window):
+    part, law = SubsampledGaussianSum(MU, RATE, 5, "remove", window), shares("remove", window)
+    lam, t = 20.0, np.array([0.0, 1.5, 3.0, 40.0])
+    line, error = part.line(lam, t)
+    exact = [(mgf(law, mp.mpc(lam, x)) / mgf(law, lam)) ** 5 for x in t.tolist()]
+    for one, bound, value in zip(line[1:], error[1:], exact[1:], strict=True):
+        assert abs(value / mp.exp(mp.mpc(complex(one))) - 1) <= mp.expm1(bound)
+    assert part.log_tail(lam, 3.0, math.inf) >= math.log(max(abs(exact[2]), abs(exact[3])))
+    assert part.log_tail(lam, 40.0, math.inf) < 0.5 * part.log_tail(lam, 3.0, math.inf) < 0
+
+
+def test_a_shares_modulus_off_the_line_is_bounded_as_stated():
+    share = lambda z: mp.erfc(-z / mp.sqrt(2)) / 2  # noqa: E731
+    for x in (-9.0, -3.0, 0.0, 2.0):
+        for y in (0.3, 1.0, 2.5):
+            assert abs(share(mp.mpc(x, y))) <= mp.exp(mp.mpf(y) ** 2 / 2) * share(x)
+    assert abs(share(mp.mpc(-9, 1))) > mp.exp(mp.mpf("0.45")) * share(-9)  # and not by much less
+
+
+def test_what_the_last_terms_add_is_bounded_and_no_smaller_bound_would_do():
+    total = (40 * SubsampledGaussian(mu=MU, rate=RATE)).sides("remove")[0].upper
+    terms = humps.Terms.of(total, 25.0)
+    for most in (0, 3, 12):
+        rest = logsumexp([terms.at((k,))[0] for k in range(most + 1, 41)], axis=0)
+        bound = terms.rest(0, most)
+        assert np.all(bound >= rest)
+        assert np.min(bound - rest) < 1.0
+
+
+def unsplit(mu, q, order, count, ends, *, lam, period, digits=36, most=8000):
+    """Delta at each end by one trapezoidal rule over the whole law, in so many digits that no cancellation matters.
+
+    The rule gives the sum over m of e^{lam m period} delta(eps + m period): a lam below the slope and a long period leave m = 0.
+    """
+    with mp.workdps(digits):
+        mu, q, step = mp.mpf(mu), mp.mpf(q), mp.mpf(1) / 16
+        u = [step * j for j in range(math.ceil(-14 / step), math.ceil((14 + (1 + lam) * mu) / step))]
+        plus, minus = ([mp.log1p(q * mp.expm1(sign * mu * x - mu**2 / 2)) for x in u] for sign in (1, -1))
+        loss = plus if order == "remove" else [a - b for a, b in zip(plus, minus, strict=True)]
+        weight = [step * mp.npdf(x) * mp.exp(a + lam * l) for x, a, l in zip(u, plus, loss, strict=True)]
+        d, totals, first = 2 * mp.pi / period, [mp.mpf(0)] * len(ends), None
+        turn = [mp.expj(d * l) for l in loss]
+        for k in range(most):
+            s = mp.mpc(lam, k * d)
+            value = mp.fsum(weight) ** count / (s * (s + 1)) * (1 if k else 0.5)
+            totals = [total + mp.re(value * mp.exp(-s * end)) for total, end in zip(totals, ends, strict=True)]
+            first = first or abs(value)
+            if abs(value) < first * mp.mpf(10) ** (10 - digits):
+                return [total * d / mp.pi for total in totals]
+            weight = [w * r for w, r in zip(weight, turn, strict=True)]
+        raise ArithmeticError("the oracle's terms do not decay")
+
+
+JOBS = [
+    (("0.5265", "0.008182", "remove", 611), "5.2e-22", {"lam": 24.0, "period": 14}),
+    pytest.param(("0.939", "0.002759", "remove", 105), "1.2e-14", {"lam": 6.0, "period": 30}, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("job", "delta", "line"), JOBS)
+def test_the_answer_contains_an_inversion_that_never_splits(job, delta, line):
+    mu, q, order, count = job
+    found = (count * SubsampledGaussian(mu=mu, rate=q)).epsilon(delta, direction=order)
+    assert found.method == "contour"
+    assert "other humps" in found.errors
+    assert found.width <= 1e-8 * found.upper
+    high, low = unsplit(*job, (found.lower, found.upper), **line)
+    assert low <= mp.mpf(delta) <= high
+
+
+def test_a_line_that_lacks_the_term_that_decides_is_seen_to_be_wrong():
+    whole = 611 * SubsampledGaussian(mu=MU, rate=RATE)
+    eps = whole.epsilon("5.2e-22", direction="remove").upper
+    line, _ = humps.build(humps.Terms.of(whole.sides("remove")[0].upper, 62.0), eps, math.log(5.2e-22))
+    whole, lacking = (
+        line.delta(np.array([eps])),
+        humps.Humps(line.parts[1:], line.log_rest, line.s_rest).delta(np.array([eps])),
+    )
+    assert whole[0][0] <= 5.2e-22 <= whole[1][0] * (1 + 1e-9)
+    assert lacking[1][0] < 0.5 * 5.2e-22
