@@ -202,8 +202,8 @@ def test_written_quantiles_and_counts_by_bin_are_those_of_the_rows(request, plac
     monkeypatch.setattr(pieces, "CELLS", 900)
     given = visits(4000, 12)
     rows = request.getfixturevalue(place).visits(given, name="visits")
-    account = ledger.open(rows, nt.approx(10**10, "1e-3"))
-    limits = SURE | {"rows_per_group": 4000, "groups_per_unit": 50}
+    account = ledger.open(rows, nt.approx(10**16, "1e-3"))
+    limits = SURE | {"spend": nt.approx(10**15, "1e-9"), "rows_per_group": 4000, "groups_per_unit": 50}  # parts of rows
     ranks = rows.group_by("town", "year").agg(
         people=nt.count_units(), paid=nt.quantile("paid", [0.25, 0.75], 0, 100, 1)
     )

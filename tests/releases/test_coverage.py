@@ -43,7 +43,8 @@ def exact(made, values, groups):
     keys = tuple((place,) for place in range(groups))
     found = {name: np.full(groups, numbers[name], dtype=np.int64) for name in made.stage.measures}
     group, cell = np.repeat(np.arange(groups), 101), np.tile(np.arange(101), groups)
-    cells = Aggregates(groups, keys, {}, Cells(group, cell, np.tile(leaves, groups)))
+    parts = next(iter(made.splits.values())).stage.parts  # of a row: values are counted in them
+    cells = Aggregates(groups, keys, {}, Cells(group, cell, parts * np.tile(leaves, groups)))
     return Aggregates(groups, keys, found), dict.fromkeys(made.splits, cells)
 
 

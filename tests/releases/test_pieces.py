@@ -19,7 +19,7 @@ from neartwin.releases import pieces as parts
 from neartwin.releases.noising import answered
 from neartwin.releases.pieces import pieces
 
-SURE = {"spend": nt.approx(10**8, "1e-9"), "rows_per_group": 4, "groups_per_unit": 9}  # noise of no size
+SURE = {"spend": nt.approx(10**12, "1e-9"), "rows_per_group": 4, "groups_per_unit": 9}  # noise of no size
 NOISY = SURE | {"spend": nt.approx(1, "1e-2")}
 
 
@@ -121,7 +121,7 @@ class Streamed:
             if self.swapped:
                 keys[0], keys[1] = keys[1], keys[0]
             here = np.arange(number)
-            yield Aggregates(number, keys, {}, Cells(here, (start + here) % 101, np.full(number, 1000)))
+            yield Aggregates(number, keys, {}, Cells(here, (start + here) % 101, np.full(number, 1000 * stage.parts)))
 
 
 def streamed(table, groups, **more):

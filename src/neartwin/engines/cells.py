@@ -2,16 +2,17 @@
 
 ```
 kept     as in `sql`, with the cell as x0
-cells    one row a (unit, group, cell): number of rows
-whole    the same with the unit's number of rows in the group, up to C, where a unit may be in too many groups
-spread   the same with the unit's numbers of values in the group, in all and up to the cell, its hash, and the group's place
-started  the same with where the unit's choice of values starts
+sizes    one row a (unit, group): numbers of rows and of values
+placed   the same with the group's place among the unit's, where a unit may be in too many
+weighed  the same with what each value of the unit counts for in the group
          sums by group and cell
 ```
-A unit with m > C values in a group counts for C of them: every (m/C)-th in the order of the cells, from a start that its salted
-hash of unit and group decides. With c of its values up to a cell and the start o in 0, ..., m - 1, it counts for
-floor((c C + o) / m) up to there. So each value is as likely as any other, and how many are chosen below a place is off by less
-than one.
+A unit's values count for P parts each; where it has m > C of them in a group, for floor(C P / m): together at most C P, whatever
+they are. So each value is as likely as any other to be what is read from the counts, and no value is chosen above another.
+
+Where an engine computes a marked part of a statement once, rows are joined with the weight of their unit: no aggregate by unit,
+group *and* cell, and no sort. Weights would be wrong if rows were read twice and had changed, so others count by unit, group
+and cell first, and get m by a window over that.
 """
 
 from sqlglot import exp
@@ -20,7 +21,7 @@ from neartwin.engines.dialect import Dialect, alias_of, least, part_named, whole
 from neartwin.queries.stage import Stage
 
 CELL = "b"
-_MOST_ROWS = 2**31  # of a cap: times the rows of a unit it stays within 38 digits
+_MOST_ROWS = 2**31  # of a cap: times the parts of a row it stays within 62 bits
 
 
 def cells_of(
@@ -28,30 +29,79 @@ def cells_of(
 ) -> exp.Select:
     """The statement, given one whose WITH ends in `kept`. ranked_by: the order of a unit's groups.
 
-    Result columns: the group, then the cell (low to high, in whole steps), then m0.
+    Result columns: the group, then the cell (low to high, in whole steps), then m0, in parts.
     """
     cell = exp.column("x0")
     if not isinstance(stage.table.unit, str):
         counted = exp.alias_(exp.Count(this=exp.Star()), "m0")
         found = exp.select(*groups, exp.alias_(cell, CELL), counted).from_(part_named("kept"))
         return _with_of(query, found.where(cell.copy().is_(exp.null()).not_()).group_by(*groups, CELL))
-    each = exp.select("u", *groups, exp.alias_(cell, CELL), exp.alias_(exp.Count(this=exp.Star()), "n"))
-    query = query.with_(
-        alias_of("cells"), as_=each.from_(part_named("kept")).group_by("u", *groups, cell.copy()), copy=False
-    )
-    first = stage.groups_per_unit is not None and stage.rows_per_group > 1
-    if first:
-        query = query.with_(alias_of("whole"), as_=_whole(stage, groups, dialect), copy=False)
-    spread = _spread(stage, groups, dialect, ranked_by).from_(part_named("whole" if first else "cells"))
-    query = query.with_(alias_of("spread"), as_=spread, copy=False)
-    query = query.with_(alias_of("started"), as_=_started(stage, dialect), copy=False)
-    total = exp.alias_(dialect.summed(exp.cast(_counted(stage, dialect), "BIGINT")), "m0")
-    chosen = (
-        exp.select(*groups, CELL, total).from_(part_named("started")).where(exp.column(CELL).is_(exp.null()).not_())
-    )
+    if dialect.reads_once:
+        return _by_rows(query, stage, groups, dialect, ranked_by)
+    return _by_cells(query, stage, groups, dialect, ranked_by)
+
+
+def _by_rows(
+    query: exp.Select, stage: Stage, groups: list[str], dialect: Dialect, ranked_by: list[exp.Expr]
+) -> exp.Select:
+    """Rows joined with the weight of their unit in their group."""
+    kept = next(part for part in query.args["with_"].expressions if part.alias == "kept")
+    kept.set("materialized", True)
+    own, value = [exp.column("u"), *map(exp.column, groups)], exp.column("x0")
+    numbers = [exp.alias_(exp.Count(this=exp.Star()), "n"), exp.alias_(exp.Count(this=value.copy()), "m")]
+    sizes = exp.select(*own, *numbers).from_(part_named("kept")).group_by(*(part.copy() for part in own))
+    query = query.with_(alias_of("sizes"), as_=sizes, copy=False)
+    source = "sizes"
     if stage.groups_per_unit is not None:
-        chosen = chosen.where(exp.column("place") <= exp.Literal.number(stage.groups_per_unit))
-    return _with_of(query, chosen.group_by(*groups, CELL))
+        place = exp.Window(
+            this=exp.RowNumber(),
+            partition_by=[exp.column("u")],
+            order=ranking(ranked_by, _counted(stage, exp.column("n"))),
+        )
+        placed = exp.select(exp.Star(), exp.alias_(place, "place")).from_(part_named("sizes"))
+        query, source = query.with_(alias_of("placed"), as_=placed, copy=False), "placed"
+    weighed = exp.select(*(part.copy() for part in own), exp.alias_(_weight(stage, dialect), "w"))
+    query = query.with_(alias_of("weighed"), as_=weighed.from_(part_named(source)).where(*_few(stage)), copy=False)
+    same: list[exp.Expr] = [exp.EQ(this=exp.column("u", table="kept"), expression=exp.column("u", table="weighed"))]
+    same += [  # a discovered group may be NULL
+        exp.NullSafeEQ(this=exp.column(name, table="kept"), expression=exp.column(name, table="weighed"))
+        for name in groups
+    ]
+    shown = [exp.alias_(exp.column(name, table="kept"), name) for name in groups]
+    total = exp.alias_(dialect.summed(exp.column("w")), "m0")
+    found = exp.select(*shown, exp.alias_(value.copy(), CELL), total).from_(part_named("kept"))
+    found = found.join(part_named("weighed"), on=exp.and_(*same)).where(value.is_(exp.null()).not_())
+    return _with_of(query, found.group_by(*(exp.column(name, table="kept") for name in groups), value.copy()))
+
+
+def _by_cells(
+    query: exp.Select, stage: Stage, groups: list[str], dialect: Dialect, ranked_by: list[exp.Expr]
+) -> exp.Select:
+    """Counts by unit, group and cell, and what windows over them say."""
+    own = [exp.column("u"), *map(exp.column, groups)]
+    each = exp.select(*own, exp.alias_(exp.column("x0"), CELL), exp.alias_(exp.Count(this=exp.Star()), "c"))
+    query = query.with_(alias_of("cells"), as_=each.from_(part_named("kept")).group_by("u", *groups, "x0"), copy=False)
+    value = exp.case().when(exp.column(CELL).is_(exp.null()), whole(0)).else_(exp.column("c"))
+    numbers = [
+        exp.alias_(exp.Window(this=dialect.summed(counted), partition_by=[part.copy() for part in own]), name)
+        for name, counted in (("n", exp.column("c")), ("m", value))
+    ]
+    sizes = exp.select(exp.Star(), *numbers).from_(part_named("cells"))
+    query, source = query.with_(alias_of("sizes"), as_=sizes, copy=False), "sizes"
+    if stage.groups_per_unit is not None:
+        place = exp.Window(  # one place for all cells of a group
+            this=exp.func("dense_rank"),
+            partition_by=[exp.column("u")],
+            order=ranking(ranked_by, _counted(stage, exp.column("n"))),
+        )
+        placed = exp.select(exp.Star(), exp.alias_(place, "place")).from_(part_named("sizes"))
+        query, source = query.with_(alias_of("placed"), as_=placed, copy=False), "placed"
+    parts = exp.column("c") * _weight(stage, dialect)
+    weighed = exp.select(*groups, CELL, exp.alias_(parts, "w")).from_(part_named(source))
+    filled = exp.column(CELL).is_(exp.null()).not_()
+    query = query.with_(alias_of("weighed"), as_=weighed.where(filled, *_few(stage)), copy=False)
+    total = exp.alias_(dialect.summed(exp.column("w")), "m0")
+    return _with_of(query, exp.select(*groups, CELL, total).from_(part_named("weighed")).group_by(*groups, CELL))
 
 
 def _with_of(query: exp.Select, last: exp.Select) -> exp.Select:
@@ -65,55 +115,23 @@ def ranking(ranked_by: list[exp.Expr], rows: exp.Expr | None) -> exp.Order:
     return exp.Order(expressions=[*own, *(exp.Ordered(this=item) for item in ranked_by)])
 
 
-def _whole(stage: Stage, groups: list[str], dialect: Dialect) -> exp.Select:
-    own = [exp.column("u"), *map(exp.column, groups)]
-    rows = least(exp.Window(this=dialect.summed(exp.column("n")), partition_by=own), whole(_cap(stage)))
-    return exp.select(exp.Star(), exp.alias_(rows, "b_all")).from_(part_named("cells"))
+def _counted(stage: Stage, rows: exp.Expr) -> exp.Expr | None:
+    """For how many rows a unit counts, where that may be more than one."""
+    return least(rows, whole(_cap(stage))) if stage.rows_per_group > 1 else None
 
 
-def _spread(stage: Stage, groups: list[str], dialect: Dialect, ranked_by: list[exp.Expr]) -> exp.Select:
-    """v: values in the cell, 0 for the missing ones, which no cell has; m: in the group; c: up to the cell."""
-    value = exp.case().when(exp.column(CELL).is_(exp.null()), whole(0)).else_(exp.column("n"))
-    own = [exp.column("u"), *map(exp.column, groups)]
-    whole_group = exp.Window(this=dialect.summed(value.copy()), partition_by=[part.copy() for part in own])
-    rising = exp.Window(
-        this=dialect.summed(value.copy()),
-        partition_by=own,
-        order=exp.Order(expressions=[exp.Ordered(this=exp.column(CELL))]),
-        spec=exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW"),
-    )
-    columns = [exp.alias_(value, "v"), exp.alias_(whole_group, "m"), exp.alias_(rising, "c")]
-    columns.append(exp.alias_(ranked_by[0].copy(), "h"))
-    if stage.groups_per_unit is not None:
-        place = exp.Window(
-            this=exp.func("dense_rank"),
-            partition_by=[exp.column("u")],
-            order=ranking(ranked_by, exp.column("b_all") if stage.rows_per_group > 1 else None),
-        )
-        columns.append(exp.alias_(place, "place"))
-    return exp.select(exp.Star(), *columns)
-
-
-def _started(stage: Stage, dialect: Dialect) -> exp.Select:
-    """o: the hash modulo m, where it is needed; a signed hash is brought up to 0."""
-    number, hashed = exp.column("m"), exp.column("h")
-    rest = hashed.copy() - exp.paren(dialect.weighted(hashed.copy(), whole(1), number.copy())) * number.copy()
-    start = exp.case().when(number.copy() > whole(_cap(stage)), rest).else_(whole(0))
-    return exp.select(exp.Star(), exp.alias_(start, "r")).from_(part_named("spread"))
+def _few(stage: Stage) -> list[exp.Expr]:
+    """Only the first of a unit's groups, where it may be in too many."""
+    return [] if stage.groups_per_unit is None else [exp.column("place") <= whole(stage.groups_per_unit)]
 
 
 def _cap(stage: Stage) -> int:
     return min(stage.rows_per_group, _MOST_ROWS)
 
 
-def _counted(stage: Stage, dialect: Dialect) -> exp.Expr:
-    """floor((c C + o) / m) less the same of what lies before the cell."""
-    cap, number, up_to, rest = _cap(stage), exp.column("m"), exp.column("c"), exp.column("r")
-    start = exp.paren(exp.case().when(rest.copy() < whole(0), rest.copy() + number.copy()).else_(rest.copy()))
-    before = exp.paren(up_to.copy() - exp.column("v"))
-    part = [
-        dialect.weighted(exp.paren(exp.Mul(this=place, expression=whole(cap)) + start.copy()), whole(1), number.copy())
-        for place in (up_to, before)
-    ]
-    spread = exp.paren(part[0]) - exp.paren(part[1])
-    return exp.case().when(number.copy() > whole(cap), spread).else_(exp.column("v"))
+def _weight(stage: Stage, dialect: Dialect) -> exp.Expr:
+    """P parts, or floor(C P / m) where m > C."""
+    values, cap = exp.column("m"), whole(_cap(stage))
+    share = dialect.weighted(whole(_cap(stage) * stage.parts), whole(1), values.copy())
+    found = exp.case().when(values > cap, share).else_(whole(stage.parts))
+    return exp.Cast(this=found, to=exp.DataType(this=exp.DataType.Type.BIGINT))

@@ -18,6 +18,11 @@ class Dialect(Protocol):
         """SQLGlot's name of the dialect."""
         ...
 
+    @property
+    def reads_once(self) -> bool:
+        """Whether a part of WITH that is marked MATERIALIZED is computed once, and NULL-safe equality joins by a hash."""
+        ...
+
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:
         """A column of the source as one of the six types; NULL where a value does not fit.
 

@@ -37,6 +37,7 @@ class DuckdbDialect:
     """DuckDB's words for what dialects spell differently."""
 
     name = "duckdb"
+    reads_once = True
 
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:
         """TRY_CAST; whole numbers stay as wide as they are."""

@@ -176,12 +176,10 @@ def _in_cells(
     counts: defaultdict[tuple[Key, int], int] = defaultdict(int)
     for unit, groups in by_unit.items():
         for key in _kept(unit, groups, order, stage):
-            values, cap = sorted(groups[key].values), stage.rows_per_group
-            many = len(values) > cap
-            start = order(unit, key)[0] % len(values) if many else 0
-            for place, steps in enumerate(values):
-                chosen = ((place + 1) * cap + start) // len(values) - (place * cap + start) // len(values)
-                counts[key, steps] += chosen if many else 1
+            values, cap = groups[key].values, stage.rows_per_group
+            each = stage.parts if len(values) <= cap else cap * stage.parts // len(values)
+            for steps in values:
+                counts[key, steps] += each
     found = stage.keys if stage.keys is not None else tuple(dict.fromkeys(key for key, _ in counts))
     columns = [[found.index(key), steps - column.low, count] for (key, steps), count in counts.items()]
     group, cell, count = np.array(columns, dtype=np.int64).reshape(-1, 3).T

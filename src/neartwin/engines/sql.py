@@ -150,8 +150,8 @@ def in_order(query: exp.Select, stage: Stage) -> exp.Select:
 
 
 def salted(stage: Stage) -> bool:
-    """Whether the statement has a salt in it: where a unit's groups or values are chosen."""
-    chosen = (stage.groups_per_unit, stage.discovery_groups, stage.split)
+    """Whether the statement has a salt in it: where a unit's groups are chosen."""
+    chosen = (stage.groups_per_unit, stage.discovery_groups)
     return isinstance(stage.table.unit, str) and any(one is not None for one in chosen)
 
 

@@ -115,11 +115,11 @@ def _of_order(plan: GroupPlan, name: str, aggregate: Quantile | Extreme, confide
     ranks = Ranks(plan.splits[measure.name].tree, measure.mechanism.law)
     step = f"on a grid with steps of {float(column.bounds.step):g}"
     if isinstance(aggregate, Extreme):
-        width = float(ranks.bars(1.0 if aggregate.end == "maximum" else 0.0, 2 * confidence - 1).max())
+        width = float(ranks.bars(1.0 if aggregate.end == "maximum" else 0.0, 2 * confidence - 1).max()) / measure.parts
         return [_by_rank(name, width, f"about {width:,.0f} values or fewer lie beyond it, {step}", confidence)]
     found = []
     for rank in aggregate.ranks:
-        width = float(ranks.bars(float(rank), confidence).max())
+        width = float(ranks.bars(float(rank), confidence).max()) / measure.parts
         label = f"{name}_p{float(100 * rank):g}" if len(aggregate.ranks) > 1 else name
         found.append(_by_rank(label, width, f"at most {width:,.0f} values off its rank, {step}", confidence))
     return found

@@ -321,7 +321,9 @@ def _trees(plan: GroupPlan) -> tuple[Explained, ...]:
             Explained(
                 f"count values of {column.column} by {tree.cells:,} cells of {step:g}, from {float(column.bounds.low):g} on",
                 (
-                    Explained("a unit with more rows counts for the most allowed, spread evenly over its own values"),
+                    Explained(
+                        "a unit with more rows counts for the most allowed, each of its values for an equal part"
+                    ),
                     Explained(
                         f"a tree of {tree.levels} level{'s' * (tree.levels > 1)}, {tree.branching} children a node: every rank "
                         "is read from the same noisy counts"
@@ -367,10 +369,13 @@ def _measure(plan: GroupPlan, name: str) -> Explained:
 
 def _law(mechanism: Noise, parts: int = 1) -> str:
     if isinstance(mechanism, Geometric):
-        return f"discrete Laplace noise, scale {float(mechanism.scale):,g}"
+        return f"discrete Laplace noise, scale {float(mechanism.scale) / parts:,g}{_finer(parts)}"
     kind = "normal noise, rounded" if isinstance(mechanism, Gaussian) else "discrete Gaussian noise"
-    finer = f", drawn in parts of 1/{parts:,}" if parts > 1 else ""
-    return f"{kind}, deviation {float(mechanism.variance) ** 0.5 / parts:,g}{finer}"
+    return f"{kind}, deviation {float(mechanism.variance) ** 0.5 / parts:,g}{_finer(parts)}"
+
+
+def _finer(parts: int) -> str:
+    return f", drawn in parts of 1/{parts:,}" if parts > 1 else ""
 
 
 def _label(plan: GroupPlan, name: str) -> str:

@@ -211,7 +211,10 @@ class GroupPlan:
         asked = {name: str(aggregate) for name, aggregate in self.outputs.items()}
         measures = {name: _noise(measure.mechanism) for name, measure in self.measures.items()}
         chosen = None if self.selection is None else _chosen(self.selection)
-        trees = {name: [split.tree.cells, split.tree.branching] for name, split in self.splits.items()}
+        trees = {
+            name: [split.tree.cells, split.tree.branching, *([split.stage.parts] if split.stage.parts > 1 else [])]
+            for name, split in self.splits.items()
+        }
         more: dict[str, object] = {"splits": trees} if trees else {}
         if self.pilot is not None:
             more |= {"pilot": _piloted(self.pilot)}

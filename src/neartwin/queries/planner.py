@@ -121,6 +121,9 @@ def _weights(query: Query, weights: Mapping[str, Number]) -> Mapping[str, float]
     return {name: float(rational(weight=weights.get(name, 1))) for name in query.aggregates}
 
 
+_UNIT_BITS = 25
+
+
 @dataclass(frozen=True, slots=True)
 class _Draft:
     """Which measures a query needs, before the budget is split among them."""
@@ -195,8 +198,9 @@ def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power
             case Quantile() | Extreme() | Histogram():
                 column, tree, size = _tree(query, aggregate, power)
                 trees[cell_measure(column)] = (column, tree)
-                change = sensitivity.of_cells(table.neighbours, reach, levels=tree.levels)
-                want(cell_measure(column), change, weight * size)
+                parts = parts_of_row(query, bounding)
+                change = sensitivity.of_cells(table.neighbours, reach, levels=tree.levels, parts=parts)
+                want(cell_measure(column), change, weight * size / parts)
             case _:
                 sums = moment_set(table, aggregate)
                 grid |= {column.name: column for column in sums.columns}
@@ -229,6 +233,13 @@ def _rank_error(tree: CountTree, aggregate: Quantile | Extreme) -> float:
         return float(np.sqrt((rest if aggregate.end == "maximum" else below).mean()))
     ranks = [float(rank) for rank in aggregate.ranks]
     return float(sum(np.sqrt(((1 - rank) ** 2 * below + rank**2 * rest).mean()) for rank in ranks))
+
+
+def parts_of_row(query: Query, bounding: Bounding) -> int:
+    """Parts of a row in which values are counted where heavy units are weighted down: a unit's C rows are about 2^24 of them."""
+    if isinstance(query.table.unit, RowUnit):
+        return 1
+    return 1 << max(0, _UNIT_BITS - bounding.rows_per_group.bit_length())
 
 
 def cell_measure(column: GridColumn) -> str:
@@ -322,7 +333,12 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mappi
         shared = [(draft, allot(tuple(draft.needed.values()), discovery, spend)) for draft in drafts]
         draft, allotted = min(shared, key=lambda one: one[1].error)
         measures = {
-            name: Measure(name=name, sensitivity=need.sensitivity, mechanism=allotted.noise[name])
+            name: Measure(
+                name=name,
+                sensitivity=need.sensitivity,
+                mechanism=allotted.noise[name],
+                parts=parts_of_row(query, bounding) if name in draft.trees else 1,
+            )
             for name, need in draft.needed.items()
         }
     names = tuple(name for name in measures if name not in draft.trees)
@@ -333,12 +349,6 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mappi
     stage = replace(
         _stage(query, bounding, draft.grid, names), moments=draft.moments, clip=None if made is None else made.clip
     )
-    splits = {
-        name: Split(
-            stage=replace(stage, grid={column.name: column}, moments={}, measures=(), split=column.name), tree=tree
-        )
-        for name, (column, tree) in draft.trees.items()
-    }
     return GroupPlan(
         query=query,
         bounding=bounding,
@@ -347,11 +357,22 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mappi
         stage=stage,
         measures=measures,
         selection=allotted.selection,
-        splits=splits,
+        splits=_splits(stage, draft, parts_of_row(query, bounding)),
         why=allotted.why,
         error=allotted.error,
         shared=None if made is None else made.whole,
     )
+
+
+def _splits(stage: Stage, draft: _Draft, parts: int) -> dict[str, Split]:
+    """For each tree a statement of its own, which keeps a unit in the same groups."""
+    return {
+        name: Split(
+            stage=replace(stage, grid={column.name: column}, moments={}, measures=(), split=column.name, parts=parts),
+            tree=tree,
+        )
+        for name, (column, tree) in draft.trees.items()
+    }
 
 
 def _stage(query: Query, bounding: Bounding, grid: Mapping[str, GridColumn], measures: tuple[str, ...]) -> Stage:

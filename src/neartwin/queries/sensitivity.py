@@ -80,19 +80,21 @@ def of_count(neighbours: Neighbours, reach: Reach) -> Sensitivity:
     return _in_all(neighbours, reach, _over_groups(neighbours, reach, whole=rows, same=rows, why=why), row=1)
 
 
-def of_cells(neighbours: Neighbours, reach: Reach, *, levels: int) -> Sensitivity:
-    """Of counts by group and node, in each of whose levels a row is counted once.
+def of_cells(neighbours: Neighbours, reach: Reach, *, levels: int, parts: int = 1) -> Sensitivity:
+    """Of counts by group and node, in each of whose levels a row is counted once, in parts of a row.
 
-    Each row of a unit may be in another node, or all in one: absolute sums add up, and a node moves by at most all of them.
+    Each row of a unit may be in another node, or all in one: absolute sums add up, and a node moves by at most all of them. A
+    unit with m > C values has each counted as floor(C P / m) parts, and m floor(C P / m) <= C P: no more than C whole rows.
 
     >>> of_cells(Neighbours.ADD_REMOVE, Reach(rows_per_group=2, groups_per_unit=3, groups=None), levels=4).l1
     24
     """
     rows, k = reach.rows_per_group, reach.groups_per_unit
     moved = k if neighbours is Neighbours.ADD_REMOVE else 2 * k
-    reached = levels * moved * rows
+    reached = levels * moved * rows * parts
     why = f"at most {rows} row{'s' * (rows > 1)} a unit in a group, each in one node of {levels} level{'s' * (levels > 1)}"
-    return Sensitivity(reached, rows, reached, f"{why}; {moved} groups")
+    why += f"; {moved} groups" + (f"; in parts of 1/{parts:,}" if parts > 1 else "")
+    return Sensitivity(reached, rows * parts, reached, why)
 
 
 def of_sum(neighbours: Neighbours, reach: Reach, *, low: int, high: int) -> Sensitivity:

@@ -16,9 +16,9 @@ whole numbers are of parts of a step: see `neartwin.queries.norm`.
 A stage with `octaves` is answered by 1024 parts for each unit instead, spread over the cells of a table by how many groups it is
 in and how many rows it has in each: floor(1024 c / k) parts for c of its k groups, in the measure "parts".
 
-A stage with a `split` is answered by whole numbers for each group and cell instead: the numbers of kept values by the grid
-point that they are rounded to. A unit with m > C values in a group counts for C of them: every (m/C)-th in order, from a start
-that a salted hash of the unit and the group decides.
+A stage with a `split` is answered by whole numbers for each group and cell instead: values by the grid point that they are
+rounded to, each of them P = `parts` parts. A unit with m > C values in a group counts for C of them: each of its values for
+floor(C P / m) parts.
 """
 
 from collections.abc import Mapping
@@ -88,9 +88,9 @@ class Stage:
     keys: the public groups, None for every group that has a row. rows_per_group: C, the most rows that one unit counts
     for in one group. groups_per_unit: the most groups that one unit is kept in: those in which it counts for most rows, and where
     it counts alike those first in a salted hash of the unit and the group; None where no unit can be in more groups than there
-    may be. octaves: where each begins, in groups and rows. split: the one grid column by whose cells rows are counted. moments:
-    over the columns of the grid. clip: of all measures but "finders" together. sampling_rate: of the units that take part, before
-    anything else is done with them: see `neartwin.queries.sample`.
+    may be. octaves: where each begins, in groups and rows. split: the one grid column by whose cells rows are counted. parts: of
+    a row, in which those are. moments: over the columns of the grid. clip: of all measures but "finders" together.
+    sampling_rate: of the units that take part, before anything else is done with them: see `neartwin.queries.sample`.
     """
 
     table: Table
@@ -105,6 +105,7 @@ class Stage:
     discovery_groups: int | None = None  # then only groups with a finder are answered
     octaves: tuple[int, ...] = ()
     split: str | None = None
+    parts: int = 1
     moments: Mapping[str, Moment] = field(default_factory=dict)
     clip: NormClip | None = None
     sampling_rate: Fraction | None = None

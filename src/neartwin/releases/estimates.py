@@ -99,12 +99,18 @@ def counted(measure: Measure, noisy: WholeNumbers, confidence: float) -> Statist
 
 
 def _of_bins(plan: GroupPlan, aggregate: Histogram, trees: Trees, confidence: float) -> Statistic:
-    """One count for each group and bin, group by group."""
+    """One count for each group and bin, group by group: whole numbers, and bars rounded outward."""
     measure = plan.measures[cell_measure(histogram_column(plan.query, aggregate))]
     (leaves,) = trees[measure.name]
-    values = [int(value) for value in leaves.ravel()]
-    bar = measure.mechanism.half_width(confidence)
-    return with_bar("count", aggregate, values, [v - bar for v in values], [v + bar for v in values])
+    return with_bar("count", aggregate, *_whole_counts(measure, leaves.ravel(), confidence))
+
+
+def _whole_counts(measure: Measure, noisy: WholeNumbers, confidence: float) -> tuple[list[int], list[int], list[int]]:
+    """Counts in parts as whole numbers, the nearest, and the ends of their bars rounded outward."""
+    bar, parts = measure.mechanism.half_width(confidence), measure.parts
+    values = [int(value) for value in noisy]
+    nearest = [(2 * value + parts) // (2 * parts) for value in values]
+    return nearest, [(value - bar) // parts for value in values], [-((-value - bar) // parts) for value in values]
 
 
 def of_order(

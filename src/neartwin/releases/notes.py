@@ -47,7 +47,7 @@ def _of_groups(plan: GroupPlan) -> tuple[str, ...]:
             continue
         notes.append(
             f"Quantiles of {column.column} lie on a grid with steps of {float(column.bounds.step):g}; a unit with more rows "
-            "counts for the most allowed, spread evenly over its own values. A minimum or maximum is what values certainly "
+            "counts for the most allowed, each of its values for an equal part. A minimum or maximum is what values certainly "
             "reach: some may lie beyond."
         )
     notes += _of_together(plan)

@@ -36,7 +36,7 @@ def sampled_statistics(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: 
                 measure = plan.measures[cell_measure(histogram_column(plan.query, aggregate))]
                 (leaves,) = trees[measure.name]
                 most = plan.bounding.rows_per_group
-                values, ends = _counted(plan, measure, leaves.astype(float).ravel(), most, confidence)
+                values, ends = _counted(plan, measure, leaves.astype(float).ravel() / measure.parts, most, confidence)
                 found.append(_of("count", aggregate, values, ends))
             case Sum():
                 column = grid_column(plan.query, aggregate)
@@ -117,10 +117,12 @@ def _mean(plan: GroupPlan, name: str, aggregate: Mean, noisy: Noisy, confidence:
 def _ranked(plan: GroupPlan, confidence: float) -> Slack:
     """The score of rank p is a sum of y_u = (1 - p) (values below) - p (the rest), so |y_u| <= w n_u for w = max(p, 1 - p)."""
     most, bars = plan.bounding.rows_per_group, _bars(plan, (1 + confidence) / 2)
+    parts = max(split.stage.parts for split in plan.splits.values())  # of a row, the same for all
 
     def slack(ranks: Ranks, split: tuple[FloatArray, FloatArray], rank: float) -> FloatArray:
-        whole = bars.number(split[1][:, 0], lambda it: float(ranks.bars(1.0, it)[0]), most=most)
+        whole = bars.number(split[1][:, 0] / parts, lambda it: float(ranks.bars(1.0, it)[0]) / parts, most=most)
         size = max(rank, 1 - rank)
-        return bars.off_by(most * size**2 * whole, most * size)
+        off: FloatArray = bars.off_by(most * size**2 * whole, most * size) * parts
+        return off
 
     return slack
