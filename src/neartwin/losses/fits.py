@@ -10,6 +10,7 @@ last eps delta <= delta0. zCDP. K is convex with K(0) = 0; on a cell of s it is 
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Sequence
 
@@ -22,6 +23,8 @@ from neartwin.losses.rounding import ELEMENTARY, U
 from neartwin.losses.total import Total
 
 CELLS = 2048
+STARTS = [1e-6, 1e-4, 1e-3, *np.geomspace(1e-2, 1e6, 33).tolist()]  # orders less 1
+CLOSE, SPLITS = 1e-6, 400
 
 
 def _gaussian_slope(mu: float, eps: FloatArray) -> FloatArray:
@@ -86,19 +89,46 @@ def gdp_below(eps: FloatArray, low: FloatArray) -> float:
     return 0.0 if lower <= 1e-9 else lower * (1 - 1e-9)
 
 
-def zcdp(totals: Sequence[Total], log_mgf: Sequence[Callable[[float], float]]) -> float:
-    """An upper bound on the least rho, over orders: cells up to s = 10^6, first below the first knot, then the tail."""
-    worst = 0.0
-    knots = np.concatenate(
-        [np.geomspace(1e-6, 1e-2, 40), np.geomspace(1e-2, 1e3, 600)[1:], np.geomspace(1e3, 1e6, 60)[1:]]
-    )
-    for total, above in zip(totals, log_mgf, strict=True):
-        s = knots.tolist()
-        k = [above(one) for one in s]
-        finite = sum(map(math.isfinite, k))
-        worst = max(worst, k[0] / s[0], total.zcdp_tail(s[max(finite - 1, 0)]))
-        worst = max([worst, *(_peak(s[j], k[j], s[j + 1], k[j + 1]) for j in range(finite - 1))])
-    return worst * (1 + 64 * U)
+def zcdp(totals: Sequence[Total], log_mgf: Sequence[Callable[[float], float]]) -> tuple[float, list[float]]:
+    """An upper bound on the least rho, over orders, and where each order's K(s)/(s(s+1)) is about largest."""
+    found = [_largest(total, above) for total, above in zip(totals, log_mgf, strict=True)]
+    return max(bound for bound, _ in found) * (1 + 64 * U), [s for _, s in found]
+
+
+def _largest(total: Total, above: Callable[[float], float]) -> tuple[float, float]:
+    """A bound on K(s)/(s(s+1)) over all s > 0, and about where it is attained.
+
+    Below the first knot K(s)/s <= K(s_0)/s_0; beyond the last the tail; between, chords, of which the highest is halved until
+    none exceeds the best knot by more than `CLOSE`.
+    """
+    knots, values = [], []
+    best, where = 0.0, STARTS[0]
+    for s in STARTS:
+        k = above(s)
+        if not math.isfinite(k):
+            break
+        knots.append(s)
+        values.append(k)
+        if k / (s * (s + 1)) > best:
+            best, where = k / (s * (s + 1)), s
+        if total.zcdp_tail(s) <= best:
+            break
+    if not knots:
+        return math.inf, where
+    ends = max(values[0] / knots[0], total.zcdp_tail(knots[-1]))
+    cells = [(-_peak(*cell), *cell) for cell in zip(knots, values, knots[1:], values[1:], strict=False)]
+    heapq.heapify(cells)
+    for _ in range(SPLITS):
+        if not cells or -cells[0][0] <= max(best * (1 + CLOSE), ends):
+            break
+        _, s0, k0, s1, k1 = heapq.heappop(cells)
+        s = math.sqrt(s0 * s1)
+        k = above(s)
+        if k / (s * (s + 1)) > best:
+            best, where = k / (s * (s + 1)), s
+        for cell in ((s0, k0, s, k), (s, k, s1, k1)):
+            heapq.heappush(cells, (-_peak(*cell), *cell))
+    return max([ends, *(-cell[0] for cell in cells)]), where
 
 
 def _peak(s0: float, k0: float, s1: float, k1: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from neartwin.losses import contour, lattice, saddle
+from neartwin.losses import contour, draws, lattice, saddle
 from neartwin.losses.answer import CONTOUR, FINE, LATTICE, NARROW, NO_LINE, WIDE, Answer, narrow
 from neartwin.losses.inversion import Line, invert
 from neartwin.losses.rounding import NoCertificateError
@@ -26,6 +26,10 @@ def line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line
     """A certified line at this saddle, as narrow in eps as asked."""
     try:
         return LATTICE, lattice.build(total, at)
+    except NoCertificateError:
+        pass
+    try:
+        return CONTOUR, draws.build(total, at, within)
     except NoCertificateError:
         pass
     try:

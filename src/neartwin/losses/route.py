@@ -84,7 +84,7 @@ def delta(total: Total, eps: FloatArray, within: float = NARROW) -> tuple[FloatA
     if total.top.mass > 0:
         low, high = _near_the_top(total, eps[order])
         lower[order], upper[order] = np.maximum(lower[order], low), np.minimum(upper[order], high)
-        done = high - low <= NARROW * high
+        done = high - low <= max(NARROW, within) * high
         method[order[done]] = CLOSED
         order = order[~done]
     kept: list[_Kept] = total.lines
@@ -161,7 +161,7 @@ def _routes(
         return
     if low_target < total.top.mass:
         yield 1e-9, lambda: by_extremes(total, low_target, high_target)
-    yield NARROW, lambda: by_line(total, low_target, high_target, within=within)
+    yield max(NARROW, within), lambda: by_line(total, low_target, high_target, within=within)
     yield FINE, lambda: rounded.epsilon(total, low_target, high_target)
     yield POOR, lambda: by_line(total, low_target, high_target, within=within, build=wide_line_at)
 

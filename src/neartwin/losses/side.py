@@ -299,20 +299,23 @@ def _gdp_without_pool(found: Sequence[Side]) -> tuple[float, float]:
 @np.errstate(all="ignore")
 def zcdp(found: Sequence[Side]) -> tuple[float, float]:
     """Bounds on the least rho over these orders."""
+    known = [one.lower for one in found if one.lower is not None]
+    if any(total.infinity[0] > 0 for total in known):
+        return math.inf, math.inf
+    upper, places = math.inf, np.geomspace(1e-4, 1e3, 30).tolist()
+    if all(one.complete and one.upper is not None and one._infinity == 0 for one in found):  # noqa: SLF001
+        totals = [one.upper for one in found if one.upper is not None]
+        chords, places = fits.zcdp(totals, [one.log_mgf_above for one in found])
+        upper = min(
+            chords, max(total.zcdp_tail(0.0) for total in totals)
+        )  # each part's own supremum: exact for Gaussians
+        places += [1e-6]
     lower = 0.0
-    for one in found:
-        if one.lower is not None:
-            if one.lower.infinity[0] > 0:
-                return math.inf, math.inf
-            for s in np.geomspace(1e-6, 1e4, 200).tolist():
-                value, error = one.lower.log_mgf(s)
-                if math.isfinite(value):
-                    lower = max(lower, (value - error) / (s * (s + 1)) * (1 - 8 * U))
-    if any(not one.complete or one.upper is None or one._infinity > 0 for one in found):  # noqa: SLF001
-        return lower, math.inf
-    totals = [one.upper for one in found if one.upper is not None]
-    chords = fits.zcdp(totals, [one.log_mgf_above for one in found])
-    upper = min(chords, max(total.zcdp_tail(0.0) for total in totals))  # each part's own supremum: exact for Gaussians
+    for total in known:
+        for s in places:
+            value, error = total.log_mgf(s)
+            if math.isfinite(value):
+                lower = max(lower, (value - error) / (s * (s + 1)) * (1 - 8 * U))
     return lower, max(upper, lower)
 
 
