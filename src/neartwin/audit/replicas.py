@@ -46,18 +46,19 @@ class ReleaseGame:
     """A release to be played: rows are tuples (unit, key, value, ...) of text, text and numbers; None is missing.
 
     values: the names of the columns after unit and key. ask: from the grouped table (`Groups`) to the question (`Query`), as in
-    `lambda groups: groups.agg(n=nt.count())`. keys: the public keys, or None to discover them. sampling_rate: of units. where:
-    puts an Arrow table of all rows where the engine under attack reads it, and opens it there with `nt.table(...,
-    unit="unit")`. take: from an account and a proposal to the released rows (`collected`, `written`). The output of a run: with
-    public keys one number a (key, statistic), in that order; with discovered ones a mapping from each (released key, statistic)
-    to its number.
+    `lambda groups: groups.agg(n=nt.count())`. rows_per_group and groups_per_unit, or norm_per_unit: what bounds a unit. keys: the
+    public keys, or None to discover them. sampling_rate: of units. where: puts an Arrow table of all rows where the engine under
+    attack reads it, and opens it there with `nt.table(..., unit="unit")`. take: from an account and a proposal to the released
+    rows (`collected`, `written`). The output of a run: with public keys one number a (key, statistic), in that order; with
+    discovered ones a mapping from each (released key, statistic) to its number.
     """
 
     values: tuple[str, ...]
     ask: Callable[[Any], Any]
     spend: Target
-    rows_per_group: int
-    groups_per_unit: int
+    rows_per_group: int | None = None
+    groups_per_unit: int | None = None
+    norm_per_unit: Number | None = None
     keys: tuple[str, ...] | None = None
     sampling_rate: Number | None = None
     where: Callable[[Any], Any] = in_process
@@ -80,6 +81,7 @@ class ReleaseGame:
                 spend=self.spend,
                 rows_per_group=self.rows_per_group,
                 groups_per_unit=self.groups_per_unit,
+                norm_per_unit=self.norm_per_unit,
                 sampling_rate=self.sampling_rate,
             )
             return self.take(account, proposal)

@@ -68,8 +68,9 @@ def _normed(query: Query, limits: Limits, norm: Fraction) -> Bounding:
             )
     if any(isinstance(aggregate, Quantile | Extreme | Histogram) for aggregate in query.aggregates.values()):
         raise QueryError(
-            "norm_per_unit is for counts, sums, means and moments; bound quantiles and histograms by rows_per_group and "
-            "groups_per_unit, in a question of their own"
+            "norm_per_unit is for counts, sums, means and moments: quantiles and histograms count each row in nodes of a tree, "
+            "so a unit's length depends on which of its values share a node, level by level, and no statement sums that up; "
+            "bound them by rows_per_group and groups_per_unit, in a question of their own (several can share one plan)"
         )
     keys = query.groups.keys
     if keys is None and limits.discovery_groups is None:

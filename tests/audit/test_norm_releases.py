@@ -1,0 +1,101 @@
+"""Whole releases whose units are bounded by the norm of their whole vector, under attack: intact, and with planted faults."""
+
+import dataclasses
+from math import sqrt
+
+import numpy as np
+import pytest
+from sqlglot import exp
+
+import neartwin as nt
+from neartwin.audit.claims import claim_gdp
+from neartwin.audit.game import audit
+from neartwin.audit.playing import Batched
+from neartwin.audit.replicas import ReleaseGame
+from neartwin.audit.twins import Twins
+from neartwin.engines import sql
+from neartwin.engines.duckdb import DuckdbEngine
+from tests.audit.whole_releases import CROWD, KEYS, WIDE, counts, pairs, three, withstands
+
+NORM = 3
+LONG = (  # each as long as the bound allows, or cut to it
+    Twins((), tuple(("new", "a", 1.0, 1.0) for _ in range(9)), "nine rows in one key"),
+    Twins((), tuple(("new", "a", 1.0, 1.0) for _ in range(3)), "as many rows as the norm"),
+    Twins(CROWD, CROWD + tuple(("new", key, 1.0, 1.0) for key in WIDE for _ in range(3)), "rows in every key"),
+    Twins(CROWD, CROWD + tuple(("new", key, 1.0, -1.0) for key in ("a", "b", "c") for _ in range(2)), "both signs"),
+    Twins(CROWD, (*CROWD, *(("new", "a", 1.0, 1.0) for _ in range(40)), ("new", "b", 1.0, 1.0)), "one long, one short"),
+)
+
+
+def game(*, ask=counts, keys=KEYS, spend=None):
+    return ReleaseGame(values=("x", "y"), ask=ask, spend=spend or nt.gdp(1), norm_per_unit=NORM, keys=keys)
+
+
+def both_signs(groups):
+    return groups.agg(n=nt.count(), s=nt.sum("x", 0, 1), t=nt.sum("y", -1, 1))
+
+
+def added_up(one):
+    """The sum of all counts, along which a unit with as much in every key moves furthest."""
+    return lambda rows, runs: np.asarray(one(rows, runs)).sum(axis=1)
+
+
+@pytest.mark.parametrize("ask", [counts, both_signs, pytest.param(three, marks=pytest.mark.slow)])
+def test_a_release_withstands_units_as_long_as_the_norm_allows_and_longer(ask):
+    assert withstands(game(ask=ask), claim_gdp(1), [*LONG, pairs()[2]], runs=400, search_runs=50)
+
+
+def test_along_the_direction_of_a_wide_unit_it_withstands_too():
+    wide = game(keys=WIDE)
+    assert withstands(added_up(wide), claim_gdp(1), [LONG[2]], runs=1_000)
+
+
+def test_the_game_on_a_clipped_unit_is_sharp():
+    # all of the norm is in one count, which moves by mu deviations of its noise; and in twelve, along their sum
+    for one, twins in ((game(keys=("a",)), LONG[0]), (added_up(game(keys=WIDE)), LONG[2])):
+        found = audit(Batched(one), claim_gdp("0.6"), [twins], runs=4_000)
+        assert found.refuted, str(found)
+
+
+def test_what_a_clipped_unit_adds_is_within_the_bound_and_close_to_it():
+    sure = game(keys=WIDE, spend=nt.gdp(10**6))
+    for twins in LONG:
+        with_it, without = (np.asarray(sure(side, 2)).mean(axis=0) for side in (twins.right, twins.left))
+        length = sqrt(((with_it - without) ** 2).sum())
+        assert NORM * 0.98 < length < NORM + 1e-2, twins.why
+
+
+def test_a_limit_that_the_engine_takes_half_as_seriously_is_caught(monkeypatch):
+    honest = DuckdbEngine.aggregate
+
+    def lax(self, stage, *, salt):
+        twice = dataclasses.replace(stage.clip, limit=2 * stage.clip.limit)
+        return honest(self, dataclasses.replace(stage, clip=twice), salt=salt)
+
+    one = game(keys=("a",))
+    assert withstands(one, claim_gdp(1), [LONG[0]], runs=2_000)
+    monkeypatch.setattr(DuckdbEngine, "aggregate", lax)
+    assert audit(Batched(one), claim_gdp(1), [LONG[0]], runs=4_000).refuted
+
+
+def test_a_norm_of_each_group_in_place_of_all_is_caught(monkeypatch):
+    honest = sql.with_norms
+
+    def alone(*arguments):
+        query = honest(*arguments)
+        for window in query.find_all(exp.Window):
+            if window.parent.alias == "w":
+                window.args["partition_by"].append(exp.column("p"))
+        return query
+
+    wide = added_up(game(keys=WIDE))
+    monkeypatch.setattr(sql, "with_norms", alone)
+    assert audit(Batched(wide), claim_gdp(1), [LONG[2]], runs=2_000).refuted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("one", [game(keys=("a",)), added_up(game(keys=WIDE))])
+def test_the_bound_on_a_clipped_unit_comes_within_a_fifth_of_its_claim(one):
+    twins = LONG[0] if isinstance(one, ReleaseGame) else LONG[2]
+    found = audit(Batched(one, at_once=10_000), claim_gdp(1), [twins], runs=200_000)
+    assert 0.8 < found.reached < 1.03, str(found)
