@@ -163,7 +163,7 @@ def _narrowed(query: Query, aggregate: Any, narrow: Mapping[tuple[str, Bounds], 
 def _seen(made: GroupPlan, bins: FloatArray) -> FloatArray:
     """Units by cell; what noise alone could be is nothing."""
     (measure,) = made.measures.values()
-    found: FloatArray = np.where(bins > measure.mechanism.half_width(SURE, len(bins)), bins, 0.0)
+    found: FloatArray = np.where(bins > measure.mechanism.half_width(SURE, len(bins)) / measure.parts, bins, 0.0)
     return found
 
 
