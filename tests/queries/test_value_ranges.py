@@ -75,7 +75,8 @@ def test_one_unit_moves_a_histogram_by_one_value_and_the_count_by_its_cap():
     counted, histogram = made.ranging.asked
     (stage,) = (split.stage for split in histogram.splits.values())
     cells = [MemoryEngine(part).aggregate(stage, salt=SALT).cells.count.sum() for part in (rows, rows[500:])]
-    assert cells[0] - cells[1] == 1 == next(iter(histogram.measures.values())).sensitivity.l1
+    (measure,) = histogram.measures.values()
+    assert 0.9999 * measure.parts < cells[0] - cells[1] <= measure.parts == measure.sensitivity.l1  # parts of one value
     totals = [
         int(MemoryEngine(part).aggregate(counted.stage, salt=SALT).values["rows"][0]) for part in (rows, rows[500:])
     ]
