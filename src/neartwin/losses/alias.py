@@ -81,11 +81,17 @@ def find_alias(total: Total, saddle: Saddle, log_goal: float, *, longest: float 
     period = min(period, longest * deviation)
     if not 0 < period < math.inf:
         raise NoCertificateError
+    ends = ((s, _over(log, lam, s, period)) for s, log in ((above, log_above), (below, log_below)))
+    return Alias(lam, period, total.top.loss, *ends)
 
-    def over(log: float, s: float) -> float:
-        far = abs(s - lam) * period
-        if s == lam or far <= 0:
-            return math.inf
-        return log - far - math.log(-math.expm1(-far)) + 1e-13 * (1 + abs(log) + far)
 
-    return Alias(lam, period, total.top.loss, (above, over(log_above, above)), (below, over(log_below, below)))
+def over(total: Total, lam: float, s: float, period: float) -> tuple[float, float]:
+    """One end of an alias at a chosen s: (s, log of c(s) M(s) / (e^{|s-lam| W} - 1)), rounded up."""
+    return s, _over(_chernoff(total, s), lam, s, period)
+
+
+def _over(log: float, lam: float, s: float, period: float) -> float:
+    far = abs(s - lam) * period
+    if s == lam or far <= 0:
+        return math.inf
+    return log - far - math.log(-math.expm1(-far)) + 1e-13 * (1 + abs(log) + far)

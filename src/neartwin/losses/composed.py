@@ -97,6 +97,9 @@ class Composed:
         """The composition in one order, ready for queries; kept."""
         if order not in self._sides:
             self._sides[order] = Side.of(self.uses, order)
+            for part, _ in self._parts:  # what it grew from may have left a line
+                if isinstance(part, Composed) and order in part._sides:  # noqa: SLF001
+                    self._sides[order].follow(part._sides[order])  # noqa: SLF001
         return self._sides[order]
 
     def sides(self, direction: Direction | None) -> list[Side]:
@@ -282,9 +285,17 @@ def _counted(count: int) -> int:
 def _count(whole: Composed) -> dict[Factor, int]:
     """How often each factor was used; every part is looked at once, however often it stands in others."""
     found: dict[Factor, int] = {}
-    ((only, count), *more) = whole._parts  # noqa: SLF001
-    if not more and not isinstance(only, Composed):
-        return {only: count}
+    for part, count in whole._parts:  # noqa: SLF001 - what it grew from is mostly counted already
+        if not isinstance(part, Composed):
+            found[part] = found.get(part, 0) + count
+        elif part._uses is not None:  # noqa: SLF001
+            for factor, inner in part._uses.items():  # noqa: SLF001
+                found[factor] = found.get(factor, 0) + inner * count
+        else:
+            break
+    else:
+        return _bounded(found)
+    found = {}
     times = {id(whole): 1}
     for one in reversed(_parts_first(whole, found)):
         many = times[id(one)]
@@ -296,6 +307,11 @@ def _count(whole: Composed) -> dict[Factor, int]:
             else:
                 for factor, inner in part._uses.items():  # noqa: SLF001
                     found[factor] += inner * count * many
+    return _bounded(found)
+
+
+def _bounded(found: dict[Factor, int]) -> dict[Factor, int]:
+    """The counts, unless one exceeds what may be asked."""
     if max(found.values()) > MOST_USES:
         _counted(max(found.values()))
     return found

@@ -35,9 +35,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -102,6 +103,7 @@ class Contour:
     dip_rounding: Rounding
     alias: Alias
     cut: float
+    known: dict[Hashable, Any] = field(default_factory=dict)  # of this line, for the next whole: see follow.py
 
     @property
     def nodes(self) -> int:
@@ -261,6 +263,20 @@ def _length(
     return nodes, cut
 
 
+def poles(lam: float, t: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
+    """1/(s(s+1)): its modulus by a root, times the weight of the rule, and minus its argument by two arcs."""
+    squares = t * t
+    size = (step / math.pi) / np.sqrt((squares + lam * lam) * (squares + (lam + 1) ** 2))
+    size[0] *= 0.5
+    return size, np.arctan(t * (1 / lam)) + np.arctan(t * (1 / (lam + 1)))
+
+
+def rounded(error: FloatArray, angle: FloatArray, lam: float, far: float) -> FloatArray:
+    """The error of a line's logarithms with that of `poles`, of the exponential and of the angle; within what expm1 takes."""
+    whole: FloatArray = np.minimum(error + (2 * U) * np.abs(angle) + 8 * U * (math.log(far + lam + 2) + 12), 700.0)
+    return whole
+
+
 @np.errstate(all="ignore")  # what overflows is no number, and no number proves nothing
 def build(
     total: Total, saddle: Saddle, width: float, *, tolerance: float = TOLERANCE, longest: float = math.inf
@@ -283,20 +299,16 @@ def build(
     nodes, cut = _length(total, saddle, step, mu2=mu2, ratio=ratio, log_goal=relative_goal)
     t: FloatArray = step * np.arange(nodes + 1, dtype=float)
     real, angle, error = total.parts(lam, t)
-    # 1/(s(s+1)): its modulus by a root, its argument by two arcs
-    squares = t * t
-    size = np.exp(real + (0.5 * mu2) * (lam * (lam + 1) - squares) if width else real)
-    size *= (step / math.pi) / np.sqrt((squares + lam * lam) * (squares + (lam + 1) ** 2))
-    size[0] *= 0.5
-    angle = angle - np.arctan(t * (1 / lam)) - np.arctan(t * (1 / (lam + 1)))
-    error += 8 * U * (math.log(nodes * step + lam + 2) + 12)
+    shares, turns = poles(lam, t, step)
+    size = np.exp(real + (0.5 * mu2) * (lam * (lam + 1) - t * t) if width else real) * shares
+    angle = angle - turns
     dip: ComplexArray | None = None
     if width:
-        poles: ComplexArray = (lam * (lam + 1) - squares) + 1j * ((2 * lam + 1) * t)
-        angle += (0.5 * mu2) * poles.imag
-        error += 8 * U * mu2 * np.abs(poles)
-        dip = -ratio * mu2 * poles
-    error = np.minimum(error + (2 * U) * np.abs(angle), 700.0)
+        product: ComplexArray = (lam * (lam + 1) - t * t) + 1j * ((2 * lam + 1) * t)
+        angle += (0.5 * mu2) * product.imag
+        error += 8 * U * mu2 * np.abs(product)
+        dip = -ratio * mu2 * product
+    error = rounded(error, angle, lam, nodes * step)
     dropped = 0.0
     if nodes > SHORT:
         most = size * np.exp(error) * (2 if dip is None else 2 + np.abs(dip))

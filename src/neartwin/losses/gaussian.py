@@ -162,11 +162,12 @@ class GaussianPair(Pair):
     @classmethod
     def together(cls, pairs: Sequence[Pair], counts: Sequence[int]) -> list[Summand]:
         """All Gaussians are one."""
-        total = Fraction(0)
+        squares: dict[int, int] = {}  # by the denominator of mu, so that whole numbers do most of the adding
         for pair, count in zip(pairs, counts, strict=True):
             assert isinstance(pair, GaussianPair)  # noqa: S101 - grouped by type just before
-            total += count * pair.mu**2
-        return [GaussianSum(total)]
+            top, bottom = pair.mu.as_integer_ratio()
+            squares[bottom] = squares.get(bottom, 0) + count * top * top
+        return [GaussianSum(sum((Fraction(top, bottom * bottom) for bottom, top in squares.items()), Fraction(0)))]
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -72,6 +72,7 @@ class LaplaceSum(Summand):
         self.e, self.n = rates, counts
         self._at: dict[float, tuple[FloatArray, FloatArray, BoolArray]] = {}  # of the last lam
         self.copies = int(counts[0])
+        self.kind = ("Laplace", float(rates[0])) if len(rates) == 1 else None
         reach = float(rates @ counts)
         log_mass = -math.log(2) * float(counts.sum())
         self.top = Top(

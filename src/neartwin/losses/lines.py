@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 
 from neartwin.losses import contour, draws, lattice, saddle
 from neartwin.losses.answer import CONTOUR, FINE, LATTICE, NARROW, NO_LINE, WIDE, Answer, narrow
+from neartwin.losses.follow import follow
 from neartwin.losses.inversion import Line, invert
 from neartwin.losses.rounding import NoCertificateError
 from neartwin.losses.saddle import Saddle
@@ -18,6 +20,7 @@ TRIES = 3  # lines built for one question
 REPEATS = 2  # of them at a lam tried before
 FAR = 0.05  # how far off a guess of eps may be
 NEARER = (1.0, 0.6, 0.3, 0.1)  # lines tried for one eps, as shares of the saddle's lam
+CLOSE = 1e-11  # relative width below which a line of the last question still stands well
 FINER = 0.02  # share of the width asked for that a next line may aim at
 Build = Callable[[Total, Saddle, float], tuple[str, Line]]
 
@@ -78,6 +81,14 @@ def by_line(
     Where the first guess of eps was poor, so were the period and the cut; the same line is then built again. Where smooth kernels
     gave less than asked for (an atom within their width weighs more than a density), finer ones are asked for.
     """
+    if total.start is not None and build is line_at:
+        with contextlib.suppress(*NO_LINE):
+            earlier, met = total.start
+            near = follow(total, earlier, met, high_target)
+            found, middle = _at_line(CONTOUR, near, near.saddle, (low_target, high_target), within)
+            if narrow(found.lower, found.upper, min(within, CLOSE)):
+                total.last = (near, middle)
+                return found
     best: Answer | None = None
     aim = within
     at, factor, repeats, left = saddle.for_delta(total, high_target), 0, 0, tries
@@ -92,6 +103,7 @@ def by_line(
         left -= 1
         best = found if best is None or found.upper - found.lower < best.upper - best.lower else best
         if narrow(best.lower, best.upper, within):
+            total.last = (line, middle) if isinstance(line, contour.Contour) else None
             break
         if found.errors.get("smoothing", 0.0) > 0 and found.upper < math.inf:
             aim *= min(max(0.25 * within * found.upper / (found.upper - found.lower), FINER), 1.0)

@@ -9,7 +9,7 @@ apart and the maximum is taken at the end (Zhu, Dong, Wang 2022: a maximum at ea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
@@ -99,6 +99,7 @@ class Summand(ABC):
     wander: float = 0.0  # how far the whole sum may lie from its point of the lattice
     null: bool = False  # every finite loss is 0
     copies: int = 1  # of the law that `cells` describes
+    kind: Hashable = None  # names the law of one copy that `ratio` describes, or None
 
     @abstractmethod
     def cumulants(self, lam: float) -> tuple[float, float, float]:

@@ -44,7 +44,11 @@ class ResponsePair(Pair):
             two = Weighted(
                 np.array([e, -e]), np.array([-log, -e - log]), np.array([error, error]), np.array([U * e, U * e])
             )
-            return TwoSidedSum(two, count, infinity=infinity, lattice=Lattice(self.epsilon, 2 * self.epsilon))
+            found: AtomicSum = TwoSidedSum(
+                two, count, infinity=infinity, lattice=Lattice(self.epsilon, 2 * self.epsilon)
+            )
+            found.kind = self
+            return found
         whole = 1 + small + self.others * small
         atoms = [(e, 1 / whole), (-e, small / whole), (0.0, self.others * small / whole)]
         kept = [(l, p) for l, p in atoms if p > 0] if e else [(0.0, 1.0)]  # (0, delta): no loss but the infinite one

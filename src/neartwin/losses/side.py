@@ -83,6 +83,12 @@ class Side:
         )
         return cls(pairs, below, curves, all(pair is not None for pair, _ in above), symmetric)
 
+    def follow(self, other: Side) -> None:
+        """Start the next search where that of another whole ended; it decides no answer but its time."""
+        last = other.upper.last if "upper" in vars(other) and other.upper is not None else None
+        if last is not None and self.upper is not None:
+            self.upper.start = last
+
     def same_as(self, other: Side) -> bool:
         """Nothing to gain from asking the other order too."""
         mine, others = ([(curve, count) for _, curve, count in side.curves] for side in (self, other))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -67,6 +68,8 @@ class Total:
         self.top = Top(loss * (1 + 64 * U) if loss > 0 else loss * (1 - 64 * U), mass * (1 - 64 * U))
         self.wander = sum(part.wander for part in self.summands)
         self.lines: list[Any] = []  # kept by the router
+        self.start: Any = None  # the line of a whole that this one grew from, and where it met its delta
+        self.last: Any = None  # the same for those that grow from this one
         self._mgf: dict[float, tuple[float, float]] = {}
 
     def work(self, lam: float, t: float, frequencies: int) -> int:
@@ -139,8 +142,37 @@ class Total:
         real, imaginary, error = self.parts(lam, t)
         return real + 1j * imaginary, error
 
-    def parts(self, lam: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The same, real and imaginary parts apart; what can wait for its logarithm is taken together."""
+    def _known_parts(
+        self, lam: float, t: FloatArray, known: dict[Hashable, Any]
+    ) -> list[tuple[FloatArray, FloatArray, FloatArray, FloatArray]]:
+        """Real and imaginary part, bound and size of each summand: by its count, where one copy is known or may become so."""
+        terms = []
+        for part in self.summands:
+            if part.kind is not None and part.kind not in known and (ratio := part.ratio(lam, t)) is not None:
+                known[part.kind] = np.array(_logarithms([ratio._replace(copies=1.0)], t))
+            if part.kind is not None and part.kind in known:
+                x, y, bound, size = part.copies * known[part.kind]
+            else:
+                x, y, bound = part.parts(lam, t)
+                size = np.abs(x) + np.abs(y)
+            terms.append((x, y, bound, size))
+        return terms
+
+    def parts(
+        self, lam: float, t: FloatArray, known: dict[Hashable, Any] | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The same, real and imaginary parts apart; what can wait for its logarithm is taken together.
+
+        known: lines of one copy of some kinds at this lam and t, to use and to add to.
+        """
+        terms = self._parts(lam, t) if known is None else self._known_parts(lam, t, known)
+        real, imaginary, error, size = terms[0]
+        for x, y, bound, absolute in terms[1:]:
+            real, imaginary, error, size = real + x, imaginary + y, error + bound, size + absolute
+        return real, imaginary, error * 1.01 + ((len(self.summands) + 2) * U) * size
+
+    def _parts(self, lam: float, t: FloatArray) -> list[tuple[FloatArray, FloatArray, FloatArray, FloatArray]]:
+        """Real and imaginary part, bound and size of each summand, or of several together."""
         found = [(part, part.ratio(lam, t)) for part in self.summands]
         ratios = [ratio for _, ratio in found if ratio is not None]
         terms = [_logarithms(ratios, t)] if ratios else []
@@ -148,10 +180,7 @@ class Total:
             if ratio is None:
                 x, y, bound = part.parts(lam, t)
                 terms.append((x, y, bound, np.abs(x) + np.abs(y)))
-        real, imaginary, error, size = terms[0]
-        for x, y, bound, absolute in terms[1:]:
-            real, imaginary, error, size = real + x, imaginary + y, error + bound, size + absolute
-        return real, imaginary, error * 1.01 + ((len(self.summands) + 2) * U) * size
+        return terms
 
     def zcdp_tail(self, s: float) -> float:
         """A bound on K(s')/(s'(s'+1)) for all s' >= s."""
