@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import neartwin as nt
+from tests.engines.test_large import read
 
 PLACES = ["duckdb_place", "postgres_place", "spark_place"]
 GROUPS, ROWS = 300, 60
@@ -90,3 +91,30 @@ def test_counts_of_the_most_common_are_within_their_bars_on_every_engine(request
     true = len({row["who"] for row in visits() if row["year"] == 0})
     held = ((np.array(found.lower) <= true) & (true <= np.array(found.upper))).mean()
     assert held >= 0.95 - 6.2 * np.sqrt(0.95 * 0.05 / GROUPS)
+
+
+ON_WORKERS = ("n", "people", "total", "typical", "v", "s", "c", "r", "fit")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spend", [nt.approx(8, "1e-2"), nt.gdp(3, "1e-2")], ids=str)
+def test_bars_of_noise_drawn_on_workers_hold_as_often_as_they_say(spark_place, tmp_path, spend):
+    """Groups that were found, for only their tables stay on workers; they pass a threshold by noise that no bar is of."""
+    rows = spark_place.visits(visits(), name="visits", columns={"paid": nt.bounded(0, 50, 1)})
+    asked = {name: ASKED[name] for name in ON_WORKERS}
+    truth = released(tmp_path, rows, "all in one", nt.pure(10**7))
+    with nt.open_ledger(tmp_path / "found.db") as book:
+        account = book.open(rows, spend)
+        made = account.plan(rows.group_by("year").agg(**asked), spend=spend, **LIMITS)
+        found = read(account.release_to_parquet(made, tmp_path / "found.parquet").place)
+    assert found.num_rows > GROUPS / 2
+    place = {key: i for i, (key,) in enumerate(truth.keys)}
+    at = [place[year] for year in found["year"].to_pylist()]
+    for name in [field for field in found.column_names if f"{field}_lower" in found.column_names]:
+        true = np.array(truth[name].values)[at]
+        low, high = (np.array(found[f"{name}_{end}"]) for end in ("lower", "upper"))
+        held = ((low <= true + 1e-6) & (true - 1e-6 <= high)).mean()
+        assert held >= 0.95 - 6.2 * np.sqrt(0.95 * 0.05 / len(at)), name
+        if name in EXACT_LAWS:
+            middle = (low + high) / 2
+            assert (np.abs(middle - true) <= (high - low) / 2 * 0.6).mean() < 0.95, name

@@ -4,8 +4,10 @@ import math
 from decimal import Decimal
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
+import neartwin as nt
 from neartwin.accounting.targets import approx
 from neartwin.engines.memory import MemoryEngine, on_grid
 from neartwin.errors import ParameterError, SchemaError
@@ -221,3 +223,40 @@ def test_a_step_so_small_or_large_that_doubles_overflow_is_refused(postgres_plac
         sum("paid", 0, 1, f"1/{10**308}")
     with pytest.raises(ParameterError, match="step"):
         sum("paid", 0, 10**308 * 3, f"{10**308}")
+
+
+@pytest.fixture
+def narrow(postgres_place):
+    """A role that may read two columns of one table, can write nowhere and can make no temporary table; and its address."""
+    role = f"narrow_{postgres_place.name}"
+    with postgres_place.writing() as connection:
+        connection.execute("CREATE TABLE narrow (who int, town text, paid float8, hidden text)")
+        connection.execute(
+            "INSERT INTO narrow SELECT i % 50, 't' || i % 3, i, 'secret' FROM generate_series(1, 300) t(i)"
+        )
+        connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{postgres_place.password}'")
+        connection.execute(f"ALTER ROLE {role} SET default_transaction_read_only = on")
+        connection.execute(f"REVOKE ALL ON DATABASE {postgres_place.name} FROM PUBLIC")
+        connection.execute(f"GRANT CONNECT ON DATABASE {postgres_place.name} TO {role}, {postgres_place.name}")
+        connection.execute(f"GRANT SELECT (who, town) ON narrow TO {role}")
+    yield postgres_place.url.replace(f"//{postgres_place.name}:", f"//{role}:")
+    with postgres_place.writing() as connection:
+        connection.execute("DROP TABLE narrow")
+        connection.execute(f"GRANT TEMPORARY, CONNECT ON DATABASE {postgres_place.name} TO PUBLIC")
+
+
+def test_the_right_to_select_the_columns_of_a_question_is_enough_for_a_release_and_a_table(narrow, tmp_path):
+    rows = table(narrow, table="narrow", unit="who", name="narrow")
+    public = rows.group_by("town", keys=["t0", "t1", "t2"]).agg(n=count(), people=count_units())
+    found = rows.group_by("town").agg(people=count_units())
+    caps = {"rows_per_group": 9, "groups_per_unit": 3}
+    with nt.open_ledger(tmp_path / "b.db") as ledger:
+        account = ledger.open(rows, approx(10**10, "1e-3"))
+        release = account.release(account.plan(public, spend=SPEND, **caps))
+        written = account.release_to_parquet(account.plan(found, spend=SPEND, **caps), tmp_path / "t.parquet")
+        assert release["n"].values == (100, 100, 100)
+        assert pq.read_table(written.place)["people"].to_pylist() == [50, 50, 50]
+        before = account.spent
+        with pytest.raises(SchemaError, match="not in the table"):  # the near miss: a column beyond its rights
+            account.release(account.plan(rows.agg(s=sum("paid", 0, 9)), spend=SPEND, rows_per_group=1))
+        assert account.spent == before
