@@ -1,10 +1,14 @@
 """What a stage costs on Spark: time and bytes shuffled at three sizes, beside the cost model of docs/engines.md.
 
-python bench/bench_spark.py [million rows of the largest size, 4]
+Then a release of many groups, written where they are computed: time beside the same statement without noise, and the most
+memory that the driver's two processes and the workers held.
+
+python bench/bench_spark.py [million rows of the largest size, 4] [million groups, 10]
 """
 
 import json
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -15,7 +19,7 @@ from bench_engines import SPEND, make_visits
 from pyspark.sql import SparkSession
 
 import neartwin as nt
-from neartwin.engines.spark import SparkEngine
+from neartwin.engines.spark import SparkEngine, asked
 from neartwin.queries.planner import plan
 
 
@@ -50,19 +54,64 @@ def shuffled(folder: Path, start: float) -> list[tuple[int, int]]:
     return [(records, size) for _, (records, size) in sorted(written.items()) if records]
 
 
+def peaks() -> dict[str, float]:
+    """The most that this process, the JVM and the largest Python worker each held so far, in GB. Linux tells it of processes."""
+    parents, found = {}, {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            told = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        number = int(status.parent.name)
+        parents[number] = int(told["PPid"])
+        found[number] = told["Name"].strip(), int(told.get("VmHWM", "0 kB").split()[0]) / 2**20
+    ours: dict[str, float] = {"driver": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}
+    for number, (name, size) in found.items():
+        above = number
+        while above in parents and above != os.getpid():
+            above = parents[above]
+        if above == os.getpid() and number != above:
+            kind = "JVM" if name.startswith("java") else "worker"
+            ours[kind] = max(ours.get(kind, 0), size)
+    return ours
+
+
+def stream(spark: SparkSession, folder: Path, groups: int) -> None:
+    """Groups of 3 rows each, of different users, as in bench_engines.py."""
+    rows = spark.range(3 * groups).selectExpr(f"(id * 7919) % {3 * groups} AS user_id", f"id % {groups} AS page")
+    source = nt.table(rows, unit="user_id", name="pages", snapshot="bench")
+    query = source.group_by("page").agg(people=nt.count_units())
+    limits = {"spend": nt.approx(2, "1e-3"), "groups_per_unit": 1}
+    begun = time.perf_counter()
+    with asked(plan(query, **limits).stage, 7) as frame:
+        frame.write.format("noop").mode("overwrite").save()
+    alone = time.perf_counter() - begun
+    begun = time.perf_counter()
+    with nt.open_ledger(folder / "pages.db") as ledger:
+        account = ledger.open(source, nt.approx(1000, "1e-2"))
+        written = account.release_to_parquet(account.plan(query, **limits), folder / "pages.parquet")
+    took = time.perf_counter() - begun
+    kept = spark.read.parquet(written.place).count()
+    held = ", ".join(f"{kind} {size:.2f} GB" for kind, size in peaks().items())
+    print(
+        f"{groups:,} groups: the statement alone {alone:.1f} s, the release {took:.1f} s on the wall; {kept:,} groups kept"
+    )
+    print(f"peak memory: {held}", flush=True)
+
+
 def main() -> None:
     largest = int(float(sys.argv[1] if len(sys.argv) > 1 else 4) * 1_000_000)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         spark = session(folder)
-        for rows in (largest // 4, largest // 2, largest):
+        for rows in (largest // 4, largest // 2, largest) if largest else ():
             path = folder / f"visits-{rows}.parquet"
             make_visits(path, rows)
             source = nt.table(spark.read.parquet(str(path)), unit="user_id", name="visits")
-            asked = source.group_by("city").agg(
+            query = source.group_by("city").agg(
                 n=nt.count(), total=nt.sum("amount", 0, 100), typical=nt.mean("amount", 0, 100)
             )
-            stage = plan(asked, spend=SPEND, rows_per_group=20, groups_per_unit=10).stage
+            stage = plan(query, spend=SPEND, rows_per_group=20, groups_per_unit=10).stage
             SparkEngine().aggregate(stage, salt=7)  # warm
             wall = time.time()
             groups = SparkEngine().aggregate(stage, salt=7).groups
@@ -75,6 +124,7 @@ def main() -> None:
             print(
                 f"{pq.read_metadata(path).num_rows:,} rows, {groups} groups: {took:.1f} s; shuffles: {text}", flush=True
             )
+        stream(spark, folder, int(float(sys.argv[2] if len(sys.argv) > 2 else 10) * 1_000_000))
         spark.stop()
 
 
