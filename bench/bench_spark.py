@@ -1,14 +1,14 @@
 """What a stage costs on Spark: time and bytes shuffled at three sizes, beside the cost model of docs/engines.md.
 
-Then a release of many groups, written where they are computed: time beside the same statement without noise, and the most
-memory that the driver's two processes and the workers held.
+Then a release of many groups, written where they are computed: processor time of all processes beside that of the same statement
+without noise, and the most memory that the driver, the JVM and a worker held. Linux tells of other processes, so it needs one.
 
 python bench/bench_spark.py [million rows of the largest size, 4] [million groups, 10]
 """
 
+import contextlib
 import json
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -54,8 +54,8 @@ def shuffled(folder: Path, start: float) -> list[tuple[int, int]]:
     return [(records, size) for _, (records, size) in sorted(written.items()) if records]
 
 
-def peaks() -> dict[str, float]:
-    """The most that this process, the JVM and the largest Python worker each held so far, in GB. Linux tells it of processes."""
+def family() -> dict[int, tuple[str, Path]]:
+    """The processes that this one started, and those that they did: names and where Linux tells of them."""
     parents, found = {}, {}
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
@@ -63,17 +63,34 @@ def peaks() -> dict[str, float]:
         except (FileNotFoundError, ProcessLookupError):
             continue
         number = int(status.parent.name)
-        parents[number] = int(told["PPid"])
-        found[number] = told["Name"].strip(), int(told.get("VmHWM", "0 kB").split()[0]) / 2**20
-    ours: dict[str, float] = {"driver": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}
-    for number, (name, size) in found.items():
-        above = number
-        while above in parents and above != os.getpid():
-            above = parents[above]
-        if above == os.getpid() and number != above:
-            kind = "JVM" if name.startswith("java") else "worker"
-            ours[kind] = max(ours.get(kind, 0), size)
-    return ours
+        parents[number], found[number] = int(told["PPid"]), (told["Name"].strip(), status.parent)
+    ours = {os.getpid()}
+    for _ in parents:
+        more = {number for number, above in parents.items() if above in ours} - ours
+        if not more:
+            break
+        ours |= more
+    return {number: found[number] for number in ours if number in found}
+
+
+def processor_time() -> float:
+    """Seconds of this process, the JVM and the workers, those that ended included."""
+    ticks = 0
+    for _, place in family().values():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            ticks += sum(map(int, (place / "stat").read_text().rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def peaks() -> dict[str, float]:
+    """The most that this process, the JVM and the largest Python worker each held so far, in GB."""
+    held: dict[str, float] = {}
+    for number, (name, place) in family().items():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            (line,) = [line for line in (place / "status").read_text().splitlines() if line.startswith("VmHWM")]
+            kind = "driver" if number == os.getpid() else "JVM" if name.startswith("java") else "worker"
+            held[kind] = max(held.get(kind, 0), int(line.split()[1]) / 2**20)
+    return held
 
 
 def stream(spark: SparkSession, folder: Path, groups: int) -> None:
@@ -82,15 +99,15 @@ def stream(spark: SparkSession, folder: Path, groups: int) -> None:
     source = nt.table(rows, unit="user_id", name="pages", snapshot="bench")
     query = source.group_by("page").agg(people=nt.count_units())
     limits = {"spend": nt.approx(2, "1e-3"), "groups_per_unit": 1}
-    begun = time.perf_counter()
+    begun = processor_time()
     with asked(plan(query, **limits).stage, 7) as frame:
         frame.write.format("noop").mode("overwrite").save()
-    alone = time.perf_counter() - begun
-    begun = time.perf_counter()
+    alone = processor_time() - begun
+    begun = processor_time()
     with nt.open_ledger(folder / "pages.db") as ledger:
         account = ledger.open(source, nt.approx(1000, "1e-2"))
         written = account.release_to_parquet(account.plan(query, **limits), folder / "pages.parquet")
-    took = time.perf_counter() - begun
+    took = processor_time() - begun
     kept = spark.read.parquet(written.place).count()
     held = ", ".join(f"{kind} {size:.2f} GB" for kind, size in peaks().items())
     print(
@@ -124,7 +141,9 @@ def main() -> None:
             print(
                 f"{pq.read_metadata(path).num_rows:,} rows, {groups} groups: {took:.1f} s; shuffles: {text}", flush=True
             )
-        stream(spark, folder, int(float(sys.argv[2] if len(sys.argv) > 2 else 10) * 1_000_000))
+        groups = int(float(sys.argv[2] if len(sys.argv) > 2 else 10) * 1_000_000)
+        if groups:
+            stream(spark, folder, groups)
         spark.stop()
 
 

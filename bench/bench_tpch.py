@@ -1,8 +1,7 @@
 """TPC-H revenue, the customer as unit: per part (a public catalogue of 200,000 a scale factor) and per ship mode (seven).
 
 Prints, for each scale factor, what a release costs over the same bounded statement without noise and over the plain unbounded
-one, and how cost grows from one size to the next. Processor time of all threads on DuckDB; on Spark, whose work is in another
-process, time on the wall.
+one, and how cost grows from one size to the next. Processor time: of all threads on DuckDB, of all processes on Spark.
 
     pip install tpchgen-cli
     python bench/bench_tpch.py [--scales 1 10] [--spark-scales 1] [--folder DIR]
@@ -98,8 +97,8 @@ def on_duckdb(place: Path, folder: Path, runs: int) -> dict[str, float]:
 
 
 def on_spark(place: Path, folder: Path, runs: int) -> dict[str, float]:
-    """The same on a local Spark of two cores, time on the wall."""
-    from bench_spark import session
+    """The same on a local Spark of two cores."""
+    from bench_spark import processor_time, session
 
     (folder / f"spark-{place.name}").mkdir()
     spark = session(folder / f"spark-{place.name}")
@@ -119,8 +118,8 @@ def on_spark(place: Path, folder: Path, runs: int) -> dict[str, float]:
                 return len(account.release(account.plan(asked, spend=spend, **limits)))
 
             kept = release()  # warm
-            found[by] = spent(release, time.perf_counter, runs)
-            print(f"  Spark by {by}: {found[by]:.2f} s on the wall, {kept:,} groups", flush=True)
+            found[by] = spent(release, processor_time, runs)
+            print(f"  Spark by {by}: {found[by]:.2f} s of processor time, {kept:,} groups", flush=True)
     spark.stop()
     return found
 
