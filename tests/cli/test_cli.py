@@ -212,3 +212,17 @@ def test_joins_order_and_explain_work_from_the_terminal(purchases):
     code, _, err = neartwin("query", *ask, text.replace("regions USING", "elsewhere USING"), where=purchases)
     assert code == 2
     assert "which are: 'regions'" in err
+
+
+def test_a_sample_is_asked_in_a_terminal(purchases):
+    told = (*ASK, "--spend", "epsilon=1", "--sampling-rate", "0.5")
+    code, out, _ = neartwin("plan", *told, where=purchases)
+    assert code == 0
+    assert "keep each unit with probability 0.5" in out
+    code, out, _ = neartwin("query", *told, "--json", where=purchases)
+    assert code == 0
+    assert any("took part with probability 0.5" in note for note in json.loads(out)["notes"])
+    other = ("--spend", "rho=1", "--ledger", "other.db")
+    code, _, err = neartwin("plan", *ASK, *other, "--sampling-rate", "0.5", where=purchases)
+    assert code != 0
+    assert "sampling earns nothing" in err

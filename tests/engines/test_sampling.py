@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 import neartwin as nt
+from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError
 from neartwin.queries.planner import plan
@@ -195,3 +196,32 @@ def test_a_rate_that_is_none_is_refused(rate):
 
     with pytest.raises(ParameterError, match="sampling_rate"):
         read_rate(rate)
+
+
+def test_spellings_that_a_collation_makes_one_unit_are_kept_or_left_out_together():
+    """The near miss hashes each row by its own spelling: then a unit of many spellings is almost always in the sample."""
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t (who VARCHAR COLLATE NOCASE)")
+    connection.execute("INSERT INTO t SELECT unnest(['Ab', 'aB', 'ab', 'AB']) || i FROM range(500) r(i)")
+    rows = nt.table(connection, table="t", unit="who", name="spelled")
+    stage = sampled(plan(rows.agg(n=nt.count(), people=nt.count_units()), spend=SPEND, rows_per_group=9).stage)
+    values = DuckdbEngine().aggregate(stage, salt=DRAWN).values
+    people, n = int(values["units"][0]), int(values["rows"][0])
+    assert n == 4 * people
+    assert abs(people - 250) < 7 * math.sqrt(125)
+    _, secret = salt_and_secret(DRAWN, HALF)
+    some = sum(any(is_kept(f"{name}{i}", secret, HALF) for name in ("Ab", "aB", "ab", "AB")) for i in range(500))
+    assert some > 420
+
+
+@pytest.mark.parametrize("place", engines(spark=False))
+def test_units_of_a_period_are_sampled_period_by_period(request, place):
+    place = request.getfixturevalue(place)
+    rows = hostile_rows("periods", 400)
+    query = place.visits(rows, unit=("who", nt.part("week start", "day"))).agg(n=nt.count(), people=nt.count_units())
+    stage = sampled(plan(query, spend=SPEND, rows_per_group=3).stage)
+    found = as_mapping(place.engine.aggregate(stage, salt=DRAWN))
+    assert found == as_mapping(MemoryEngine(rows).aggregate(stage, salt=DRAWN))
+    assert found[()] != as_mapping(MemoryEngine(rows).aggregate(replace(stage, sampling_rate=None), salt=SALT))[()]

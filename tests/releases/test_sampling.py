@@ -389,3 +389,37 @@ def stages(value):
             stages(getattr(value, field.name)) for field in fields(value) if field.name not in {"query", "table"}
         )
     return 0
+
+
+def test_sql_takes_the_rate_beside_its_other_limits_and_a_series_has_none(tmp_path):
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(visits(), nt.pure(1))
+        told = account.sql(
+            "EXPLAIN SELECT COUNT(*) AS n FROM visits", spend=nt.pure("0.5"), rows_per_group=1, sampling_rate="0.5"
+        )
+        assert "keep each unit with probability 0.5" in str(told)
+        with pytest.raises(QueryError, match="one question"):
+            account.sql(
+                "SELECT COUNT(*) AS n FROM visits; SELECT COUNT(*) AS m FROM visits",
+                spend=nt.pure("0.5"),
+                sampling_rate="0.5",
+            )
+        assert account.spent == {"epsilon": 0}
+
+
+def test_a_sampled_release_is_written_to_a_file_group_by_group(tmp_path):
+    import pyarrow.parquet as pq
+
+    rows = groups_of(30, 300, (1,))
+    query = rows.group_by("replica").agg(n=nt.count_units(), middle=nt.median("paid", 0, 10, 1))
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.approx(40, "1e-4"))
+        limits = {"spend": nt.approx(20, "1e-5"), "rows_per_group": 1, "groups_per_unit": 1, "sampling_rate": "0.5"}
+        written = account.release_to_parquet(account.plan(query, **limits), tmp_path / "released.parquet")
+    assert any("took part with probability 0.5" in note for note in written.notes)
+    assert any("hold less often" in note for note in written.notes)
+    found = pq.read_table(tmp_path / "released.parquet")
+    counts = np.array(found["n"].to_pylist())
+    assert len(counts) == 30
+    assert abs(counts.mean() - 300) < 7 * math.sqrt(300 / 30)  # and not 150
+    assert np.std(counts) > 8  # of the sample: binomial, 17

@@ -161,3 +161,26 @@ def test_what_a_series_cannot_have_is_refused_in_words_and_is_no_fault_of_the_se
     asked = [account.rows.agg(n=nt.count()), account.rows.agg(total=nt.sum("amount"))]
     with pytest.raises(QueryError, match="one question"):
         account.plan_series(asked, spend=nt.pure("0.1"), rows_per_group=5, **limit)
+
+
+def test_a_sample_is_asked_over_http_as_it_is_here(served):
+    account = served.open("purchases")
+    query = account.rows.group_by("cds", keys=[1, 2, 3]).agg(n=nt.count_units())
+    limits = {"spend": nt.pure("0.3"), "groups_per_unit": 3}
+    sampled = account.plan(query, **limits, sampling_rate="1/4")
+    whole = account.plan(query, **limits)
+    assert sampled.price == whole.price == nt.pure("0.3")
+    assert sampled.digest != whole.digest
+    assert "keep each unit with probability 0.25" in str(sampled.explain())
+    assert "keep each unit" not in str(whole.explain())
+    release = account.release(sampled)
+    assert any("took part with probability 0.25" in note for note in release.notes)
+    assert {
+        "what": "sampling_rate",
+        "value": "1/4",
+        "origin": "public: given with the question",
+    } in account.certificate(release).body["bounds"]
+    assert account.spent == {"epsilon": Fraction(3, 10)}
+    for rate in (0, "1.5"):
+        with pytest.raises(ParameterError, match="sampling_rate"):
+            account.plan(query, **limits, sampling_rate=rate)

@@ -1,5 +1,6 @@
 """Where SQL engines differ: what a dialect must supply so that the one statement means the same everywhere."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from sqlglot import exp
@@ -41,6 +42,15 @@ class Dialect(Protocol):
 
     def digest_below(self, text: exp.Expr, digits: str) -> exp.Expr:
         """Whether SHA-256 of a text's bytes, in hexadecimal, sorts before these digits; in UTF-8, equal on all engines."""
+        ...
+
+    def of_sample(
+        self, unit: exp.Expr, kind: ColumnType, units: exp.Select, kept: Callable[[exp.Expr], exp.Expr]
+    ) -> exp.Expr:
+        """Whether a row's unit is kept: all rows of what is grouped as one unit, or none.
+
+        units: a select of the table's units, as `u`, row by row. kept: from a unit's key to whether the sample has it.
+        """
         ...
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:

@@ -1,7 +1,7 @@
 """DuckDB in the same process: Parquet and CSV files, DuckDB databases, and frames in memory."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,20 @@ class DuckdbDialect:
     def digest_below(self, text: exp.Expr, digits: str) -> exp.Expr:
         """Texts are UTF-8, and the digest is hexadecimal text."""
         return exp.Anonymous(this="sha256", expressions=[text]) < exp.Literal.string(digits)
+
+    def of_sample(
+        self, unit: exp.Expr, kind: ColumnType, units: exp.Select, kept: Callable[[exp.Expr], exp.Expr]
+    ) -> exp.Expr:
+        """By one hash a unit, which takes a tenth of the time of one a row: an aggregate stops the filter from moving down.
+
+        A column may have a collation of its own, under which several spellings are one unit: the last by its bytes names it.
+        """
+        key = exp.column("u")
+        spelled = exp.Collate(this=key.copy(), expression=exp.to_identifier("binary", quoted=True))
+        named = exp.alias_(exp.Max(this=spelled if kind is ColumnType.TEXT else key.copy()), "named")
+        one = exp.select(exp.alias_(exp.Max(this=key.copy()), "v"), named).from_(units.subquery("r")).group_by("u")
+        chosen = exp.select("v").from_(one.subquery("e")).where(kept(exp.column("named")))
+        return exp.In(this=unit.copy(), query=chosen.subquery())
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:
         """Isnan()."""

@@ -96,6 +96,16 @@ class PostgresDialect:
         below = exp.Anonymous(this="decode", expressions=[exp.Literal.string(digits), exp.Literal.string("hex")])
         return exp.Anonymous(this="sha256", expressions=[stored]) < below
 
+    def of_sample(
+        self,
+        unit: exp.Expr,
+        kind: ColumnType,  # noqa: ARG002
+        units: exp.Select,  # noqa: ARG002
+        kept: Callable[[exp.Expr], exp.Expr],
+    ) -> exp.Expr:
+        """Row by row: units are equal where their bytes are."""
+        return kept(unit)
+
     def is_nan(self, value: exp.Expr) -> exp.Expr:
         """NaN equals itself here."""
         return exp.EQ(this=value, expression=real(float("nan")))

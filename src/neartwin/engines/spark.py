@@ -8,7 +8,7 @@ session is left as it is.
 import contextlib
 import hashlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -71,6 +71,16 @@ class SparkDialect:
         """Texts are UTF-8, and the digest is hexadecimal text."""
         digest = exp.Anonymous(this="sha2", expressions=[text, exp.Literal.number(256)])
         return _by_bytes(digest) < exp.Literal.string(digits)
+
+    def of_sample(
+        self,
+        unit: exp.Expr,
+        kind: ColumnType,  # noqa: ARG002
+        units: exp.Select,  # noqa: ARG002
+        kept: Callable[[exp.Expr], exp.Expr],
+    ) -> exp.Expr:
+        """Row by row: units are equal where their bytes are."""
+        return kept(unit)
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:
         """Isnan()."""

@@ -17,7 +17,6 @@ Every expression in the row stages is total: a data-dependent error would tell a
 """
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 
 from sqlglot import exp
 
@@ -72,7 +71,7 @@ def statement(
     rows |= {"computed": _computed(stage, aliases, dialect), "scaled": _scaled(stage, aliases)}
     for name, part in rows.items():
         query = query.with_(alias_of(name), as_=part, copy=False)
-    query = query.with_(alias_of("kept"), as_=_kept(stage, aliases, dialect, secret), copy=False)
+    query = query.with_(alias_of("kept"), as_=_kept(stage, aliases, places[0], secret), copy=False)
     if stage.split is not None:
         return cells_of(query, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
     if stage.moments:
@@ -213,7 +212,8 @@ def _group_column(stage: Stage, place: int, aliases: Mapping[str, str]) -> exp.E
     return exp.column(f"d{place}" if name in stage.table.computed else aliases[name])
 
 
-def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect, secret: exp.Expr | None) -> exp.Select:
+def _kept(stage: Stage, aliases: Mapping[str, str], place: Place, secret: exp.Expr | None) -> exp.Select:
+    dialect = place.dialect
     columns: list[exp.Expr] = []
     query = exp.select().from_(part_named("scaled"))
     if isinstance(stage.table.unit, str):
@@ -221,7 +221,7 @@ def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect, secret: ex
         columns.append(exp.alias_(unit, "u"))
         query = query.where(unit.is_(exp.null()).not_())
         if stage.sampling_rate is not None:
-            query = query.where(_sampled(unit, stage.sampling_rate, dialect, secret))
+            query = query.where(_sampled(stage, unit, place, secret))
     if stage.keys is None:
         columns += [exp.alias_(_group_column(stage, i, aliases), f"g{i}") for i in range(len(stage.group_columns))]
     elif stage.group_columns:
@@ -236,12 +236,22 @@ def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect, secret: ex
     return dialect.by_unit(query) if isinstance(stage.table.unit, str) else query
 
 
-def _sampled(unit: exp.Expr, rate: Fraction, dialect: Dialect, secret: exp.Expr | None) -> exp.Expr:
+def _sampled(stage: Stage, unit: exp.Expr, place: Place, secret: exp.Expr | None) -> exp.Expr:
     """Of joined rows too: whose a row is was decided over all units, so those that are not kept leave as if never there."""
-    if secret is None:
-        raise ValueError("a stage that samples needs a secret")
-    keyed = exp.DPipe(this=secret.copy(), expression=exp.cast(unit.copy(), "TEXT"))
-    return dialect.digest_below(exp.paren(keyed), first_digits(rate))
+    table, dialect, rate = stage.table, place.dialect, stage.sampling_rate
+    if secret is None or rate is None:
+        raise ValueError("a stage that samples needs a rate and a secret")
+
+    def kept(key: exp.Expr) -> exp.Expr:
+        keyed = exp.DPipe(this=secret.copy(), expression=exp.cast(key.copy(), "TEXT"))
+        return dialect.digest_below(exp.paren(keyed), first_digits(rate))
+
+    # the first table has the unit, and the day by which it may be told apart
+    read = {str(table.unit), *(table.period.columns if table.period is not None else ())}
+    aliases = {name: f"c{i}" for i, name in enumerate(sorted(read))}
+    own = exp.alias_(_unit(stage, str(table.unit), aliases, dialect), "u")
+    units = exp.select(own).from_(_typed(stage, place, aliases).subquery("t"))
+    return dialect.of_sample(unit, table.unit_kind, units, kept)
 
 
 def _unit(stage: Stage, column: str, aliases: Mapping[str, str], dialect: Dialect) -> exp.Expr:

@@ -55,6 +55,10 @@ def _of_groups(plan: GroupPlan) -> tuple[str, ...]:
         notes += _of_sample(plan.sampled, plan.stage.table.unit_name)
     if plan.selection is not None:
         notes.append("Groups were discovered privately: small ones are missing. The bars use noise separate from that.")
+    if plan.selection is not None and plan.sampled is not None:
+        notes.append(
+            "Of small groups those were discovered of which more took part than there should: their bars hold less often."
+        )
     return tuple(notes)
 
 
