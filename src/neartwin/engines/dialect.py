@@ -9,6 +9,7 @@ from neartwin.queries.types import ColumnType
 
 KEYS = "neartwin_keys"  # the table of public keys: position, then the group columns k0, k1, ...
 POSITION = "p"
+Kept = Callable[[exp.Expr], exp.Expr]  # from a unit's key to whether the sample has it
 
 
 class Dialect(Protocol):
@@ -44,12 +45,10 @@ class Dialect(Protocol):
         """Whether SHA-256 of a text's bytes, in hexadecimal, sorts before these digits; in UTF-8, equal on all engines."""
         ...
 
-    def of_sample(
-        self, unit: exp.Expr, kind: ColumnType, units: exp.Select, kept: Callable[[exp.Expr], exp.Expr]
-    ) -> exp.Expr:
+    def of_sample(self, unit: exp.Expr, kind: ColumnType, units: exp.Select, kept: Kept) -> exp.Expr:
         """Whether a row's unit is kept: all rows of what is grouped as one unit, or none.
 
-        units: a select of the table's units, as `u`, row by row. kept: from a unit's key to whether the sample has it.
+        units: a select of the table's units, as `u`, row by row.
         """
         ...
 

@@ -1,7 +1,7 @@
 """DuckDB in the same process: Parquet and CSV files, DuckDB databases, and frames in memory."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.base import Aggregates
-from neartwin.engines.dialect import KEYS, digest_of, floor_half_up, in_calendar, real
+from neartwin.engines.dialect import KEYS, Kept, digest_of, floor_half_up, in_calendar, real
 from neartwin.engines.gather import gathered, gathered_rows, key_table
 from neartwin.engines.joins import Place
 from neartwin.engines.local import opened
@@ -58,9 +58,7 @@ class DuckdbDialect:
         """Texts are UTF-8, and the digest is hexadecimal text."""
         return exp.Anonymous(this="sha256", expressions=[text]) < exp.Literal.string(digits)
 
-    def of_sample(
-        self, unit: exp.Expr, kind: ColumnType, units: exp.Select, kept: Callable[[exp.Expr], exp.Expr]
-    ) -> exp.Expr:
+    def of_sample(self, unit: exp.Expr, kind: ColumnType, units: exp.Select, kept: Kept) -> exp.Expr:
         """By one hash a unit, which takes a tenth of the time of one a row: an aggregate stops the filter from moving down.
 
         A column may have a collation of its own, under which several spellings are one unit: the last by its bytes names it.

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.base import Aggregates
-from neartwin.engines.dialect import POSITION, as_double, digest_of, floor_half_up, in_calendar, real
+from neartwin.engines.dialect import POSITION, Kept, as_double, digest_of, floor_half_up, in_calendar, real
 from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.gather import gathered_rows
 from neartwin.engines.joins import Place
@@ -96,13 +96,7 @@ class PostgresDialect:
         below = exp.Anonymous(this="decode", expressions=[exp.Literal.string(digits), exp.Literal.string("hex")])
         return exp.Anonymous(this="sha256", expressions=[stored]) < below
 
-    def of_sample(
-        self,
-        unit: exp.Expr,
-        kind: ColumnType,  # noqa: ARG002
-        units: exp.Select,  # noqa: ARG002
-        kept: Callable[[exp.Expr], exp.Expr],
-    ) -> exp.Expr:
+    def of_sample(self, unit: exp.Expr, kind: ColumnType, units: exp.Select, kept: Kept) -> exp.Expr:  # noqa: ARG002
         """Row by row: units are equal where their bytes are."""
         return kept(unit)
 

@@ -8,14 +8,14 @@ session is left as it is.
 import contextlib
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.base import Aggregates, Answer
-from neartwin.engines.dialect import KEYS, as_double, digest_of, floor_half_up, in_calendar, real
+from neartwin.engines.dialect import KEYS, Kept, as_double, digest_of, floor_half_up, in_calendar, real
 from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.gather import gathered, key_table
 from neartwin.engines.joins import Place
@@ -72,13 +72,7 @@ class SparkDialect:
         digest = exp.Anonymous(this="sha2", expressions=[text, exp.Literal.number(256)])
         return _by_bytes(digest) < exp.Literal.string(digits)
 
-    def of_sample(
-        self,
-        unit: exp.Expr,
-        kind: ColumnType,  # noqa: ARG002
-        units: exp.Select,  # noqa: ARG002
-        kept: Callable[[exp.Expr], exp.Expr],
-    ) -> exp.Expr:
+    def of_sample(self, unit: exp.Expr, kind: ColumnType, units: exp.Select, kept: Kept) -> exp.Expr:  # noqa: ARG002
         """Row by row: units are equal where their bytes are."""
         return kept(unit)
 
