@@ -46,20 +46,20 @@ def mix():
     return 50 * Laplace(epsilon="0.05") + 50 * Gaussian(mu="0.1") + 20 * RandomizedResponse(epsilon="0.3")
 
 
-def laplace(delta, within):
-    return (100 * Laplace(epsilon="0.1")).epsilon(delta, within=within)
+def laplace(delta):
+    return (100 * Laplace(epsilon="0.1")).epsilon(delta)
 
 
 OURS = {
     "W1": lambda: (1 * Gaussian(mu=1)).epsilon("1e-6"),
     "W2": lambda: (1000 * Gaussian(mu="0.05")).epsilon("1e-6"),
-    "W3": lambda: laplace("1e-6", 1e-6),
+    "W3": lambda: laplace("1e-6"),
     "W4": lambda: (10_000 * SubsampledGaussian(mu=1, rate="0.01")).epsilon("1e-5"),
     "W5": lambda: mix().epsilon("1e-6"),
     "W6": lambda: (200 * Approx(epsilon="0.1", delta="1e-8")).epsilon("1e-5"),
     "W7": lambda: (1_000_000 * SubsampledGaussian(mu="0.2", rate="0.001")).epsilon("1e-5"),
-    "W8 1e-15": lambda: laplace("1e-15", 1e-6),
-    "W8 1e-30": lambda: laplace("1e-30", 1e-6),
+    "W8 1e-15": lambda: laplace("1e-15"),
+    "W8 1e-30": lambda: laplace("1e-30"),
     f"W9 {FEW}": lambda: many(FEW, 1e-6),
     "W9": lambda: many(len(RATES)),
     f"W10 {FEW}": lambda: odometer(FEW),
