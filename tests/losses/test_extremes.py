@@ -11,6 +11,7 @@ from neartwin.losses import FinitePair, Laplace, SubsampledGaussian, SubsampledL
 from neartwin.losses.extremes import Extremes
 from neartwin.losses.rounding import NoCertificateError
 from tests.oracles import compositions as truth
+from tests.oracles import sums
 
 
 @pytest.mark.parametrize("count", [2, 5, 23])
@@ -89,3 +90,18 @@ def test_a_law_without_a_largest_loss_has_no_extremes():
     Extremes(whole.sides("remove")[0].upper)
     with pytest.raises(NoCertificateError):
         Extremes((whole + SubsampledGaussian(mu=1, rate=Fraction(1, 10))).sides("remove")[0].upper)
+
+
+def test_the_lower_end_rests_on_the_least_that_the_largest_loss_may_be():
+    """Seventeen rounded logarithms: their sum may lie 5e-13 above the true one, and the gap to eps is 7e-9."""
+    p, q = ("7/38", "11/38", "17/38", "3/38"), ("3/17", "11/34", "7/34", "5/17")
+    whole, delta = 17 * FinitePair(p=p, q=q), Fraction("7.935097045923159e-15")
+    law = [(mp.log(sums.exact(x / y)), sums.exact(x)) for x, y in zip(map(Fraction, p), map(Fraction, q), strict=True)]
+    found = whole.epsilon(delta, direction="remove")
+    assert sums.enumerated(law, 17, found.lower) >= float(delta) >= sums.enumerated(law, 17, found.upper)
+    assert found.width < 1e-11
+    largest = whole.sides("remove")[0].upper.top
+    true = 17 * max(loss for loss, _ in law)
+    assert largest.least <= true <= largest.loss
+    # at the rounded largest loss itself the bound of the atom would be wrong
+    assert sums.enumerated(law, 17, largest.loss + math.log1p(-float(delta) / largest.mass)) < float(delta)

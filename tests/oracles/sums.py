@@ -1,10 +1,6 @@
 """Independent truths for sums of losses, in mpmath: exact pmfs on lattices, and moment generating functions by quadrature."""
 
-from functools import lru_cache
-
 import mpmath as mp
-
-from tests.oracles import compositions
 
 
 def exact(x):
@@ -30,70 +26,53 @@ def on_lattice(masses, start, step, count, eps, infinity=0):  # noqa: PLR0917 - 
     return 1 - finite + finite * total
 
 
-def response(epsilon, answers, count, eps, infinity=0):
-    """k-ary randomized response: the true answer e^epsilon times as likely as each other one."""
+def answers(epsilon, count):
+    """k-ary randomized response: masses, start and step; the true answer is e^epsilon times as likely as each other one."""
     e = exact(epsilon)
-    whole = mp.exp(e) + answers - 1
-    return on_lattice([1 / whole, (answers - 2) / whole, mp.exp(e) / whole], -e, e, count, eps, infinity)
+    whole = mp.exp(e) + count - 1
+    return [1 / whole, (count - 2) / whole, mp.exp(e) / whole], -e, e
 
 
-def geometric(epsilon, sensitivity, count, eps):
+def two_sided(epsilon, sensitivity):
     """Two-sided geometric noise, alpha = e^{-epsilon/sensitivity}, moved by the sensitivity."""
     a, e = mp.exp(-exact(epsilon) / sensitivity), exact(epsilon)
     inner = [(1 - a) / (1 + a) * a**x for x in range(sensitivity - 1, 0, -1)]
-    return on_lattice([a**sensitivity / (1 + a), *inner, 1 / (1 + a)], -e, 2 * e / sensitivity, count, eps)
+    return [a**sensitivity / (1 + a), *inner, 1 / (1 + a)], -e, 2 * e / sensitivity
 
 
-def discrete_gaussian(variance, count, eps):
+def bells(variance):
     """Masses e^{-x^2/2 variance}, moved by 1; what lies beyond 16 deviations and 16 is below 1e-50."""
     s = exact(variance)
     far = int(mp.ceil(16 * mp.sqrt(s))) + 16
     weights = [mp.exp(-(mp.mpf(x) ** 2) / (2 * s)) for x in range(far, -far - 1, -1)]
     whole = mp.fsum(weights)
-    return on_lattice([w / whole for w in weights], (1 - 2 * far) / (2 * s), 1 / s, count, eps)
+    return [w / whole for w in weights], (1 - 2 * far) / (2 * s), 1 / s
 
 
-def _mgf(nodes):
-    """Log E[e^{sL}] of weighted losses."""
-    return lambda s: mp.log(mp.fsum(w * mp.exp(s * l) for w, l in nodes))
+def enumerated(law, count, eps):
+    """`count` copies of a finite law [(loss, mass)], by how often each outcome falls."""
+    (loss, mass), *others = law
+    if not others:
+        return mass**count * max(mp.mpf(0), -mp.expm1(eps - count * loss))
+    return mp.fsum(
+        mp.binomial(count, k) * mass**k * enumerated(others, count - k, eps - k * loss) for k in range(count + 1)
+    )
 
 
-@lru_cache(maxsize=32)
-def sampled_gaussian(mu, q, order):
-    """The Gaussian mechanism on a Poisson sample, one order, by the trapezoidal rule."""
-    mu, q, step, nodes = exact(mu), exact(q), mp.mpf(1) / 10, []
+def sampled_gaussian_replaced(mu, q, eps):
+    """One copy, replace-one, in closed form: P and Q beyond the place where their ratio is e^eps."""
+    eps = mp.mpf(eps)
+    low, high = mp.mpf(0), mp.mpf(1)
 
-    def r(u):
-        return 1 - q + q * mp.exp(mu * u - mu * mu / 2)
+    def loss(u):
+        r, back = (1 - q + q * mp.exp(sign * mu * u - mu * mu / 2) for sign in (1, -1))
+        return mp.log(r / back)
 
-    for j in range(-120, 120 + int(200 * mu)):
-        u = j * step
-        loss = {"remove": mp.log(r(u)), "add": -mp.log(r(u)), "replace": mp.log(r(u)) - mp.log(r(-u))}[order]
-        nodes.append((step * mp.npdf(u) * (1 if order == "add" else r(u)), loss))
-    return _mgf(nodes)
-
-
-@lru_cache(maxsize=32)
-def sampled_laplace(e, q, order):
-    """The Laplace mechanism on a Poisson sample: two atoms, and Gauss-Legendre on the ramps."""
-    e, q = exact(e), exact(q)
-
-    def r(x):
-        return 1 - q + q * mp.exp(abs(x) - abs(x - e))
-
-    def part(x, weight):
-        loss = {"remove": mp.log(r(x)), "add": -mp.log(r(x)), "replace": mp.log(r(x)) - mp.log(r(-x))}[order]
-        return weight * (1 if order == "add" else r(x)), loss
-
-    nodes = [part(-e - 1, mp.exp(-e) / 2 if order == "replace" else mp.mpf(1) / 2), part(e + 1, mp.exp(-e) / 2)]
-    points = mp.calculus.quadrature.GaussLegendre(mp.mp).calc_nodes(6, 120)
-    for low, high in [(0, e), *([(-e, 0)] if order == "replace" else [])]:
-        half, centre = (high - low) / 2, (high + low) / 2
-        nodes += [part(centre + half * x, half * w * mp.exp(-abs(centre + half * x)) / 2) for x, w in points]
-    return _mgf(nodes)
-
-
-def along_the_line(parts, eps, beyond=0):
-    """Delta of parts [(log M, count)]: the contour of `compositions`, at 25 digits."""
-    with mp.workdps(25):
-        return compositions.contour(parts, eps, beyond=beyond)
+    while loss(high) < eps:
+        high *= 2
+    for _ in range(140):
+        middle = (low + high) / 2
+        low, high = (middle, high) if loss(middle) < eps else (low, middle)
+    p, other = (mp.ncdf(mu * sign - low) for sign in (1, -1))
+    rest = mp.ncdf(-low)
+    return (1 - q) * rest + q * p - mp.exp(eps) * ((1 - q) * rest + q * other)

@@ -170,7 +170,8 @@ class AtomicSum(Summand):
         highest = float((weighted.losses + weighted.loss_error).max())
         log_mass = count * (float(weighted.log_masses[j]) - 2 * float(weighted.mass_error[j]) - 64 * U)
         mass = math.exp(log_mass * (1 + 8 * U)) * (1 - 1e-14) if log_mass > -700 else 0.0
-        self.top = Top(count * highest + 8 * U * abs(count * highest), mass)
+        least = count * float(weighted.losses[j] - weighted.loss_error[j])
+        self.top = Top(count * highest + 8 * U * abs(count * highest), mass, least - 8 * U * abs(least))
         self.lattice = None if lattice is None else Lattice(count * lattice.start, lattice.step)
         self.wander = count * wander * (1 + 8 * U)
         self.null = not weighted.losses.any()

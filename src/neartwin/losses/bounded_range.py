@@ -61,7 +61,7 @@ class BoundedRangeSum(Summand):
     def __init__(self, e: Fraction, count: int) -> None:
         """e: the range."""
         self.e, self.count = float(e), count
-        self.top = Top(count * self.e * (1 + 8 * U), 0.0)
+        self.top = Top(count * self.e * (1 + 8 * U), 0.0, count * self.e * (1 - 8 * U))
         self._zero = log_sinhc(np.array([self.e / 2]), np.zeros(1))
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:

@@ -75,9 +75,8 @@ class LaplaceSum(Summand):
         self.kind = ("Laplace", float(rates[0])) if len(rates) == 1 else None
         reach = float(rates @ counts)
         log_mass = -math.log(2) * float(counts.sum())
-        self.top = Top(
-            reach * (1 + 4 * U * (len(rates) + 2)), math.exp(log_mass) * (1 - 1e-12) if log_mass > -700 else 0.0
-        )
+        mass, slack = math.exp(log_mass) * (1 - 1e-12) if log_mass > -700 else 0.0, 4 * U * (len(rates) + 2)
+        self.top = Top(reach * (1 + slack), mass, reach * (1 - slack))
 
     def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
         """Both atoms."""

@@ -33,10 +33,11 @@ class Lattice(NamedTuple):
 
 
 class Top(NamedTuple):
-    """No loss exceeds `loss` (rounded up); at least `mass` of P (rounded down) has exactly the largest loss."""
+    """No loss exceeds `loss`; the largest (or their supremum) is at least `least`; `mass` of P or more has it exactly."""
 
     loss: float
     mass: float
+    least: float
 
 
 class Masses(NamedTuple):
@@ -83,7 +84,7 @@ class Ratio(NamedTuple):
     copies: float
 
 
-UNBOUNDED = Top(np.inf, 0.0)
+UNBOUNDED = Top(np.inf, 0.0, np.inf)
 
 
 class Summand(ABC):

@@ -21,7 +21,7 @@ from neartwin.losses.extremes import Extremes, by_extremes
 from neartwin.losses.humps import by_humps
 from neartwin.losses.inversion import Line
 from neartwin.losses.lines import any_line_at, by_line, wide_line_at
-from neartwin.losses.rounding import down, up
+from neartwin.losses.rounding import U, down, up
 from neartwin.losses.saddle import Saddle
 from neartwin.losses.total import Total
 
@@ -169,13 +169,14 @@ def _routes(
 def _with_extremes(total: Total, found: Answer, target_low: float, target_high: float) -> Answer:
     """The largest loss above, its atom below, Chernoff where nothing else answered, and never below 0.
 
-    The atom: delta(eps) >= mass (1 - e^{eps - loss}), so eps(delta) >= loss + log(1 - delta/mass).
+    The atom: delta(eps) >= mass (1 - e^{eps - loss}), so eps(delta) >= loss + log(1 - delta/mass), at the least that the largest
+    loss may be.
     """
     lower, upper, method = found.lower, found.upper, found.method
-    loss, mass = total.top
+    loss, mass, least = total.top
     if target_low < mass:
-        slack = 1e-14 * (abs(loss) + 1)
-        by_atom = loss - slack + math.log1p(-target_low / mass) * (1 + 1e-12)
+        fall = math.log1p(-target_low / mass) * (1 + 1e-12)
+        by_atom = least + fall - 4 * U * (abs(least) + abs(fall))
         if by_atom > lower:
             lower, method = by_atom, CLOSED if method == FLOOR else method
     upper = min(upper, loss)

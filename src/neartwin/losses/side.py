@@ -198,14 +198,13 @@ class Side:
         """The largest loss: exact where the top carries mass, else from below by what a tiny delta shows."""
         if self.upper is None or not self.complete:
             return Answer(0.0, math.inf, UNKNOWN)
-        loss, _ = self.upper.top
+        loss, _, least = self.upper.top
         if self.upper.infinity[1] > 0 or not math.isfinite(loss):
-            sure = self.exact and (self.upper.infinity[0] > 0 or not math.isfinite(loss))
+            sure = self.exact and (self.upper.infinity[0] > 0 or least == math.inf)
             return Answer(math.inf if sure else 0.0, math.inf, answer.CLOSED)
         if not self.exact:
-            below = self.lower.top.loss if self.lower is not None else 0.0
-            return Answer(max(below * (1 - 1e-12), 0.0), loss, answer.CLOSED)
-        return Answer(loss * (1 - 1e-12), loss, answer.CLOSED)
+            least = self.lower.top.least if self.lower is not None else 0.0
+        return Answer(max(least, 0.0), loss, answer.CLOSED)
 
     @np.errstate(all="ignore")
     def renyi(self, order: float) -> Answer:

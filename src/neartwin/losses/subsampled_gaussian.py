@@ -38,7 +38,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from neartwin.checks import open_probability, positive
-from neartwin.exact import FloatArray, Number, float_above, rational
+from neartwin.exact import FloatArray, Number, float_above, float_below, rational
 from neartwin.losses.gaussian import GaussianPair
 from neartwin.losses.loss import UNBOUNDED, Factor, Masses, Order, Pair, Summand, Top
 from neartwin.losses.parts import Part
@@ -62,8 +62,8 @@ class SubsampledGaussianSum(QuadratureSum):
         self.mu, self.q, self.count, self.copies = float(mu), float(rate), count, count
         self.order: Order = "replace" if order == "replace_back" else order
         self.turns = 2 if self.order == "replace" else 1
-        largest = -math.log1p(-float_above(rate)) if rate < 1 else math.inf
-        self.top = Top(count * largest * (1 + ELEMENTARY), 0.0) if self.order == "add" else UNBOUNDED
+        reach, least = (-count * math.log1p(-end) if end < 1 else math.inf for end in (float_above(rate), float_below(rate)))
+        self.top = Top(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY)) if self.order == "add" else UNBOUNDED
         self._rules: dict[tuple[float, bool], Rule] = {}
         self._goal = math.log(2.0**-58 / max(count, 1))
         self.exact = (mu, rate)

@@ -65,7 +65,8 @@ class SubsampledLaplaceSum(QuadratureSum):
         self._share = math.log(share)
         log_mass = count * self._share
         mass = math.exp(log_mass) * (1 - 1e-10) if log_mass > -600 else 0.0
-        self.top = Top(count * (self._largest + self._largest_error) * (1 + 4 * U), mass)
+        most, least = (self._largest + sign * self._largest_error for sign in (1, -1))
+        self.top = Top(count * most * (1 + 4 * U), mass, count * least * (1 - 4 * U))
 
     def _log_r(self, l: FloatArray) -> tuple[FloatArray, FloatArray]:
         """log(1 + q expm1(l)), and its error: l errs by 4U(|l| + e) through q e^l / r <= 1, q by U."""

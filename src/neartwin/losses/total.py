@@ -63,9 +63,11 @@ class Total:
             sum(part.log_finite[0] for part in summands) * (1 + 8 * U),
             sum(part.log_finite[1] for part in summands) * (1 - 8 * U),
         )
-        loss = sum(part.top.loss for part in summands)
+        loss = math.fsum(part.top.loss for part in summands)
         mass = math.prod(part.top.mass for part in summands)
-        self.top = Top(loss * (1 + 64 * U) if loss > 0 else loss * (1 - 64 * U), mass * (1 - 64 * U))
+        least = math.fsum(part.top.least for part in summands)
+        slack = 64 * U * math.fsum(abs(part.top.least) for part in summands)
+        self.top = Top(loss + slack, mass * (1 - 64 * U), least - slack if slack < math.inf else least)
         self.wander = sum(part.wander for part in self.summands)
         self.lines: list[Any] = []  # kept by the router
         self.start: Any = None  # the line of a whole that this one grew from, and where it met its delta
