@@ -62,7 +62,9 @@ class SubsampledGaussianSum(QuadratureSum):
         self.mu, self.q, self.count, self.copies = float(mu), float(rate), count, count
         self.order: Order = "replace" if order == "replace_back" else order
         self.turns = 2 if self.order == "replace" else 1
-        reach, least = (-count * math.log1p(-end) if end < 1 else math.inf for end in (float_above(rate), float_below(rate)))
+        reach, least = (
+            -count * math.log1p(-end) if end < 1 else math.inf for end in (float_above(rate), float_below(rate))
+        )
         self.top = Top(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY)) if self.order == "add" else UNBOUNDED
         self._rules: dict[tuple[float, bool], Rule] = {}
         self._goal = math.log(2.0**-58 / max(count, 1))
