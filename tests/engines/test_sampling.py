@@ -225,3 +225,20 @@ def test_units_of_a_period_are_sampled_period_by_period(request, place):
     found = as_mapping(place.engine.aggregate(stage, salt=DRAWN))
     assert found == as_mapping(MemoryEngine(rows).aggregate(stage, salt=DRAWN))
     assert found[()] != as_mapping(MemoryEngine(rows).aggregate(replace(stage, sampling_rate=None), salt=SALT))[()]
+
+
+def test_no_log_plan_or_page_of_a_cluster_has_the_secret_of_a_sample(spark_place, spark):
+    from pathlib import Path
+
+    rows = [row(f"p{i}") for i in range(300)]
+    stage = sampled(plan(spark_place.visits(rows).agg(people=nt.count_units()), spend=SPEND).stage)
+    secret = random.Random(11).getrandbits(256) | 1 << 255
+    drawn = (secret << 64) | SALT
+    kept = spark_place.engine.aggregate(stage, salt=drawn).values["units"].tolist()
+    assert kept == MemoryEngine(rows).aggregate(stage, salt=drawn).values["units"].tolist()
+    (log,) = Path(spark.conf.get("spark.eventLog.dir").removeprefix("file://")).iterdir()
+    files = [log] if log.is_file() else [path for path in log.rglob("*") if path.is_file()]
+    events = b"".join(path.read_bytes() for path in files)
+    assert b"sha2(" in events  # the log does describe the statement
+    assert first_digits(HALF).encode() in events
+    assert f"{secret:064x}".encode() not in events
