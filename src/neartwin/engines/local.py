@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from neartwin.engines.kept import memory_connection
 from neartwin.queries.source import (
     CsvFiles,
     DuckdbConnection,
@@ -58,7 +59,7 @@ def _connection(sources: list[LocalSource], settings: dict[str, str | int]) -> I
         with duckdb.connect(first.path, read_only=True, config=settings) as connection:
             yield _silent(connection)
         return
-    with duckdb.connect(config=settings) as connection:
+    with memory_connection(settings) as connection:
         yield _silent(connection)
 
 

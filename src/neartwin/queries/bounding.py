@@ -12,6 +12,8 @@ from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.query import Count, CountUnits, Mean, Query, Sum
 from neartwin.queries.table import RowUnit
 
+_UNIT_BITS = 25
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -121,3 +123,10 @@ def _missing(name: str, query: Query, meaning: str) -> str:
         f"{name} is missing: say {meaning} (unit {query.table.unit_name!r}), for instance {name}=3; "
         "a low bound loses the data of heavy units, a high one adds noise"
     )
+
+
+def parts_of_row(query: Query, bounding: Bounding) -> int:
+    """Parts of a row in which values are counted where heavy units are weighted down: a unit's C rows are about 2^24 of them."""
+    if isinstance(query.table.unit, RowUnit):
+        return 1
+    return 1 << max(0, _UNIT_BITS - bounding.rows_per_group.bit_length())

@@ -30,6 +30,7 @@ from neartwin.queries.planner import (
 )
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.query import Mean, Sum
+from neartwin.queries.sum_bars import sum_half_width
 
 GROUP_SIZES = (10, 100, 1_000, 10_000, 100_000)
 
@@ -65,7 +66,7 @@ def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedEr
         match aggregate:
             case Sum():
                 column = grid_column(plan.query, aggregate)
-                steps = _half_width(plan.measures[f"total:{column.name}"], confidence)
+                steps = sum_half_width(plan, column, confidence)
                 errors.append(_fixed(name, steps * column.bounds.step, confidence))
             case Histogram():
                 bins = plan.measures[cell_measure(histogram_column(plan.query, aggregate))]

@@ -14,7 +14,7 @@ from neartwin.exact import Number, rational
 from neartwin.mechanisms.ranks import CountTree, best_tree
 from neartwin.queries import sensitivity
 from neartwin.queries.allot import Discovery, Need, allot
-from neartwin.queries.bounding import Limits, bounding_of
+from neartwin.queries.bounding import Limits, bounding_of, parts_of_row
 from neartwin.queries.choosing import plan_choice
 from neartwin.queries.clipping import Reached, share_norm
 from neartwin.queries.histograms import Histogram
@@ -121,9 +121,6 @@ def _weights(query: Query, weights: Mapping[str, Number]) -> Mapping[str, float]
     return {name: float(rational(weight=weights.get(name, 1))) for name in query.aggregates}
 
 
-_UNIT_BITS = 25
-
-
 @dataclass(frozen=True, slots=True)
 class _Draft:
     """Which measures a query needs, before the budget is split among them."""
@@ -191,10 +188,11 @@ def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power
                 column = grid_column(query, aggregate)
                 grid[column.name] = column
                 change = changed(column, sure=column.fill is not None)
-                want(f"total:{column.name}", change, weight / _far(column))
-                if isinstance(aggregate, Mean):
-                    # (a + |m| b) / n at its worst: |m| is one row's largest contribution
-                    want(filled_measure(column, bounding), sensitivity.of_count(table.neighbours, reach), weight)
+                of_total, of_number = _shares(aggregate, column)
+                want(f"total:{column.name}", change, weight * of_total)
+                if of_number:
+                    number = sensitivity.of_count(table.neighbours, reach)
+                    want(filled_measure(column, bounding), number, weight * of_number)
             case Quantile() | Extreme() | Histogram():
                 column, tree, size = _tree(query, aggregate, power)
                 trees[cell_measure(column)] = (column, tree)
@@ -209,6 +207,17 @@ def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power
                     want(f"total:{cell.name}", changed(cell, sure=sums.sure), weight / _far(cell))
                 want(number_measure(sums, bounding), sensitivity.of_count(table.neighbours, reach), weight / 2)
     return _Draft(grid, moments, needed, trees)
+
+
+def _shares(aggregate: Sum | Mean, column: GridColumn) -> tuple[float, float]:
+    """What a bar of the total and one of the number add to the statistic's, in units of its largest value: a + |c| b for a sum.
+
+    For a mean (a + |m| b) / n at its worst: |m| is one row's largest contribution.
+    """
+    if isinstance(aggregate, Mean):
+        return 1 / _far(column), 1.0
+    largest = max(abs(column.bounds.low_units), abs(column.bounds.high_units), 1)
+    return 1 / largest, abs(column.centre) / largest
 
 
 def _far(cell: GridColumn | Moment) -> int:
@@ -233,13 +242,6 @@ def _rank_error(tree: CountTree, aggregate: Quantile | Extreme) -> float:
         return float(np.sqrt((rest if aggregate.end == "maximum" else below).mean()))
     ranks = [float(rank) for rank in aggregate.ranks]
     return float(sum(np.sqrt(((1 - rank) ** 2 * below + rank**2 * rest).mean()) for rank in ranks))
-
-
-def parts_of_row(query: Query, bounding: Bounding) -> int:
-    """Parts of a row in which values are counted where heavy units are weighted down: a unit's C rows are about 2^24 of them."""
-    if isinstance(query.table.unit, RowUnit):
-        return 1
-    return 1 << max(0, _UNIT_BITS - bounding.rows_per_group.bit_length())
 
 
 def cell_measure(column: GridColumn) -> str:
@@ -271,15 +273,15 @@ def quantile_column(query: Query, aggregate: Quantile | Extreme) -> GridColumn:
 def grid_column(query: Query, aggregate: Sum | Mean) -> GridColumn:
     """The grid column behind a sum or mean.
 
-    A mean alone is taken around the middle of its bounds, which halves the sensitivity of its total; where the sum of the
-    same column is asked too, both share one total.
+    A mean is taken around the middle of its bounds, which halves the sensitivity of its total; where the sum of the same
+    column is asked too, both share that total, and the number of values that the mean needs. A sum alone is taken around 0.
     """
     value, fill = summand(query.table, aggregate), aggregate.fill
     same = [other for other in query.aggregates.values() if getattr(other, "column", None) == value.column]
-    summed = any(
-        isinstance(other, Sum) and other.fill == fill and summand(query.table, other) == value for other in same
+    averaged = any(
+        isinstance(other, Mean) and other.fill == fill and summand(query.table, other) == value for other in same
     )
-    if summed:
+    if not averaged:
         return centred(value, value.bounds, fill, 0)
     for other in same:  # a variance's sums serve a mean too
         if isinstance(other, Variance | Deviation) and (other.bounds, other.fill, other.step) == (

@@ -1,5 +1,6 @@
 """From noisy measures to the named statistics with error bars. Post-processing: nothing here sees an exact number."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import assert_never
 
@@ -21,6 +22,7 @@ from neartwin.queries.planner import (
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, Sum
 from neartwin.queries.stage import GridColumn
+from neartwin.queries.sum_bars import sum_half_width
 from neartwin.releases.moments import moment_statistics
 from neartwin.releases.release import Statistic
 
@@ -74,21 +76,29 @@ def statistic(
                 return with_bar(name, aggregate, values, [v - bar for v in values], [v + bar for v in values])
             return with_bar(name, aggregate, *([(v + move) / parts for v in values] for move in (0, -bar, bar)))
         case Sum():
-            column = grid_column(plan.query, aggregate)
-            measure = plan.measures[f"total:{column.name}"]
-            step, centre = column.bounds.step, column.centre
-            steps = [int(value) + centre for value in noisy[measure.name]]  # the centre of a sum is 0
-            bar = measure.mechanism.half_width(confidence)
-            up, down = (
-                step.numerator,
-                step.denominator * measure.parts,
-            )  # whole numbers divide to the nearest double, as fractions do
-            ends = ([(v + move) * up / down for v in steps] for move in (0, -bar, bar))
-            return with_bar(name, aggregate, *ends)
+            return _sum(plan, name, aggregate, noisy, confidence)
         case Mean():
             return _mean(plan, name, aggregate, noisy, confidence)
         case _:
             assert_never(aggregate)
+
+
+def _sum(plan: GroupPlan, name: str, aggregate: Sum, noisy: Noisy, confidence: float) -> Statistic:
+    """The total, and where values are counted around a centre so many times that: see `neartwin.queries.sum_bars`."""
+    column = grid_column(plan.query, aggregate)
+    total, parts, step = plan.measures[f"total:{column.name}"], 1, column.bounds.step
+    steps = [int(value) for value in noisy[total.name]]  # in parts
+    if column.centre:
+        number = plan.measures[filled_measure(column, plan.bounding)]
+        parts, each = number.parts, column.centre * total.parts
+        steps = [value * parts + each * int(n) for value, n in zip(steps, noisy[number.name], strict=True)]
+    up, down = step.numerator, step.denominator * total.parts * parts
+    bar = sum_half_width(plan, column, confidence) * total.parts * parts
+    if bar.denominator == 1:  # whole numbers divide to the nearest double, as fractions do
+        moves = [0, -bar.numerator, bar.numerator]
+        return with_bar(name, aggregate, *([(v + move) * up / down for v in steps] for move in moves))
+    width = math.ceil(bar)
+    return with_bar(name, aggregate, *([(v + move) * up / down for v in steps] for move in (0, -width, width)))
 
 
 def counted(measure: Measure, noisy: WholeNumbers, confidence: float) -> Statistic:

@@ -17,6 +17,7 @@ from neartwin.queries.quantiles import Quantile
 from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, Sum
 from neartwin.queries.sample_bars import Ends, SampleBars
 from neartwin.queries.stage import GridColumn
+from neartwin.queries.sum_bars import sum_half_width
 from neartwin.releases.estimates import Noisy, Slack, Trees, bar, mean_within, of_order, with_bar
 from neartwin.releases.release import Statistic
 
@@ -75,13 +76,21 @@ def _counted(
 def _summed(plan: GroupPlan, column: GridColumn, noisy: Noisy, confidence: float) -> tuple[FloatArray, Ends]:
     """In steps. Contributions of one sign bound their own sum of squares; for others the number of rows does."""
     bars, measure = _bars(plan, confidence), plan.measures[f"total:{column.name}"]
-    size, totals = max(abs(column.low), abs(column.high)), noisy[measure.name].astype(float)
-    if column.low < 0 < column.high:
+    totals, bounds = noisy[measure.name].astype(float), column.bounds
+    size = max(abs(bounds.low_units), abs(bounds.high_units))
+    if column.centre:  # the total is of values less it
+        number = plan.measures[filled_measure(column, plan.bounding)]
+        totals = totals + column.centre * noisy[number.name].astype(float)
+
+    def wide(each: float) -> float:
+        return float(sum_half_width(plan, column, each))
+
+    if bounds.low_units < 0 < bounds.high_units:
         rows, times = _rows(plan, column, noisy, bars)
         off = bars.off_by(times * float(size) ** 2 * rows, plan.bounding.rows_per_group * size)
-        return totals / bars.rate, bars.signed(totals, partial(bar, measure), off)
-    sign, most = (1 if column.high > 0 else -1), plan.bounding.rows_per_group * size
-    low, high = bars.totals(sign * totals, partial(bar, measure), most=most)
+        return totals / bars.rate, bars.signed(totals, wide, off)
+    sign, most = (1 if bounds.high_units > 0 else -1), plan.bounding.rows_per_group * size
+    low, high = bars.totals(sign * totals, wide, most=most)
     return totals / bars.rate, (low, high) if sign > 0 else (-high, -low)
 
 

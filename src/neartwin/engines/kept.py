@@ -1,0 +1,55 @@
+"""One DuckDB in memory that is kept between questions: to start one takes longer than many an answer. It holds no rows.
+
+Each question has a connection of its own to it, and the names that it makes are temporary ones of that connection, gone when it
+closes. No database file is kept open, for that would lock its writers out. What DuckDB would remember of files that it read is
+turned off: nothing private outlives its question, and no old state of a file is mixed with a new one. A process that was forked
+starts its own, since threads do not survive a fork; and after any error of DuckDB the next question has a fresh one, since an
+instance that failed inside answers nothing more.
+"""
+
+import contextlib
+import ctypes
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import duckdb
+
+_FORGETFUL = {"enable_external_file_cache": False}
+_lock = threading.Lock()
+_kept: dict[object, Any] = {}  # one at most, by its settings
+
+
+@contextlib.contextmanager
+def memory_connection(settings: Mapping[str, str | int]) -> Iterator[Any]:
+    """A connection to an empty database in memory, with these settings, for one question."""
+    key = tuple(sorted(settings.items()))
+    with _lock:
+        instance = _kept.get(key)
+        if instance is None:
+            instance = duckdb.connect(config={**settings, **_FORGETFUL})
+            _kept.clear()
+            _kept[key] = instance
+        connection = instance.cursor()
+    try:
+        with contextlib.closing(connection):
+            yield connection
+    except duckdb.Error:
+        with _lock:
+            if _kept.get(key) is instance:
+                del _kept[key]
+        raise
+
+
+def _after_fork() -> None:
+    """In the child: start anew. What was inherited is never closed, for that would wait for threads that are not there."""
+    global _lock  # noqa: PLW0603 - another thread of the parent may have held it
+    _lock = threading.Lock()
+    for instance in _kept.values():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(instance))
+    _kept.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
