@@ -2,6 +2,7 @@
 
 import tempfile
 import time
+from fractions import Fraction
 from pathlib import Path
 
 from told import main
@@ -26,7 +27,7 @@ def by_city(path, **limits):
         path,
         nt.approx(1, "1e-6"),
         lambda rows: rows.group_by("city").agg(
-            n=nt.count(), total=nt.sum("amount", 0, 100), mean=nt.mean("amount", 0, 100)
+            n=nt.count(), total=nt.sum("amount", 0, 100, fill=0), mean=nt.mean("amount", 0, 100, fill=0)
         ),
         **limits,
     ).non_negative("n", "total")
@@ -45,19 +46,16 @@ def visits(path):
 def tuned(path):
     import neartwin as nt
 
-    return by_city(path, rows_per_group=nt.tuned(1024, groups=TUNED), groups_per_unit=nt.tuned(256, groups=TUNED))
+    return by_city(path, norm_per_unit=nt.tuned(64, groups=TUNED))
 
 
 def histogram(path):
     import neartwin as nt
 
-    found = released(
-        path,
-        nt.pure(1),
-        lambda rows: rows.group_by("category", keys=range(21)).agg(n=nt.count()),
-        rows_per_unit=100,
-    )
-    return {str(key[0]): n for key, n in zip(found.keys, found["n"].values, strict=True)}
+    edges = [Fraction(2 * category - 1, 2) for category in range(22)]
+    asked = lambda rows: rows.agg(rows=nt.histogram("category", edges))  # noqa: E731
+    found = released(path, nt.pure(1), asked, rows_per_group=100)
+    return {str(category): n for category, n in enumerate(found["count"].values)}
 
 
 def quantiles(path):

@@ -94,7 +94,8 @@ def bounded_truth(made):
     total, filled = exact[f"total:{column.name}"], exact[f"filled:{column.name}"]
     step = float(column.bounds.step)
     mean = [(t / n + column.centre) * step if n else None for t, n in zip(total, filled, strict=True)]
-    return {"n": exact["rows"], "people": exact["units"], "total": [t * step for t in total], "typical": mean}
+    sums = [(t + n * column.centre) * step for t, n in zip(total, filled, strict=True)]
+    return {"n": exact["rows"], "people": exact["units"], "total": sums, "typical": mean}
 
 
 def test_bars_hold_the_bounded_truth_as_often_as_they_say_and_are_not_needlessly_wide(book, frame):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import sqrt
 
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError, QueryError
@@ -130,3 +131,10 @@ def parts_of_row(query: Query, bounding: Bounding) -> int:
     if isinstance(query.table.unit, RowUnit):
         return 1
     return 1 << max(0, _UNIT_BITS - bounding.rows_per_group.bit_length())
+
+
+def rows_found(bounding: Bounding) -> int:
+    """For how many rows a unit may count in a group that it helps to find: of a norm, spread evenly over those."""
+    if bounding.norm_per_unit is None:
+        return bounding.rows_per_group
+    return max(1, round(float(bounding.norm_per_unit) / sqrt(bounding.entering)))

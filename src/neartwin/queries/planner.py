@@ -14,7 +14,7 @@ from neartwin.exact import Number, rational
 from neartwin.mechanisms.ranks import CountTree, best_tree
 from neartwin.queries import sensitivity
 from neartwin.queries.allot import Discovery, Need, allot
-from neartwin.queries.bounding import Limits, bounding_of, parts_of_row
+from neartwin.queries.bounding import Limits, bounding_of, parts_of_row, rows_found
 from neartwin.queries.choosing import plan_choice
 from neartwin.queries.clipping import Reached, share_norm
 from neartwin.queries.histograms import Histogram
@@ -321,7 +321,7 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mappi
     if keys is None:
         reach = Reach(rows_per_group=1, groups_per_unit=bounding.entering, groups=None)
         of_rows = any(not isinstance(aggregate, CountUnits) for aggregate in query.aggregates.values())
-        rows = bounding.rows_per_group if of_rows and bounding.norm_per_unit is None else 1
+        rows = rows_found(bounding) if of_rows else 1
         discovery = Discovery(sensitivity.of_units(table.neighbours, reach), bounding.entering, rows)
     drafts = [_draft(query, bounding, weights, power) for power in (1.0, 0.5)]
     if not drafts[0].trees:
