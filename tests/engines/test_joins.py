@@ -194,7 +194,7 @@ def test_near_miss_a_join_of_private_tables_that_are_not_equated_mixes_units_and
         "another population": lambda: people.join(other),
         "units of their own": lambda: people.join(rows),
         "each row is its own unit": lambda: rows.join(towns, on={"who": "name"}),
-        "is joined already": lambda: people.join(people.join(towns, on={"town": "name"})),
+        "no chain of joins": lambda: people.join(people.join(towns, on={"town": "name"}), prefix="p_", how="left"),
         "must be a key in the table": lambda: people.join(lines, on={"who": "item"}),
         "on= must name": lambda: people.join(towns),
         "left join keeps rows": lambda: people.join(people.where("age > 3"), how="left"),

@@ -8,6 +8,7 @@ from typing import Any
 
 from neartwin.errors import QueryError
 from neartwin.queries.join import How, Join
+from neartwin.queries.joining import own_columns
 from neartwin.queries.query import Rows
 from neartwin.queries.sql_joins import Others
 from neartwin.queries.table import Table
@@ -43,8 +44,18 @@ def _pair(one: object) -> bool:
 
 
 def joins_of(table: Table, tables: Others) -> list[dict[str, Any]]:
-    """The joins of a table, as `with_joins` reads them."""
-    return [_form(join, tables) for join in table.joins]
+    """The joins of a table, as `with_joins` reads them; `QueryError` for names that it would not give."""
+    known, told = set(own_columns(table)) | set(table.computed), []
+    for join in table.joins:
+        form = _form(join, tables)
+        if any(new != (form.get("prefix", "") + old if old in known else old) for new, old in join.columns.items()):
+            raise QueryError(
+                f"question: columns of {join.name!r}, which came joined already, were renamed twice, and have no written form; "
+                "join the tables one after the other"
+            )
+        known |= set(join.columns)
+        told.append(form)
+    return told
 
 
 def _form(join: Join, tables: Others) -> dict[str, Any]:

@@ -115,6 +115,78 @@ def _declared(column: str, kind: str) -> ColumnType:
     return ColumnType(kind)
 
 
+def met(table: Table, other: Table, *, on: On, how: str, prefix: str) -> tuple[Table, dict[str, str]]:
+    """`joined` with a table of the same units, which may be joined itself; and the names of its columns in the joined rows.
+
+    Of a joined one first its own first table is joined, then its others in their order, which inner joins commute with: an
+    equality here with a column of one of those is added to its own, and drops the rows that have NULL there.
+    """
+    if not other.joins:
+        new = joined(table, other, on=on, how=how, prefix=prefix)
+        return new, _new_names(new.joins[-1])
+    if how == How.LEFT:
+        raise QueryError(
+            "join: a left join of joined tables keeps rows that no chain of joins keeps; join the tables one after the other"
+        )
+    own, pairs = own_columns(other), _pairs(on)
+    for _, right in pairs:
+        other.has(right, "join")
+    first = replace(
+        other,
+        schema=MappingProxyType({name: kind for name, kind in other.schema.items() if name in own}),
+        columns=MappingProxyType({name: bounds for name, bounds in other.columns.items() if name in own}),
+        joins=(),
+    )
+    new = joined(table, first, on=dict(pair for pair in pairs if pair[1] in own), how=how, prefix=prefix)
+    names = _new_names(new.joins[-1])
+    for join in other.joins:
+        new = _again(new, other, join, names, tuple(pair for pair in pairs if pair[1] in join.columns), prefix)
+    return new, names
+
+
+def _new_names(join: Join) -> dict[str, str]:
+    """From the other table's names to those in the joined rows, of columns that it shares under one name too."""
+    return {old: new for new, old in join.columns.items()} | {right: left for left, right in join.on if left == right}
+
+
+def _again(  # noqa: PLR0917 - of one join
+    table: Table, of: Table, join: Join, names: dict[str, str], outside: tuple[tuple[str, str], ...], prefix: str
+) -> Table:
+    """A join that `of` had, made on these rows; its columns' new names are put among the others."""
+    pairs = tuple((names[left], right) for left, right in join.on)
+    pairs += tuple((left, join.columns[right]) for left, right in outside)
+    columns = {}
+    for told, old in join.columns.items():
+        if (old, old) in pairs:
+            names[told] = old
+            continue
+        name = prefix + told if told in table.schema else told
+        if name in table.schema:
+            raise SchemaError(f"join: both tables have a column {name!r}; give prefix=, which is put before such names")
+        columns[name], names[told] = old, name
+    bounds = {names[told]: of.columns[told] for told in join.columns if told in of.columns and names[told] in columns}
+    other = OtherTable(
+        kind=join.kind, name=join.name, source=join.source, schema=join.schema, declared=join.declared, columns={}
+    )
+    _check_pairs(table, other, pairs)
+    if join.kind is JoinKind.OWNED:
+        _check_claims(table, pairs)
+    _check_engines(table, other)
+    how = How.INNER if outside else join.how
+    made = replace(join, on=pairs, how=how, columns=MappingProxyType(columns))
+    return _with_join(table, made, bounds)
+
+
+def _with_join(table: Table, join: Join, bounds: Mapping[str, Bounds]) -> Table:
+    found = {new: join.schema[old] for new, old in join.columns.items()}
+    return replace(
+        table,
+        schema=MappingProxyType({**table.schema, **found}),
+        columns=MappingProxyType({**table.columns, **bounds}),
+        joins=(*table.joins, join),
+    )
+
+
 def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix: str) -> Table:
     """The table whose rows are those of `table` met with the other's. Reads no row. Errors: `QueryError`, `SchemaError`."""
     if how not in set(How):
@@ -156,12 +228,7 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
         declared=other.declared,
     )
     taken = {new: other.columns[old] for new, old in names.items() if old in other.columns}
-    return replace(
-        table,
-        schema=MappingProxyType({**table.schema, **{new: other.schema[old] for new, old in names.items()}}),
-        columns=MappingProxyType({**table.columns, **taken}),
-        joins=(*table.joins, join),
-    )
+    return _with_join(table, join, taken)
 
 
 def _pairs(on: On) -> tuple[tuple[str, str], ...]:
@@ -188,8 +255,6 @@ def _equated(table: Table, other: Table, pairs: tuple[tuple[str, str], ...]) -> 
         raise QueryError("join: the other table's rows are units of their own; name its unit's column with unit=")
     if other.period is not None:
         raise QueryError(f"join: the other table's unit is {other.unit_name!r}; both must have the same unit")
-    if other.joins:
-        raise QueryError("join: the other table is joined already; join its parts to this one, one after the other")
     units = (str(table.unit), other.unit)
     if any((left == units[0]) != (right == units[1]) for left, right in pairs):
         raise QueryError(

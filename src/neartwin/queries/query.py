@@ -13,7 +13,7 @@ from neartwin.queries.after import NOTHING, After
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.grouping import Grouping
 from neartwin.queries.histograms import Histogram
-from neartwin.queries.joining import On, OtherTable, joined
+from neartwin.queries.joining import On, OtherTable, joined, met
 from neartwin.queries.key_columns import completed
 from neartwin.queries.keys import Key, public_keys
 from neartwin.queries.margins import MARGIN, linear_alone, margins_of
@@ -194,7 +194,8 @@ class Rows:
 
         other: `nt.public(...)`, whose rows anyone may know; `nt.owned(...)`, whose rows belong to the unit that has their
         key here; or a table of the same population, whose units are then equated. on: a column, a list of columns, or a
-        mapping from columns here to the other's; beside the units, which need not be named. how: "inner" drops rows that
+        mapping from columns here to the other's; beside the units, which need not be named; rows that were joined themselves are
+        joined table by table. how: "inner" drops rows that
         meet none, "left" keeps them with NULL. prefix: put before those names of the other's columns that are taken.
         """
         if isinstance(other, Rows):
@@ -202,8 +203,7 @@ class Rows:
                 raise QueryError(
                     "join: a left join keeps rows that meet none, so conditions go after it, not on the other table"
                 )
-            new = joined(self.table, other.table, on=on, how=how, prefix=prefix)
-            names = {old: new for new, old in new.joins[-1].columns.items()}
+            new, names = met(self.table, other.table, on=on, how=how, prefix=prefix)
             moved = tuple(condition.renamed(names) for condition in other.conditions)
             return Rows(new, (*self.conditions, *moved))
         return replace(self, table=joined(self.table, other, on=on, how=how, prefix=prefix))

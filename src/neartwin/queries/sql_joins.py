@@ -8,6 +8,7 @@ from sqlglot import exp
 from neartwin.errors import QueryError
 from neartwin.queries.joining import OtherTable, own_columns
 from neartwin.queries.query import Rows
+from neartwin.queries.sql_nested import chained
 from neartwin.queries.table import Table
 
 Others = Mapping[str, Rows | OtherTable]
@@ -20,8 +21,10 @@ def joined_by(select: exp.Select, rows: Rows, others: Others) -> Rows:
 
     Errors: `QueryError` for tables that were not given and joins that are no equalities.
     """
-    scope: _Scope = {_base(select, rows.table): {name: name for name in own_columns(rows.table)}}
-    for join in select.args.pop("joins", None) or []:
+    first, own = _base(select, rows.table), own_columns(rows.table)
+    scope: _Scope = {first: {name: name for name in own}}
+    columns = {name: frozenset((one.table if isinstance(one, Rows) else one).schema) for name, one in others.items()}
+    for join in chained(select.args.pop("joins", None) or [], first, {rows.table.name: own, **columns}):
         rows = _join(join, rows, others, scope)
     if len(scope) > 1:
         _refuse_ambiguous(select, scope)

@@ -1,0 +1,130 @@
+"""A joined table on the right of a join: the rows that DuckDB itself finds, or a refusal."""
+
+import random
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import neartwin as nt
+from neartwin.engines.choice import engine_for
+from neartwin.errors import QueryError, SchemaError
+from neartwin.queries.planner import plan
+from tests.engines.places import SALT
+from tests.engines.test_joins import PEOPLE, SPEND, TOWNS, VISITS, local, made
+
+_LEFT_INSIDE = (
+    "people p JOIN (visits v JOIN towns t ON v.place = t.name LEFT JOIN taxes x ON t.state = x.state) ON p.who = v.who"
+)
+_USING = "people p JOIN (visits v JOIN towns t ON v.place = t.name JOIN taxes x USING (state)) ON p.who = v.who"
+NESTED = {  # python, SQL, and the same in plain SQL: units equated, rows without one left out
+    "public in public": (
+        None,
+        "people p JOIN (towns t JOIN taxes x ON t.state = x.state) ON p.town = t.name",
+        "p.who IS NOT NULL",
+    ),
+    "private with public": (
+        lambda people, visits, towns, taxes: people.join(visits.join(towns, on={"place": "name"}).join(taxes, on="state")),
+        "people p JOIN (visits v JOIN towns t ON v.place = t.name JOIN taxes x ON t.state = x.state) ON p.who = v.who",
+        "p.who IS NOT NULL",
+    ),
+    "an equality with the inner table": (
+        lambda people, visits, towns, taxes: people.join(
+            visits.join(towns, on={"place": "name"}).join(taxes, on="state"), on={"age": "least"}
+        ),
+        f"{_USING} AND p.age = x.least",
+        "p.who IS NOT NULL",
+    ),
+    "left inside": (
+        lambda people, visits, towns, taxes: people.join(
+            visits.join(towns, on={"place": "name"}).join(taxes, on="state", how="left")
+        ),
+        _LEFT_INSIDE,
+        "p.who IS NOT NULL",
+    ),
+    "left inside, and asked for from outside": (
+        lambda people, visits, towns, taxes: people.join(
+            visits.join(towns, on={"place": "name"}).join(taxes, on="state", how="left"), on={"age": "least"}
+        ),
+        f"{_LEFT_INSIDE} AND p.age = x.least",
+        "p.who IS NOT NULL",
+    ),
+    "twice, and the other way round": (
+        None,
+        "people p JOIN (taxes x JOIN (towns t JOIN visits v ON v.place = t.name) ON t.state = x.state) ON v.who = p.who",
+        "p.who IS NOT NULL",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NESTED)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_joined_table_on_the_right_has_the_rows_that_duckdb_itself_finds(seed, kind):
+    rows, pick = made(seed), random.Random(seed)
+    for visit in rows["visits"]:
+        visit["place"] = pick.choice([None, "", "Ulm", "Köln"])
+    rows["taxes"] = [{"state": state, "least": least} for state in ("BW", "BY", None) for least in (None, 3, 3)]
+    visited = VISITS.append(pa.field("place", pa.string()))
+    taxed = pa.schema([("state", pa.string()), ("least", pa.int64())])
+    given = {
+        name: pa.Table.from_pylist(rows[name], schema=schema)
+        for name, schema in {"people": PEOPLE, "visits": visited, "towns": TOWNS, "taxes": taxed}.items()
+    }
+    people, visits = (nt.table(given[name], unit="who", name="people") for name in ("people", "visits"))
+    towns, taxes = (nt.public(given[name], name=name) for name in ("towns", "taxes"))
+    in_python, text, condition = NESTED[kind]
+    others = {"visits": visits, "towns": towns, "taxes": taxes}
+    asked = [nt.from_sql(f"SELECT p.town, COUNT(*) AS n FROM {text} GROUP BY p.town", people, tables=others)]
+    if in_python is not None:
+        asked.append(in_python(people, visits, towns, taxes).group_by("town").agg(n=nt.count()))
+    with duckdb.connect() as connection:
+        for name, table in given.items():
+            connection.register(name, table)
+        truth = connection.sql(f"SELECT p.town, count(*) FROM {text} WHERE {condition} GROUP BY p.town").fetchall()
+    assert truth or seed
+    for query in asked:
+        stage = plan(query, spend=SPEND, rows_per_group=10**6, groups_per_unit=1000).stage
+        found = engine_for(stage.table.source).aggregate(stage, salt=SALT)
+        assert dict(zip([key[0] for key in found.keys], found.values["rows"].tolist(), strict=True)) == dict(truth)
+
+
+def test_a_nested_join_renames_moves_conditions_and_keeps_bounds():
+    people, visits, towns = local(made(1))["people"], local(made(1))["visits"], local(made(1))["towns"]
+    first = nt.table(people, unit="who", name="people")
+    second = nt.table(people.append_column("id", pa.array(range(len(people)), pa.int64())), unit="who", name="people")
+    public = nt.public(towns, name="towns", columns={"rent": nt.bounded(0, 9)})
+    nested = second.where("age > 5").join(public, on={"town": "name"}).where("state = 'BW'")
+    both = first.join(nested, prefix="o_")
+    assert {"o_town", "o_age", "id", "state", "rent"} <= set(both.table.schema)
+    assert both.table.columns["rent"] == nt.bounded(0, 9)
+    assert [condition.text for condition in both.conditions]
+    assert both.conditions[0].columns == {"o_age"}
+    assert both.conditions[1].columns == {"state"}
+    assert visits.num_rows
+
+
+def test_what_no_chain_of_joins_can_say_is_refused():
+    tables = local(made(1))
+    people, visits = (nt.table(tables[name], unit="who", name="people") for name in ("people", "visits"))
+    towns, lines = nt.public(tables["towns"], name="towns"), nt.owned(tables["lines"], name="lines")
+    with pytest.raises(QueryError, match="no chain of joins"):
+        people.join(visits.join(towns, on={"who": "name"}), how="left")
+    with pytest.raises(QueryError, match="says whose"):  # its owner would depend on which table is first
+        people.join(visits.join(lines, on={"id": "visit"}))
+    with pytest.raises(SchemaError, match="'nothing' is not in the table"):
+        people.join(visits.join(towns, on={"who": "name"}), on={"town": "nothing"})
+    others = {"visits": visits, "towns": towns, "lines": lines}
+    for text, says in (
+        ("people p LEFT JOIN (visits v JOIN towns t ON v.who = t.name) ON p.who = v.who", "no chain of joins"),
+        ("people p JOIN (visits v JOIN towns t ON v.who = t.name) USING (who)", "qualified columns"),
+        ("people p JOIN (visits v JOIN towns t ON v.who = t.name) ON who = v.who", "qualified columns"),
+        ("people p JOIN (visits v JOIN towns t ON v.who = p.town) ON p.who = v.who", "qualified columns|outside"),
+        ("people p JOIN (visits v CROSS JOIN towns t) ON p.who = v.who", "not understood|tie"),
+        ("people p JOIN (visits v JOIN secrets s ON v.who = s.name) ON p.who = v.who", "one of the tables given"),
+        ("people p JOIN (SELECT * FROM visits) v ON p.who = v.who", "one of the tables given"),
+        ("people p JOIN (visits v JOIN visits v ON v.id = v.id) ON p.who = v.who", "two tables"),
+        ("people p JOIN (visits v JOIN lines l ON v.id = l.visit) ON p.who = v.who", "says whose"),
+        ("people p JOIN (towns t JOIN visits v ON v.id = v.id) ON p.town = t.name", "ties|must equate"),
+    ):
+        with pytest.raises(QueryError, match=says):
+            nt.from_sql(f"SELECT COUNT(*) AS n FROM {text}", people, tables=others)
