@@ -13,6 +13,7 @@ from neartwin.errors import ParameterError
 
 N = TypeVar("N", Fraction, int, float)
 T = TypeVar("T")
+_LEAST, _MOST = Fraction(1, 10**100), 10**100  # their squares and products are floats
 
 
 def _one(named: dict[str, T]) -> tuple[str, T]:
@@ -49,6 +50,38 @@ def positive(**named: N) -> N:
     _number(name, value)
     if not value > 0:
         raise ParameterError(name, value, "must be positive")
+    return value
+
+
+def in_floats(**named: N) -> N:
+    """A positive number that floating point can square: between 1e-100 and 1e100.
+
+    >>> in_floats(mu=Fraction(1, 10**200))
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: mu=1e-200 must lie between 1e-100 and 1e100 to be computed with
+    """
+    name, value = _one(named)
+    positive(**named)
+    if not _LEAST <= value <= _MOST:
+        shown = float(value) if Fraction(1, 10**300) < value < 10**300 else "a number"
+        raise ParameterError(name, shown, "must lie between 1e-100 and 1e100 to be computed with")
+    return value
+
+
+def sampling_rate(**named: Fraction) -> Fraction:
+    """A sampling rate in (0, 1] whose distance to 0 and to 1 is a float: 1 itself, or from 1e-300 to 1 - 2^-53.
+
+    >>> sampling_rate(rate=Fraction(1))
+    Fraction(1, 1)
+    """
+    name, value = _one(named)
+    if value == 1:
+        return value
+    open_probability(**named)
+    if not Fraction(1, 10**300) <= value <= 1 - Fraction(1, 2**53):
+        raise ParameterError(
+            name, "a rate", "is nearer to 0 or to 1 than floating point resolves", remedy="write 1 for everyone"
+        )
     return value
 
 

@@ -39,7 +39,7 @@ def rational(**named: Number) -> Fraction:
         if isinstance(value, bool):
             raise TypeError  # noqa: TRY301 - one handler words every refusal
         if isinstance(value, Rational):
-            return Fraction(value.numerator, value.denominator)
+            return Fraction(int(value.numerator), int(value.denominator))  # of NumPy they would wrap
         if isinstance(value, str | Decimal):
             return Fraction(value)
         return Fraction(Decimal(float.__repr__(float(value))))

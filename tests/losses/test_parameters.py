@@ -38,6 +38,26 @@ REFUSED = {
     "no variance": (lambda: DiscreteGaussian(sigma2=0), lambda: DiscreteGaussian(sigma2="0.001")),
     "delta of 1": (lambda: Approx(epsilon=1, delta=1), lambda: Approx(epsilon=1, delta=0)),
     "leak of 0": (lambda: Leak(delta=0), lambda: Leak(delta="1e-9")),
+    "no float below": (lambda: Geometric(epsilon="1e-5000"), lambda: Geometric(epsilon="1e-90")),
+    "no float above": (lambda: Laplace(epsilon=10**400), lambda: Laplace(epsilon=10**90)),
+    "no square above": (lambda: SubsampledGaussian(mu=1e300, rate=0.5), lambda: SubsampledGaussian(mu=1e90, rate=0.5)),
+    "no exponential": (
+        lambda: SubsampledLaplace(epsilon=10**18, rate=0.5),
+        lambda: SubsampledLaplace(epsilon=700, rate=0.5),
+    ),
+    "answers beyond floats": (
+        lambda: RandomizedResponse(epsilon=1, answers=10**400),
+        lambda: RandomizedResponse(epsilon=1, answers=10**18),
+    ),
+    "a promise beyond floats": (lambda: Approx(epsilon=10**400, delta=0), lambda: Approx(epsilon=0, delta="1e-9")),
+    "rate next to 1": (
+        lambda: SubsampledGaussian(mu=1, rate="0.99999999999999999999"),
+        lambda: SubsampledGaussian(mu=1, rate="0.999999999999999"),
+    ),
+    "rate next to 0": (
+        lambda: SubsampledGaussian(mu=1, rate="1e-5000"),
+        lambda: SubsampledGaussian(mu=1, rate="1e-20"),
+    ),
     "rate above 1": (lambda: SubsampledGaussian(mu=1, rate=1.01), lambda: SubsampledGaussian(mu=1, rate=1)),
     "rate of 0": (lambda: SubsampledLaplace(epsilon=1, rate=0), lambda: SubsampledLaplace(epsilon=1, rate="1e-9")),
     "sampled whole": (lambda: SubsampledFinite(base=COIN, rate=1), lambda: SubsampledFinite(base=COIN, rate=0.99)),
@@ -79,3 +99,10 @@ def test_refuses_the_bad_and_takes_its_neighbour(case):
     with pytest.raises(ParameterError):
         bad()
     assert good() is not None
+
+
+def test_numpy_integers_are_read_as_exact_ones():
+    """An int64 inside a fraction would wrap."""
+    factor = Gaussian(mu=np.int64(3))
+    assert type(factor.mu.numerator) is int
+    assert factor.mu * 10**30 == 3 * 10**30

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from neartwin.checks import positive
+from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.loss import Factor, Order, Pair, RenyiCurve, Summand, Top
 from neartwin.losses.response import ResponsePair
@@ -160,7 +160,7 @@ class BoundedRange(Factor):
 
     def __init__(self, *, epsilon: Number) -> None:
         """epsilon: the range of the loss."""
-        object.__setattr__(self, "epsilon", positive(epsilon=rational(epsilon=epsilon)))
+        object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
 
     def above(self, order: Order) -> Pair:
         """The dominating pair."""

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from neartwin.checks import integer, positive
+from neartwin.checks import in_floats, integer
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.atoms import AtomicSum
 from neartwin.losses.loss import Factor, Lattice, Order, Pair, Summand
@@ -160,7 +160,7 @@ class DiscreteGaussian(Factor):
 
     def __init__(self, *, sigma2: Number, sensitivity: int = 1) -> None:
         """sigma2: exact; sensitivity: the most one unit moves the integer answer."""
-        object.__setattr__(self, "sigma2", positive(sigma2=rational(sigma2=sigma2)))
+        object.__setattr__(self, "sigma2", in_floats(sigma2=rational(sigma2=sigma2)))
         object.__setattr__(self, "sensitivity", integer(at_least=1, sensitivity=sensitivity))
 
     def above(self, order: Order) -> Pair:

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from neartwin.checks import open_probability
+from neartwin.checks import open_probability, sampling_rate
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, float_above, float_below, rational
 from neartwin.losses.atoms import AtomicSum
@@ -158,7 +158,7 @@ class SubsampledFinite(Factor):
     def __init__(self, *, base: FinitePair | PiecewiseLinear, rate: Number) -> None:
         """base: the mechanism on the sample; rate: how likely each unit is in it."""
         object.__setattr__(self, "base", base)
-        object.__setattr__(self, "rate", open_probability(rate=rational(rate=rate)))
+        object.__setattr__(self, "rate", open_probability(rate=sampling_rate(rate=rational(rate=rate))))
 
     def above(self, order: Order) -> Pair:
         """Theorem 11 of Zhu, Dong, Wang in each order."""

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import erfcx, ndtr, ndtri
 
-from neartwin.checks import positive
+from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.loss import Factor, Masses, Order, Pair, Summand
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U
@@ -185,7 +185,7 @@ class Gaussian(Factor):
 
     def __init__(self, *, mu: Number) -> None:
         """mu: l2 sensitivity over the standard deviation of the noise."""
-        object.__setattr__(self, "mu", positive(mu=rational(mu=mu)))
+        object.__setattr__(self, "mu", in_floats(mu=rational(mu=mu)))
 
     def __hash__(self) -> int:
         """Of the two whole numbers."""

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from neartwin.checks import integer, positive
+from neartwin.checks import in_floats, integer
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
 from neartwin.losses.atoms import AtomicSum
@@ -61,7 +61,7 @@ class Geometric(Factor):
 
     def __init__(self, *, epsilon: Number, sensitivity: int = 1) -> None:
         """epsilon: the pure guarantee; sensitivity: the most one unit moves the integer answer."""
-        object.__setattr__(self, "epsilon", positive(epsilon=rational(epsilon=epsilon)))
+        object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
         object.__setattr__(self, "sensitivity", integer(at_least=1, sensitivity=sensitivity))
         if sensitivity > MOST_ATOMS:
             raise ParameterError(

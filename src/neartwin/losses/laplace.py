@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from neartwin.checks import positive
+from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.loss import Factor, Masses, Order, Pair, Peak, Ratio, Summand, Top
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
@@ -311,7 +311,7 @@ class Laplace(Factor):
 
     def __init__(self, *, epsilon: Number) -> None:
         """epsilon: l1 sensitivity over the scale of the noise."""
-        object.__setattr__(self, "rate", positive(epsilon=rational(epsilon=epsilon)))
+        object.__setattr__(self, "rate", in_floats(epsilon=rational(epsilon=epsilon)))
 
     def __hash__(self) -> int:
         """Of the two whole numbers."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from neartwin.checks import positive
+from neartwin.checks import in_floats
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, float_above, rational
 from neartwin.losses.loss import Factor, Order, Pair, RenyiCurve
@@ -67,7 +67,7 @@ class ZeroConcentrated(Factor):
 
     def __init__(self, *, rho: Number) -> None:
         """rho: the slope of the Renyi curve."""
-        object.__setattr__(self, "rho", positive(rho=rational(rho=rho)))
+        object.__setattr__(self, "rho", in_floats(rho=rational(rho=rho)))
 
     def above(self, order: Order) -> Pair | None:
         """No pair is known."""

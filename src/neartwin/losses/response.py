@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from neartwin.checks import integer, non_negative, open_probability, positive
+from neartwin.checks import in_floats, integer, non_negative, open_probability
 from neartwin.exact import Number, float_above, float_below, rational
 from neartwin.losses.atoms import AtomicSum
 from neartwin.losses.binomial import TwoSidedSum, fits
@@ -78,7 +78,7 @@ class Pure(Factor):
 
     def __init__(self, *, epsilon: Number) -> None:
         """epsilon: the pure guarantee of one use."""
-        object.__setattr__(self, "epsilon", positive(epsilon=rational(epsilon=epsilon)))
+        object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
 
     def above(self, order: Order) -> Pair:
         """The same pair in every order."""
@@ -102,7 +102,8 @@ class Approx(Factor):
 
     def __init__(self, *, epsilon: Number, delta: Number) -> None:
         """epsilon, delta: the guarantee of one use."""
-        object.__setattr__(self, "epsilon", non_negative(epsilon=rational(epsilon=epsilon)))
+        size = non_negative(epsilon=rational(epsilon=epsilon))
+        object.__setattr__(self, "epsilon", in_floats(epsilon=size) if size else size)
         share = rational(delta=delta)
         object.__setattr__(self, "delta", open_probability(delta=share) if share else share)
 
@@ -132,8 +133,8 @@ class RandomizedResponse(Factor):
 
     def __init__(self, *, epsilon: Number, answers: int = 2) -> None:
         """epsilon: log of the odds; answers: how many there are."""
-        object.__setattr__(self, "epsilon", positive(epsilon=rational(epsilon=epsilon)))
-        object.__setattr__(self, "answers", integer(at_least=2, answers=answers))
+        object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
+        object.__setattr__(self, "answers", in_floats(answers=integer(at_least=2, answers=answers)))
 
     def __hash__(self) -> int:
         """Of whole numbers."""
@@ -204,7 +205,7 @@ class SilentResponse(Factor):
 
     def __init__(self, *, epsilon: Number) -> None:
         """epsilon: of the response where it speaks."""
-        object.__setattr__(self, "epsilon", positive(epsilon=rational(epsilon=epsilon)))
+        object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
 
     def above(self, order: Order) -> Pair:
         """The same pair in every order."""

@@ -37,7 +37,7 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from neartwin.checks import open_probability, positive
+from neartwin.checks import in_floats, sampling_rate
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
 from neartwin.losses.gaussian import GaussianPair
 from neartwin.losses.loss import UNBOUNDED, Factor, Masses, Order, Pair, Summand, Top
@@ -365,9 +365,9 @@ class SubsampledGaussian(Factor):
 
     def __init__(self, *, mu: Number, rate: Number) -> None:
         """mu, rate: exact; 0 < rate <= 1."""
-        object.__setattr__(self, "mu", positive(mu=rational(mu=mu)))
+        object.__setattr__(self, "mu", in_floats(mu=rational(mu=mu)))
         share = rational(rate=rate)
-        object.__setattr__(self, "rate", share if share == 1 else open_probability(rate=share))
+        object.__setattr__(self, "rate", sampling_rate(rate=share))
 
     def above(self, order: Order) -> Pair:
         """The pair of this order; at rate 1 a plain Gaussian (twice as far apart under replace-one)."""

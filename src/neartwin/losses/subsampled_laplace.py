@@ -23,7 +23,8 @@ from functools import cache
 
 import numpy as np
 
-from neartwin.checks import open_probability, positive
+from neartwin.checks import in_floats, sampling_rate
+from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.laplace import LaplacePair
 from neartwin.losses.loss import Factor, Masses, Order, Pair, Peak, Summand, Top
@@ -315,9 +316,11 @@ class SubsampledLaplace(Factor):
 
     def __init__(self, *, epsilon: Number, rate: Number) -> None:
         """epsilon, rate: exact; 0 < rate <= 1."""
-        object.__setattr__(self, "epsilon", positive(epsilon=rational(epsilon=epsilon)))
+        object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
+        if self.epsilon > 700:
+            raise ParameterError("epsilon", float(self.epsilon), "must be at most 700: e^epsilon has no float beyond")
         share = rational(rate=rate)
-        object.__setattr__(self, "rate", share if share == 1 else open_probability(rate=share))
+        object.__setattr__(self, "rate", sampling_rate(rate=share))
 
     def above(self, order: Order) -> Pair:
         """The pair of this order; at rate 1 the plain mechanism (twice as far apart under replace-one)."""
