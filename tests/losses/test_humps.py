@@ -9,6 +9,7 @@ import pytest
 from scipy.special import logsumexp
 
 from neartwin.losses import SubsampledGaussian, humps
+from neartwin.losses.answer import Answer
 from neartwin.losses.subsampled_gaussian import SubsampledGaussianSum
 from neartwin.losses.window import Window
 
@@ -117,6 +118,17 @@ def test_the_answer_contains_an_inversion_that_never_splits(job, delta, line):
     assert found.width <= 1e-8 * found.upper
     high, low = unsplit(*job, (found.lower, found.upper), **line)
     assert low <= mp.mpf(delta) <= high
+
+
+def test_wherever_the_law_is_split_the_answers_meet():
+    """Every slope puts the valley, the width and all tilts elsewhere; near: about where the answer is."""
+    total = (139_571 * SubsampledGaussian(mu="0.7531", rate="0.000317")).sides("remove")[0].upper
+    low, high = 0.0, math.inf
+    for slope in (70.0, 88.0, 120.0):
+        found = humps.by_humps(total, 2.2e-22, 2.2e-22, Answer(0.966, 0.974, "near", slope=slope))
+        assert found.upper - found.lower < 1e-8 * found.upper
+        low, high = max(low, found.lower), min(high, found.upper)
+    assert low <= high
 
 
 def test_a_line_that_lacks_the_term_that_decides_is_seen_to_be_wrong():

@@ -219,6 +219,7 @@ class Humps:
         return sum(one[0] for one in both), sum(one[1] for one in both)
 
 
+@np.errstate(all="ignore")  # what overflows is no number, and no number proves nothing
 def build(terms: Terms, eps: float, log_delta: float) -> tuple[Humps, Saddle]:
     """The line for questions near this eps, where delta is about so large; and the saddle of its heaviest term."""
     goal = log_delta + math.log(SLIGHT)
@@ -264,6 +265,7 @@ def _line(terms: Terms, great: tuple[int, ...], at: Saddle) -> Contour:
     return contour.build(Total(summands), at, 0.0)
 
 
+@np.errstate(all="ignore")
 def by_humps(total: Total, low_target: float, high_target: float, near: Answer) -> Answer:
     """Eps where delta meets the target; `NoCertificateError` where no law has two humps. near: what other routes found."""
     if not narrow(near.lower, near.upper, ROUGHLY):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,11 +19,11 @@ DROWNED = 0.03  # share of delta that rounding may reach in a line
 COARSE = 1e-6  # relative width wanted of a rounded law's own answer
 
 
-def epsilon(total: Total, low_target: float, high_target: float) -> Answer:
-    """Laws rounded to ever finer lattices, until the ends are close or the lattice too fine."""
+def epsilon(total: Total, low_target: float, high_target: float, shares: Sequence[float] = FINER) -> Answer:
+    """Laws rounded to ever finer lattices, until the ends are close or the lattice too fine; shares: of the first step."""
     best = Answer(-math.inf, math.inf, LATTICE)
     step = cells.coarse(total, high_target)
-    for share in FINER:
+    for share in shares:
         try:
             best = common(best, _epsilon_at(total, step * share, low_target, high_target))
         except NO_LINE:
