@@ -52,10 +52,10 @@ def closed(value):
 
 def lattice(masses, start, step, count, leak=0):
     """Losses on a lattice, and a probability that everything is revealed."""
-    kept = (1 - mp.mpf(leak)) ** count
+    kept = count * mp.log1p(-mp.mpf(leak))  # a logarithm: 1 - leak has lost a leak of 1e-40
 
     def value(eps, fine):
-        return 1 - kept + kept * lines.on_circle(masses, start, step, count, eps, fine)
+        return mp.exp(kept) * lines.on_circle(masses, start, step, count, eps, fine) - mp.expm1(kept)
 
     return twice(value)
 

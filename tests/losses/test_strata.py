@@ -3,7 +3,7 @@
 import mpmath as mp
 import pytest
 
-from tests.losses.strata import twice
+from tests.losses.strata import lattice, twice
 from tests.oracles import compositions, lines, steps, sums
 
 
@@ -26,6 +26,13 @@ def test_steps_and_lines_agree_on_sampled_laplace(order):
     assert not close(stepped, lines.delta(lines.SampledLaplace(e, q, order), 150, 2.5 + 1e-8, 1), 1e-9)
 
 
+def test_steps_keep_draws_whose_probability_is_below_the_least_float():
+    e, one, count, eps = mp.mpf("0.00314"), mp.mpf(1), 43_695, 3.3241537508875707  # 0.00157^110 < 1e-308
+    stepped = steps.Ramps(e, one, "remove").delta(count, eps, 1)
+    assert close(stepped, lines.delta(lines.SampledLaplace(e, one, "remove"), count, eps, 1), 1e-14)
+    assert steps.short(steps.long(mp.mpf("1e-600")) * 2) == pytest.approx(mp.mpf("2e-600"), rel=1e-18, abs=0)
+
+
 @pytest.mark.parametrize("order", ["remove", "add"])
 def test_steps_and_lines_agree_on_sampled_gaussians(order):
     mu, q = mp.mpf(1), mp.mpf(1) / 5
@@ -39,6 +46,21 @@ def test_circles_and_convolutions_agree():
         assert close(
             sums.on_lattice(masses, start, step, count, eps), lines.on_circle(masses, start, step, count, eps, 1), 1e-25
         )
+
+
+def test_a_lattice_keeps_a_leak_that_is_lost_beside_one():
+    leak, e, count = mp.mpf("1.598e-40"), mp.mpf(9) / 8, 300
+    high = mp.exp(e) / (1 + mp.exp(e))
+
+    def oracle(eps, leak):
+        return lattice([1 - high, high], -e, 2 * e, count, leak)(eps)[0]
+
+    with mp.workdps(100):
+        leaked = 1 - (1 - leak) ** count  # a fifth of what 300 draws alike of probability 1e-37 make
+        both = leaked + (1 - leaked) * high**count * -mp.expm1(-2 * e)
+    for truth, eps in ((leaked, count * e), (both, (count - 2) * e)):
+        assert close(truth, oracle(eps, leak), 1e-15)
+        assert not close(truth, oracle(eps, leak * (1 + mp.mpf("1e-9"))), 1e-12)
 
 
 def test_an_oracle_tells_what_its_resolution_costs():

@@ -53,10 +53,9 @@ def laplace(e, n, eps):
         return total
 
 
-def atoms(law, n, eps, infinity=0):
-    """N copies of a finite law [(loss, mass)], by enumeration of every multiset; masses given a finite loss."""
-    eps, infinity = mp.mpf(eps), mp.mpf(infinity)
-    total = mp.mpf(0)
+def atoms(law, n, eps):
+    """N copies of a finite law [(loss, mass)], by enumeration of every multiset."""
+    eps, total = mp.mpf(eps), mp.mpf(0)
     for chosen in combinations_with_replacement(range(len(law)), n):
         loss = sum(law[j][0] for j in chosen)
         if loss > eps:
@@ -65,8 +64,7 @@ def atoms(law, n, eps, infinity=0):
                 ways /= mp.factorial(chosen.count(j))
                 mass *= law[j][1] ** chosen.count(j)
             total += ways * mass * (1 - mp.e ** (eps - loss))
-    finite = (1 - infinity) ** n
-    return 1 - finite + finite * total
+    return total
 
 
 def two_atoms(high, low, p, n, eps, infinity=0):  # noqa: PLR0917 - a law, a count, a question

@@ -17,14 +17,17 @@ LONG = np.longdouble
 
 
 def long(x):
-    """An mpmath number in extended precision."""
-    high = float(x)
-    return LONG(high) + LONG(float(x - mp.mpf(high)))
+    """An mpmath number in extended precision, whose exponents reach far below those of floats."""
+    part, power = mp.frexp(x)
+    high = float(part)
+    return np.ldexp(LONG(high) + LONG(float(part - mp.mpf(high))), int(power))
 
 
 def short(x):
     """And back."""
-    return mp.mpf(float(x)) + mp.mpf(float(x - LONG(float(x))))
+    part, power = np.frexp(x)
+    high = float(part)
+    return mp.ldexp(mp.mpf(high) + mp.mpf(float(part - LONG(high))), int(power))
 
 
 @lru_cache(maxsize=8)

@@ -8,7 +8,7 @@ def exact(x):
     return mp.mpf(x.numerator) / x.denominator
 
 
-def on_lattice(masses, start, step, count, eps, infinity=0):  # noqa: PLR0917 - a law, a count, a question
+def on_lattice(masses, start, step, count, eps):
     """`count` copies of masses at start, start + step, ...: every probability of the sum, by convolution in mpmath."""
     law = [mp.mpf(1)]
     for _ in range(count):
@@ -22,8 +22,7 @@ def on_lattice(masses, start, step, count, eps, infinity=0):  # noqa: PLR0917 - 
         loss = count * start + i * step
         if loss > eps:
             total += mass * -mp.expm1(eps - loss)
-    finite = (1 - mp.mpf(infinity)) ** count
-    return 1 - finite + finite * total
+    return total
 
 
 def answers(epsilon, count):
