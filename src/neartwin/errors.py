@@ -44,12 +44,19 @@ class ParameterError(NeartwinError, ValueError):
     def __init__(self, name: str, value: object, rule: str, *, remedy: str = "") -> None:
         """Name, value and rule stay readable as data; the value is the caller's own, never one read from rows."""
         self.name, self.value, self.rule, self.remedy = name, value, rule, remedy
-        super().__init__(f"{name}={value!r} {rule}" + (f"; {remedy}" if remedy else ""))
+        super().__init__(f"{name}={_shown(value)} {rule}" + (f"; {remedy}" if remedy else ""))
 
     def as_dict(self) -> dict[str, str]:
         """The error as data, with its four parts."""
-        parts = {"name": self.name, "value": repr(self.value), "rule": self.rule, "remedy": self.remedy}
+        parts = {"name": self.name, "value": _shown(self.value), "rule": self.rule, "remedy": self.remedy}
         return super().as_dict() | parts
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python writes no integer of more than 4300 digits
+        return "a number of too many digits"
 
 
 class QueryError(NeartwinError, ValueError):
@@ -112,7 +119,7 @@ class AccessError(NeartwinError):
     def __init__(self, status: int, name: str, value: str, rule: str, *, remedy: str = "") -> None:
         """Name, value, rule and remedy as for `ParameterError`."""
         self.status, self.name, self.value, self.rule, self.remedy = status, name, value, rule, remedy
-        super().__init__(f"{name}={value!r} {rule}" + (f"; {remedy}" if remedy else ""))
+        super().__init__(f"{name}={_shown(value)} {rule}" + (f"; {remedy}" if remedy else ""))
 
     def as_dict(self) -> dict[str, str]:
         """The error as data, with its four parts."""

@@ -1,6 +1,7 @@
 """Bad input is refused by name at the door; its good neighbour is taken."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -82,6 +83,14 @@ REFUSED = {
         lambda: (1 * COIN).delta(np.array([1.0, math.inf])),
         lambda: (1 * COIN).delta(np.array([1.0, 2.0])),
     ),
+    "eps beyond floats": (lambda: (1 * COIN).delta(10**400), lambda: (1 * COIN).delta(10**300)),
+    "eps beyond what Python writes": (lambda: (1 * COIN).delta(10**5000), lambda: (1 * COIN).delta(10**3)),
+    "minus eps beyond floats": (lambda: (1 * COIN).delta([0, -(10**400)]), lambda: (1 * COIN).delta([0, -(10**300)])),
+    "eps of a fraction beyond floats": (
+        lambda: (1 * COIN).delta(Fraction(10**400)),
+        lambda: (1 * COIN).delta(Fraction(10**300)),
+    ),
+    "fpr beyond floats": (lambda: (1 * COIN).odds(10**400), lambda: (1 * COIN).odds(1)),
     "alpha above 1": (lambda: (1 * COIN).tradeoff(1.5), lambda: (1 * COIN).tradeoff(1.0)),
     "fpr of 0": (lambda: (1 * COIN).odds(0.0), lambda: (1 * COIN).odds(0.01)),
     "order asked": (lambda: (1 * COIN).renyi(0.99), lambda: (1 * COIN).renyi(1)),

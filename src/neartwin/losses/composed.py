@@ -341,6 +341,8 @@ def _checked(asked: float | FloatArray, name: str = "eps") -> FloatArray:
         values = np.asarray(asked, dtype=float)
     except (TypeError, ValueError):
         raise ParameterError(name, asked, "must be a number or an array of numbers") from None
+    except OverflowError:
+        raise ParameterError(name, asked, "must be within floating point, below 1.8e308 in size") from None
     if not np.all(np.isfinite(values)):
         raise ParameterError(name, asked, "must be finite")
     return values

@@ -48,7 +48,8 @@ def joins_of(table: Table, tables: Others) -> list[dict[str, Any]]:
     known, told = set(own_columns(table)) | set(table.computed), []
     for join in table.joins:
         form = _form(join, tables)
-        if any(new != (form.get("prefix", "") + old if old in known else old) for new, old in join.columns.items()):
+        prefix = form.get("prefix", "")
+        if any((old, old) in join.on or new != prefix * (old in known) + old for new, old in join.columns.items()):
             raise QueryError(
                 f"question: columns of {join.name!r}, which came joined already, were renamed twice, and have no written form; "
                 "join the tables one after the other"

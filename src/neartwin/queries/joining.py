@@ -155,9 +155,9 @@ def _again(  # noqa: PLR0917 - of one join
     """A join that `of` had, made on these rows; its columns' new names are put among the others."""
     pairs = tuple((names[left], right) for left, right in join.on)
     pairs += tuple((left, join.columns[right]) for left, right in outside)
-    columns = {}
+    how, columns = How.INNER if outside else join.how, {}
     for told, old in join.columns.items():
-        if (old, old) in pairs:
+        if (old, old) in pairs and how is How.INNER:  # after a left join it is NULL where the other is not
             names[told] = old
             continue
         name = prefix + told if told in table.schema else told
@@ -172,7 +172,6 @@ def _again(  # noqa: PLR0917 - of one join
     if join.kind is JoinKind.OWNED:
         _check_claims(table, pairs)
     _check_engines(table, other)
-    how = How.INNER if outside else join.how
     made = replace(join, on=pairs, how=how, columns=MappingProxyType(columns))
     return _with_join(table, made, bounds)
 

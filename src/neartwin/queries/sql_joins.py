@@ -1,19 +1,36 @@
-"""FROM and JOIN of a SQL text: the same joins as `Rows.join` makes, from named tables, and no others."""
+"""FROM and JOIN of a SQL text: the same joins as `Rows.join` makes, from named tables, and no others.
+
+Joined rows keep one column of two equated ones of one name, that of the rows before. After an inner join both are equal. After
+`a LEFT JOIN c ON a.z = c.z` they are not: `c.z` is NULL in rows that met none, so it is no column of the joined rows, and is
+refused wherever it stands; `z` after USING and `a.z` are the same column in SQL too.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from sqlglot import exp
 
 from neartwin.errors import QueryError
-from neartwin.queries.joining import OtherTable, own_columns
+from neartwin.queries.join import How
+from neartwin.queries.joining import OtherTable, met, own_columns
 from neartwin.queries.query import Rows
 from neartwin.queries.sql_nested import chained
 from neartwin.queries.table import Table
 
 Others = Mapping[str, Rows | OtherTable]
-_Scope = dict[str, dict[str, str]]  # by alias: the columns that it has, and their names in the joined rows
 _HINT = "write JOIN other USING (column), or ON this.column = other.column AND ..."
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A table of the question: its columns' names in the joined rows, and which of those are another's where it met none."""
+
+    names: Mapping[str, str]
+    lost: frozenset[str] = field(default=frozenset())
+
+
+_Scope = dict[str, _Known]  # by alias
 
 
 def joined_by(select: exp.Select, rows: Rows, others: Others) -> Rows:
@@ -22,7 +39,7 @@ def joined_by(select: exp.Select, rows: Rows, others: Others) -> Rows:
     Errors: `QueryError` for tables that were not given and joins that are no equalities.
     """
     first, own = _base(select, rows.table), own_columns(rows.table)
-    scope: _Scope = {first: {name: name for name in own}}
+    scope: _Scope = {first: _Known({name: name for name in own})}
     columns = {name: frozenset((one.table if isinstance(one, Rows) else one).schema) for name, one in others.items()}
     for join in chained(select.args.pop("joins", None) or [], first, {rows.table.name: own, **columns}):
         rows = _join(join, rows, others, scope)
@@ -65,12 +82,22 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope) -> Rows:
     found = other.table if isinstance(other, Rows) else other
     on = _on(join, alias, frozenset(found.schema), scope)
     clash = any(name in rows.table.schema and (name, name) not in on for name in found.schema)
-    new = rows.join(
-        other, on=_unique(on), how="left" if kind.startswith("LEFT") else "inner", prefix=f"{alias}_" if clash else ""
-    )
-    made = new.table.joins[-1]
-    scope[alias] = {old: name for name, old in made.columns.items()} | {r: left for left, r in made.on if r == left}
+    how, prefix, pairs = "left" if kind.startswith("LEFT") else "inner", f"{alias}_" if clash else "", _unique(on)
+    new = rows.join(other, on=pairs, how=how, prefix=prefix)
+    scope[alias] = _told(rows.table, new.table, found, on=pairs, how=how, prefix=prefix)
     return new
+
+
+def _told(
+    before: Table, after: Table, other: OtherTable | Table, *, on: dict[str, str], how: str, prefix: str
+) -> _Known:
+    """What the other table's columns are called after the join that made `after`."""
+    if isinstance(other, Table) and other.joins:
+        return _Known(met(before, other, on=on, how=how, prefix=prefix)[1])
+    made = after.joins[-1]
+    equated = {right for left, right in made.on if left == right}
+    names = {old: new for new, old in made.columns.items()} | {name: name for name in equated}
+    return _Known(names, frozenset(equated if made.how is How.LEFT else ()))
 
 
 def _unique(on: list[tuple[str, str]]) -> dict[str, str]:
@@ -105,12 +132,18 @@ def _on(join: exp.Join, alias: str, columns: frozenset[str], scope: _Scope) -> l
 def _named(column: exp.Column, scope: _Scope) -> str:
     """A column's name in the joined rows."""
     if column.table:
-        if column.table not in scope or column.args.get("db") or column.name not in scope[column.table]:
+        known = scope.get(column.table)
+        text = column.sql(dialect="duckdb")
+        if known is None or column.args.get("db") or column.name not in known.names:
+            raise QueryError(f"{text!r} is no column of the tables of this question: {', '.join(scope)}")
+        if column.name in known.lost:
             raise QueryError(
-                f"{column.sql(dialect='duckdb')!r} is no column of the tables of this question: {', '.join(scope)}"
+                f"{text!r} is NULL where the LEFT JOIN of {column.table!r} met no row, and joined rows keep of columns of one "
+                "name the one before: write that one, or JOIN for the rows that met one; for those that met none ask IS NULL of "
+                f"another column of {column.table!r} that has no NULL itself, or give it with that key under another name"
             )
-        return scope[column.table][column.name]
-    found = {names[column.name] for names in scope.values() if column.name in names}
+        return known.names[column.name]
+    found = {one.names[column.name] for one in scope.values() if column.name in one.names}
     if len(found) > 1:
         raise QueryError(f"{column.name!r} is a column of several tables; write table.{column.name}")
     return found.pop() if found else column.name

@@ -1,0 +1,164 @@
+"""After a LEFT JOIN on columns of one name, SQL is answered as DuckDB itself answers it, or refused."""
+
+import random
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import neartwin as nt
+from neartwin.engines.choice import engine_for
+from neartwin.errors import QueryError, SchemaError
+from neartwin.queries.form import form_of
+from neartwin.queries.planner import plan
+from tests.engines.places import SALT
+from tests.engines.test_joins import PEOPLE, SPEND
+
+TOWNS = pa.schema([("town", pa.string()), ("key", pa.string()), ("state", pa.string()), ("code", pa.int64())])
+ROADS = pa.schema([("town", pa.string()), ("code", pa.int64()), ("length", pa.int64())])
+ON, USING = "people p LEFT JOIN towns t ON p.town = t.town", "people p LEFT JOIN towns t USING (town)"
+ANSWERED = {
+    "those that met none, by another column": f"SELECT p.town, COUNT(*) AS n FROM {ON} WHERE t.code IS NULL GROUP BY p.town",
+    "those that met one, by another column": f"SELECT p.age, COUNT(*) AS n FROM {USING} WHERE t.code IS NOT NULL GROUP BY p.age",
+    "by a key of another name": (
+        "SELECT p.town, COUNT(*) AS n FROM people p LEFT JOIN towns t ON p.town = t.key WHERE t.key IS NULL GROUP BY p.town"
+    ),
+    "both names": (
+        "SELECT t.town, COUNT(*) AS n FROM people p LEFT JOIN towns t ON p.town = t.key WHERE p.age IS NULL OR t.key IS NULL "
+        "GROUP BY t.town"
+    ),
+    "grouped by what is NULL": f"SELECT t.state, COUNT(*) AS n FROM {ON} GROUP BY t.state",
+    "a case": (
+        f"SELECT CASE WHEN t.code IS NULL THEN 'none' ELSE 'one' END AS met, COUNT(*) AS n FROM {ON} "
+        "GROUP BY CASE WHEN t.code IS NULL THEN 'none' ELSE 'one' END"
+    ),
+    "the column before": f"SELECT p.age, COUNT(*) AS n FROM {ON} WHERE p.town IS NULL GROUP BY p.age",
+    "the column of both": f"SELECT town, COUNT(*) AS n FROM {USING} WHERE town IS NOT NULL GROUP BY town",
+    "an inner join": (
+        "SELECT t.town, COUNT(*) AS n FROM people p JOIN towns t ON p.town = t.town WHERE t.town IS NOT NULL GROUP BY t.town"
+    ),
+    "two left joins": (
+        f"SELECT p.town, COUNT(*) AS n FROM {ON} LEFT JOIN roads r ON p.town = r.town AND t.code = r.code "
+        "WHERE r.length IS NULL GROUP BY p.town"
+    ),
+}
+REFUSED = {
+    "is null": f"SELECT p.age, COUNT(*) AS n FROM {ON} WHERE t.town IS NULL GROUP BY p.age",
+    "is null, using": f"SELECT p.age, COUNT(*) AS n FROM {USING} WHERE t.town IS NULL GROUP BY p.age",
+    "is not null": f"SELECT p.age, COUNT(*) AS n FROM {ON} WHERE t.town IS NOT NULL GROUP BY p.age",
+    "a case": f"SELECT CASE WHEN t.town IS NULL THEN 1 ELSE 0 END AS c, COUNT(*) AS n FROM {ON} GROUP BY c",
+    "a sum": f"SELECT SUM(CASE WHEN t.town IS NULL THEN 1 ELSE 0 END) AS n FROM {ON}",
+    "a count": f"SELECT COUNT(t.town) AS n FROM {ON}",
+    "a group": f"SELECT t.town, COUNT(*) AS n FROM {USING} GROUP BY t.town",
+    "in quotes": f'SELECT COUNT(*) AS n FROM {ON} WHERE "t"."town" IS NULL',
+    "an equality after it": f"SELECT p.town, COUNT(*) AS n FROM {ON} JOIN roads r ON t.town = r.town GROUP BY p.town",
+    "a left join after it": f"SELECT r.length, COUNT(*) AS n FROM {ON} LEFT JOIN roads r ON t.town = r.town GROUP BY r.length",
+    "in parentheses": (
+        "SELECT t.code, COUNT(*) AS n FROM people p JOIN (roads r LEFT JOIN towns t ON r.code = t.code) ON p.town = r.town "
+        "GROUP BY t.code"
+    ),
+    "the unit": "SELECT COUNT(DISTINCT v.who) AS n FROM people p LEFT JOIN others v ON p.who = v.who",
+    "the unit, using": "SELECT COUNT(*) AS n FROM people p LEFT JOIN others v USING (who, town) WHERE v.who IS NULL",
+}  # fmt: skip
+
+
+def made(seed):
+    """Keys that are NULL, met by none, by one and by several."""
+    pick = random.Random(seed)
+    towns = [None, "", "Ulm", "Köln", "o'town"]
+    people = [
+        {"who": f"p{i}", "town": pick.choice([*towns, "nowhere"]), "age": pick.choice([None, 3, 70])} for i in range(60)
+    ]
+    listed = [
+        {"town": pick.choice(towns), "key": pick.choice(towns), "state": pick.choice([None, "BW"]), "code": pick.randint(0, 2)}
+        for _ in range(8)
+    ]  # fmt: skip
+    roads = [{"town": pick.choice(towns), "code": pick.randint(0, 3), "length": pick.choice([7, 9])} for _ in range(8)]
+    rows = {"people": people, "others": people[:9], "towns": listed, "roads": roads}
+    schemas = {"people": PEOPLE, "others": PEOPLE, "towns": TOWNS, "roads": ROADS}
+    return {name: pa.Table.from_pylist(rows[name], schema=schema) for name, schema in schemas.items()}
+
+
+def asked(text, given):
+    people, others = (nt.table(given[name], unit="who", name="people") for name in ("people", "others"))
+    tables = {name: nt.public(given[name], name=name) for name in ("towns", "roads")}
+    return nt.from_sql(text, people, tables=tables | {"others": others})
+
+
+def answer(query):
+    stage = plan(query, spend=SPEND, rows_per_group=10**6, groups_per_unit=1000).stage
+    found = engine_for(stage.table.source).aggregate(stage, salt=SALT)
+    counted = zip([key[0] for key in found.keys], found.values["rows"].tolist(), strict=True)
+    return {key: rows for key, rows in counted if rows}
+
+
+def truth(text, given):
+    with duckdb.connect() as connection:
+        for name, table in given.items():
+            connection.register(name, table)
+        return connection.sql(text).fetchall()
+
+
+@pytest.mark.parametrize("kind", ANSWERED)
+def test_what_is_answered_is_what_duckdb_answers(kind):
+    for seed in range(3):
+        given = made(seed)
+        expected = dict(truth(ANSWERED[kind], given))
+        assert answer(asked(ANSWERED[kind], given)) == expected
+        assert expected
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_column_that_the_left_join_makes_null_is_refused_and_never_read_as_the_other(kind):
+    given = made(0)
+    with pytest.raises(QueryError, match=r"is NULL where the LEFT JOIN of '[tv]' met no row"):
+        asked(REFUSED[kind], given)
+    assert truth(REFUSED[kind], given)  # a question that SQL has an answer to
+
+
+def test_why_it_is_refused_the_column_before_has_another_answer():
+    text = "SELECT COUNT(*) FROM people p LEFT JOIN towns t USING (town) WHERE {}.town IS NULL"
+    for seed in range(3):
+        given = made(seed)
+        assert truth(text.format("t"), given) != truth(text.format("p"), given)
+
+
+def test_in_python_there_is_no_such_column_whatever_the_prefix():
+    given = made(0)
+    people, towns = nt.table(given["people"], unit="who", name="people"), nt.public(given["towns"], name="towns")
+    joined = people.join(towns, on="town", how="left", prefix="t_")
+    assert joined.where("code IS NULL") is not None
+    for condition in ("t_town IS NULL", "t.town IS NULL", "towns.town IS NULL"):
+        with pytest.raises((QueryError, SchemaError), match="town"):
+            joined.where(condition)
+
+
+def test_columns_of_a_joined_table_are_its_own():
+    """`b.code` is the roads' and not the towns', which came along as `t_code`."""
+    given = made(1)
+    both = nt.public(given["roads"], name="roads")
+    others = nt.table(given["others"], unit="who", name="people").join(both, on="town").join(
+        nt.public(given["towns"], name="towns"), on="town", prefix="t_"
+    )  # fmt: skip
+    inner = "(SELECT o.who, r.code, t.code AS t_code FROM others o JOIN roads r USING (town) JOIN towns t USING (town))"
+    people = nt.table(given["people"], unit="who", name="people")
+    for column in ("code", "t_code"):
+        text = f"SELECT b.{column}, COUNT(*) AS n FROM people p JOIN {{}} b ON p.who = b.who GROUP BY b.{column}"
+        query = nt.from_sql(text.format("both"), people, tables={"both": others})
+        assert answer(query) == dict(truth(text.format(inner), given)) != {}
+
+
+def test_a_left_join_within_another_stays_apart_from_a_column_that_gets_its_name():
+    """The roads' `town` becomes `b_town`, which is what the towns' key was called already, and that is NULL where none is met."""
+    given = made(2)
+    given["towns"] = given["towns"].rename_columns(["b_town", "key", "state", "number"])
+    people, others = (nt.table(given[name], unit="who", name="people") for name in ("people", "others"))
+    towns = nt.public(given["towns"], name="towns")
+    both = others.join(towns, on={"town": "b_town"}, how="left")
+    text = "SELECT b.b_town, COUNT(*) AS n FROM people p JOIN {} b ON p.who = b.who GROUP BY b.b_town"
+    query = nt.from_sql(text.format("both"), people, tables={"both": both})
+    expected = dict(truth(text.format("(FROM others o LEFT JOIN towns t ON o.town = t.b_town)"), given))
+    assert answer(query) == expected
+    assert None in expected
+    with pytest.raises(QueryError, match="renamed twice"):
+        form_of(query, tables={"both": both, "towns": towns})
