@@ -251,7 +251,10 @@ def build(terms: Terms, eps: float, log_delta: float) -> tuple[Humps, Saddle]:
             if sum(part.nodes for part in parts) > MOST_NODES:
                 raise NoCertificateError
         except NO_LINE:
-            rests.append(terms.chernoff(terms.at(great)[3], eps)[1:])
+            bound, log, s = terms.chernoff(terms.at(great)[3], eps)
+            if bound > log_delta:
+                raise NoCertificateError from None  # no other line can make up for it
+            rests.append((log, s))
     rest = np.array(rests).reshape(-1, 2)
     return Humps(tuple(parts), rest[:, 0], rest[:, 1]), heaviest[1]
 
