@@ -1,5 +1,7 @@
 """The oracles of the strata agree with each other where their methods have nothing in common, and see a billionth."""
 
+import math
+
 import mpmath as mp
 import pytest
 
@@ -61,6 +63,18 @@ def test_a_lattice_keeps_a_leak_that_is_lost_beside_one():
     for truth, eps in ((leaked, count * e), (both, (count - 2) * e)):
         assert close(truth, oracle(eps, leak), 1e-15)
         assert not close(truth, oracle(eps, leak * (1 + mp.mpf("1e-9"))), 1e-12)
+
+
+def test_lines_follow_every_return_of_atoms_until_the_gaussians_end_it():
+    e, count, mu, eps = mp.mpf("0.479"), 9353, 2 * mp.mpf("0.03345"), 1462.9581048553894
+    high = mp.exp(e) / (1 + mp.exp(e))
+    law = lines.Atoms([(e, high), (-e, 1 - high)])
+    with mp.workdps(60):
+        truth, ups = mp.mpf(0), math.floor((eps / float(e) + count) / 2)
+        for k in range(ups - 10, ups + 300):
+            mass = mp.binomial(count, k) * high**k * (1 - high) ** (count - k)
+            truth += mass * compositions.gaussian(mu, eps - (2 * k - count) * e)
+    assert close(truth, lines.delta(law, count, eps, 1, mu**2), 1e-12)
 
 
 def test_an_oracle_tells_what_its_resolution_costs():

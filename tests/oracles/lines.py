@@ -179,6 +179,8 @@ def delta(law, count, eps, fine, variance=0):
         step = 2 * mp.pi / (fine * (14 * math.sqrt(bend) + 60 / lam))
         reach = min(2 * 9 / math.sqrt(bend), 12 / math.sqrt(gauss) if gauss else math.inf)
         beyond = 0.0 if gauss and reach * law.span > 7 else 2.2 * math.pi / law.span if law.span else 0.0
+        if gauss and isinstance(law, Atoms):  # each return is as high as the first: only the Gaussians end them
+            beyond = 12 / math.sqrt(gauss)
         reach = max(reach, beyond)
         for longer in range(5):
             found = _along(law, count, eps, variance, (lam, step, reach * 4**longer, beyond), fine)
