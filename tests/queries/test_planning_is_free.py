@@ -79,8 +79,17 @@ def test_each_error_bar_is_known_before_and_is_the_one_released(account, unreada
     scale = float(measures["rows"].mechanism.scale)
     r = math.exp(-1 / scale)
     assert 2 * r ** (counts.half_width + 1) / (1 + r) <= 0.05 < 2 * r**counts.half_width / (1 + r)
+    # the sum is T + c N, with Laplace noise of two sizes, in closed form; in steps of 0.01
     wide = next(float(measure.mechanism.scale) for name, measure in measures.items() if name.startswith("total"))
-    assert abs(float(total.half_width) - wide * 2.9957 / 100) < 0.05  # ln 20 scales, in steps of 0.01
+    (column,) = proposal.plan.stage.grid.values()
+    assert column.centre == 500, "the middle of 0 to 10"
+    number = next(measure for name, measure in measures.items() if name != "rows" and not name.startswith("total"))
+    other, t = 500 * float(number.mechanism.scale), float(total.half_width) * 100
+
+    def beyond(t):
+        return (wide**2 * math.exp(-t / wide) - other**2 * math.exp(-t / other)) / (wide**2 - other**2)
+
+    assert beyond(t) <= 0.05 < beyond(t * 0.96)
     assert typical.half_width is None
     widths = [width for _, width in typical.by_size]
     assert widths == sorted(widths, reverse=True)

@@ -2,7 +2,8 @@
 
 Each question has a connection of its own to it, and the names that it makes are temporary ones of that connection, gone when it
 closes. No database file is kept open, for that would lock its writers out. What DuckDB would remember of files that it read is
-turned off: nothing private outlives its question, and no old state of a file is mixed with a new one. A process that was forked
+turned off, and one that worked from disk ends with its question: nothing private outlives it, and no old state of a file is mixed
+with a new one. A process that was forked
 starts its own, since threads do not survive a fork; and after any error of DuckDB the next question has a fresh one, since an
 instance that failed inside answers nothing more.
 """
@@ -12,11 +13,13 @@ import ctypes
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import duckdb
 
 _FORGETFUL = {"enable_external_file_cache": False}
+_FOLDER = ".tmp"  # where DuckDB works from disk if nothing else is said
 _lock = threading.Lock()
 _kept: dict[object, Any] = {}  # one at most, by its settings
 
@@ -36,10 +39,17 @@ def memory_connection(settings: Mapping[str, str | int]) -> Iterator[Any]:
         with contextlib.closing(connection):
             yield connection
     except duckdb.Error:
-        with _lock:
-            if _kept.get(key) is instance:
-                del _kept[key]
+        _forget(key, instance)
         raise
+    if Path(str(settings.get("temp_directory", _FOLDER))).is_dir():  # it worked from disk, and clears that when it ends
+        _forget(key, instance)
+        instance.close()
+
+
+def _forget(key: object, instance: Any) -> None:
+    with _lock:
+        if _kept.get(key) is instance:
+            del _kept[key]
 
 
 def _after_fork() -> None:
