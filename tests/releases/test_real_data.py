@@ -19,8 +19,8 @@ from click.testing import CliRunner
 import neartwin as nt
 from neartwin.cli import main
 
-SPEND = "epsilon=10000000"
-SURE = nt.pure(10**7)
+SPEND = "epsilon=1000000000000"
+SURE = nt.pure(10**12)  # noise of no size, in parts of a row too
 
 
 @dataclass(frozen=True)
