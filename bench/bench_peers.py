@@ -30,7 +30,7 @@ from pathlib import Path
 
 import duckdb
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 PEERS = ("opendp", "pipelinedp", "smartnoise", "tumult", "diffprivlib", "pydp")
 JOBS = ("visits", "tuned", "histogram", "quantiles", "keys", "counts")
 OURS = ("neartwin", sys.executable)
@@ -87,10 +87,14 @@ class Watched:
 def run(who: Who, job: str, path: Path, patience: int, name: str = "") -> Run | None:
     """A job in a process of its own; None, and a word why, where it has no such job, fails or takes too long."""
     name = name or who[0]
-    command = [who[1], str(HERE / "peers" / f"by_{who[0]}.py"), job, str(path)]
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+    command = [who[1], str(HERE / "peers" / f"by_{who[0]}.py"), job, str(path.resolve())]
+    with (
+        tempfile.TemporaryFile("w+") as out,
+        tempfile.TemporaryFile("w+") as err,
+        tempfile.TemporaryDirectory() as place,  # for what an engine leaves where it runs
+    ):
         begun = time.perf_counter()
-        process = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True)
+        process = subprocess.Popen(command, cwd=place, stdout=out, stderr=err, start_new_session=True)
         watched = Watched(process)
         try:
             process.wait(patience)
@@ -216,7 +220,7 @@ def main() -> None:
     asked = parser.parse_args()
     from bench_engines import make_visits
 
-    there = [(name, str(asked.peers / name / "bin" / "python")) for name in asked.only]
+    there = [(name, str(asked.peers.absolute() / name / "bin" / "python")) for name in asked.only]
     for name, python in there:
         if not Path(python).exists():
             print(f"{name}: not installed in {asked.peers}; see bench/peers.sh")

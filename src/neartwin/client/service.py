@@ -153,32 +153,19 @@ class ServedAccount:
         sampling_rate: Number | None = None,
     ) -> ServedProposal:
         """Have the service decide what a release would do and cost. Reads no row and spends nothing."""
-        limits = {
-            "rows_per_group": rows_per_group,
-            "groups_per_unit": groups_per_unit,
-            "rows_per_unit": rows_per_unit,
-            "norm_per_unit": norm_per_unit,
-            "discovery_groups": discovery_groups,
-            "units_together": None if units_together == 1 else units_together,
-            "value_range": value_range,
-            "sampling_rate": sampling_rate,
-            "weights": weights,
-        }
-        return self._planned([query], spend, limits)
-
-    def _planned(
-        self,
-        queries: Sequence[Query | MostCommon],
-        spend: Target,
-        limits: Mapping[str, object],
-    ) -> ServedProposal:
-        if any(query.table.source != self.rows.table.source for query in queries):
-            raise LedgerError(f"this account belongs to {self.name!r}, and the question is about another table")
-        forms = [form_of(query, self.tables) for query in queries]
-        ask: Json = {"question": forms[0] if len(forms) == 1 else forms, "spend": parts_of(spend)}
-        ask |= {name: _written(name, limit) for name, limit in limits.items() if limit is not None}
-        told = self.wire.post("datasets", self.name, "plan", body=ask)
-        return ServedProposal(self, target_of(told["price"], "price"), told["digest"], ask, _tree(told["explanation"]))
+        return self.plan_series(
+            [query],
+            spend=spend,
+            rows_per_group=rows_per_group,
+            groups_per_unit=groups_per_unit,
+            rows_per_unit=rows_per_unit,
+            norm_per_unit=norm_per_unit,
+            discovery_groups=discovery_groups,
+            weights=weights,
+            units_together=units_together,
+            value_range=value_range,
+            sampling_rate=sampling_rate,
+        )
 
     def plan_series(
         self,
@@ -209,7 +196,13 @@ class ServedAccount:
             "sampling_rate": sampling_rate,
             "weights": weights,
         }
-        return self._planned(queries, spend, limits)
+        if any(query.table.source != self.rows.table.source for query in queries):
+            raise LedgerError(f"this account belongs to {self.name!r}, and the question is about another table")
+        forms = [form_of(query, self.tables) for query in queries]
+        ask: Json = {"question": forms[0] if len(forms) == 1 else forms, "spend": parts_of(spend)}
+        ask |= {name: _written(name, limit) for name, limit in limits.items() if limit is not None}
+        told = self.wire.post("datasets", self.name, "plan", body=ask)
+        return ServedProposal(self, target_of(told["price"], "price"), told["digest"], ask, _tree(told["explanation"]))
 
     def release(self, proposal: ServedProposal, *, key: str = "") -> Release:
         """Pay, have the data asked, and get the release; the same question again costs nothing.

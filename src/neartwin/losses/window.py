@@ -48,8 +48,6 @@ class Window:
 
 WHOLE = Window(0.0, math.inf, 1.0)
 
-WHOLE = Window(0.0, math.inf, 1.0)
-
 
 def split(log_density: FloatArray, u: FloatArray, copies: int) -> tuple[Window, Window] | None:
     """Below and above the deepest valley between two humps, so that neither part has the other's; None where there is one hump.

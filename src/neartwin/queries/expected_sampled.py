@@ -20,8 +20,9 @@ from neartwin.queries.planner import (
     row_measure,
 )
 from neartwin.queries.quantiles import Quantile
-from neartwin.queries.query import Mean, Sum
+from neartwin.queries.query import Count, Mean, Sum
 from neartwin.queries.sample_bars import HalfWidth, SampleBars
+from neartwin.queries.sample_sums import rows_at_most, sum_ends, width_of
 
 SIZES = (10, 100, 1_000, 10_000, 100_000)
 Sized = Callable[[FloatArray], FloatArray]  # from numbers of rows of groups to half-widths
@@ -45,22 +46,21 @@ def half_widths(plan: GroupPlan, confidence: float) -> dict[str, tuple[str, tupl
                 tell(name, "at most", _mean(plan, aggregate, bars, n))
             case Histogram():
                 measure = plan.measures[cell_measure(histogram_column(plan.query, aggregate))]
-                tell(name, "about", _total(bars, _width(measure), plan.bounding.rows_per_group, n))
+                tell(name, "about", _total(bars, width_of(measure), plan.bounding.rows_per_group, n))
             case Quantile():
                 column = quantile_column(plan.query, aggregate)
                 measure = plan.measures[cell_measure(column)]
-                ranks = Ranks(plan.splits[measure.name].tree, measure.mechanism.law)
                 for rank, label in zip(map(float, aggregate.ranks), aggregate.labels(name), strict=True):
-                    tell(label, "in rank, as a share of all values, at most", _rank(plan, ranks, rank, bars, n))
+                    tell(
+                        label,
+                        "in rank, as a share of all values, at most",
+                        _rank(plan, measure, rank, bars, n),
+                    )
             case _:
-                measure = plan.measures[row_measure(plan.bounding) if str(aggregate) == "count()" else "units"]
+                measure = plan.measures[row_measure(plan.bounding) if isinstance(aggregate, Count) else "units"]
                 most = plan.bounding.rows_per_group if measure.name == "rows" else 1
-                tell(name, "about", _total(bars, _width(measure), most, n))
+                tell(name, "about", _total(bars, width_of(measure), most, n))
     return found
-
-
-def _width(measure: Measure) -> HalfWidth:
-    return lambda confidence: float(measure.half_width(confidence))
 
 
 def _total(bars: SampleBars, noise: HalfWidth, most: int, n: FloatArray) -> FloatArray:
@@ -68,33 +68,21 @@ def _total(bars: SampleBars, noise: HalfWidth, most: int, n: FloatArray) -> Floa
     return (high - low) / 2
 
 
-def _rows(plan: GroupPlan, column: str, bars: SampleBars, n: FloatArray) -> tuple[FloatArray, int]:
-    found = plan.counts_rows(column)
-    if found is None:
-        raise TypeError("a sum of both signs is planned beside a count")
-    measure, times = found
-    most = 1 if measure.name == "units" else plan.bounding.rows_per_group
-    return bars.number(bars.rate * n, _width(measure), most=most), times
-
-
 def _sum(plan: GroupPlan, aggregate: Sum, bars: SampleBars, n: FloatArray) -> FloatArray:
     column = grid_column(plan.query, aggregate)
-    size, most = max(abs(column.low), abs(column.high)), plan.bounding.rows_per_group
-    noise = _width(plan.measures[f"total:{column.name}"])
-    if column.low < 0 < column.high:
-        rows, times = _rows(plan, column.name, bars, n)
-        low, high = bars.signed(0 * n, noise, bars.off_by(times * float(size) ** 2 * rows, most * size))
-    else:
-        low, high = bars.totals(bars.rate * n * size, noise, most=most * size)
-    return (high - low) / 2 * float(column.bounds.step)
+    low, high = column.bounds.low_units, column.bounds.high_units
+    # each row adds the most; of values of both signs the width is the same at every sum
+    largest = 0 if low < 0 < high else max(low, high, key=abs)
+    ends = sum_ends(plan, column, bars, bars.rate * n * largest, bars.rate * n)
+    return (ends[1] - ends[0]) / 2 * float(column.bounds.step)
 
 
 def _mean(plan: GroupPlan, aggregate: Mean, bars: SampleBars, n: FloatArray) -> FloatArray:
     """(a + off + |m| b) / (q n - b), as `expected._of_mean` has it."""
     column, each = grid_column(plan.query, aggregate), 1 - bars.miss / 4
-    a = float(plan.measures[f"total:{column.name}"].half_width(each))
-    b = float(plan.measures[filled_measure(column, plan.bounding)].half_width(each))
-    rows, times = _rows(plan, column.name, bars, n)
+    a = width_of(plan.measures[f"total:{column.name}"])(each)
+    b = width_of(plan.measures[filled_measure(column, plan.bounding)])(each)
+    rows, times = rows_at_most(plan, column, bars, bars.rate * n)
     span, far = float(column.high - column.low), max(abs(column.low), abs(column.high))
     off = bars.off_by(times * rows * span**2 / 4, plan.bounding.rows_per_group * span)
     sure = bars.rate * n - b
@@ -102,9 +90,10 @@ def _mean(plan: GroupPlan, aggregate: Mean, bars: SampleBars, n: FloatArray) -> 
     return np.minimum(steps, span) * float(column.bounds.step)
 
 
-def _rank(plan: GroupPlan, ranks: Ranks, rank: float, bars: SampleBars, n: FloatArray) -> FloatArray:
+def _rank(plan: GroupPlan, measure: Measure, rank: float, bars: SampleBars, n: FloatArray) -> FloatArray:
+    ranks, parts = Ranks(plan.splits[measure.name].tree, measure.mechanism.law), measure.parts
     most, size, half = plan.bounding.rows_per_group, max(rank, 1 - rank), SampleBars(bars.rate, bars.miss / 2)
-    noise = float(ranks.bars(rank, 1 - bars.miss / 2).max())
-    whole = half.number(bars.rate * n, lambda confidence: float(ranks.bars(1.0, confidence)[0]), most=most)
+    noise = float(ranks.bars(rank, 1 - bars.miss / 2).max()) / parts
+    whole = half.number(bars.rate * n, lambda it: float(ranks.bars(1.0, it)[0]) / parts, most=most)
     off = half.off_by(most * size**2 * whole, most * size)
     return np.minimum((noise + off) / (bars.rate * n), 1.0)

@@ -16,8 +16,8 @@ from neartwin.queries.planner import cell_measure, filled_measure, grid_column, 
 from neartwin.queries.quantiles import Quantile
 from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, Sum
 from neartwin.queries.sample_bars import Ends, SampleBars
+from neartwin.queries.sample_sums import counter, rows_at_most, sum_ends
 from neartwin.queries.stage import GridColumn
-from neartwin.queries.sum_bars import sum_half_width
 from neartwin.releases.estimates import Noisy, Slack, Trees, bar, mean_within, of_order, with_bar
 from neartwin.releases.release import Statistic
 
@@ -74,34 +74,17 @@ def _counted(
 
 
 def _summed(plan: GroupPlan, column: GridColumn, noisy: Noisy, confidence: float) -> tuple[FloatArray, Ends]:
-    """In steps. Contributions of one sign bound their own sum of squares; for others the number of rows does."""
-    bars, measure = _bars(plan, confidence), plan.measures[f"total:{column.name}"]
-    totals, bounds = noisy[measure.name].astype(float), column.bounds
-    size = max(abs(bounds.low_units), abs(bounds.high_units))
+    """In steps."""
+    bars, totals = _bars(plan, confidence), noisy[f"total:{column.name}"].astype(float)
     if column.centre:  # the total is of values less it
-        number = plan.measures[filled_measure(column, plan.bounding)]
-        totals = totals + column.centre * noisy[number.name].astype(float)
-
-    def wide(each: float) -> float:
-        return float(sum_half_width(plan, column, each))
-
-    if bounds.low_units < 0 < bounds.high_units:
-        rows, times = _rows(plan, column, noisy, bars)
-        off = bars.off_by(times * float(size) ** 2 * rows, plan.bounding.rows_per_group * size)
-        return totals / bars.rate, bars.signed(totals, wide, off)
-    sign, most = (1 if bounds.high_units > 0 else -1), plan.bounding.rows_per_group * size
-    low, high = bars.totals(sign * totals, wide, most=most)
-    return totals / bars.rate, (low, high) if sign > 0 else (-high, -low)
+        totals = totals + column.centre * noisy[filled_measure(column, plan.bounding)].astype(float)
+    both = column.bounds.low_units < 0 < column.bounds.high_units
+    return totals / bars.rate, sum_ends(plan, column, bars, totals, _counts(plan, column, noisy) if both else None)
 
 
-def _rows(plan: GroupPlan, column: GridColumn, noisy: Noisy, bars: SampleBars) -> tuple[FloatArray, int]:
-    """At most how many rows (or units) of the table have a value, and m with sum n_u^2 <= m times that."""
-    found = plan.counts_rows(column.name)
-    if found is None:
-        raise TypeError("a sum of both signs is planned beside a count")
-    measure, times = found
-    most = 1 if measure.name == "units" else plan.bounding.rows_per_group
-    return bars.number(noisy[measure.name].astype(float), partial(bar, measure), most=most), times
+def _counts(plan: GroupPlan, column: GridColumn, noisy: Noisy) -> FloatArray:
+    counts: FloatArray = noisy[counter(plan, column)[0].name].astype(float)
+    return counts
 
 
 def _mean(plan: GroupPlan, name: str, aggregate: Mean, noisy: Noisy, confidence: float) -> Statistic:
@@ -113,7 +96,7 @@ def _mean(plan: GroupPlan, name: str, aggregate: Mean, noisy: Noisy, confidence:
     bars, column = _bars(plan, confidence), grid_column(plan.query, aggregate)
     total, filled = plan.measures[f"total:{column.name}"], plan.measures[filled_measure(column, plan.bounding)]
     each, span = 1 - bars.miss / 4, float(column.high - column.low)
-    rows, times = _rows(plan, column, noisy, bars)
+    rows, times = rows_at_most(plan, column, bars, _counts(plan, column, noisy))
     off = bars.off_by(times * rows * span**2 / 4, plan.bounding.rows_per_group * span)
     totals, counts = (noisy[it.name].astype(float) for it in (total, filled))
     found = mean_within(name, aggregate, column, (totals, counts), (bar(total, each) + off, bar(filled, each)))
