@@ -27,22 +27,23 @@ if TYPE_CHECKING:
     from neartwin.queries.quantiles import median as median
     from neartwin.queries.quantiles import minimum as minimum
     from neartwin.queries.quantiles import quantile as quantile
-    from neartwin.queries.query import count as count
-    from neartwin.queries.query import count_units as count_units
-    from neartwin.queries.query import mean as mean
-    from neartwin.queries.query import stddev as stddev
-    from neartwin.queries.query import sum as sum  # noqa: A004
-    from neartwin.queries.query import variance as variance
     from neartwin.queries.relations import coefficient as coefficient
     from neartwin.queries.relations import correlation as correlation
     from neartwin.queries.relations import covariance as covariance
     from neartwin.queries.relations import regression as regression
     from neartwin.queries.sql import from_sql as from_sql
     from neartwin.queries.sql_series import series_from_sql as series_from_sql
+    from neartwin.queries.statistics import count as count
+    from neartwin.queries.statistics import count_units as count_units
+    from neartwin.queries.statistics import mean as mean
+    from neartwin.queries.statistics import stddev as stddev
+    from neartwin.queries.statistics import sum as sum  # noqa: A004
+    from neartwin.queries.statistics import variance as variance
     from neartwin.queries.table import EACH_ROW as EACH_ROW
     from neartwin.queries.table import bounded as bounded
     from neartwin.queries.tuned import tuned as tuned
     from neartwin.queries.tuned import tuned_range as tuned_range
+    from neartwin.queries.workloads import moving as moving
     from neartwin.queries.workloads import prefixes as prefixes
     from neartwin.queries.workloads import ranges as ranges
     from neartwin.releases.accounts import open_ledger as open_ledger
@@ -68,15 +69,15 @@ _HOME = {
     "coefficient": "neartwin.queries.relations",
     "connect": "neartwin.client",
     "correlation": "neartwin.queries.relations",
-    "count": "neartwin.queries.query",
-    "count_units": "neartwin.queries.query",
+    "count": "neartwin.queries.statistics",
+    "count_units": "neartwin.queries.statistics",
     "covariance": "neartwin.queries.relations",
     "from_sql": "neartwin.queries.sql",
     "series_from_sql": "neartwin.queries.sql_series",
     "day": "neartwin.queries.grouping",
     "gdp": "neartwin.accounting.targets",
     "histogram": "neartwin.queries.histograms",
-    "mean": "neartwin.queries.query",
+    "mean": "neartwin.queries.statistics",
     "maximum": "neartwin.queries.quantiles",
     "minimum": "neartwin.queries.quantiles",
     "quantile": "neartwin.queries.quantiles",
@@ -87,19 +88,20 @@ _HOME = {
     "plot": "neartwin.report.plots",
     "public": "neartwin.queries.joining",
     "pure": "neartwin.accounting.targets",
+    "moving": "neartwin.queries.workloads",
     "prefixes": "neartwin.queries.workloads",
     "ranges": "neartwin.queries.workloads",
     "rdp": "neartwin.accounting.targets",
     "regression": "neartwin.queries.relations",
     "save": "neartwin.report.files",
-    "stddev": "neartwin.queries.query",
-    "sum": "neartwin.queries.query",
+    "stddev": "neartwin.queries.statistics",
+    "sum": "neartwin.queries.statistics",
     "summing": "neartwin.releases.consistency",
     "table": "neartwin.queries.opening",
     "three_pools": "neartwin.accounting.targets",
     "tuned": "neartwin.queries.tuned",
     "tuned_range": "neartwin.queries.tuned",
-    "variance": "neartwin.queries.query",
+    "variance": "neartwin.queries.statistics",
     "zcdp": "neartwin.accounting.targets",
 }
 __all__ = sorted(_HOME)  # noqa: PLE0605 - a sorted list of public names, from one table

@@ -7,7 +7,7 @@ from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import QueryError
 from neartwin.queries.opening import table
 from neartwin.queries.planner import plan
-from neartwin.queries.query import count, mean, sum
+from neartwin.queries.statistics import count, mean, sum
 from tests.engines.test_same_answers import SPEND, answers, engines, hostile_rows
 
 VALUES = [

@@ -14,7 +14,7 @@ from neartwin.errors import ParameterError, SchemaError
 from neartwin.queries.opening import table
 from neartwin.queries.planner import plan
 from neartwin.queries.postgres import postgres_table, reading
-from neartwin.queries.query import count, count_units, sum
+from neartwin.queries.statistics import count, count_units, sum
 from neartwin.queries.types import ColumnType
 from tests.engines.places import SALT
 

@@ -11,8 +11,8 @@ from neartwin.accounting.targets import approx
 from neartwin.engines.memory import MemoryEngine
 from neartwin.queries.planner import plan
 from neartwin.queries.quantiles import maximum, median, quantile
-from neartwin.queries.query import count, count_units, mean, stddev, sum, variance
 from neartwin.queries.relations import correlation, covariance, regression
+from neartwin.queries.statistics import count, count_units, mean, stddev, sum, variance
 from neartwin.queries.table import EACH_ROW
 from tests.engines.places import SALT
 

@@ -15,8 +15,8 @@ from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.queries.form import form_of, question_of
 from neartwin.queries.planner import plan
-from neartwin.queries.query import summand
 from neartwin.queries.ranges import clipped, range_of
+from neartwin.queries.statistics import summand
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import neartwin as nt
 from neartwin.errors import NeartwinError, QueryError
 from neartwin.queries.form import STATISTICS, form_of, question_of
-from neartwin.queries.query import Aggregate
+from neartwin.queries.statistics import Aggregate
 
 FRAME = pa.table({"who": [1], "cds": [1], "day": [date(2026, 1, 1)], "paid": [1.0], "town": ["Ulm"]})
 

@@ -14,7 +14,7 @@ from neartwin.accounting.targets import approx, pure
 from neartwin.engines.memory import MemoryEngine
 from neartwin.queries.opening import table
 from neartwin.queries.planner import plan
-from neartwin.queries.query import count, count_units, mean, sum
+from neartwin.queries.statistics import count, count_units, mean, sum
 from neartwin.queries.table import EACH_ROW
 
 GROUPS = ("a", "b", "c", "d")

@@ -8,7 +8,7 @@ import pytest
 import neartwin as nt
 from neartwin.errors import QueryError, SchemaError
 from neartwin.queries.form import form_of, question_of
-from neartwin.queries.query import Aggregate
+from neartwin.queries.statistics import Aggregate
 
 
 @pytest.fixture(scope="module")

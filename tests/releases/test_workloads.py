@@ -6,9 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 import neartwin as nt
 from neartwin import noise
+from neartwin.cli import main
 from neartwin.engines.base import Aggregates
 from neartwin.errors import NeartwinError, ParameterError, QueryError
 from neartwin.queries.expected import expected_errors
@@ -56,6 +58,11 @@ def test_prefixes_ranges_and_weights_are_those_of_the_rows(people, tmp_path):
     release = released(tmp_path, people, nt.ranges([2, 5]), nt.count())
     assert {high - low for low, high in release.keys} == {1, 4}
     assert len(release) == 11 + 8
+    release = released(tmp_path, people, nt.moving(2, 1), nt.count())
+    assert release.group_columns == ("age",)
+    for (age,), value in zip(release.keys, release["found"].values, strict=True):
+        near = (ages >= max(age - 2, 18)) & (ages <= min(age + 1, 29))
+        assert value == pytest.approx(near.sum(), abs=1e-3)
     weights = {"years": {age: age for age in AGES}, "odd less even": {age: 1 if age % 2 else -1 for age in AGES}}
     release = released(tmp_path, people, weights, nt.count())
     assert release.keys == (("years",), ("odd less even",))
@@ -111,6 +118,8 @@ def test_more_reach_of_a_unit_and_another_workload_are_other_plans():
         made_of(nt.ranges(), nt.pure(1)),
         made_of(nt.ranges([1, 2]), nt.pure(1)),
         made_of(nt.prefixes(), nt.pure(1)),
+        made_of(nt.moving(1, 2), nt.pure(1)),
+        made_of(nt.moving(2, 1), nt.pure(1)),
         made_of(nt.ranges(), nt.pure(1), groups=3),
         made_of({"a": {0: 1}}, nt.pure(1)),
         made_of({"a": {0: 2}}, nt.pure(1)),
@@ -151,6 +160,30 @@ def test_a_workload_is_written_to_a_table_and_shaped(people, tmp_path):
     assert list(release.having("age_from >= 26").keys) == [(26, 28), (27, 29)]
 
 
+def test_a_workload_is_asked_explained_and_certified_from_sql_and_a_terminal(people, tmp_path):
+    pq.write_table(people, tmp_path / "people.parquet")
+    text = "SELECT age, SUM(COUNT(*)) OVER (ORDER BY age) AS n FROM people GROUP BY age ORDER BY age DESC LIMIT 3"
+    rows = nt.table(people, unit="who", name="people")
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.gdp(1))
+        told = {"keys": AGES, "spend": nt.gdp(1), "rows_per_group": 3, "groups_per_unit": 3}
+        assert "answers (prefixes), by least squares" in str(account.sql(f"EXPLAIN {text}", **told))
+        release = account.sql(text, **told)
+        certified = release.certificate(book).body
+    assert [key for (key,) in release.keys] == [29, 28, 27]
+    assert [(part["for"], part["law"]) for part in certified["mechanisms"]] == [
+        ("measure", "Gaussian"),
+        ("strategy", "Strategy"),
+    ]
+    assert "int64, sha256 " in certified["mechanisms"][1]["parameters"]["table"]
+    assert certified["question"]["workload"] == "prefixes"
+    asked = ["query", str(tmp_path / "people.parquet"), text, "--unit", "who", "--ledger", str(tmp_path / "b.db"), "--spend",
+             "mu=1", "--rows-per-group", "3", "--groups-per-unit", "3", "--keys", "age=18:29"]  # fmt: skip
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code == 0, done.output
+    assert [line.split()[0] for line in done.output.splitlines()[:4]] == ["age_to", "29", "28", "27"]
+
+
 @pytest.mark.parametrize(
     ("ask", "says"),
     [
@@ -165,6 +198,10 @@ def test_a_workload_is_written_to_a_table_and_shaped(people, tmp_path):
         (lambda rows: rows.group_by("age", keys=AGES).marginals(["age"]).workload(nt.ranges()), "two questions"),
         (lambda rows: rows.group_by("age", keys=AGES).workload(nt.ranges()).agg(n=nt.count(), m=nt.count()), "of one count"),
         (lambda rows: rows.group_by("age", keys=AGES).workload(nt.ranges()).agg(n=nt.count_units()), "of one count"),
+        (lambda rows: rows.group_by("age", keys=AGES).workload(nt.prefixes()).agg(age_to=nt.count()), "another name"),
+        (lambda rows: rows.group_by("age", keys=AGES).workload(nt.prefixes()).marginals(["age"]), "two questions"),
+        (lambda _: nt.moving(0), "at least 1"),
+        (lambda _: nt.moving(-1, 3), "at least 0"),
         (lambda _: nt.ranges([0]), "at least 1"),
         (lambda _: nt.ranges([2, 2]), "each once"),
     ],

@@ -163,6 +163,32 @@ def test_what_sql_has_no_words_for_is_said_where_the_sql_would_be(house, visits,
     assert "no words in SQL" in told["done"]["sql"]
 
 
+@pytest.mark.parametrize(
+    "over",
+    [
+        "age, SUM(COUNT(*)) OVER (ORDER BY age DESC) AS n",
+        "age, SUM(SUM(pay)) OVER (ORDER BY age ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS n",
+        "RANGES(COUNT(*), [2, 9]) AS n",
+        "WEIGHTED_SUMS(COUNT(*), MAP {'young': MAP {1: 1, 9: -0.5}}) AS n",
+    ],
+)
+def test_sums_over_groups_are_asked_in_sql_and_shown_as_python(house, visits, over):
+    typed = Asked(sql=f"SELECT {over} FROM visits GROUP BY age", keys="given", given={"age": "1:9"}, groups=("age",))
+    read = builder.from_sql(typed, visits.rows, visits.dataset.keys)
+    assert (read.joined, read.groups) == ("on", ("age",))
+    assert builder.sql(read, "visits", "id") == typed.sql
+    plan = planned(house, visits, read)
+    spelled = Spelled(plan["question"], builder.spend(read), builder.limits(read), dataset="visits", host="http://here")
+    assert ".workload(" in spelled.python()
+    names = {"nt": nt, "account": visits.account}
+    exec("query" + spelled.python().partition("\nquery")[2].partition("\nprint")[0], names)  # noqa: S102 - what the page says
+    assert names["plan"].plan.digest == plan["digest"]
+    others = planned(
+        house, visits, read, question=plan["question"] | {"workload": {"ask": "prefixes"}, "keys": [3, 2, 1]}
+    )
+    assert others["digest"] != plan["digest"]
+
+
 def test_every_statistic_and_every_bound_of_a_question_has_its_field():
     assert set(builder.VERBS) == {*STATISTICS, "most_common"}
     spelled = {"column": "column", "x": "column", "target": "column", "y": "second", "features": "second"}

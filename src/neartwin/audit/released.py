@@ -38,7 +38,7 @@ def _counts(subsets: Subsets, secret: Bits, spend: Target) -> FloatArray:
     import pyarrow as pa
 
     from neartwin.queries.opening import table  # heavy rooms, for this attack alone
-    from neartwin.queries.query import count_units
+    from neartwin.queries.statistics import count_units
     from neartwin.releases.accounts import open_ledger
 
     questions, people = np.nonzero(subsets * np.asarray(secret, np.int8))

@@ -10,7 +10,8 @@ from neartwin.queries.histograms import Histogram
 from neartwin.queries.norm import MOST_ROWS
 from neartwin.queries.plan import Bounding
 from neartwin.queries.quantiles import Extreme, Quantile
-from neartwin.queries.query import Count, CountUnits, Mean, Query, Sum
+from neartwin.queries.query import Query
+from neartwin.queries.statistics import Count, CountUnits, Mean, Sum
 from neartwin.queries.table import RowUnit
 
 _UNIT_BITS = 25

@@ -29,7 +29,7 @@ from neartwin.queries.planner import (
     row_measure,
 )
 from neartwin.queries.quantiles import Extreme, Quantile
-from neartwin.queries.query import Mean, Sum
+from neartwin.queries.statistics import Mean, Sum
 from neartwin.queries.sum_bars import sum_half_width
 
 GROUP_SIZES = (10, 100, 1_000, 10_000, 100_000)

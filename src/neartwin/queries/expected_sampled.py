@@ -20,9 +20,9 @@ from neartwin.queries.planner import (
     row_measure,
 )
 from neartwin.queries.quantiles import Quantile
-from neartwin.queries.query import Count, Mean, Sum
 from neartwin.queries.sample_bars import HalfWidth, SampleBars
 from neartwin.queries.sample_sums import rows_at_most, sum_ends, width_of
+from neartwin.queries.statistics import Count, Mean, Sum
 
 SIZES = (10, 100, 1_000, 10_000, 100_000)
 Sized = Callable[[FloatArray], FloatArray]  # from numbers of rows of groups to half-widths

@@ -10,6 +10,7 @@
 
 after: what is done to the noisy result, for nothing: {"having": "orders > 100", "order_by": [["orders", true]], "limit": 5}.
 joins: `[{"table": "towns", "on": [["town", "name"]]}]`, of tables that are given by name; see `form_joins`.
+workload: sums over the groups in place of them, as in {"ask": "prefixes"}; see `form_workloads`.
 margins: lists of group columns, of whose values together the statistics are wanted, as in [["age", "sex"], ["sex"]].
 keys: a list of values for one column, a list of rows, or values by column, whose product is taken; null to discover them
 privately. Dates are written 2026-01-31. Nothing here names a file.
@@ -23,17 +24,19 @@ from fractions import Fraction
 from typing import Any
 
 from neartwin.errors import NeartwinError, QueryError
-from neartwin.queries import query as asked
 from neartwin.queries import relations
+from neartwin.queries import statistics as asked
 from neartwin.queries.after import NOTHING, After
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.form_joins import joins_of, with_joins
+from neartwin.queries.form_workloads import with_workload, workload_form
 from neartwin.queries.histograms import Histogram, histogram
 from neartwin.queries.moments import Coefficient, Regression
 from neartwin.queries.quantiles import Extreme, Quantile, maximum, median, minimum, quantile
-from neartwin.queries.query import Aggregate, Groups, MostCommon, Query, Rows
+from neartwin.queries.query import Groups, MostCommon, Query, Rows
 from neartwin.queries.sql import from_sql, grouped_rows
 from neartwin.queries.sql_joins import Others
+from neartwin.queries.statistics import Aggregate
 from neartwin.queries.table import Bounds
 from neartwin.queries.types import ColumnType
 
@@ -56,7 +59,8 @@ STATISTICS: dict[str, Callable[..., Aggregate]] = {
     "regression": relations.regression,
     "coefficient": relations.coefficient,
 }
-_FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after", "margins", "joins"}
+_FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after", "joins"}
+_FIELDS |= {"margins", "workload"}
 
 
 def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = None) -> Query | MostCommon:
@@ -97,7 +101,7 @@ def form_of(question: Query | MostCommon, tables: Others | None = None) -> Form:
             if groups.keys is not None:
                 form["keys"] = [[_plain(value) for value in key] for key in groups.keys]
             if groups.asked is not None:
-                raise QueryError("question: a workload has no written form; ask for it in Python")
+                form["workload"] = workload_form(groups.asked, _plain)
             if groups.margins:
                 form["margins"] = [[groups.columns[place] for place in margin] for margin in groups.margins]
         form |= {} if question.after == NOTHING else {"after": _after_form(question.after)}
@@ -109,8 +113,10 @@ def form_of(question: Query | MostCommon, tables: Others | None = None) -> Form:
 
 
 def _from_text(told: Form, rows: Rows, tables: Others) -> Query | MostCommon:
-    if {"where", "group_by", "computed", "after", "joins"} & set(told):
-        raise QueryError("question: where, group_by, computed columns, joins and after stand in the SQL text itself")
+    if {"where", "group_by", "computed", "after", "joins", "margins", "workload"} & set(told):
+        raise QueryError(
+            "question: where, group_by, computed columns, joins, margins, workload and after stand in the SQL text"
+        )
     if not isinstance(told["sql"], str):
         raise QueryError("question: sql must be text")
     keys = told.get("keys")
@@ -134,14 +140,16 @@ def _from_parts(told: Form, rows: Rows) -> Query:
     aggregates = {str(name): _statistic(str(name), part) for name, part in statistics.items()}
     keys = told.get("keys")
     if not columns:
-        if keys is not None:
-            raise QueryError("question: keys are given, and nothing is grouped")
+        for name in ("keys", "margins", "workload"):
+            if told.get(name) is not None:
+                raise QueryError(f"question: {name} are given, and nothing is grouped")
         query = rows.agg(**aggregates)
     else:
         for column in columns:
             rows, _ = rows.grouped(column)
         public = None if keys is None else _keys(keys, tuple(columns), rows)
         groups = rows.group_by(*columns, keys=public)
+        groups = with_workload(told.get("workload"), groups, lambda key: _key(key, tuple(columns), rows))
         query = _margins(told.get("margins"), groups).agg(**aggregates)
     return replace(query, after=_after(told.get("after", {}), query))
 
@@ -174,7 +182,7 @@ def _from_choice(told: Form, rows: Rows) -> MostCommon:
     k, counted = choice.get("k", 1), choice.get("counted", False)
     if type(k) is not int or not isinstance(counted, bool):
         raise QueryError("question: k of most_common must be a whole number, and counted true or false")
-    if {"group_by", "keys", "after"} & set(told) or not _texts(where):
+    if {"group_by", "keys", "after", "margins", "workload"} & set(told) or not _texts(where):
         raise QueryError("question: most_common takes where, a list of texts, and no groups")
     for condition in where:
         rows = rows.where(condition)
@@ -275,13 +283,14 @@ def _keys(keys: object, columns: tuple[str, ...], rows: Rows) -> object:
     listed = _listed(keys)
     if len(columns) == 1 and not any(isinstance(key, list) for key in listed):
         return [_dated(value, columns[0], rows) for value in listed]
-    found = []
-    for key in listed:
-        values = _listed(key)
-        if len(values) != len(columns):
-            raise QueryError(f"question: key {key!r} must have one value for each of {list(columns)}")
-        found.append(tuple(_dated(value, name, rows) for name, value in zip(columns, values, strict=True)))
+    found = [_key(_listed(key), columns, rows) for key in listed]
     return [key[0] for key in found] if len(columns) == 1 else found
+
+
+def _key(values: list[Any], columns: tuple[str, ...], rows: Rows) -> tuple[object, ...]:
+    if len(values) != len(columns):
+        raise QueryError(f"question: key {values!r} must have one value for each of {list(columns)}")
+    return tuple(_dated(value, name, rows) for name, value in zip(columns, values, strict=True))
 
 
 def _dated(value: object, column: str, rows: Rows) -> object:

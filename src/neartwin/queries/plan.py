@@ -19,10 +19,11 @@ from neartwin.mechanisms.workloads import Bars, Strategy
 from neartwin.queries.allot import Noise, composed_loss
 from neartwin.queries.discovery import Selection
 from neartwin.queries.histograms import Histogram
-from neartwin.queries.query import Aggregate, MostCommon, Query
+from neartwin.queries.query import MostCommon, Query
 from neartwin.queries.record import digest_of
 from neartwin.queries.sensitivity import Sensitivity
 from neartwin.queries.stage import Stage
+from neartwin.queries.statistics import Aggregate
 from neartwin.queries.tuned import Tuned
 from neartwin.queries.workloads import Resolved
 

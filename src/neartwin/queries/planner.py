@@ -21,9 +21,10 @@ from neartwin.queries.histograms import Histogram
 from neartwin.queries.moments import Deviation, MomentSet, Variance, centred, moment_set
 from neartwin.queries.plan import Bounding, GroupPlan, Measure, Plan, Split, Together
 from neartwin.queries.quantiles import Extreme, Quantile, grid_of
-from neartwin.queries.query import Count, CountUnits, Mean, MostCommon, Query, Sum, bin_value, summand
+from neartwin.queries.query import MostCommon, Query
 from neartwin.queries.sensitivity import Reach, Sensitivity
 from neartwin.queries.stage import GridColumn, Moment, Stage
+from neartwin.queries.statistics import Count, CountUnits, Mean, Sum, bin_value, summand
 from neartwin.queries.table import RowUnit
 from neartwin.queries.tuned import Tuned, TunedRange
 

@@ -16,8 +16,9 @@ from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.plan import GroupPlan, Sampled
 from neartwin.queries.quantiles import Extreme, Quantile
-from neartwin.queries.query import Count, CountUnits, Mean, MostCommon, Query, Sum
+from neartwin.queries.query import MostCommon, Query
 from neartwin.queries.sample import read_rate
+from neartwin.queries.statistics import Count, CountUnits, Mean, Sum
 from neartwin.queries.table import RowUnit
 from neartwin.queries.tuned import Tuned
 

@@ -23,7 +23,8 @@ from neartwin.mechanisms.change import root_below
 from neartwin.queries.expected import expected_errors
 from neartwin.queries.plan import ChoicePlan, MarginalPlan, Plan, WorkloadPlan
 from neartwin.queries.planner import plan
-from neartwin.queries.query import CountUnits, MostCommon, Query
+from neartwin.queries.query import MostCommon, Query
+from neartwin.queries.statistics import CountUnits
 from neartwin.queries.tuned import Tuned
 
 _PARTS = 4096  # shares are multiples of one part in this

@@ -2,8 +2,8 @@
 
 Understood: one SELECT from a table, [LEFT] JOIN ... USING or ON equalities with tables given beside it, WHERE with a row
 expression, GROUP BY columns, row expressions or names that SELECT gives them, COUNT(*), COUNT(DISTINCT unit), SUM(expression),
-AVG(expression), statistics of order (see `sql_order`) and of relation, and over the noisy result HAVING, ORDER BY, LIMIT and
-OFFSET. What else SQL can say is refused with what to write instead.
+AVG(expression), statistics of order (see `sql_order`) and of relation, sums over the groups (see `sql_workloads`), and over the
+noisy result HAVING, ORDER BY, LIMIT and OFFSET. What else SQL can say is refused with what to write instead.
 """
 
 import re
@@ -17,16 +17,19 @@ from sqlglot.errors import SqlglotError
 from neartwin.errors import QueryError
 from neartwin.queries.after import CLAUSES, After, after_of, limit_of
 from neartwin.queries.moments import Coefficient, Correlation, Covariance, Deviation, Regression, Variance
-from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, MostCommon, Query, Rows, Sum
+from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.sql_joins import Others, joined_by
 from neartwin.queries.sql_order import order_statistic
 from neartwin.queries.sql_sets import flattened, sets_of
+from neartwin.queries.sql_workloads import Asked, without_workload
+from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum
 from neartwin.queries.table import Table
 from neartwin.queries.types import ColumnType
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "group"} | CLAUSES
 _INSTEAD = {
     "distinct": "use GROUP BY",
+    "windows": "write the window itself behind OVER",
     "with_": "use one SELECT without WITH",
     "with": "use one SELECT without WITH",
 }
@@ -42,23 +45,26 @@ def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None 
     joined and computed ones included. tables: those that JOIN may name, as for `Rows.join`. Errors: `QueryError` for what is
     not understood, with what to write instead.
     """
-    select = _select(text)
+    select, over = without_workload(_select(text))
     rows, groups, margins = _grouped(select, rows, tables)
     chosen = keys(rows.table.schema) if callable(keys) else keys
     if not any(_is_statistic(item, groups) for item in select.expressions):
         return _most_common(select, rows, groups, chosen)
     aggregates = _aggregates(select, groups, rows.table)
     if not groups:
+        if over is not None:
+            raise QueryError("sums over groups need GROUP BY and public keys")
         query = rows.agg(**aggregates)
     else:
         grouped = rows.group_by(*groups, keys=chosen)
-        query = (grouped.marginals(*margins) if margins else grouped).agg(**aggregates)
-    return replace(query, after=_after(select, query, groups))
+        asked = grouped if over is None else over.of(grouped, groups)
+        query = (asked.marginals(*margins) if margins else asked).agg(**aggregates)
+    return replace(query, after=_after(select, query, groups, over))
 
 
 def grouped_rows(text: str, rows: Rows, *, tables: Others | None = None) -> tuple[Rows, tuple[str, ...]]:
     """The rows that a SQL text groups, computed columns included, and its group columns."""
-    found, groups, _ = _grouped(_select(text), rows, tables)
+    found, groups, _ = _grouped(without_workload(_select(text))[0], rows, tables)
     return found, tuple(groups)
 
 
@@ -116,21 +122,36 @@ def _is_statistic(item: exp.Expr, groups: Mapping[str, str]) -> bool:
     return not (named or (not isinstance(item, exp.Alias) and _written(item) in groups))
 
 
-def _after(select: exp.Select, query: Query, groups: Mapping[str, str]) -> After:
+def _after(select: exp.Select, query: Query, groups: Mapping[str, str], over: Asked | None) -> After:
     """HAVING, ORDER BY and LIMIT, over the names of the noisy result."""
     table = query.table
-    grouped = {text: name for name, text in groups.items()}
+    names = {name: name for name in groups}
+    if over is not None:
+        select, names = over.renamed(select, tuple(groups))
+    grouped = {text: names.get(name, name) for name, text in groups.items()}
 
     def named(node: exp.Expr) -> str | None:
         if (text := _written(node)) in grouped:
             return grouped[text]
+        if over is not None:  # statistics of single groups are not released
+            return None
         asked = _aggregate(node, table)[1]
         return next((name for name, aggregate in query.aggregates.items() if aggregate == asked), None)
 
+    alone = "" if over is None else next(iter(query.aggregates))  # of sums over groups there is one
     selected = [
-        item.alias if isinstance(item, exp.Alias) else item.name if isinstance(item, exp.Column) else named(item) or ""
+        item.alias
+        if isinstance(item, exp.Alias)
+        else item.name
+        if isinstance(item, exp.Column)
+        else named(item) or alone
         for item in select.expressions
     ]
+    selected = [names.get(name, name) for name in selected]
+    if over is not None and (lost := [name for name in selected if name in groups and name not in names]):
+        raise QueryError(
+            f"{lost[0]!r} is no column of this answer: {over.workload} go over the groups; leave it out of SELECT"
+        )
     return after_of(select, query.released, selected, named)
 
 

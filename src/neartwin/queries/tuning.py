@@ -28,7 +28,8 @@ from neartwin.mechanisms.geometric import Geometric
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries import planner
 from neartwin.queries.plan import GroupPlan, Measure, Pilot
-from neartwin.queries.query import Count, CountUnits, Mean, Query, Sum
+from neartwin.queries.query import Query
+from neartwin.queries.statistics import Count, CountUnits, Mean, Sum
 from neartwin.queries.table import RowUnit
 from neartwin.queries.tuned import Tuned
 

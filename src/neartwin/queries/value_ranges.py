@@ -26,7 +26,8 @@ from neartwin.mechanisms.geometric import Geometric
 from neartwin.queries import planner
 from neartwin.queries.histograms import Histogram, histogram
 from neartwin.queries.plan import GroupPlan, Ranging
-from neartwin.queries.query import Mean, Query, Sum, count, summand
+from neartwin.queries.query import Query
+from neartwin.queries.statistics import Mean, Sum, count, summand
 from neartwin.queries.table import Bounds, RowUnit
 from neartwin.queries.tuned import Tuned, TunedRange
 from neartwin.queries.tuning import CONFIDENCE, SURE, parted, price_of

@@ -1,4 +1,4 @@
-"""Linear workloads over public groups, as they are asked for: prefix sums, ranges, and weights by key."""
+"""Linear workloads over public groups, as they are asked for: prefix sums, ranges, moving sums, and weights by key."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,8 +37,9 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Linear queries over groups. kind: "prefixes", "ranges" or "weights"; lengths: of ranges, in groups, None for all.
+    """Linear queries over groups. kind: "prefixes", "ranges", "moving" or "weights".
 
+    lengths: of ranges, in groups, None for all; of moving sums, how many groups before each and how many after it.
     weights: by name, pairs of a key and its weight.
     """
 
@@ -49,6 +50,9 @@ class Workload:
     def __str__(self) -> str:
         if self.kind == "weights":
             return f"{len(self.weights):,} weighted sums"
+        if self.kind == "moving" and self.lengths is not None:
+            before, after = self.lengths
+            return f"moving sums of {before} groups before each to {after} after it"
         return self.kind if self.lengths is None else f"ranges of {', '.join(map(str, self.lengths))} groups"
 
     def resolved(self, columns: Sequence[str], keys: tuple[Key, ...] | None) -> Resolved:
@@ -68,12 +72,18 @@ class Workload:
         queries = Intervals(len(keys), first, last)
         if self.kind == "prefixes":
             return Resolved(((f"{column}_to", column),), keys, queries)
+        if self.kind == "moving":
+            return Resolved(((column, column),), keys, queries)
         named = tuple((keys[a][0], keys[b][0]) for a, b in zip(first.tolist(), last.tolist(), strict=True))
         return Resolved(((f"{column}_from", column), (f"{column}_to", column)), named, queries)
 
     def _ends(self, cells: int) -> tuple[Any, Any]:
         if self.kind == "prefixes":
             return np.zeros(cells, dtype=np.int64), np.arange(cells)
+        if self.kind == "moving" and self.lengths is not None:
+            before, after = (min(reach, cells) for reach in self.lengths)
+            places = np.arange(cells)
+            return np.maximum(places - before, 0), np.minimum(places + after, cells - 1)
         lengths = range(1, cells + 1) if self.lengths is None else self.lengths
         if max(lengths) > cells:
             raise ParameterError("lengths", max(lengths), f"must be at most the number of keys, {cells}")
@@ -127,10 +137,27 @@ def ranges(lengths: Sequence[int] | None = None) -> Workload:
     return Workload("ranges", lengths=given)
 
 
+def moving(before: int, after: int = 0) -> Workload:
+    """How many in each group with so many neighbours before and after it, in the order of the public keys; fewer at the ends.
+
+    The release has a row for each key, in the column of its name. `prefixes` have no end on one side, `ranges` are all full.
+
+    >>> print(moving(6))
+    moving sums of 6 groups before each to 0 after it
+    """
+    for name, reach in (("before", before), ("after", after)):
+        integer(at_least=0, **{name: reach})
+    if before == after == 0:
+        raise ParameterError(
+            "before", before, "must be at least 1 where after is 0", remedy="ask the groups without it"
+        )
+    return Workload("moving", lengths=(before, after))
+
+
 def weighted(asked: Any) -> Workload:
     """Any linear queries: weights by name and key. `QueryError` for what is none."""
     if not isinstance(asked, Mapping) or not asked:
-        raise QueryError("workload() takes prefixes(), ranges() or {name: {key: weight}}")
+        raise QueryError("workload() takes prefixes(), ranges(), moving() or {name: {key: weight}}")
     found = []
     for name, given in asked.items():
         if not isinstance(name, str) or not name or not isinstance(given, Mapping):

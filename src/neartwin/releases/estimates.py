@@ -20,8 +20,8 @@ from neartwin.queries.planner import (
     row_measure,
 )
 from neartwin.queries.quantiles import Extreme, Quantile
-from neartwin.queries.query import Aggregate, Count, CountUnits, Mean, Sum
 from neartwin.queries.stage import GridColumn
+from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum
 from neartwin.queries.sum_bars import sum_half_width
 from neartwin.releases.moments import moment_statistics
 from neartwin.releases.release import Statistic

@@ -6,6 +6,7 @@ line here.
 """
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
@@ -13,14 +14,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from neartwin.queries.expected import expected_errors
+from neartwin.queries.margins import named
 from neartwin.queries.moments import MomentStatistic, moment_set
-from neartwin.queries.plan import ChoicePlan, GroupPlan, Plan, Ranging
+from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, Ranging, WorkloadPlan
 from neartwin.queries.quantiles import Extreme, Quantile
-from neartwin.queries.query import Mean, Sum, summand
+from neartwin.queries.statistics import Mean, Sum, summand
 from neartwin.queries.table import Bounds, Table
 
-_NOT_MECHANISMS = {"query", "stage", "spend", "price", "sensitivity", "design"}
+_NOT_MECHANISMS = {"query", "stage", "spend", "price", "sensitivity", "design", "resolved", "bars"}
+_FOLLOWS = {"gram", "h"}  # of a strategy, from its table
 
 
 def method_of(plan: Plan, confidence: float) -> dict[str, Any]:
@@ -102,7 +107,21 @@ def _question(plan: Plan) -> dict[str, Any]:
         "computed": {name: expression.text for name, expression in sorted(stage.table.computed.items())},
         "keys": _keys(plan),
         "statistics": asked,
-    }
+    } | _over(plan)
+
+
+def _over(plan: Plan) -> dict[str, Any]:
+    """What is asked over the groups in place of them: a workload, with the digest of its record, or margins."""
+    match plan:
+        case WorkloadPlan() if plan.query.groups.asked is not None:
+            asked = plan.query.groups.asked
+            record = json.dumps(asked.record(), sort_keys=True).encode()
+            return {"workload": str(asked), "workload_sha256": hashlib.sha256(record).hexdigest()}
+        case MarginalPlan():
+            columns = plan.query.groups.columns
+            return {"margins": [named(columns, margin) for margin in plan.query.groups.margins]}
+        case _:
+            return {}
 
 
 def _keys(plan: Plan) -> str:
@@ -176,6 +195,10 @@ def _told(place: str, mechanism: Any) -> dict[str, Any]:
             inner = _told("", part)
             parameters |= {f"{field.name}.{name}": text for name, text in inner["parameters"].items()}
             parameters[field.name] = inner["law"]
+        elif isinstance(part, np.ndarray):
+            if field.name not in _FOLLOWS:
+                digest = hashlib.sha256(np.ascontiguousarray(part).tobytes()).hexdigest()
+                parameters[field.name] = f"{' x '.join(map(str, part.shape))} {part.dtype}, sha256 {digest}"
         else:
             parameters[field.name] = str(part) if len(str(part)) <= 200 else f"{str(part)[:190]}..."
     return {"for": place or "answer", "law": type(mechanism).__name__, "parameters": parameters}

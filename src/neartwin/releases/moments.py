@@ -19,7 +19,7 @@ from neartwin.queries.moments import (
 )
 from neartwin.queries.plan import GroupPlan
 from neartwin.queries.planner import number_measure
-from neartwin.queries.query import columns_of
+from neartwin.queries.statistics import columns_of
 from neartwin.releases.intervals import Ends, Sums, correlation_ends, covariance_ends, solved, variance_ends
 from neartwin.releases.release import UNBOUNDED, Statistic
 

@@ -26,7 +26,8 @@ from neartwin.queries.keys import Key
 from neartwin.queries.opening import table as open_table
 from neartwin.queries.plan import GroupPlan, Plan
 from neartwin.queries.planner import plan as make_plan
-from neartwin.queries.query import CountUnits, MostCommon, Query, Rows
+from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.queries.statistics import CountUnits
 from neartwin.queries.table import RowUnit, Table
 from neartwin.releases.release import Release
 from neartwin.releases.run import run

@@ -9,7 +9,7 @@ from neartwin.engines.gather import ARROW
 from neartwin.queries.keys import Key
 from neartwin.queries.margins import MARGIN
 from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, WorkloadPlan
-from neartwin.queries.query import columns_of
+from neartwin.queries.statistics import columns_of
 from neartwin.releases.release import Statistic
 
 

@@ -39,6 +39,8 @@ def lines(certificate: Certificate) -> list[str]:
         ("unit", f"{body['unit']}, neighbours by {relation} one"),
         *(("joined", join) for join in body["question"].get("joins", ())),
         ("asked", "; ".join(f"{name} = {what}" for name, what in body["question"].get("statistics", {}).items())),
+        *(("of the groups", body["question"][name]) for name in ("workload",) if name in body["question"]),
+        *(("margin", margin) for margin in body["question"].get("margins", ())),
         *(("bound", f"{bound['what']} = {bound['value']}  ({bound['origin']})") for bound in body["bounds"]),
         *(("mechanism", _mechanism(part)) for part in body["mechanisms"]),
         *(("error", f"{error['name']}: {error['says']}") for error in body["error"]["expected"]),

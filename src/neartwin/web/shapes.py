@@ -78,6 +78,7 @@ class Question(Shape):
     ) = None
     statistics: Annotated[dict[Text, dict[Text, Value | Listed]], Field(max_length=100)] | None = None
     margins: Annotated[list[Annotated[list[Text], Field(max_length=20)]], Field(max_length=100)] | None = None
+    workload: dict[Literal["ask", "lengths", "before", "after", "weights"], Any] | None = None
     most_common: dict[Literal["column", "among", "k", "counted"], Any] | None = None
     after: Annotated[dict[Text, Any], Field(max_length=4)] | None = None
 

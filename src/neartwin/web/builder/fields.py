@@ -77,9 +77,9 @@ class Asked:
 
     groups: columns to group by; grouped: computed groups, after them. tune_rows, tune_groups: "on" where a bound is to be found
     out privately, and is the largest that it may become; value_range: "on" where clip bounds are, within those given.
-    having, order_by, limit, offset: done to the answer, for nothing. joined: "on" where the SQL joins tables, which fields do not
-    say: then the SQL is the question, and groups are the columns that it groups by. margins: groups of those groups, with
-    semicolons between, of which the statistics are wanted.
+    having, order_by, limit, offset: done to the answer, for nothing. joined: "on" where the SQL joins tables or sums over its
+    groups, which fields do not say: then the SQL is the question, and groups are the columns that it groups by. margins: groups
+    of those groups, with semicolons between, of which the statistics are wanted.
     """
 
     wanted: tuple[Wanted, ...] = (Wanted(),)

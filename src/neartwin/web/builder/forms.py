@@ -40,7 +40,7 @@ def _keys(asked: Asked, types: Mapping[str, str], declared: Declared) -> dict[st
         kinds = dict(types) | {one.label: str(one.type) for one in asked.grouped}
         brought = {one.label for one in asked.grouped}  # parts of dates and bins bring keys where none are typed in
         wanted = [name for name in asked.names if name not in brought or asked.given.get(name)]
-        return {"keys": {name: _values(asked.given.get(name, ""), kinds.get(name, "")) for name in wanted}}
+        return {"keys": {name: values_of(asked.given.get(name, ""), kinds.get(name, "")) for name in wanted}}
     if asked.keys == "declared" and asked.grouped:
         known = {column: list(declared[column]) for column in asked.groups if column in declared}
         return {"keys": known} if known else {}
@@ -60,7 +60,7 @@ def _choice(asked: Asked, choice: Wanted, types: Mapping[str, str], declared: De
         raise QueryError("the most common values are a question of their own: remove other statistics and groups")
     column = choice.column
     if asked.keys == "given":
-        among = _values(asked.given.get(column, ""), types.get(column, ""))
+        among = values_of(asked.given.get(column, ""), types.get(column, ""))
     else:
         among = list(declared.get(column, ()))
     if not among:
@@ -198,7 +198,7 @@ def objected(text: str, name: str) -> dict[str, Any]:
     return told
 
 
-def _values(text: str, kind: str) -> list[object]:
+def values_of(text: str, kind: str) -> list[object]:
     """Keys that were typed in: commas between, `1:12` a range of whole numbers."""
     if kind == ColumnType.INTEGER:
         low, colon, high = text.partition(":")

@@ -17,7 +17,7 @@ from neartwin.queries.sql_joins import Others
 from neartwin.queries.table import Bounds, bounded
 from neartwin.queries.types import ColumnType
 from neartwin.web.builder.fields import Asked, Wanted
-from neartwin.web.builder.forms import after_form, margins_of, named
+from neartwin.web.builder.forms import after_form, margins_of, named, values_of
 from neartwin.web.builder.groups import checked_expression, recognised
 
 _KEYWORDS = {"group", "order", "select", "where"}
@@ -111,9 +111,10 @@ def from_sql(asked: Asked, rows: Rows, declared: Mapping[str, Sequence[object]],
         if not columns:
             raise
         schema = found.table.schema
-        keys = {name: list(declared.get(name, ())) or [_SOME.get(schema[name], "")] for name in columns}
+        given = {name: values_of(asked.given.get(name, ""), str(schema[name])) for name in columns}
+        keys = {name: given[name] or list(declared.get(name, ())) or [_SOME.get(schema[name], "")] for name in columns}
         question = question_of({"sql": asked.sql, "keys": keys}, known, tables)
-    if question.table.joins and isinstance(question, Query):
+    if isinstance(question, Query) and (question.table.joins or question.groups.asked is not None):
         told = form_of(question, tables)
         names = tuple(told.get("group_by", ()))
         return replace(asked, joined="on", groups=names, grouped=(), **_after(told.get("after", {})))

@@ -45,7 +45,7 @@ class Spelled:
             told = "".join(f", {name}={value!r}" for name, value in choice.items() if name != "column")
             return [f"{start}.most_common({choice['column']!r}{told})"]
         statistics = [f"    {_keyword(name, _statistic(part))}," for name, part in self.form["statistics"].items()]
-        return [f"{start}{_groups(self.form)}{_margins(self.form)}.agg(", *statistics, ")"]
+        return [f"{start}{_groups(self.form)}{_over(self.form)}.agg(", *statistics, ")"]
 
     def http(self) -> str:
         """The question as a request that curl sends; `plan` instead of `releases` is free."""
@@ -64,9 +64,23 @@ def _computed(form: Mapping[str, Any]) -> str:
     return "".join(f".with_column({name!r}, {text!r})" for name, text in form.get("computed", ()))
 
 
-def _margins(form: Mapping[str, Any]) -> str:
-    margins = form.get("margins")
-    return f".marginals({', '.join(map(repr, margins))})" if margins else ""
+def _over(form: Mapping[str, Any]) -> str:
+    """What is asked over the groups in place of them."""
+    if margins := form.get("margins"):
+        return f".marginals({', '.join(map(repr, margins))})"
+    told = form.get("workload")
+    if told is None:
+        return ""
+    if told["ask"] == "weights":
+        return f".workload({{{', '.join(f'{name!r}: {_weights(pairs)}' for name, pairs in told['weights'].items())}}})"
+    given = ", ".join(repr(told[name]) for name in ("lengths", "before", "after") if name in told)
+    return f".workload(nt.{told['ask']}({given}))"
+
+
+def _weights(pairs: list[Any]) -> str:
+    keys = [tuple(key) if isinstance(key, list) else (key,) for key, _ in pairs]
+    shown = [repr(key[0] if len(key) == 1 else key) for key in keys]
+    return "{" + ", ".join(f"{key}: {_number(weight)}" for key, (_, weight) in zip(shown, pairs, strict=True)) + "}"
 
 
 def _joins(form: Mapping[str, Any]) -> str:

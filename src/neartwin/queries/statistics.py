@@ -1,0 +1,179 @@
+"""Statistics that can be asked: counts, sums and means here, and the names and values of all. Frozen; making one reads no row."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from neartwin.errors import QueryError
+from neartwin.exact import Number, rational
+from neartwin.queries.histograms import Histogram
+from neartwin.queries.moments import (
+    Deviation,
+    MomentStatistic,
+    Regression,
+    Variance,
+)
+from neartwin.queries.quantiles import Extreme, Quantile
+from neartwin.queries.table import Bounds, Table, both_ends, bounded
+from neartwin.queries.values import Value, value_of
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many rows."""
+
+    def __str__(self) -> str:
+        return "count()"
+
+
+@dataclass(frozen=True, slots=True)
+class CountUnits:
+    """How many distinct units."""
+
+    def __str__(self) -> str:
+        return "count_units()"
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The sum of a column or expression, each value clipped to its public bounds; NULL and NaN are left out, or stand for `fill`.
+
+    step: of the grid, where the bounds are the table's or follow from them.
+    """
+
+    column: str
+    bounds: Bounds | None
+    fill: Fraction | None = None
+    step: Fraction | None = None
+
+    def __str__(self) -> str:
+        return f"sum({self.column})"
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean of the values of a column or expression that are neither NULL nor NaN, each clipped to its public bounds."""
+
+    column: str
+    bounds: Bounds | None
+    fill: Fraction | None = None
+    step: Fraction | None = None
+
+    def __str__(self) -> str:
+        return f"mean({self.column})"
+
+
+Aggregate = Count | CountUnits | Sum | Mean | Quantile | Extreme | Histogram | MomentStatistic
+
+
+def count() -> Count:
+    """Count rows."""
+    return Count()
+
+
+def count_units() -> CountUnits:
+    """Count distinct units."""
+    return CountUnits()
+
+
+def sum(  # noqa: A001
+    column: str,
+    low: Number | None = None,
+    high: Number | None = None,
+    step: Number | None = None,
+    *,
+    fill: Number | None = None,
+) -> Sum:
+    """Sum a column or an expression, within public bounds. fill: what NULL and NaN stand for.
+
+    low, high: without them the bounds are those that the table declares for the column, or those that follow from the
+    declared bounds of each column in the expression. step: of the grid that values are rounded to, by default 1/100, the
+    declared one, or the one that follows.
+
+    >>> print(sum("amount", 0, 200).bounds)
+    [0, 200] in steps of 0.01
+    """
+    return Sum(column, *_grid(column, low, high, step, fill))
+
+
+def mean(
+    column: str,
+    low: Number | None = None,
+    high: Number | None = None,
+    step: Number | None = None,
+    *,
+    fill: Number | None = None,
+) -> Mean:
+    """The mean of a column or an expression, within public bounds; arguments as those of `sum`."""
+    return Mean(column, *_grid(column, low, high, step, fill))
+
+
+def variance(
+    column: str,
+    low: Number | None = None,
+    high: Number | None = None,
+    step: Number | None = None,
+    *,
+    fill: Number | None = None,
+) -> Variance:
+    """The variance of a column or an expression: sum (x - mean)^2 / n, with n the number of values. Arguments as of `sum`.
+
+    Its bar is proven and its value at least 0 and at most (high - low)^2 / 4. Bounds decide its noise: take them tight.
+    """
+    return Variance(column, *_grid(column, low, high, step, fill))
+
+
+def stddev(
+    column: str,
+    low: Number | None = None,
+    high: Number | None = None,
+    step: Number | None = None,
+    *,
+    fill: Number | None = None,
+) -> Deviation:
+    """The standard deviation: the root of `variance`, from the same sums where both are asked."""
+    return Deviation(column, *_grid(column, low, high, step, fill))
+
+
+def columns_of(name: str, aggregate: Aggregate) -> tuple[str, ...]:
+    """The names of what a statistic releases: several for a regression and for a list of quantiles.
+
+    >>> columns_of("fit", Regression("pay", ("age",)))
+    ('fit_intercept', 'fit_age')
+    """
+    if isinstance(aggregate, Quantile):
+        return aggregate.labels(name)
+    if isinstance(aggregate, Regression):
+        return (f"{name}_intercept", *(f"{name}_{feature}" for feature in aggregate.features))
+    return (name,)
+
+
+def _grid(
+    column: str, low: Number | None, high: Number | None, step: Number | None, fill: Number | None
+) -> tuple[Bounds | None, Fraction | None, Fraction | None]:
+    """Bounds, fill, and the step where there are no bounds yet."""
+    filled = None if fill is None else rational(fill=fill)
+    ends = both_ends(column, low, high)
+    if ends is None:
+        chosen = None if step is None else rational(step=step)
+        if chosen is not None and chosen <= 0:
+            raise QueryError(f"step={step!r} of {column!r} must be positive")
+        return None, filled, chosen
+    return bounded(*ends, "1/100" if step is None else step), filled, None
+
+
+def summand(table: Table, aggregate: Sum | Mean | Quantile | Extreme) -> Value:
+    """What a sum, mean or quantile is taken of, and its bounds; `QueryError` where there are none."""
+    if isinstance(aggregate, Quantile | Extreme):  # which have a grid of their own
+        return value_of(table, aggregate.column, aggregate.bounds)
+    return value_of(table, aggregate.column, aggregate.bounds, aggregate.step, aggregate.fill)
+
+
+def bin_value(table: Table, aggregate: Histogram) -> Value:
+    """The number of the bin, computed from the column or expression that the histogram is of."""
+    name = aggregate.column
+    if name not in table.computed and (name in table.schema or name.isidentifier()):
+        table.numeric(name, "histogram")
+    plain = name in table.schema or name in table.computed or name.isidentifier()
+    text = '"' + name.replace('"', '""') + '"' if plain else f"({name})"
+    bins = Bounds(Fraction(0), Fraction(len(aggregate.edges) - 2), Fraction(1))
+    return Value(str(aggregate), bins, table.expression(aggregate.bin_of(text)))
