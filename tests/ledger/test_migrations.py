@@ -72,6 +72,44 @@ def test_a_new_ledger_has_the_tables_that_the_code_reads_and_no_others(spent, en
     assert version(engine) == schema.HEAD
 
 
+SAID = {
+    "sqlite": ["SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"],
+    "postgresql": [
+        (
+            "SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns "
+            "WHERE table_schema = 'public' ORDER BY 1, ordinal_position"
+        ),
+        "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1",
+        (
+            "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid > 0 "
+            "AND connamespace = 'public'::regnamespace ORDER BY 1, 2"
+        ),
+        "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1",
+        "SELECT prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1",
+    ],
+}
+
+
+def described(connection):
+    """What a database says of all that stands in it."""
+    return [connection.exec_driver_sql(text).fetchall() for text in SAID[connection.dialect.name]]
+
+
+def test_a_new_ledger_is_made_as_all_migrations_make_one_and_a_missing_trigger_is_seen(place, engine):
+    with Ledger(place):
+        pass
+    with engine.begin() as connection:
+        made = described(connection)
+        for table in (*schema.tables.tables, schema.VERSIONS):
+            connection.exec_driver_sql(f"DROP TABLE {table}")
+        migrate.upgrade(connection, connect._FOLDER, schema.VERSIONS)
+        assert described(connection) == made
+        for what in ("TRIGGER neartwin_record_no_update", "TRIGGER neartwin_record_append_only ON neartwin_record"):
+            if (" ON " in what) == (connection.dialect.name == "postgresql"):
+                connection.exec_driver_sql(f"DROP {what}")
+        assert described(connection) != made
+
+
 def test_a_ledger_from_before_versions_is_taken_as_the_first_and_keeps_what_it_holds(spent, engine):
     with engine.begin() as connection:
         connection.exec_driver_sql(f"DROP TABLE {schema.VERSIONS}")

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import product
+from operator import itemgetter
 from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from neartwin.engines.arrays import column_of, whole_column
 from neartwin.engines.base import Aggregates, Cells
 from neartwin.engines.cells import CELL
 from neartwin.engines.dialect import POSITION
@@ -30,9 +32,9 @@ _LIMITS = np.iinfo(np.int64)
 def key_table(stage: Stage) -> pa.Table:
     """The public keys with their positions: columns p, k0, k1, ..."""
     keys = stage.keys or ()
-    columns = {POSITION: pa.array(range(len(keys)), pa.int64())}
+    columns = {POSITION: column_of(range(len(keys)), ColumnType.INTEGER)}
     for i, name in enumerate(stage.group_columns):
-        columns[f"k{i}"] = pa.array([key[i] for key in keys], ARROW[stage.table.schema[name]])
+        columns[f"k{i}"] = column_of(list(map(itemgetter(i), keys)), stage.table.schema[name])
     return pa.table(columns)
 
 
@@ -43,15 +45,20 @@ def gathered(stage: Stage, answer: pa.Table) -> Aggregates:
         groups = [answer[name].combine_chunks() for name in group_names(stage)]
         if stage.keys is None:
             return in_cells(stage, *_numbered(groups), *found)
-        return in_cells(stage, groups[0].to_numpy() if groups else np.zeros(len(answer), np.int64), stage.keys, *found)
+        return in_cells(
+            stage,
+            whole_numbers(answer[group_names(stage)[0]]) if groups else np.zeros(len(answer), np.int64),
+            stage.keys,
+            *found,
+        )
     values = {name: whole_numbers(answer[f"m{i}"]) for i, name in enumerate(stage.measures)}
     if stage.octaves:
-        return dense(tuple(product(stage.octaves, repeat=2)), answer[POSITION].to_numpy(), values)
+        return dense(tuple(product(stage.octaves, repeat=2)), whole_numbers(answer[POSITION]), values)
     if stage.keys is None:
         return Aggregates(answer.num_rows, ArrowKeys([answer[name] for name in group_names(stage)]), values)
     if not stage.group_columns:
         return Aggregates(1, ((),), values)
-    return dense(stage.keys, answer[POSITION].to_numpy(), values)
+    return dense(stage.keys, whole_numbers(answer[POSITION]), values)
 
 
 def gathered_rows(stage: Stage, answer: list[tuple[Any, ...]]) -> Aggregates:
@@ -111,13 +118,10 @@ def dense(keys: tuple[Key, ...], places: Any, values: dict[str, WholeNumbers]) -
 def whole_numbers(column: pa.ChunkedArray | Sequence[Any]) -> WholeNumbers:
     """Whole numbers, NULL as 0: int64, or Python integers where one is too large for it."""
     if isinstance(column, pa.ChunkedArray):
-        try:
-            whole = column.cast(pa.int64())
-            numbers: WholeNumbers = (whole.fill_null(0) if whole.null_count else whole).to_numpy()
-        except pa.ArrowInvalid:
-            column = column.to_pylist()
-        else:
+        numbers = whole_column(column)
+        if numbers is not None:
             return numbers
+        column = column.to_pylist()
     values = [int(value or 0) for value in column]
     small = all(_LIMITS.min <= value <= _LIMITS.max for value in values)
     return np.array(values, dtype=np.int64 if small else object)

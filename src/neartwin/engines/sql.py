@@ -17,6 +17,7 @@ Every expression in the row stages is total: a data-dependent error would tell a
 """
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from sqlglot import exp
 
@@ -271,7 +272,7 @@ def _matches(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> list
             _group_column(stage, i, aliases),
             exp.column(f"k{i}", table=KEYS),
             stage.table.schema[name],
-            nullable=any(key[i] is None for key in stage.keys or ()),
+            nullable=None in map(itemgetter(i), stage.keys or ()),
         )
         for i, name in enumerate(stage.group_columns)
     ]

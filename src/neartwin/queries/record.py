@@ -2,10 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from neartwin.queries.norm import NormClip
 from neartwin.queries.stage import Stage
+from neartwin.queries.types import ColumnType
 
 RECORD_VERSION = 1  # of the canonical form; a new meaning takes a new number
 
@@ -28,7 +29,7 @@ def digest_of(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
         "conditions": [str(condition.term) for condition in stage.conditions],
         "computed": {n: str(table.computed[n].term) for n in stage.group_columns if n in table.computed},
         "group_columns": stage.group_columns,
-        "keys": None if stage.keys is None else [[_plain(value) for value in key] for key in stage.keys],
+        "keys": None if stage.keys is None else _written(stage),
         "grid": grid,
         **({"period": table.period.text} if table.period is not None else {}),
         **({"joins": [join.record() for join in table.joins]} if table.joins else {}),
@@ -47,6 +48,14 @@ def digest_of(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
 
 def _norm(clip: NormClip) -> list[object]:
     return [clip.limit, {name: [one.times, one.over, one.parts] for name, one in clip.coordinates.items()}]
+
+
+def _written(stage: Stage) -> Sequence[Sequence[object]]:
+    """Public keys as JSON has them: dates alone are written in another way, so that long lists without any are as they are."""
+    kinds = {stage.table.schema[name] for name in stage.group_columns}
+    if ColumnType.DATE not in kinds:
+        return stage.keys or ()
+    return [[_plain(value) for value in key] for key in stage.keys or ()]
 
 
 def _plain(value: object) -> object:

@@ -68,7 +68,7 @@ def statistic(
         case Count() | CountUnits():
             measure = plan.measures[row_measure(plan.bounding) if isinstance(aggregate, Count) else "units"]
             values, bar, parts = (
-                [int(value) for value in noisy[measure.name]],
+                noisy[measure.name].tolist(),
                 measure.mechanism.half_width(confidence),
                 measure.parts,
             )
@@ -87,11 +87,11 @@ def _sum(plan: GroupPlan, name: str, aggregate: Sum, noisy: Noisy, confidence: f
     """The total, and where values are counted around a centre so many times that: see `neartwin.queries.sum_bars`."""
     column = grid_column(plan.query, aggregate)
     total, parts, step = plan.measures[f"total:{column.name}"], 1, column.bounds.step
-    steps = [int(value) for value in noisy[total.name]]  # in parts
+    steps: list[int] = noisy[total.name].tolist()  # in parts
     if column.centre:
         number = plan.measures[filled_measure(column, plan.bounding)]
         parts, each = number.parts, column.centre * total.parts
-        steps = [value * parts + each * int(n) for value, n in zip(steps, noisy[number.name], strict=True)]
+        steps = [value * parts + each * n for value, n in zip(steps, noisy[number.name].tolist(), strict=True)]
     up, down = step.numerator, step.denominator * total.parts * parts
     bar = sum_half_width(plan, column, confidence) * total.parts * parts
     if bar.denominator == 1:  # whole numbers divide to the nearest double, as fractions do
@@ -103,7 +103,7 @@ def _sum(plan: GroupPlan, name: str, aggregate: Sum, noisy: Noisy, confidence: f
 
 def counted(measure: Measure, noisy: WholeNumbers, confidence: float) -> Statistic:
     """The numbers of units of the values that were chosen."""
-    values, bar = [int(value) for value in noisy], measure.mechanism.half_width(confidence)
+    values, bar = noisy.tolist(), measure.mechanism.half_width(confidence)
     ends = [tuple(value + move for value in values) for move in (0, -bar, bar)]
     return Statistic(name="count", what="count_units()", values=ends[0], lower=ends[1], upper=ends[2])
 
@@ -118,7 +118,7 @@ def _of_bins(plan: GroupPlan, aggregate: Histogram, trees: Trees, confidence: fl
 def _whole_counts(measure: Measure, noisy: WholeNumbers, confidence: float) -> tuple[list[int], list[int], list[int]]:
     """Counts in parts as whole numbers, the nearest, and the ends of their bars rounded outward."""
     bar, parts = measure.mechanism.half_width(confidence), measure.parts
-    values = [int(value) for value in noisy]
+    values = noisy.tolist()
     nearest = [(2 * value + parts) // (2 * parts) for value in values]
     return nearest, [(value - bar) // parts for value in values], [-((-value - bar) // parts) for value in values]
 

@@ -3,10 +3,11 @@
 import io
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date
 from html import escape
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,7 @@ class Release:
         body = {
             "format": FORMAT,
             "group_columns": self.group_columns,
-            "keys": [[_plain(value) for value in key] for key in self.keys],
+            "keys": _written(self.keys),
             "statistics": [_fields(statistic) for statistic in self.statistics],
             "confidence": self.confidence,
             "guarantee": self.guarantee.as_dict(),
@@ -260,6 +261,13 @@ def _number(value: float, width: float) -> str:
 def _statistic(part: dict[str, Any]) -> Statistic:
     ends = {name: tuple(part[name]) for name in ("values", "lower", "upper")}
     return Statistic(name=part["name"], what=part["what"], confidence=part.get("confidence"), **ends)
+
+
+def _written(keys: Sequence[Key]) -> Sequence[Sequence[object]]:
+    """Keys as JSON has them: dates alone are written in another way, and long lists without any stay as they are."""
+    if not any(issubclass(kind, date) for kind in set(map(type, chain.from_iterable(keys)))):
+        return keys
+    return [[_plain(value) for value in key] for key in keys]
 
 
 def _plain(value: object) -> object:

@@ -175,9 +175,11 @@ class Database:
             raise LedgerError(f"there is no ledger in {self.place}; check the name, or make one by opening it")
         with self.creating() as connection:  # another process may have made them meanwhile
             there = sa.inspect(connection).has_table(schema.ledger.name)
-            unversioned = there and not migrate.version(connection, schema.VERSIONS)
-            migrate.upgrade(connection, _FOLDER, schema.VERSIONS, standing=schema.FIRST if unversioned else "")
-            if not there and start is not None:
+            if there:
+                unversioned = not migrate.version(connection, schema.VERSIONS)
+                migrate.upgrade(connection, _FOLDER, schema.VERSIONS, standing=schema.FIRST if unversioned else "")
+            elif start is not None:
+                schema.make(connection)
                 row = {"id": 1, "version": schema.VERSION, "position": 0, "hash": NO_HASH}
                 connection.execute(sa.insert(schema.ledger).values(row))
                 start(Writing(connection))

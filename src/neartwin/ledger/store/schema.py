@@ -1,7 +1,8 @@
 """The tables of a ledger: the records, which are the truth, and indexes of them, which `verify` compares with a replay.
 
 Records and documents are only ever added: triggers refuse to change or remove them. Triggers stop an accident; a
-deliberate hand is found by `verify` and by a head kept elsewhere. `migrations` makes the tables; a test compares the two.
+deliberate hand is found by `verify` and by a head kept elsewhere. A new ledger is made from here, an older one by `migrations`;
+a test compares what the two make.
 """
 
 import sqlalchemy as sa
@@ -77,3 +78,43 @@ reservation = sa.Table(
     sa.Index("neartwin_reservation_ask", "ask", "state", "closed"),
     sa.Index("neartwin_reservation_open", "account", "state", "position"),
 )
+
+
+_REFUSAL = "records of a ledger are never changed or removed"
+
+
+def make(connection: sa.Connection) -> None:
+    """The newest tables in a database that has none of them, as all migrations one after the other make them."""
+    tables.create_all(connection, checkfirst=False)
+    told = sa.Table(
+        VERSIONS,
+        sa.MetaData(),
+        sa.Column("version_num", sa.String(32), nullable=False),
+        sa.PrimaryKeyConstraint("version_num", name=f"{VERSIONS}_pkc"),
+    )
+    told.create(connection, checkfirst=False)
+    connection.execute(sa.insert(told).values(version_num=HEAD))
+    for text in _append_only(connection.dialect.name):
+        connection.exec_driver_sql(text)
+
+
+def _append_only(dialect: str) -> list[str]:
+    """Statements that make the triggers."""
+    names = (record.name, document.name)
+    if dialect == "sqlite":
+        return [
+            f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
+            f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"
+            for table in names
+            for verb in ("UPDATE", "DELETE")
+        ]
+    function = (
+        "CREATE OR REPLACE FUNCTION neartwin_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN RAISE EXCEPTION '{_REFUSAL}'; END $$"
+    )
+    triggers = [
+        f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
+        "FOR EACH STATEMENT EXECUTE FUNCTION neartwin_append_only()"
+        for table in names
+    ]
+    return [function, *triggers]
