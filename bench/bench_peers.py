@@ -9,6 +9,7 @@ histogram  rows by category (21 public ones), 100 rows a user, epsilon 1
 quantiles  three quartiles of an amount, 100 rows a user, epsilon 1
 keys       which of a million unknown keys there are, 10 keys a user, epsilon 1, delta 1e-6
 counts     one count after the other with distinct predicates, in one session, of 100,000 rows
+found      how many cities and keys are found: ours as expected, computed exactly, the peers' the mean of --times runs
 
 Add/remove one user everywhere. A process each: time on the wall and of processors, of it and all that it started, over ours, and
 without imports. For the visits ours is also set against the same bounded statement without noise. Peers that
@@ -32,13 +33,14 @@ import duckdb
 
 HERE = Path(__file__).resolve().parent
 PEERS = ("opendp", "pipelinedp", "smartnoise", "tumult", "diffprivlib", "pydp")
-JOBS = ("visits", "tuned", "histogram", "quantiles", "keys", "counts")
+JOBS = ("visits", "tuned", "histogram", "quantiles", "keys", "counts", "found")
 OURS = ("neartwin", sys.executable)
 TOP = 90  # the largest cities, where readers look
 RAW = "SELECT city, count(*), sum(least(amount, 100)), avg(least(amount, 100)) FROM '{path}' GROUP BY city"
 
 
 Who = tuple[str, str]  # a name, which its script has too, and its Python
+Truth = dict[str, list[float]]  # count, total and mean by city
 
 
 @dataclass(frozen=True)
@@ -140,47 +142,76 @@ def _mean(differences: list[float]) -> float:
     return sum(differences) / max(len(differences), 1)
 
 
-def errors(runs: list[Run], raw: dict[str, list[float]], bounded: list[dict[str, list[float]]]) -> None:
-    """Mean absolute errors; a city that is missing counts with its whole value, and its mean with the middle of the bounds.
+def _off(one: Run, cities: list[str], truth: dict[str, list[float]]) -> list[float]:
+    """Mean absolute errors of count, total and mean; a city that is missing counts with its whole value, its mean with 50."""
+    return [
+        _mean([abs(one.answers.get(city, [0, 0, 50])[i] - truth.get(city, [0, 0, 50])[i]) for city in cities])
+        for i in range(3)
+    ]
 
-    bounded: what there is within the bounds, each user's largest cities kept or any; a system is compared with the nearer one.
+
+def _row(one: Run, *errors: list[float]) -> str:
+    cells = [cell for n, total, mean in errors for cell in (f"{n:,.0f}", f"{total:,.0f}", f"{mean:.3f}")]
+    return f"| {one.name} | {' | '.join(cells)} |"
+
+
+def errors(runs: list[Run], raw: Truth, bounded: list[Truth], within: Truth) -> None:
+    """Two tables: around the raw truth, and around what there is within the bounds.
+
+    bounded: each user's largest cities kept, or any; a system is compared with the nearer one. within: the norm that was tuned.
     """
     top = sorted(raw, key=lambda city: -raw[city][0])[:TOP]
     common = [city for city in top if all(city in one.answers for one in runs)]
-    print(f"the {TOP} largest cities, missing ones counted whole; `common`: the {len(common)} of them that all found")
     print(
-        "| | cities | raw: n | raw: total | raw: mean | common: n | common: total | common: mean | bounded: n | impossible |"
+        f"raw truth, the {TOP} largest cities, missing ones counted whole; then the {len(common)} of them that all found"
     )
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print("| | n | total | mean | common: n | common: total | common: mean |\n|---|---|---|---|---|---|---|")
     for one in runs:
-        found = {city: values for city, values in one.answers.items() if city}
-        off = lambda cities, place, truth=raw, found=found: _mean(  # noqa: E731
-            [abs(found.get(city, [0, 0, 50])[place] - truth[city][place]) for city in cities]
-        )
-        own = min(off([city for city in found if city in truth], 0, truth) for truth in bounded)
-        against = "-" if "tuned" in one.name else f"{own:,.0f}"
-        odd = sum(not 0 <= mean <= 100 or n < 0 for n, _, mean in found.values())
-        cells = [f"{off(top, 0):,.0f}", f"{off(top, 1):,.0f}", f"{off(top, 2):.3f}"]
-        cells += [f"{off(common, 0):,.0f}", f"{off(common, 1):,.0f}", f"{off(common, 2):.3f}"]
-        print(f"| {one.name} | {len(found)} | {' | '.join(cells)} | {against} | {odd} |", flush=True)
+        print(_row(one, _off(one, top, raw), _off(one, common, raw)))
+    print("bounded truth, the cities that each found; then those that all found")
+    print("| | cities | n | total | mean | common: n | common: total | common: mean | impossible |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    everywhere = [city for city in raw if all(city in one.answers for one in runs)]
+    for one in runs:
+        found = [city for city in one.answers if city]
+        truths = [within] if "tuned" in one.name else bounded
+        rows = [(_off(one, found, truth), _off(one, everywhere, truth)) for truth in truths]
+        name, *cells = _row(one, *min(rows)).strip("| ").split(" | ")
+        odd = sum(not 0 <= one.answers[city][2] <= 100 or one.answers[city][0] < 0 for city in found)
+        print(f"| {name} | {len(found)} | {' | '.join(cells)} | {odd} |", flush=True)
+
+
+def found_keys(job: str, path: Path, asked: list[Who], patience: int, times: int) -> None:
+    """Our expected number of groups, exactly, beside the mean of so many runs of each peer."""
+    ours = run(OURS, f"expected {job}", path, patience)
+    print(f"{job}: neartwin is expected to find {'?' if ours is None else f'{ours.answers:.2f}'}", flush=True)
+    for who in asked:
+        counts: list[int] = []
+        while len(counts) < times and (one := run(who, job, path, patience)) is not None:
+            counts.append(one.answers if job == "keys" else sum(bool(city) for city in one.answers))
+        if counts:
+            print(
+                f"{who[0]}: mean {_mean(counts):.2f} of {len(counts)} runs, {min(counts)} to {max(counts)}", flush=True
+            )
 
 
 def visits(path: Path, jobs: list[str], asked: list[Who], patience: int) -> None:
     """The visits, with bounds fixed and tuned; the statement by hand has no noise, and keeps all cities."""
     hand = run(OURS, "hand", path, patience, "by hand, not private")
     random = run(OURS, "at random", path, patience)
+    within = run(OURS, "within", path, patience) if "tuned" in jobs else hand
     raw = {city: [n, total, mean] for city, n, total, mean in duckdb.sql(RAW.format(path=path)).fetchall()}
     runs = [run(OURS, job, path, patience, f"neartwin, {job}") for job in jobs]
     runs += [run(who, "visits", path, patience) for who in asked]
     found = [one for one in runs if one is not None]
-    if hand is None or random is None or not found:
+    if hand is None or random is None or within is None or not found:
         return
     timed([*found, hand])
     for one in found:
         note = one.answers.get("", "") if isinstance(one.answers, dict) else ""
         if note.startswith("Tuned"):
             print(note)
-    errors(found, raw, [hand.answers, random.answers])
+    errors(found, raw, [hand.answers, random.answers], within.answers)
 
 
 def others(job: str, path: Path, asked: list[Who], patience: int) -> None:
@@ -216,6 +247,7 @@ def main() -> None:
     parser.add_argument("--rows", type=float, default=10, help="millions")
     parser.add_argument("--jobs", nargs="+", choices=JOBS, default=list(JOBS))
     parser.add_argument("--only", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--times", type=int, default=20, help="runs of a peer for the mean of what it finds")
     parser.add_argument("--patience", type=int, default=600, help="seconds for one run")
     asked = parser.parse_args()
     from bench_engines import make_visits
@@ -235,6 +267,12 @@ def main() -> None:
             visits(path, by_city, peers, asked.patience)
         for job in asked.jobs:
             if job in {"visits", "tuned"}:
+                continue
+            if job == "found":
+                print(f"\n## groups found, {rows:,} rows")
+                make_keys(path.with_stem("keys"), rows)
+                found_keys("visits", path, peers, asked.patience, asked.times)
+                found_keys("keys", path.with_stem("keys"), peers, asked.patience, asked.times)
                 continue
             own, size = path.with_stem(job) if job in {"keys", "counts"} else path, rows
             if job == "keys":

@@ -1,7 +1,8 @@
 """TPC-H revenue, the customer as unit: per part (a public catalogue of 200,000 a scale factor) and per ship mode (seven).
 
 Prints, for each scale factor, what a release costs over the same bounded statement without noise and over the plain unbounded
-one, and how cost grows from one size to the next. Processor time: of all threads on DuckDB, of all processes on Spark.
+one, and how cost grows from one size to the next. Processor time: of all threads on DuckDB, of all processes on Spark. Large
+releases are written to Parquet.
 
     pip install tpchgen-cli
     python bench/bench_tpch.py [--scales 1 10] [--spark-scales 1] [--folder DIR]
@@ -15,15 +16,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from itertools import pairwise
+from functools import partial
+from itertools import count, pairwise
 from pathlib import Path
 
 import duckdb
 
 import neartwin as nt
+from neartwin.engines.base import Engine
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.queries.planner import plan
 from neartwin.queries.query import Query, Rows
+from neartwin.releases.accounts import Account
 
 MODES = ["AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"]
 REVENUE = """
@@ -32,6 +36,8 @@ FROM lineitem JOIN orders ON l_orderkey = o_orderkey
 """
 LIMITS = {"part": {"rows_per_group": 1, "groups_per_unit": 40}, "mode": {"rows_per_group": 10, "groups_per_unit": 7}}
 SPEND = nt.approx(2, "1e-6")
+LARGE = 400_000  # groups; a release of more is written to Parquet
+SPENDS = count(1)  # no two questions are the same
 
 
 def generated(folder: Path, scale: int) -> Path:
@@ -50,6 +56,17 @@ def question(rows: Rows, by: str, scale: int) -> Query:
     keys = range(1, 200_000 * scale + 1) if by == "part" else MODES
     groups = rows.group_by(by, keys=keys)
     return groups.agg(lines=nt.count(), revenue=nt.sum("revenue", 0, 100_000, 1), customers=nt.count_units())
+
+
+def released(account: Account, asked: Query, limits: dict[str, int], folder: Path, engine: Engine | None) -> int:
+    """One release; the number of its groups."""
+    number = next(SPENDS)
+    proposal = account.plan(asked, spend=nt.approx(f"2.{number:03d}", "1e-6"), **limits)
+    groups = len(proposal.plan.stage.keys or ())
+    if groups <= LARGE:
+        return len(account.release(proposal, engine=engine))
+    account.release_to_parquet(proposal, folder / f"release-{number}.parquet", engine=engine)
+    return groups
 
 
 def spent(work: Callable[[], object], clock: Callable[[], float], runs: int) -> float:
@@ -71,23 +88,16 @@ def on_duckdb(place: Path, folder: Path, runs: int) -> dict[str, float]:
     engine, found = DuckdbEngine(threads=os.cpu_count() or 1), {}
     with nt.open_ledger(folder / f"{place.name}.db") as ledger:
         account = ledger.open(rows, nt.approx(1000, "1e-2"))
-        spends = iter(range(1, 1000))
         for by, limits in LIMITS.items():
             asked = question(rows, by, int(place.name[2:]))
             stage = plan(asked, spend=SPEND, **limits).stage
             plain = f"SELECT {by}, count(*), sum(revenue), count(DISTINCT customer) FROM revenue GROUP BY {by}"
-
-            kept = []
-
-            def release(asked: Query = asked, limits: dict[str, int] = limits, kept: list[int] = kept) -> None:
-                spend = nt.approx(f"2.{next(spends):03d}", "1e-6")
-                kept.append(len(account.release(account.plan(asked, spend=spend, **limits), engine=engine)))
-
+            release = partial(released, account, asked, limits, folder, engine)
             private = spent(release, time.process_time, runs)
             bounded = spent(lambda stage=stage: engine.aggregate(stage, salt=7), time.process_time, runs)
             bare = spent(lambda plain=plain: connection.execute(plain).fetchall(), time.process_time, runs)
             found[by] = private
-            print(f"  DuckDB by {by}: {private:.2f} s, {kept[-1]:,} groups; ", end="")
+            print(f"  DuckDB by {by}: {private:.2f} s, {len(stage.keys or ()):,} groups; ", end="")
             print(
                 f"over bounded, no noise {private / bounded:.2f}; over plain, unbounded {private / bare:.2f}",
                 flush=True,
@@ -111,12 +121,7 @@ def on_spark(place: Path, folder: Path, runs: int) -> dict[str, float]:
         account = ledger.open(rows, nt.approx(1000, "1e-2"))
         for by, limits in LIMITS.items():
             asked = question(rows, by, int(place.name[2:]))
-            spends = iter(range(1, 1000))
-
-            def release(asked: Query = asked, limits: dict[str, int] = limits, spends=spends) -> int:
-                spend = nt.approx(f"2.{next(spends):03d}", "1e-6")
-                return len(account.release(account.plan(asked, spend=spend, **limits)))
-
+            release = partial(released, account, asked, limits, folder, None)
             kept = release()  # warm
             found[by] = spent(release, processor_time, runs)
             print(f"  Spark by {by}: {found[by]:.2f} s of processor time, {kept:,} groups", flush=True)

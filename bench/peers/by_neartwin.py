@@ -20,17 +20,18 @@ def released(path, target, asked, **limits):
         return account.release(account.plan(asked(rows), spend=target, **limits))
 
 
+def asked_by_city(rows):
+    import neartwin as nt
+
+    return rows.group_by("city").agg(
+        n=nt.count(), total=nt.sum("amount", 0, 100, fill=0), mean=nt.mean("amount", 0, 100, fill=0)
+    )
+
+
 def by_city(path, **limits):
     import neartwin as nt
 
-    found = released(
-        path,
-        nt.approx(1, "1e-6"),
-        lambda rows: rows.group_by("city").agg(
-            n=nt.count(), total=nt.sum("amount", 0, 100, fill=0), mean=nt.mean("amount", 0, 100, fill=0)
-        ),
-        **limits,
-    ).non_negative("n", "total")
+    found = released(path, nt.approx(1, "1e-6"), asked_by_city, **limits).non_negative("n", "total")
     columns = [found[name].values for name in ("n", "total", "mean")]
     return {key[0]: values for key, *values in zip(found.keys, *columns, strict=True)} | {"": _tuned(found.notes)}
 
@@ -47,6 +48,47 @@ def tuned(path):
     import neartwin as nt
 
     return by_city(path, norm_per_unit=nt.tuned(64, groups=TUNED))
+
+
+def exact(path, asked, **limits):
+    """What the release would say without noise of every group there is: (plan, groups' keys, values by measure)."""
+    import neartwin as nt
+    from neartwin.engines.duckdb import DuckdbEngine
+    from neartwin.queries.planner import plan
+
+    made = plan(asked(nt.table(path, unit="user_id")), spend=nt.approx(1, "1e-6"), **limits)
+    answer = DuckdbEngine().aggregate(made.stage, salt=7)
+    return made, answer.keys, answer.values
+
+
+def within_norm(path):
+    """Each city within a norm of 64 rows a user, without noise: what the tuned release that chooses 64 is noisy around."""
+    from neartwin.releases.estimates import statistics_of
+
+    made, cities, values = exact(path, asked_by_city, norm_per_unit=64, discovery_groups=64)
+    columns = [statistic.values for statistic in statistics_of(made, values, {}, 0.95)]
+    return {cities[i][0]: [column[i] for column in columns] for i in range(len(cities))}
+
+
+def expected(path, asked, **limits):
+    """The mean number of groups that are found, over the noise: the sum of their probabilities of being kept."""
+    made, _, values = exact(path, asked, **limits)
+    chances = getattr(made.selection, "keep_probabilities", None) or made.selection.keep_probability
+    return float(chances(values[made.discovered_by]).sum())
+
+
+def expected_cities(path):
+    return expected(path, asked_by_city, rows_per_group=20, groups_per_unit=10)
+
+
+def expected_keys(path):
+    return expected(path, asked_keys, groups_per_unit=10)
+
+
+def asked_keys(rows):
+    import neartwin as nt
+
+    return rows.group_by("key").agg(people=nt.count_units())
 
 
 def histogram(path):
@@ -71,8 +113,7 @@ def quantiles(path):
 def keys(path):
     import neartwin as nt
 
-    asked = lambda rows: rows.group_by("key").agg(people=nt.count_units())  # noqa: E731
-    return len(released(path, nt.approx(1, "1e-6"), asked, groups_per_unit=10))
+    return len(released(path, nt.approx(1, "1e-6"), asked_keys, groups_per_unit=10))
 
 
 def counts(path):
@@ -106,5 +147,6 @@ def at_random(path):
 
 main({
     "visits": visits, "tuned": tuned, "histogram": histogram, "quantiles": quantiles, "keys": keys, "counts": counts,
-    "hand": by_hand, "at random": at_random,
+    "hand": by_hand, "at random": at_random, "within": within_norm,
+    "expected visits": expected_cities, "expected keys": expected_keys,
 })  # fmt: skip

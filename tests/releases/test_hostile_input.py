@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import neartwin as nt
 from neartwin.cli import main
-from neartwin.errors import NeartwinError
+from neartwin.errors import ExecutionError, NeartwinError, QueryError
 from neartwin.queries.sql_series import series_from_sql
+from neartwin.releases import table
 
 LIMITS = {"rows_per_group": 2, "groups_per_unit": 2}
 
@@ -37,6 +38,27 @@ def account(unreadable, tmp_path_factory):
 
 def unspent(account):
     return account.history(), account.spent
+
+
+def test_more_public_groups_than_a_document_holds_are_refused_before_the_budget_and_one_fewer_is_not(
+    account, monkeypatch
+):
+    monkeypatch.setattr(table, "MOST_NUMBERS", 4 * 10)  # a key, a value and the ends of its bar
+    few, many = (
+        account.rows.group_by("town", keys=[f"town {i}" for i in range(towns)]).agg(n=nt.count()) for towns in (10, 11)
+    )
+    before, spend = unspent(account), nt.pure("0.001")
+    for refused in (
+        lambda: account.release(account.plan(many, spend=spend, **LIMITS)),
+        lambda: account.release_series(account.plan_series([many], spend=spend, **LIMITS)),
+    ):
+        with pytest.raises(QueryError, match=r"11 groups have 44 .* at most 40: write it with release_to_parquet"):
+            refused()
+    assert unspent(account) == before
+    proposal = account.plan(few, spend=spend, **LIMITS)
+    with pytest.raises(ExecutionError):  # it is paid, and then the rows cannot be read
+        account.release(proposal)
+    assert unspent(account) != before
 
 
 TOWNS = {"town": ["Ulm"]}

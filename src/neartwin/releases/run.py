@@ -17,7 +17,7 @@ from neartwin.releases.method import library_version, method_after_pilot, method
 from neartwin.releases.noising import CONFIDENCE, Noisy, answer_of, answered
 from neartwin.releases.notes import notes_of
 from neartwin.releases.release import Provenance, Release
-from neartwin.releases.table import group_columns_of
+from neartwin.releases.table import group_columns_of, require_document
 from neartwin.releases.written import WrittenRelease, is_written
 
 
@@ -52,10 +52,11 @@ def run(
 
     The price is durable before a row is read, and the release is durable before it is returned.
 
-    Errors: `BudgetError` and `LedgerError` before anything is read or spent; `ExecutionError`, the same for every cause,
-    for whatever fails after: whether a query fails is data. `PrivacyError` for a source of noise that is not the system's.
+    Errors: `BudgetError`, `LedgerError` and `QueryError` before anything is read or spent; `ExecutionError`, the same for every
+    cause, for whatever fails after: whether a query fails is data. `PrivacyError` for a source of noise that is not the system's.
     """
     noise.require_system(source)
+    require_document(plan)
     table = plan.stage.table
     for place in table.joined_locations():
         account.claim(place)

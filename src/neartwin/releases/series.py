@@ -18,6 +18,7 @@ from neartwin.releases.preview import Preview, preview_of
 from neartwin.releases.release import Release
 from neartwin.releases.run import ACCOUNT_ALONE, Paid, Payer, released, written_down
 from neartwin.releases.shaped import shaped
+from neartwin.releases.table import require_document
 
 if TYPE_CHECKING:
     from neartwin.releases.accounts import Account as Opened
@@ -70,6 +71,8 @@ def run_series(
     Each release's guarantee is that of all together. Errors: as of `run`.
     """
     noise.require_system(source)
+    for part in series.parts:
+        require_document(part)
     for place in {place for part in series.parts for place in part.stage.table.joined_locations()}:
         account.claim(place)
     ticket = account.reserve(

@@ -6,11 +6,15 @@ from typing import Any, assert_never
 import pyarrow as pa
 
 from neartwin.engines.gather import ARROW
+from neartwin.errors import QueryError
+from neartwin.ledger.account import DOCUMENT_BYTES
 from neartwin.queries.keys import Key
 from neartwin.queries.margins import MARGIN
 from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, WorkloadPlan
 from neartwin.queries.statistics import columns_of
 from neartwin.releases.release import Statistic
+
+MOST_NUMBERS = DOCUMENT_BYTES // 16  # a value in JSON takes some ten bytes, and a comma
 
 
 def group_columns_of(plan: Plan) -> tuple[str, ...]:
@@ -34,6 +38,20 @@ def statistics_told(plan: Plan) -> dict[str, str]:
             return {one: str(asked) for name, asked in plan.outputs.items() for one in columns_of(name, asked)}
         case _:
             assert_never(plan)
+
+
+def require_document(plan: Plan) -> None:
+    """`QueryError` for a release over more public groups than a ledger's document holds: it would fail after it was paid."""
+    if not isinstance(plan, GroupPlan) or plan.stage.keys is None:
+        return
+    bins = 1 if plan.histogram is None else len(plan.histogram[1].labels)
+    groups = len(plan.stage.keys) * bins
+    numbers = groups * (len(group_columns_of(plan)) + 3 * len(statistics_told(plan)))
+    if numbers > MOST_NUMBERS:
+        raise QueryError(
+            f"{groups} groups have {numbers} keys, values and ends of bars, and a release in the ledger holds at most "
+            f"{MOST_NUMBERS}: write it with release_to_parquet(proposal, place), or ask about fewer groups"
+        )
 
 
 def table_schema(plan: Plan) -> pa.Schema:
