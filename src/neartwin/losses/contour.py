@@ -236,7 +236,7 @@ class Contour:
         return value * scale, (self.saddle.lam * value - float(imaginary @ self.t)) * scale
 
 
-def _affordable(total: Total, lam: float, nodes: int, step: float, share: int) -> bool:
+def affordable(total: Total, lam: float, nodes: int, step: float, share: int = 1) -> bool:
     """True, or `NoCertificateError`: a line that would cost too much is no line."""
     if nodes > MOST_NODES * share or (nodes > 256 and total.work(lam, nodes * step, nodes) > MOST_WORK * share):
         raise NoCertificateError
@@ -259,7 +259,7 @@ def _length(
     nodes = max(4, math.ceil(1.05 * math.sqrt(2 * max(-log_goal, 1.0) / spread)))
     nodes = math.ceil(1.3 * nodes) if nodes < FEW else nodes  # where a node costs less than a second look at the tail
     growths = itertools.chain([1.25] * 3, itertools.repeat(1.6))
-    while _affordable(total, lam, nodes, step, SMOOTH if mu2 else 1) and (cut := log_cut(nodes)) > log_goal:
+    while affordable(total, lam, nodes, step, SMOOTH if mu2 else 1) and (cut := log_cut(nodes)) > log_goal:
         nodes = int(next(growths) * nodes) + 1
     return nodes, cut
 

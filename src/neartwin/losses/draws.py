@@ -28,12 +28,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses.alias import Alias, find_alias
-from neartwin.losses.contour import MOST_NODES, Contour, Rounding, short
+from neartwin.losses.contour import Contour, Rounding, affordable, short
 from neartwin.losses.laplace import LaplaceSum
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, NoCertificateError, U, gamma
 from neartwin.losses.saddle import Saddle
@@ -105,11 +106,32 @@ class Few:
         return value, size * self.error + 1.01 * mass * shift
 
 
+class Shares(Protocol):
+    """The part of a law with few draws."""
+
+    def share(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What it adds to delta at each eps, and the bound on the error."""
+
+
+class Apart(Protocol):
+    """A law on one line, its few draws apart; transforms are over M(lam)^n."""
+
+    @property
+    def few(self) -> Shares:
+        """The few draws."""
+
+    def log_cut(self, far: float) -> float:
+        """The logarithm of (1/pi) sum_{t > far} d |rest| / |s(s+1)|, rounded up."""
+
+    def terms(self, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """The transform of the rest at each node, and the bound on its error."""
+
+
 @dataclass(frozen=True)
 class Drawn:
     """A line for every eps near its saddle: the exact share of few draws and the contour of the rest."""
 
-    few: Few
+    few: Shares
     rest: Contour
 
     @property
@@ -142,23 +164,28 @@ class Drawn:
         return share + value, (above - below) / (2 * step) + fall
 
 
-@np.errstate(all="ignore")
 def build(total: Total, saddle: Saddle, within: float) -> Drawn:
     """A line whose alias and cut leave a relative width within that asked for; `NoCertificateError` for any other law."""
     (law, *others) = total.summands
     if others or not isinstance(law, LaplaceSum) or len(law.e) > 1 or not 2 <= law.n[0] <= MOST_COPIES:
         raise NoCertificateError
+    return line(total, saddle, within, _Repeated(law, saddle.lam))
+
+
+@np.errstate(all="ignore")
+def line(total: Total, saddle: Saddle, within: float, law: Apart) -> Drawn:
+    """The line of a law given apart; as narrow as asked where rounding lets it."""
     lam, (scale, scale_error) = saddle.lam, total.log_mgf(saddle.lam)
     share = 0.02 * within * lam * max(abs(saddle.eps), 1e-2 * saddle.deviation)
     log_goal = saddle.log_delta + math.log(min(max(share, 1e-13), 1e-6))
     found = find_alias(total, saddle, log_goal)
     step = short(2 * math.pi / found.period)
     alias = Alias(lam, 2 * math.pi / step * (1 - 4 * U), found.top, found.above, found.below)
-    e, n = float(law.e[0]), int(law.n[0])
-    relative_goal = log_goal - scale + lam * saddle.eps
-    nodes, log_cut = _length(e, n, lam, scale, step, relative_goal)
+    relative_goal, nodes = log_goal - scale + lam * saddle.eps, 32
+    while affordable(total, lam, nodes, step) and not law.log_cut(nodes * step) <= relative_goal:
+        nodes = int(1.2 * nodes) + 1
     t: FloatArray = step * np.arange(nodes + 1, dtype=float)
-    terms, slack = _terms(law, lam, t)
+    terms, slack = law.terms(t)
     poles: ComplexArray = (lam + 1j * t) * (lam + 1 + 1j * t)
     weight = (step / math.pi) / np.abs(poles)
     weight[0] *= 0.5
@@ -180,33 +207,41 @@ def build(total: Total, saddle: Saddle, within: float) -> Drawn:
         rounding=rounding,
         dip_rounding=Rounding(0.0, 0.0),
         alias=alias,
-        cut=math.exp(log_cut),
+        cut=math.exp(min(law.log_cut(nodes * step), 700.0)),
     )
-    return Drawn(Few(e, n), rest)
+    return Drawn(law.few, rest)
+
+
+@dataclass(frozen=True)
+class _Repeated:
+    """Copies of one kind of Laplace noise, at most two draws apart."""
+
+    law: LaplaceSum
+    lam: float
+
+    @property
+    def few(self) -> Few:
+        """None to two draws."""
+        return Few(float(self.law.e[0]), int(self.law.n[0]))
+
+    def log_cut(self, far: float) -> float:
+        """R(far)/(4 pi far)."""
+        e, n, lam = float(self.law.e[0]), int(self.law.n[0]), self.lam
+        if n <= DRAWS:
+            return -math.inf
+        scale, y = self.law.log_mgf(lam)[0], 0.5 / far
+        log_share = n * (_log_atoms(e, lam) - math.log(2)) - scale + math.log(math.comb(n, 3))
+        own = log_share + 3 * math.log(y) + (n - 3) * math.log1p(y) - math.log(4 * math.pi * far)
+        return own + 1e-11 * (1 + abs(own) + abs(scale))
+
+    def terms(self, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """As the rest and its rounding are derived above."""
+        return _terms(self.law, self.lam, t)
 
 
 def _log_atoms(e: float, lam: float) -> float:
     """Log A(lam) + log 2, to 4 ELEMENTARY and 4U of lam e."""
     return lam * e + math.log1p(math.exp(-(1 + 2 * lam) * e))
-
-
-def _length(e: float, n: int, lam: float, scale: float, step: float, goal: float) -> tuple[int, float]:  # noqa: PLR0917 - one formula
-    """How many nodes bring the cut below the goal, over e^{K - lam eps}, and its logarithm then."""
-    if n <= DRAWS:
-        return 4, -math.inf
-    log_share = n * (_log_atoms(e, lam) - math.log(2)) - scale + math.log(math.comb(n, 3))
-
-    def log_cut(nodes: int) -> float:
-        y = 0.5 / (nodes * step)
-        own = log_share + 3 * math.log(y) + (n - 3) * math.log1p(y) - math.log(4 * math.pi * nodes * step)
-        return own + 1e-11 * (1 + abs(own) + abs(scale))
-
-    nodes = 32
-    while log_cut(nodes) > goal:
-        nodes = int(1.2 * nodes) + 1
-        if nodes > MOST_NODES:
-            raise NoCertificateError
-    return nodes, log_cut(nodes)
 
 
 def _terms(law: LaplaceSum, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:

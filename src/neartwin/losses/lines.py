@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Callable
 
-from neartwin.losses import contour, draws, lattice, saddle
+from neartwin.losses import contour, draws, lattice, saddle, sampled_draws
 from neartwin.losses.answer import CONTOUR, FINE, LATTICE, NARROW, NO_LINE, WIDE, Answer, narrow
 from neartwin.losses.follow import follow
 from neartwin.losses.inversion import Line, invert
@@ -31,10 +31,9 @@ def line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line
         return LATTICE, lattice.build(total, at)
     except NoCertificateError:
         pass
-    try:
-        return CONTOUR, draws.build(total, at, within)
-    except NoCertificateError:
-        pass
+    for few in (draws, sampled_draws):
+        with contextlib.suppress(NoCertificateError):
+            return CONTOUR, few.build(total, at, within)
     try:
         return CONTOUR, contour.build(total, at, 0.0)
     except NoCertificateError:

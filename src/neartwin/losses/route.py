@@ -114,7 +114,8 @@ def delta(total: Total, eps: FloatArray, within: float = NARROW) -> tuple[FloatA
             lower[i], upper[i] = max(lower[i], below), min(upper[i], above)
     rest = (method == FLOOR) | (upper - lower > 0.5 * upper)
     if np.any(rest):
-        upper[rest] = np.minimum(upper[rest], chernoff.delta_above(total.log_mgf_above, eps[rest]))
+        floor = chernoff.delta_above(total.log_mgf_above, eps[rest], total.log_mgf_roughly_above)
+        upper[rest] = np.minimum(upper[rest], floor)
     return *with_infinity(total, lower, np.maximum(upper, lower)), method
 
 
@@ -189,6 +190,6 @@ def _with_extremes(total: Total, found: Answer, target_low: float, target_high: 
             lower, method = by_atom, CLOSED if method == FLOOR else method
     upper = min(upper, loss)
     if target_high > 0 and (method == FLOOR or not math.isfinite(lower)):
-        upper = min(upper, chernoff.epsilon_above(total.log_mgf_above, target_high))
+        upper = min(upper, chernoff.epsilon_above(total.log_mgf_above, target_high, total.log_mgf_roughly_above))
     lower = max(lower, 0.0)
     return Answer(lower, max(upper, lower), method, found.errors, found.slope)

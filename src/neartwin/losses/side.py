@@ -287,7 +287,7 @@ def _gdp_without_pool(found: Sequence[Side]) -> tuple[float, float]:
             last = min(route.epsilon(rest, FAINT, FAINT, FIT).upper, top) if rest.lattice is None else top
             near, far = np.linspace(0.0, last, fits.CELLS + 1), np.linspace(last, top, fits.CELLS // 8)[1:]
             low, high, _ = route.delta(rest, near, FIT)
-            beyond = chernoff.delta_above(rest.log_mgf_above, far)
+            beyond = chernoff.delta_above(rest.log_mgf_roughly_above, far)
             if len(far) and far[-1] > last:
                 near, low = np.append(near, far), np.append(low, np.zeros(len(far)))
                 high = np.append(high, np.minimum(beyond, high[-1]))

@@ -35,6 +35,7 @@ from neartwin.losses.weighted import Weighted
 
 POINTS = 16
 MOST_PANELS = 1 << 15
+MOST_ROUGH = 1 << 11  # panels of a bound that may be loose
 FEW = 32  # panels at which a bound is evaluated; the others lie between
 RHO = np.array([1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0])
 
@@ -55,7 +56,8 @@ class SubsampledLaplaceSum(QuadratureSum):
         self.order: Order = "replace" if order == "replace_back" else order
         self._goal = math.log(2.0**-58 / count)
         self._rules = {}
-        (high, low), (high_error, low_error) = self._log_r(np.array([self.e, -self.e]))
+        self._known_panels: dict[float, dict[float, int]] = {}  # lam, reach
+        (high, low), (high_error, low_error) = self.log_r(np.array([self.e, -self.e]))
         end, error = {
             "remove": (high, high_error),
             "add": (-low, low_error),
@@ -69,7 +71,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         most, least = (self._largest + sign * self._largest_error for sign in (1, -1))
         self.top = Top(count * most * (1 + 4 * U), mass, count * least * (1 - 4 * U))
 
-    def _log_r(self, l: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def log_r(self, l: FloatArray) -> tuple[FloatArray, FloatArray]:
         """log(1 + q expm1(l)), and its error: l errs by 4U(|l| + e) through q e^l / r <= 1, q by U."""
         grown = self.q * np.expm1(np.minimum(l, 700.0))
         value = np.log1p(grown)
@@ -79,9 +81,20 @@ class SubsampledLaplaceSum(QuadratureSum):
         )
         return value, error
 
+    def two_atoms(self) -> tuple[tuple[tuple[float, float], tuple[float, float]], float]:
+        """The largest and the least loss, the logarithms of their masses, and a bound on the error of each of the four."""
+        (top, low), errors = (values.tolist() for values in self.log_r(np.array([self.e, -self.e])))
+        half, far = math.log(0.5), math.log(0.5) - self.e
+        found = {
+            "remove": ((top, low), (far + top, half + low)),
+            "add": ((-low, -top), (half, far)),
+            "replace": ((top - low, low - top), (far + top, far + low)),
+        }[self.order]
+        return found, sum(errors) + ELEMENTARY + 8 * U * (self.e + abs(top) + abs(low))
+
     def _ramps(self) -> tuple[tuple[float, float, float, float], ...]:
         """For each ramp in its own y in (0, e): power of r(y) apart from lam, its lam part, rest, rest lam."""
-        bottom = float(self._log_r(np.array([-self.e]))[0][0])
+        bottom = float(self.log_r(np.array([-self.e]))[0][0])
         if self.order == "remove":
             return ((1.0, 1.0, 0.0, 0.0),)
         if self.order == "add":
@@ -93,7 +106,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         return max(0.0, self._share + lam * self._largest) * (1 - 1e-12)
 
     def _panel_error(self, lam: float, reach: float, panels: int) -> float:
-        """Log of the bound on all panels of all ramps together over M(lam), the best of a few ellipses."""
+        """Log of the bound on all panels of all ramps together over M(lam), the best of a few ellipses; grows with reach."""
         w = self.e / (2 * panels)
         rho = RHO[w * (RHO - 1 / RHO) < math.pi / 2]
         theta = w * (rho - 1 / rho)
@@ -118,11 +131,16 @@ class SubsampledLaplaceSum(QuadratureSum):
         return float(total.min(initial=math.inf)) - self._log_floor(lam)
 
     def _panels(self, lam: float, reach: float) -> int:
-        panels = 1
+        """A power of two; half as many prove too little, at this reach as at any longer one."""
+        known = self._known_panels.setdefault(lam, {})
+        panels = max([1, *(found for far, found in known.items() if far <= reach)])
+        if panels in [found for far, found in known.items() if far >= reach]:
+            return panels
         while self._panel_error(lam, reach, panels) > self._goal:
             panels *= 2
             if panels > MOST_PANELS:
                 raise NoCertificateError
+        known[reach] = panels
         return panels
 
     def size(self, low: float, high: float, reach: float) -> int:
@@ -141,9 +159,9 @@ class SubsampledLaplaceSum(QuadratureSum):
         w = self.e / (2 * panels)
         y = (w * (2 * np.arange(panels)[:, None] + 1) + w * points).ravel()
         log_weight = np.log(np.tile(weights * (0.5 * w), panels)) - y
-        plus, error = self._log_r(2 * y - self.e)
-        (top,), (top_error,) = self._log_r(np.array([self.e]))
-        (low,), (low_error,) = self._log_r(np.array([-self.e]))
+        plus, error = self.log_r(2 * y - self.e)
+        (top,), (top_error,) = self.log_r(np.array([self.e]))
+        (low,), (low_error,) = self.log_r(np.array([-self.e]))
         half, far = math.log(0.5), math.log(0.5) - self.e
         law = {  # losses, log P-masses: below the ramp, above it, on it
             "remove": ([low, top, *plus], [half + low, far + top, *(log_weight + plus)]),
@@ -160,25 +178,74 @@ class SubsampledLaplaceSum(QuadratureSum):
         law_here = Weighted(losses, log_masses, mass_error, errors)
         return losses, replace(law_here, outside=4 * math.exp(self._panel_error(lam, reach, panels)))
 
+    def apart(self, lam: float) -> tuple[float, float]:
+        """(a, c): on the line of lam the atoms have a transform of at most a M(lam), the ramps of at most c M(lam)/t."""
+        rule = self.rule(lam, 0.0)
+        (top, low), _ = self.log_r(np.array([self.e, -self.e]))
+        ramps, fall = 0.0, math.exp(-3 * self.e)
+        for power, tilt, rest, rest_tilt in self._ramps():
+            a = 1 + power + tilt * lam
+            first, last = math.exp(a * low - rule.tilt.log_mgf), math.exp(a * top - rule.tilt.log_mgf)
+            variation = max(first, last) * (1 - fall) + abs(last - first)
+            constant = math.exp(self.e + rest + lam * rest_tilt) / (4 * self.q)
+            ramps += constant * (first + last * fall + variation)
+        atoms = float(rule.tilt.weights[:2].sum())
+        return atoms * (1 + 1e-9) + 4 * rule.weighted.outside, ramps * (1 + 1e-9)
+
     def log_tail(self, lam: float, t: float, until: float) -> float:
         """Atoms keep their share, ramps fall like 1/t."""
         del until
         if t <= 0:
             return 0.0
-        rule = self.rule(lam, 0.0)
-        atoms = float(rule.tilt.weights[:2].sum())
-        ramps = 0.0
-        (top,), _ = self._log_r(np.array([self.e]))
-        (low,), _ = self._log_r(np.array([-self.e]))
+        atoms, ramps = self.apart(lam)
+        return self.count * math.log(min(atoms + ramps / t, 1.0)) * (1 - 1e-12)
+
+    def log_mgf_roughly_above(self, s: float) -> float:
+        """Both atoms, and on each panel of a ramp the line above the logarithm of the integrand: quick at any s.
+
+        Every term errs by the error of log r and by 64U of what it is made of; 1e-9 covers the exponentials and their sum.
+        """
+        (top, bottom), errors = self.log_r(np.array([self.e, -self.e]))
+        log_masses, losses = {
+            "remove": ([bottom, top - self.e], [bottom, top]),
+            "add": ([0.0, -self.e], [-bottom, -top]),
+            "replace": ([bottom - self.e, top - self.e], [bottom - top, top - bottom]),
+        }[self.order]
+        terms = [np.add(log_masses, np.multiply(s, losses)) + math.log(0.5)]
+        slack = (1 + s) * (2 * float(errors.sum()) + 64 * U * (abs(top) + abs(bottom)))
         for power, tilt, rest, rest_tilt in self._ramps():
-            a = 1 + power + tilt * lam
-            first, last = math.exp(a * low - rule.tilt.log_mgf), math.exp(a * top - rule.tilt.log_mgf)
-            fall = math.exp(-3 * self.e)
-            variation = max(first, last) * (1 - fall) + abs(last - first)
-            constant = math.exp(self.e + rest + lam * rest_tilt) / (4 * self.q)
-            ramps += constant * (first + last * fall + variation)
-        share = min((atoms + ramps / t) * (1 + 1e-9) + 4 * rule.weighted.outside, 1.0)
-        return self.count * math.log(share) * (1 - 1e-12)
+            value, error = self._panels_above(power + tilt * s)
+            terms.append(value + (rest + s * rest_tilt))
+            slack = max(slack, error + (1 + s) * (float(errors[1]) + 8 * U * abs(bottom)))
+        every = np.concatenate(terms)
+        most = float(every.max())
+        one = most + math.log(float(np.exp(every - most).sum()))
+        return self.count * (one + float(slack) + 1e-9 + 8 * U * abs(most))
+
+    def _panels_above(self, a: float) -> tuple[FloatArray, float]:
+        """Logarithms above the integrals of r(y)^a e^{-y}/2 over panels of (0, e), and the worst of their errors.
+
+        log r is convex in y: for a >= 0 a chord of a log r - y lies above it, for a < 0 the tangent in the middle. The integral
+        of e^line over a panel of width w is w e^m sinh(x)/x, m its middle, x half its rise; log(sinh(x)/x) <= x^2/6 moves by
+        less than x. a log r errs by |a| times the error of log r, the tangent's slope by 8U(1 + e) of |a|.
+        """
+        e = self.e
+        panels = math.ceil(min(max(2 * e * math.sqrt(abs(a)), FEW), MOST_ROUGH))
+        w = e / panels
+        edges: FloatArray = np.linspace(0.0, e, panels + 1)
+        if a >= 0:
+            log, error = self.log_r(2 * edges - e)
+            g = a * log - edges
+            middle, half = 0.5 * (g[1:] + g[:-1]), 0.5 * np.abs(np.diff(g))
+        else:
+            centre = 0.5 * (edges[1:] + edges[:-1])
+            log, error = self.log_r(2 * centre - e)
+            middle = a * log - centre
+            half = (0.5 * w) * (1 - 2 * a * self.q * np.exp(2 * centre - e - log))
+        tiny = np.maximum(half, 1e-3)
+        bend = np.where(half < 1e-3, half * half / 6, tiny + np.log(-np.expm1(-2 * tiny) / (2 * tiny))) * (1 + 1e-9)
+        slack = abs(a) * (4 * float(error.max()) + 64 * U * (float(np.abs(log).max()) + w * (1 + e))) + 64 * U * e
+        return middle + bend + math.log(0.5 * w), slack
 
     def peaks(self) -> list[Peak]:
         """The outer atom and the ramp next to it, y from 0 to e, in closed form.
@@ -191,7 +258,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         g errs by nothing here; 1 - e^{-2d} is kept below 1/2 and d below e, so that a relative error of it at most doubles in d.
         """
         e, q = self.e, self.q
-        (log_r,), (error,) = self._log_r(np.array([-e if self.order == "add" else e]))
+        (log_r,), (error,) = self.log_r(np.array([-e if self.order == "add" else e]))
         r, loose = math.exp(log_r), 40 * ELEMENTARY + 2 * float(error) + 8 * U * e
 
         def reach(gap: FloatArray) -> FloatArray:
@@ -255,19 +322,19 @@ class SubsampledLaplaceSum(QuadratureSum):
         with np.errstate(all="ignore"):
             l = self._rising * eps
             if self.order == "replace":
-                l = np.abs(eps) + float(self._log_r(np.array([-self.e]))[0][0])
+                l = np.abs(eps) + float(self.log_r(np.array([-self.e]))[0][0])
             ramp = np.log1p(np.expm1(np.clip(l, -700.0, 700.0)) / self.q)
             ramp = np.where(ramp > self.e, np.inf, np.where(ramp < -self.e, -np.inf, ramp))
             found = 0.5 * (self.e + ramp)
             return np.asarray(np.sign(eps) * found if self.order == "replace" else found)
 
     def _loss(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        plus, error = self._log_r(np.clip(2 * x - self.e, -self.e, self.e))
+        plus, error = self.log_r(np.clip(2 * x - self.e, -self.e, self.e))
         if self.order == "add":
             return -plus, error
         if self.order == "remove":
             return plus, error
-        minus, more = self._log_r(np.clip(-2 * x - self.e, -self.e, self.e))
+        minus, more = self.log_r(np.clip(-2 * x - self.e, -self.e, self.e))
         return plus - minus, error + more
 
     def _beyond(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
