@@ -141,7 +141,7 @@ def growth(engine: str, sizes: dict[int, dict[str, float]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scales", type=int, nargs="+", default=[1])
+    parser.add_argument("--scales", type=int, nargs="*", default=[1])
     parser.add_argument("--spark-scales", type=int, nargs="*", default=[])
     parser.add_argument("--folder", type=Path, help="where generated tables are kept; a fresh one by default")
     parser.add_argument("--runs", type=int, default=3)

@@ -3,6 +3,7 @@
 import tempfile
 import time
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 
 from told import main
@@ -48,6 +49,13 @@ def tuned(path):
     import neartwin as nt
 
     return by_city(path, norm_per_unit=nt.tuned(64, groups=TUNED))
+
+
+def by_hand_loaded(path):
+    """The statement by hand in a process that has the libraries loaded that a release stands on, and none of ours."""
+    for name in ("numpy", "pyarrow.parquet", "scipy.special", "sqlalchemy.dialects.sqlite", "sqlglot.dialects.duckdb"):
+        import_module(name)
+    return by_hand(path)
 
 
 def exact(path, asked, **limits):
@@ -147,6 +155,6 @@ def at_random(path):
 
 main({
     "visits": visits, "tuned": tuned, "histogram": histogram, "quantiles": quantiles, "keys": keys, "counts": counts,
-    "hand": by_hand, "at random": at_random, "within": within_norm,
+    "hand": by_hand, "hand, loaded": by_hand_loaded, "at random": at_random, "within": within_norm,
     "expected visits": expected_cities, "expected keys": expected_keys,
 })  # fmt: skip
