@@ -4,6 +4,7 @@ import dataclasses
 from math import sqrt
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sqlglot import exp
 
@@ -15,6 +16,10 @@ from neartwin.audit.replicas import ReleaseGame
 from neartwin.audit.twins import Twins
 from neartwin.engines import sql
 from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.noise import SYSTEM
+from neartwin.queries.planner import plan
+from neartwin.releases.noising import noisy_answer, nothing
+from tests.audit.verdicts import stands
 from tests.audit.whole_releases import CROWD, KEYS, WIDE, counts, pairs, three, withstands
 
 NORM = 3
@@ -33,6 +38,17 @@ def game(*, ask=counts, keys=KEYS, spend=None):
 
 def both_signs(groups):
     return groups.agg(n=nt.count(), s=nt.sum("x", 0, 1), t=nt.sum("y", -1, 1))
+
+
+def binned(rows, runs):
+    """A histogram by group, whose rows are weighted and counted once: nothing but noise differs between runs."""
+    kinds = [("unit", pa.string()), ("key", pa.string()), ("x", pa.float64())]
+    columns = {name: pa.array([row[place] for row in rows], kind) for place, (name, kind) in enumerate(kinds)}
+    grouped = nt.table(pa.table(columns), unit="unit", name="people").group_by("key", keys=WIDE)
+    made = plan(grouped.agg(h=nt.histogram("x", [-1, 0.5, 1.5])), spend=nt.gdp(1), norm_per_unit=NORM)
+    cells = {name: DuckdbEngine().aggregate(split.stage, salt=1) for name, split in made.splits.items()}
+    answers = [noisy_answer(made, nothing(made), SYSTEM, cells) for _ in range(runs)]
+    return np.array([answer.statistics[0].values for answer in answers])
 
 
 def added_up(one):
@@ -91,6 +107,20 @@ def test_a_norm_of_each_group_in_place_of_all_is_caught(monkeypatch):
     wide = added_up(game(keys=WIDE))
     monkeypatch.setattr(sql, "with_norms", alone)
     assert audit(Batched(wide), claim_gdp(1), [LONG[2]], runs=2_000).refuted
+
+
+def test_a_histogram_withstands_units_of_any_length_and_a_limit_taken_half_as_seriously_is_caught(monkeypatch):
+    assert stands(Batched(binned), claim_gdp(1), LONG, runs=400, search_runs=50)
+    heavy = Batched(added_up(binned))
+    assert stands(heavy, claim_gdp(1), [LONG[2]], runs=1_000)
+    honest = DuckdbEngine.aggregate
+
+    def lax(self, stage, *, salt):
+        clip = dataclasses.replace(stage.cell_clip, limit=2 * stage.cell_clip.limit)
+        return honest(self, dataclasses.replace(stage, cell_clip=clip), salt=salt)
+
+    monkeypatch.setattr(DuckdbEngine, "aggregate", lax)
+    assert audit(heavy, claim_gdp(1), [LONG[2]], runs=3_000).refuted
 
 
 @pytest.mark.slow

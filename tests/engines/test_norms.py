@@ -241,8 +241,10 @@ def test_where_a_norm_has_no_meaning_it_is_refused_and_says_what_to_write():
         (public, {"norm_per_unit": 2**20 + 1}, ParameterError, "at most 1,048,576"),
         (public, {"spend": nt.pure(1)}, PrivacyError, "its noise is normal"),
         (counts, {"spend": nt.gdp(1), "discovery_groups": 3}, PrivacyError, "needs a delta"),
-        (table.agg(m=nt.median("paid", 0, 9)), {}, QueryError, "counts, sums, means and moments"),
-        (table.agg(h=nt.histogram("paid", [0, 9])), {}, QueryError, "counts, sums, means and moments"),
+        (table.agg(m=nt.median("paid", 0, 9)), {"spend": nt.pure(1)}, PrivacyError, "its noise is normal"),
+        (table.agg(h=nt.histogram("paid", [0, 9])), {"norm_per_unit": 2**20 + 1}, ParameterError, "at most 1,048,576"),
+        (table.agg(h=nt.histogram("paid", [0, 9])), {"rows_per_group": 9}, ParameterError, "cannot stand beside"),
+        (table.group_by("town").agg(m=nt.median("paid", 0, 9)), {}, QueryError, "discovery_groups is missing"),
         (nt.table(frame, unit=nt.EACH_ROW, name="v").agg(n=nt.count()), {}, ParameterError, "its own unit"),
         (public, {"rows_per_group": nt.tuned()}, ParameterError, "beside tuned"),
     ):

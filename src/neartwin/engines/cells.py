@@ -12,12 +12,15 @@ they are. So each value is as likely as any other to be what is read from the co
 
 Where an engine computes a marked part of a statement once, rows are joined with the weight of their unit: no aggregate by unit,
 group *and* cell, and no sort. Weights would be wrong if rows were read twice and had changed, so others count by unit, group
-and cell first, and get m by a window over that.
+and cell first, and get m by a window over that. A norm in place of caps weights a unit's values in all groups alike: see
+`neartwin.queries.norm_cells`.
 """
 
 from sqlglot import exp
 
 from neartwin.engines.dialect import Dialect, alias_of, least, part_named, whole
+from neartwin.engines.norms import roots, with_parts
+from neartwin.queries.norm_cells import FINE, CellClip
 from neartwin.queries.stage import Stage
 
 CELL = "b"
@@ -36,6 +39,8 @@ def cells_of(
         counted = exp.alias_(exp.Count(this=exp.Star()), "m0")
         found = exp.select(*groups, exp.alias_(cell, CELL), counted).from_(part_named("kept"))
         return _with_of(query, found.where(cell.copy().is_(exp.null()).not_()).group_by(*groups, CELL))
+    if stage.cell_clip is not None:
+        return _within_norm(query, stage, stage.cell_clip, groups, dialect)
     if dialect.reads_once:
         return _by_rows(query, stage, groups, dialect, ranked_by)
     return _by_cells(query, stage, groups, dialect, ranked_by)
@@ -102,6 +107,49 @@ def _by_cells(
     query = query.with_(alias_of("weighed"), as_=weighed.where(filled, *_few(stage)), copy=False)
     total = exp.alias_(dialect.summed(exp.column("w")), "m0")
     return _with_of(query, exp.select(*groups, CELL, total).from_(part_named("weighed")).group_by(*groups, CELL))
+
+
+def _within_norm(query: exp.Select, stage: Stage, clip: CellClip, groups: list[str], dialect: Dialect) -> exp.Select:
+    """Counts by unit, group and cell, each weighted by the length of the unit's whole vector: see `norm_cells`.
+
+    A node's count squared is the sum, over the values in it, of the count: so S is the sum of c times the counts of the nodes
+    that a cell is in; here w is F^2 S.
+    """
+    own, (column,) = [exp.column("u"), *map(exp.column, groups)], stage.grid.values()
+    each = exp.select(*own, exp.alias_(exp.column("x0"), CELL), exp.alias_(exp.Count(this=exp.Star()), "c"))
+    filled = exp.column("x0").is_(exp.null()).not_()
+    cells = each.from_(part_named("kept")).where(filled).group_by("u", *groups, "x0")
+    place = exp.paren(exp.column(CELL) - whole(column.low))
+    above = [(i, width) for i, width in enumerate(clip.widths) if width > 1]
+    nodes = [exp.alias_(dialect.weighted(place.copy(), whole(1), whole(width)), f"d{i}") for i, width in above]
+    counts = [
+        exp.alias_(
+            exp.Window(
+                this=dialect.summed(exp.column("c")), partition_by=[*(part.copy() for part in own), exp.column(f"d{i}")]
+            ),
+            f"n{i}",
+        )
+        for i, _ in above
+    ]
+    one = dialect.wide(exp.column("c"))
+    squared = one.copy()
+    for i, _ in above:
+        squared = squared + exp.column(f"n{i}")
+    length = exp.Window(this=exp.Sum(this=one * exp.paren(squared) * whole(FINE**2)), partition_by=[exp.column("u")])
+    beyond = exp.column("w") > whole(clip.most(stage.parts) * FINE**2)
+    share = dialect.weighted(whole(FINE * clip.limit), whole(1), exp.column("k"))
+    weight = exp.cast(exp.case().when(beyond.copy(), share).else_(whole(stage.parts)), "BIGINT")
+    parts = {
+        "cells": cells,
+        "noded": exp.select(exp.Star(), *nodes).from_(part_named("cells")),
+        "counted": exp.select(exp.Star(), *counts).from_(part_named("noded")),
+        "normed": exp.select(*groups, CELL, "c", exp.alias_(length, "w")).from_(part_named("counted")),
+        **roots("normed", beyond, dialect),
+        "weighed": exp.select(*groups, CELL, exp.alias_(exp.column("c") * weight, "v")).from_(part_named("rooted")),
+    }
+    total = exp.alias_(dialect.summed(exp.column("v")), "m0")
+    last = exp.select(*groups, CELL, total).from_(part_named("weighed")).group_by(*groups, CELL)
+    return _with_of(with_parts(query, parts), last)
 
 
 def _with_of(query: exp.Select, last: exp.Select) -> exp.Select:

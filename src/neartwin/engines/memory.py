@@ -175,9 +175,12 @@ def _in_cells(
     (column,) = stage.grid.values()
     counts: defaultdict[tuple[Key, int], int] = defaultdict(int)
     for unit, groups in by_unit.items():
+        own = Counter((key, steps - column.low) for key, cell in groups.items() for steps in cell.values)
+        weight = None if stage.cell_clip is None else stage.cell_clip.weight(own, stage.parts)
         for key in _kept(unit, groups, order, stage):
             values, cap = groups[key].values, stage.rows_per_group
             each = stage.parts if len(values) <= cap else cap * stage.parts // len(values)
+            each = each if weight is None else weight
             for steps in values:
                 counts[key, steps] += each
     found = stage.keys if stage.keys is not None else tuple(dict.fromkeys(key for key, _ in counts))

@@ -38,12 +38,11 @@ def with_norms(
     for i, (name, entry) in enumerate(entries.items()):
         value = exp.func("coalesce", entry.copy(), whole(0))
         steps += [exp.alias_(value, f"e{i}"), exp.alias_(_length(value, clip.coordinates[name], dialect), f"l{i}")]
-    places, beyond, w = range(len(entries)), exp.column("w") > whole(clip.limit**2), exp.column("w")
+    places, beyond = range(len(entries)), exp.column("w") > whole(clip.limit**2)
     squares: exp.Expr = exp.column("l0") * exp.column("l0")
     for i in places[1:]:
         squares = squares + exp.column(f"l{i}") * exp.column(f"l{i}")
     in_all = exp.Window(this=exp.Sum(this=squares), partition_by=[exp.column("u")])
-    root = least(exp.Ceil(this=exp.Sqrt(this=as_double(w.copy()))), real(2.0**62))
     values = [exp.alias_(exp.column(f"e{i}"), f"e{i}") for i in places]
     clipped = [
         exp.alias_(_clipped(i, clip.coordinates[name], clip.limit, beyond, dialect), f"e{i}")
@@ -52,14 +51,27 @@ def with_norms(
     parts = {
         "measured": exp.select("u", *kept, *steps).from_(part_named(source.name)),
         "normed": exp.select("u", *kept, *values, exp.alias_(in_all, "w")).from_(part_named("measured")),
-        "guessed": _more(_where(beyond, exp.cast(root, "BIGINT")), "r", "normed"),
-        "nearer": _more(_where(beyond, _newton(dialect)), "q", "guessed"),
-        "rooted": _more(_where(beyond, _rounded_up()), "k", "nearer"),
+        **roots("normed", beyond, dialect),
         "clipped": exp.select(*kept, *clipped).from_(part_named("rooted")),
     }
+    return with_parts(query, parts)
+
+
+def with_parts(query: exp.Select, parts: Mapping[str, exp.Select]) -> exp.Select:
+    """The query with these behind its WITH."""
     for name, part in parts.items():
         query = query.with_(alias_of(name), as_=part, copy=False)
     return query
+
+
+def roots(source: str, beyond: exp.Expr, dialect: Dialect) -> dict[str, exp.Select]:
+    """The parts that end in `rooted`: the source and k, the least whole number with k^2 >= w, NULL where w is not beyond."""
+    root = least(exp.Ceil(this=exp.Sqrt(this=as_double(exp.column("w")))), real(2.0**62))
+    return {
+        "guessed": _more(_where(beyond, exp.cast(root, "BIGINT")), "r", source),
+        "nearer": _more(_where(beyond, _newton(dialect)), "q", "guessed"),
+        "rooted": _more(_where(beyond, _rounded_up()), "k", "nearer"),
+    }
 
 
 def _length(value: exp.Expr, one: Coordinate, dialect: Dialect) -> exp.Expr:

@@ -6,10 +6,9 @@ from math import sqrt
 
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError, QueryError
-from neartwin.queries.histograms import Histogram
 from neartwin.queries.norm import MOST_ROWS
+from neartwin.queries.norm_cells import parts_for
 from neartwin.queries.plan import Bounding
-from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.query import Query
 from neartwin.queries.statistics import Count, CountUnits, Mean, Sum
 from neartwin.queries.table import RowUnit
@@ -70,12 +69,6 @@ def _normed(query: Query, limits: Limits, norm: Fraction) -> Bounding:
             raise ParameterError(
                 name, value, "cannot stand beside norm_per_unit, which bounds rows and groups together"
             )
-    if any(isinstance(aggregate, Quantile | Extreme | Histogram) for aggregate in query.aggregates.values()):
-        raise QueryError(
-            "norm_per_unit is for counts, sums, means and moments: quantiles and histograms count each row in nodes of a tree, "
-            "so a unit's length depends on which of its values share a node, level by level, and no statement sums that up; "
-            "bound them by rows_per_group and groups_per_unit, in a question of their own (several can share one plan)"
-        )
     keys = query.groups.keys
     if keys is None and limits.discovery_groups is None:
         raise QueryError(
@@ -131,6 +124,8 @@ def parts_of_row(query: Query, bounding: Bounding) -> int:
     """Parts of a row in which values are counted where heavy units are weighted down: a unit's C rows are about 2^24 of them."""
     if isinstance(query.table.unit, RowUnit):
         return 1
+    if bounding.norm_per_unit is not None:
+        return parts_for(bounding.norm_per_unit)
     return 1 << max(0, _UNIT_BITS - bounding.rows_per_group.bit_length())
 
 

@@ -44,6 +44,14 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """The counts of a tree, whose vector has a clip of its own: see `norm_cells`. parts: of a row."""
+
+    need: Need
+    parts: int
+
+
+@dataclass(frozen=True, slots=True)
 class Clipped:
     """The clip, the one mechanism behind all measures, in lengths, and what that is for each of them, in parts of a step."""
 
@@ -54,12 +62,15 @@ class Clipped:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What `share_norm` decides: the split of the spend, measures with their noise, the clip, and the noise of all together."""
+    """What `share_norm` decides: the split of the spend, measures with their noise, the clip, and the noise of all together.
+
+    clip, whole: of all measures but those of trees, each of which is a vector of its own; None where there is none.
+    """
 
     allotted: Allotment
     measures: Mapping[str, Measure]
-    clip: NormClip
-    whole: Gaussian
+    clip: NormClip | None
+    whole: Gaussian | None
 
 
 def share_norm(
@@ -67,23 +78,33 @@ def share_norm(
     bounding: Bounding,
     discovery: Discovery | None,
     spend: Target,
+    *,
     neighbours: Neighbours,
+    trees: tuple[Measured, ...] = (),
 ) -> Shared:
-    """Split a spend among measures whose vector is clipped together."""
+    """Split a spend among measures whose vector is clipped together, and trees, each clipped on its own: their mu^2 add up."""
     norm, cells = bounding.norm_per_unit or Fraction(0), bounding.groups_per_unit
     apart, reached = vectors_apart(neighbours, asked), {one.need.name: one for one in asked}
     wanted = tuple(
         Need(one.need.name, asked_for(norm, one, apart, cells), one.need.weight / one.parts) for one in asked
     )
-    allotted = allot_normal(wanted, discovery, spend)
+    allotted = allot_normal((*wanted, *(one.need for one in trees)), discovery, spend)
     noise = {name: made for name, made in allotted.noise.items() if isinstance(made, Gaussian)}
-    mu_squared = sum((made.mu_squared for made in noise.values()), Fraction(0))
-    found = clipped(norm, reached, {name: made.variance for name, made in noise.items()}, mu_squared, apart)
+    counted = {
+        one.need.name: Measure(
+            name=one.need.name, sensitivity=one.need.sensitivity, mechanism=noise[one.need.name], parts=one.parts
+        )
+        for one in trees
+    }
+    if not asked:
+        return Shared(allotted, counted, None, None)
+    mu_squared = sum((noise[name].mu_squared for name in reached), Fraction(0))
+    found = clipped(norm, reached, {name: noise[name].variance for name in reached}, mu_squared, apart)
     measures = {
         name: Measure(name=name, sensitivity=of_clipped(made, cells, norm), mechanism=made, parts=reached[name].parts)
         for name, made in found.each.items()
     }
-    return Shared(allotted, measures, found.clip, found.whole)
+    return Shared(allotted, measures | counted, found.clip, found.whole)
 
 
 def vectors_apart(neighbours: Neighbours, asked: Iterable[Reached]) -> int:

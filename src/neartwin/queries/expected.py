@@ -19,18 +19,11 @@ from neartwin.queries.moments import (
     moment_set,
 )
 from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Measure, Plan, WorkloadPlan
-from neartwin.queries.planner import (
-    cell_measure,
-    filled_measure,
-    grid_column,
-    histogram_column,
-    number_measure,
-    quantile_column,
-    row_measure,
-)
+from neartwin.queries.planner import filled_measure, grid_column, number_measure, row_measure
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.statistics import Mean, Sum
 from neartwin.queries.sum_bars import sum_half_width
+from neartwin.queries.trees import cell_measure, histogram_column, quantile_column
 
 GROUP_SIZES = (10, 100, 1_000, 10_000, 100_000)
 

@@ -11,18 +11,12 @@ from neartwin.exact import FloatArray
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.plan import GroupPlan, Measure
-from neartwin.queries.planner import (
-    cell_measure,
-    filled_measure,
-    grid_column,
-    histogram_column,
-    quantile_column,
-    row_measure,
-)
+from neartwin.queries.planner import filled_measure, grid_column, row_measure
 from neartwin.queries.quantiles import Quantile
 from neartwin.queries.sample_bars import HalfWidth, SampleBars
 from neartwin.queries.sample_sums import rows_at_most, sum_ends, width_of
 from neartwin.queries.statistics import Count, Mean, Sum
+from neartwin.queries.trees import cell_measure, histogram_column, quantile_column
 
 SIZES = (10, 100, 1_000, 10_000, 100_000)
 Sized = Callable[[FloatArray], FloatArray]  # from numbers of rows of groups to half-widths

@@ -78,7 +78,13 @@ def _bounds(stage: Stage, bounding: Bounding) -> tuple[Explained, ...]:
             Explained(
                 f"norm_per_unit = {float(bounding.norm_per_unit):g} rows: a unit whose vector over groups and statistics is "
                 "longer is scaled down in all of them, toward zero; no row is dropped",
-                (Explained("one normal mechanism for the whole vector, in any number of groups"),),
+                (
+                    Explained("one normal mechanism for the whole vector, in any number of groups"),
+                    Explained(
+                        "quantiles and histograms: a unit's counts by group and node are a vector of their own, whose longest "
+                        "is that many rows in one cell"
+                    ),
+                ),
             ),
         )
     return (

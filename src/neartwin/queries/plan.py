@@ -183,8 +183,8 @@ class GroupPlan:
         if self.sampled is not None:
             return whole_of(self.price)
         parts = [measure.losses() for measure in self.measures.values()]
-        if self.shared is not None:
-            parts = [self.shared.losses()]
+        if self.shared is not None:  # of all but trees, whose vectors are clipped on their own
+            parts = [self.shared.losses(), *(self.measures[name].losses() for name in self.splits)]
         if self.selection is not None:
             each = self.selection.losses()
             uses = self.discovered_cells if isinstance(self.selection, OptimalSelection) else 1

@@ -2,30 +2,31 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, assert_never
-
-import numpy as np
 
 from neartwin.accounting.targets import Approx, Target
 from neartwin.accounting.together import of_one, of_units
 from neartwin.checks import positive
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
-from neartwin.mechanisms.ranks import CountTree, best_tree
+from neartwin.mechanisms.ranks import CountTree
 from neartwin.queries import sensitivity
 from neartwin.queries.allot import Discovery, Need, allot
 from neartwin.queries.bounding import Limits, bounding_of, parts_of_row, rows_found
 from neartwin.queries.choosing import plan_choice
-from neartwin.queries.clipping import Reached, share_norm
+from neartwin.queries.clipping import Measured, Reached, share_norm
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.moments import Deviation, MomentSet, Variance, centred, moment_set
+from neartwin.queries.norm_cells import cell_clip
 from neartwin.queries.plan import Bounding, GroupPlan, Measure, Plan, Split, Together
-from neartwin.queries.quantiles import Extreme, Quantile, grid_of
+from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.query import MostCommon, Query
 from neartwin.queries.sensitivity import Reach, Sensitivity
 from neartwin.queries.stage import GridColumn, Moment, Stage
-from neartwin.queries.statistics import Count, CountUnits, Mean, Sum, bin_value, summand
+from neartwin.queries.statistics import Count, CountUnits, Mean, Sum, summand
 from neartwin.queries.table import RowUnit
+from neartwin.queries.trees import cell_measure, cells_change, tree_of
 from neartwin.queries.tuned import Tuned, TunedRange
 
 
@@ -136,7 +137,9 @@ class _Draft:
         cells: dict[str, GridColumn | Moment] = {f"total:{name}": cell for name, cell in self.grid.items()}
         cells |= {f"total:{name}": cell for name, cell in self.moments.items()}
         far = {name: (_far(cell), cell.low < 0 < cell.high) for name, cell in cells.items()}
-        return tuple(Reached(need, *far.get(need.name, (1, False))) for need in self.needed.values())
+        return tuple(
+            Reached(need, *far.get(name, (1, False))) for name, need in self.needed.items() if name not in self.trees
+        )
 
 
 def row_measure(bounding: Bounding) -> str:
@@ -195,10 +198,10 @@ def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power
                     number = sensitivity.of_count(table.neighbours, reach)
                     want(filled_measure(column, bounding), number, weight * of_number)
             case Quantile() | Extreme() | Histogram():
-                column, tree, size = _tree(query, aggregate, power)
+                column, tree, size = tree_of(query, aggregate, power)
                 trees[cell_measure(column)] = (column, tree)
                 parts = parts_of_row(query, bounding)
-                change = sensitivity.of_cells(table.neighbours, reach, levels=tree.levels, parts=parts)
+                change = cells_change(query, bounding, reach, tree, parts)
                 want(cell_measure(column), change, weight * size / parts)
             case _:
                 sums = moment_set(table, aggregate)
@@ -223,52 +226,6 @@ def _shares(aggregate: Sum | Mean, column: GridColumn) -> tuple[float, float]:
 
 def _far(cell: GridColumn | Moment) -> int:
     return max(abs(cell.low), abs(cell.high), 1)
-
-
-def _tree(query: Query, aggregate: Quantile | Extreme | Histogram, power: float) -> tuple[GridColumn, CountTree, float]:
-    """The column whose cells are counted, the tree over them, and how many bars of a node an answer's bar is."""
-    if isinstance(aggregate, Histogram):
-        column = histogram_column(query, aggregate)
-        bins = column.high - column.low + 1
-        return column, CountTree(bins, max(2, bins)), 1.0
-    column = quantile_column(query, aggregate)
-    tree = best_tree(column.high - column.low + 1, power)
-    return column, tree, _rank_error(tree, aggregate)
-
-
-def _rank_error(tree: CountTree, aggregate: Quantile | Extreme) -> float:
-    """The bars of the ranks asked for, typical over the places, in bars of one node."""
-    below, rest = tree.sizes()
-    if isinstance(aggregate, Extreme):
-        return float(np.sqrt((rest if aggregate.end == "maximum" else below).mean()))
-    ranks = [float(rank) for rank in aggregate.ranks]
-    return float(sum(np.sqrt(((1 - rank) ** 2 * below + rank**2 * rest).mean()) for rank in ranks))
-
-
-def cell_measure(column: GridColumn) -> str:
-    """The measure that counts values by cell."""
-    return f"cells:{column.name}"
-
-
-def histogram_column(query: Query, aggregate: Histogram) -> GridColumn:
-    """The number of a value's bin as a grid column, NULL for what lies in none."""
-    value = bin_value(query.table, aggregate)
-    return GridColumn(value.column, value.column, value.bounds, 0, None, expression=value.expression)
-
-
-def quantile_column(query: Query, aggregate: Quantile | Extreme) -> GridColumn:
-    """The grid column behind quantiles: all of one column, grid and fill share one tree."""
-    value = summand(query.table, aggregate)
-    kind = query.table.schema[value.column] if value.expression is None else value.expression.type
-    chosen = aggregate.bounds is not None or value.expression is not None
-    bounds = grid_of(value.bounds, kind, aggregate.step, given=chosen)
-    fill = None if aggregate.fill is None else aggregate.fill / bounds.step
-    if fill is not None and not (fill.denominator == 1 and bounds.low_units <= fill <= bounds.high_units):
-        raise QueryError(
-            f"fill={float(aggregate.fill or 0):g} of {aggregate} must be a multiple of the step within {bounds}"
-        )
-    name = f"{value.column}[{bounds.low},{bounds.high},{bounds.step}]" + ("" if fill is None else f"?{fill}")
-    return GridColumn(name, value.column, bounds, 0, None if fill is None else int(fill), expression=value.expression)
 
 
 def grid_column(query: Query, aggregate: Sum | Mean) -> GridColumn:
@@ -328,8 +285,9 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mappi
     if not drafts[0].trees:
         del drafts[1]
     if bounding.norm_per_unit is not None:
-        draft = drafts[0]
-        made = share_norm(draft.to_share(), bounding, discovery, spend, table.neighbours)
+        draft = drafts[-1]  # whose trees are for normal noise
+        trees = tuple(Measured(draft.needed[name], parts_of_row(query, bounding)) for name in draft.trees)
+        made = share_norm(draft.to_share(), bounding, discovery, spend, neighbours=table.neighbours, trees=trees)
         measures, allotted = made.measures, made.allotted
     else:
         made = None
@@ -360,18 +318,26 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mappi
         stage=stage,
         measures=measures,
         selection=allotted.selection,
-        splits=_splits(stage, draft, parts_of_row(query, bounding)),
+        splits=_splits(stage, draft, bounding.norm_per_unit, parts_of_row(query, bounding)),
         why=allotted.why,
         error=allotted.error,
         shared=None if made is None else made.whole,
     )
 
 
-def _splits(stage: Stage, draft: _Draft, parts: int) -> dict[str, Split]:
-    """For each tree a statement of its own, which keeps a unit in the same groups."""
+def _splits(stage: Stage, draft: _Draft, norm: Fraction | None, parts: int) -> dict[str, Split]:
+    """For each tree a statement of its own, which keeps a unit in the same groups, or weights its values to the norm."""
+    alone = replace(stage, moments={}, measures=(), clip=None, parts=parts)
+    if norm is not None:  # all groups of a unit, then: nothing is chosen
+        alone = replace(alone, discovery_groups=None)
     return {
         name: Split(
-            stage=replace(stage, grid={column.name: column}, moments={}, measures=(), split=column.name, parts=parts),
+            stage=replace(
+                alone,
+                grid={column.name: column},
+                split=column.name,
+                cell_clip=None if norm is None else cell_clip(norm, tree),
+            ),
             tree=tree,
         )
         for name, (column, tree) in draft.trees.items()

@@ -40,6 +40,7 @@ def digest_of(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
         **({"rows_per_unit": stage.rows_per_unit} if stage.rows_per_unit is not None else {}),
         **({"discovery_groups": stage.discovery_groups} if stage.discovery_groups is not None else {}),
         **({} if stage.clip is None else {"clip": _norm(stage.clip)}),
+        **({} if stage.cell_clip is None else {"cell_clip": [stage.cell_clip.limit, stage.cell_clip.widths]}),
         **({} if stage.sampling_rate is None else {"sampling_rate": str(stage.sampling_rate)}),
         **more,
     }

@@ -18,7 +18,8 @@ in and how many rows it has in each: floor(1024 c / k) parts for c of its k grou
 
 A stage with a `split` is answered by whole numbers for each group and cell instead: values by the grid point that they are
 rounded to, each of them P = `parts` parts. A unit with m > C values in a group counts for C of them: each of its values for
-floor(C P / m) parts.
+floor(C P / m) parts. With a `cell_clip` its values in all groups together are weighted instead: see
+`neartwin.queries.norm_cells`.
 """
 
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ from fractions import Fraction
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.keys import Key
 from neartwin.queries.norm import NormClip
+from neartwin.queries.norm_cells import CellClip
 from neartwin.queries.table import Bounds, Table
 
 
@@ -90,6 +92,7 @@ class Stage:
     it counts alike those first in a salted hash of the unit and the group; None where no unit can be in more groups than there
     may be. octaves: where each begins, in groups and rows. split: the one grid column by whose cells rows are counted. parts: of
     a row, in which those are. moments: over the columns of the grid. clip: of all measures but "finders" together.
+    cell_clip: of the counts by cell of a split, in place of the caps.
     sampling_rate: of the units that take part, before anything else is done with them: see `neartwin.queries.sample`.
     """
 
@@ -108,4 +111,5 @@ class Stage:
     parts: int = 1
     moments: Mapping[str, Moment] = field(default_factory=dict)
     clip: NormClip | None = None
+    cell_clip: CellClip | None = None
     sampling_rate: Fraction | None = None

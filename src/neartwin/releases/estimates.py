@@ -11,18 +11,12 @@ from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.moments import MomentStatistic
 from neartwin.queries.plan import GroupPlan, Measure
-from neartwin.queries.planner import (
-    cell_measure,
-    filled_measure,
-    grid_column,
-    histogram_column,
-    quantile_column,
-    row_measure,
-)
+from neartwin.queries.planner import filled_measure, grid_column, row_measure
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.stage import GridColumn
 from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum
 from neartwin.queries.sum_bars import sum_half_width
+from neartwin.queries.trees import cell_measure, histogram_column, quantile_column
 from neartwin.releases.moments import moment_statistics
 from neartwin.releases.release import Statistic
 

@@ -12,12 +12,13 @@ from neartwin.exact import FloatArray
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.plan import GroupPlan, Measure
-from neartwin.queries.planner import cell_measure, filled_measure, grid_column, histogram_column, row_measure
+from neartwin.queries.planner import filled_measure, grid_column, row_measure
 from neartwin.queries.quantiles import Quantile
 from neartwin.queries.sample_bars import Ends, SampleBars
 from neartwin.queries.sample_sums import counter, rows_at_most, sum_ends
 from neartwin.queries.stage import GridColumn
 from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum
+from neartwin.queries.trees import cell_measure, histogram_column
 from neartwin.releases.estimates import Noisy, Slack, Trees, bar, mean_within, of_order, with_bar
 from neartwin.releases.release import Statistic
 
