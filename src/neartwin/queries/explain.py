@@ -79,10 +79,8 @@ def _bounds(stage: Stage, bounding: Bounding) -> tuple[Explained, ...]:
                 f"norm_per_unit = {float(bounding.norm_per_unit):g} rows: a unit whose vector over groups and statistics is "
                 "longer is scaled down in all of them, toward zero; no row is dropped",
                 (
-                    Explained("one normal mechanism for the whole vector, in any number of groups"),
                     Explained(
-                        "quantiles and histograms: a unit's counts by group and node are a vector of their own, whose longest "
-                        "is that many rows in one cell"
+                        "one normal mechanism in any number of groups; for quantiles and histograms their own, over nodes"
                     ),
                 ),
             ),
