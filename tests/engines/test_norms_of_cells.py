@@ -168,7 +168,7 @@ def test_trees_and_the_vector_of_all_else_cost_together_no_more_than_the_spend(s
             assert 0.9999 * rho < mu_squared / 2 <= rho
         case _:
             assert mu_squared / 2 * spend.order <= spend.epsilon
-    assert "their own, over nodes" in str(explain(made))
+    assert "over the nodes of a tree one of its own" in str(explain(made))
 
 
 def test_bars_hold_and_another_norm_is_another_plan(tmp_path):

@@ -78,11 +78,7 @@ def _bounds(stage: Stage, bounding: Bounding) -> tuple[Explained, ...]:
             Explained(
                 f"norm_per_unit = {float(bounding.norm_per_unit):g} rows: a unit whose vector over groups and statistics is "
                 "longer is scaled down in all of them, toward zero; no row is dropped",
-                (
-                    Explained(
-                        "one normal mechanism in any number of groups; for quantiles and histograms their own, over nodes"
-                    ),
-                ),
+                (Explained("one normal mechanism in any number of groups; over the nodes of a tree one of its own"),),
             ),
         )
     return (
