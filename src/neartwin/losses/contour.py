@@ -45,6 +45,7 @@ from scipy.special import ndtr
 
 from neartwin.exact import FloatArray
 from neartwin.losses.alias import Alias, find_alias
+from neartwin.losses.audible import audible
 from neartwin.losses.inversion import Ends
 from neartwin.losses.rounding import ComplexArray, NoCertificateError, U, gamma
 from neartwin.losses.saddle import Saddle
@@ -298,7 +299,7 @@ def build(
     mu2 = width * width
     ratio = 1 + (width / 2) * float(ndtr(width / 2)) * math.sqrt(2 * math.pi) * math.exp(mu2 / 8) * (1 + 1e-13)
     nodes, cut = _length(total, saddle, step, mu2=mu2, ratio=ratio, log_goal=relative_goal)
-    t: FloatArray = step * np.arange(nodes + 1, dtype=float)
+    t, unheard = audible(total, lam, step, nodes, (mu2, ratio, relative_goal))
     real, angle, error = total.parts(lam, t)
     shares, turns = poles(lam, t, step)
     size = np.exp(real + (0.5 * mu2) * (lam * (lam + 1) - t * t) if width else real) * shares
@@ -310,12 +311,12 @@ def build(
         error += 8 * U * mu2 * np.abs(product)
         dip = -ratio * mu2 * product
     error = rounded(error, angle, lam, nodes * step)
-    dropped = 0.0
-    if nodes > SHORT:
+    dropped = unheard
+    if len(t) > SHORT:
         most = size * np.exp(error) * (2 if dip is None else 2 + np.abs(dip))
         kept = most >= 0.1 * math.exp(max(relative_goal, -600.0)) / len(t)
         kept[0] = True
-        dropped = float(most[~kept].sum()) * 1.01
+        dropped += float(most[~kept].sum()) * 1.01
         t, size, angle, error = t[kept], size[kept], angle[kept], error[kept]
         dip = None if dip is None else dip[kept]
     return Contour(

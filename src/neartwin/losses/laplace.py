@@ -20,6 +20,7 @@ from neartwin.losses.loss import Factor, Masses, Order, Pair, Peak, Ratio, Summa
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
 
 BLOCK = 1 << 18
+SOME = 16  # kinds whose turns are looked at together
 BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
@@ -71,7 +72,7 @@ class LaplaceSum(Summand):
         """rates: e_i, each within U of the exact value; counts: n_i as floats, exact below 2^53."""
         self.e, self.n = rates, counts
         self._at: dict[float, tuple[FloatArray, FloatArray, BoolArray]] = {}  # of the last lam
-        self.copies = int(counts[0])
+        self.copies, self.pace = int(counts[0]), float(rates.max())
         self.kind = ("Laplace", float(rates[0])) if len(rates) == 1 else None
         reach = float(rates @ counts)
         log_mass = -math.log(2) * float(counts.sum())
@@ -261,6 +262,33 @@ class LaplaceSum(Summand):
         part = (1 + 1 / math.hypot(1 + 2 * lam, 2 * t)) * 0.5 * (1 + z)
         each = np.log(np.minimum(part / whole * (1 + 4 * ELEMENTARY + 8 * U * (1 + 2 * lam) * e * z), 1.0))
         return float(self.n @ each) * (1 - 1e-12)
+
+    def quiet(self, lam: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray:
+        """By the atoms' turns, some kinds at a time until that is enough.
+
+        In draws.py's terms, with h = te: |A|^2 = A(lam)^2 (1 - c sin^2 h), c = 4z/(1+z)^2, and |D| <= A(lam) y, y = 1/|1+2s|.
+        Hence |M(s)|^2 <= A(lam)^2 (1 - c u^2 + 2y + y^2) for every u <= |sin h|; within r <= pi/2 of h, |sin| is at least
+        |sin h| cos r - |cos h| sin r, or 0. r is e width and what h errs by; u errs by 4 ELEMENTARY more, c and the rest by less.
+        """
+        z = np.exp(-(1 + 2 * lam) * self.e)
+        c, far = 4 * z / np.square(1 + z), np.maximum(t - width, 0.0)
+        y = 1 / np.hypot(1 + 2 * lam, 2 * far)
+        more = y * (2 + y) * (1 + 8 * U) + 256 * U
+        still = np.log(0.5 * (1 + z) * (1 + 2 * lam) / ((1 + lam) + lam * z)) + 8 * ELEMENTARY
+        bound: FloatArray = np.full(len(t), float(self.n @ still) * (1 + 64 * U))
+        left, rows = np.arange(len(t)), max(1, BLOCK // SOME)
+        for first in range(0, len(self.e), SOME):
+            some = slice(first, first + SOME)
+            e, n = self.e[some], 0.5 * self.n[some]
+            r = np.minimum(e * (width * (1 + 4 * U) + 8 * U * float(t[-1])), math.pi / 2)
+            for start in range(0, len(left), rows):
+                part = left[start : start + rows]
+                sine = np.sin(np.multiply.outer(t[part], e))
+                least = np.abs(sine) * np.cos(r) - np.sqrt(1 + 64 * U - sine * sine) * np.sin(r)
+                square = np.square(np.maximum(least, 0.0))
+                bound[part] += np.log(1 + more[part, None] - c[some] * square) @ n
+            left = left[bound[left] > enough[left]]
+        return np.minimum(bound, 0.0) * (1 - 1e-12) + 1e-9
 
     @property
     def has_closed_form(self) -> bool:

@@ -99,6 +99,7 @@ class Summand(ABC):
     lattice: Lattice | None = None
     wander: float = 0.0  # how far the whole sum may lie from its point of the lattice
     null: bool = False  # every finite loss is 0
+    pace: float = 0.0  # how fast atoms turn, the largest loss of one copy; 0 where `quiet` has none
     copies: int = 1  # of the law that `cells` describes
     kind: Hashable = None  # names the law of one copy that `ratio` describes, or None
 
@@ -142,6 +143,14 @@ class Summand(ABC):
         """An upper bound on log |M(lam + it') / M(lam)| for all t' in [t, until]; 0 when nothing is known."""
         del lam, t, until
         return 0.0
+
+    def quiet(self, lam: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray | None:
+        """A quick bound on log |M(lam + it') / M(lam)| for all t' >= 0 within `width` of each t; it may stop below `enough`.
+
+        None where there is none, or where `line` wants all of its frequencies in a row.
+        """
+        del lam, t, width, enough
+        return None
 
     def zcdp_tail(self, s: float) -> float:
         """A bound on K(s')/(s'(s'+1)) for all s' >= s: K(s') <= s' times the largest loss."""

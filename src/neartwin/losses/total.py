@@ -78,6 +78,11 @@ class Total:
         """What a line of so many frequencies that reaches t costs, in exponentials."""
         return sum(part.work(lam, t, frequencies) for part in self.summands)
 
+    @property
+    def pace(self) -> float:
+        """About how fast the atoms of the fastest summand turn; 0 where none is known. It decides no answer but its time."""
+        return max(part.pace for part in self.summands)
+
     @cached_property
     def has_closed_form(self) -> bool:
         """One summand, whose delta is a formula."""
@@ -183,6 +188,16 @@ class Total:
                 x, y, bound = part.parts(lam, t)
                 terms.append((x, y, bound, np.abs(x) + np.abs(y)))
         return terms
+
+    def quiet(self, lam: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray | None:
+        """A quick bound on log |M(lam+it')/M(lam)| for all t' within `width` of each t, where every summand has one."""
+        bound: FloatArray = np.zeros(len(t))
+        for part in self.summands:
+            found = part.quiet(lam, t, width, enough - bound)
+            if found is None:
+                return None
+            bound = bound + found
+        return bound
 
     def zcdp_tail(self, s: float) -> float:
         """A bound on K(s')/(s'(s'+1)) for all s' >= s."""
