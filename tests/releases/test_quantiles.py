@@ -8,7 +8,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.queries.planner import plan
-from neartwin.releases.estimates import statistics_of
+from neartwin.releases.statistics import statistics_of
 
 TOWNS = ["Ulm", "Bonn", "nowhere"]
 RANKS = [0.1, 0.5, 0.9]

@@ -6,8 +6,8 @@ from neartwin.late import late
 
 if TYPE_CHECKING:
     from neartwin.exact import Estimate as Estimate
+    from neartwin.losses.answer import Certified as Certified
     from neartwin.losses.bounded_range import BoundedRange as BoundedRange
-    from neartwin.losses.composed import Certified as Certified
     from neartwin.losses.composed import Composed as Composed
     from neartwin.losses.composed import compose as compose
     from neartwin.losses.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 # room -> its public names; imported at first use, so that who asks about one family loads one
 _ROOMS = {
     "exact": ("Estimate",),
+    "losses.answer": ("Certified",),
     "losses.bounded_range": ("BoundedRange",),
     "losses.composed": (
-        "Certified",
         "Composed",
         "compose",
     ),

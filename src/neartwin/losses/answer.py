@@ -1,10 +1,13 @@
-"""What a route hands back: certified ends, its name, its error terms; and how close its ends are."""
+"""What a route hands back, and what a caller sees: certified ends, the route's name, its error terms; how close the ends are."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Generic
 
+from neartwin.exact import End, Interval
 from neartwin.losses.rounding import NoCertificateError
 
 CLOSED, LATTICE, CONTOUR, WIDE, FLOOR = "closed form", "lattice", "contour", "wide contour", "Chernoff floor"
@@ -22,6 +25,17 @@ class Answer:
     method: str
     errors: dict[str, float] = field(default_factory=dict)
     slope: float = math.nan  # about where -d log delta / d eps lies, where a line told
+
+
+@dataclass(frozen=True, slots=True)
+class Certified(Interval[End], Generic[End]):
+    """A proved interval with the sources of error that went into it.
+
+    `method` names the route; `errors` maps a source (aliasing, frequency cut, rounding, smoothing) to the most it can
+    contribute, in units of delta at the upper end. A float or a float array, as asked.
+    """
+
+    errors: Mapping[str, float] = field(default_factory=dict)
 
 
 def narrow(lower: float, upper: float, enough: float = NARROW) -> bool:

@@ -7,34 +7,22 @@ line of some fifty frequencies for each distinct kind. The two orders are compos
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Generic, Literal
+from typing import Literal
 
 import numpy as np
 
 from neartwin.checks import finite, integer, one_of, open_probability, positive
 from neartwin.errors import ParameterError
-from neartwin.exact import End, FloatArray, Interval, Number, float_above, float_below, rational
+from neartwin.exact import End, FloatArray, Number, float_above, float_below, rational
 from neartwin.losses import side as sides
-from neartwin.losses.answer import NARROW
+from neartwin.losses.answer import NARROW, Certified
 from neartwin.losses.loss import Factor, Order
 from neartwin.losses.side import Side
 
 Direction = Literal["remove", "add", "replace"]
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")
 MOST_USES = 10**12
-
-
-@dataclass(frozen=True, slots=True)
-class Certified(Interval[End], Generic[End]):
-    """A proved interval with the sources of error that went into it.
-
-    `method` names the route; `errors` maps a source (aliasing, frequency cut, rounding, smoothing) to the most it can
-    contribute, in units of delta at the upper end. A float or a float array, as asked.
-    """
-
-    errors: Mapping[str, float] = field(default_factory=dict)
 
 
 class Composed:

@@ -29,6 +29,7 @@ much of its mass.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,8 +38,10 @@ from neartwin.losses import atoms
 from neartwin.losses.draws import MOST_COPIES, Drawn, line
 from neartwin.losses.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U, gamma
 from neartwin.losses.saddle import Saddle
-from neartwin.losses.subsampled_laplace import SubsampledLaplaceSum
 from neartwin.losses.total import Total
+
+if TYPE_CHECKING:
+    from neartwin.losses.subsampled_laplace import SubsampledLaplaceSum
 
 BLOCK = 1 << 18  # numbers a temporary matrix may hold
 
@@ -148,6 +151,10 @@ class _Sampled:
 
 def build(total: Total, saddle: Saddle, within: float) -> Drawn:
     """A line whose alias and cut leave a relative width within that asked for; `NoCertificateError` for any other law."""
+    from neartwin.losses.subsampled_laplace import (
+        SubsampledLaplaceSum,  # not with the engine: a family comes when it is used
+    )
+
     (law, *others) = total.summands
     if others or not isinstance(law, SubsampledLaplaceSum) or not 2 <= law.count <= MOST_COPIES:
         raise NoCertificateError

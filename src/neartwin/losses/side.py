@@ -12,20 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from neartwin.exact import FloatArray, float_above
 from neartwin.losses import answer, chernoff, fits, route, trade
-from neartwin.losses.answer import Answer
+from neartwin.losses.answer import Answer, Certified
 from neartwin.losses.loss import Factor, Order, Pair, RenyiCurve, Summand
 from neartwin.losses.rounding import U, up
 from neartwin.losses.route import Names
 from neartwin.losses.total import Total, log_c
-
-if TYPE_CHECKING:
-    from neartwin.losses.composed import Certified
 
 UNKNOWN = "unknown"
 FAINT = 1e-12  # delta
@@ -326,7 +322,5 @@ def zcdp(found: Sequence[Side]) -> tuple[float, float]:
 
 def greatest(found: Sequence[Answer]) -> Certified[float]:
     """The maximum over orders: of the lower ends and of the upper ends; the worse order's method and errors."""
-    from neartwin.losses.composed import Certified
-
     worst = max(found, key=lambda answer: (answer.upper, answer.lower))
     return Certified(max(answer.lower for answer in found), worst.upper, worst.method, worst.errors)

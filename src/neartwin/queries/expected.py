@@ -8,6 +8,7 @@ from neartwin.queries.expected_sampled import half_widths
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.margin_bars import half_width
 from neartwin.queries.margins import named
+from neartwin.queries.measuring import filled_measure, grid_column, number_measure, row_measure
 from neartwin.queries.moments import (
     Coefficient,
     Correlation,
@@ -19,7 +20,6 @@ from neartwin.queries.moments import (
     moment_set,
 )
 from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Measure, Plan, WorkloadPlan
-from neartwin.queries.planner import filled_measure, grid_column, number_measure, row_measure
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.statistics import Mean, Sum
 from neartwin.queries.sum_bars import sum_half_width

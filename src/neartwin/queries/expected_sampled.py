@@ -10,8 +10,8 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
+from neartwin.queries.measuring import filled_measure, grid_column, row_measure
 from neartwin.queries.plan import GroupPlan, Measure
-from neartwin.queries.planner import filled_measure, grid_column, row_measure
 from neartwin.queries.quantiles import Quantile
 from neartwin.queries.sample_bars import HalfWidth, SampleBars
 from neartwin.queries.sample_sums import rows_at_most, sum_ends, width_of

@@ -13,7 +13,9 @@ from neartwin.accounting.targets import Target
 from neartwin.errors import ParameterError, PrivacyError, QueryError
 from neartwin.exact import Number
 from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.queries.bounded import bounded_plan
 from neartwin.queries.histograms import Histogram
+from neartwin.queries.measuring import grid_column
 from neartwin.queries.plan import GroupPlan, Sampled
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.query import MostCommon, Query
@@ -38,8 +40,6 @@ def sampled_plan(
     Errors: `ParameterError` for a rate that is none and for what cannot stand beside it, `QueryError` for a question whose answer
     on a sample says too little of the table, `PrivacyError` where no theorem amplifies.
     """
-    from neartwin.queries.planner import plan  # which asks for this
-
     rate = read_rate(sampling_rate)
     for name, why in _SINGLE.items():
         if limits[name] != (1 if name == "units_together" else None):
@@ -50,7 +50,7 @@ def sampled_plan(
             raise ParameterError(name, "tuned()", "cannot stand beside sampling_rate: give the bound")
     asked = _checked(query)
     inner = on_sample(spend, rate, fails=asked.groups.keys is None)
-    made = plan(asked, spend=inner, **kept)
+    made = bounded_plan(asked, spend=inner, **kept)
     if not isinstance(made, GroupPlan):
         raise TypeError("a question for groups has a plan for groups")
     for name, aggregate in asked.aggregates.items():
@@ -95,8 +95,6 @@ def _checked(query: Query | MostCommon) -> Query:
 
 def _proven(plan: GroupPlan, name: str, aggregate: Sum) -> None:
     """`QueryError` for a sum whose error of sampling nothing in the release bounds."""
-    from neartwin.queries.planner import grid_column
-
     column = grid_column(plan.query, aggregate)
     if column.low < 0 < column.high and plan.counts_rows(column.name) is None:
         raise QueryError(

@@ -7,8 +7,8 @@ too, N is measured anyway, and |x - c| is at most half as large as |x|: both sta
 from fractions import Fraction
 
 from neartwin.mechanisms.two_noises import half_width_of_two
+from neartwin.queries.measuring import filled_measure
 from neartwin.queries.plan import GroupPlan
-from neartwin.queries.planner import filled_measure
 from neartwin.queries.stage import GridColumn
 
 

@@ -26,9 +26,10 @@ from neartwin.mechanisms.change import root_below
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.queries import planner
-from neartwin.queries.plan import GroupPlan, Measure, Pilot
-from neartwin.queries.query import Query
+from neartwin.queries.bounded import bounded_plan
+from neartwin.queries.measuring import grid_column, row_measure
+from neartwin.queries.plan import GroupPlan, Measure, Pilot, Plan
+from neartwin.queries.query import MostCommon, Query
 from neartwin.queries.statistics import Count, CountUnits, Mean, Sum
 from neartwin.queries.table import RowUnit
 from neartwin.queries.tuned import Tuned
@@ -39,7 +40,21 @@ SURE = (
     0.9999  # that no cell is noise alone: one far cell of nobody would stand for millions of rows, and spoil the choice
 )
 _OCTAVES = tuple(2**i for i in range(13))
+TUNABLE = ("rows_per_group", "groups_per_unit", "norm_per_unit")
 Bound = int | Tuned | None
+
+
+def plan_within(query: Query | MostCommon, *, spend: Target, limits: Mapping[str, Any]) -> Plan:
+    """The plan within bounds of which some may be tuned. limits: what `bounded_plan` takes, and `nt.tuned()` in some places."""
+    if not any(isinstance(limits.get(name), Tuned) for name in TUNABLE):
+        return bounded_plan(query, spend=spend, **limits)
+    if not isinstance(query, Query):
+        raise QueryError("tuned(): the most common value has no bounds to tune")
+    for name in ("discovery_groups", "rows_per_unit", "norm_per_unit"):
+        if limits[name] is not None and not (name == "norm_per_unit" and isinstance(limits[name], Tuned)):
+            raise ParameterError(name, limits[name], "cannot stand beside tuned bounds: leave it out, or tune none")
+    bounds = {name: limits[name] for name in TUNABLE}
+    return tuned_plan(query, spend=spend, bounds=bounds, weights=limits["weights"])
 
 
 def tuned_plan(
@@ -58,7 +73,7 @@ def tuned_plan(
     most: dict[str, Any] = {name: bound.at_most if name in tuned else bound for name, bound in bounds.items()}  # type: ignore[union-attr]
     if "norm_per_unit" in tuned and query.groups.keys is None:
         most |= {"discovery_groups": most["norm_per_unit"]}
-    worst = planner.plan(query, spend=rest, weights=weights, **most)
+    worst = bounded_plan(query, spend=rest, weights=weights, **most)
     if not isinstance(worst, GroupPlan):
         raise QueryError("tuned(): this question has no bounds to tune")
     nothing: dict[str, Any] = {
@@ -164,7 +179,7 @@ def chosen(plan: GroupPlan, noisy: WholeNumbers) -> Choice:
         )
     else:
         bounds = _best(plan, pilot, seen)
-    made = planner.plan(
+    made = bounded_plan(
         plan.query,
         spend=pilot.rest,
         weights=dict(pilot.weights),
@@ -187,7 +202,7 @@ def _chosen_norm(plan: GroupPlan, pilot: Pilot, seen: FloatArray) -> Choice:
             return _objective(plan, pilot, whole, _normed(seen, norm), lambda one: _noise_within(plan, one, norm))
 
         norm = min(_candidates(pilot.norm, pilot.norm.at_most if pilot.norm else 1), key=error)
-    made = planner.plan(
+    made = bounded_plan(
         plan.query,
         spend=pilot.rest,
         weights=dict(pilot.weights),
@@ -324,7 +339,7 @@ def _measure(plan: GroupPlan, aggregate: object) -> Measure:
     if isinstance(aggregate, CountUnits):
         return plan.measures["units"]
     if isinstance(aggregate, Count):
-        return plan.measures[planner.row_measure(plan.bounding)]
+        return plan.measures[row_measure(plan.bounding)]
     if isinstance(aggregate, Sum | Mean):
-        return plan.measures[f"total:{planner.grid_column(plan.query, aggregate).name}"]
+        return plan.measures[f"total:{grid_column(plan.query, aggregate).name}"]
     return max(plan.measures.values(), key=lambda measure: measure.name != "units")

@@ -23,14 +23,15 @@ from neartwin.accounting.targets import Target
 from neartwin.errors import QueryError
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.geometric import Geometric
-from neartwin.queries import planner
+from neartwin.queries.bounded import bounded_plan
 from neartwin.queries.histograms import Histogram, histogram
+from neartwin.queries.measuring import grid_column
 from neartwin.queries.plan import GroupPlan, Ranging
 from neartwin.queries.query import Query
 from neartwin.queries.statistics import Mean, Sum, count, summand
 from neartwin.queries.table import Bounds, RowUnit
 from neartwin.queries.tuned import Tuned, TunedRange
-from neartwin.queries.tuning import CONFIDENCE, SURE, parted, price_of
+from neartwin.queries.tuning import CONFIDENCE, SURE, parted, plan_within, price_of
 
 _OCTAVES = 12
 _MOST_ROWS = 256  # of a unit in the count of all rows
@@ -60,7 +61,7 @@ def ranged_plan(query: Query, *, spend: Target, tuned: TunedRange, limits: Mappi
             "weighed against noise group by group"
         )
     first, rest = parted(spend, tuned.share)
-    worst = planner.plan(query, spend=rest, **limits)
+    worst = plan_within(query, spend=rest, limits=limits)
     if not isinstance(worst, GroupPlan):
         raise QueryError("tuned_range(): this question has no bounds to tune")
     asked: list[GroupPlan] = []
@@ -69,7 +70,7 @@ def ranged_plan(query: Query, *, spend: Target, tuned: TunedRange, limits: Mappi
     for left, question in zip(range(len(questions), 0, -1), questions, strict=True):
         part, first = (first, first) if left == 1 else parted(first, Fraction(1, left))
         cap: dict[str, Any] = {"rows_per_group": 1 if asked else _cap(worst)}
-        made = planner.plan(question, spend=part, **({} if isinstance(query.table.unit, RowUnit) else cap))
+        made = bounded_plan(question, spend=part, **({} if isinstance(query.table.unit, RowUnit) else cap))
         if isinstance(made, GroupPlan):
             asked.append(made)
     ranging = Ranging(tuple(asked), groups, rest, tuple((name, value) for name, value in limits.items()))
@@ -136,7 +137,7 @@ def chosen(plan: GroupPlan, answers: Sequence[Sequence[float]]) -> Chosen:
         told.append(_said(shape, low, high, lost))
     aggregates = {name: _narrowed(plan.query, aggregate, narrow) for name, aggregate in plan.query.aggregates.items()}
     query = replace(plan.query, aggregates=MappingProxyType(aggregates))
-    found = planner.plan(query, spend=ranging.rest, **dict(ranging.limits))
+    found = plan_within(query, spend=ranging.rest, limits=dict(ranging.limits))
     if not isinstance(found, GroupPlan):
         raise TypeError("this question has no bounds")
     return Chosen(found, tuple(told))
@@ -196,7 +197,7 @@ def _noise(plan: GroupPlan, shape: _Shape) -> tuple[float, bool]:
         value = summand(plan.query.table, aggregate)
         if (value.column, value.bounds) != (shape.column, shape.limits):
             continue
-        column = planner.grid_column(plan.query, aggregate)
+        column = grid_column(plan.query, aggregate)
         measure = plan.measures[f"total:{column.name}"]
         typical = 1 / 3 if isinstance(measure.mechanism, Geometric) else 0.41
         size = typical * float(measure.half_width(CONFIDENCE)) * _smaller(plan)

@@ -9,9 +9,9 @@ import numpy as np
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
+from neartwin.queries.measuring import filled_measure, grid_column, row_measure
 from neartwin.queries.moments import MomentStatistic
 from neartwin.queries.plan import GroupPlan, Measure
-from neartwin.queries.planner import filled_measure, grid_column, row_measure
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.stage import GridColumn
 from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum
@@ -27,16 +27,8 @@ Trees = Mapping[str, Sequence[WholeNumbers]]
 Slack = Callable[[Ranks, tuple[FloatArray, FloatArray], float], FloatArray]
 
 
-def statistics_of(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: float) -> tuple[Statistic, ...]:
-    """Every statistic of every group, several for a list of quantiles.
-
-    noisy: (groups,) by measure; trees: by measure, (groups, nodes) a level. Each bar holds with probability at least
-    `confidence` over the noise alone, or where the plan is sampled over noise and sample.
-    """
-    if plan.sampled is not None:
-        from neartwin.releases.sampled import sampled_statistics  # which uses those of here
-
-        return sampled_statistics(plan, noisy, trees, confidence)
+def whole_statistics(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: float) -> tuple[Statistic, ...]:
+    """As `statistics.statistics_of` has them, where everybody was asked: each bar holds over the noise alone."""
     found: list[Statistic] = []
     for name, aggregate in plan.outputs.items():
         if isinstance(aggregate, Histogram):

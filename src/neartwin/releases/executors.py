@@ -25,8 +25,8 @@ from neartwin.mechanisms.partition import OptimalSelection
 from neartwin.queries.allot import Noise
 from neartwin.queries.plan import GroupPlan
 from neartwin.queries.source import ParquetFiles
-from neartwin.releases.estimates import statistics_of
 from neartwin.releases.noising import CONFIDENCE
+from neartwin.releases.statistics import statistics_of
 from neartwin.releases.table import as_table, table_schema
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from neartwin.exact import FloatArray, WholeNumbers
+from neartwin.queries.measuring import number_measure
 from neartwin.queries.moments import (
     Coefficient,
     Correlation,
@@ -18,7 +19,6 @@ from neartwin.queries.moments import (
     moment_set,
 )
 from neartwin.queries.plan import GroupPlan
-from neartwin.queries.planner import number_measure
 from neartwin.queries.statistics import columns_of
 from neartwin.releases.intervals import Ends, Sums, correlation_ends, covariance_ends, solved, variance_ends
 from neartwin.releases.release import UNBOUNDED, Statistic

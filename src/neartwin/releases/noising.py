@@ -15,9 +15,10 @@ from neartwin.exact import WholeNumbers
 from neartwin.queries.keys import Key
 from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, Split, WorkloadPlan
 from neartwin.queries.sample import salt_bits
-from neartwin.releases.estimates import counted, statistics_of
+from neartwin.releases.estimates import counted
 from neartwin.releases.margins import margin_answers, narrowed, noisy_margins
 from neartwin.releases.release import Statistic
+from neartwin.releases.statistics import statistics_of
 
 CONFIDENCE = 0.95
 

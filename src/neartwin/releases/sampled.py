@@ -11,8 +11,8 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
+from neartwin.queries.measuring import filled_measure, grid_column, row_measure
 from neartwin.queries.plan import GroupPlan, Measure
-from neartwin.queries.planner import filled_measure, grid_column, row_measure
 from neartwin.queries.quantiles import Quantile
 from neartwin.queries.sample_bars import Ends, SampleBars
 from neartwin.queries.sample_sums import counter, rows_at_most, sum_ends
@@ -24,7 +24,7 @@ from neartwin.releases.release import Statistic
 
 
 def sampled_statistics(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: float) -> tuple[Statistic, ...]:
-    """Every statistic of every group, as `estimates.statistics_of` has them, for the table that the sample was drawn from."""
+    """Every statistic of every group, as `statistics.statistics_of` has them, for the table that the sample was drawn from."""
     found: list[Statistic] = []
     for name, aggregate in plan.outputs.items():
         match aggregate:
