@@ -17,6 +17,7 @@ LIMITS = {"rows_per_group": 5, "groups_per_unit": 1}  # a cap that bound would c
 HALF = "CASE WHEN open THEN paid * 0.5 ELSE 10 END"
 ASKED = {
     "n": nt.count(),
+    "given": nt.count("paid"),
     "people": nt.count_units(),
     "total": nt.sum("paid"),
     "typical": nt.mean("paid"),
@@ -35,7 +36,7 @@ QUESTIONS = {
     "marginals": lambda groups: groups.marginals(["year"]).agg(n=nt.count()),
     "marginal sums": lambda groups: groups.marginals(["year"]).agg(n=nt.sum("paid")),
 }
-EXACT_LAWS = {"n", "people", "total", "h"}  # bars that are the quantiles of one draw's law
+EXACT_LAWS = {"n", "given", "people", "total", "h"}  # bars that are the quantiles of one draw's law
 
 
 def visits():

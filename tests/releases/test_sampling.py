@@ -141,6 +141,7 @@ def groups_of(replicas, people, per):
 ASKED = {
     "n": nt.count(),
     "people": nt.count_units(),
+    "some": nt.count("CASE WHEN paid > 2 THEN paid END"),
     "paid": nt.sum("paid", 0, 10),
     "owed": nt.sum("owed", -4, 4),
     "left": nt.sum("left", -4, 0),
@@ -164,6 +165,7 @@ def test_bars_hold_for_the_whole_table_and_are_not_needlessly_wide(tmp_path, rat
     truth = {
         "n": sum(counts_for),
         "people": people,
+        "some": sum(c for i, c in enumerate(counts_for) if i % 11 > 2),
         "paid": sum(c * (i % 11) for i, c in enumerate(counts_for)),
         "owed": sum(c * (i % 9 - 4) for i, c in enumerate(counts_for)),
         "left": -sum(c * (i % 5) for i, c in enumerate(counts_for)),

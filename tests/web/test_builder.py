@@ -67,6 +67,7 @@ WITH_SQL = {
     "a count": Asked(),
     "units and a sum by town": Asked(wanted=(Wanted(ask="count_units", name="people"), value("sum")), groups=("town",)),
     "a mean in own bounds": Asked(wanted=(value("mean", low="0", high="50"),), where="age > 5 OR town = 'Ulm'"),
+    "rows with a value": Asked(wanted=(Wanted(column="pay"), Wanted(column="town", name="t"), Wanted(name="n"))),
     "the same twice": Asked(wanted=(Wanted(), Wanted()), where="town = 'O''Brien' AND pay BETWEEN 1 AND 2"),
     "ends": Asked(wanted=(value("median"), value("minimum"), value("maximum", name="most"))),
     "a quantile": Asked(wanted=(value("quantile", rank="0.9", name="high"),), groups=("town",)),

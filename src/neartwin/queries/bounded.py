@@ -16,7 +16,13 @@ from neartwin.queries.bounding import Limits, bounding_of, parts_of_row, rows_fo
 from neartwin.queries.choosing import plan_choice
 from neartwin.queries.clipping import Measured, Reached, share_norm
 from neartwin.queries.histograms import Histogram
-from neartwin.queries.measuring import filled_measure, grid_column, number_measure, row_measure
+from neartwin.queries.measuring import (
+    count_measure,
+    counted_columns,
+    filled_measure,
+    grid_column,
+    number_measure,
+)
 from neartwin.queries.moments import moment_set
 from neartwin.queries.norm_cells import cell_clip
 from neartwin.queries.plan import Bounding, GroupPlan, Measure, Plan, Split
@@ -122,7 +128,8 @@ def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power
             case CountUnits():
                 want("units", sensitivity.of_units(table.neighbours, reach), weight)
             case Count():
-                want(row_measure(bounding), sensitivity.of_count(table.neighbours, reach), weight)
+                grid |= counted_columns(query, aggregate)
+                want(count_measure(query, aggregate, bounding), sensitivity.of_count(table.neighbours, reach), weight)
             case Sum() | Mean():
                 column = grid_column(query, aggregate)
                 grid[column.name] = column

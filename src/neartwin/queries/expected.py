@@ -8,7 +8,7 @@ from neartwin.queries.expected_sampled import half_widths
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.margin_bars import half_width
 from neartwin.queries.margins import named
-from neartwin.queries.measuring import filled_measure, grid_column, number_measure, row_measure
+from neartwin.queries.measuring import count_measure, filled_measure, grid_column, number_measure
 from neartwin.queries.moments import (
     Coefficient,
     Correlation,
@@ -21,7 +21,7 @@ from neartwin.queries.moments import (
 )
 from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Measure, Plan, WorkloadPlan
 from neartwin.queries.quantiles import Extreme, Quantile
-from neartwin.queries.statistics import Mean, Sum
+from neartwin.queries.statistics import Count, CountUnits, Mean, Sum
 from neartwin.queries.sum_bars import sum_half_width
 from neartwin.queries.trees import cell_measure, histogram_column, quantile_column
 
@@ -70,8 +70,8 @@ def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedEr
                 errors.append(_of_mean(plan, name, aggregate, confidence))
             case Variance() | Deviation() | Covariance() | Correlation() | Regression() | Coefficient():
                 errors.append(_of_moments(plan, name, aggregate, confidence))
-            case _:
-                measure = plan.measures[row_measure(plan.bounding) if str(aggregate) == "count()" else "units"]
+            case Count() | CountUnits():
+                measure = plan.measures[count_measure(plan.query, aggregate, plan.bounding)]
                 errors.append(_fixed(name, _half_width(measure, confidence), confidence))
     return tuple(errors)
 

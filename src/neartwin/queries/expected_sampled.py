@@ -10,12 +10,12 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
-from neartwin.queries.measuring import filled_measure, grid_column, row_measure
+from neartwin.queries.measuring import count_measure, filled_measure, grid_column
 from neartwin.queries.plan import GroupPlan, Measure
 from neartwin.queries.quantiles import Quantile
 from neartwin.queries.sample_bars import HalfWidth, SampleBars
 from neartwin.queries.sample_sums import rows_at_most, sum_ends, width_of
-from neartwin.queries.statistics import Count, Mean, Sum
+from neartwin.queries.statistics import Count, CountUnits, Mean, Sum
 from neartwin.queries.trees import cell_measure, histogram_column, quantile_column
 
 SIZES = (10, 100, 1_000, 10_000, 100_000)
@@ -50,9 +50,9 @@ def half_widths(plan: GroupPlan, confidence: float) -> dict[str, tuple[str, tupl
                         "in rank, as a share of all values, at most",
                         _rank(plan, measure, rank, bars, n),
                     )
-            case _:
-                measure = plan.measures[row_measure(plan.bounding) if isinstance(aggregate, Count) else "units"]
-                most = plan.bounding.rows_per_group if measure.name == "rows" else 1
+            case Count() | CountUnits():
+                measure = plan.measures[count_measure(plan.query, aggregate, plan.bounding)]
+                most = 1 if measure.name == "units" else plan.bounding.rows_per_group
                 tell(name, "about", _total(bars, width_of(measure), most, n))
     return found
 

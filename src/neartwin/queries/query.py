@@ -16,12 +16,7 @@ from neartwin.queries.joining import On, OtherTable, joined, met
 from neartwin.queries.key_columns import completed
 from neartwin.queries.keys import Key, public_keys
 from neartwin.queries.margins import MARGIN, linear_alone, margins_of
-from neartwin.queries.moments import (
-    MomentStatistic,
-    moment_set,
-)
-from neartwin.queries.quantiles import Extreme, Quantile
-from neartwin.queries.statistics import Aggregate, Count, Mean, Sum, bin_value, columns_of, summand
+from neartwin.queries.statistics import Aggregate, Count, Sum, check_value, columns_of
 from neartwin.queries.table import Table
 from neartwin.queries.types import ColumnType
 from neartwin.queries.workloads import Workload, weighted
@@ -184,12 +179,7 @@ class Groups:
             if self.margins or self.asked is not None:
                 linear_alone(aggregates, isinstance(aggregate, Count | Sum))
                 self._named_apart(name)
-            if isinstance(aggregate, Histogram):
-                bin_value(self.rows.table, aggregate)
-            if isinstance(aggregate, Sum | Mean | Quantile | Extreme):
-                summand(self.rows.table, aggregate)
-            elif isinstance(aggregate, MomentStatistic):
-                moment_set(self.rows.table, aggregate)
+            check_value(self.rows.table, aggregate)
         return Query(self, MappingProxyType(dict(aggregates)))
 
     def _named_apart(self, name: str) -> None:

@@ -1,9 +1,10 @@
 """SQL as a way to write a question: parsed to the same `Query`, through an allow-list, never passed through.
 
 Understood: one SELECT from a table, [LEFT] JOIN ... USING or ON equalities with tables given beside it, WHERE with a row
-expression, GROUP BY columns, row expressions or names that SELECT gives them, COUNT(*), COUNT(DISTINCT unit), SUM(expression),
-AVG(expression), statistics of order (see `sql_order`) and of relation, sums over the groups (see `sql_workloads`), and over the
-noisy result HAVING, ORDER BY, LIMIT and OFFSET. What else SQL can say is refused with what to write instead.
+expression, GROUP BY columns, row expressions or names that SELECT gives them, COUNT(*), COUNT(expression), COUNT(DISTINCT unit),
+SUM(expression), AVG(expression), statistics of order (see `sql_order`) and of relation, sums over the groups (see
+`sql_workloads`), and over the noisy result HAVING, ORDER BY, LIMIT and OFFSET. What else SQL can say is refused with what to
+write instead.
 """
 
 import re
@@ -237,10 +238,12 @@ def _aggregates(select: exp.Select, groups: Mapping[str, str], table: Table) -> 
 
 def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Aggregate]:
     match node:
-        case exp.Count(this=exp.Star()):
+        case exp.Count(this=exp.Star() | exp.Literal()):
             return "count", Count()
         case exp.Count(this=exp.Distinct(expressions=[exp.Column(this=column, table="")])) if column.name == table.unit:
             return "units", CountUnits()
+        case exp.Count(this=value) if _is_value(value) and not node.expressions:
+            return f"count_{_label(value)}", Count(_label(value))
         case exp.Sum(this=value) if _is_value(value):
             return f"sum_{_label(value)}", Sum(_label(value), None)
         case exp.Avg(this=value) if _is_value(value):
@@ -252,8 +255,9 @@ def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Aggregate]:
     if found is not None:
         return found
     raise QueryError(
-        f"{node.sql(dialect='duckdb')!r} is not understood; ask COUNT(*), COUNT(DISTINCT {table.unit_name}), SUM(x), AVG(x), "
-        "VAR_POP(x), STDDEV_POP(x), COVAR_POP(y, x), CORR(y, x), REGR_SLOPE(y, x), REGR_INTERCEPT(y, x), REGRESSION(y, x, z), "
+        f"{node.sql(dialect='duckdb')!r} is not understood; ask COUNT(*), COUNT(x), COUNT(DISTINCT {table.unit_name}), SUM(x), "
+        "AVG(x), VAR_POP(x), STDDEV_POP(x), "
+        "COVAR_POP(y, x), CORR(y, x), REGR_SLOPE(y, x), REGR_INTERCEPT(y, x), REGRESSION(y, x, z), "
         "MEDIAN(x), QUANTILE_CONT(x, 0.9), MIN(x), MAX(x) or HISTOGRAM(x, [0, 10, 20]), "
         "where x is a column or an expression of one row, and select other columns only to GROUP BY them"
     )

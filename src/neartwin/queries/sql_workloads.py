@@ -7,8 +7,8 @@
 | RANGES(COUNT(*)), RANGES(COUNT(*), [5, 10]) | ranges(), ranges([5, 10]) |
 | WEIGHTED_SUMS(COUNT(*), MAP {'minors': MAP {16: 1, 17: 1}}) | {"minors": {16: 1, 17: 1}} |
 
-SUM(x) stands in each for COUNT(*). A window goes over the public keys in the order of their values, from the largest with DESC;
-ranges go by the order in which the keys were given.
+SUM(x) or COUNT(x) stands in each for COUNT(*). A window goes over the public keys in the order of their values, from the
+largest with DESC; ranges go by the order in which the keys were given.
 """
 
 from collections.abc import Mapping
@@ -142,8 +142,8 @@ def _reach(end: object) -> int | None:
 
 def _is_sum(node: exp.Expr | None) -> bool:
     match node:
-        case exp.Count(this=exp.Star()):
-            return True
+        case exp.Count(this=value):
+            return not isinstance(value, exp.AggFunc | exp.Distinct)
         case exp.Sum(this=value):
             return not isinstance(value, exp.AggFunc | exp.Distinct | exp.Star)
     return False

@@ -11,6 +11,7 @@ from neartwin.queries.moments import (
     MomentStatistic,
     Regression,
     Variance,
+    moment_set,
 )
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.table import Bounds, Table, both_ends, bounded
@@ -19,10 +20,12 @@ from neartwin.queries.values import Value, value_of
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many rows."""
+    """How many rows; with a column or expression those in which it is not NULL."""
+
+    column: str | None = None
 
     def __str__(self) -> str:
-        return "count()"
+        return f"count({self.column or ''})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +68,17 @@ class Mean:
 Aggregate = Count | CountUnits | Sum | Mean | Quantile | Extreme | Histogram | MomentStatistic
 
 
-def count() -> Count:
-    """Count rows."""
-    return Count()
+def count(column: str | None = None) -> Count:
+    """Count rows. column: or an expression; then only rows in which it is not NULL, as COUNT(column) counts them in SQL.
+
+    NaN is no NULL, so it is counted; the number of values behind a mean leaves it out.
+
+    >>> print(count(), count("amount"))
+    count() count(amount)
+    """
+    if column is not None and not isinstance(column, str):
+        raise QueryError(f"count({column!r}) takes the name of a column, an expression, or nothing")
+    return Count(column or None)
 
 
 def count_units() -> CountUnits:
@@ -166,6 +177,30 @@ def summand(table: Table, aggregate: Sum | Mean | Quantile | Extreme) -> Value:
     if isinstance(aggregate, Quantile | Extreme):  # which have a grid of their own
         return value_of(table, aggregate.column, aggregate.bounds)
     return value_of(table, aggregate.column, aggregate.bounds, aggregate.step, aggregate.fill)
+
+
+def check_value(table: Table, aggregate: Aggregate) -> None:
+    """Refuse what a statistic cannot be taken of, or has no bounds."""
+    match aggregate:
+        case Histogram():
+            bin_value(table, aggregate)
+        case Sum() | Mean() | Quantile() | Extreme():
+            summand(table, aggregate)
+        case Count(column=str()):
+            counted_value(table, aggregate)
+        case Count() | CountUnits():
+            pass
+        case _:
+            moment_set(table, aggregate)
+
+
+def counted_value(table: Table, aggregate: Count) -> Value:
+    """1 in the rows that a count with a column counts, NULL in others."""
+    column = aggregate.column or ""
+    plain = column in table.schema or column in table.computed
+    text = '"' + column.replace('"', '""') + '"' if plain else f"({column})"
+    one = Bounds(Fraction(0), Fraction(1), Fraction(1))
+    return Value(str(aggregate), one, table.expression(f"CASE WHEN {text} IS NOT NULL THEN 1 END"))
 
 
 def bin_value(table: Table, aggregate: Histogram) -> Value:

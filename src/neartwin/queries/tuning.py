@@ -27,7 +27,7 @@ from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries.bounded import bounded_plan
-from neartwin.queries.measuring import grid_column, row_measure
+from neartwin.queries.measuring import count_measure, grid_column
 from neartwin.queries.plan import GroupPlan, Measure, Pilot, Plan
 from neartwin.queries.query import MostCommon, Query
 from neartwin.queries.statistics import Count, CountUnits, Mean, Sum
@@ -336,10 +336,8 @@ def _noise_at(plan: GroupPlan, aggregate: object, bounds: tuple[int, int]) -> fl
 
 def _measure(plan: GroupPlan, aggregate: object) -> Measure:
     """The measure whose noise is most of a statistic's error."""
-    if isinstance(aggregate, CountUnits):
-        return plan.measures["units"]
-    if isinstance(aggregate, Count):
-        return plan.measures[row_measure(plan.bounding)]
+    if isinstance(aggregate, Count | CountUnits):
+        return plan.measures[count_measure(plan.query, aggregate, plan.bounding)]
     if isinstance(aggregate, Sum | Mean):
         return plan.measures[f"total:{grid_column(plan.query, aggregate).name}"]
     return max(plan.measures.values(), key=lambda measure: measure.name != "units")

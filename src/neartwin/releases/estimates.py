@@ -9,7 +9,7 @@ import numpy as np
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
-from neartwin.queries.measuring import filled_measure, grid_column, row_measure
+from neartwin.queries.measuring import count_measure, filled_measure, grid_column
 from neartwin.queries.moments import MomentStatistic
 from neartwin.queries.plan import GroupPlan, Measure
 from neartwin.queries.quantiles import Extreme, Quantile
@@ -52,7 +52,7 @@ def statistic(
     """One statistic of every group, one that is made from noisy sums and counts."""
     match aggregate:
         case Count() | CountUnits():
-            measure = plan.measures[row_measure(plan.bounding) if isinstance(aggregate, Count) else "units"]
+            measure = plan.measures[count_measure(plan.query, aggregate, plan.bounding)]
             values, bar, parts = (
                 noisy[measure.name].tolist(),
                 measure.mechanism.half_width(confidence),

@@ -11,7 +11,7 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
-from neartwin.queries.measuring import filled_measure, grid_column, row_measure
+from neartwin.queries.measuring import count_measure, filled_measure, grid_column
 from neartwin.queries.plan import GroupPlan, Measure
 from neartwin.queries.quantiles import Quantile
 from neartwin.queries.sample_bars import Ends, SampleBars
@@ -29,9 +29,8 @@ def sampled_statistics(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: 
     for name, aggregate in plan.outputs.items():
         match aggregate:
             case Count() | CountUnits():
-                rows = isinstance(aggregate, Count)
-                measure = plan.measures[row_measure(plan.bounding) if rows else "units"]
-                most = plan.bounding.rows_per_group if measure.name == "rows" else 1
+                measure = plan.measures[count_measure(plan.query, aggregate, plan.bounding)]
+                most = 1 if measure.name == "units" else plan.bounding.rows_per_group
                 values, ends = _counted(plan, measure, noisy[measure.name].astype(float), most, confidence)
                 found.append(_of(name, aggregate, values, ends))
             case Histogram():

@@ -10,7 +10,7 @@ from neartwin.web.datasets import EACH_ROW_NAME, Dataset
 MOST_STATISTICS, MOST_GROUPED = 8, 6
 _VALUE = ("column", "low", "high", "step", "fill", "weight")
 FIELDS: dict[str, tuple[str, ...]] = {  # of each statistic, those that it has a use for
-    "count": ("weight",),
+    "count": ("column", "weight"),
     "count_units": ("weight",),
     "sum": _VALUE,
     "mean": _VALUE,

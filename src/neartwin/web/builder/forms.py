@@ -80,8 +80,10 @@ def _statistics(asked: Asked) -> dict[str, dict[str, Any]]:
 def _statistic(one: Wanted) -> dict[str, Any]:
     part: dict[str, Any] = {"ask": one.ask}
     match one.ask:
-        case "count" | "count_units":
+        case "count_units":
             pass
+        case "count":
+            part |= {"column": one.column} if one.column else {}
         case "covariance" | "correlation":
             part |= {"x": one.column, "y": one.second}
         case "regression":
@@ -109,7 +111,8 @@ def named(asked: Asked) -> list[tuple[str, Wanted]]:
     """Each statistic with its name; those without one are named by what they are."""
     found: dict[str, Wanted] = {}
     for one in asked.wanted:
-        plain = {"count": "rows", "count_units": "units"}.get(one.ask) or re.sub(r"\W+", "_", f"{one.ask}_{one.column}")
+        alone = {"count": "" if one.column else "rows", "count_units": "units"}.get(one.ask)
+        plain = alone or re.sub(r"\W+", "_", f"{one.ask}_{one.column}")
         name, place = one.name or plain, 2
         while name in found:
             name, place = f"{one.name or plain}_{place}", place + 1

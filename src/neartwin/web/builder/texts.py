@@ -199,7 +199,7 @@ def _aliased(one: Wanted, name: str, unit: str) -> exp.Expr:
         raise QueryError(f"{name!r} says more than its fields; change it in SQL")
     match one.ask:
         case "count":
-            made: exp.Expr = exp.Count(this=exp.Star())
+            made: exp.Expr = exp.Count(this=_value(one.column) if one.column else exp.Star())
         case "count_units":
             made = exp.Count(this=exp.Distinct(expressions=[exp.column(unit, quoted=_quoted(unit))]))
         case "quantile" if "," not in one.rank:
