@@ -12,6 +12,7 @@ from neartwin.accounting.targets import approx
 from neartwin.engines.choice import engine_for
 from neartwin.engines.memory import MemoryEngine, joined_rows
 from neartwin.errors import LedgerError, QueryError, SchemaError
+from neartwin.queries.explain import explain
 from neartwin.queries.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import as_mapping
@@ -330,3 +331,32 @@ def test_files_databases_and_frames_can_be_joined_in_one_statement(tmp_path):
         found.append(engine_for(stage.table.source).aggregate(stage, salt=SALT).values["rows"].tolist())
     assert found[0][0] > 10
     assert found == found[:1] * 6
+
+
+def test_units_are_equated_unsaid_only_where_they_have_one_name_and_type():
+    def named(unit, kind, name="people"):
+        return nt.table(pa.table({unit: pa.array([], kind), "town": pa.array([], pa.string())}), unit=unit, name=name)
+
+    people, alike = named("who", pa.string()), named("who", pa.string())
+    other, numbered = named("person", pa.string()), named("who", pa.int64())
+    limits = {"spend": nt.pure(1), "rows_per_group": 1}
+    for joined in (people.join(alike, on="town"), people.join(other, on={"who": "person", "town": "town"})):
+        its = joined.table.joins[-1].on[0][1]
+        assert f"the units are equated, said or not: 'who' here is '{its}' there" in str(
+            explain(plan(joined.agg(n=nt.count()), **limits))
+        )
+    told = {"other": other}
+    text = "SELECT COUNT(*) AS n FROM people JOIN other ON {} people.town = other.town"
+    assert nt.from_sql(text.format("people.who = other.person AND"), people, tables=told).table.joins[-1].on[0] == (
+        "who", "person",
+    )  # fmt: skip
+    for wrong, refused, says in (
+        (lambda: people.join(other, on="town"), QueryError, "one population under two names"),
+        (lambda: people.join(other), QueryError, "one population under two names"),
+        (lambda: nt.from_sql(text.format(""), people, tables=told), QueryError, "in SQL ON who = person"),
+        (lambda: people.join(numbered, on="town"), SchemaError, "declare one type"),
+        (lambda: people.join(numbered, on="who"), SchemaError, "'who' is TEXT|'who' is"),
+        (lambda: people.join(named("who", pa.string(), "others"), on="town"), QueryError, "another population"),
+    ):
+        with pytest.raises(refused, match=says):
+            wrong()

@@ -48,10 +48,7 @@ def explain(plan: Plan) -> Explained:
 def _groups(plan: GroupPlan) -> Explained:
     stage, bounding = plan.stage, plan.bounding
     measures = tuple(_measure(plan, name) for name in plan.measures)
-    outputs = Explained(
-        "statistics",
-        tuple(Explained(f"{name} = {aggregate}") for name, aggregate in plan.outputs.items()),
-    )
+    outputs = Explained("statistics", tuple(Explained(f"{name} = {it}") for name, it in plan.outputs.items()))
     bound = Explained("bound each unit", _bounds(stage, bounding))
     return Explained(
         f"release of {stage.table.name!r}: {plan.price}",
@@ -194,13 +191,17 @@ def _source(table: Table) -> Explained:
     relation = "adding or removing" if table.neighbours == "add_remove" else "replacing"
     reach = "" if not table.joins else ": all its rows in all private tables"
     neighbours = Explained(f"neighbours: {relation} one unit{reach}")
-    return Explained(f"table {table.name!r}, unit {table.unit_name}", (neighbours, *map(_join, table.joins)))
+    return Explained(
+        f"table {table.name!r}, unit {table.unit_name}",
+        (neighbours, *(_join(join, str(table.unit)) for join in table.joins)),
+    )
 
 
-def _join(join: Join) -> Explained:
+def _join(join: Join, unit: str) -> Explained:
+    equated = next((f"{left!r} here is {right!r} there" for left, right in join.on if left == unit), "")
     why = {
         JoinKind.PUBLIC: "anyone may know its rows; rows that it multiplies are bounded like others",
-        JoinKind.SAME_UNIT: "a row is met by rows of its own unit alone",
+        JoinKind.SAME_UNIT: f"the units are equated, said or not: {equated}; a row is met by rows of its own unit alone",
         JoinKind.OWNED: "a row is its owner's: the unit with its key, the first by MD5 where several have it",
     }
     return Explained(str(join), (Explained(why[join.kind]),))

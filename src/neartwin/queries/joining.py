@@ -244,7 +244,10 @@ def _pairs(on: On) -> tuple[tuple[str, str], ...]:
 
 
 def _equated(table: Table, other: Table, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """The pairs with the units equated: without that a row could be of two units."""
+    """The pairs with the units equated: without that a row could be of two units.
+
+    Units of one name, type and population are equated unsaid; others must be in `pairs`.
+    """
     if (table.name, table.neighbours) != (other.name, other.neighbours):
         raise QueryError(
             f"join: {other.name!r} ({other.neighbours}) is another population than {table.name!r} ({table.neighbours}); tables "
@@ -259,7 +262,20 @@ def _equated(table: Table, other: Table, pairs: tuple[tuple[str, str], ...]) -> 
         raise QueryError(
             f"join: the units {units[0]!r} and {units[1]!r} must be equated with each other, and are in on={pairs}"
         )
-    return pairs if units in pairs else (units, *pairs)
+    if units in pairs:
+        return pairs
+    if units[0] != units[1]:
+        raise QueryError(
+            f"join: nothing says that the units {units[0]!r} of {table.name!r} and {units[1]!r} of the other table are one "
+            f"population under two names; say so with on={{{units[0]!r}: {units[1]!r}, ...}}, in SQL ON {units[0]} = {units[1]}"
+        )
+    mine, its = table.has(units[0], "join"), other.schema[units[1]]
+    if mine is not its:
+        raise SchemaError(
+            f"join: the units {units[0]!r} are {mine} here and {its} in the other table, so they are not seen to be one "
+            "population; declare one type for both with types="
+        )
+    return (units, *pairs)
 
 
 def _check_pairs(table: Table, other: OtherTable | Table, pairs: tuple[tuple[str, str], ...]) -> None:

@@ -41,8 +41,8 @@ class Rows:
 
         other: `nt.public(...)`, whose rows anyone may know; `nt.owned(...)`, whose rows belong to the unit that has their
         key here; or a table of the same population, whose units are then equated. on: a column, a list of columns, or a
-        mapping from columns here to the other's; beside the units, which need not be named; rows that were joined themselves are
-        joined table by table. how: "inner" drops rows that
+        mapping from columns here to the other's; beside the units, which need not be named where they have one name and type;
+        rows that were joined themselves are joined table by table. how: "inner" drops rows that
         meet none, "left" keeps them with NULL. prefix: put before those names of the other's columns that are taken.
         """
         if isinstance(other, Rows):
