@@ -3,12 +3,15 @@
 Prints the table of docs/composition.md and the numbers beside it. CPU times of one process; compare them with each other.
 """
 
+import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from importlib.util import find_spec
 from math import exp, sqrt
+from statistics import median
 
 from neartwin.accounting.accountants import moments_accountant, rdp_accountant, rdp_epsilon
 from neartwin.accounting.calibration import largest_rate, least_noise, most_uses
@@ -94,20 +97,41 @@ def thousand():
         spent = tuple(a + b for a, b in zip(spent, price, strict=True))
 
 
-def child(code):
+def child(code, compiled):
+    """Processor seconds and peak MB of a fresh process. compiled: where bytecode is kept, as installed packages keep theirs."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, env=kept | {"PYTHONPYCACHEPREFIX": compiled})
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, after.ru_maxrss / 1024
 
 
+STARTS = {
+    "import numpy, scipy.special": "import numpy, scipy.special",
+    "import the accountant": "from neartwin.accounting import numerical_accountant",
+    "make a Gaussian": "from neartwin.losses import Gaussian; Gaussian(mu=1)",
+    "first epsilon, Gaussian": (
+        "from neartwin.accounting import numerical_accountant, repeated; from neartwin.losses import Gaussian; "
+        "numerical_accountant(repeated(Gaussian(mu='0.1'), 10)).epsilon('1e-6')"
+    ),
+    "first epsilon, DP-SGD": (
+        "from neartwin.accounting import numerical_accountant, repeated; from neartwin.losses import SubsampledGaussian; "
+        "numerical_accountant(repeated(SubsampledGaussian(mu=1, rate='0.01'), 10_000)).epsilon('1e-5')"
+    ),
+}
+
+
 def process():
-    asked = ("import numpy, scipy.special", "from neartwin.accounting import numerical_accountant")
-    taken = [[child(code)[0] for code in asked] for _ in range(9)]  # by turns, so that both meet the same load
-    base, ours = (min(column) for column in zip(*taken, strict=True))
-    print(
-        f"import: numpy and scipy.special {base:.3f} s, the accountant {ours - base:+.3f} s, {ours / base:.2f} times as much"
-    )
+    with tempfile.TemporaryDirectory() as compiled:
+        for code in STARTS.values():
+            child(code, compiled)
+        taken = [
+            [child(code, compiled)[0] for code in STARTS.values()] for _ in range(15)
+        ]  # by turns: one load for all
+        print("a fresh process, processor time, median and least of 15 (bytecode compiled before)")
+        for name, column in zip(STARTS, zip(*taken, strict=True), strict=True):
+            more = sorted(one - row[0] for one, row in zip(column, taken, strict=True))
+            print(f"  {name:30s} {median(column):.3f} s {min(column):.3f} s, over the first {median(more):+.3f} s")
     hard = (
         "from neartwin.losses import *; "
         "(10**6 * SubsampledGaussian(mu='0.2', rate='0.001')).epsilon('1e-5'); "
@@ -115,7 +139,8 @@ def process():
         "(300000 * FinitePair(p=('1/2', '3/10', '1/5'), q=('1/5', '1/2', '3/10'))).epsilon('1e-20'); "
         "(100 * Laplace(epsilon='0.1')).epsilon('1e-30')"
     )
-    print(f"memory of hard questions: {child(hard)[1]:.0f} MB")
+    with tempfile.TemporaryDirectory() as compiled:
+        print(f"memory of hard questions: {child(hard, compiled)[1]:.0f} MB")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from neartwin.losses.saddle import Saddle
 from neartwin.losses.total import Total, log_c
 
 SHARES = (0.5, 0.25, 0.1, 0.03, 2.0, 4.0)  # further gaps tried, as shares of a Gaussian's best
-GENEROUS = 1.3  # a period so much longer than a Gaussian's is good enough
+GENEROUS = 1.4  # a period so much longer than a Gaussian's is good enough
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,8 @@ def _chernoff(total: Total, s: float) -> float:
 
 def _shortest(total: Total, saddle: Saddle, log_goal: float, gaps: list[float]) -> tuple[float, float, float]:
     """The shortest period over a few gaps (signed), with its s and log c(s) M(s); the first that is good enough."""
-    best = (math.inf, saddle.lam, 0.0)
-    for gap in gaps:
-        s = max(saddle.lam + gap, 0.0)
+    best, places = (math.inf, saddle.lam, 0.0), dict.fromkeys(max(saddle.lam + gap, 0.0) for gap in gaps)
+    for s in places:  # each once
         log = _chernoff(total, s)
         if s == saddle.lam or not math.isfinite(log):
             continue
