@@ -175,11 +175,6 @@ def test_what_cannot_be_tuned_is_refused_before_anything_is_spent(tmp_path):
             wrong()
     with pytest.raises(ParameterError, match="same in both"):
         plan(query, spend=SPEND, rows_per_group=nt.tuned(groups=3), groups_per_unit=nt.tuned(groups=4))
-    with nt.open_ledger(tmp_path / "budget.db") as ledger:
-        account = ledger.open(rows, SPEND)
-        with pytest.raises(QueryError, match="ordinary releases"):
-            account.release_to_parquet(account.plan(query, spend=SPEND, **BOTH), tmp_path / "x.parquet")
-        assert account.spent["epsilon"] == 0
 
 
 def test_bounds_of_every_kind_of_statistic_can_be_tuned(tmp_path):

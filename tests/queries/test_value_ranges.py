@@ -172,10 +172,6 @@ def test_where_there_is_nothing_to_clip_it_is_refused(tmp_path):
     for wrong in ({"share": 0}, {"share": 1}, {"groups": 0}):
         with pytest.raises(ParameterError):
             nt.tuned_range(**wrong)
-    with nt.open_ledger(tmp_path / "budget.db") as book:
-        account = book.open(rows, nt.zcdp(1))
-        with pytest.raises(QueryError, match="ordinary releases"):
-            account.release_to_parquet(account.plan(query, spend=nt.zcdp(1), **RANGED), tmp_path / "x.parquet")
 
 
 def test_the_terminal_tunes_values_too(tmp_path):

@@ -26,9 +26,9 @@ from neartwin.queries.query import Query
 from neartwin.queries.sample import salt_bits
 from neartwin.releases.executors import keyed_answer
 from neartwin.releases.noising import CONFIDENCE, Noisy, answer_of
-from neartwin.releases.notes import notes_of
 from neartwin.releases.pieces import pieces
 from neartwin.releases.run import Paid, guarantee_of, provenance_of
+from neartwin.releases.settled import Settled, settled
 from neartwin.releases.table import as_table, group_columns_of, statistics_told, table_schema
 from neartwin.releases.written import WrittenRelease, is_written
 
@@ -44,10 +44,6 @@ def run_to_parquet(
     before anything is spent `ParameterError` for a place that is taken, `QueryError` for a plan that has no table.
     """
     noise.require_system(source)
-    if isinstance(plan, GroupPlan) and (plan.pilot is not None or plan.ranging is not None):
-        raise QueryError(
-            "tuned() bounds are chosen for ordinary releases; release once, and give the bounds that it chose"
-        )
     if isinstance(plan.query, Query) and plan.query.after != NOTHING:
         raise QueryError(
             "HAVING, ORDER BY and LIMIT are not applied to a written table: leave them out, and read it with them"
@@ -60,10 +56,13 @@ def run_to_parquet(
     if isinstance(ticket, Stored):
         return _again(ticket, work.shelf)
     hidden = _hidden(place, ticket.position)
-    digest = _attempt(work, hidden, f"{ticket.account}/{ticket.position}/{ticket.hash}")
-    if digest is None:  # raised here, outside any handler, so that the cause is not chained to it
+    done = _attempt(
+        work, lambda: settled(plan, engine, source), hidden, f"{ticket.account}/{ticket.position}/{ticket.hash}"
+    )
+    if done is None:  # raised here, outside any handler, so that the cause is not chained to it
         account.fail(ticket)
         raise ExecutionError
+    made, digest = done
     written = WrittenRelease(
         place=place,
         unfinished=hidden,
@@ -72,8 +71,8 @@ def run_to_parquet(
         columns=tuple(statistics_told(plan).items()),
         confidence=CONFIDENCE,
         guarantee=guarantee_of(plan),
-        notes=notes_of(plan),
-        provenance=provenance_of(Paid(account, ticket), plan),
+        notes=made.notes,
+        provenance=provenance_of(Paid(account, ticket), plan, made),
     )
     account.settle(ticket, written.to_json().encode())
     _show(work.shelf, written)
@@ -82,9 +81,9 @@ def run_to_parquet(
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """How a table is made: a function from its place and the release's name, and where it lies."""
+    """How a table is made: a function from the plan, its place and the release's name, and where it lies."""
 
-    write: Callable[[str, str], None]
+    write: Callable[[Plan, str, str], None]
     shelf: Shelf
 
 
@@ -97,7 +96,9 @@ def _work(engine: Engine, plan: Plan, place: str, source: noise.Source) -> _Work
             )
         shelf = engine.shelf(plan.stage)
 
-        def distributed(hidden: str, release: str) -> None:
+        def distributed(plan: Plan, hidden: str, release: str) -> None:
+            if not isinstance(plan, GroupPlan):
+                raise TypeError("tuning changes bounds alone")
             answer = keyed_answer(plan, release=release, secret=noise.fresh_secret())
             engine.write(plan.stage, salt=source.bits(bits), answer=answer, schema=table_schema(plan), place=hidden)
 
@@ -105,7 +106,7 @@ def _work(engine: Engine, plan: Plan, place: str, source: noise.Source) -> _Work
         work = _Work(distributed, shelf)
     elif isinstance(engine, Streaming):
 
-        def streamed(hidden: str, release: str) -> None:
+        def streamed(plan: Plan, hidden: str, release: str) -> None:
             del release
             if isinstance(plan, GroupPlan):
                 _write(plan, pieces(plan, engine, source), hidden)
@@ -122,12 +123,13 @@ def _work(engine: Engine, plan: Plan, place: str, source: noise.Source) -> _Work
     return work
 
 
-def _attempt(work: _Work, hidden: str, release: str) -> str | None:
-    """The digest of what was written, or None for whatever failed; then nothing is left behind."""
+def _attempt(work: _Work, tune: Callable[[], Settled], hidden: str, release: str) -> tuple[Settled, str] | None:
+    """What was written and its digest, or None for whatever failed; then nothing is left behind."""
     done = None
     try:
-        work.write(hidden, release)
-        done = work.shelf.digest(hidden)
+        made = tune()
+        work.write(made.plan, hidden, release)
+        done = made, work.shelf.digest(hidden)
     except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error
         return None
     finally:

@@ -1,7 +1,7 @@
 """The walk: reserve, aggregate, add noise, settle, release. The one place where ledger, engine and noise meet."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 
@@ -10,13 +10,11 @@ from neartwin.accounting.guarantee import Guarantee
 from neartwin.engines.base import Engine
 from neartwin.errors import ExecutionError, LedgerError
 from neartwin.ledger import Account, Stored, Ticket
-from neartwin.queries import tuning, value_ranges
-from neartwin.queries.explain import explain
-from neartwin.queries.plan import GroupPlan, Plan
-from neartwin.releases.method import library_version, method_after_pilot, method_after_ranging, method_of
-from neartwin.releases.noising import CONFIDENCE, Noisy, answer_of, answered
-from neartwin.releases.notes import notes_of
+from neartwin.queries.plan import Plan
+from neartwin.releases.method import library_version
+from neartwin.releases.noising import CONFIDENCE, answer_of
 from neartwin.releases.release import Provenance, Release
+from neartwin.releases.settled import Settled, settled
 from neartwin.releases.table import group_columns_of, require_document
 from neartwin.releases.written import WrittenRelease, is_written
 
@@ -101,49 +99,28 @@ def _run_paid(paid: Paid, plan: Plan, engine: Engine, source: noise.Source) -> R
 
 def released(paid: Paid, plan: Plan, engine: Engine, source: noise.Source) -> Release:
     """Whatever the plan asks, with noise. Raises anything: the caller turns every failure into one."""
-    if isinstance(plan, GroupPlan) and plan.ranging is not None:
-        return _ranged(paid, plan, engine, source)
-    if isinstance(plan, GroupPlan) and plan.pilot is not None:
-        return _piloted(paid, plan, engine, source)
-    return release_of(paid, plan, answer_of(plan, engine, source), notes_of(plan))
+    made = settled(plan, engine, source)
+    answer = answer_of(made.plan, engine, source)
+    return Release(
+        group_columns=group_columns_of(plan),
+        keys=answer.keys,
+        statistics=answer.statistics,
+        confidence=CONFIDENCE,
+        guarantee=guarantee_of(plan),
+        notes=made.notes,
+        provenance=provenance_of(paid, plan, made),
+    )
 
 
-def _ranged(paid: Paid, plan: GroupPlan, engine: Engine, source: noise.Source) -> Release:
-    """Noisy counts of values, the clip bounds that they suggest, and the question at those bounds, tuned in turn or not."""
-    if plan.ranging is None:
-        raise TypeError("this plan tunes no values")
-    answers = [answered(one, engine, source).statistics[0].values for one in plan.ranging.asked]
-    choice = value_ranges.chosen(plan, answers)
-    made = released(paid, replace(choice.plan, price=plan.price, together=plan.together), engine, source)
-    told = made.provenance
-    explained = f"{explain(plan)}\n\nchosen for values:\n{told.explanation}"
-    method = method_after_ranging(plan.ranging, told.method)
-    provenance = replace(told, plan=plan.digest, explanation=explained, method=method)
-    return replace(made, notes=(*made.notes, *choice.told), provenance=provenance)
-
-
-def _piloted(paid: Paid, plan: GroupPlan, engine: Engine, source: noise.Source) -> Release:
-    """The pilot's noisy counts, the bounds that they suggest, and the question at those bounds."""
-    if plan.pilot is None:
-        raise TypeError("this plan has no pilot")
-    parts = engine.aggregate(plan.pilot.stage, salt=source.bits(64)).values["parts"]
-    choice = tuning.chosen(plan, plan.pilot.mechanism.noisy(parts, source=source))
-    answer = answered(choice.plan, engine, source)
-    made = release_of(paid, plan, answer, (*notes_of(choice.plan), tuning.told(choice)))
-    explained = f"{made.provenance.explanation}\n\nchosen by the pilot:\n{explain(choice.plan)}"
-    method = method_after_pilot(plan, choice.plan, CONFIDENCE)
-    return replace(made, provenance=replace(made.provenance, explanation=explained, method=method))
-
-
-def provenance_of(paid: Paid, plan: Plan) -> Provenance:
-    """Where a release of this plan comes from."""
+def provenance_of(paid: Paid, plan: Plan, made: Settled) -> Provenance:
+    """Where a release of this plan comes from. made: what its first stages made of it."""
     ticket = paid.ticket
     after = {pool: left - ticket.price.get(pool, Fraction(0)) for pool, left in ticket.before.items()}
     return Provenance(
         population=plan.stage.table.name,
         snapshot=ticket.snapshot,
         plan=plan.digest,
-        explanation=str(explain(plan)),
+        explanation=made.explanation,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         version=library_version(),
         account=paid.account.name,
@@ -151,20 +128,7 @@ def provenance_of(paid: Paid, plan: Plan) -> Provenance:
         budget_before=_written(ticket.before),
         budget_after=_written(after),
         cap=_written(ticket.caps),
-        method=method_of(plan, CONFIDENCE),
-    )
-
-
-def release_of(paid: Paid, plan: Plan, answer: Noisy, notes: tuple[str, ...]) -> Release:
-    """The release of a plan's answer."""
-    return Release(
-        group_columns=group_columns_of(plan),
-        keys=answer.keys,
-        statistics=answer.statistics,
-        confidence=CONFIDENCE,
-        guarantee=guarantee_of(plan),
-        notes=notes,
-        provenance=provenance_of(paid, plan),
+        method=dict(made.method),
     )
 
 

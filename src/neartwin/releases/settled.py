@@ -1,0 +1,64 @@
+"""What a plan comes to once its private first stages have chosen its bounds: the plan that is then run, and what is told of it.
+
+The first stages are part of the plan's price, and what they show is noisy: the bounds that follow are post-processing of it. All
+that they read comes back to this process, a few thousand numbers at most; so a release that stays distributed tunes here too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from neartwin import noise
+from neartwin.engines.base import Engine
+from neartwin.queries import tuning, value_ranges
+from neartwin.queries.explain import explain
+from neartwin.queries.plan import GroupPlan, Pilot, Plan, Ranging
+from neartwin.releases.method import method_after_pilot, method_after_ranging, method_of
+from neartwin.releases.noising import CONFIDENCE, answered
+from neartwin.releases.notes import notes_of
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A plan whose bounds are numbers, and what a reader must know of them: notes, the whole walk in words, and as data."""
+
+    plan: Plan
+    notes: tuple[str, ...]
+    explanation: str
+    method: Mapping[str, Any]
+
+
+def settled(plan: Plan, engine: Engine, source: noise.Source) -> Settled:
+    """The plan at the bounds that it tunes, first those of values, then those of contributions; itself where it tunes none."""
+    match plan:
+        case GroupPlan(ranging=Ranging() as ranging):
+            return _ranged(plan, ranging, engine, source)
+        case GroupPlan(pilot=Pilot() as pilot):
+            return _piloted(plan, pilot, engine, source)
+        case _:
+            return Settled(plan, notes_of(plan), str(explain(plan)), method_of(plan, CONFIDENCE))
+
+
+def _ranged(plan: GroupPlan, ranging: Ranging, engine: Engine, source: noise.Source) -> Settled:
+    """Noisy counts of values, the clip bounds that they suggest, and the question at those bounds, tuned in turn or not."""
+    answers = [answered(one, engine, source).statistics[0].values for one in ranging.asked]
+    choice = value_ranges.chosen(plan, answers)
+    found = settled(replace(choice.plan, price=plan.price, together=plan.together), engine, source)
+    return Settled(
+        found.plan,
+        (*found.notes, *choice.told),
+        f"{explain(plan)}\n\nchosen for values:\n{found.explanation}",
+        method_after_ranging(ranging, found.method),
+    )
+
+
+def _piloted(plan: GroupPlan, pilot: Pilot, engine: Engine, source: noise.Source) -> Settled:
+    """The pilot's noisy counts, and the bounds that they suggest."""
+    parts = engine.aggregate(pilot.stage, salt=source.bits(64)).values["parts"]
+    choice = tuning.chosen(plan, pilot.mechanism.noisy(parts, source=source))
+    return Settled(
+        choice.plan,
+        (*notes_of(choice.plan), tuning.told(choice)),
+        f"{explain(plan)}\n\nchosen by the pilot:\n{explain(choice.plan)}",
+        method_after_pilot(plan, choice.plan, CONFIDENCE),
+    )
