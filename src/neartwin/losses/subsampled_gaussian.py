@@ -8,12 +8,7 @@ standard density:
     replace  P = r phi, Q = r~ phi     M(s) = int phi r^{1+s} r~^{-s} du,  r~(u) = r(-u): a record of norm 1 becomes its
              opposite; the law is the same in both orders (Koskela, Jalko, Honkela 2020, section 6).
 
-Quadrature error. r(u + iy) has modulus at most r(u), argument of the sign of y, at most theta = mu|y| in modulus,
-and at least cos(theta/2) r(u) in modulus (a point of the segment from a to b e^{i theta}). So for theta < pi the
-integrand at u + iy is at most its value at (u, lam) times e^{y^2/2} e^{w|t|theta} cos(theta/2)^{-v}, with w = 1 (2
-for replace) and v = lam where a negative power occurs (0 for remove). The trapezoidal rule of step h then errs by
-at most
-    2 M(lam) e^{y^2/2} e^{w|t|theta} cos(theta/2)^{-v} / (e^{2 pi y/h} - 1)            (Trefethen, Weideman 2014, 5.1).
+Quadrature error: `strip.py`.
 Cut of the nodes: r^a <= 1 - q + q e^{a(mu u - mu^2/2)} for a >= 1, r^{-a} <= (1-q)^{-a}, and M(lam) >= 1 (Jensen)
 or, for remove, >= q^{1+lam} e^{lam(1+lam)mu^2/2}; what lies beyond is a sum of normal tails.
 
@@ -23,7 +18,7 @@ which falls in t: one number bounds all higher frequencies (likewise with |r|^{-
 replace). The integrand of B is again analytic: with A = log r(u+i(eta+y)), A' = log r(u+i(eta-y)) its modulus at
 u + i eta is at most e^{eta^2/2} phi |..||..| exp(-(t/2)(arg r at y+eta minus arg r at eta-y)) and arg r grows with
 the angle, so the same rule with the same nodes gives B up to 2 M(lam) e^{(y^2+eta^2)/2} cos((theta+eta mu)/2)^{-v}
-/ (e^{2 pi eta/h} - 1).
+/ (e^{2 pi eta/h} - 1), or what `strip.py` has instead of the power of the cosine.
 """
 
 from __future__ import annotations
@@ -45,13 +40,12 @@ from neartwin.losses.parts import Part
 from neartwin.losses.quadrature import QuadratureSum, Rule
 from neartwin.losses.rounding import ELEMENTARY, U, gamma
 from neartwin.losses.single import half_line_cells, half_line_delta
+from neartwin.losses.strip import Strip
 from neartwin.losses.weighted import Weighted
 from neartwin.losses.window import WHOLE, Window, split
 
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
 FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide; below pi/2
-STRIPS = np.geomspace(0.25, 1.5, 8)  # strips tried, as shares of about the best
-ANGLES = np.pi * np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97])
 
 
 class SubsampledGaussianSum(QuadratureSum):
@@ -70,6 +64,7 @@ class SubsampledGaussianSum(QuadratureSum):
         self._goal = math.log(2.0**-58 / max(count, 1))
         self.exact = (mu, rate)
         self.window, self.shares = window, window is WHOLE
+        self.strip = Strip(self.mu, self.q, self.order, window)
 
     # -- the loss and the P-density over phi, at nodes -------------------------------------------------------------
     def _log_ratio(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -106,19 +101,6 @@ class SubsampledGaussianSum(QuadratureSum):
         """1 where r has a positive power 1 + lam."""
         return 0.0 if self.order == "add" else 1.0
 
-    def _log_strip(self, lam: float, theta: FloatArray, t: float) -> FloatArray:
-        """Log of e^{y^2/2} e^{w t theta} cos(theta/2)^{-v}."""
-        y = theta / self.mu
-        return 0.5 * self.window.bend * y * y + self.turns * t * theta - self._negative(lam) * np.log(np.cos(theta / 2))
-
-    def _step(self, lam: float, t: float) -> float:
-        """The widest step whose error is below the goal; with so few bits that node positions are exact."""
-        theta = np.minimum(ANGLES, 40 * self.mu)
-        wide = 2 * math.pi * theta / self.mu / (math.log(2) + self._log_strip(lam, theta, t) - self._goal + 0.01)
-        step = float(wide.max())
-        mantissa, exponent = math.frexp(step)
-        return math.ldexp(math.floor(mantissa * 64) / 64, exponent)
-
     def _ends(self, low: float, high: float) -> tuple[float, float]:
         """Nodes in [left, right] leave out at most e^goal relative to M(lam), twice over (at lam and at 0), low <= lam <= high.
 
@@ -128,7 +110,7 @@ class SubsampledGaussianSum(QuadratureSum):
         mu, q, lam = self.mu, self.q, high
         width = math.sqrt(-2 * self._goal) + 0.5
         if self.order == "add":
-            width = math.sqrt(-2 * (self._goal + lam * math.log1p(-q))) + 0.5
+            width = math.sqrt(2 * (self.strip.hidden(lam) - self._goal)) + 0.5  # X <= 1
             return -width, width
         a = 1 + lam
         right = width + (mu if self.order == "replace" else 0.0)
@@ -144,7 +126,7 @@ class SubsampledGaussianSum(QuadratureSum):
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
         """Equal steps over the range that matters; the strip's bound grows with lam."""
         left, right = self._ends(low, high) if self.window is WHOLE else self._part_ends(high)
-        step = self._step(high, reach)
+        step = self.strip.step(low, high, reach, self._goal)
         u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
         law = replace(self._law(u, step), outside=4 * math.exp(self._goal))
         return u, law if self.window is WHOLE else self._part(high).seen(u, law)
@@ -161,7 +143,7 @@ class SubsampledGaussianSum(QuadratureSum):
     def size(self, low: float, high: float, reach: float) -> int:
         """The nodes of the rule that reaches so far."""
         left, right = self._ends(low, high) if self.window is WHOLE else self._part_ends(high)
-        return math.ceil((right - left) / self._step(high, reach))
+        return math.ceil((right - left) / self.strip.step(low, high, reach, self._goal))
 
     def log_tail(self, lam: float, t: float, until: float) -> float:
         """Count log (B(t)/M(lam)), the best of a few shifts."""
@@ -206,29 +188,11 @@ class SubsampledGaussianSum(QuadratureSum):
         value = terms.sum(axis=1)
         slack = 1.01 * (terms * (own + np.minimum(np.expm1(moved), 1e300))).sum(axis=1)
         slack += value * (1.01 * float(weights @ own) + 4 * gamma(len(weights)))
-        cut = math.log(law.outside) - self._negative(lam) * np.log(np.cos(theta / 2))
-        outside = np.exp(np.minimum(self._log_rule_error(rule, lam, theta), 700.0)) + np.exp(np.minimum(cut, 700.0))
+        step, strip = float(rule.nodes[1] - rule.nodes[0]), self.strip
+        missed = strip.log_rule_error(step, lam, theta), math.log(law.outside) + strip.log_cut(lam, theta)
+        outside = np.exp(np.minimum(missed, 700.0)).sum(axis=0)
         bound: FloatArray = 0.5 * self.window.bend * y * y * (1 + 8 * U) + np.log(value + slack + 4 * outside)
         return bound
-
-    def _log_rule_error(self, rule: Rule, lam: float, theta: FloatArray) -> FloatArray:
-        """Log of what the rule errs by in the integral of B(t), over M(lam) e^{y^2/2}: the best of some strips eta.
-
-        e^{-x} stands for 1/(e^x - 1); where that is less than a quarter too small, four times the bound proves nothing.
-        """
-        step, negative, bend = float(rule.nodes[1] - rule.nodes[0]), self._negative(lam), self.window.bend
-        widest = 0.95 * (math.pi - theta)[:, None] / self.mu
-        best = (
-            2 * math.pi / step / (bend + negative * self.mu**2 / 4)
-        )  # of e^{eta^2/2} cos(eta mu/2)^-v e^{-2 pi eta/h}, small eta
-        eta = np.minimum(widest, np.append(best * STRIPS, 2 * math.pi / step / bend))
-        strip = math.log(2) + 0.5 * bend * eta * eta - negative * np.log(np.cos((theta[:, None] + eta * self.mu) / 2))
-        least: FloatArray = np.min(strip - 2 * math.pi * eta / step, axis=1) + 1e-9
-        return least
-
-    def _negative(self, lam: float) -> float:
-        """The size of the negative power of r."""
-        return 0.0 if self.order == "remove" else lam
 
     def _turned(self, u: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Log |r(u + iy)| - log r(u) and g = arg r(u + iy), each (len(theta), len(u)), and the relative error of both, (len(u),).
