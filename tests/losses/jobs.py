@@ -59,6 +59,18 @@ EXACT = tuple(
 )  # a class of mechanisms: its interval is wide by nature
 
 
+def ranged(rng):
+    """Uses of bounded range, half of the time beside another mechanism, and delta; its e and count, where it is alone."""
+    e, count = between(rng, 0.01, 1), int(10 ** rng.uniform(0, 2.5))
+    uses = {BoundedRange(epsilon=e): count}
+    delta = Fraction(f"{10 ** rng.uniform(-20, -1):.6g}")
+    if rng.random() < 0.5:
+        return uses, delta, (e, count)
+    name = ("gaussian", "laplace", "response", "pure", "geometric", "finite")[rng.integers(6)]
+    uses[FACTORS[name](rng)] = int(10 ** rng.uniform(0, 2.5))
+    return uses, delta, None
+
+
 def job(rng, names=EXACT):
     """Uses, delta, direction."""
     kinds = 1 if rng.random() < 0.6 else int(rng.integers(2, 4))

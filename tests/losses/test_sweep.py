@@ -18,7 +18,9 @@ from neartwin.losses import Composed, compose, contour, lattice, saddle
 from neartwin.losses.answer import CLOSED, CONTOUR, LATTICE
 from neartwin.losses.rounding import NoCertificateError
 from tests.losses import strata
-from tests.losses.jobs import EXACT, FACTORS, job
+from tests.losses.jobs import EXACT, FACTORS, job, ranged
+from tests.oracles import ranges
+from tests.oracles.sums import exact
 
 
 def lines(total, delta, answered):
@@ -96,6 +98,52 @@ def agree(whole, delta, direction, found, uses):
             low, high = np.maximum(low, one), np.minimum(high, other)
             compared += 1
     return compared
+
+
+def promises(seed, count):
+    """Jobs with a class of mechanisms, whose interval is wide by nature: only its ends are asked for. How many, and by an oracle.
+
+    The dominating pair's lines have a common point; the ends of eps and of delta agree; more uses never promise less than fewer
+    are known to cost; and alone the optimal composition of the class lies in the interval.
+    """
+    rng, asked, by_oracle = np.random.default_rng(seed), 0, 0
+    for _ in range(count):
+        uses, delta, alone = ranged(rng)
+        whole, asked = compose(uses), asked + 1
+        found = whole.epsilon(delta, direction="replace")
+        assert 0 <= found.lower <= found.upper < math.inf, (uses, delta)
+        assert whole.delta(found.upper, direction="replace").lower <= delta <= whole.delta(found.lower).upper, (
+            uses,
+            delta,
+        )
+        more = (whole + next(iter(uses))).epsilon(delta, direction="replace")
+        assert more.upper >= found.lower, (uses, delta)
+        assert more.lower >= found.lower * (1 - 1e-9), (uses, delta)
+        side = whole.sides("replace")[0]
+        low, high = np.zeros(1), np.ones(1)
+        for name, line in lines(side.upper, float(delta), found.method):
+            one, other = line.delta(np.array([found.upper]))
+            low, high = np.maximum(low, one), np.minimum(high, other)
+            assert low[0] <= high[0] * (1 + 1e-15), (name, uses, delta)
+        if alone is not None:
+            by_oracle += 1
+            e, uses_of_it = exact(alone[0]), alone[1]
+            assert ranges.composed(e, uses_of_it, found.upper) <= delta, (uses, delta)
+            assert found.lower == 0 or ranges.composed(e, uses_of_it, found.lower) >= delta, (uses, delta)
+    return asked, by_oracle
+
+
+def test_a_few_seeded_promises_about_a_class_hold():
+    asked, by_oracle = promises(3, 8)
+    assert asked == 8
+    assert by_oracle >= 2
+
+
+@pytest.mark.slow
+def test_five_hundred_promises_about_a_class_hold():
+    asked, by_oracle = promises(secrets.randbits(32), 500)
+    assert asked == 500
+    assert by_oracle >= 150
 
 
 def test_a_few_seeded_jobs_of_every_kind_agree():

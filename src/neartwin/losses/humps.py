@@ -45,6 +45,8 @@ MOST_NODES = 1 << 18  # frequencies of all lines together
 SLIGHT = 1e-12  # of delta: what all terms without a line may add
 CLOSE = 0.02  # relative error of eps from which the terms are chosen anew
 AGAIN = 3
+OFF = 1.0  # deviations between eps and the nearest of the common lams from which a term gets a lam of its own
+GUESSES = 30  # halvings
 
 Part = Callable[[int], Summand]
 
@@ -145,6 +147,20 @@ class Terms:
         result: FloatArray = found + 64 * U * (size + 1)
         return result
 
+    def guess(self, log_delta: float) -> float:
+        """About where all terms together have this delta, uncertified: by the estimates at their saddles."""
+        each = list(itertools.product(*(range(min(one.copies, MOST_GREAT) + 1) for one in self.splits)))
+        if len(each) > MOST_TERMS:
+            raise NoCertificateError
+        curves = [self.estimate(self.at(great)) for great in each]
+        at, logs = np.array([eps for eps, _ in curves]), np.array([log for _, log in curves])
+        low, high = float(at.min()), float(at.max())
+        for _ in range(GUESSES):
+            eps = 0.5 * (low + high)
+            each_log = np.min(logs - self.lams * (eps - at), axis=1)  # concave: below all its tangents
+            low, high = (eps, high) if np.logaddexp.reduce(each_log) > log_delta else (low, eps)
+        return 0.5 * (low + high)
+
     def counts(self, eps: float, log_goal: float) -> tuple[int, ...]:
         """How many great copies of each summand to look at, so that more add less than the goal at eps."""
         found = []
@@ -241,13 +257,13 @@ def build(terms: Terms, eps: float, log_delta: float) -> tuple[Humps, Saddle]:
         j = int(np.argmin(np.abs(at - eps)))
         here = Saddle(float(terms.lams[j]), eps, math.sqrt(max(float(cumulants[2, j]), 1e-300)), log_delta)
         heaviest = max(heaviest, (float(logs[j] + here.lam * (at[j] - eps)), here))
-        lines.append((great, here))
+        lines.append((great, here, abs(float(at[j]) - eps) / here.deviation))
         if len(lines) > MOST_LINES:
             raise NoCertificateError
     parts: list[Contour] = []
-    for great, here in lines:
+    for great, here, off in lines:
         try:
-            parts.append(_line(terms, great, here))
+            parts.append(_line(terms, great, here, off))
             if sum(part.nodes for part in parts) > MOST_NODES:
                 raise NoCertificateError
         except NO_LINE:
@@ -259,22 +275,30 @@ def build(terms: Terms, eps: float, log_delta: float) -> tuple[Humps, Saddle]:
     return Humps(tuple(parts), rest[:, 0], rest[:, 1]), heaviest[1]
 
 
-def _line(terms: Terms, great: tuple[int, ...], at: Saddle) -> Contour:
-    """A contour for one term."""
+def _line(terms: Terms, great: tuple[int, ...], at: Saddle, off: float) -> Contour:
+    """A contour for one term; off: how far from at.eps its lam leads, in deviations."""
     summands = list(terms.others)
     for k, one in zip(great, terms.splits, strict=True):
         summands += [of(many) for of, many in ((one.common, one.copies - k), (one.great, k)) if many]
         summands += [Choices(one.copies, k)] if 0 < k < one.copies else []
-    return contour.build(Total(summands), at, 0.0)
+    total = Total(summands)
+    return contour.build(
+        total, saddle.for_eps(total, at.eps)._replace(log_delta=at.log_delta) if off > OFF else at, 0.0
+    )
 
 
 @np.errstate(all="ignore")
-def by_humps(total: Total, low_target: float, high_target: float, near: Answer) -> Answer:
+def by_humps(total: Total, low_target: float, high_target: float, near: Answer | None = None) -> Answer:
     """Eps where delta meets the target; `NoCertificateError` where no law has two humps. near: what other routes found."""
-    if not narrow(near.lower, near.upper, ROUGHLY):
+    log_delta = math.log(high_target)
+    if near is None:
+        terms = Terms.of(total, saddle.for_delta(total, high_target).lam)
+        eps = terms.guess(log_delta)
+    elif narrow(near.lower, near.upper, ROUGHLY):
+        slope = near.slope if math.isfinite(near.slope) else saddle.for_delta(total, high_target).lam
+        terms, eps = Terms.of(total, slope), 0.5 * (max(near.lower, 0.0) + near.upper)
+    else:
         raise NoCertificateError
-    lam = near.slope if math.isfinite(near.slope) else saddle.for_delta(total, high_target).lam
-    terms, eps, log_delta = Terms.of(total, lam), 0.5 * (max(near.lower, 0.0) + near.upper), math.log(high_target)
     best: Answer | None = None
     for _ in range(AGAIN):
         line, here = build(terms, eps, log_delta)

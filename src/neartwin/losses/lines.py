@@ -41,6 +41,12 @@ def line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line
     return _smooth(total, at, tuple(share * within for share in RESOLUTIONS))
 
 
+def lattice_line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line]:
+    """For finite laws of many atoms, which no contour resolves at a fair price."""
+    del within
+    return LATTICE, lattice.build(total, at)
+
+
 def wide_line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line]:
     """A certified line at this saddle, at whatever width is affordable."""
     return _smooth(total, at, tuple(width for width in COARSER if width > within))

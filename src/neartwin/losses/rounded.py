@@ -10,7 +10,7 @@ import numpy as np
 from neartwin.losses import cells, direct, saddle
 from neartwin.losses.answer import FINE, LATTICE, NO_LINE, Answer, common, narrow
 from neartwin.losses.inversion import Line
-from neartwin.losses.lines import by_line, line_at
+from neartwin.losses.lines import by_line, lattice_line_at
 from neartwin.losses.rounding import NoCertificateError, down, up
 from neartwin.losses.total import Total
 
@@ -55,7 +55,7 @@ def _end(law: Total, target: float, *, above: bool) -> Answer:
     try:
         return direct.epsilon(law, target, above=above)
     except NO_LINE:
-        return by_line(law, target, target, within=COARSE, tries=2)
+        return by_line(law, target, target, within=COARSE, tries=2, build=lattice_line_at)
 
 
 def delta(total: Total, eps: float) -> tuple[float, float]:
@@ -91,5 +91,5 @@ def _value(law: Total, eps: float, guess: float, *, above: bool) -> float:
     try:
         line: Line = direct.build(law, guess, above=above)
     except NO_LINE:
-        line = line_at(law, saddle.for_eps(law, eps))[1]
+        line = lattice_line_at(law, saddle.for_eps(law, eps))[1]
     return float(line.delta(np.array([eps]))[1 if above else 0][0])

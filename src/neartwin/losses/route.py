@@ -170,6 +170,7 @@ def _routes(
     if low_target < total.top.mass:
         yield 1e-9, lambda: by_extremes(total, low_target, high_target)
     yield max(NARROW, within), lambda: by_line(total, low_target, high_target, within=within)
+    yield FINE, lambda: by_humps(total, low_target, high_target)
     yield FINE, lambda: rounded.epsilon(total, low_target, high_target, rounded.FINER[:1])
     yield FINE, lambda: rounded.epsilon(total, low_target, high_target, rounded.FINER[1:])
     yield POOR, lambda: by_line(total, low_target, high_target, within=within, build=wide_line_at)

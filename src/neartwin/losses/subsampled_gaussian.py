@@ -38,7 +38,7 @@ from neartwin.losses.gaussian import GaussianPair
 from neartwin.losses.loss import UNBOUNDED, Factor, Masses, Order, Pair, Summand, Top
 from neartwin.losses.parts import Part
 from neartwin.losses.quadrature import QuadratureSum, Rule
-from neartwin.losses.rounding import ELEMENTARY, U, gamma
+from neartwin.losses.rounding import ELEMENTARY, NoCertificateError, U, gamma
 from neartwin.losses.single import half_line_cells, half_line_delta
 from neartwin.losses.strip import Strip
 from neartwin.losses.weighted import Weighted
@@ -139,6 +139,17 @@ class SubsampledGaussianSum(QuadratureSum):
 
     def _part(self, lam: float) -> Part:
         return Part(self.window, self.mu, self.q, lam, self.turns == 2)
+
+    def cumulants(self, lam: float) -> tuple[float, float, float]:
+        """Of a part on its own nodes: those of another lam may lie where this one has nothing."""
+        if self.window is WHOLE:
+            return super().cumulants(lam)
+        try:
+            rule = self.rule(lam, 0.0)
+        except NoCertificateError:
+            return math.inf, math.inf, math.inf
+        log_share = rule.weighted.log_share[0]
+        return tuple(self.count * one for one in (rule.tilt.log_mgf + log_share, rule.tilt.mean, rule.tilt.variance))
 
     def size(self, low: float, high: float, reach: float) -> int:
         """The nodes of the rule that reaches so far."""

@@ -1,0 +1,94 @@
+"""A seldom sampled Gaussian under add and replace: the price of a turn, the few nodes it leaves, answers against an oracle."""
+
+import math
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from neartwin.losses import SubsampledGaussian
+from neartwin.losses.strip import Strip
+from neartwin.losses.subsampled_gaussian import SubsampledGaussianSum
+from neartwin.losses.window import WHOLE
+from tests.losses.strata import bells_of_a_sample
+from tests.oracles.sums import exact
+
+MU, RATE = Fraction("0.5"), Fraction("0.0001")
+
+
+def transform(mu, q, order, s, log_shift):
+    """M(s) e^{-log_shift} by a rule of step 1/32 over 28 deviations, in 40 digits: it errs below 1e-30 here."""
+    with mp.workdps(40):
+        mu, q, step = exact(mu), exact(q), mp.mpf(1) / 32
+        terms = []
+        for j in range(-14 * 32, 14 * 32 + 1):
+            u = step * j
+            plus, minus = (mp.log1p(q * mp.expm1(sign * mu * u - mu**2 / 2)) for sign in (1, -1))
+            log = -s * plus if order == "add" else (1 + s) * plus - s * minus
+            terms.append(step * mp.npdf(u) * mp.exp(log - log_shift))
+        return mp.fsum(terms)
+
+
+@pytest.mark.parametrize("lam", [3e4, 1.9e6])
+def test_few_nodes_give_the_transform_of_a_seldom_sampled_law(lam):
+    one = SubsampledGaussianSum(MU, RATE, 1, "add")
+    assert one.size(lam, lam, 3 * lam) < 2000
+    value, error = one.log_mgf(lam)
+    exact_log = value + mp.log(transform(MU, RATE, "add", lam, value))
+    assert abs(value - exact_log) <= error < 1e-9
+    t = np.array([0.0, 0.5 * lam, 3 * lam])
+    line, slack = one.line(lam, t)
+    ratios = [transform(MU, RATE, "add", mp.mpc(lam, x), exact_log) for x in t.tolist()]
+    for log, bound, ratio in zip(line[1:], slack[1:], ratios[1:], strict=True):
+        assert abs(ratio / mp.exp(mp.mpc(complex(log))) - 1) <= mp.expm1(float(bound))
+        assert bound * abs(ratio) < 1e-10
+    assert math.log(abs(ratios[2])) <= one.log_tail(lam, 3 * lam, math.inf) < 0
+
+
+def test_a_turned_power_is_bounded_as_stated_and_by_no_less():
+    closest = mp.mpf(0)
+    for theta in (0.1, 0.7, 1.3):
+        c, s = mp.cos(theta), mp.sin(theta)
+        for k in (1e-6, 1e-2, 0.5, 3.0, 1e3):
+            w = 1 + k * mp.expj(theta)
+            for lam, t in ((50.0, 0.0), (50.0, 20.0), (5.0, 100.0)):
+                share = c * lam - t * s
+                if share < 0:
+                    continue
+                turned = -lam * mp.log(abs(w)) + t * mp.arg(w)
+                bound = -share * mp.log1p(k)
+                assert turned <= bound + mp.mpf(10) ** -12
+                closest = max(closest, turned / bound)
+    assert closest > 0.0
+    k, theta = 1e-6, 0.7  # for small k the bound is met: no greater share would do
+    w = 1 + k * mp.expj(theta)
+    assert -mp.log(abs(w)) > -(mp.cos(theta) + 1e-3) * mp.log1p(k)
+
+
+@pytest.mark.parametrize("order", ["add", "replace"])
+def test_what_is_hidden_is_bounded_and_the_rules_error_with_it(order):
+    strip = Strip(float(MU), float(RATE), order, WHOLE)
+    for lam in (40.0, 3e4):
+        whole = transform(MU, RATE, order, lam, -lam * math.log1p(-float(RATE)))  # E X, times the mean of r^{1+lam}
+        if order == "replace":
+            with mp.workdps(40):
+                mu, q, step = exact(MU), exact(RATE), mp.mpf(1) / 32
+                r = [
+                    step * mp.npdf(step * j) * mp.exp((1 + lam) * mp.log1p(q * mp.expm1(mu * step * j - mu**2 / 2)))
+                    for j in range(-14 * 32, 14 * 32 + 1)
+                ]
+                whole /= mp.fsum(r)
+        assert -mp.log(whole) <= strip.hidden(lam)
+
+
+@pytest.mark.parametrize(("count", "delta"), [(2, 1e-20), (3, 1e-12)])
+def test_few_copies_of_a_seldom_sampled_law_are_narrow_and_hold_their_truth(count, delta):
+    found = (count * SubsampledGaussian(mu=MU, rate=RATE)).epsilon(delta, direction="add")
+    assert found.method == "contour"
+    assert found.width <= 1e-9 * found.upper
+    oracle = bells_of_a_sample(exact(MU), exact(RATE), "add", count, delta)
+    (above, error), (below, other) = (oracle(end) for end in (found.lower, found.upper))
+    assert above + error >= delta >= below - other
+    gap = (count * -math.log1p(-float(RATE)) - found.upper) * 1e-3  # a thousandth of what is left to the largest loss
+    assert oracle(found.upper - gap)[0] > delta > oracle(found.upper + gap)[0]
