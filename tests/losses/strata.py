@@ -39,6 +39,8 @@ class twice:
 
     def __call__(self, eps):
         found = self.value(eps, 1)
+        if found < 0:  # its digits end before eps leaves the largest loss
+            raise ArithmeticError("eps is nearer to an atom than the oracle sees")
         if abs(eps - self.at) > 1e-6 * (abs(eps) + 1e-9):
             self.at, fine = eps, self.value(eps, 2)
             self.share = 2 * abs(found - fine) / fine + self.rounding if fine else mp.mpf(0)

@@ -4,7 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import Laplace, SubsampledGaussian
+from neartwin.losses import Laplace, SubsampledGaussian, SubsampledLaplace
 
 
 def one_step(mu, q, order, eps):
@@ -70,3 +70,17 @@ def test_the_line_of_laplace_errs_by_no_more_than_it_says(e, lam):
             off = abs(exact / mp.exp(mp.mpc(complex(one))) - 1)
             assert off <= mp.expm1(mp.mpf(float(bound))) + mp.mpf(10) ** -40, (at, off, bound)
             assert bound < 1e-6 or at > 1e3 * scale
+
+
+@pytest.mark.parametrize("order", ["remove", "add", "replace"])
+@pytest.mark.parametrize(
+    "factor", [lambda q: SubsampledGaussian(mu=8, rate=q), lambda q: SubsampledLaplace(epsilon=8, rate=q)]
+)
+def test_a_delta_that_covers_every_sample_costs_nothing_and_a_smaller_one_does(order, factor):
+    for q, count in (("1e-300", 3), ("1e-9", 7), ("0.01", 4)):
+        whole = count * factor(q)
+        taken = count * float(q)  # more than the probability that the unit takes part at all
+        assert whole.epsilon(taken * (1 + 1e-9), direction=order).upper == 0
+    assert (1 * factor("0.01")).epsilon(
+        0.0095, direction=order
+    ).lower > 0  # so little noise that who takes part is seen

@@ -1,6 +1,7 @@
 """The oracles of the strata agree with each other where their methods have nothing in common, and see a billionth."""
 
 import math
+from functools import partial
 
 import mpmath as mp
 import pytest
@@ -80,3 +81,12 @@ def test_lines_follow_every_return_of_atoms_until_the_gaussians_end_it():
 def test_an_oracle_tells_what_its_resolution_costs():
     rough = twice(lambda eps, fine: mp.exp(-eps) + mp.mpf(10) ** (-6 * fine))
     assert rough(1.0)[1] >= 1e-6
+
+
+def test_an_oracle_says_nothing_where_its_digits_end():
+    e, q = mp.mpf(5477) / 10_000, mp.mpf(129) / 5000
+    oracle = twice(partial(steps.Ramps(e, q, "add").delta, 2))
+    top = -2 * mp.log(1 - q + q * mp.exp(-e))
+    with pytest.raises(ArithmeticError, match="nearer to an atom"):
+        oracle(0.021880087878230724)
+    assert oracle(float(top) * (1 - 1e-6))[0] > 0

@@ -100,6 +100,7 @@ class Summand(ABC):
     wander: float = 0.0  # how far the whole sum may lie from its point of the lattice
     null: bool = False  # every finite loss is 0
     pace: float = 0.0  # how fast atoms turn, the largest loss of one copy; 0 where `quiet` has none
+    variation: float = 1.0  # an upper bound on the total variation of P and Q
     copies: int = 1  # of the law that `cells` describes
     kind: Hashable = None  # names the law of one copy that `ratio` describes, or None
 

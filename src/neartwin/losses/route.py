@@ -139,6 +139,9 @@ def epsilon(total: Total, low_delta: float, high_delta: float, within: float = N
     # the finite part must pay (delta - inf)/(1 - inf), decreasing in inf; outward
     target_high = down(max(low_delta - inf_high, 0.0) / (1 - inf_high), 4) if inf_high < 1 else 0.0  # for the upper eps
     target_low = min(up(max(high_delta - inf_low, 0.0) / (1 - inf_low), 4), 1.0)  # for the lower eps
+    # delta(0) is the total variation, and that of a product is at most the sum
+    if target_high > 0 and sum(part.variation for part in total.summands) * (1 + 1e-12) <= target_high:
+        return Answer(0.0, 0.0, CLOSED)
     found = Answer(-math.inf, math.inf, FLOOR)
     if target_high > 0 and target_low < 1e-9 * total.top.mass:
         found = _with_extremes(total, found, target_low, target_high)

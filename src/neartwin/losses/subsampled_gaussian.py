@@ -61,6 +61,7 @@ class SubsampledGaussianSum(QuadratureSum):
         )
         self.top = Top(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY)) if self.order == "add" else UNBOUNDED
         self._rules: dict[tuple[float, bool], Rule] = {}
+        self.variation = min(count * float_above(rate), 1.0)  # P and Q are equal unless the unit takes part
         self._goal = math.log(2.0**-58 / max(count, 1))
         self.exact = (mu, rate)
         self.window, self.shares = window, window is WHOLE
@@ -148,8 +149,8 @@ class SubsampledGaussianSum(QuadratureSum):
             rule = self.rule(lam, 0.0)
         except NoCertificateError:
             return math.inf, math.inf, math.inf
-        log_share = rule.weighted.log_share[0]
-        return tuple(self.count * one for one in (rule.tilt.log_mgf + log_share, rule.tilt.mean, rule.tilt.variance))
+        tilt, n = rule.tilt, self.count
+        return n * (tilt.log_mgf + rule.weighted.log_share[0]), n * tilt.mean, n * tilt.variance
 
     def size(self, low: float, high: float, reach: float) -> int:
         """The nodes of the rule that reaches so far."""

@@ -55,6 +55,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         self.e, self.q, self.count, self.copies = float(rate), float(q), count, count
         self.order: Order = "replace" if order == "replace_back" else order
         self._goal = math.log(2.0**-58 / count)
+        self.variation = min(count * self.q * (1 + 4 * U), 1.0)  # P and Q are equal unless the unit takes part
         self._rules = {}
         self._known_panels: dict[float, dict[float, int]] = {}  # lam, reach
         (high, low), (high_error, low_error) = self.log_r(np.array([self.e, -self.e]))
