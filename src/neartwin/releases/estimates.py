@@ -18,6 +18,7 @@ from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum
 from neartwin.queries.sum_bars import sum_half_width
 from neartwin.queries.trees import cell_measure, histogram_column, quantile_column
 from neartwin.releases.moments import moment_statistics
+from neartwin.releases.ratios import mean_bounds, thresholds
 from neartwin.releases.release import Statistic
 
 _AT_ONCE = 1 << 22  # cells of groups that are worked on together
@@ -168,9 +169,17 @@ def _parts(levels: Sequence[WholeNumbers], cells: int) -> Iterator[list[WholeNum
 def _mean(plan: GroupPlan, name: str, aggregate: Mean, noisy: Noisy, confidence: float) -> Statistic:
     column = grid_column(plan.query, aggregate)
     total, filled = plan.measures[f"total:{column.name}"], plan.measures[filled_measure(column, plan.bounding)]
-    each = (1 + confidence) / 2  # both noises within their bars together, by the union bound
     totals, counts = (noisy[it.name].astype(float) / it.parts for it in (total, filled))
-    return mean_within(name, aggregate, column, (totals, counts), (bar(total, each), bar(filled, each)))
+    lower, upper = mean_bounds(totals, counts, thresholds(total, filled, column, confidence))
+    values = _mean_of(totals, counts, column)
+    ends = values, np.minimum(lower, values), np.maximum(upper, values)
+    return with_bar(name, aggregate, *(_in_bounds(part, column).tolist() for part in ends))
+
+
+def _mean_of(totals: FloatArray, counts: FloatArray, column: GridColumn) -> FloatArray:
+    """In steps around the centre, within the bounds; their middle where too few values are seen."""
+    values = np.where(counts >= 1, totals / np.maximum(counts, 1), (column.low + column.high) / 2)
+    return np.clip(values, column.low, column.high)
 
 
 def mean_within(
@@ -183,7 +192,7 @@ def mean_within(
     """The mean of noisy totals and counts, (groups,) each, that are within these bars."""
     totals, counts = noisy
     lower, upper = ratio_bounds(totals, counts, *bars)
-    values = np.where(counts >= 1, totals / np.maximum(counts, 1), (column.low + column.high) / 2)
+    values = _mean_of(totals, counts, column)
     return with_bar(name, aggregate, *(_in_bounds(ends, column).tolist() for ends in (values, lower, upper)))
 
 

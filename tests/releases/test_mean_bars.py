@@ -1,0 +1,108 @@
+"""Bars of means in groups of every size: they hold as often as they say, and are never wider than by the union bound."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import neartwin as nt
+from neartwin import noise
+from neartwin.mechanisms.laws import DiscreteGaussianLaw, GeometricLaw, RoundedGaussianLaw
+from neartwin.mechanisms.pairs_of_noises import half_widths_of_pairs
+from neartwin.queries.measuring import filled_measure, grid_column
+from neartwin.queries.planner import plan
+from neartwin.releases.estimates import bar, ratio_bounds
+from neartwin.releases.ratios import Thresholds, mean_bounds, thresholds
+from tests.queries.test_sensitivity import empty_table
+
+SPENDS = [nt.pure("1/2"), nt.gdp("1/3")]
+DRAWS = 4000
+FAIR = 0.95 - 6.2 * np.sqrt(0.95 * 0.05 / DRAWS)  # passed by chance once in 1e9
+
+
+def made_of(spend):
+    query = empty_table("add_remove").agg(m=nt.mean("paid", 0, 100, 1))
+    made = plan(query, spend=spend, rows_per_group=2)
+    column = grid_column(made.query, made.query.aggregates["m"])
+    return made.measures[f"total:{column.name}"], made.measures[filled_measure(column, made.bounding)], column
+
+
+def drawn(measures, n, mean, tag):
+    """Noisy totals and numbers of a group with n values of this mean, in steps around the centre."""
+    source = noise.ScriptedSource(tag)
+    exact = (round(n * mean), n)
+    return [
+        measure.mechanism.noisy(np.full(DRAWS, value * measure.parts, dtype=np.int64), source=source).astype(float)
+        / measure.parts
+        for measure, value in zip(measures, exact, strict=True)
+    ], exact[0] / n
+
+
+@pytest.mark.parametrize("spend", SPENDS, ids=str)
+@pytest.mark.parametrize("n", [1, 10, 30, 100, 1000])
+@pytest.mark.parametrize("mean", [-50, 0, 20])
+def test_bars_hold_in_groups_of_every_size_and_are_no_wider_than_by_the_union_bound(spend, n, mean):
+    total, number, column = made_of(spend)
+    (totals, counts), exact = drawn((total, number), n, mean, f"{spend} {n} {mean}".encode())
+    told = thresholds(total, number, column, 0.95)
+    low, high = mean_bounds(totals, counts, told)
+    assert ((low <= exact + 1e-9) & (exact - 1e-9 <= high)).mean() >= FAIR
+    box = ratio_bounds(totals, counts, bar(total, 0.975), bar(number, 0.975))
+    box = [np.clip(end, column.low, column.high) for end in box]
+    # where the number may be 0 the box alone knows that there is a value, and where none fits it has no width
+    sure = (counts - bar(number, 0.975) >= 1) & (np.abs(totals) < 50 * np.abs(counts))
+    assert (high - low <= (box[1] - box[0]) * (1 + 1e-9) + 1e-9)[sure].all()
+    if n == 1000 and mean > -50:  # at an end of the range most bars hold it
+        short = Thresholds(told.edges, told.reach * 0.75)  # the near miss
+        low, high = mean_bounds(totals, counts, short)
+        assert ((low <= exact) & (exact <= high)).mean() < FAIR
+
+
+def test_bars_in_small_groups_are_far_narrower_than_by_the_union_bound():
+    for spend in SPENDS:
+        total, number, column = made_of(spend)
+        n = int(2.5 * bar(number, 0.975))
+        (totals, counts), _ = drawn((total, number), n, 0, b"small")
+        low, high = mean_bounds(totals, counts, thresholds(total, number, column, 0.95))
+        box = ratio_bounds(totals, counts, bar(total, 0.975), bar(number, 0.975))
+        box = [np.clip(end, column.low, column.high) for end in box]
+        assert np.median(high - low) < 0.75 * np.median(box[1] - box[0])
+
+
+@pytest.mark.parametrize(
+    "laws",
+    [
+        (GeometricLaw(Fraction(40)), GeometricLaw(Fraction(3))),
+        (GeometricLaw(Fraction(1, 2)), GeometricLaw(Fraction(1, 2))),
+        (GeometricLaw(Fraction(7)), GeometricLaw(Fraction(7))),
+        (RoundedGaussianLaw(Fraction(900)), RoundedGaussianLaw(Fraction(4))),
+        (RoundedGaussianLaw(Fraction(1, 4)), RoundedGaussianLaw(Fraction(1, 4))),
+    ],
+)
+def test_bars_of_two_noises_are_those_of_their_law_by_convolution(laws):
+    size = 1200
+    x = np.arange(-size, size + 1)
+    p, q = (law.pmf(x) for law in laws)
+    for weight in (0, 1, 2, 5):
+        spread = np.zeros(2 * size * (1 + weight) + 1)
+        wide = np.zeros(2 * size * weight + 1)
+        np.add.at(wide, (x + size) * weight, q)
+        spread = np.convolve(p, wide)
+        distance = np.abs(np.arange(len(spread)) - len(spread) // 2)
+        found = float(half_widths_of_pairs(laws[0], 1.0, laws[1], np.array([float(weight)]), 0.95)[0])
+        assert spread[distance > found].sum() <= 0.05 + 1e-9
+        slack = 2 * (1 + weight)  # of rounding to whole numbers
+        assert spread[distance > max(found * 0.97 - slack, -1)].sum() > 0.05  # and hardly more than is needed
+
+
+def test_laws_of_no_known_pair_are_left_to_the_union_bound():
+    laws = DiscreteGaussianLaw(Fraction(9)), GeometricLaw(Fraction(2))
+    assert half_widths_of_pairs(laws[0], 1.0, laws[1], np.array([1.0]), 0.95).tolist() == [np.inf]
+
+
+def test_where_no_mean_fits_the_bar_is_around_the_nearest_and_of_no_number_nothing_is_known():
+    told = Thresholds(np.array([-10.0, 0.0, 10.0]), np.array([5.0, 5.0]))
+    totals, counts = np.array([500.0, -3.0, 50.0, 30.0]), np.array([10.0, 0.0, 0.0, -10.0])
+    low, high = mean_bounds(totals, counts, told)
+    assert low.tolist() == [9.5, -10, 5, -3.5]
+    assert high.tolist() == [10, 10, 10, -2.5]
