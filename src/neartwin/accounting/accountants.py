@@ -171,16 +171,15 @@ def _guarantee(factor: Factor) -> tuple[Fraction, Fraction]:
         case Leak(delta=delta):
             return Fraction(0), delta
         case _:
-            stated = getattr(factor, "epsilon", getattr(factor, "rate", None))
+            stated = factor.stated_pure()
+            if stated is not None:
+                return stated, Fraction(0)
             largest = Composed.of(factor).pure().upper
             if not np.isfinite(largest):
                 raise PrivacyError(
                     f"{factor!r} has no pure guarantee: state one as Approx(epsilon, delta), or take another accountant"
                 )
-            exact = Fraction(largest)
-            # a stated pure epsilon is exact where the engine's is the same number rounded up
-            near = isinstance(stated, Fraction) and stated <= exact <= stated * (1 + Fraction(1, 10**9))
-            return (stated if near and isinstance(stated, Fraction) else exact), Fraction(0)
+            return Fraction(largest), Fraction(0)
 
 
 def _approx(epsilon: Fraction | int, delta: Fraction | int) -> Composed:

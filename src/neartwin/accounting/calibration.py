@@ -1,34 +1,34 @@
-"""Calibration: the least noise, the most uses or the largest sampling rate that meets a target, on the certified side.
+"""Calibration: the least noise, the most uses or the largest sampling rate that meets a goal, on the certified side.
 
-What is returned was itself evaluated, and its upper bound meets the target; that does not rest on monotonicity or on how the
-search went. A secant search between a value that meets the target and one that does not ends where both lie close together;
-each trial is one question to the engine, which rebuilds no grid.
+What is returned was itself evaluated, and its upper bound meets the goal; that does not rest on monotonicity or on how the
+search went. A secant search in logarithms, between a value that meets the goal and one that does not, ends where both lie close
+together; each trial is one question to the engine, which rebuilds no grid.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Generic, TypeVar, assert_never
+from typing import Generic, TypeVar
 
 from neartwin.accounting.cost import Cost
-from neartwin.accounting.fits import as_gdp, as_rdp, as_zcdp
+from neartwin.accounting.goals import Goal, spent
 from neartwin.accounting.spend import Done, cost
-from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
-from neartwin.checks import open_probability, positive
+from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, ThreePools, Zcdp
+from neartwin.checks import open_probability
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, rational
-from neartwin.losses import Composed
 
 V = TypeVar("V", Fraction, int)
 TRIALS = 200
 LARGEST = Fraction(2) ** 60  # of a scale, in units of the sensitivity
 MOST_USES = 10**12
+LEVEL = 8  # doublings without any gain after which the end of the range is asked
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrated(Generic[V]):
-    """What meets a target. value: the certified side; beyond: the nearest tried that was not proved to meet it.
+    """What meets a goal. value: the certified side; beyond: the nearest tried that was not proved to meet it.
 
     cost: of the value; trials: how often the engine was asked. `beyond` is None where even the end of the range meets it.
     """
@@ -40,65 +40,70 @@ class Calibrated(Generic[V]):
 
 
 class _Search:
-    """Asks the engine and remembers: the excess over the target in logarithms, at most 0 where the target is met."""
+    """Asks the engine and remembers: the excess over the goal in logarithms, at most 0 where the goal is met."""
 
-    def __init__(self, spend: Callable[[Fraction], Done], target: Target, neighbours: str) -> None:
+    def __init__(self, spend: Callable[[Fraction], Done], target: Goal, neighbours: str) -> None:
+        if not callable(spend):
+            raise ParameterError("spend", spend, "must be a function from the scale or rate to what is done")
+        if not isinstance(target, Goal):
+            raise ParameterError("target", target, "must be a target", remedy='for instance approx(1, "1e-6")')
         self.spend, self.target, self.neighbours, self.trials = spend, target, neighbours, 0
+        self.reached: Fraction | float = math.inf
 
     def cost(self, value: Fraction) -> Cost:
         return cost(self.spend(value), neighbours=self.neighbours)
 
     def excess(self, value: Fraction) -> float:
+        """Inf where nothing bounds it: also where the first trial could be computed with and this one cannot."""
         self.trials += 1
         if self.trials > TRIALS:
             raise PrivacyError(
                 f"no end after {TRIALS} trials: the cost does not fall as it should toward {self.target}"
             )
-        reached, goal = spent(self.cost(value), self.target)
-        if not math.isfinite(reached):
+        try:
+            self.reached, goal = spent(self.cost(value), self.target)
+        except ParameterError:
+            if self.trials == 1:
+                raise
             return math.inf
-        distance = math.log(max(float(reached), 1e-300) / float(goal))
-        return min(distance, 0.0) if Fraction(reached) <= goal else max(distance, 5e-324)
+        if not math.isfinite(self.reached):
+            return math.inf
+        distance = _log(Fraction(self.reached) / goal) if self.reached else -math.inf
+        return min(distance, 0.0) if Fraction(self.reached) <= goal else max(distance, 5e-324)
 
-
-def spent(whole: Cost, target: Target) -> tuple[Fraction | float, Fraction]:
-    """The upper bound of a cost in a target's currency, and the target's own number.
-
-    Errors: `PrivacyError` for a target with pools that the currency cannot show as one number.
-    """
-    match target:
-        case Pure(epsilon=epsilon):
-            return whole.pure().upper, epsilon
-        case Approx(epsilon=epsilon, delta=delta):
-            return whole.epsilon(delta).upper, epsilon
-        case Zcdp(rho=rho, delta=delta) if delta == 0:
-            return _fitted(whole, lambda case: as_zcdp(case).rho), rho
-        case Rdp(order=order, epsilon=epsilon, delta=delta) if delta == 0:
-            return _fitted(whole, lambda case: as_rdp(case, order=order).epsilon), epsilon
-        case Gdp(mu=mu, delta=delta):
-            return _fitted(whole, lambda case: as_gdp(case, delta=delta).mu), mu
-        case Advantage(value=value):
-            return whole.advantage().upper, value
-        case Zcdp() | Rdp() | ThreePools():
-            raise PrivacyError(
-                f"noise cannot be calibrated to {target}: give one number to meet, without further pools"
+    def unmet(self, what: str, remedy: str) -> PrivacyError:
+        """Why nothing in the range meets the goal."""
+        if math.isfinite(self.reached):
+            return PrivacyError(
+                f"{what} meets {self.target}: the cost stays near {float(self.reached):.6g}; {remedy}, or take a larger target"
             )
-        case _:
-            assert_never(target)
+        match self.target:
+            case Pure():
+                why = "the losses have no bound, so no epsilon holds without a delta; ask for approx(epsilon, delta)"
+            case Gdp(delta=delta) if delta == 0:
+                why = "far out the losses are no Gaussian's, so no mu holds without a delta; ask for gdp(mu, delta)"
+            case Zcdp() | Rdp() | Gdp():
+                why = "with more than the target's delta everything may be revealed; raise the delta"
+            case Approx():
+                why = "more than delta may be revealed; raise the delta"
+            case ThreePools():
+                why = (
+                    "all but Gaussian mechanisms pay their largest loss, and one here has none; ask for gdp(mu, delta)"
+                )
+            case _:
+                why = "nothing bounds the cost"
+        return PrivacyError(f"{what} meets {self.target}: {why}")
 
 
-def _fitted(whole: Cost, fit: Callable[[Composed], Fraction]) -> Fraction | float:
-    """The largest fit over the cases, inf where one has none; exact for Gaussian mechanisms."""
-    whole.pure()  # refuses what the fits, over the add and remove orders, do not cover under replace-one
-    try:
-        return max(fit(case) for case in whole.cases)
-    except PrivacyError:
-        return math.inf
+def _log(ratio: Fraction) -> float:
+    """The logarithm of a positive fraction of any size, without cancellation near 1."""
+    near = abs(ratio - 1) < Fraction(1, 1000)
+    return math.log1p(float(ratio - 1)) if near else math.log(ratio.numerator) - math.log(ratio.denominator)
 
 
 def least_noise(
     spend: Callable[[Fraction], Done],
-    target: Target,
+    target: Goal,
     *,
     neighbours: str = "add_remove",
     tolerance: Number = "1e-6",
@@ -118,13 +123,9 @@ def least_noise(
     search = _Search(spend, target, neighbours)
     scale = Fraction(1)
     excess = search.excess(scale)
-    while excess > 0:
-        low, low_excess, scale = scale, excess, 2 * scale
-        if scale > LARGEST:
-            raise PrivacyError(f"no scale up to 2^60 meets {target}; ask for less, or for a larger target")
-        excess = search.excess(scale)
-        if excess <= 0:
-            return _closed(search, (scale, excess), (low, low_excess), width)
+    if excess > 0:
+        holds, fails = _met(search, (scale, excess), "no scale up to 2^60", "ask for fewer uses")
+        return _closed(search, holds, fails, width)
     while True:
         high, high_excess, scale = scale, excess, scale / 2
         if scale < 1 / LARGEST:
@@ -134,9 +135,22 @@ def least_noise(
             return _closed(search, (high, high_excess), (scale, excess), width)
 
 
+def _met(
+    search: _Search, fails: tuple[Fraction, float], what: str, remedy: str
+) -> tuple[tuple[Fraction, float], tuple[Fraction, float]]:
+    """Doubled until the goal is met: the first value that meets it, and the last that does not."""
+    value, level = 2 * fails[0], 0
+    while (excess := search.excess(value)) > 0:
+        level = level + 1 if excess == fails[1] else 0
+        if 2 * value > LARGEST or (level == LEVEL and search.excess(LARGEST) > 0):
+            raise search.unmet(what, remedy)
+        fails, value = (value, excess), 2 * value
+    return (value, excess), fails
+
+
 def largest_rate(
     spend: Callable[[Fraction], Done],
-    target: Target,
+    target: Goal,
     *,
     neighbours: str = "add_remove",
     tolerance: Number = "1e-6",
@@ -159,16 +173,12 @@ def largest_rate(
     excess = search.excess(inverse)
     if excess <= 0:
         return Calibrated(inverse, None, search.cost(inverse), search.trials)
-    while excess > 0:
-        low, low_excess, inverse = inverse, excess, 2 * inverse
-        if inverse > LARGEST:
-            raise PrivacyError(f"no sampling rate down to 2^-60 meets {target}; add noise, or ask for a larger target")
-        excess = search.excess(inverse)
-    found = _closed(search, (inverse, excess), (low, low_excess), width)
+    holds, fails = _met(search, (inverse, excess), "no sampling rate down to 2^-60", "add noise")
+    found = _closed(search, holds, fails, width)
     return Calibrated(1 / found.value, None if found.beyond is None else 1 / found.beyond, found.cost, found.trials)
 
 
-def most_uses(each: Done, target: Target, *, neighbours: str = "add_remove") -> Calibrated[int]:
+def most_uses(each: Done, target: Goal, *, neighbours: str = "add_remove") -> Calibrated[int]:
     """The most times a spend may be repeated, fixed beforehand, so that all together meet a target.
 
     Errors: `PrivacyError` where not even one use meets it, `ParameterError` where 10^12 do.
@@ -183,7 +193,7 @@ def most_uses(each: Done, target: Target, *, neighbours: str = "add_remove") -> 
     search = _Search(lambda count: repeated(each, int(count)), target, neighbours)
     excess = search.excess(Fraction(1))
     if excess > 0:
-        raise PrivacyError(f"one use alone does not meet {target}; add noise, or ask for a larger target")
+        raise search.unmet("not even one use", "add noise")
     good, bad, good_excess = 1, 2, excess
     while (bad_excess := search.excess(Fraction(bad))) <= 0:
         good, good_excess, bad = bad, bad_excess, 2 * bad
@@ -206,28 +216,36 @@ def most_uses(each: Done, target: Target, *, neighbours: str = "add_remove") -> 
 def _closed(
     search: _Search, holds: tuple[Fraction, float], fails: tuple[Fraction, float], width: Fraction
 ) -> Calibrated[Fraction]:
-    """Secant steps in logarithms, each aimed a little to the side that is farther, and a bisection every third."""
-    (high, high_excess), (low, low_excess) = holds, fails
-    turn = 0
+    """Secant steps in logarithms through the two trials nearest the goal, and a bisection every third.
+
+    Each aims a quarter of the tolerance beyond its root, toward the end that is farther from it: once the root is known that
+    well, one trial on either side of it ends the search.
+    """
+    tried, turn = [holds, fails], 0
+    high, low = holds[0], fails[0]
     while high - low > width * high:
-        guess = None
-        if turn % 3 < 2:
-            guess = _secant(math.log(high), high_excess, math.log(low), low_excess)
-        if guess is None:
-            middle = (low + high) / 2
-        else:
-            aim = Fraction(math.exp(guess))
-            middle = aim * (1 + width / 4) if turn % 3 == 0 else aim * (1 - width / 4)
-            if not low < middle < high:
-                middle = (low + high) / 2
-        middle = _short(middle, (high - low) / 16)
+        near = sorted((one for one in tried if math.isfinite(one[1])), key=lambda one: abs(one[1]))[:2]
+        root = _root(*near) if len(near) == 2 and turn % 3 < 2 else None
+        middle = (low + high) / 2
+        if root is not None:
+            root = min(max(root, low), high)
+            aim = root * (1 + width / 4) if high - root > root - low else root * (1 - width / 4)
+            middle = aim if low < aim < high else middle
+        middle = _short(middle, min((high - low) / 16, width * low / 16))
         excess = search.excess(middle)
-        if excess <= 0:
-            high, high_excess = middle, excess
-        else:
-            low, low_excess = middle, excess
+        tried.append((middle, excess))
+        low, high = (low, middle) if excess <= 0 else (middle, high)
         turn += 1
     return Calibrated(high, low, search.cost(high), search.trials)
+
+
+def _root(one: tuple[Fraction, float], other: tuple[Fraction, float]) -> Fraction | None:
+    """Where the line through two trials, in logarithms, meets the goal."""
+    if one[1] == other[1]:
+        return None
+    x, y = _log(one[0]), _log(other[0])
+    root = x - one[1] * (y - x) / (other[1] - one[1])
+    return Fraction(math.exp(root)) if abs(root) < 100 else None
 
 
 def _secant(x: float, at_x: float, y: float, at_y: float) -> float | None:
@@ -246,4 +264,4 @@ def _short(value: Fraction, room: Fraction) -> Fraction:
 
 def _tolerance(tolerance: Number) -> Fraction:
     value = open_probability(tolerance=rational(tolerance=tolerance))
-    return max(positive(tolerance=value), Fraction(1, 10**12))
+    return max(value, Fraction(1, 10**12))

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Zcdp, approx, gdp, pure, rdp, zcdp
 from neartwin.checks import non_negative
-from neartwin.errors import PrivacyError
+from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, float_below, rational
 from neartwin.losses import Composed, Gaussian
 
@@ -16,10 +16,15 @@ from neartwin.losses import Composed, Gaussian
 def as_pure(whole: Composed) -> Pure:
     """The largest privacy loss, as a pure spend; `PrivacyError` where it is unbounded.
 
+    Exact where the parameters of all mechanisms state their epsilon.
+
     >>> from neartwin.losses import Laplace
-    >>> round(float(as_pure(10 * Laplace(epsilon="0.1")).epsilon), 12)
-    1.0
+    >>> as_pure(10 * Laplace(epsilon="0.1"))
+    Pure(epsilon=Fraction(1, 1))
     """
+    stated = [(factor.stated_pure(), count) for factor, count in whole.uses.items()]
+    if all(epsilon is not None for epsilon, _ in stated):
+        return pure(sum(((epsilon or 0) * count for epsilon, count in stated), Fraction(0)) or _LEAST)
     return pure(_finite(whole.pure().upper, "epsilon alone", "as_approx(whole, delta=...)"))
 
 
@@ -42,9 +47,9 @@ def as_zcdp(whole: Composed) -> Zcdp:
     >>> as_zcdp(4 * Gaussian(mu="0.5")).rho
     Fraction(1, 2)
     """
-    exact = _gaussian(whole)
+    exact = _rho(whole)
     if exact is not None:
-        return zcdp(exact / 2)
+        return zcdp(exact)
     return zcdp(_finite(whole.zcdp().upper, "rho", "as_gdp(whole, delta=...) or as_approx(whole, delta=...)"))
 
 
@@ -56,12 +61,15 @@ def as_rdp(whole: Composed, *, order: Number) -> Rdp:
     4.0
     """
     fixed = rational(order=order)
-    exact = _gaussian(whole)
+    if not fixed > 1:
+        raise ParameterError("order", fixed, "must be above 1")
+    exact, rho = _gaussian(whole), _rho(whole)
     if exact is not None:
         return rdp(fixed, fixed * exact / 2)
     # a divergence grows with its order, and the float above the order bounds it
     found = whole.renyi(math.nextafter(-float_below(-fixed), math.inf)).upper
-    return rdp(fixed, max(_finite(found, f"order {float(fixed):g}", "as_approx(whole, delta=...)"), _LEAST))
+    least = max(_finite(found, f"order {float(fixed):g}", "as_approx(whole, delta=...)"), _LEAST)
+    return rdp(fixed, least if rho is None else min(least, fixed * rho))
 
 
 def as_gdp(whole: Composed, *, delta: Number = 0) -> Gdp:
@@ -98,6 +106,17 @@ def _gaussian(whole: Composed) -> Fraction | None:
         if not isinstance(factor, Gaussian):
             return None
         total += count * factor.mu**2
+    return total
+
+
+def _rho(whole: Composed) -> Fraction | None:
+    """The exact rho of a whole whose mechanisms all state theirs."""
+    total = Fraction(0)
+    for factor, count in whole.uses.items():
+        rho = factor.stated_rho()
+        if rho is None:
+            return None
+        total += count * rho
     return total
 
 

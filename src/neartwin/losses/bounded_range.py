@@ -176,3 +176,7 @@ class BoundedRange(Factor):
         """The better bound for many uses."""
         del order
         return BoundedRangeCurve(self.epsilon)
+
+    def stated_pure(self) -> Fraction | None:
+        """Its parameter."""
+        return self.epsilon

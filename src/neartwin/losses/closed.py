@@ -70,12 +70,23 @@ def by_closed_form(total: Total, low_target: float, high_target: float) -> Answe
     while line.delta(np.array([high]))[1][0] > high_target and high < 1e12:
         low, high = high, 2 * high
     while line.delta(np.array([low]))[0][0] < low_target and low > -1e3:
-        low, high = 2 * low, low
+        low = low / 2 if low > 1 else min(-1.0, 2 * low)
+    top = high
     for _ in range(12):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if line.delta(np.array([middle]))[0][0] >= low_target else (low, middle)
     at = Saddle(2 / (high - low), 0.5 * (low + high), (high - low) / 2, math.log(high_target))
     (lower, upper, errors), _, _ = invert(line, at, low_target, high_target)
     if not math.isfinite(upper):
-        lower, upper = low, high if line.delta(np.array([high]))[1][0] <= high_target else math.inf
+        lower, upper = low, _least_above(line, low, top, high_target)
     return Answer(lower, upper, CLOSED, errors)
+
+
+def _least_above(line: Closed, low: float, high: float, target: float) -> float:
+    """About the least eps whose delta is certainly at most the target, by bisection; inf where not even `high` is one."""
+    if line.delta(np.array([high]))[1][0] > target:
+        return math.inf
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if line.delta(np.array([middle]))[1][0] <= target else (middle, high)
+    return high

@@ -167,3 +167,7 @@ class DiscreteGaussian(Factor):
         """The same pair in every order."""
         del order
         return DiscreteGaussianPair(self.sigma2, self.sensitivity)
+
+    def stated_rho(self) -> Fraction | None:
+        """Canonne, Kamath, Steinke 2020, proposition 5: reached at every whole order."""
+        return Fraction(self.sensitivity**2) / (2 * self.sigma2)

@@ -24,6 +24,7 @@ from neartwin.losses.total import Total
 
 CELLS = 2048
 STARTS = [1e-6, 1e-4, 1e-3, *np.geomspace(1e-2, 1e6, 33).tolist()]  # orders less 1
+FEW = [1e-4, 1.0, 1e2, 1e5]
 CLOSE, SPLITS = 1e-6, 400
 
 
@@ -101,6 +102,9 @@ def _largest(total: Total, above: Callable[[float], float]) -> tuple[float, floa
     Below the first knot K(s)/s <= K(s_0)/s_0; beyond the last the tail; between, chords, of which the highest is halved until
     none exceeds the best knot by more than `CLOSE`.
     """
+    bound = total.zcdp_tail(0.0)
+    if total.zcdp_tail(STARTS[-1]) >= bound:  # great orders decide: no chord can do better than what bounds all of them
+        return bound, max(FEW, key=lambda s: above(s) / (s * (s + 1)))
     knots, values = [], []
     best, where = 0.0, STARTS[0]
     for s in STARTS:

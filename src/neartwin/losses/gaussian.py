@@ -200,3 +200,7 @@ class Gaussian(Factor):
         """The same pair in every order."""
         del order
         return GaussianPair(self.mu)
+
+    def stated_rho(self) -> Fraction | None:
+        """Bun, Steinke 2016, proposition 1.6."""
+        return self.mu**2 / 2

@@ -72,3 +72,7 @@ class Geometric(Factor):
         """The same pair in every order."""
         del order
         return GeometricPair(self.epsilon / self.sensitivity, self.sensitivity)
+
+    def stated_pure(self) -> Fraction | None:
+        """Its parameter."""
+        return self.epsilon

@@ -349,3 +349,7 @@ class Laplace(Factor):
         """The same pair in every order."""
         del order
         return LaplacePair(self.rate)
+
+    def stated_pure(self) -> Fraction | None:
+        """Its parameter."""
+        return self.rate

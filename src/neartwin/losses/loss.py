@@ -248,6 +248,14 @@ class Factor(ABC):
         del order
         return None
 
+    def stated_pure(self) -> Fraction | None:
+        """The exact epsilon of one use in every order, where the parameters state it; None where only the engine bounds it."""
+        return None
+
+    def stated_rho(self) -> Fraction | None:
+        """The exact least rho of zCDP of one use under add/remove, approached at great whole orders; None where the engine is asked."""
+        return None
+
     def __mul__(self, count: int) -> Composed:
         """`factor * n`: n uses, their losses independent."""
         return _whole(self, count)

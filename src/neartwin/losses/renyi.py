@@ -79,6 +79,10 @@ class ZeroConcentrated(Factor):
         del order
         return Linear(self.rho)
 
+    def stated_rho(self) -> Fraction | None:
+        """Its parameter."""
+        return self.rho
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class Renyi(Factor):

@@ -85,6 +85,10 @@ class Pure(Factor):
         del order
         return ResponsePair(self.epsilon, Fraction(0), 0)
 
+    def stated_pure(self) -> Fraction | None:
+        """Its parameter."""
+        return self.epsilon
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class Approx(Factor):
@@ -116,6 +120,10 @@ class Approx(Factor):
         del order
         return ResponsePair(self.epsilon, self.delta, 0)
 
+    def stated_pure(self) -> Fraction | None:
+        """Its parameter, where no delta stands beside."""
+        return None if self.delta else self.epsilon
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class RandomizedResponse(Factor):
@@ -144,6 +152,10 @@ class RandomizedResponse(Factor):
         """The same pair in every order: P names one answer, Q another, the rest have ratio 1."""
         del order
         return ResponsePair(self.epsilon, Fraction(0), self.answers - 2)
+
+    def stated_pure(self) -> Fraction | None:
+        """Its parameter."""
+        return self.epsilon
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -211,3 +223,7 @@ class SilentResponse(Factor):
         """The same pair in every order."""
         del order
         return SilentPair(self.epsilon)
+
+    def stated_pure(self) -> Fraction | None:
+        """Its parameter."""
+        return self.epsilon

@@ -280,11 +280,12 @@ def _gdp_without_pool(found: Sequence[Side]) -> tuple[float, float]:
         if rest is not None:
             bare = False
             top = rest.top.loss
-            last = min(route.epsilon(rest, FAINT, FAINT, FIT).upper, top) if rest.lattice is None else top
+            known = rest.lattice is not None or rest.has_closed_form
+            last = top if known else min(route.epsilon(rest, FAINT, FAINT, FIT).upper, top)
             near, far = np.linspace(0.0, last, fits.CELLS + 1), np.linspace(last, top, fits.CELLS // 8)[1:]
             low, high, _ = route.delta(rest, near, FIT)
-            beyond = chernoff.delta_above(rest.log_mgf_roughly_above, far)
-            if len(far) and far[-1] > last:
+            if far[-1] > last:
+                beyond = chernoff.delta_above(rest.log_mgf_roughly_above, far)
                 near, low = np.append(near, far), np.append(low, np.zeros(len(far)))
                 high = np.append(high, np.minimum(beyond, high[-1]))
             high[-1] = 0.0

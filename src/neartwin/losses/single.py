@@ -7,6 +7,7 @@ one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -17,8 +18,10 @@ from neartwin.losses.rounding import ELEMENTARY, U
 
 HALVINGS = 64
 LARGEST = 709.0  # eps whose exponential is a float; beyond, Q of the half-line is below every float and tells nothing
+FARTHER = (0.25, 1.0, 4.0, 16.0)
 LOST = 4.5e-308  # what a tail may lose below the smallest normal float
 Loss = Callable[[FloatArray], tuple[FloatArray, FloatArray]]  # the loss at u and a bound on its error
+Guess = Callable[[FloatArray], FloatArray]  # about where the loss is eps
 Beyond = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]  # P, Q beyond u, and their relative error
 
 
@@ -78,16 +81,25 @@ def half_line_cells(
 
 
 def half_line_delta(
-    loss: Loss, beyond: Beyond, eps: FloatArray, rising: float, big: FloatArray, *, guess: FloatArray | None = None
+    loss: Loss, beyond: Beyond, eps: FloatArray, rising: float, big: FloatArray, *, guess: Guess | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Bounds on delta at each eps; rising = 1 where the loss grows with u, -1 where it falls."""
-    a, b = threshold(loss, eps, rising, big, guess)
+    """Bounds on delta at each eps; rising = 1 where the loss grows with u, -1 where it falls.
+
+    Where e^eps is no float, the lower one is max_t (1 - e^{-t}) P(L > eps + t), for e^eps Q(L > eps + t) <= e^{-t} P(L > eps + t).
+    """
+    a, b = threshold(loss, eps, rising, big, guess and guess(eps))
     near, far = (a, b) if rising > 0 else (b, a)
     p_far, q_far, wobble = beyond(far)
     p_near, _, wobble_near = beyond(near)
     odds = np.exp(np.minimum(eps, LARGEST))
-    error = (p_near + odds * q_far) * (np.maximum(wobble, wobble_near) + 2 * ELEMENTARY + 2 * U * np.abs(eps))
-    error = error + LOST * (1 + odds)
+    error = np.maximum(wobble, wobble_near) + 2 * ELEMENTARY + 2 * U * np.abs(eps)
+    surely = odds * np.maximum(q_far * (1 - error) - LOST, 0.0)
     floor = -np.expm1(np.minimum(eps, 0.0)) * (1 - 2 * ELEMENTARY)
-    lower = np.maximum(np.where(eps < LARGEST, p_far - odds * q_far - error, 0.0), floor)
-    return lower, np.minimum(np.maximum(p_near - odds * q_far + error, lower), 1.0)
+    near_eps = p_far * (1 - error) - odds * q_far * (1 + error) - LOST * (1 + odds)
+    lower = np.maximum(np.where(eps < LARGEST, near_eps, 0.0), floor)
+    for t in FARTHER if np.any(eps >= LARGEST) else ():
+        a, b = threshold(loss, eps + t, rising, big, guess and guess(eps + t))
+        tail, _, wobble_tail = beyond(b if rising > 0 else a)
+        there = -math.expm1(-t) * tail * (1 - np.minimum(wobble_tail + 4 * ELEMENTARY, 1.0)) - LOST
+        lower = np.where(eps >= LARGEST, np.maximum(lower, there), lower)
+    return lower, np.minimum(np.maximum(p_near * (1 + error) + LOST - surely, lower), 1.0)

@@ -247,10 +247,12 @@ class SubsampledGaussianSum(QuadratureSum):
 
     # -- one step: the hockey-stick itself ---------------------------------------------------------------------------
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """One step, by its half-line; add: L falls in u, the half-line lies to the left."""
+        """One step, by its half-line; add: L falls in u, the half-line lies to the left. Total variation is at most the rate."""
         if self.count > 1:
             return None
-        return half_line_delta(self._loss, self._beyond, eps, self._rising, self._big(eps), guess=self._where(eps))
+        lower, upper = half_line_delta(self._loss, self._beyond, eps, self._rising, self._big(eps), guess=self._where)
+        most = (1 - (1 - self.q) * np.exp(np.minimum(eps, 0.0))) * (1 + 8 * U)  # 1 - e^eps + e^eps q below 0
+        return np.minimum(lower, most), np.minimum(upper, most)
 
     def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
         """Quantiles of the noise, through the loss."""
@@ -278,11 +280,17 @@ class SubsampledGaussianSum(QuadratureSum):
         """About where the loss is eps: r(u) = e^eps, or e^-eps for add; for replace z = e^{mu u} solves a quadratic."""
         with np.errstate(all="ignore"):
             if self.order != "replace":
-                grown = np.expm1(np.clip(self._rising * eps, -700.0, 700.0)) / self.q
-                return np.asarray(np.log1p(grown) / self.mu + self.mu / 2)
-            size = np.minimum(np.abs(eps), 600.0)  # q a z^2 - (1-q)(e^l - 1) z - q a e^l = 0, a = e^{-mu^2/2}; odd in l
-            a, half = self.q * math.exp(-0.5 * self.mu**2), 0.5 * (1 - self.q) * np.expm1(size)
-            return np.sign(eps) * np.log((half + np.hypot(half, a * np.exp(0.5 * size))) / a) / self.mu
+                size = self._rising * eps
+                near = np.log1p(np.expm1(np.clip(size, -700.0, 700.0)) / self.q)
+                return np.asarray(np.where(size > 700, size - math.log(self.q), near) / self.mu + self.mu / 2)
+            size = np.abs(eps)  # q a z^2 - (1-q)(e^l - 1) z - q a e^l = 0, a = e^{-mu^2/2}; odd in l
+            if self.mu < 30 and float(size.max(initial=0.0)) < 600:
+                a, half = self.q * math.exp(-0.5 * self.mu**2), 0.5 * (1 - self.q) * np.expm1(size)
+                return np.sign(eps) * np.log((half + np.hypot(half, a * np.exp(0.5 * size))) / a) / self.mu
+            log_a = math.log(self.q) - 0.5 * self.mu**2
+            log_half = math.log(0.5 * (1 - self.q)) + size + np.log(-np.expm1(-size))
+            root = 0.5 * np.logaddexp(2 * log_half, 2 * log_a + size)
+            return np.sign(eps) * (np.logaddexp(log_half, root) - log_a) / self.mu
 
     def _beyond(self, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """P and Q beyond u; ndtr errs by ELEMENTARY, by 2U u^2 inside its exponential, by the rounding of u - mu."""
@@ -350,3 +358,7 @@ class SubsampledGaussian(Factor):
         if self.rate == 1:
             return GaussianPair(2 * self.mu if order.startswith("replace") else self.mu)
         return SubsampledGaussianPair(self.mu, self.rate, "replace" if order == "replace_back" else order)
+
+    def stated_rho(self) -> Fraction | None:
+        """As without sampling: the Renyi divergence of a great order a grows as a mu^2 / 2."""
+        return self.mu**2 / 2

@@ -295,7 +295,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         if self.count > 1:
             return None
         big = np.full(len(eps), 800.0 + 2 * self.e)
-        return half_line_delta(self._loss, self._beyond, eps, self._rising, big, guess=self._where(eps))
+        return half_line_delta(self._loss, self._beyond, eps, self._rising, big, guess=self._where)
 
     def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
         """Both atoms."""
