@@ -80,8 +80,8 @@ def test_what_cannot_be_met_is_refused_and_ends():
         lambda: least_noise(lambda s: Gaussian(mu=1 / s) + Leak(delta="1e-3"), approx(1, "1e-6")),
         lambda: most_uses(Pure(epsilon=1), pure("0.5")),
         lambda: largest_rate(lambda q: SubsampledGaussian(mu=1, rate=q) + Leak(delta="1e-3"), approx(1, "1e-6")),
-        lambda: least_noise(gaussian, three_pools(1, 1)),
-        lambda: least_noise(gaussian, zcdp(1, "1e-6")),
+        lambda: least_noise(gaussian, three_pools(1, 0)),
+        lambda: least_noise(lambda s: gaussian(s) + Leak(delta="1e-5"), zcdp(1, "1e-6")),
     ):
         with pytest.raises(PrivacyError):
             ask()

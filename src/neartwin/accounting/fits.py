@@ -47,7 +47,7 @@ def as_zcdp(whole: Composed) -> Zcdp:
     >>> as_zcdp(4 * Gaussian(mu="0.5")).rho
     Fraction(1, 2)
     """
-    exact = _rho(whole)
+    exact = whole.stated_rho()
     if exact is not None:
         return zcdp(exact)
     return zcdp(_finite(whole.zcdp().upper, "rho", "as_gdp(whole, delta=...) or as_approx(whole, delta=...)"))
@@ -63,7 +63,7 @@ def as_rdp(whole: Composed, *, order: Number) -> Rdp:
     fixed = rational(order=order)
     if not fixed > 1:
         raise ParameterError("order", fixed, "must be above 1")
-    exact, rho = _gaussian(whole), _rho(whole)
+    exact, rho = _gaussian(whole), whole.stated_rho()
     if exact is not None:
         return rdp(fixed, fixed * exact / 2)
     # a divergence grows with its order, and the float above the order bounds it
@@ -106,17 +106,6 @@ def _gaussian(whole: Composed) -> Fraction | None:
         if not isinstance(factor, Gaussian):
             return None
         total += count * factor.mu**2
-    return total
-
-
-def _rho(whole: Composed) -> Fraction | None:
-    """The exact rho of a whole whose mechanisms all state theirs."""
-    total = Fraction(0)
-    for factor, count in whole.uses.items():
-        rho = factor.stated_rho()
-        if rho is None:
-            return None
-        total += count * rho
     return total
 
 

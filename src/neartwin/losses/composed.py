@@ -7,6 +7,7 @@ line of some fifty frequencies for each distinct kind. The two orders are compos
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Literal
 
@@ -239,7 +240,21 @@ class Composed:
         True
         """
         low, high = sides.zcdp(self.sides(None))
-        return Certified(low, high, "convex chords")
+        stated = self.stated_rho()
+        high = high if stated is None else min(high, float_above(stated))
+        return Certified(min(low, high), high, "convex chords")
+
+    def stated_rho(self) -> Fraction | None:
+        """The exact rho where the parameters of all factors state theirs, else None.
+
+        >>> from neartwin.losses import DiscreteGaussian, Gaussian
+        >>> (3 * Gaussian(mu=1) + DiscreteGaussian(sigma2=1)).stated_rho()
+        Fraction(2, 1)
+        """
+        parts = [(factor.stated_rho(), count) for factor, count in self.uses.items()]
+        if any(rho is None for rho, _ in parts):
+            return None
+        return sum(((rho or 0) * count for rho, count in parts), Fraction(0))
 
 
 def compose(uses: Mapping[Factor, int] | Iterable[Factor | Composed]) -> Composed:

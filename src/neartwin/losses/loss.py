@@ -253,7 +253,7 @@ class Factor(ABC):
         return None
 
     def stated_rho(self) -> Fraction | None:
-        """The exact least rho of zCDP of one use under add/remove, approached at great whole orders; None where the engine is asked."""
+        """The exact least rho of one use under add/remove, approached at great whole orders; None where the engine is asked."""
         return None
 
     def __mul__(self, count: int) -> Composed:

@@ -85,7 +85,7 @@ def half_line_delta(
 ) -> tuple[FloatArray, FloatArray]:
     """Bounds on delta at each eps; rising = 1 where the loss grows with u, -1 where it falls.
 
-    Where e^eps is no float, the lower one is max_t (1 - e^{-t}) P(L > eps + t), for e^eps Q(L > eps + t) <= e^{-t} P(L > eps + t).
+    Where e^eps is no float, the lower one is max_t (1 - e^{-t}) P(L > eps + t), for e^eps Q <= e^{-t} P of L > eps + t.
     """
     a, b = threshold(loss, eps, rising, big, guess and guess(eps))
     near, far = (a, b) if rising > 0 else (b, a)
