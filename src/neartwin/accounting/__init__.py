@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from neartwin.accounting.calibration import largest_rate as largest_rate
     from neartwin.accounting.calibration import least_noise as least_noise
     from neartwin.accounting.calibration import most_uses as most_uses
+    from neartwin.accounting.goals import betting_odds as betting_odds
+    from neartwin.accounting.goals import true_positives as true_positives
     from neartwin.accounting.rdp import DEFAULT_ORDERS as DEFAULT_ORDERS
     from neartwin.accounting.rdp import RdpCurve as RdpCurve
     from neartwin.accounting.rdp import RdpEpsilon as RdpEpsilon
@@ -106,6 +108,10 @@ _ROOMS = {
         "largest_rate",
         "least_noise",
         "most_uses",
+    ),
+    "goals": (
+        "betting_odds",
+        "true_positives",
     ),
     "rdp": (
         "DEFAULT_ORDERS",
