@@ -4,7 +4,7 @@ Each takes exactly one keyword, whose name is the name in the message.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from numbers import Integral, Rational, Real
 from typing import TypeVar
@@ -124,6 +124,34 @@ def integer(*, at_least: int, **named: int) -> int:
     if isinstance(whole, bool) or not isinstance(whole, Integral) or value < at_least:
         raise ParameterError(name, value, f"must be a whole number, at least {at_least}")
     return int(value)
+
+
+def several(**named: object) -> tuple[object, ...]:
+    """A sequence of values: no text, no mapping and no single number.
+
+    >>> several(orders=[2, 4])
+    (2, 4)
+    >>> several(orders=2)
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: orders=2 must be a list of values
+    """
+    name, values = _one(named)
+    if isinstance(values, str | bytes | Mapping | type) or not isinstance(values, Iterable):
+        raise ParameterError(name, values, "must be a list of values")
+    return tuple(values)
+
+
+def made_of(kind: type[T], said: str, **named: object) -> T:
+    """A value of one class. said: what that is, in words.
+
+    >>> made_of(Fraction, "a fraction", share=0.5)
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: share=0.5 must be a fraction
+    """
+    name, value = _one(named)
+    if not isinstance(value, kind):
+        raise ParameterError(name, value, f"must be {said}")
+    return value
 
 
 def one_of(choices: Collection[T], **named: T) -> T:

@@ -14,8 +14,8 @@ KINDS = [
     (approx(1, "1e-6"), approx("0.1", "2.5e-7"), approx(2, "2e-6"), gdp("0.1")),
     (zcdp("0.5", "1e-6"), gdp("0.5", "1e-8"), zcdp(1, "1e-6"), rdp(2, "0.1")),
     (rdp(4, 2), gdp("0.5"), rdp(4, 3), rdp(3, "0.1")),
-    (gdp(1, "1e-6"), gdp("0.5", "1e-7"), gdp(2, "1e-6"), zcdp("0.1")),
-    (three_pools(1, 1, "1e-6"), three_pools("0.1", "0.5"), three_pools(1, 2, "1e-6"), zcdp("0.1")),
+    (gdp(1, "1e-6"), gdp("0.5", "1e-7"), gdp(2, "1e-6"), advantage("0.1")),
+    (three_pools(1, 1, "1e-6"), three_pools("0.1", "0.5"), three_pools(1, 2, "1e-6"), advantage("0.1")),
 ]
 
 
@@ -69,3 +69,21 @@ def test_an_account_opened_with_an_advantage_takes_gaussian_and_pure_plans_until
         promised = Guarantee.of(account.filter.promise(account.filter.caps), unit="id", neighbours="replace_one")
         assert 0.2999 < promised.advantage < 0.3 + 1e-9
         assert account.spent["mu_squared"] < Fraction(594, 1000)
+
+
+@pytest.mark.parametrize("opened", [gdp(1, "1e-6"), three_pools(0, 1, "1e-6")], ids=str)
+def test_a_zcdp_plan_is_charged_to_a_gaussian_account_what_its_filter_says_and_refused_where_no_delta_is(
+    tmp_path, opened
+):
+    with Ledger(tmp_path / "budget.db") as book:
+        account = book.open(population("p"), opened)
+        account.reserve("a", "monday", zcdp("0.05"))
+        price = account.filter.price(zcdp("0.05"))
+        assert (
+            tuple(amount / pool.unit for amount, pool in zip(account.spent.values(), account.filter.pools, strict=True))
+            == price
+        )
+        assert account.spent["delta"] == Fraction(1, 10**9)  # a thousandth of the account's, set aside by the fit
+        bare = book.open(population("q"), gdp(1))
+        with pytest.raises(PrivacyError, match="no theorem"):
+            bare.reserve("a", "monday", zcdp("0.05"))

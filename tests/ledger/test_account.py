@@ -7,7 +7,8 @@ from fractions import Fraction
 import pytest
 from sqlalchemy import event
 
-from neartwin.accounting.targets import approx, pure
+from neartwin.accounting import prices
+from neartwin.accounting.targets import approx, gdp, pure, zcdp
 from neartwin.errors import BudgetError, LedgerError, ParameterError, PrivacyError
 from neartwin.ledger import Ledger, Population, Stored, Ticket
 from tests.ledger.conftest import PEOPLE
@@ -242,3 +243,27 @@ def test_a_reservation_takes_as_many_steps_after_hundreds_of_records_as_after_te
         steps[0] = 0
         account.history()
         assert steps[0] > 10 * taken[10]  # what grows with the records is seen to grow
+
+
+def test_query_1000_of_a_session_sends_the_statements_and_reads_the_rows_of_query_2(tmp_path):
+    """A price that the engine must fit, mu of a zCDP bound, is fitted once in a session."""
+    sent, read = [], [0]
+
+    def executed(_connection, cursor, statement, *_):
+        sent.append(statement)
+        read[0] += max(cursor.rowcount, 0)
+
+    with Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open(PEOPLE, gdp(1000, "1e-6"))
+        event.listen(ledger._database._engine, "after_cursor_execute", executed)
+        event.listen(ledger._database._engine, "checkout", lambda c, *_: c.execute("PRAGMA synchronous=OFF"))
+        prices._fitted.cache_clear()
+        taken = {}
+        for number in range(1, 1001):
+            sent.clear()
+            read[0] = 0
+            account.settle(account.reserve(f"plan {number}", "monday", zcdp("0.0001")), b"answer")
+            taken[number] = (tuple(sent), read[0])
+        assert taken[2][0]
+        assert taken[1000] == taken[2]
+        assert prices._fitted.cache_info().misses == 1

@@ -15,10 +15,10 @@ from neartwin.accounting.cost import Cost
 from neartwin.accounting.fits import as_gdp, as_zcdp
 from neartwin.accounting.rdp import DEFAULT_ORDERS, RdpCurve, RdpEpsilon
 from neartwin.accounting.spend import Done, cost
-from neartwin.checks import open_probability
+from neartwin.checks import open_probability, several
 from neartwin.divergences import enclose, log, sqrt, tanh_half
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.exact import Interval, Number, rational
+from neartwin.exact import Interval, Number, float_above, rational
 from neartwin.losses import Approx, Composed, Gaussian, Leak, ZeroConcentrated, compose
 from neartwin.losses.loss import Factor
 
@@ -65,8 +65,8 @@ def advanced_accountant(spend: Done, *, slack: Number, neighbours: str = "add_re
         plain, failures = sum(e * n for e, _, n in parts), sum(d * n for _, d, n in parts)
         mean = reduce(lambda x, y: x + y, [float(n) * enclose(e=e) * tanh_half(enclose(e=e)) for e, _, n in parts])
         spread = sqrt(-2.0 * log(enclose(slack=spare)) * enclose(squares=sum(e * e * n for e, _, n in parts)))
-        advanced = Fraction(float((mean + spread).upper))
-        return _approx(advanced, failures + spare) if advanced < plain else _approx(plain, failures)
+        advanced = float((mean + spread).upper)
+        return _approx(Fraction(advanced), failures + spare) if advanced < plain else _approx(plain, failures)
 
     return _by(bounded, spend, neighbours, "advanced composition, tight KL")
 
@@ -95,7 +95,7 @@ def rdp_accountant(
     `rdp_epsilon` converts it and warns at the grid's edge; the curve's own methods do not.
     """
     whole = cost(spend, neighbours=neighbours)
-    grid = tuple(float(order) for order in orders)
+    grid = tuple(float_above(rational(orders=order)) for order in several(orders=orders))  # type: ignore[arg-type]
     found = [whole.renyi(order) for order in grid]
     kept = [(order, value) for order, value in zip(grid, found, strict=True) if np.isfinite(value.upper)]
     if not kept:

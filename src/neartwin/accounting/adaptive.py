@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from neartwin.checks import made_of, several
 from neartwin.divergences import Certified, Enclosure, FinitePair, Numeric, enclose
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval, Number
@@ -27,6 +28,9 @@ class Step:
     then: tuple["Step", ...] = ()
 
     def __post_init__(self) -> None:
+        made_of(FinitePair, "a FinitePair of neartwin.divergences", pair=self.pair)
+        for step in several(then=self.then):
+            made_of(Step, "a Step for each outcome", then=step)
         outcomes = self.pair.P.shape[-1]
         if self.pair.P.lower.ndim != 1:
             raise ParameterError("pair", self.pair.P.shape, "must be one pair, not a batch")
@@ -78,13 +82,21 @@ def adaptive_renyi(chain: Step, *, order: Numeric) -> Certified:
     >>> adaptive_renyi(chain, order=2).upper, adaptive_bound(chain, order=2).upper
     (0.38197305..., 0.63966976...)
     """
-    return chain.joint().renyi(order)
+    return made_of(Step, "a Step", chain=chain).joint().renyi(_one_order(order))
+
+
+def _one_order(order: Numeric) -> Numeric:
+    given: Any = order
+    if np.ndim(given) != 0:
+        raise ParameterError("order", order, "must be one number")
+    return order
 
 
 def worst_steps(chain: Step, *, order: Numeric) -> Certified:
     """For each level the largest divergence over all earlier outcomes, reachable or not: the least valid promises."""
+    _one_order(order)
     worst = []
-    for level in chain.levels():
+    for level in made_of(Step, "a Step", chain=chain).levels():
         values = [pair.renyi(order) for _, pair in level]
         worst.append((max(float(v.lower) for v in values), max(float(v.upper) for v in values)))
     lower, upper = np.array(worst).T
@@ -101,7 +113,7 @@ def adaptive_bound(chain: Step, *, order: Numeric, promises: Sequence[Number] | 
     worst = worst_steps(chain, order=order)
     if promises is None:
         return Enclosure(worst.lower, worst.upper).sum().interval("Mironov Proposition 1")
-    if len(promises) != len(worst.upper):
+    if len(several(promises=promises)) != len(worst.upper):
         raise ParameterError("promises", promises, f"must be one a level, {len(worst.upper)}")
     given: Any = list(promises)
     kept = enclose(promises=given)

@@ -12,7 +12,7 @@ import numpy as np
 
 from neartwin.accounting.basic import basic_composition
 from neartwin.accounting.bound import Bound, exactly, read_all, read_delta, read_epsilon
-from neartwin.checks import integer, open_probability
+from neartwin.checks import in_floats, integer, open_probability
 from neartwin.divergences import (
     Certified,
     Enclosure,
@@ -37,7 +37,7 @@ def advanced_composition(*, epsilon: Number, delta: Number = 0, count: int, slac
     >>> advanced_composition(epsilon="0.1", count=100, slack="1e-6").epsilon.upper
     5.75610551...
     """
-    e, k, spare = read_epsilon(epsilon=epsilon), integer(at_least=1, count=count), _slack(slack)
+    e, k, spare = read_epsilon(epsilon=epsilon), _count(count), _slack(slack)
     value = _tight(enclose(epsilon=e), k, spare)
     total = exactly(k * read_delta(delta=delta) + spare)
     return Bound(value.interval("advanced composition, tight KL"), total, "advanced composition, tight KL")
@@ -49,7 +49,7 @@ def advanced_composition_classical(*, epsilon: Number, delta: Number = 0, count:
     >>> advanced_composition_classical(epsilon="0.1", count=100, slack="1e-6").epsilon.upper
     6.30823095...
     """
-    e, k, spare = read_epsilon(epsilon=epsilon), integer(at_least=1, count=count), _slack(slack)
+    e, k, spare = read_epsilon(epsilon=epsilon), _count(count), _slack(slack)
     each = enclose(epsilon=e)
     value = each * sqrt(2.0 * k * _nats(spare)) + float(k) * each * expm1(each)
     total = exactly(k * read_delta(delta=delta) + spare)
@@ -84,7 +84,7 @@ def advanced_epsilon_each(*, epsilon_total: Number, count: int, slack: Number) -
     >>> advanced_epsilon_each(epsilon_total=1, count=100, slack="1e-6").lower
     0.01869166...
     """
-    total, k, spare = read_epsilon(epsilon_total=epsilon_total), integer(at_least=1, count=count), _slack(slack)
+    total, k, spare = read_epsilon(epsilon_total=epsilon_total), _count(count), _slack(slack)
     if total == 0:
         return exactly(total)
     # k sqrt(2 ln(1/slack) / k) e <= total bounds the answer above; f is increasing, so its negative is decreasing
@@ -113,6 +113,10 @@ def filter_bound(*, epsilons: Sequence[Number], deltas: Sequence[Number] = (), s
 
 def _tight(epsilon: Enclosure, count: int, slack: Fraction) -> Enclosure:
     return epsilon * sqrt(2.0 * count * _nats(slack)) + float(count) * epsilon * tanh_half(epsilon)
+
+
+def _count(count: int) -> int:
+    return in_floats(count=integer(at_least=1, count=count))
 
 
 def _slack(slack: Number) -> Fraction:

@@ -11,7 +11,7 @@ import numpy as np
 
 from neartwin.accounting.bound import Bound, exactly, read_all, read_delta, read_epsilon
 from neartwin.accounting.rdp import RdpCurve
-from neartwin.checks import integer
+from neartwin.checks import integer, made_of
 from neartwin.divergences import Enclosure, enclose, expm1
 from neartwin.errors import ParameterError
 from neartwin.exact import Number
@@ -74,12 +74,19 @@ def group_zcdp(*, rho: Number, size: int) -> Fraction:
     return read_epsilon(rho=rho) * integer(at_least=1, size=size) ** 2
 
 
+MOST_DOUBLINGS = 300
+
+
 def group_rdp(curve: RdpCurve, *, doublings: int) -> RdpCurve:
     """(order / 2^c, 3^c epsilon) for a group of 2^c people, at the orders of at least 2^(c+1).
 
     Mironov 2017, Proposition 2. doublings: c.
     """
-    c = integer(at_least=0, doublings=doublings)
+    c, curve = integer(at_least=0, doublings=doublings), made_of(RdpCurve, "an RdpCurve", curve=curve)
+    if c > MOST_DOUBLINGS:
+        raise ParameterError(
+            "doublings", doublings, f"must not exceed {MOST_DOUBLINGS}: no order of a grid is so large"
+        )
     keep = np.asarray(curve.orders) >= 2.0 ** (c + 1)
     if c == 0:
         return curve

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from neartwin.checks import non_negative, probability
+from neartwin.checks import non_negative, probability, several
 from neartwin.divergences import Certified
 from neartwin.exact import Interval, Number, float_above, float_below, rational
 
@@ -35,8 +35,8 @@ def read_delta(**named: Number) -> Fraction:
 
 
 def read_all(values: Sequence[Number], reader: Any, name: str) -> tuple[Fraction, ...]:
-    """Each of a list, by one reader."""
-    return tuple(reader(**{name: value}) for value in values)
+    """Each of a list, by one reader; `ParameterError` for what is no list."""
+    return tuple(reader(**{name: value}) for value in several(**{name: values}))
 
 
 def exactly(value: Fraction) -> Certified:

@@ -32,6 +32,8 @@ from neartwin.divergences.pairs import read_order
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number
 
+MOST_PLACES = 10_000
+
 
 def bounded_range_rdp(*, epsilon: Numeric, order: Numeric) -> Certified:
     """The largest Renyi divergence of any epsilon-bounded-range pair, at orders of at least 1.
@@ -87,6 +89,13 @@ def bounded_range_delta(*, epsilon: Number, count: int, epsilon_total: Number) -
     """
     e, total = read_epsilon(epsilon=epsilon), read_epsilon(epsilon_total=epsilon_total)
     k = integer(at_least=1, count=count)
+    if k > MOST_PLACES:
+        raise ParameterError(
+            "count",
+            count,
+            f"must not exceed {MOST_PLACES}: every one has a place of its own",
+            remedy="use zcdp_of_bounded_range",
+        )
     if e == 0:
         return Enclosure.of(0.0).interval("bounded range, optimal non-adaptive composition")
     places = {min(max((total + (i + 1) * e) / (k + 1), Fraction(0)), e) for i in range(k + 1)}

@@ -43,8 +43,6 @@ class _Search:
     """Asks the engine and remembers: the excess over the goal in logarithms, at most 0 where the goal is met."""
 
     def __init__(self, spend: Callable[[Fraction], Done], target: Goal, neighbours: str) -> None:
-        if not callable(spend):
-            raise ParameterError("spend", spend, "must be a function from the scale or rate to what is done")
         if not isinstance(target, Goal):
             raise ParameterError("target", target, "must be a target", remedy='for instance approx(1, "1e-6")')
         self.spend, self.target, self.neighbours, self.trials = spend, target, neighbours, 0
@@ -120,7 +118,7 @@ def least_noise(
     True
     """
     width = _tolerance(tolerance)
-    search = _Search(spend, target, neighbours)
+    search = _Search(_function(spend), target, neighbours)
     scale = Fraction(1)
     excess = search.excess(scale)
     if excess > 0:
@@ -168,6 +166,7 @@ def largest_rate(
     True
     """
     width = _tolerance(tolerance)
+    _function(spend)
     search = _Search(lambda inverse: spend(1 / inverse), target, neighbours)
     inverse = Fraction(1)
     excess = search.excess(inverse)
@@ -260,6 +259,12 @@ def _short(value: Fraction, room: Fraction) -> Fraction:
     """A nearby number with few binary digits, within the room."""
     bits = max(0, math.ceil(-math.log2(room))) + 2
     return Fraction(round(value * 2**bits), 2**bits) if bits < 1000 else value
+
+
+def _function(spend: Callable[[Fraction], Done]) -> Callable[[Fraction], Done]:
+    if not callable(spend):
+        raise ParameterError("spend", spend, "must be a function from the scale or rate to what is done")
+    return spend
 
 
 def _tolerance(tolerance: Number) -> Fraction:

@@ -7,13 +7,14 @@ import math
 from fractions import Fraction
 
 from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Zcdp, approx, gdp, pure, rdp, zcdp
-from neartwin.checks import non_negative
+from neartwin.checks import made_of, non_negative
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, float_below, rational
 from neartwin.losses import Composed, Gaussian
+from neartwin.losses.loss import Factor
 
 
-def as_pure(whole: Composed) -> Pure:
+def as_pure(whole: Composed | Factor) -> Pure:
     """The largest privacy loss, as a pure spend; `PrivacyError` where it is unbounded.
 
     Exact where the parameters of all mechanisms state their epsilon.
@@ -22,45 +23,48 @@ def as_pure(whole: Composed) -> Pure:
     >>> as_pure(10 * Laplace(epsilon="0.1"))
     Pure(epsilon=Fraction(1, 1))
     """
+    whole = _read(whole)
     stated = [(factor.stated_pure(), count) for factor, count in whole.uses.items()]
     if all(epsilon is not None for epsilon, _ in stated):
         return pure(sum(((epsilon or 0) * count for epsilon, count in stated), Fraction(0)) or _LEAST)
     return pure(_finite(whole.pure().upper, "epsilon alone", "as_approx(whole, delta=...)"))
 
 
-def as_approx(whole: Composed, *, delta: Number) -> Approx:
+def as_approx(whole: Composed | Factor, *, delta: Number) -> Approx:
     """The least epsilon at a chosen delta, as an (epsilon, delta) spend.
 
     >>> from neartwin.losses import Gaussian
     >>> round(float(as_approx(4 * Gaussian(mu="0.5"), delta="1e-6").epsilon), 9)
     4.886554117
     """
+    whole = _read(whole)
     return approx(
         max(_finite(whole.epsilon(delta).upper, f"epsilon at delta={delta}", "a larger delta"), _LEAST), delta
     )
 
 
-def as_zcdp(whole: Composed) -> Zcdp:
+def as_zcdp(whole: Composed | Factor) -> Zcdp:
     """The least rho over all orders; `PrivacyError` where everything may be revealed.
 
     >>> from neartwin.losses import Gaussian
     >>> as_zcdp(4 * Gaussian(mu="0.5")).rho
     Fraction(1, 2)
     """
+    whole = _read(whole)
     exact = whole.stated_rho()
     if exact is not None:
         return zcdp(exact)
     return zcdp(_finite(whole.zcdp().upper, "rho", "as_gdp(whole, delta=...) or as_approx(whole, delta=...)"))
 
 
-def as_rdp(whole: Composed, *, order: Number) -> Rdp:
+def as_rdp(whole: Composed | Factor, *, order: Number) -> Rdp:
     """The Renyi divergence at one order, an account's own; `PrivacyError` where it is infinite.
 
     >>> from neartwin.losses import Gaussian
     >>> float(as_rdp(4 * Gaussian(mu="0.5"), order=8).epsilon)
     4.0
     """
-    fixed = rational(order=order)
+    whole, fixed = _read(whole), rational(order=order)
     if not fixed > 1:
         raise ParameterError("order", fixed, "must be above 1")
     exact, rho = _gaussian(whole), whole.stated_rho()
@@ -72,7 +76,7 @@ def as_rdp(whole: Composed, *, order: Number) -> Rdp:
     return rdp(fixed, least if rho is None else min(least, fixed * rho))
 
 
-def as_gdp(whole: Composed, *, delta: Number = 0) -> Gdp:
+def as_gdp(whole: Composed | Factor, *, delta: Number = 0) -> Gdp:
     """The least mu with T >= G_mu (x) f_{0,delta} at every alpha and in both orders.
 
     delta: set aside as failures; 0 for Gaussian mechanisms, whose mu is exact, beside mechanisms with a largest loss.
@@ -89,6 +93,7 @@ def as_gdp(whole: Composed, *, delta: Number = 0) -> Gdp:
     """
     from neartwin.mechanisms.change import root_above
 
+    whole = _read(whole)
     exact, pool = _gaussian(whole), non_negative(delta=rational(delta=delta))
     if exact is not None:
         return gdp(root_above(exact))
@@ -97,6 +102,15 @@ def as_gdp(whole: Composed, *, delta: Number = 0) -> Gdp:
 
 
 _LEAST = Fraction(1, 10**12)  # one unit of a ledger: a price is never 0
+
+
+def _read(whole: Composed | Factor) -> Composed:
+    """A single mechanism is a whole of one use."""
+    return (
+        Composed.of(whole)
+        if isinstance(whole, Factor)
+        else made_of(Composed, "mechanisms of neartwin.losses", whole=whole)
+    )
 
 
 def _gaussian(whole: Composed) -> Fraction | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from neartwin.checks import integer
+from neartwin.checks import finite, integer, made_of, several
 from neartwin.divergences import (
     Certified,
     Enclosure,
@@ -24,7 +24,7 @@ from neartwin.divergences import (
     where,
 )
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.exact import Interval
+from neartwin.exact import Interval, float_above, rational
 
 DEFAULT_ORDERS = (
     *(1 + x / 10 for x in range(1, 100)),
@@ -45,6 +45,9 @@ class RdpCurve:
     rdp: Certified
 
     def __post_init__(self) -> None:
+        for order in several(orders=self.orders):
+            finite(orders=order)  # type: ignore[type-var]
+        made_of(Interval, "an Interval of arrays", rdp=self.rdp)
         rising = all(a < b for a, b in pairwise(self.orders))
         if not self.orders or not rising or not self.orders[0] >= 1:
             raise ParameterError("orders", self.orders, "must be increasing and all at least 1")
@@ -98,7 +101,9 @@ class RdpEpsilon:
 
 def rdp_curve(renyi: Callable[[Any], Certified], *, orders: Sequence[float] = DEFAULT_ORDERS) -> RdpCurve:
     """The curve of a Renyi divergence, for instance `laplace_pair(distance=1).renyi`, on a grid of orders."""
-    grid = tuple(float(order) for order in orders)
+    grid = tuple(float_above(rational(orders=order)) for order in several(orders=orders))  # type: ignore[arg-type]
+    if not callable(renyi):
+        raise ParameterError("renyi", renyi, "must be a function of the order")
     return RdpCurve(grid, renyi(np.asarray(grid)))
 
 
@@ -107,6 +112,7 @@ def compose_rdp(curves: Sequence[RdpCurve]) -> RdpCurve:
 
     Valid for adaptively chosen mechanisms if each curve was fixed in advance and holds for every earlier output.
     """
+    curves = [made_of(RdpCurve, "RdpCurves", curves=curve) for curve in several(curves=curves)]
     if not curves:
         raise ParameterError("curves", (), "must hold at least one curve")
     for curve in curves:

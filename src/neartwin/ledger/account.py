@@ -93,7 +93,7 @@ class Account:
             plan_digest=text(plan_digest=plan_digest, at_least=1, at_most=200),
             snapshot=text(snapshot=snapshot, at_least=1, at_most=4000),
             description=text(description=" ".join(description.split()), at_least=0, at_most=4000),
-            price=self.rule.price(spend),
+            price=self.rule.price(spend, self._row().caps if self.rule.fits(spend) else None),
             holders=tuple(text(holder=holder, at_least=1, at_most=200) for holder in owned),
             key=text(key=key, at_least=0, at_most=200),
         )

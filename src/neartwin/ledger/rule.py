@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin.accounting.filters import Filter, Pool, filter_for
-from neartwin.accounting.targets import Target
+from neartwin.accounting.targets import Rdp, Target, Zcdp
 from neartwin.errors import LedgerError
 from neartwin.ledger.codec import Opened, Price
 
@@ -41,12 +41,19 @@ class Rule:
         """A vector in the pools' own units, exact."""
         return {pool.name: amount * pool.unit for pool, (_, amount) in zip(self.pools, price, strict=True)}
 
-    def price(self, spend: Target) -> Price:
-        """What a spend costs, rounded up; whatever the filter says, a price never gives budget back."""
-        owed = self.filter(self.named((0,) * len(self.pools))).price(spend)
+    def price(self, spend: Target, caps: Price | None = None) -> Price:
+        """What a spend costs, rounded up; whatever the filter says, a price never gives budget back.
+
+        caps: the account's, which a spend that must be fitted, `fits`, sets a part of the delta aside from.
+        """
+        owed = self.filter(caps or self.named((0,) * len(self.pools))).price(spend)
         if not all(type(amount) is int and amount >= 0 for amount in owed) or not any(owed):
             raise LedgerError(f"the price {owed!r} of {spend} is none: whole numbers, not below 0 and not all 0")
         return self.named(owed)
+
+    def fits(self, spend: Target) -> bool:
+        """Whether the price of this spend depends on the caps: Renyi bounds in Gaussian accounts."""
+        return isinstance(spend, Zcdp | Rdp) and self.kind in ("gdp", "three pools")
 
     def caps(self, target: Target) -> Price:
         """A target as caps, rounded down; `LedgerError` for a target of another rule."""

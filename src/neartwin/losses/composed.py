@@ -6,14 +6,15 @@ line of some fifty frequencies for each distinct kind. The two orders are compos
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from neartwin.checks import finite, integer, one_of, open_probability, positive
+from neartwin.checks import finite, integer, made_of, one_of, open_probability, positive, several
 from neartwin.errors import ParameterError
 from neartwin.exact import End, FloatArray, Number, float_above, float_below, rational
 from neartwin.losses import side as sides
@@ -158,7 +159,7 @@ class Composed:
         >>> 4.0 in (2 * Gaussian(mu=1)).renyi(4.0)
         True
         """
-        if not finite(order=order) >= 1:
+        if not finite(order=order) >= 1 or order > sys.float_info.max:
             raise ParameterError("order", order, "must be at least 1, where it is the KL divergence")
         return sides.greatest([one.renyi(order) for one in self.sides(direction)])
 
@@ -254,7 +255,7 @@ class Composed:
         parts = [(factor.stated_rho(), count) for factor, count in self.uses.items()]
         if any(rho is None for rho, _ in parts):
             return None
-        return sum(((rho or 0) * count for rho, count in parts), Fraction(0))
+        return sum((rho * count for rho, count in parts if rho is not None), Fraction(0))
 
 
 def compose(uses: Mapping[Factor, int] | Iterable[Factor | Composed]) -> Composed:
@@ -266,7 +267,8 @@ def compose(uses: Mapping[Factor, int] | Iterable[Factor | Composed]) -> Compose
     >>> compose({Gaussian(mu=1): 2}) == Gaussian(mu=1) + Gaussian(mu=1)
     True
     """
-    pairs = uses.items() if isinstance(uses, Mapping) else ((one, 1) for one in uses)
+    listed: Any = uses.items() if isinstance(uses, Mapping) else ((one, 1) for one in several(uses=uses))
+    pairs = [(made_of(Composed | Factor, "mechanisms of neartwin.losses", uses=part), count) for part, count in listed]  # type: ignore[arg-type]
     parts = tuple((part, _counted(count)) for part, count in pairs)
     if not parts:
         raise ParameterError("uses", uses, "must name at least one factor")

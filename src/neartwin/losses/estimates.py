@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from neartwin.checks import open_probability
+from neartwin.checks import made_of, open_probability
 from neartwin.exact import Estimate, FloatArray, Number, rational
 from neartwin.losses import saddle
 from neartwin.losses.composed import Composed
@@ -52,6 +52,7 @@ def saddle_point(whole: Composed, delta: Number) -> Estimate[float]:
 
 
 def _greatest(whole: Composed, delta: Number, guess: Callable[[Total, float], float], method: str) -> Estimate[float]:
+    whole = made_of(Composed, "a composed whole, such as 100 * Laplace(epsilon=0.1)", whole=whole)
     target = float(open_probability(delta=rational(delta=delta)))
     found = 0.0
     with np.errstate(all="ignore"):

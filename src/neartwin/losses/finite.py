@@ -7,14 +7,15 @@ rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 
-from neartwin.checks import open_probability, sampling_rate
+from neartwin.checks import open_probability, sampling_rate, several
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, float_above, float_below, rational
 from neartwin.losses.atoms import AtomicSum
@@ -23,6 +24,7 @@ from neartwin.losses.rounding import ELEMENTARY, U
 from neartwin.losses.weighted import Weighted
 
 Masses = tuple[Fraction, ...]
+_LEAST = Fraction(1, 10**300)
 
 
 def _log(ratio: Fraction) -> tuple[float, float]:
@@ -30,8 +32,8 @@ def _log(ratio: Fraction) -> tuple[float, float]:
     if Fraction(1, 2) < ratio < 2:
         value = float(np.log1p(float(ratio - 1)))
         return value, (ELEMENTARY + 4 * U) * abs(value)
-    value = float(np.log(float(ratio.numerator)) - np.log(float(ratio.denominator)))
-    size = abs(float(np.log(float(ratio.numerator)))) + abs(float(np.log(float(ratio.denominator))))
+    over, under = math.log(ratio.numerator), math.log(ratio.denominator)  # of whole numbers of any size
+    value, size = over - under, abs(over) + abs(under)
     return value, (ELEMENTARY + 4 * U) * (size + 1)
 
 
@@ -62,8 +64,13 @@ class FinitePairLaw(Pair):
         return AtomicSum(law, count, infinity=ends, lattice=Lattice(low, high - low), wander=float(errors.max()))
 
 
+def _resolved(name: str, values: object, masses: Iterable[Fraction]) -> None:
+    if any(0 < mass < _LEAST for mass in masses):
+        raise ParameterError(name, values, "must hold no mass between 0 and 1e-300: floating point has none")
+
+
 def _masses(name: str, values: Sequence[Number]) -> Masses:
-    exact = tuple(rational(**{name: value}) for value in values)
+    exact = tuple(rational(**{name: value}) for value in several(**{name: values}))  # type: ignore[arg-type]
     if not exact or any(mass < 0 for mass in exact):
         raise ParameterError(name, values, "must be masses that are not negative")
     if sum(exact) != 1:
@@ -73,6 +80,7 @@ def _masses(name: str, values: Sequence[Number]) -> Masses:
             f"must sum to 1 exactly, not {float(sum(exact))!r}",
             remedy="write fractions, for instance '1/3'",
         )
+    _resolved(name, values, exact)
     return exact
 
 
@@ -122,14 +130,16 @@ class PiecewiseLinear(Factor):
 
     def __init__(self, *, alpha: Sequence[Number], beta: Sequence[Number]) -> None:
         """alpha, beta: exact knots, as many each."""
-        a = tuple(rational(alpha=value) for value in alpha)
-        b = tuple(rational(beta=value) for value in beta)
+        a = tuple(rational(alpha=value) for value in several(alpha=alpha))  # type: ignore[arg-type]
+        b = tuple(rational(beta=value) for value in several(beta=beta))  # type: ignore[arg-type]
         if len(a) != len(b) or len(a) < 2 or a[0] != 0 or a[-1] != 1 or any(x >= y for x, y in pairwise(a)):
             raise ParameterError("alpha", alpha, "must increase from 0 to 1, with one beta for each")
         slopes = [(b[k + 1] - b[k]) / (a[k + 1] - a[k]) for k in range(len(a) - 1)]
         convex = all(x <= y for x, y in pairwise(slopes))
         if not convex or slopes[-1] > 0 or b[-1] != 0 or b[0] > 1:
             raise ParameterError("beta", beta, "must be convex and not increasing, from at most 1 to 0")
+        _resolved("alpha", alpha, (y - x for x, y in pairwise(a)))
+        _resolved("beta", beta, (x - y for x, y in pairwise((Fraction(1), *b))))
         object.__setattr__(self, "alpha", a)
         object.__setattr__(self, "beta", b)
 
@@ -157,6 +167,8 @@ class SubsampledFinite(Factor):
 
     def __init__(self, *, base: FinitePair | PiecewiseLinear, rate: Number) -> None:
         """base: the mechanism on the sample; rate: how likely each unit is in it."""
+        if not isinstance(base, FinitePair | PiecewiseLinear):
+            raise ParameterError("base", base, "must be a FinitePair or a PiecewiseLinear")
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "rate", open_probability(rate=sampling_rate(rate=rational(rate=rate))))
 

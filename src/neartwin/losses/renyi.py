@@ -10,8 +10,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
-from neartwin.checks import in_floats
+from neartwin.checks import in_floats, several
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, float_above, rational
 from neartwin.losses.loss import Factor, Order, Pair, RenyiCurve
@@ -99,8 +100,11 @@ class Renyi(Factor):
 
     def __init__(self, *, curve: tuple[tuple[Number, Number], ...]) -> None:
         """curve: (order, upper bound on the divergence)."""
-        orders = tuple(rational(order=order) for order, _ in curve)
-        values = tuple(rational(divergence=value) for _, value in curve)
+        knots: list[tuple[Any, ...]] = [several(curve=knot) for knot in several(curve=curve)]
+        if any(len(knot) != 2 for knot in knots):
+            raise ParameterError("curve", curve, "must list pairs (order, divergence)")
+        orders = tuple(rational(order=order) for order, _ in knots)
+        values = tuple(rational(divergence=value) for _, value in knots)
         rising = all(x < y for x, y in pairwise(orders))
         if not orders or orders[0] <= 1 or not rising:
             raise ParameterError("curve", curve, "must list increasing orders above 1")
