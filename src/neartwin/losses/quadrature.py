@@ -54,6 +54,7 @@ class QuadratureSum(Summand):
     _rough: tuple[float, Weighted | None] = (-1.0, None)
 
     shares: bool = False  # `nodes` proves one rule for a whole range of lam
+    shared: float = SHARED  # the first such range
 
     @abstractmethod
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
@@ -79,8 +80,9 @@ class QuadratureSum(Summand):
         reach = 1.2 * t if far else REACH
         low = high = lam
         if self.shares:
-            high = SHARED * 4.0 ** math.ceil(math.log(2 * lam / SHARED, 4)) if lam > SHARED else SHARED
-            low = 0.0 if high == SHARED else high / 16
+            most = self.shared
+            high = most * 4.0 ** math.ceil(math.log(2 * lam / most, 4)) if lam > most else most
+            low = 0.0 if high == most else high / 16
         if low == high or self.size(low, high, reach) > FEW_NODES:
             low = high = lam
             if self.size(low, high, reach) > MOST_NODES:

@@ -37,7 +37,7 @@ from neartwin.exact import FloatArray, Number, float_above, float_below, rationa
 from neartwin.losses.gaussian import GaussianPair
 from neartwin.losses.loss import UNBOUNDED, Factor, Masses, Order, Pair, Summand, Top
 from neartwin.losses.parts import Part
-from neartwin.losses.quadrature import QuadratureSum, Rule
+from neartwin.losses.quadrature import SHARED, QuadratureSum, Rule
 from neartwin.losses.rounding import ELEMENTARY, NoCertificateError, U, gamma
 from neartwin.losses.single import half_line_cells, half_line_delta
 from neartwin.losses.strip import Strip
@@ -45,6 +45,7 @@ from neartwin.losses.weighted import Weighted
 from neartwin.losses.window import WHOLE, Window, split
 
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
+GENTLE = 0.25  # mu below which a tilt moves the law so little that more lams share their nodes
 FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide; below pi/2
 
 
@@ -65,6 +66,7 @@ class SubsampledGaussianSum(QuadratureSum):
         self._goal = math.log(2.0**-58 / max(count, 1))
         self.exact = (mu, rate)
         self.window, self.shares = window, window is WHOLE
+        self.shared = 4 * SHARED if self.mu <= GENTLE else SHARED
         self.strip = Strip(self.mu, self.q, self.order, window)
 
     # -- the loss and the P-density over phi, at nodes -------------------------------------------------------------
