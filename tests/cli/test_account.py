@@ -5,6 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from neartwin.accounting.expression import NAMES
 from neartwin.cli import main
 
 MIX = "laplace(epsilon=0.05) * 50 + gaussian(sigma=10) * 50 + randomized_response(epsilon=0.3) * 20"
@@ -47,6 +48,18 @@ def test_a_plot_is_a_picture_and_needs_a_known_ending(tmp_path):
     assert run("gaussian(mu=1)", "--plot", str(tmp_path / "curve.png")).exit_code == 0
     assert (tmp_path / "curve.png").read_bytes()[:4] == b"\x89PNG"
     assert run("gaussian(mu=1)", "--plot", str(tmp_path / "curve.xyz")).exit_code == 2
+
+
+def test_the_help_names_every_mechanism_and_every_way_to_combine():
+    told = run("--help").output
+    assert all(f"{name}(" in told for name in NAMES)
+
+
+def test_noise_that_is_given_twice_is_called_so():
+    done = run("laplace(epsilon=0.1, scale=3)")
+    assert done.exit_code == 2
+    assert "is given beside scale" in done.output
+    assert run("laplace(scale=3)", "--delta", "0.1").exit_code == 0
 
 
 @pytest.mark.parametrize("words", [("gaussian(sigma=0)",), ("gaussian(sigma=1)", "--delta", "2"), ("open('x')",)])

@@ -22,6 +22,8 @@ Given = dict[str, Fraction]
 def _distance(given: Given, noise: str, own: str) -> Fraction:
     """How far one unit moves the answer in units of the noise: stated as `own`, or as noise and sensitivity."""
     if own in given:
+        if twice := [name for name in (noise, "sensitivity") if name in given]:
+            raise ParameterError("expression", own, f"is given beside {twice[0]}: give one or the other")
         return given.pop(own)
     if noise not in given:
         raise ParameterError("expression", own, f"is missing: give {own}=..., or {noise}=... and sensitivity=...")

@@ -24,6 +24,21 @@ _HELP = """The privacy of mechanisms used together, certified.
   neartwin account "subsampled_gaussian(sigma=1, rate=0.01) * 10000" --delta 1e-5 --json
   neartwin account "parallel(laplace(epsilon=1), gaussian(mu=1))" --epsilon 1 --plot curve.png
 
+Mechanisms, each with its numbers by name:
+
+\b
+  gaussian(sigma, sensitivity=1) or gaussian(mu)     laplace(scale, sensitivity=1) or laplace(epsilon)
+  geometric(epsilon, sensitivity=1)                  discrete_gaussian(sigma2, sensitivity=1)
+  randomized_response(epsilon, answers=2)            exponential(epsilon)
+  subsampled_gaussian(sigma or mu, rate)             subsampled_laplace(scale or epsilon, rate)
+  pure(epsilon)  approx(epsilon, delta)  zcdp(rho)  gdp(mu)  leak(delta)
+
+\b
+  a + b, 10 * a        a and b together; a ten times, with fresh noise
+  parallel(a, b)       each on its own part of the people
+  sampled(a, rate)     a on a secret random sample
+  group(a, size)       what a group of people is promised
+
 Every number is an interval that surely holds the true one; the guarantee is its upper end.
 """
 
