@@ -151,9 +151,8 @@ class _Sampled:
 
 def build(total: Total, saddle: Saddle, within: float) -> Drawn:
     """A line whose alias and cut leave a relative width within that asked for; `NoCertificateError` for any other law."""
-    from neartwin.losses.subsampled_laplace import (
-        SubsampledLaplaceSum,  # not with the engine: a family comes when it is used
-    )
+    # here, since the engine alone loads no family that is not used
+    from neartwin.losses.subsampled_laplace import SubsampledLaplaceSum
 
     (law, *others) = total.summands
     if others or not isinstance(law, SubsampledLaplaceSum) or not 2 <= law.count <= MOST_COPIES:
