@@ -9,10 +9,12 @@ import neartwin as nt
 from neartwin import noise
 from neartwin.mechanisms.laws import DiscreteGaussianLaw, GeometricLaw, RoundedGaussianLaw
 from neartwin.mechanisms.pairs_of_noises import half_widths_of_pairs
+from neartwin.queries.expected import expected_errors
+from neartwin.queries.mean_bars import Thresholds, thresholds
 from neartwin.queries.measuring import filled_measure, grid_column
 from neartwin.queries.planner import plan
 from neartwin.releases.estimates import bar, ratio_bounds
-from neartwin.releases.ratios import Thresholds, mean_bounds, thresholds
+from neartwin.releases.ratios import mean_bounds
 from tests.queries.test_sensitivity import empty_table
 
 SPENDS = [nt.pure("1/2"), nt.gdp("1/3")]
@@ -56,6 +58,23 @@ def test_bars_hold_in_groups_of_every_size_and_are_no_wider_than_by_the_union_bo
         short = Thresholds(told.edges, told.reach * 0.75)  # the near miss
         low, high = mean_bounds(totals, counts, short)
         assert ((low <= exact) & (exact <= high)).mean() < FAIR
+
+
+@pytest.mark.parametrize("spend", SPENDS, ids=str)
+def test_the_preview_says_how_wide_bars_are_at_most(spend):
+    made = plan(empty_table("add_remove").agg(m=nt.mean("paid", 0, 100, 1)), spend=spend, rows_per_group=2)
+    (expected,) = expected_errors(made)
+    total, number, column = made_of(spend)
+    for n, most in expected.by_size:
+        # near an end of the bounds, where bars are widest
+        (totals, counts), _ = drawn((total, number), n, 45, f"preview {n}".encode())
+        low, high = mean_bounds(totals, counts, thresholds(total, number, column, 0.95))
+        inner = (totals + 0.5 * (high - low) * counts < column.high * counts) & (counts > 0)  # not cut at the end
+        wide = 0.5 * (high - low)[inner]
+        if n >= 10_000:
+            assert inner.all()
+            assert 0.85 * most < np.median(wide)
+        assert (wide <= most * (1 + 1e-9)).mean() >= 0.96
 
 
 def test_bars_in_small_groups_are_far_narrower_than_by_the_union_bound():

@@ -8,6 +8,7 @@ from neartwin.queries.expected_sampled import half_widths
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.margin_bars import half_width
 from neartwin.queries.margins import named
+from neartwin.queries.mean_bars import thresholds
 from neartwin.queries.measuring import count_measure, filled_measure, grid_column, number_measure
 from neartwin.queries.moments import (
     Coefficient,
@@ -87,17 +88,13 @@ def _fixed(name: str, width: Fraction, confidence: float) -> ExpectedError:
 
 
 def _of_mean(plan: GroupPlan, name: str, aggregate: Mean, confidence: float) -> ExpectedError:
-    """Interval of a ratio: both noises within their half-widths at (1 + confidence) / 2 each, by the union bound.
-
-    With n values and mean m around the centre, the error is at most (a + |m| b) / (n - b) for half-widths a and b.
-    """
+    """Of the bar around T' / N' for n values: t over N', with N' above n - b but for (1 - confidence) / 2. See `mean_bars`."""
     column = grid_column(plan.query, aggregate)
-    each = (1 + confidence) / 2
-    a = float(_half_width(plan.measures[f"total:{column.name}"], each))
-    b = float(_half_width(plan.measures[filled_measure(column, plan.bounding)], each))
-    step, far = float(column.bounds.step), max(abs(column.low), abs(column.high))
+    total, number = plan.measures[f"total:{column.name}"], plan.measures[filled_measure(column, plan.bounding)]
+    reach = float(thresholds(total, number, column, confidence).reach.max())
+    b, step = float(_half_width(number, (1 + confidence) / 2)), float(column.bounds.step)
     whole = float(column.bounds.high - column.bounds.low)
-    by_size = tuple((n, min(whole, step * (a + far * b) / (n - b)) if n > b else whole) for n in GROUP_SIZES)
+    by_size = tuple((n, min(whole, step * reach / (n - b)) if n > b else whole) for n in GROUP_SIZES)
     sizes = ", ".join(f"± {width:.3g} at n = {n:,}" for n, width in by_size)
     return ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=f"at most {sizes}")
 

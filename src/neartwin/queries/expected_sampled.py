@@ -72,7 +72,9 @@ def _sum(plan: GroupPlan, aggregate: Sum, bars: SampleBars, n: FloatArray) -> Fl
 
 
 def _mean(plan: GroupPlan, aggregate: Mean, bars: SampleBars, n: FloatArray) -> FloatArray:
-    """(a + off + |m| b) / (q n - b), as `expected._of_mean` has it."""
+    """(a + off + |m| b) / (q n - b): for half-widths a and b of the total and the number, by the union bound, and values m
+    around the centre, of a sample of q n values whose total is off by as much.
+    """
     column, each = grid_column(plan.query, aggregate), 1 - bars.miss / 4
     a = width_of(plan.measures[f"total:{column.name}"])(each)
     b = width_of(plan.measures[filled_measure(column, plan.bounding)])(each)

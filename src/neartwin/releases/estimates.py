@@ -9,6 +9,7 @@ import numpy as np
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
+from neartwin.queries.mean_bars import thresholds
 from neartwin.queries.measuring import count_measure, filled_measure, grid_column
 from neartwin.queries.moments import MomentStatistic
 from neartwin.queries.plan import GroupPlan, Measure
@@ -18,7 +19,7 @@ from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum
 from neartwin.queries.sum_bars import sum_half_width
 from neartwin.queries.trees import cell_measure, histogram_column, quantile_column
 from neartwin.releases.moments import moment_statistics
-from neartwin.releases.ratios import mean_bounds, thresholds
+from neartwin.releases.ratios import mean_bounds
 from neartwin.releases.release import Statistic
 
 _AT_ONCE = 1 << 22  # cells of groups that are worked on together

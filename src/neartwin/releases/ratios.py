@@ -1,41 +1,14 @@
 """Error bars of a mean: the means that the noisy total and the noisy number of values do not speak against. Fieller 1954.
 
-With m the exact mean, T = m N, so the noisy T' - m N' is the noise X - m Y alone, whatever T and N are. For each m let t(m) be
-such that P(|X - m Y| <= t(m)) >= the confidence. The set of all m with |T' - m N'| <= t(m) then holds the exact mean with at
-least that probability, and the bar is the least interval around it. t(m) rises with |m|: it is taken at the farther end of
-each of a few cells. It is never more than by the union bound, which is taken where it is less, or no law of the pair is known.
-Where no mean within the bounds fits, which is as rare as a bar that misses, the bar is t over N' around the nearest one.
+The set of all m with |T' - m N'| <= t(m), see `neartwin.queries.mean_bars`, holds the exact mean with at least the probability
+that t is for, and the bar is the least interval around it. Where no mean within the bounds fits, which is as rare as a bar that
+misses, the bar is t over N' around the nearest one.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.mechanisms.pairs_of_noises import half_widths_of_pairs
-from neartwin.queries.plan import Measure
-from neartwin.queries.stage import GridColumn
-
-_CELLS = 16  # of the column's range
-
-
-@dataclass(frozen=True, slots=True)
-class Thresholds:
-    """edges: (cells + 1,) of means, in steps around the column's centre. reach: (cells,) t of each cell."""
-
-    edges: FloatArray
-    reach: FloatArray
-
-
-def thresholds(total: Measure, number: Measure, column: GridColumn, confidence: float) -> Thresholds:
-    """Of the noise of a total and of a number of values, in steps and values."""
-    edges = np.linspace(column.low, column.high, _CELLS + 1)
-    far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
-    each = (1 + confidence) / 2
-    union = float(total.half_width(each)) + far * float(number.half_width(each))
-    laws = total.mechanism.law, number.mechanism.law
-    pair = half_widths_of_pairs(laws[0], 1 / total.parts, laws[1], far / number.parts, confidence)
-    return Thresholds(edges, np.minimum(union, pair))
+from neartwin.queries.mean_bars import Thresholds
 
 
 def mean_bounds(totals: FloatArray, counts: FloatArray, told: Thresholds) -> tuple[FloatArray, FloatArray]:
