@@ -82,13 +82,22 @@ def test_what_is_hidden_is_bounded_and_the_rules_error_with_it(order):
         assert -mp.log(whole) <= strip.hidden(lam)
 
 
-@pytest.mark.parametrize(("count", "delta"), [(2, 1e-20), (3, 1e-12)])
-def test_few_copies_of_a_seldom_sampled_law_are_narrow_and_hold_their_truth(count, delta):
-    found = (count * SubsampledGaussian(mu=MU, rate=RATE)).epsilon(delta, direction="add")
+@pytest.mark.parametrize(
+    ("mu", "rate", "count", "delta"),
+    [
+        (MU, RATE, 2, 1e-20),
+        (MU, RATE, 3, 1e-12),
+        # the first steps of a training: the strips of the decay end within a quarter turn
+        (Fraction(1), Fraction("0.01"), 5, 1e-5),
+        (Fraction(1), Fraction("0.001"), 3, 1e-5),
+    ],
+)
+def test_few_copies_of_a_seldom_sampled_law_are_narrow_and_hold_their_truth(mu, rate, count, delta):
+    found = (count * SubsampledGaussian(mu=mu, rate=rate)).epsilon(delta, direction="add")
     assert found.method == "contour"
     assert found.width <= 1e-9 * found.upper
-    oracle = bells_of_a_sample(exact(MU), exact(RATE), "add", count, delta)
+    oracle = bells_of_a_sample(exact(mu), exact(rate), "add", count, delta)
     (above, error), (below, other) = (oracle(end) for end in (found.lower, found.upper))
     assert above + error >= delta >= below - other
-    gap = (count * -math.log1p(-float(RATE)) - found.upper) * 1e-3  # a thousandth of what is left to the largest loss
+    gap = (count * -math.log1p(-float(rate)) - found.upper) * 1e-3  # a thousandth of what is left to the largest loss
     assert oracle(found.upper - gap)[0] > delta > oracle(found.upper + gap)[0]

@@ -34,6 +34,7 @@ ANGLES = np.pi * np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0
 TURNS = np.array([0.2, 0.4, 0.6, 0.8])  # angles tried, as shares of the one that brings lam' to 0
 QUARTER = 0.5 * math.pi * (1 - 1e-12)
 STRIPS = np.geomspace(0.25, 1.5, 8)  # strips tried, as shares of about the best
+INSIDE = np.array([0.25, 0.5, 0.75, 0.9, 0.98])  # strips tried, as shares of the one that a quarter turn leaves
 PLACES = np.linspace(-30.0, 3.0, 67)  # the a at which E X is bounded from below
 
 
@@ -90,9 +91,12 @@ class Strip:
         """
         bend, negative, hidden = self.window.bend, self.negative(lam), self.hidden(lam)
         widest = 0.95 * (math.pi - theta)[:, None] / self.mu
-        fall = min(negative / 4, hidden) * self.mu**2
-        best = 2 * math.pi / step / (bend + fall)  # of e^{eta^2 (bend + fall)/2 - 2 pi eta/h}, small eta
-        eta = np.minimum(widest, np.append(best * STRIPS, 2 * math.pi / step / bend))
+        falls = np.array([negative / 4, min(negative / 4, hidden)]) * self.mu**2
+        best = 2 * math.pi / step / (bend + falls)  # of e^{eta^2 (bend + fall)/2 - 2 pi eta/h}, small eta
+        eta = np.append(np.multiply.outer(best, STRIPS), 2 * math.pi / step / bend)
+        # up to the quarter turn within which a seldom sampled law is bounded
+        inside = (np.maximum(QUARTER - theta, 0.0) / self.mu)[:, None] * INSIDE
+        eta = np.minimum(widest, np.hstack([np.broadcast_to(eta, (len(theta), len(eta))), inside]))
         turned = theta[:, None] + eta * self.mu
         seldom = np.where(turned < QUARTER, (1 - np.cos(turned)) * hidden, np.inf)
         strip = math.log(2) + 0.5 * bend * eta * eta + np.minimum(-negative * np.log(np.cos(turned / 2)), seldom)
