@@ -241,3 +241,19 @@ def test_the_budget_before_a_release_is_that_of_its_own_reservation_whoever_else
     assert (told.budget_before, told.budget_after) == ({"epsilon": "4/5"}, {"epsilon": "7/10"})
     told = account.release(last).provenance
     assert (told.budget_before, told.budget_after) == ({"epsilon": "7/10"}, {"epsilon": "2/5"})
+
+
+@pytest.mark.parametrize("spend", [nt.zcdp("0.05"), nt.rdp(8, "0.1")], ids=str)
+def test_a_renyi_plan_in_a_gaussian_account_is_previewed_and_paid_at_one_price(tmp_path, spend):
+    rows = nt.table(pa.table({"who": [f"u{i}" for i in range(100)]}), unit="who", name="people")
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.gdp(1, "1e-6"))
+        proposal = account.plan(rows.agg(n=nt.count_units()), spend=spend)
+        preview = proposal.preview()
+        account.release(proposal)
+        assert account.remaining == preview.after != preview.before
+        assert 0 < account.spent["delta"] < Fraction(1, 10**6)
+        bare = book.open(nt.table(pa.table({"who": ["a"]}), unit="who", name="others"), nt.gdp(1))
+        with pytest.raises(PrivacyError, match="open it with one"):  # a delta, which the fit needs
+            bare.plan(bare.rows.agg(n=nt.count_units()), spend=spend)
+        assert not any(bare.spent.values())

@@ -65,6 +65,13 @@ class Account:
         with self.database.write() as page:
             claimed(page, self.name, source)
 
+    def price(self, spend: Target) -> codec.Price:
+        """What a spend would cost, in whole units of the account's pools, rounded up. Spends nothing.
+
+        Raises `PrivacyError` when the account's rule cannot express it.
+        """
+        return self.rule.price(spend, self._row().caps if self.rule.fits(spend) else None)
+
     def reserve(
         self,
         plan_digest: str,
@@ -93,7 +100,7 @@ class Account:
             plan_digest=text(plan_digest=plan_digest, at_least=1, at_most=200),
             snapshot=text(snapshot=snapshot, at_least=1, at_most=4000),
             description=text(description=" ".join(description.split()), at_least=0, at_most=4000),
-            price=self.rule.price(spend, self._row().caps if self.rule.fits(spend) else None),
+            price=self.price(spend),
             holders=tuple(text(holder=holder, at_least=1, at_most=200) for holder in owned),
             key=text(key=key, at_least=0, at_most=200),
         )

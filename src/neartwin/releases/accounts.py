@@ -122,7 +122,7 @@ class Account:
             "sampling_rate": sampling_rate,
         }
         made = make_plan(query, spend=spend, weights=weights, **more, **limits)
-        self.book.rule.price(made.price)  # an account that cannot pay in this currency says so now
+        self.book.price(made.price)  # an account that cannot pay in this currency says so now
         return Proposal(made, self)
 
     def plan_series(
@@ -157,7 +157,7 @@ class Account:
             "discovery_groups": discovery_groups,
         }
         made = plan_series(queries, spend=spend, limits=limits, weights=weights)
-        self.book.rule.price(made.price)
+        self.book.price(made.price)
         return SeriesProposal(made, self)
 
     def release_series(

@@ -39,6 +39,6 @@ class Preview:
 
 def preview_of(book: books.Account, price: Target, errors: Iterable[ExpectedError]) -> Preview:
     """The preview of a price against what is left in an account now."""
-    before, amounts = book.remaining, book.rule.amounts(book.rule.price(price))
+    before, amounts = book.remaining, book.rule.amounts(book.price(price))
     after = {pool: left - amounts[pool] for pool, left in before.items()}
     return Preview(price=price, before=before, after=after, errors=tuple(errors))
