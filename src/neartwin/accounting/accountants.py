@@ -13,12 +13,12 @@ import numpy as np
 
 from neartwin.accounting.cost import Cost
 from neartwin.accounting.fits import as_gdp, as_zcdp
-from neartwin.accounting.rdp import DEFAULT_ORDERS, RdpCurve, RdpEpsilon
+from neartwin.accounting.rdp import DEFAULT_ORDERS, RdpCurve, RdpEpsilon, grid_of
 from neartwin.accounting.spend import Done, cost
-from neartwin.checks import open_probability, several
+from neartwin.checks import open_probability
 from neartwin.divergences import enclose, log, sqrt, tanh_half
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.exact import Interval, Number, float_above, rational
+from neartwin.exact import Interval, Number, rational
 from neartwin.losses import Approx, Composed, Gaussian, Leak, ZeroConcentrated, compose
 from neartwin.losses.loss import Factor
 
@@ -95,7 +95,7 @@ def rdp_accountant(
     `rdp_epsilon` converts it and warns at the grid's edge; the curve's own methods do not.
     """
     whole = cost(spend, neighbours=neighbours)
-    grid = tuple(float_above(rational(orders=order)) for order in several(orders=orders))  # type: ignore[arg-type]
+    grid = grid_of(orders)
     found = [whole.renyi(order) for order in grid]
     kept = [(order, value) for order, value in zip(grid, found, strict=True) if np.isfinite(value.upper)]
     if not kept:

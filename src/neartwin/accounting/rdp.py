@@ -99,9 +99,14 @@ class RdpEpsilon:
     at_edge: bool
 
 
+def grid_of(orders: Sequence[float]) -> tuple[float, ...]:
+    """The orders as floats, each rounded up: a Renyi divergence grows with its order. Whether they rise `RdpCurve` checks."""
+    return tuple(float_above(rational(orders=order)) for order in several(orders=orders))  # type: ignore[arg-type]
+
+
 def rdp_curve(renyi: Callable[[Any], Certified], *, orders: Sequence[float] = DEFAULT_ORDERS) -> RdpCurve:
     """The curve of a Renyi divergence, for instance `laplace_pair(distance=1).renyi`, on a grid of orders."""
-    grid = tuple(float_above(rational(orders=order)) for order in several(orders=orders))  # type: ignore[arg-type]
+    grid = grid_of(orders)
     if not callable(renyi):
         raise ParameterError("renyi", renyi, "must be a function of the order")
     return RdpCurve(grid, renyi(np.asarray(grid)))
