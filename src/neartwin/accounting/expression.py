@@ -47,6 +47,9 @@ _FACTORS: Mapping[str, Callable[[Given], Factor]] = {
     "gaussian": lambda g: losses.Gaussian(mu=_distance(g, "sigma", "mu")),
     "laplace": lambda g: losses.Laplace(epsilon=_distance(g, "scale", "epsilon")),
     "geometric": lambda g: losses.Geometric(epsilon=_take(g, "epsilon"), sensitivity=_whole(g, "sensitivity", 1)),
+    "staircase": lambda g: losses.Staircase(
+        epsilon=_take(g, "epsilon"), sensitivity=_whole(g, "sensitivity"), step=_whole(g, "step")
+    ),
     "discrete_gaussian": lambda g: losses.DiscreteGaussian(
         sigma2=_take(g, "sigma2"), sensitivity=_whole(g, "sensitivity", 1)
     ),

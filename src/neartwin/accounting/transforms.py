@@ -25,6 +25,7 @@ from neartwin.losses import (
     RandomizedResponse,
     Renyi,
     SilentResponse,
+    Staircase,
     SubsampledFinite,
     SubsampledGaussian,
     SubsampledLaplace,
@@ -81,8 +82,11 @@ def _(factor: SubsampledFinite, rate: Fraction) -> Factor:
 @sampled.register(RandomizedResponse)
 @sampled.register(SilentResponse)
 @sampled.register(Geometric)
+@sampled.register(Staircase)
 @sampled.register(BoundedRange)
-def _(factor: Pure | RandomizedResponse | SilentResponse | Geometric | BoundedRange, rate: Fraction) -> Factor:
+def _(
+    factor: Pure | RandomizedResponse | SilentResponse | Geometric | Staircase | BoundedRange, rate: Fraction
+) -> Factor:
     return Pure(epsilon=_amplified(factor.epsilon, rate))
 
 
@@ -137,8 +141,9 @@ def _(factor: DiscreteGaussian, size: int) -> Factor:
 @grouped.register(Pure)
 @grouped.register(RandomizedResponse)
 @grouped.register(SilentResponse)
+@grouped.register(Staircase)
 @grouped.register(BoundedRange)
-def _(factor: Pure | RandomizedResponse | SilentResponse | BoundedRange, size: int) -> Factor:
+def _(factor: Pure | RandomizedResponse | SilentResponse | Staircase | BoundedRange, size: int) -> Factor:
     return Pure(epsilon=size * factor.epsilon)
 
 

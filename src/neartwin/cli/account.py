@@ -30,6 +30,7 @@ Mechanisms, each with its numbers by name:
   gaussian(sigma, sensitivity=1) or gaussian(mu)     laplace(scale, sensitivity=1) or laplace(epsilon)
   geometric(epsilon, sensitivity=1)                  discrete_gaussian(sigma2, sensitivity=1)
   randomized_response(epsilon, answers=2)            exponential(epsilon)
+  staircase(epsilon, sensitivity, step)
   subsampled_gaussian(sigma or mu, rate)             subsampled_laplace(scale or epsilon, rate)
   pure(epsilon)  approx(epsilon, delta)  zcdp(rho)  gdp(mu)  leak(delta)
 

@@ -7,7 +7,7 @@ from neartwin.curves.classical import (
     classical_sigma,
     classical_waste,
 )
-from neartwin.curves.discrete import discrete_gaussian_delta, discrete_gaussian_variance, discrete_laplace
+from neartwin.curves.discrete import discrete_gaussian_delta, discrete_gaussian_variance, discrete_laplace, staircase
 from neartwin.curves.duality import (
     WitnessPair,
     conjugate,
@@ -138,6 +138,7 @@ __all__ = [
     "shuffle_epsilon_closed_form",
     "sigma_of",
     "sigma_of_mu",
+    "staircase",
     "subsampled",
     "symmetrised",
     "tpr_at",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from neartwin.losses.response import Pure as Pure
     from neartwin.losses.response import RandomizedResponse as RandomizedResponse
     from neartwin.losses.response import SilentResponse as SilentResponse
+    from neartwin.losses.staircase import Staircase as Staircase
     from neartwin.losses.subsampled_gaussian import SubsampledGaussian as SubsampledGaussian
     from neartwin.losses.subsampled_laplace import SubsampledLaplace as SubsampledLaplace
 
@@ -64,6 +65,7 @@ _ROOMS = {
         "RandomizedResponse",
         "SilentResponse",
     ),
+    "losses.staircase": ("Staircase",),
     "losses.subsampled_gaussian": ("SubsampledGaussian",),
     "losses.subsampled_laplace": ("SubsampledLaplace",),
 }

@@ -191,15 +191,20 @@ class SilentPair(Pair):
         """Masses e^eps, e^eps + 1 and 1 over twice their sum: errors of eps (U eps), exp and the division."""
         e = float(self.epsilon)
         small = math.exp(-e)
-        masses = np.array([1.0, 1 + small, small]) / (2 + 2 * small)
-        keep = masses > 0
-        weighted = Weighted(
-            losses=np.array([e, 0.0, -e])[keep],
-            log_masses=np.log(masses[keep]),
-            mass_error=np.full(int(keep.sum()), 4 * ELEMENTARY + 4 * U * e),
-            loss_error=np.array([U * e, 0.0, U * e])[keep],
-        )
-        return AtomicSum(weighted, count, lattice=Lattice(self.epsilon, self.epsilon))
+        masses = (1 / (2 + 2 * small), 0.5, small / (2 + 2 * small))
+        return three_losses(self.epsilon, masses, count, error=4 * ELEMENTARY + 4 * U * e)
+
+
+def three_losses(epsilon: Fraction, masses: tuple[float, float, float], count: int, *, error: float) -> Summand:
+    """So many copies of the losses epsilon, 0 and -epsilon, given their masses with a relative error; one may be 0."""
+    e = float(epsilon)
+    weighted = Weighted(
+        losses=np.array([loss for loss, mass in zip((e, 0.0, -e), masses, strict=True) if mass > 0]),
+        log_masses=np.array([math.log(mass) for mass in masses if mass > 0]),
+        mass_error=np.array([error for mass in masses if mass > 0]),
+        loss_error=np.array([size for size, mass in zip((U * e, 0.0, U * e), masses, strict=True) if mass > 0]),
+    )
+    return AtomicSum(weighted, count, lattice=Lattice(epsilon, epsilon))
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -12,10 +12,11 @@ from fractions import Fraction
 
 from neartwin import noise
 from neartwin.checks import integer, positive
-from neartwin.curves import TradeOff, epsilon_delta
+from neartwin.curves import TradeOff, staircase
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
-from neartwin.losses import Composed, Pure
+from neartwin.losses import Composed
+from neartwin.losses import Staircase as StaircaseLoss
 from neartwin.mechanisms.adding import add_noise
 from neartwin.mechanisms.laws import StaircaseLaw
 
@@ -62,12 +63,12 @@ class Staircase:
         return StaircaseLaw(self.epsilon, self.sensitivity, self.step)
 
     def curve(self) -> TradeOff:
-        """f_{epsilon,0}, which no neighbours fall below. For one number."""
-        return epsilon_delta(self.epsilon)
+        """That of its worst shift, the whole sensitivity: above f_{epsilon,0}, for some outputs say nothing. For one number."""
+        return staircase(self.epsilon, self.sensitivity, self.step)
 
     def losses(self) -> Composed:
-        """Its pure guarantee as a factor for composition."""
-        return Composed.of(Pure(epsilon=self.epsilon))
+        """The same as a factor for composition."""
+        return Composed.of(StaircaseLoss(epsilon=self.epsilon, sensitivity=self.sensitivity, step=self.step))
 
     def noisy(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> WholeNumbers:
         """Fresh noise on each value. More than one value composes: the sensitivity is that of one."""
