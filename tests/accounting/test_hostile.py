@@ -62,6 +62,7 @@ GOOD = {
     "sigma2": 4,
     "sensitivity": 1,
     "answers": 3,
+    "step": 1,
     "size": 2,
     "count": 3,
     "slack": "1e-6",
