@@ -14,6 +14,7 @@ from neartwin import noise
 from neartwin.engines.spark import SparkEngine, asked
 from neartwin.errors import QueryError, SchemaError
 from neartwin.queries.planner import plan
+from neartwin.releases import executors
 from neartwin.releases.executors import keyed_answer
 from neartwin.releases.table import table_schema
 from tests.engines.places import SALT, DuckdbPlace
@@ -94,11 +95,66 @@ def test_the_function_for_workers_shows_no_key_and_holds_no_source():
     assert answer.plan.query.table.source.paths == ()
 
 
-def test_public_keys_do_not_stay_distributed():
+def test_public_keys_get_noise_by_their_places_and_one_group_has_none():
     rows = DuckdbPlace().visits(visits(10))
-    public = plan(rows.group_by("town", keys=["a"]).agg(n=nt.count_units()), spend=nt.pure(1))
-    with pytest.raises(QueryError, match="ordinary release"):
-        keyed_answer(public, release="r", secret=SECRET)
+    public = plan(rows.group_by("town", keys=["a", "b"]).agg(n=nt.count_units()), spend=nt.pure(1), groups_per_unit=1)
+    answer = keyed_answer(public, release="r", secret=SECRET)
+    batch = pa.RecordBatch.from_pydict({"p": pa.array([1, 0]), "m0": pa.array([None, 5000], pa.int64())})
+    found = released(answer, batch)
+    assert found["town"] == ["b", "a"]
+    assert abs(found["n"][0]) < 100
+    assert 4900 < found["n"][1] < 5100
+    whole = plan(rows.agg(n=nt.count_units()), spend=nt.pure(1))
+    with pytest.raises(QueryError, match="is for groups"):
+        keyed_answer(whole, release="r", secret=SECRET)
+
+
+def ranked_plan():
+    rows = DuckdbPlace().visits(visits(10))
+    query = rows.group_by("town").agg(middle=nt.median("paid", 0, 100, 1))
+    return plan(query, spend=nt.approx(1, "1e-6"), groups_per_unit=1, rows_per_group=1)
+
+
+def with_cells(groups, moved=()):
+    """Groups of 10,000 units with 100 values in each of 101 cells; moved: groups with one value more in cell 7."""
+    of = [[{"b": b, "m0": 100 + (g in moved and b == 7)} for b in range(101)] for g in range(groups)]
+    kind = pa.list_(pa.struct([("b", pa.int64()), ("m0", pa.decimal128(38, 0))]))
+    batch = {"g0": [f"t{g}" for g in range(groups)], "m0": pa.array([10_100] * groups), "c0": pa.array(of, kind)}
+    return pa.RecordBatch.from_pydict(batch)
+
+
+def noise_of_nodes(answer, batch, monkeypatch):
+    """(groups, nodes) what the workers add, level by level."""
+    found = []
+
+    def watched(keyed, keys, level):
+        found.append(noisy_nodes(keyed, keys, level) - level)
+        return found[-1] + level
+
+    noisy_nodes = executors._noisy_nodes
+    with monkeypatch.context() as patched:
+        patched.setattr(executors, "_noisy_nodes", watched)
+        released(answer, batch)
+    return found
+
+
+def test_noise_of_nodes_is_the_plans_own_repeats_and_is_shared_by_no_two(monkeypatch):
+    made = ranked_plan()
+    ((name, split),) = made.splits.items()
+    answer = keyed_answer(made, release="r", secret=SECRET)
+    levels = noise_of_nodes(answer, with_cells(60), monkeypatch)
+    assert [level.shape for level in levels] == [(60, -(-101 // width)) for width in split.tree.widths]
+    again = noise_of_nodes(answer, with_cells(60).slice(20, 30), monkeypatch)
+    assert all((one[20:50] == other).all() for one, other in zip(levels, again, strict=True))
+    every = np.concatenate([level.ravel() for level in levels])
+    scale, spread = float(made.measures[name].mechanism.scale), np.abs(every).mean()
+    assert abs(spread / scale - 1) < 6 / np.sqrt(every.size)
+    assert abs(spread / (scale * 4 / 5) - 1) > 6 / np.sqrt(every.size)
+    first, moved = levels[-1], noise_of_nodes(answer, with_cells(60, range(60)), monkeypatch)[-1]
+    assert (first[:, 7] == moved[:, 7]).mean() < 0.5  # of a changed count
+    assert (np.delete(first, 7, 1) == np.delete(moved, 7, 1)).all()
+    assert (first[0] == first[1]).mean() < 0.3  # of groups with the same counts
+    assert (first[:, 0] == first[:, 1]).mean() < 0.5  # of cells with the same count
 
 
 def test_no_log_plan_or_page_of_the_cluster_has_the_key_or_the_salt(spark_place, spark, tmp_path, monkeypatch):
@@ -122,8 +178,8 @@ def test_no_log_plan_or_page_of_the_cluster_has_the_key_or_the_salt(spark_place,
 
 
 def with_salt(write, salt):
-    def fixed(self, stage, **more):
-        return write(self, stage, **(more | {"salt": salt}))
+    def fixed(self, stage, splits, **more):
+        return write(self, stage, splits, **(more | {"salt": salt}))
 
     return fixed
 

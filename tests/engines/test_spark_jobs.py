@@ -92,12 +92,13 @@ def of_towns(spark, towns, units, snapshot="first"):
     return nt.table(frame, unit="who", name="towns", snapshot=snapshot)
 
 
-def test_a_table_is_written_where_collecting_its_groups_would_fail(spark, tmp_path):
+@pytest.mark.parametrize("more", [{}, {"middle": nt.median("who", 0, 18000, 2000)}], ids=["counts", "medians"])
+def test_a_table_is_written_where_collecting_its_groups_would_fail(spark, tmp_path, more):
     towns = 6000
     with nt.open_ledger(tmp_path / "budget.db") as ledger, the_driver_takes_at_most(spark, "64k"):
         rows = of_towns(spark, towns, 3)
         account = ledger.open(rows, nt.approx(10**10, "1e-3"))
-        query = rows.group_by("town").agg(people=nt.count_units())
+        query = rows.group_by("town").agg(people=nt.count_units(), **more)
         written = account.release_to_parquet(account.plan(query, **SURE), tmp_path / "t.parquet")
         other = of_towns(spark, towns, 3, "second").group_by("town").agg(people=nt.count_units())
         with pytest.raises(ExecutionError):  # the near miss: an ordinary release of the same collects them

@@ -65,15 +65,22 @@ class Streaming(Protocol):
 
 
 @runtime_checkable
-class Distributed(Protocol):
+class Distributed(Engine, Protocol):
     """An engine whose answers can stay where they are computed."""
 
-    def write(self, stage: Stage, *, salt: int, answer: "Answer", schema: pa.Schema, place: str) -> None:
+    def write(
+        self, stage: Stage, splits: Sequence[Stage], *, salt: int, answer: "Answer", schema: pa.Schema, place: str
+    ) -> None:
         """Write what `answer` makes of the exact answers to a new folder of Parquet files; nothing is collected.
 
-        answer: made into bytes and sent to the workers, who may run it again on the same rows. schema: of its result, the
-        group columns first.
+        splits: stages about the same groups whose counts by cell are handed to `answer` beside them, as columns of lists
+        `c0`, `c1`, ... answer: made into bytes and sent to the workers, who may run it again on the same rows. schema: of its
+        result, the group columns first.
         """
+        ...
+
+    def put(self, stage: Stage, rows: pa.Table, place: str) -> None:
+        """Write rows that this process has to a new folder there."""
         ...
 
     def shelf(self, stage: Stage) -> "Shelf":

@@ -8,7 +8,7 @@ session is left as it is.
 import contextlib
 import hashlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from neartwin.engines.dialect import KEYS, Kept, as_double, digest_of, floor_hal
 from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.gather import gathered, key_table
 from neartwin.engines.joins import Place
+from neartwin.engines.spark_groups import together
 from neartwin.engines.sql import needed_columns, statement
 from neartwin.queries.sample import salt_and_secret
 from neartwin.queries.spark import SparkFrame
@@ -36,6 +37,7 @@ _SETTINGS = {
 }
 _TYPES = {ColumnType.INTEGER: "BIGINT", ColumnType.BOOLEAN: "BOOLEAN"}
 _SIGN = 2**63
+_ORDER = "neartwin_order"
 
 
 class SparkDialect:
@@ -158,31 +160,40 @@ class SparkEngine:
             answer: pa.Table = frame.toArrow()
         return gathered(stage, answer)
 
-    def write(self, stage: Stage, *, salt: int, answer: Answer, schema: pa.Schema, place: str) -> None:
-        """Each group's row goes to the file that its key says, sorted by key there: no file tells of rows that are not in it.
+    def write(
+        self, stage: Stage, splits: Sequence[Stage], *, salt: int, answer: Answer, schema: pa.Schema, place: str
+    ) -> None:
+        """Each group's rows go to the file that its key says, sorted by key there: no file tells of rows that are not in it.
 
-        The function travels as bytes inside the plan, which prints its name alone.
+        The function travels as bytes inside the plan, which prints its name alone. A group's rows leave one task in their order,
+        which numbers that rise within a task keep until they are sorted.
         """
+        from pyspark.sql import functions as f
         from pyspark.sql.pandas.types import from_arrow_schema
 
         def released_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from answer(batches)
 
         groups = schema.names[: len(stage.group_columns)]
-        with asked(stage, salt) as frame:
-            released = frame.mapInArrow(released_rows, from_arrow_schema(schema))
+        with contextlib.ExitStack() as undone:
+            session = _session_of(stage)
+            exact = together(stage, splits, session, lambda one: _frame(one, salt, session, undone))
+            released = exact.mapInArrow(released_rows, from_arrow_schema(schema))
             columns = [_column(released, name) for name in groups]
-            placed = released.repartition(*columns).sortWithinPartitions(
-                *(column.asc_nulls_last() for column in columns)
+            numbered = released.withColumn(_ORDER, f.monotonically_increasing_id())
+            placed = numbered.repartition(*columns).sortWithinPartitions(
+                *(column.asc_nulls_last() for column in columns), _ORDER
             )
-            placed.write.mode("errorifexists").parquet(place)
+            placed.drop(_ORDER).write.mode("errorifexists").parquet(place)
+
+    def put(self, stage: Stage, rows: pa.Table, place: str) -> None:
+        """One file."""
+        session = _session_of(stage)
+        session.createDataFrame(rows).coalesce(1).write.mode("errorifexists").parquet(place)
 
     def shelf(self, stage: Stage) -> "SparkShelf":
         """The file system that the cluster writes to."""
-        source = stage.table.source
-        if not isinstance(source, SparkFrame):
-            raise TypeError(f"Spark cannot read a {type(source).__name__}")
-        return SparkShelf(source.frame.sparkSession)
+        return SparkShelf(_source(stage).frame.sparkSession)
 
 
 def _column(frame: Any, name: str) -> Any:
@@ -230,23 +241,32 @@ class SparkShelf:
 
 @contextlib.contextmanager
 def asked(stage: Stage, salt: int) -> Iterator[Any]:
-    """The DataFrame of a stage's statement; nothing has run yet. It must not be used after.
+    """The DataFrame of a stage's statement; nothing has run yet. It must not be used after."""
+    with contextlib.ExitStack() as undone:
+        yield _frame(stage, salt, _session_of(stage), undone)
 
-    Salt and secret are a table of one row, so that no text, plan or page of the cluster shows them.
-    """
+
+def _frame(stage: Stage, salt: int, session: Any, undone: contextlib.ExitStack) -> Any:
+    """The same in a session. Salt and secret are a table of one row, so that no text, plan or page of the cluster shows them."""
+    order, secret = salt_and_secret(salt, stage.sampling_rate)
+    signed = pa.table({"salt": pa.array([(order ^ _SIGN) - _SIGN], pa.int64()), "secret": pa.array([secret])})
+    _named(session.createDataFrame(signed), _SALT, undone)
+    if stage.keys is not None and stage.group_columns:
+        _named(session.createDataFrame(key_table(stage)), KEYS, undone)
+    drawn = [exp.select(name).from_(_SALT).subquery() for name in ("salt", "secret")]
+    asked_for = statement(stage, _places(stage, session, undone), drawn[0], secret=drawn[1])
+    return session.sql(asked_for.sql(dialect="spark"))
+
+
+def _source(stage: Stage) -> SparkFrame:
     source = stage.table.source
     if not isinstance(source, SparkFrame):
         raise TypeError(f"Spark cannot read a {type(source).__name__}")
-    session = _session(source.frame.sparkSession)
-    with contextlib.ExitStack() as undone:
-        order, secret = salt_and_secret(salt, stage.sampling_rate)
-        signed = pa.table({"salt": pa.array([(order ^ _SIGN) - _SIGN], pa.int64()), "secret": pa.array([secret])})
-        _named(session.createDataFrame(signed), _SALT, undone)
-        if stage.keys is not None and stage.group_columns:
-            _named(session.createDataFrame(key_table(stage)), KEYS, undone)
-        drawn = [exp.select(name).from_(_SALT).subquery() for name in ("salt", "secret")]
-        asked_for = statement(stage, _places(stage, session, undone), drawn[0], secret=drawn[1])
-        yield session.sql(asked_for.sql(dialect="spark"))
+    return source
+
+
+def _session_of(stage: Stage) -> Any:
+    return _session(_source(stage).frame.sparkSession)
 
 
 def _named(frame: Any, name: str, undone: contextlib.ExitStack) -> None:

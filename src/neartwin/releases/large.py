@@ -88,22 +88,8 @@ class _Work:
 
 
 def _work(engine: Engine, plan: Plan, place: str, source: noise.Source) -> _Work:
-    bits = salt_bits(plan.stage.sampling_rate)
     if isinstance(engine, Distributed):
-        if not isinstance(plan, GroupPlan):
-            raise QueryError(
-                "a table that stays distributed is for groups; ask for an ordinary release: its keys are public"
-            )
-        shelf = engine.shelf(plan.stage)
-
-        def distributed(plan: Plan, hidden: str, release: str) -> None:
-            if not isinstance(plan, GroupPlan):
-                raise TypeError("tuning changes bounds alone")
-            answer = keyed_answer(plan, release=release, secret=noise.fresh_secret())
-            engine.write(plan.stage, salt=source.bits(bits), answer=answer, schema=table_schema(plan), place=hidden)
-
-        keyed_answer(plan, release="", secret=noise.fresh_secret())  # a plan that it cannot serve is refused now
-        work = _Work(distributed, shelf)
+        work = _distributed(engine, plan, source)
     elif isinstance(engine, Streaming):
 
         def streamed(plan: Plan, hidden: str, release: str) -> None:
@@ -121,6 +107,27 @@ def _work(engine: Engine, plan: Plan, place: str, source: noise.Source) -> _Work
     if work.shelf.exists(place):
         raise ParameterError("place", place, "must not exist yet")
     return work
+
+
+def _distributed(engine: Distributed, plan: Plan, source: noise.Source) -> _Work:
+    """Groups stay where they are computed; what is at most a list of public answers comes here for its noise, and goes back."""
+    bits = salt_bits(plan.stage.sampling_rate)
+
+    def by_workers(plan: Plan, hidden: str, release: str) -> None:
+        if not isinstance(plan, GroupPlan):
+            raise TypeError("tuning changes bounds alone")
+        answer = keyed_answer(plan, release=release, secret=noise.fresh_secret())
+        splits = [split.stage for split in plan.splits.values()]
+        schema = table_schema(plan)
+        engine.write(plan.stage, splits, salt=source.bits(bits), answer=answer, schema=schema, place=hidden)
+
+    def here(plan: Plan, hidden: str, release: str) -> None:
+        del release
+        answer = answer_of(plan, engine, source)
+        engine.put(plan.stage, as_table(table_schema(plan), answer.keys, answer.statistics), hidden)
+
+    apart = isinstance(plan, GroupPlan) and plan.stage.group_columns
+    return _Work(by_workers if apart else here, engine.shelf(plan.stage))
 
 
 def _attempt(work: _Work, tune: Callable[[], Settled], hidden: str, release: str) -> tuple[Settled, str] | None:

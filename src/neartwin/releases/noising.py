@@ -133,10 +133,14 @@ def noised(plan: GroupPlan, kept: Kept, leaves: Mapping[str, WholeNumbers], sour
         name: [mechanisms[name].noisy(level, source=source) for level in split.tree.nodes(leaves[name])]
         for name, split in plan.splits.items()
     }
-    keys = tuple(kept.keys)
-    if plan.histogram is not None:
-        keys = tuple((*key, label) for key in keys for label in plan.histogram[1].labels)
-    return Noisy(keys, statistics_of(plan, noisy, trees, CONFIDENCE))
+    return Noisy(told_keys(plan, kept.keys), statistics_of(plan, noisy, trees, CONFIDENCE))
+
+
+def told_keys(plan: GroupPlan, groups: Sequence[Key]) -> tuple[Key, ...]:
+    """The keys of the release's rows: the groups', or of a histogram each with every bin."""
+    if plan.histogram is None:
+        return tuple(groups)
+    return tuple((*key, label) for key in groups for label in plan.histogram[1].labels)
 
 
 def _leaves(split: Split, keys: Sequence[Key], answer: Aggregates) -> WholeNumbers:
