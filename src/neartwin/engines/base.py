@@ -1,7 +1,6 @@
 """What every engine does: answer one stage with exact whole numbers by group."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -9,6 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from neartwin.exact import WholeNumbers
+from neartwin.frozen import dataclass
 from neartwin.queries.keys import Key
 from neartwin.queries.stage import Stage
 

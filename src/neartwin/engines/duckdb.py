@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -16,6 +15,7 @@ from neartwin.engines.joins import Place
 from neartwin.engines.local import opened
 from neartwin.engines.sql import needed_columns, salted
 from neartwin.engines.texts import text_of
+from neartwin.frozen import dataclass
 from neartwin.queries.join import Join
 from neartwin.queries.sample import salt_and_secret
 from neartwin.queries.stage import Stage

@@ -19,12 +19,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from neartwin.exact import FloatArray
+from neartwin.frozen import dataclass
 from neartwin.losses import contour, saddle
 from neartwin.losses.answer import CONTOUR, NARROW, NO_LINE, WIDE, Answer, narrow
 from neartwin.losses.contour import Contour

@@ -20,12 +20,12 @@ E X >= Phi(a) (1+k(a))^{-lam} for every a, for X falls in u.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from neartwin.exact import FloatArray
+from neartwin.frozen import dataclass
 from neartwin.losses.loss import Order
 from neartwin.losses.rounding import SMALLEST
 from neartwin.losses.window import WHOLE, Window

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -34,6 +34,7 @@ from scipy.special import ndtr, ndtri
 
 from neartwin.checks import in_floats, sampling_rate
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
+from neartwin.frozen import dataclass
 from neartwin.losses.gaussian import GaussianPair
 from neartwin.losses.loss import UNBOUNDED, Factor, Masses, Order, Pair, Summand, Top
 from neartwin.losses.parts import Part

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from neartwin.exact import FloatArray
+from neartwin.frozen import dataclass
 from neartwin.losses.rounding import ELEMENTARY, U
 
 DEEP = 2.0  # of a valley, in the logarithm of the density

@@ -1,12 +1,13 @@
 """Making joins: tables that are public, tables that are owned through a key, and the checks that a join must pass."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, assert_never
 
 from neartwin.errors import ParameterError, QueryError, SchemaError
+from neartwin.frozen import dataclass
 from neartwin.queries.join import How, Join, JoinKind
 from neartwin.queries.postgres import PostgresTable, check_declared
 from neartwin.queries.served import ServedTable

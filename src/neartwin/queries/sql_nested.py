@@ -7,11 +7,12 @@ chain and is refused: it keeps a row of a with NULL for both where b has a partn
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sqlglot import exp
 
 from neartwin.errors import QueryError
+from neartwin.frozen import dataclass
 
 _HINT = "write it as a chain of joins"
 

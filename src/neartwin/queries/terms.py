@@ -22,9 +22,10 @@ be whole, stand under an explicit "double". Nothing here is text of a user: name
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime
 
+from neartwin.frozen import dataclass
 from neartwin.queries.types import ColumnType
 
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})

@@ -6,11 +6,10 @@ the box does. With u = 1 / n each formula is a quadratic in u for fixed sums, an
 where it is stationary.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from neartwin.exact import FloatArray
+from neartwin.frozen import dataclass
 
 _SLACK = 1e-12  # rounding of the formulas in doubles, in units of the largest value that they can have
 

@@ -1,11 +1,11 @@
 """Statistics from noisy moments: variance, standard deviation, covariance, correlation, regression. Post-processing."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from neartwin.exact import FloatArray, WholeNumbers
+from neartwin.frozen import dataclass
 from neartwin.queries.measuring import number_measure
 from neartwin.queries.moments import (
     Coefficient,

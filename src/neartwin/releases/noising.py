@@ -4,7 +4,6 @@ In two steps, so that a result that no memory holds can take the second for some
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from neartwin import noise
 from neartwin.engines.base import Aggregates, Engine
 from neartwin.exact import WholeNumbers
+from neartwin.frozen import dataclass
 from neartwin.queries.keys import Key
 from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, Split, WorkloadPlan
 from neartwin.queries.sample import salt_bits

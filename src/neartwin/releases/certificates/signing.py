@@ -7,11 +7,12 @@ import base64
 import os
 import stat
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from neartwin.errors import LedgerError, ParameterError
+from neartwin.frozen import dataclass
 
 _PREFIX = "ed25519:"
 CONTEXT = b"neartwin certificate 1\n"  # no signature of ours can be taken for one of another kind of document
