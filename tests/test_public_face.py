@@ -7,6 +7,7 @@ import neartwin as nt
 import neartwin.accounting
 import neartwin.divergences
 import neartwin.losses
+import neartwin.mechanisms
 
 
 def test_every_public_name_can_be_had_and_says_what_it_is():
@@ -44,7 +45,7 @@ print(*sorted(set(sys.modules) - before))
 
 
 def test_rooms_that_load_their_names_late_hold_all_of_them():
-    for room in (neartwin.accounting, neartwin.losses, neartwin.divergences):
+    for room in (neartwin.accounting, neartwin.losses, neartwin.divergences, neartwin.mechanisms):
         assert room.__all__ == sorted(room.__all__)
         assert set(room.__all__) <= set(dir(room))
         for name in room.__all__:

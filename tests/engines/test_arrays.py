@@ -64,7 +64,7 @@ def test_a_type_that_is_none_of_these_is_read_the_long_way():
     assert whole_numbers(pa.chunked_array([pa.array([2**63], pa.uint64())])).tolist() == [2**63]
 
 
-def test_a_release_loads_neither_pandas_nor_what_only_migrations_need(tmp_path):
+def test_a_release_loads_neither_pandas_nor_what_only_migrations_other_mechanisms_and_calibrations_need(tmp_path):
     text = f"""
 import sys, duckdb, neartwin as nt
 connection = duckdb.connect()
@@ -75,7 +75,9 @@ with nt.open_ledger({str(tmp_path / "budget.db")!r}) as ledger:
     for asked in (rows.group_by("city"), rows.group_by("city", keys=["c0", "c1"])):
         query = asked.agg(n=nt.count(), total=nt.sum("paid", 0, 6))
         account.release(account.plan(query, spend=nt.approx(1, "1e-5"), rows_per_group=3, groups_per_unit=3))
-print([name for name in ("pandas", "alembic", "pyarrow.compute", "polars", "pyspark") if name in sys.modules])
+heavy = ("pandas", "alembic", "pyarrow.compute", "polars", "pyspark", "scipy.optimize", "scipy.linalg")
+others = ("neartwin.mechanisms.above_threshold", "neartwin.mechanisms.unary", "neartwin.mechanisms.shuffled")
+print([name for name in (*heavy, *others) if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -30,8 +30,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
-from scipy.optimize import brentq
-
 from neartwin.accounting.sampling import amplified_pure, epsilon_before_sampling
 from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Target
 from neartwin.errors import PrivacyError
@@ -144,6 +142,8 @@ def _largest(start: Fraction, price: Callable[[Fraction], float], limit: float) 
 
     found = low
     if above(math.log(low)) < 0:
+        from scipy.optimize import brentq  # slow to import, and seldom needed
+
         found = _short(Fraction(math.exp(brentq(above, math.log(low), math.log(high), xtol=1e-6, rtol=1e-6))))
     while price(found) > limit:
         found *= 1 - _MARGIN
