@@ -12,7 +12,6 @@ from typing import Any, assert_never
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from neartwin import noise
@@ -142,6 +141,8 @@ def _noisy_nodes(keyed: noise.Keyed, keys: list[Any], level: WholeNumbers) -> Wh
 
 def _leaves(split: Split, found: pa.ChunkedArray) -> WholeNumbers:
     """(groups, cells) exact counts, from a list of cells with their counts for each group, NULL for none."""
+    import pyarrow.compute as pc  # slow to import, and most releases need none of it
+
     lists, (column,) = found.combine_chunks(), split.stage.grid.values()
     group, flat = (pc.call_function(name, [lists]) for name in ("list_parent_indices", "list_flatten"))
     cell, count = (whole_numbers(pa.chunked_array([flat.field(name)])) for name in (CELL, "m0"))
