@@ -1,6 +1,9 @@
 """How far off each statistic will be, known before anything is spent: it follows from the plan alone."""
 
+import sys
 from fractions import Fraction
+
+import numpy as np
 
 from neartwin.frozen import dataclass
 from neartwin.mechanisms.ranks import Ranks
@@ -9,7 +12,9 @@ from neartwin.queries.histograms import Histogram
 from neartwin.queries.margin_bars import half_width
 from neartwin.queries.margins import named
 from neartwin.queries.mean_bars import thresholds
-from neartwin.queries.measuring import count_measure, filled_measure, grid_column, number_measure
+from neartwin.queries.measuring import count_measure, filled_measure, grid_column
+from neartwin.queries.moment_statistics import moment_values
+from neartwin.queries.moment_sums import MomentNoise, MomentSums
 from neartwin.queries.moments import (
     Coefficient,
     Correlation,
@@ -22,7 +27,7 @@ from neartwin.queries.moments import (
 )
 from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Measure, Plan, WorkloadPlan
 from neartwin.queries.quantiles import Extreme, Quantile
-from neartwin.queries.statistics import Count, CountUnits, Mean, Sum
+from neartwin.queries.statistics import Count, CountUnits, Mean, Sum, columns_of
 from neartwin.queries.sum_bars import sum_half_width
 from neartwin.queries.trees import cell_measure, histogram_column, quantile_column
 
@@ -70,7 +75,7 @@ def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedEr
             case Mean():
                 errors.append(_of_mean(plan, name, aggregate, confidence))
             case Variance() | Deviation() | Covariance() | Correlation() | Regression() | Coefficient():
-                errors.append(_of_moments(plan, name, aggregate, confidence))
+                errors += _of_moments(plan, name, aggregate, confidence)
             case Count() | CountUnits():
                 measure = plan.measures[count_measure(plan.query, aggregate, plan.bounding)]
                 errors.append(_fixed(name, _half_width(measure, confidence), confidence))
@@ -121,30 +126,25 @@ def _by_rank(name: str, width: float, says: str, confidence: float) -> ExpectedE
     return ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says)
 
 
-def _of_moments(plan: GroupPlan, name: str, aggregate: MomentStatistic, confidence: float) -> ExpectedError:
-    """About the bar where columns spread evenly over half of their bounds: first-order errors of the formula, added up.
+def _of_moments(plan: GroupPlan, name: str, aggregate: MomentStatistic, confidence: float) -> list[ExpectedError]:
+    """The release's own bars, at sums without noise of columns that do not depend on each other.
 
-    With half-widths a of the sums in steps, h half the width of the bounds and spread h / 2: a variance moves by
-    (a(xx) + 2 |m| a(x) + h^2 b) / n, here at |m| = h / 4; others by the same rule for each factor.
+    Their means lie a quarter of the bounds' half-width h above the middle, and their standard deviations are h / 2.
     """
     sums = moment_set(plan.query.table, aggregate)
-    each = 1 - (1 - confidence) / (1 + len(sums.columns) + len(sums.pairs))
-    bars = {cell: float(_half_width(plan.measures[f"total:{cell}"], each)) for cell in sums.cells}
-    half = [(column.high - column.low) / 2 for column in sums.columns]
-    relative = [bars[sums.second(i, j).name] / (half[i] * half[j]) for i, j in sums.pairs]
-    relative += [bars[sums.first(i).name] / half[i] / 2 for i in range(len(half))]
-    steps = float(sum(relative) + _half_width(plan.measures[number_measure(sums, plan.bounding)], each) / 2)
-    x, y = sums.operands[0], sums.operands[-1]
-    spans = [float(half[i] * sums.columns[i].bounds.step) for i in (x, y)]
-    scale, most = {
-        Variance: (spans[0] ** 2, spans[0] ** 2),
-        Deviation: (spans[0], spans[0]),
-        Covariance: (spans[0] * spans[1], spans[0] * spans[1]),
-        Correlation: (4.0, 2.0),  # over spreads of h / 2 each
-    }.get(type(aggregate), (4.0 * spans[0] / spans[1], float("inf")))
-    by_size = tuple((n, min(most, scale * steps / n)) for n in GROUP_SIZES)
-    sizes = ", ".join(f"± {width:.3g} at n = {n:,}" for n, width in by_size)
-    return ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=f"about {sizes}")
+    n = np.array(GROUP_SIZES, dtype=float)
+    first = tuple(n / 4 for _ in sums.columns)
+    second = {(i, j): n * (1 / 16 + (i == j) / 4) for i, j in sums.pairs}
+    told = moment_values(MomentSums(MomentNoise.of(plan, sums), n, first, second), aggregate, 1 - confidence)
+    found = []
+    for label, (_, low, high) in zip(columns_of(name, aggregate), told, strict=True):
+        widths = np.clip((high - low) / 2, 0.0, sys.float_info.max).tolist()
+        by_size = tuple(zip(GROUP_SIZES, widths, strict=True))
+        proven = [f"± {width:.3g} at n = {size:,}" for size, width in by_size if width < sys.float_info.max]
+        few = [f"no bar is proven at n = {size:,}" for size, width in by_size if width == sys.float_info.max][-1:]
+        says = "about " * bool(proven) + ", ".join([*proven, *few])
+        found.append(ExpectedError(name=label, confidence=confidence, half_width=None, by_size=by_size, says=says))
+    return found
 
 
 def _of_sampled(plan: GroupPlan, confidence: float) -> tuple[ExpectedError, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.frozen import dataclass
-from neartwin.mechanisms.pairs_of_noises import half_widths_of_pairs
+from neartwin.mechanisms.sums_of_noises import half_widths_of_sums
 from neartwin.queries.plan import Measure
 from neartwin.queries.stage import GridColumn
 
@@ -28,8 +28,6 @@ def thresholds(total: Measure, number: Measure, column: GridColumn, confidence: 
     """Of the noise of a total and of a number of values, in steps and values."""
     edges = np.linspace(column.low, column.high, _CELLS + 1)
     far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
-    each = (1 + confidence) / 2
-    union = float(total.half_width(each)) + far * float(number.half_width(each))
     laws = total.mechanism.law, number.mechanism.law
-    pair = half_widths_of_pairs(laws[0], 1 / total.parts, laws[1], far / number.parts, confidence)
-    return Thresholds(edges, np.minimum(union, pair))
+    weights = np.stack([np.full(_CELLS, 1 / total.parts), far / number.parts])
+    return Thresholds(edges, half_widths_of_sums(laws, weights, confidence))

@@ -1,0 +1,80 @@
+"""Bars of weighted sums of noises: never too short by convolution of the laws themselves, and hardly longer than need be."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from neartwin.mechanisms.laws import DiscreteGaussianLaw, GeometricLaw, RoundedGaussianLaw, RoundedLaplaceLaw
+from neartwin.mechanisms.sums_of_noises import half_widths_of_sums
+
+SIZE = 400
+
+
+def tails(laws, weights):
+    """P(|sum| > t) for t = 0, 1, ... by convolution of the laws on the whole numbers."""
+    x, spread = np.arange(-SIZE, SIZE + 1), np.ones(1)
+    for law, weight in zip(laws, weights, strict=True):
+        wide = np.zeros(2 * SIZE * weight + 1)
+        np.add.at(wide, (x + SIZE) * weight, law.pmf(x))
+        spread = np.convolve(spread, wide)
+    distance = np.abs(np.arange(len(spread)) - len(spread) // 2)
+    at = np.bincount(distance, spread)
+    return 1 - np.cumsum(at)
+
+
+def of(*scales, law=GeometricLaw):
+    return [law(Fraction(scale)) for scale in scales]
+
+
+@pytest.mark.parametrize(
+    "laws",
+    [
+        of(40, 3),
+        of("1/2", "1/2"),
+        of(7, 7),
+        of(7, 7, 7),
+        of(30, 12, 5, 5),
+        of(9, 9, 9, 9, 9, 9),
+        of(900, 4, law=RoundedGaussianLaw),
+        of("1/4", "1/4", law=RoundedGaussianLaw),
+        of(100, 400, 30, law=RoundedGaussianLaw),
+        of(900, 4, law=DiscreteGaussianLaw),
+        of(1, 1, 1, law=DiscreteGaussianLaw),
+        [RoundedGaussianLaw(Fraction(100)), DiscreteGaussianLaw(Fraction(90))],
+    ],
+)
+@pytest.mark.parametrize("times", [(1, 1, 1, 1, 1, 1), (1, 0, 2, 1, 3, 1), (1, 5, 1, 2, 0, 1)])
+def test_a_bar_of_a_sum_is_never_too_short_and_hardly_too_long(laws, times):
+    weights = times[: len(laws)]
+    beyond = tails(laws, weights)
+    for confidence in (0.9, 0.95, 0.999):
+        found = float(half_widths_of_sums(laws, np.array(weights, dtype=float)[:, None], confidence)[0])
+        assert beyond[int(found)] <= 1 - confidence + 1e-9
+        off = 2 * sum(weights)  # of rounding to whole numbers
+        longer = 1.06 if len(laws) > 3 else 1.03
+        assert beyond[max(int(found / longer - off), 0)] > 1 - confidence or found / longer - off < 0
+
+
+def test_signs_and_silent_noises_do_not_matter_and_columns_are_apart():
+    laws = of(40, 3, 11)
+    weights = np.array([[1.0, -1.0, 0.0], [2.0, 2.0, 0.0], [-0.5, 0.5, 0.0]])
+    found = half_widths_of_sums(laws, weights, 0.95)
+    assert found[0] == found[1] > found[2] == 0
+    assert found[0] == half_widths_of_sums(laws, weights[:, :1], 0.95)[0]
+
+
+def test_laws_that_are_not_known_together_get_the_union_bound():
+    weights = np.ones((2, 1))
+    for laws in (
+        [DiscreteGaussianLaw(Fraction(9)), GeometricLaw(Fraction(2))],
+        of("1/2", "1/2", law=DiscreteGaussianLaw),
+        [RoundedLaplaceLaw(Fraction(3)), RoundedLaplaceLaw(Fraction(4))],
+    ):
+        assert half_widths_of_sums(laws, weights, 0.95)[0] == sum(law.half_width(0.975) for law in laws)
+
+
+def test_near_miss_a_bar_for_one_noise_is_too_short_for_two():
+    laws = of(30, 30)
+    alone = float(half_widths_of_sums(laws[:1], np.ones((1, 1)), 0.95)[0])
+    assert tails(laws, (1, 1))[int(alone)] > 0.1
