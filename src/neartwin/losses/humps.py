@@ -1,14 +1,16 @@
 r"""Rare great losses: one line for every number of copies that were great.
 
-Where a person is seldom sampled, one copy's tilted law has two humps, common small losses and rare great ones. No single tilt
-brings the sum of many near eps: the line's own scale e^{K(lam) - lam eps} is many powers of ten above delta, and rounding drowns
-it. Let each summand i of n_i copies whose law has two humps be mu_i = a_i + b_i, two positive measures (`window.py`). Then
-mu_i^{*n} = sum_k C(n, k) a_i^{*(n-k)} * b_i^{*k}, all terms positive, and delta(eps) = sum over k_1, ..., k_m of
+Where a person is seldom sampled, one copy's tilted law has two humps, common small losses and rare great ones, and between them
+a valley that rises when it is tilted. No single tilt brings the sum of many near eps: the line's own scale e^{K(lam) - lam eps}
+is many powers of ten above delta, and rounding drowns it. Let each of the n copies of such a law be a + b, two positive
+measures (`window.py`; where, says `splitting.py`). Then (a + b)^{*n} = sum_k C(n, k) a^{*(n-k)} * b^{*k}, all terms positive,
+and delta(eps) is the sum over k of
 
-    delta_k(eps) = E_{nu_k}[(1 - e^{eps - L})_+],      nu_k = prod_i C(n_i, k_i) a_i^{*(n_i - k_i)} b_i^{*k_i} * (the others).
+    delta_k(eps) = E_{nu_k}[(1 - e^{eps - L})_+],      nu_k = C(n, k) a^{*(n-k)} * b^{*k} * (the others).
 
-Each term has one hump, and a contour at its own saddle loses nothing: `contour.py` holds for sub-probabilities word by word
-(K(0) <= 0 there). Terms without a line, and all with some k_i > m_i, are bounded by Chernoff, which goes to the upper side:
+b may be a sum itself: its k copies are then counted by parts, with multinomial coefficients. Several laws are split likewise,
+each with its own counts. `contour.py` holds for sub-probabilities word by word (K(0) <= 0 there). Terms without a line, and all
+with more than m copies outside a of one law, are bounded by Chernoff, which goes to the upper side:
 
     delta_k(eps) <= c(s) e^{K_k(s) - s eps};      sum_{k > m} C(n, k) A^{n-k} B^k <= C(n, m+1) A^{n-m-1} B^{m+1} / (1 - r),
     r = (n - m - 1) B / ((m + 2) A) < 1,     for C(n, k+1)/C(n, k) B/A <= r from k = m + 1 on.
@@ -16,47 +18,52 @@ Each term has one hump, and a contour at its own saddle loses nothing: `contour.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.frozen import dataclass
-from neartwin.losses import contour, saddle
-from neartwin.losses.answer import CONTOUR, NARROW, NO_LINE, WIDE, Answer, narrow
+from neartwin.losses import contour, saddle, splitting
+from neartwin.losses.answer import CONTOUR, NARROW, NO_LINE, WIDE, Answer, common, narrow
 from neartwin.losses.contour import Contour
 from neartwin.losses.inversion import invert
 from neartwin.losses.loss import Summand
 from neartwin.losses.rounding import ComplexArray, NoCertificateError, U
 from neartwin.losses.saddle import Saddle
+from neartwin.losses.splitting import Choice, choose
 from neartwin.losses.total import Total, log_c
 
-TILTS = (1.0, 1.25, 0.8, 1.6, 0.6, 2.0, 0.4)  # of the slope, at which two humps are looked for
-GRID = np.geomspace(1 / 12, 3.0, 48)  # lams of the terms, over the slope
-ROUGHLY = 0.3  # relative width of an answer from which terms can be chosen
+LAMS = 64  # lams of the terms
+WIDER = 1.5  # and how much further they reach than the terms want
 MOST_GREAT = 48  # copies of one summand that were great, at most
-FEWEST = 8  # lams with finite K
 MOST_TERMS = 1 << 13
 MOST_LINES = 48
 MOST_NODES = 1 << 18  # frequencies of all lines together
 SLIGHT = 1e-12  # of delta: what all terms without a line may add
 CLOSE = 0.02  # relative error of eps from which the terms are chosen anew
 AGAIN = 3
+ENOUGH = 1e-9  # relative width from which none is
 OFF = 1.0  # deviations between eps and the nearest of the common lams from which a term gets a lam of its own
 GUESSES = 30  # halvings
+GUESSED = 5.0  # how far below delta, in the logarithm, the terms are that a guess may lack
 
 Part = Callable[[int], Summand]
+Counts = tuple[int, ...]  # how many copies of one summand each of its parts has
+Term = tuple[Counts, ...]
 
 
 class Choices(Summand):
-    """The factor C(n, k): which of the copies were great."""
+    """The factor of which copies were great: so many ways."""
 
-    def __init__(self, n: int, k: int) -> None:
-        """n: copies; k: of them great."""
-        self.log = math.log(math.comb(n, k))
+    def __init__(self, ways: int) -> None:
+        """ways: at least 1."""
+        self.log = math.log(ways)
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """A constant."""
@@ -75,13 +82,28 @@ class Choices(Summand):
 
 
 class Split(NamedTuple):
-    """n copies as common and great ones, and their K, K', K'' and K rounded up, (4, lams), of one copy each."""
+    """n copies in parts, the common one first, and K, K', K'' of one copy of each, (parts, 3, lams), uncertified."""
 
     copies: int
-    common: Part
-    great: Part
-    of_common: FloatArray
-    of_great: FloatArray
+    parts: tuple[Part, ...]
+    of: FloatArray
+
+    def every(self, most: int) -> Iterator[Counts]:
+        """How many copies each part may have, where so many at most are not common."""
+        for k in range(min(most, self.copies) + 1):
+            for great in itertools.combinations_with_replacement(range(1, len(self.parts)), k):
+                yield self.copies - k, *(great.count(part) for part in range(1, len(self.parts)))
+
+
+class Logs(NamedTuple):
+    """K of the others, and of one copy of each part of each split, (parts, m) at m lams, rounded up; of the common one down."""
+
+    others: FloatArray
+    parts: tuple[FloatArray, ...]
+    least: tuple[FloatArray, ...]
+
+
+Bound = Callable[[Logs], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -92,72 +114,98 @@ class Terms:
     log_c: FloatArray
     splits: tuple[Split, ...]
     others: tuple[Summand, ...]
-    of_others: FloatArray  # (4, lams)
+    of_others: FloatArray  # (3, lams)
+    eps: float  # about where delta is met
+    known: dict[int, Logs]
 
     @classmethod
-    def of(cls, total: Total, lam: float) -> Terms:
-        """Split every summand with two humps; `NoCertificateError` where none has."""
-        found = [next((two for tilt in TILTS if (two := part.humps(lam * tilt))), None) for part in total.summands]
-        if not any(found):
-            raise NoCertificateError
-        lams = lam * GRID
-        splits = tuple(
-            Split(part.copies, *two, *(_cumulants([of(part.copies)], lams) / part.copies for of in two))
-            for part, two in zip(total.summands, found, strict=True)
-            if two is not None
-        )
-        others = tuple(part for part, two in zip(total.summands, found, strict=True) if two is None)
-        of_others = _cumulants(others, lams)
-        usable = np.isfinite(of_others).all(axis=0)
-        for one in splits:
-            usable &= np.isfinite(one.of_common).all(axis=0) & np.isfinite(one.of_great).all(axis=0)
-        if usable.sum() < FEWEST:
-            raise NoCertificateError
-        splits = tuple(
-            one._replace(of_common=one.of_common[:, usable], of_great=one.of_great[:, usable]) for one in splits
-        )
-        logs = np.array([log_c(s) for s in lams[usable].tolist()])
-        return cls(lams[usable], logs, splits, others, of_others[:, usable])
+    def of(cls, total: Total, choice: Choice) -> Terms:
+        """Split every summand as chosen."""
+        lams = np.geomspace(choice.lams[0] / WIDER, choice.lams[1] * WIDER, LAMS)
+        splits, others = [], []
+        for part, law, windows in zip(total.summands, choice.laws, choice.windows, strict=True):
+            if windows is None or law is None:
+                others.append(part)
+                continue
+            of = np.array([splitting.cumulants(law, lams, window) for window in windows])
+            splits.append(Split(law.copies, tuple(partial(law.part, window) for window in windows), of))
+        of_others = np.zeros((3, LAMS))
+        for part in others:
+            of_others += np.array([part.cumulants(lam) for lam in lams.tolist()]).T
+        logs = np.array([log_c(s) for s in lams.tolist()])
+        return cls(lams, logs, tuple(splits), tuple(others), of_others, choice.eps, {})
 
-    def at(self, great: tuple[int, ...]) -> FloatArray:
-        """K, K', K'' and K rounded up of one term, (4, lams)."""
-        found, size = self.of_others.copy(), np.abs(self.of_others[3])
-        for k, one in zip(great, self.splits, strict=True):
-            log = math.log(math.comb(one.copies, k))
-            found += (one.copies - k) * one.of_common + k * one.of_great
-            found[[0, 3]] += log
-            size = size + one.copies * (np.abs(one.of_common[3]) + np.abs(one.of_great[3])) + log
-        found[3] += 16 * U * (size + 1)
+    @cached_property
+    def rough(self) -> Logs:
+        """At all lams, uncertified."""
+        return Logs(
+            self.of_others[0], tuple(one.of[:, 0] for one in self.splits), tuple(one.of[0, 0] for one in self.splits)
+        )
+
+    def sure(self, j: int) -> Logs:
+        """At one lam, certified."""
+        if j not in self.known:
+            lam = float(self.lams[j])
+            others = np.array([sum(part.log_mgf_roughly_above(lam) for part in self.others)])
+            each = [np.array([_ends(part(one.copies), lam, one.copies) for part in one.parts]) for one in self.splits]
+            self.known[j] = Logs(others, tuple(ends[:, 1:] for ends in each), tuple(ends[0, :1] for ends in each))
+        return self.known[j]
+
+    def cumulants(self, great: Term) -> FloatArray:
+        """K, K', K'' of one term, (3, lams), uncertified."""
+        found = self.of_others.copy()
+        for counts, one in zip(great, self.splits, strict=True):
+            for copies, of in zip(counts, one.of, strict=True):
+                found += copies * of if copies else 0.0
+            found[0] += math.log(_ways(counts))
         return found
 
-    def rest(self, which: int, most: int) -> FloatArray:
-        """Log of a bound on M(s) of all terms with more than `most` great copies of one summand, (lams,)."""
-        found, size = self.of_others[3].copy(), np.abs(self.of_others[3])
-        for i, one in enumerate(self.splits):
-            common, great = one.of_common[3], one.of_great[3]
-            size = size + one.copies * (np.abs(common) + np.abs(great))
-            if i != which:
-                found += one.copies * np.logaddexp(common, great)
-                continue
-            n, k = one.copies, most + 1
-            least = 2 * one.of_common[0] - common
-            ratio = (n - k) / (k + 1) * np.exp(np.minimum(great - least, 700.0)) * (1 + 1e-12)
-            log = math.log(math.comb(n, k)) + (n - k) * common + k * great
-            found += np.where(ratio < 1, log - np.log1p(-np.minimum(ratio, 1 - 1e-12)), np.inf)
-        result: FloatArray = found + 64 * U * (size + 1)
-        return result
+    def term(self, great: Term) -> Bound:
+        """Log of M(s) of one term."""
+
+        def log_mgf(logs: Logs) -> FloatArray:
+            found, size = logs.others.copy(), np.abs(logs.others)
+            for counts, parts in zip(great, logs.parts, strict=True):
+                log = math.log(_ways(counts))
+                for copies, of in zip(counts, parts, strict=True):
+                    found, size = (found + copies * of, size + copies * np.abs(of)) if copies else (found, size)
+                found, size = found + log, size + log
+            result: FloatArray = found + 16 * U * (size + 1)
+            return result
+
+        return log_mgf
+
+    def rest(self, which: int, most: int) -> Bound:
+        """Log of a bound on M(s) of all terms with more than `most` great copies of one summand."""
+
+        def log_mgf(logs: Logs) -> FloatArray:
+            found, size = logs.others.copy(), np.abs(logs.others)
+            for i, (one, (usual, *rare), least) in enumerate(zip(self.splits, logs.parts, logs.least, strict=True)):
+                great = np.logaddexp.reduce(rare, axis=0)
+                size = size + one.copies * (np.abs(usual) + np.abs(great))
+                if i != which:
+                    found = found + one.copies * np.logaddexp(usual, great)
+                    continue
+                n, k = one.copies, most + 1
+                ratio = (n - k) / (k + 1) * np.exp(np.minimum(great - least, 700.0)) * (1 + 1e-12)
+                log = math.log(math.comb(n, k)) + ((n - k) * usual if k < n else 0.0) + k * great
+                found = found + np.where(ratio < 1, log - np.log1p(-np.minimum(ratio, 1 - 1e-12)), np.inf)
+            result: FloatArray = found + 64 * U * (size + 1)
+            return result
+
+        return log_mgf
 
     def guess(self, log_delta: float) -> float:
         """About where all terms together have this delta, uncertified: by the estimates at their saddles."""
-        each = list(itertools.product(*(range(min(one.copies, MOST_GREAT) + 1) for one in self.splits)))
-        if len(each) > MOST_TERMS:
-            raise NoCertificateError
-        curves = [self.estimate(self.at(great)) for great in each]
+        goal = log_delta - GUESSED - math.log(len(self.splits) + 1)
+        each = self.every(self.counts(self.eps, goal))
+        curves = [self.estimate(self.cumulants(great)) for great in each]
         at, logs = np.array([eps for eps, _ in curves]), np.array([log for _, log in curves])
-        low, high = float(at.min()), float(at.max())
+        low, high = 0.0, 2 * self.eps
         for _ in range(GUESSES):
             eps = 0.5 * (low + high)
-            each_log = np.min(logs - self.lams * (eps - at), axis=1)  # concave: below all its tangents
+            tangents = logs - self.lams * (eps - at)  # a term is concave: below them all
+            each_log = np.min(np.where(np.isnan(tangents), np.inf, tangents), axis=1)
             low, high = (eps, high) if np.logaddexp.reduce(each_log) > log_delta else (low, eps)
         return 0.5 * (low + high)
 
@@ -167,36 +215,48 @@ class Terms:
         for i, one in enumerate(self.splits):
             limit = min(one.copies, MOST_GREAT)
             for most in range(limit + 1):
-                if most == one.copies or self.chernoff(self.rest(i, most), eps)[0] < log_goal:
+                if most == one.copies or self.chernoff(self.rest(i, most), eps, log_goal)[0] < log_goal:
                     break
             found.append(most)
-        if math.prod(most + 1 for most in found) > MOST_TERMS:
-            raise NoCertificateError
         return tuple(found)
 
-    def chernoff(self, log_mgf: FloatArray, eps: float) -> tuple[float, float, float]:
-        """The least bound on log delta over the lams, with its log c(s) M(s) and s."""
-        value = log_mgf + self.log_c
-        j = int(np.argmin(value - self.lams * eps))
-        return float(value[j] - self.lams[j] * eps), float(value[j]), float(self.lams[j])
+    def every(self, most: tuple[int, ...]) -> list[Term]:
+        """The terms with so many copies of each split that are not common, at most."""
+        sizes = (math.comb(m + len(one.parts) - 1, m) for m, one in zip(most, self.splits, strict=True))
+        if math.prod(sizes) > MOST_TERMS:
+            raise NoCertificateError
+        return list(itertools.product(*(one.every(m) for m, one in zip(most, self.splits, strict=True))))
+
+    def chernoff(self, bound: Bound, eps: float, goal: float = math.inf) -> tuple[float, float, float]:
+        """About the least bound on log delta over the lams, with its log c(s) M(s) and s; inf where none is below the goal."""
+        rough = bound(self.rough) + self.log_c - self.lams * eps
+        j = int(np.argmin(np.where(np.isnan(rough), np.inf, rough)))
+        if not rough[j] < goal:
+            return math.inf, math.inf, float(self.lams[j])
+        value = float(bound(self.sure(j))[0] + self.log_c[j])
+        return value - float(self.lams[j]) * eps, value, float(self.lams[j])
 
     def estimate(self, cumulants: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Eps and log delta at the saddles of all lams, uncertified."""
-        k, mean, variance, _ = cumulants
+        k, mean, variance = cumulants
         s = self.lams
         eps = mean - 1 / s - 1 / (1 + s)
         spread = variance + 1 / s**2 + 1 / (1 + s) ** 2
         return eps, k - s * eps - np.log(s) - np.log1p(s) - 0.5 * np.log(2 * math.pi * spread)
 
 
-def _cumulants(parts: list[Summand] | tuple[Summand, ...], lams: FloatArray) -> FloatArray:
-    found = np.zeros((4, len(lams)))
-    for part in parts:
-        for j, lam in enumerate(lams.tolist()):
-            value, error = part.log_mgf(lam)
-            _, mean, variance = part.cumulants(lam)
-            found[:, j] += value, mean, variance, value + error
-    return found
+def _ways(counts: Counts) -> int:
+    """The multinomial coefficient."""
+    return math.prod(math.comb(sum(counts[: i + 1]), k) for i, k in enumerate(counts))
+
+
+def _ends(part: Summand, lam: float, copies: int) -> tuple[float, float]:
+    """K of one copy at one lam, rounded down and up; nothing is known where no rule is affordable."""
+    try:
+        value, error = part.log_mgf(lam)
+    except NoCertificateError:
+        return -math.inf, math.inf
+    return (value - error) / copies, (value + error) / copies
 
 
 @dataclass(frozen=True)
@@ -245,16 +305,17 @@ def build(terms: Terms, eps: float, log_delta: float) -> tuple[Humps, Saddle]:
         for i, (m, one) in enumerate(zip(most, terms.splits, strict=True))
         if m < one.copies
     ]
-    each = list(itertools.product(*(range(m + 1) for m in most)))
+    each = terms.every(most)
     lines, heaviest = [], (-math.inf, Saddle(1.0, eps, 1.0, log_delta))
     for great in each:
-        cumulants = terms.at(great)
-        bound, log, s = terms.chernoff(cumulants[3], eps)
-        if bound < goal - math.log(len(each)):
+        small = goal - math.log(len(each))
+        bound, log, s = terms.chernoff(terms.term(great), eps, small)
+        if bound < small:
             rests.append((log, s))
             continue
+        cumulants = terms.cumulants(great)
         at, logs = terms.estimate(cumulants)
-        j = int(np.argmin(np.abs(at - eps)))
+        j = int(np.nanargmin(np.abs(at - eps)))
         here = Saddle(float(terms.lams[j]), eps, math.sqrt(max(float(cumulants[2, j]), 1e-300)), log_delta)
         heaviest = max(heaviest, (float(logs[j] + here.lam * (at[j] - eps)), here))
         lines.append((great, here, abs(float(at[j]) - eps) / here.deviation))
@@ -267,7 +328,7 @@ def build(terms: Terms, eps: float, log_delta: float) -> tuple[Humps, Saddle]:
             if sum(part.nodes for part in parts) > MOST_NODES:
                 raise NoCertificateError
         except NO_LINE:
-            bound, log, s = terms.chernoff(terms.at(great)[3], eps)
+            bound, log, s = terms.chernoff(terms.term(great), eps)
             if bound > log_delta:
                 raise NoCertificateError from None  # no other line can make up for it
             rests.append((log, s))
@@ -275,12 +336,12 @@ def build(terms: Terms, eps: float, log_delta: float) -> tuple[Humps, Saddle]:
     return Humps(tuple(parts), rest[:, 0], rest[:, 1]), heaviest[1]
 
 
-def _line(terms: Terms, great: tuple[int, ...], at: Saddle, off: float) -> Contour:
+def _line(terms: Terms, great: Term, at: Saddle, off: float) -> Contour:
     """A contour for one term; off: how far from at.eps its lam leads, in deviations."""
     summands = list(terms.others)
-    for k, one in zip(great, terms.splits, strict=True):
-        summands += [of(many) for of, many in ((one.common, one.copies - k), (one.great, k)) if many]
-        summands += [Choices(one.copies, k)] if 0 < k < one.copies else []
+    for counts, one in zip(great, terms.splits, strict=True):
+        summands += [part(copies) for part, copies in zip(one.parts, counts, strict=True) if copies]
+        summands += [Choices(ways)] if (ways := _ways(counts)) > 1 else []
     total = Total(summands)
     return contour.build(
         total, saddle.for_eps(total, at.eps)._replace(log_delta=at.log_delta) if off > OFF else at, 0.0
@@ -289,24 +350,38 @@ def _line(terms: Terms, great: tuple[int, ...], at: Saddle, off: float) -> Conto
 
 @np.errstate(all="ignore")
 def by_humps(total: Total, low_target: float, high_target: float, near: Answer | None = None) -> Answer:
-    """Eps where delta meets the target; `NoCertificateError` where no law has two humps. near: what other routes found."""
+    """Eps where delta meets the target; `NoCertificateError` where no split gains. near: what other routes found."""
     log_delta = math.log(high_target)
-    if near is None:
-        terms = Terms.of(total, saddle.for_delta(total, high_target).lam)
-        eps = terms.guess(log_delta)
-    elif narrow(near.lower, near.upper, ROUGHLY):
-        slope = near.slope if math.isfinite(near.slope) else saddle.for_delta(total, high_target).lam
-        terms, eps = Terms.of(total, slope), 0.5 * (max(near.lower, 0.0) + near.upper)
-    else:
+    choice = choose(total, saddle.for_delta(total, high_target).lam, log_delta)
+    found: Answer | None = None
+    for windows in (choice.windows, choice.finer):
+        if windows is None or (found is not None and narrow(found.lower, found.upper, NARROW)):
+            continue
+        with contextlib.suppress(*NO_LINE):
+            terms = Terms.of(total, choice._replace(windows=windows))
+            one = _meets(terms, low_target, high_target, near)
+            found = one if found is None else common(found, one)
+    if found is None:
         raise NoCertificateError
+    return found
+
+
+def _meets(terms: Terms, low_target: float, high_target: float, near: Answer | None) -> Answer:
+    """The same by these parts."""
+    log_delta = math.log(high_target)
+    known = near is not None and narrow(near.lower, near.upper, CLOSE)
+    eps = 0.5 * (max(near.lower, 0.0) + near.upper) if near is not None and known else terms.guess(log_delta)
     best: Answer | None = None
     for _ in range(AGAIN):
-        line, here = build(terms, eps, log_delta)
+        try:
+            line, here = build(terms, eps, log_delta)
+        except NO_LINE:
+            break
         (lower, upper, errors), middle, slope = invert(line, here, low_target, high_target)
         name = CONTOUR if narrow(lower, upper, NARROW) else WIDE
         if best is None or upper - lower < best.upper - best.lower:
             best = Answer(lower, upper, name, errors, slope)
-        if abs(middle - eps) <= CLOSE * abs(eps) or not math.isfinite(middle):
+        if narrow(lower, upper, ENOUGH) or not CLOSE * abs(eps) < abs(middle - eps) < math.inf:
             break
         eps = middle
     if best is None or not math.isfinite(best.upper):

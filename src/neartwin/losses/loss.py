@@ -21,6 +21,7 @@ from neartwin.losses.rounding import ComplexArray, U
 
 if TYPE_CHECKING:
     from neartwin.losses.composed import Composed
+    from neartwin.losses.window import Divisible
 
 Order = Literal["remove", "add", "replace", "replace_back"]
 
@@ -102,6 +103,7 @@ class Summand(ABC):
     pace: float = 0.0  # how fast atoms turn, the largest loss of one copy; 0 where `quiet` has none
     variation: float = 1.0  # an upper bound on the total variation of P and Q
     copies: int = 1  # of the law that `cells` describes
+    divides: bool = False  # whether `divisible` may have a law
     kind: Hashable = None  # names the law of one copy that `ratio` describes, or None
 
     @abstractmethod
@@ -182,11 +184,8 @@ class Summand(ABC):
         """Whether `delta` answers."""
         return self.delta(np.zeros(1)) is not None
 
-    def humps(self, lam: float) -> tuple[Callable[[int], Summand], Callable[[int], Summand]] | None:
-        """Two parts of the law of one copy that add up to it, each of one hump where the law tilted by lam has two.
-
-        A part is a sub-probability; each is given as so many copies of it. None where there is one hump, or none is known.
-        """
+    def divisible(self, lam: float) -> Divisible | None:
+        """One copy where great losses may be rare, at places enough for questions about lam; None: nothing is to be split."""
         del lam
         return None
 

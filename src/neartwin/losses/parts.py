@@ -1,10 +1,10 @@
 """The part of a sampled Gaussian's law that lies in a window: which nodes it needs, and what they leave out.
 
 Tails of the part's density phi r^{1+lam} [r~^{-lam}] share, r and r~ of `subsampled_gaussian.py`. Below u <= 0, r^{1+lam} <= 1,
-r~^{-lam} <= (1-q)^{-lam}, and the share is at most that at u (a part above its centre), or 1. Above, log r has a slope of at most
-mu, -log r~ one that falls, and the log-share of a part below its centre one of at most -(u - c)_+/w^2, for -phi/Phi(-x) <= -x; a
-part above it has a share of at most 1. So the logarithm falls by d at least for each unit, d rising, and what lies beyond is at
-most the value there times 1/d, and the sum over nodes at steps h <= 1 the value times 1 + 1/d.
+r~^{-lam} <= (1-q)^{-lam}, and a rising factor of the share is at most that at u, a falling one 1. Above, log r has a slope of
+at most mu, -log r~ one that falls, and the logarithm of a falling factor one of at most -(u - c)_+/w^2, for -phi/Phi(-x) <= -x;
+a rising one is at most 1. So the logarithm falls by d at least for each unit, d rising, and what lies beyond is at most the
+value there times 1/d, and the sum over nodes at steps h <= 1 the value times 1 + 1/d.
 """
 
 from __future__ import annotations
@@ -43,18 +43,15 @@ class Part:
     def tails(self, u: FloatArray, log_density: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bounds on the logarithm of the part's density, tilted, summed or integrated below and above each u."""
         mu, window = self.mu, self.window
-        share = window.log_share(u)[0]
+        rising, falling = window.sides(u)
         power = -self.lam * math.log1p(-self.q) if self.both else 0.0
-        left = np.where(u <= 0, log_ndtr(u) + power + (share if window.side > 0 else 0.0), np.inf)
+        left = np.where(u <= 0, log_ndtr(u) + power + rising, np.inf)
         fall = u - (1 + self.lam) * mu
         if self.both:
             odds = math.log(self.q) - np.maximum(mu * u + 0.5 * mu * mu, 0.0) - math.log1p(-self.q)
             fall = fall - self.lam * mu * np.exp(odds)
-        if window.side < 0:
-            fall = fall + np.maximum(u - window.centre, 0.0) / window.width**2
-            log_density = log_density + share
-        fall = fall - 1e-9 * (1 + np.abs(u))
-        right = np.where((fall > 0) & (u > 0), log_density + np.log1p(1 / np.maximum(fall, 1e-300)), np.inf)
+        fall = fall + window.falls(u) - 1e-9 * (1 + np.abs(u))
+        right = np.where((fall > 0) & (u > 0), log_density + falling + np.log1p(1 / np.maximum(fall, 1e-300)), np.inf)
         return left + 1e-9 * (1 + np.abs(left)), right + 1e-9 * (1 + np.abs(right))
 
     def seen(self, u: FloatArray, law: Weighted) -> Weighted:

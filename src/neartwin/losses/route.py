@@ -18,7 +18,7 @@ from neartwin.losses import chernoff, rounded, saddle
 from neartwin.losses.answer import CLOSED, FINE, FLOOR, LATTICE, NARROW, NO_LINE, Answer, common, narrow
 from neartwin.losses.closed import by_closed_form, closed_form
 from neartwin.losses.extremes import Extremes, by_extremes
-from neartwin.losses.humps import ROUGHLY, by_humps
+from neartwin.losses.humps import by_humps
 from neartwin.losses.inversion import Line
 from neartwin.losses.lines import any_line_at, by_line, wide_line_at
 from neartwin.losses.rounding import U, down, up
@@ -29,7 +29,6 @@ KEPT = 24  # lines kept for the next question
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
 LINES = 48  # lines one vectorised query may build
 LAWS = 8  # eps of one vectorised query that rounded laws may serve
-PARTS = 2  # answers whose laws are split where they have two humps
 POOR = 1e-3  # relative width from which the last routes are asked
 Indices = np.ndarray[tuple[int], np.dtype[np.intp]]
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
@@ -146,37 +145,34 @@ def epsilon(total: Total, low_delta: float, high_delta: float, within: float = N
     if target_high > 0 and target_low < 1e-9 * total.top.mass:
         found = _with_extremes(total, found, target_low, target_high)
     if target_high > 0:
-        by_parts = 0
         for enough, route in _routes(total, target_low, target_high, within):
             if narrow(found.lower, found.upper, enough):
                 break
             with contextlib.suppress(*NO_LINE):
-                found = common(found, route())
-            if (
-                by_parts < PARTS
-                and not narrow(found.lower, found.upper, max(NARROW, within))
-                and found.method != CLOSED
-            ):
-                with contextlib.suppress(*NO_LINE):
-                    by_parts += narrow(found.lower, found.upper, ROUGHLY)
-                    found = common(found, by_humps(total, target_low, target_high, found))
+                found = common(found, route(found))
     return _with_extremes(total, found, target_low, target_high)
 
 
 def _routes(
     total: Total, low_target: float, high_target: float, within: float
-) -> Iterator[tuple[float, Callable[[], Answer]]]:
-    """Every route in turn, with the relative width from which it is not worth asking."""
+) -> Iterator[tuple[float, Callable[[Answer], Answer]]]:
+    """Every route in turn, with the relative width from which it is not worth asking; it is told what was found before.
+
+    Where great losses may be rare, one line tells whether the law had better be looked at in parts.
+    """
     if total.has_closed_form:
-        yield 1e-13, lambda: by_closed_form(total, low_target, high_target)
+        yield 1e-13, lambda _: by_closed_form(total, low_target, high_target)
         return
     if low_target < total.top.mass:
-        yield 1e-9, lambda: by_extremes(total, low_target, high_target)
-    yield max(NARROW, within), lambda: by_line(total, low_target, high_target, within=within)
-    yield FINE, lambda: by_humps(total, low_target, high_target)
-    yield FINE, lambda: rounded.epsilon(total, low_target, high_target, rounded.FINER[:1])
-    yield FINE, lambda: rounded.epsilon(total, low_target, high_target, rounded.FINER[1:])
-    yield POOR, lambda: by_line(total, low_target, high_target, within=within, build=wide_line_at)
+        yield 1e-9, lambda _: by_extremes(total, low_target, high_target)
+    enough = max(NARROW, within)
+    if any(part.divides for part in total.summands):
+        yield enough, lambda _: by_line(total, low_target, high_target, within=within, tries=1)
+        yield enough, lambda found: by_humps(total, low_target, high_target, found)
+    yield enough, lambda _: by_line(total, low_target, high_target, within=within)
+    yield FINE, lambda _: rounded.epsilon(total, low_target, high_target, rounded.FINER[:1])
+    yield FINE, lambda _: rounded.epsilon(total, low_target, high_target, rounded.FINER[1:])
+    yield POOR, lambda _: by_line(total, low_target, high_target, within=within, build=wide_line_at)
 
 
 def _with_extremes(total: Total, found: Answer, target_low: float, target_high: float) -> Answer:

@@ -24,10 +24,8 @@ the angle, so the same rule with the same nodes gives B up to 2 M(lam) e^{(y^2+e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -43,10 +41,11 @@ from neartwin.losses.rounding import ELEMENTARY, NoCertificateError, U, gamma
 from neartwin.losses.single import half_line_cells, half_line_delta
 from neartwin.losses.strip import Strip
 from neartwin.losses.weighted import Weighted
-from neartwin.losses.window import WHOLE, Window, split
+from neartwin.losses.window import WHOLE, Divisible, Window
 
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
 GENTLE = 0.25  # mu below which a tilt moves the law so little that more lams share their nodes
+LEFT, RIGHT, FINE = 18.0, 90.0, 1 / 16  # where the places of a divisible law end, and their step
 FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide; below pi/2
 
 
@@ -67,6 +66,7 @@ class SubsampledGaussianSum(QuadratureSum):
         self._goal = math.log(2.0**-58 / max(count, 1))
         self.exact = (mu, rate)
         self.window, self.shares = window, window is WHOLE
+        self.divides = self.order != "add"  # there no loss is great
         self.shared = 4 * SHARED if self.mu <= GENTLE else SHARED
         self.strip = Strip(self.mu, self.q, self.order, window)
 
@@ -229,19 +229,18 @@ class SubsampledGaussianSum(QuadratureSum):
         relative = 1.5 * (5 * ELEMENTARY + 16 * U + 2 * U / (1 - self.q) + 4 * U * (np.abs(self.mu * u) + self.mu**2))
         return modulus, np.arctan2(height, base), relative
 
-    def humps(self, lam: float) -> tuple[Callable[[int], Summand], Callable[[int], Summand]] | None:
-        """Seldom sampled and much moved: below and above the valley of the density tilted by lam."""
-        if self.order == "add":  # no loss is great
+    def divisible(self, lam: float) -> Divisible | None:
+        """Seldom sampled, much moved."""
+        if not self.divides:
             return None
-        u: FloatArray = np.linspace(-12.0, 12.0 + (1 + lam) * self.mu, 4096)
-        log_density = -0.5 * u * u + (1 + lam) * self._log_ratio(u)[0]
-        if self.order == "replace":
-            log_density -= lam * self._log_ratio(-u)[0]
-        parts = split(log_density, u, self.count)
-        if parts is None:
-            return None
-        below, above = (partial(SubsampledGaussianSum, *self.exact, order=self.order, window=part) for part in parts)
-        return below, above
+        u: FloatArray = np.arange(-12.0, min(LEFT + 2 * (1 + lam) * self.mu, RIGHT), FINE)
+        plus, _ = self._log_ratio(u)
+        minus = self._log_ratio(-u)[0] if self.order == "replace" else 0.0
+        log_density = plus - 0.5 * u * u + math.log(FINE / math.sqrt(2 * math.pi))
+        return Divisible(self.count, u, plus - minus, log_density, self._shown)
+
+    def _shown(self, window: Window, count: int) -> Summand:
+        return SubsampledGaussianSum(*self.exact, count, self.order, window)
 
     def zcdp_tail(self, s: float) -> float:
         """Sampling adds nothing: a mixture with a pair of equal laws, and Renyi divergence is quasi-convex."""

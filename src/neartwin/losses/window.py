@@ -1,8 +1,9 @@
 r"""A smooth share of a law on a line: Phi((u - c)/w) of the mass at u, and the rest Phi(-(u - c)/w); together the whole.
 
-Both are entire, and Phi(x + iy) = int_{-inf}^x phi(v + iy) dv with |phi(v + iy)| = e^{y^2/2} phi(v), so that |Phi(x + iy)| <=
-e^{y^2/2} Phi(x): whatever a strip of width y proves of an integral of the whole law, it proves of a part relative to that part,
-with e^{y^2/(2 w^2)} more. A sharp edge would have no strip at all.
+A share may be split again, so that products of such factors add up to the whole too. All are entire, and Phi(x + iy) =
+int_{-inf}^x phi(v + iy) dv with |phi(v + iy)| = e^{y^2/2} phi(v), so that |Phi(x + iy)| <= e^{y^2/2} Phi(x): whatever a strip
+of width y proves of an integral of the whole law, it proves of a part relative to that part, with e^{y^2/(2 w^2)} more for each
+factor. A sharp edge would have no strip at all.
 
 Rounding: the argument x errs by 4U|x|, and d log Phi/dx = phi/Phi is at most |x| + 1, and at most e^{-x^2/2} for x >= 0; log_ndtr
 is measured against mpmath in `tests/losses/test_rounding.py`.
@@ -10,8 +11,9 @@ is measured against mpmath in `tests/losses/test_rounding.py`.
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -20,58 +22,58 @@ from neartwin.exact import FloatArray
 from neartwin.frozen import dataclass
 from neartwin.losses.rounding import ELEMENTARY, U
 
-DEEP = 2.0  # of a valley, in the logarithm of the density
-SLIGHT = 5.0  # how far below its own hump a part may have the other's, in the logarithm of all copies
-WIDTHS = (2.0, 1.5, 1.0, 0.75, 0.5, 0.375, 0.25)
+if TYPE_CHECKING:
+    from neartwin.losses.loss import Summand
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The share Phi(side (u - centre)/width); an infinite width is the whole law."""
+    """The share Phi(side (u - centre)/width), times that of another window; an infinite width is the whole law."""
 
     centre: float
     width: float
     side: float  # 1: what lies above the centre; -1: below
+    within: Window | None = None
 
     @property
     def bend(self) -> float:
         """The strip of width y costs e^{bend y^2/2}, the noise's own density included."""
-        return 1 + 1 / self.width**2
+        return 1 / self.width**2 + (1.0 if self.within is None else self.within.bend)
 
     def log_share(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The logarithm of the share at each u, and its error."""
         x = self.side * (u - self.centre) / self.width
         value = np.asarray(log_ndtr(x))
         slope = np.where(x < 0, np.abs(x) + 1, np.exp(-0.5 * x * x))
-        return value, 4.1 * U * np.abs(x) * slope + ELEMENTARY * (1 + np.abs(value))
+        error = 4.1 * U * np.abs(x) * slope + ELEMENTARY * (1 + np.abs(value))
+        if self.within is None:
+            return value, error
+        other, more = self.within.log_share(u)
+        return value + other, error + more + U * np.abs(value + other)
+
+    def sides(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The logarithms of the factors that rise with u and of those that fall, each (n,)."""
+        own = np.asarray(log_ndtr(self.side * (u - self.centre) / self.width))
+        rising, falling = self.within.sides(u) if self.within is not None else np.zeros((2, len(u)))
+        return (rising + own, falling) if self.side > 0 else (rising, falling + own)
+
+    def falls(self, u: FloatArray) -> FloatArray:
+        """At least how much the logarithm of the share falls for each unit of u, from there on, (n,)."""
+        own = np.maximum(u - self.centre, 0.0) / self.width**2 if self.side < 0 else np.zeros(len(u))
+        return own if self.within is None else own + self.within.falls(u)
 
 
 WHOLE = Window(0.0, math.inf, 1.0)
 
 
-def split(log_density: FloatArray, u: FloatArray, copies: int) -> tuple[Window, Window] | None:
-    """Below and above the deepest valley between two humps, so that neither part has the other's; None where there is one hump.
+class Divisible(NamedTuple):
+    """One copy of a law on a line, at equal steps: what lies below and above an edge can be looked at apart.
 
-    log_density: of one copy, tilted, at increasing u. A heuristic: every two windows add up to the whole.
+    u, losses, log_density (P's, times the step): (m,), uncertified. part: so many copies of what a window shows.
     """
-    inner = log_density[1:-1]
-    peaks = 1 + np.flatnonzero((inner > log_density[:-2]) & (inner >= log_density[2:]))
-    best, depth = None, DEEP
-    for left, right in itertools.pairwise(peaks):
-        valley = int(left + np.argmin(log_density[left : right + 1]))
-        fall = float(min(log_density[left], log_density[right]) - log_density[valley])
-        if fall > depth:
-            best, depth = (left, valley, right), fall
-    if best is None:
-        return None
-    left, valley, right = best
-    centre = round(float(u[valley]) * 16) / 16
-    few = log_density[left] - SLIGHT - math.log(copies), log_density[right] - SLIGHT
-    for width in WIDTHS:
-        below, above = Window(centre, width, -1.0), Window(centre, width, 1.0)
-        far = log_density + below.log_share(u)[0], log_density + above.log_share(u)[0]
-        if far[0][valley:].max() < max(few[0], log_density[valley]) and far[1][: valley + 1].max() < max(
-            few[1], log_density[valley]
-        ):
-            break
-    return below, above
+
+    copies: int
+    u: FloatArray
+    losses: FloatArray
+    log_density: FloatArray
+    part: Callable[[Window, int], Summand]

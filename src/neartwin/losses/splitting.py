@@ -1,0 +1,217 @@
+r"""Where to split a law whose great losses are rare: at the edge that makes Chernoff's bounds on the terms add up to least.
+
+A line at the saddle of one term has the scale e^{K_k(lam) - lam eps}, the least over lam, and rounding errs relative to it. The
+best edge makes sum_k min_lam c(lam) e^{K_k(lam) - lam eps} least, a bound on delta(eps) itself: no line can lose much where that
+is near delta. An edge in the valley between two humps is seldom the best; often one copy above it is just what brings the sum to
+eps. Sharp edges are looked at first, all at once by running sums; the widest smooth window that costs little more is taken.
+
+A heuristic: every two windows add up to the whole, and the certificates are those of humps.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from neartwin.exact import FloatArray
+from neartwin.losses.rounding import NoCertificateError
+from neartwin.losses.total import Total, log_c
+from neartwin.losses.window import Divisible, Window
+
+SPREAD = np.geomspace(1 / 30, 30.0, 40)  # lams looked at, over about the slope
+WIDTHS = (1.0, 0.75, 0.5, 0.375, 0.25, 0.1875, 0.125)
+DEAR = 1.0  # of the bound's logarithm: what a wider window may cost
+GAIN = 3.0  # of the bound's logarithm: less is not worth a split
+LOWEST, HIGHEST, EACH = 0.5, 14.0, 4  # edges looked at, every so many places
+MOST_GREAT = 12  # great copies looked at one by one
+HEAVIEST = 4  # terms of one law that the next law's edge is chosen by
+SLIGHT = 36.0  # how far below the heaviest, in the logarithm, a term's lam still matters
+HALVINGS = 40
+AGAIN = 6
+UNHEARD = 33.0  # how far below delta, in the logarithm, all of the lowest parts together should be
+FARTHEST = 1e5
+
+
+Windows = tuple[Window, ...]
+
+
+class Choice(NamedTuple):
+    """Windows from below for each summand, None for those left whole; about eps, and the lams that the terms want.
+
+    finer: with a third window between, for terms of common losses so near to an atom that no line is short; None: none helps.
+    """
+
+    windows: tuple[Windows | None, ...]
+    finer: tuple[Windows | None, ...] | None
+    laws: tuple[Divisible | None, ...]
+    eps: float
+    lams: tuple[float, float]
+
+
+def cumulants(law: Divisible, lams: FloatArray, window: Window) -> FloatArray:
+    """K, K', K'' of one copy of what the window shows, (3, lams), uncertified; infinite where places end too early."""
+    logs = law.log_density + window.log_share(law.u)[0] + np.multiply.outer(lams, law.losses)
+    k = logsumexp(logs, axis=1)
+    weights = np.exp(logs - k[:, None])
+    mean = weights @ law.losses
+    variance = weights @ np.square(law.losses) - mean * mean
+    found = np.array([k, mean, np.maximum(variance, 0.0)])
+    found[:, logs.argmax(axis=1) == len(law.u) - 1] = np.inf
+    return found
+
+
+class _Edges:
+    """All sharp edges of one law: K of one copy below and above each, (lams, edges), and of the whole, (lams,)."""
+
+    def __init__(self, law: Divisible, lams: FloatArray) -> None:
+        logs = law.log_density + np.multiply.outer(lams, law.losses)
+        far = logs.argmax(axis=1) == len(law.u) - 1
+        at = np.flatnonzero((law.u >= LOWEST) & (law.u <= HIGHEST))[::EACH]
+        self.places = 0.5 * (law.u[at] + law.u[at - 1])
+        self.below = np.logaddexp.accumulate(logs, axis=1)[:, at - 1]
+        above = np.logaddexp.accumulate(logs[:, ::-1], axis=1)[:, ::-1]
+        self.above, self.whole = above[:, at], above[:, 0]
+        self.above[far], self.whole[far] = np.inf, np.inf
+
+
+def _terms(copies: int, below: FloatArray, above: FloatArray) -> FloatArray:
+    """K of 0, 1, ... great copies, the last with all that are more, (terms, *shape of below)."""
+    most = min(copies, MOST_GREAT)
+    k = np.arange(most + 1.0).reshape(-1, *[1] * below.ndim)
+    ways = gammaln(copies + 1) - gammaln(k + 1) - gammaln(copies - k + 1)
+    rest = np.broadcast_to(below, (most + 1, *below.shape)).copy()
+    rest[-1] = np.logaddexp(below, above)
+    found = ways + (copies - k) * np.where(k < copies, rest, 0.0) + np.where(k > 0, k * above, 0.0)
+    return np.where(np.isnan(found), np.inf, found)
+
+
+class _Look:
+    """Bounds on log delta by terms (terms, lams, ...) of log c(s) M(s)."""
+
+    def __init__(self, lams: FloatArray, terms: FloatArray) -> None:
+        self.terms, self.lams = terms, lams.reshape(-1, *[1] * (terms.ndim - 2))
+
+    def each(self, eps: float) -> FloatArray:
+        """Of each term."""
+        found: FloatArray = np.min(self.terms - self.lams * eps, axis=1)
+        return found
+
+    def at(self, eps: float) -> FloatArray:
+        """Of all together."""
+        return np.asarray(logsumexp(self.each(eps), axis=0))
+
+    def best(self, eps: float) -> FloatArray:
+        """The lam of each term of which the bound is not slight, (m,)."""
+        values = self.terms - self.lams * eps
+        each = values.min(axis=1)
+        found: FloatArray = self.lams[values.argmin(axis=1)[each > each.max() - SLIGHT]]
+        return found
+
+    def meets(self, log_delta: float, most: float) -> float:
+        """Where the bound meets delta, by one edge, at most `most`."""
+        low, high = 0.0, most
+        for _ in range(HALVINGS):
+            eps = 0.5 * (low + high)
+            low, high = (eps, high) if self.at(eps).item() > log_delta else (low, eps)
+        return high
+
+
+@np.errstate(all="ignore")
+def choose(total: Total, lam: float, log_delta: float) -> Choice:
+    """Windows for each law that gains by a split; `NoCertificateError` where none does. lam: about the slope."""
+    laws = tuple(part.divisible(lam) for part in total.summands)
+    if not any(laws):
+        raise NoCertificateError
+    lams = lam * SPREAD
+    edges = [None if law is None else _Edges(law, lams) for law in laws]
+    terms = np.array([log_c(s) for s in lams.tolist()])[None, :]
+    for part, law in zip(total.summands, laws, strict=True):
+        if law is None:
+            terms = terms + np.array([part.cumulants(s)[0] for s in lams.tolist()])
+    windows: list[Windows | None] = []
+    finer: list[Windows | None] = []
+    for i, (law, each) in enumerate(zip(laws, edges, strict=True)):
+        if law is None or each is None:
+            windows.append(None)
+            finer.append(None)
+            continue
+        later = sum(
+            (one.copies * sharp.whole for one, sharp in _both(laws[i + 1 :], edges[i + 1 :])), np.zeros(len(lams))
+        )
+        before = _Look(lams, terms + later)
+        found, terms, eps = _one(law, each, lams, (terms, later), log_delta)
+        windows.append(found)
+        finer.append(found and _with_middle(law, each, before, found, (eps, log_delta)))
+    if not any(windows):
+        raise NoCertificateError
+    look = _Look(lams, terms)
+    eps = look.meets(log_delta, _beyond(look, log_delta))
+    best = look.best(eps)
+    further = None if finer == windows else tuple(finer)
+    return Choice(tuple(windows), further, laws, eps, (float(best.min()), float(best.max())))
+
+
+def _both(laws: tuple[Divisible | None, ...], edges: list[_Edges | None]) -> list[tuple[Divisible, _Edges]]:
+    return [(law, each) for law, each in zip(laws, edges, strict=True) if law is not None and each is not None]
+
+
+def _beyond(look: _Look, log_delta: float) -> float:
+    """An eps of which the bound is below delta."""
+    eps = 1e-3
+    while eps < FARTHEST and not np.min(look.at(eps)) <= log_delta:
+        eps *= 4
+    return eps
+
+
+def _one(
+    law: Divisible, each: _Edges, lams: FloatArray, others: tuple[FloatArray, FloatArray], log_delta: float
+) -> tuple[Windows | None, FloatArray, float]:
+    """The windows of one law, None where it had better stay whole; the terms with it; about eps. others: so far, and later."""
+    terms, later = others
+    whole = terms + law.copies * each.whole
+    kept = terms[:, None, :, None] + _terms(law.copies, each.below, each.above)[None]
+    sharp = (kept + later[:, None]).reshape(-1, *kept.shape[2:])
+    look, unsplit, last = _Look(lams, sharp), _Look(lams, whole + later), -1
+    eps = _beyond(look, log_delta)
+    for _ in range(AGAIN):
+        edge = int(np.argmin(look.at(eps)))
+        if edge == last:
+            break
+        eps, last = _Look(lams, sharp[:, :, edge]).meets(log_delta, eps), edge
+    least = float(look.at(eps)[last])
+    if not unsplit.at(eps).item() - least > GAIN:
+        return None, whole, eps
+    for width in WIDTHS:
+        windows = Window(float(each.places[last]), width, -1.0), Window(float(each.places[last]), width, 1.0)
+        parts = [cumulants(law, lams, window)[0] for window in windows]
+        found = (terms[:, None] + _terms(law.copies, *parts)[None]).reshape(-1, len(lams))
+        apart = _Look(lams, found + later).each(eps)
+        if logsumexp(apart) - least < DEAR:
+            break
+    return windows, found[np.argsort(-apart)[:HEAVIEST]], eps
+
+
+def _with_middle(law: Divisible, each: _Edges, others: _Look, windows: Windows, near: tuple[float, float]) -> Windows:
+    """A third window between the edge and a lower one, below which all copies together do not matter, if there is one.
+
+    near: about eps, and log delta there.
+    """
+    (eps, log_delta), lams = near, others.lams
+    slight = log_delta - UNHEARD
+    alone = (others.terms[:, :, None] + law.copies * each.below).reshape(-1, *each.below.shape)
+    unheard = np.flatnonzero((_Look(lams, alone).at(eps) < slight) & (each.places < windows[0].centre))
+    if (
+        not len(unheard)
+        or _Look(lams, others.terms + law.copies * cumulants(law, lams, windows[0])[0]).at(eps) < slight
+    ):
+        return windows
+    centre = float(each.places[unheard[-1]])
+    for width in WIDTHS:
+        low = Window(centre, width, -1.0)
+        if _Look(lams, others.terms + law.copies * cumulants(law, lams, low)[0]).at(eps) < slight + DEAR:
+            break
+    above = Window(centre, width, 1.0)
+    return low, *(replace(window, within=above) for window in windows)
