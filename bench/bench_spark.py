@@ -23,12 +23,12 @@ from neartwin.engines.spark import SparkEngine, asked
 from neartwin.queries.planner import plan
 
 
-def session(folder: Path) -> SparkSession:
+def session(folder: Path, memory: str = "3g") -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     (folder / "events").mkdir()
     settings = {
         "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "3g", "spark.sql.shuffle.partitions": "8", "spark.eventLog.enabled": "true",
+        "spark.driver.memory": memory, "spark.sql.shuffle.partitions": "8", "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.dir": (folder / "events").as_uri(),
     }  # fmt: skip

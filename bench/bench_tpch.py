@@ -1,11 +1,11 @@
 """TPC-H revenue, the customer as unit: per part (a public catalogue of 200,000 a scale factor) and per ship mode (seven).
 
 Prints, for each scale factor, what a release costs over the same bounded statement without noise and over the plain unbounded
-one, and how cost grows from one size to the next. Processor time: of all threads on DuckDB, of all processes on Spark. Large
-releases are written to Parquet.
+one, and how cost grows from one size to the next. Processor time: of all threads on DuckDB, of all processes on Spark, where what
+a release shuffled and the most memory of each process are told too. Large releases are written to Parquet.
 
     pip install tpchgen-cli
-    python bench/bench_tpch.py [--scales 1 10] [--spark-scales 1] [--folder DIR]
+    python bench/bench_tpch.py [--scales 1 10] [--spark-scales 1 10] [--spark-memory 6g] [--folder DIR]
 """
 
 import argparse
@@ -19,6 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -27,6 +28,7 @@ from neartwin.engines.base import Engine
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.queries.planner import plan
 from neartwin.queries.query import Query, Rows
+from neartwin.queries.stage import Stage
 from neartwin.releases.accounts import Account
 
 MODES = ["AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"]
@@ -106,27 +108,46 @@ def on_duckdb(place: Path, folder: Path, runs: int) -> dict[str, float]:
     return found
 
 
-def on_spark(place: Path, folder: Path, runs: int) -> dict[str, float]:
-    """The same on a local Spark of two cores."""
-    from bench_spark import processor_time, session
+def on_spark(memory: str, place: Path, folder: Path, runs: int) -> dict[str, float]:
+    """The same on a local Spark of two cores, whose JVM may hold so much. The first question, plain, pays for its start."""
+    from bench_spark import peaks, processor_time, session, shuffled
 
-    (folder / f"spark-{place.name}").mkdir()
-    spark = session(folder / f"spark-{place.name}")
-    found = {}
+    here = folder / f"spark-{place.name}"
+    here.mkdir()
+    spark, found = session(here, memory), {}
     for name in ("orders", "lineitem"):
         spark.read.parquet(str(place / f"{name}.parquet")).createOrReplaceTempView(name)
-    frame = spark.sql(REVENUE)
-    rows = nt.table(frame, unit="customer", name=f"spark-{place.name}", snapshot="bench")
-    with nt.open_ledger(folder / f"spark-{place.name}.db") as ledger:
+    rows = nt.table(spark.sql(REVENUE), unit="customer", name=f"spark-{place.name}", snapshot="bench")
+    with nt.open_ledger(here / "budget.db") as ledger:
         account = ledger.open(rows, nt.approx(1000, "1e-2"))
         for by, limits in LIMITS.items():
-            asked = question(rows, by, int(place.name[2:]))
-            release = partial(released, account, asked, limits, folder, None)
-            kept = release()  # warm
-            found[by] = spent(release, processor_time, runs)
-            print(f"  Spark by {by}: {found[by]:.2f} s of processor time, {kept:,} groups", flush=True)
+            query = question(rows, by, int(place.name[2:]))
+            stage = plan(query, spend=SPEND, **limits).stage
+            plain = f"SELECT {by}, count(*), sum(revenue), count(DISTINCT customer) FROM ({REVENUE}) GROUP BY {by}"
+            bare = spent(partial(_discarded, spark.sql(plain)), processor_time, runs)
+            bounded = spent(partial(_without_noise, stage), processor_time, runs)
+            begun = time.time()
+            found[by] = spent(partial(released, account, query, limits, here, None), processor_time, runs)
+            wall = (time.time() - begun) / runs
+            time.sleep(1)  # for the log to be written
+            told = "; ".join(f"{records:,} records, {size / 2**20:.1f} MB" for records, size in shuffled(here, begun))
+            held = ", ".join(f"{kind} {size:.2f} GB" for kind, size in peaks().items())
+            print(f"  Spark by {by}: {found[by]:.1f} s, {wall:.0f} on the wall; over bounded, no noise ", end="")
+            print(f"{found[by] / bounded:.2f}; over plain, unbounded {found[by] / bare:.2f}")
+            print(f"    shuffles: {told}; peak memory so far: {held}", flush=True)
     spark.stop()
     return found
+
+
+def _discarded(frame: Any) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _without_noise(stage: Stage) -> None:
+    from neartwin.engines.spark import asked
+
+    with asked(stage, 7) as frame:
+        _discarded(frame)
 
 
 def growth(engine: str, sizes: dict[int, dict[str, float]]) -> None:
@@ -143,12 +164,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scales", type=int, nargs="*", default=[1])
     parser.add_argument("--spark-scales", type=int, nargs="*", default=[])
+    parser.add_argument("--spark-memory", default="3g", help="of the JVM")
     parser.add_argument("--folder", type=Path, help="where generated tables are kept; a fresh one by default")
     parser.add_argument("--runs", type=int, default=3)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder, kept = Path(name), asked.folder or Path(name)
-        for engine, scales, run in (("DuckDB", asked.scales, on_duckdb), ("Spark", asked.spark_scales, on_spark)):
+        spark = partial(on_spark, asked.spark_memory)
+        for engine, scales, run in (("DuckDB", asked.scales, on_duckdb), ("Spark", asked.spark_scales, spark)):
             sizes = {}
             for scale in scales:
                 print(f"TPC-H scale factor {scale}")

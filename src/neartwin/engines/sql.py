@@ -2,8 +2,8 @@
 
 ```
 typed    the needed columns, each in one of the six types, by casts that cannot fail; joined rows, see `joins`
-computed the same and the expressions that are grouped by or summed
-scaled   the same and each summed column clipped to its bounds, in steps
+computed the same and the expressions that are grouped by or summed, where there are any
+scaled   the same and each summed column clipped to its bounds, in steps, where any is summed
 kept     rows with a unit (of the sample, where there is one) that meet the conditions, their group, their grid values
 products the same and products of grid values, where moments are asked for
 units    one row a (unit, group): numbers of rows and values, totals
@@ -69,10 +69,14 @@ def statement(
     rows = (
         joined_rows(stage.table, places, aliases) if stage.table.joins else {"typed": _typed(stage, places[0], aliases)}
     )
-    rows |= {"computed": _computed(stage, aliases, dialect), "scaled": _scaled(stage, aliases)}
+    for name, added in (("computed", _computed(stage, aliases, dialect)), ("scaled", _scaled(stage, aliases))):
+        if added:  # engines take their time over each step, also over one that adds nothing
+            rows[name] = exp.select(exp.Star(), *added).from_(part_named(next(reversed(rows))))
     for name, part in rows.items():
         query = query.with_(alias_of(name), as_=part, copy=False)
-    query = query.with_(alias_of("kept"), as_=_kept(stage, aliases, places[0], secret), copy=False)
+    kept = _kept(stage, aliases, places[0], secret).from_(part_named(next(reversed(rows))))
+    by_unit = kept if by_row else dialect.by_unit(kept)
+    query = query.with_(alias_of("kept"), as_=by_unit, copy=False)
     if stage.split is not None:
         return cells_of(query, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
     if stage.moments:
@@ -193,19 +197,18 @@ def _typed(stage: Stage, place: Place, aliases: Mapping[str, str]) -> exp.Select
     return exp.select(*(columns or [exp.alias_(exp.Literal.number(1), "one")])).from_(place.rows)
 
 
-def _computed(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Select:
+def _computed(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> list[exp.Expr]:
     columns = {name: exp.column(alias) for name, alias in aliases.items()}
     found = [exp.alias_(column_of(it.term, columns, dialect), alias) for alias, it in _grouped(stage).items()]
     for i, column in enumerate(stage.grid.values()):
         if column.expression is not None:
             found.append(exp.alias_(translated(column.expression.term, columns, dialect), f"v{i}"))
-    return exp.select(exp.Star(), *found).from_(part_named("typed"))
+    return found
 
 
-def _scaled(stage: Stage, aliases: Mapping[str, str]) -> exp.Select:
+def _scaled(stage: Stage, aliases: Mapping[str, str]) -> list[exp.Expr]:
     """A step of its own, so that engines compute each of these once."""
-    steps = [exp.alias_(grid_steps(column, i, stage, aliases), f"y{i}") for i, column in enumerate(stage.grid.values())]
-    return exp.select(exp.Star(), *steps).from_(part_named("computed"))
+    return [exp.alias_(grid_steps(column, i, stage, aliases), f"y{i}") for i, column in enumerate(stage.grid.values())]
 
 
 def _group_column(stage: Stage, place: int, aliases: Mapping[str, str]) -> exp.Expr:
@@ -216,7 +219,7 @@ def _group_column(stage: Stage, place: int, aliases: Mapping[str, str]) -> exp.E
 def _kept(stage: Stage, aliases: Mapping[str, str], place: Place, secret: exp.Expr | None) -> exp.Select:
     dialect = place.dialect
     columns: list[exp.Expr] = []
-    query = exp.select().from_(part_named("scaled"))
+    query = exp.select()
     if isinstance(stage.table.unit, str):
         unit = _unit(stage, stage.table.unit, aliases, dialect)
         columns.append(exp.alias_(unit, "u"))
@@ -233,8 +236,7 @@ def _kept(stage: Stage, aliases: Mapping[str, str], place: Place, secret: exp.Ex
     named = {name: exp.column(alias) for name, alias in aliases.items()}
     for condition in stage.conditions:
         query = query.where(translated(condition.term, named, dialect))
-    query = query.select(*(columns or [exp.alias_(exp.Literal.number(1), "one")]))
-    return dialect.by_unit(query) if isinstance(stage.table.unit, str) else query
+    return query.select(*(columns or [exp.alias_(exp.Literal.number(1), "one")]))
 
 
 def _sampled(stage: Stage, unit: exp.Expr, place: Place, secret: exp.Expr | None) -> exp.Expr:

@@ -8,6 +8,7 @@ and each question puts its own conditions where the mark was. A shape holds no r
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any
 
 from sqlglot import exp
@@ -82,10 +83,16 @@ def _mark(stage: Stage) -> RowExpression:
 
 def _shape(value: Any) -> object:
     """A value that is equal for what is written alike: all fields of all dataclasses, mappings in their order."""
-    if isinstance(value, Mapping):
-        return tuple((name, _shape(part)) for name, part in value.items())
     if isinstance(value, tuple):
         return tuple(map(_shape, value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return type(value), *(_shape(getattr(value, at.name)) for at in fields(value) if at.name not in _NOT_IN_TEXT)
-    return value
+    if isinstance(value, Mapping):
+        return tuple((name, _shape(part)) for name, part in value.items())
+    kind: Any = type(value)
+    names = _compared(kind)
+    return value if names is None else (kind, *(_shape(getattr(value, name)) for name in names))
+
+
+@cache
+def _compared(kind: Any) -> tuple[str, ...] | None:
+    """The fields of a dataclass that a text depends on; None for any other type."""
+    return tuple(at.name for at in fields(kind) if at.name not in _NOT_IN_TEXT) if is_dataclass(kind) else None

@@ -55,11 +55,11 @@ class RowExpression:
     def checked(
         cls, tree: exp.Expr, schema: Mapping[str, ColumnType], computed: Mapping[str, "RowExpression"] | None = None
     ) -> "RowExpression":
-        """The same for a tree that is parsed already."""
+        """The same for a tree that is parsed already, and not used after: writing it out may change it."""
         names = {name: Term("column", kind, value=name) for name, kind in schema.items()}
         names |= {name: expression.term for name, expression in (computed or {}).items()}
         term = read(tree, names)
-        return cls(tree.sql(dialect="duckdb", comments=False), term.kind, term)
+        return cls(tree.sql(dialect="duckdb", comments=False, copy=False), term.kind, term)
 
     @property
     def columns(self) -> frozenset[str]:

@@ -203,6 +203,13 @@ class Database:
             raise LedgerError(_in_words(self.place, str(fault.orig).strip())) from None
         except exc.SQLAlchemyError as fault:
             raise LedgerError(f"the ledger {self.place} could not be used: {type(fault).__name__}") from None
+        except self._driver_error() as fault:
+            raise LedgerError(_in_words(self.place, str(fault).strip())) from None
+
+    def _driver_error(self) -> type[Exception]:
+        """What the driver of this kind of database raises; statements that are repeated are handed to it directly."""
+        found: type[Exception] = self._engine.dialect.loaded_dbapi.Error
+        return found
 
 
 def _in_words(place: str, said: str) -> str:
@@ -250,7 +257,7 @@ def _set_up_sqlite(connection: sqlite3.Connection, _: object) -> None:
 
 def _begin_sqlite(connection: sa.Connection) -> None:
     writes = connection.get_execution_options().get(_WRITES, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    connection.connection.cursor().execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def _set_up_postgresql(connection: sa.engine.interfaces.DBAPIConnection, _: object) -> None:

@@ -6,9 +6,9 @@ that appends, so that a reservation costs the same after a thousand records as a
 
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import assert_never
+from typing import Any, assert_never
 
 import sqlalchemy as sa
 
@@ -74,15 +74,18 @@ class Reading:
 
     def head(self) -> Head:
         """The newest record's position and hash, as indexed."""
-        row = self._connection.execute(statements.HEAD).one()
-        return Head(row.position, row.hash)
+        row = statements.HEAD.row(self._connection)
+        if row is None:
+            raise LedgerError("the ledger lost its first row; restore it from an archive")
+        return Head(*row)
 
     def record(self, position: int) -> tuple[Record, str]:
         """The record at a position, with its hash."""
-        row = self._connection.execute(statements.RECORD, {"its_position": position}).one_or_none()
+        row = statements.RECORD.row(self._connection, its_position=position)
         if row is None:
             raise LedgerError(f"record {position} is missing; verify the ledger")
-        return self._readable(position, row.line), row.hash
+        line, made = row
+        return self._readable(position, line), made
 
     def records(self, account: str) -> Iterator[tuple[Record, str]]:
         """The records of one account in order, with their hashes."""
@@ -120,8 +123,8 @@ class Reading:
 
     def document(self, position: int) -> bytes | None:
         """The document that the record at this position settled."""
-        content = self._connection.execute(statements.DOCUMENT, {"its_position": position}).scalar_one_or_none()
-        return None if content is None else bytes(content)
+        row = statements.DOCUMENT.row(self._connection, its_position=position)
+        return None if row is None else bytes(row[0])
 
     def document_positions(self) -> tuple[int, ...]:
         """Where documents lie."""
@@ -129,7 +132,8 @@ class Reading:
 
     def opened(self, name: str) -> int | None:
         """The position of the record that opened an account, or None where there is none."""
-        return self._connection.execute(statements.OPENED, {"its_name": name}).scalar_one_or_none()
+        row = statements.OPENED.row(self._connection, its_name=name)
+        return None if row is None else int(row[0])
 
     def account_names(self) -> tuple[str, ...]:
         """All accounts, in the order of their opening."""
@@ -138,8 +142,10 @@ class Reading:
 
     def account(self, name: str) -> AccountRow:
         """An account that is known to exist."""
-        row = self._connection.execute(statements.ACCOUNT, {"its_name": name}).one()
-        return AccountRow(caps=_unpack(row.caps), spent=_unpack(row.spent))
+        row = statements.ACCOUNT.row(self._connection, its_name=name)
+        if row is None:
+            raise LedgerError(f"account {name!r} is missing; verify the ledger")
+        return _amounts(row)
 
     def owner_of(self, source: str) -> str | None:
         """The account that a source belongs to."""
@@ -151,12 +157,12 @@ class Reading:
         """What was allotted of an account, by holder."""
         table = schema.allotment
         rows = self._connection.execute(sa.select(table).where(table.c.account == account).order_by(table.c.holder))
-        return {row.holder: AccountRow(caps=_unpack(row.caps), spent=_unpack(row.spent)) for row in rows}
+        return {row.holder: _amounts((row.caps, row.spent)) for row in rows}
 
     def allotment(self, account: str, holder: str) -> AccountRow | None:
         """What one holder was allotted, or None."""
-        row = self._connection.execute(statements.ALLOTMENT, {"its_name": account, "its_holder": holder}).one_or_none()
-        return None if row is None else AccountRow(caps=_unpack(row.caps), spent=_unpack(row.spent))
+        row = statements.ALLOTMENT.row(self._connection, its_name=account, its_holder=holder)
+        return None if row is None else _amounts(row)
 
     def reservation(self, position: int) -> ReservationRow | None:
         """The reservation made by the record at a position."""
@@ -176,20 +182,20 @@ class Reading:
 
     def reservations(self, account: str) -> dict[int, ReservationRow]:
         """Every reservation of an account, by position."""
-        table = schema.reservation
-        return self._reservations(sa.select(table).where(table.c.account == account).order_by(table.c.position))
+        here = schema.reservation.c
+        return self._reservations(statements.RESERVATIONS.where(here.account == account).order_by(here.position))
 
     def open_reservations(self, account: str) -> dict[int, ReservationRow]:
         """The reservations of an account that were neither settled nor failed."""
-        table = schema.reservation
-        wanted = sa.select(table).where(table.c.account == account, table.c.state == "reserved")
-        return self._reservations(wanted.order_by(table.c.position))
+        here = schema.reservation.c
+        wanted = statements.RESERVATIONS.where(here.account == account, here.state == "reserved")
+        return self._reservations(wanted.order_by(here.position))
 
-    def _reservations(self, wanted: sa.Select[tuple[object, ...]]) -> dict[int, ReservationRow]:
+    def _reservations(self, wanted: sa.Select[Any]) -> dict[int, ReservationRow]:
         return {row.position: _reservation(row) for row in self._connection.execute(wanted)}
 
-    def _one_reservation(self, wanted: sa.Select[tuple[object, ...]], **named: object) -> ReservationRow | None:
-        row = self._connection.execute(wanted, named).one_or_none()
+    def _one_reservation(self, wanted: statements.Statement, **named: object) -> ReservationRow | None:
+        row = wanted.row(self._connection, **named)
         return None if row is None else _reservation(row)
 
     def _readable(self, position: int, line: str) -> Record:
@@ -199,8 +205,14 @@ class Reading:
             raise LedgerError(f"record {position} was changed and cannot be read; verify the ledger") from None
 
 
-def _reservation(row: sa.Row[tuple[object, ...]]) -> ReservationRow:
-    return ReservationRow(position=row.position, account=row.account, key=row.key, state=row.state, closed=row.closed)
+def _reservation(row: Sequence[Any]) -> ReservationRow:
+    position, account, key, state, closed = row
+    return ReservationRow(position=position, account=account, key=key, state=state, closed=closed)
+
+
+def _amounts(row: Sequence[str]) -> AccountRow:
+    caps, spent = row
+    return AccountRow(caps=_unpack(caps), spent=_unpack(spent))
 
 
 class Writing(Reading):
@@ -217,7 +229,7 @@ class Writing(Reading):
 
     def store(self, position: int, content: bytes) -> None:
         """Store the document that the record at this position settles."""
-        self._connection.execute(statements.ADD_DOCUMENT, {"position": position, "content": content})
+        statements.ADD_DOCUMENT.rows(self._connection, position=position, content=content)
 
     def _append(self, position: int, previous: str, event: Event) -> tuple[Record, str]:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -229,10 +241,8 @@ class Writing(Reading):
         line = codec.write(record)
         made = codec.digest(line)
         account = "" if isinstance(record.event, codec.Begun) else record.event.account
-        self._connection.execute(
-            statements.ADD_RECORD, {"position": record.position, "account": account, "line": line, "hash": made}
-        )
-        self._connection.execute(statements.MOVE_HEAD, {"its_position": record.position, "its_hash": made})
+        statements.ADD_RECORD.rows(self._connection, position=record.position, account=account, line=line, hash=made)
+        statements.MOVE_HEAD.rows(self._connection, its_position=record.position, its_hash=made)
         self._index(record.position, record.event)
         return made
 
@@ -282,7 +292,7 @@ class Writing(Reading):
     def _index_reserved(self, position: int, event: codec.Reserved) -> None:
         row = self.account(event.account)
         spent = _pack(add(row.spent, event.price))
-        self._connection.execute(statements.SPEND, {"its_name": event.account, "its_sum": spent})
+        statements.SPEND.rows(self._connection, its_name=event.account, its_sum=spent)
         table = schema.allotment
         for holder in event.holders:
             allotted = self.allotment(event.account, holder)
@@ -291,16 +301,15 @@ class Writing(Reading):
             here = (table.c.account == event.account, table.c.holder == holder)
             spent = _pack(add(allotted.spent, event.price))
             self._connection.execute(sa.update(table).where(*here).values(spent=spent))
-        row_of_reservation = {
-            "position": position,
-            "account": event.account,
-            "ask": ask_digest(event.account, event.plan_digest, event.snapshot),
-            "key": event.key or None,
-            "state": "reserved",
-        }
-        self._connection.execute(statements.ADD_RESERVATION, row_of_reservation)
+        statements.ADD_RESERVATION.rows(
+            self._connection,
+            position=position,
+            account=event.account,
+            ask=ask_digest(event.account, event.plan_digest, event.snapshot),
+            key=event.key or None,
+            state="reserved",
+            closed=None,
+        )
 
     def _close(self, reserved: int, state: str, position: int) -> None:
-        self._connection.execute(
-            statements.CLOSE, {"its_reservation": reserved, "its_state": state, "its_position": position}
-        )
+        statements.CLOSE.rows(self._connection, its_reservation=reserved, its_state=state, its_position=position)
