@@ -9,7 +9,8 @@ histogram  rows by category (21 public ones), 100 rows a user, epsilon 1
 quantiles  three quartiles of an amount, 100 rows a user, epsilon 1
 keys       which of a million unknown keys there are, 10 keys a user, epsilon 1, delta 1e-6
 counts     one count after the other with distinct predicates, in one session, of 100,000 rows
-found      how many cities and keys are found: ours as expected, computed exactly, the peers' the mean of --times runs
+found      how many of the cities (--of visits) and of the keys (--of keys) are found: ours as expected, computed exactly, the
+           peers' the mean of --times runs
 
 Add/remove one user everywhere. A process each: time on the wall and of processors, of it and all that it started, over ours, and
 without imports. For the visits ours is also set against the same bounded statement without noise. Peers that
@@ -248,6 +249,7 @@ def main() -> None:
     parser.add_argument("--rows", type=float, default=10, help="millions")
     parser.add_argument("--jobs", nargs="+", choices=JOBS, default=list(JOBS))
     parser.add_argument("--only", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--of", nargs="+", choices=("visits", "keys"), default=["visits", "keys"], help="for found")
     parser.add_argument("--times", type=int, default=20, help="runs of a peer for the mean of what it finds")
     parser.add_argument("--patience", type=int, default=600, help="seconds for one run")
     asked = parser.parse_args()
@@ -261,7 +263,7 @@ def main() -> None:
     rows = int(asked.rows * 1_000_000)
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "visits.parquet"
-        if set(asked.jobs) != {"keys"}:
+        if set(asked.jobs) - {"keys", "found"} or ("found" in asked.jobs and "visits" in asked.of):
             make_visits(path, rows)
         if by_city := [job for job in ("visits", "tuned") if job in asked.jobs]:
             print(f"\n## visits, {rows:,} rows")
@@ -271,9 +273,12 @@ def main() -> None:
                 continue
             if job == "found":
                 print(f"\n## groups found, {rows:,} rows")
-                make_keys(path.with_stem("keys"), rows)
-                found_keys("visits", path, peers, asked.patience, asked.times)
-                found_keys("keys", path.with_stem("keys"), peers, asked.patience, asked.times)
+                for of in asked.of:
+                    if of == "keys":
+                        make_keys(path.with_stem("keys"), rows)
+                    found_keys(
+                        of, path if of == "visits" else path.with_stem("keys"), peers, asked.patience, asked.times
+                    )
                 continue
             own, size = path.with_stem(job) if job in {"keys", "counts"} else path, rows
             if job == "keys":
