@@ -109,7 +109,7 @@ def on_duckdb(place: Path, folder: Path, runs: int) -> dict[str, float]:
 
 
 def on_spark(memory: str, place: Path, folder: Path, runs: int) -> dict[str, float]:
-    """The same on a local Spark of two cores, whose JVM may hold so much. The first question, plain, pays for its start."""
+    """The same on a local Spark of two cores, whose JVM may hold so much."""
     from bench_spark import peaks, processor_time, session, shuffled
 
     here = folder / f"spark-{place.name}"
@@ -117,6 +117,7 @@ def on_spark(memory: str, place: Path, folder: Path, runs: int) -> dict[str, flo
     spark, found = session(here, memory), {}
     for name in ("orders", "lineitem"):
         spark.read.parquet(str(place / f"{name}.parquet")).createOrReplaceTempView(name)
+    _discarded(spark.sql("SELECT o_orderpriority, count(DISTINCT o_custkey) FROM orders GROUP BY 1"))  # warm
     rows = nt.table(spark.sql(REVENUE), unit="customer", name=f"spark-{place.name}", snapshot="bench")
     with nt.open_ledger(here / "budget.db") as ledger:
         account = ledger.open(rows, nt.approx(1000, "1e-2"))
@@ -124,17 +125,20 @@ def on_spark(memory: str, place: Path, folder: Path, runs: int) -> dict[str, flo
             query = question(rows, by, int(place.name[2:]))
             stage = plan(query, spend=SPEND, **limits).stage
             plain = f"SELECT {by}, count(*), sum(revenue), count(DISTINCT customer) FROM ({REVENUE}) GROUP BY {by}"
-            bare = spent(partial(_discarded, spark.sql(plain)), processor_time, runs)
-            bounded = spent(partial(_without_noise, stage), processor_time, runs)
             begun = time.time()
             found[by] = spent(partial(released, account, query, limits, here, None), processor_time, runs)
             wall = (time.time() - begun) / runs
             time.sleep(1)  # for the log to be written
             told = "; ".join(f"{records:,} records, {size / 2**20:.1f} MB" for records, size in shuffled(here, begun))
             held = ", ".join(f"{kind} {size:.2f} GB" for kind, size in peaks().items())
-            print(f"  Spark by {by}: {found[by]:.1f} s, {wall:.0f} on the wall; over bounded, no noise ", end="")
-            print(f"{found[by] / bounded:.2f}; over plain, unbounded {found[by] / bare:.2f}")
-            print(f"    shuffles: {told}; peak memory so far: {held}", flush=True)
+            print(
+                f"  Spark by {by}: {found[by]:.1f} s, {wall:.0f} on the wall; shuffles: {told}; peak memory so far: {held}"
+            )
+            sys.stdout.flush()
+            bounded = spent(partial(_without_noise, stage), processor_time, runs)
+            print(f"    over bounded, no noise {found[by] / bounded:.2f}", flush=True)
+            bare = spent(partial(_discarded, spark.sql(plain)), processor_time, runs)
+            print(f"    over plain, unbounded {found[by] / bare:.2f}", flush=True)
     spark.stop()
     return found
 

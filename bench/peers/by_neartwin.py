@@ -51,6 +51,12 @@ def tuned(path):
     return by_city(path, norm_per_unit=nt.tuned(64, groups=TUNED))
 
 
+def capped(path):
+    import neartwin as nt
+
+    return by_city(path, rows_per_group=nt.tuned(1024, groups=TUNED), groups_per_unit=nt.tuned(256, groups=TUNED))
+
+
 def by_hand_loaded(path):
     """The statement by hand in a process that has the libraries loaded that a release stands on, and none of ours."""
     for name in ("numpy", "pyarrow.parquet", "scipy.special", "sqlalchemy.dialects.sqlite", "sqlglot.dialects.duckdb"):
@@ -154,7 +160,7 @@ def at_random(path):
 
 
 main({
-    "visits": visits, "tuned": tuned, "histogram": histogram, "quantiles": quantiles, "keys": keys, "counts": counts,
-    "hand": by_hand, "hand, loaded": by_hand_loaded, "at random": at_random, "within": within_norm,
+    "visits": visits, "tuned": tuned, "capped": capped, "histogram": histogram, "quantiles": quantiles, "keys": keys,
+    "counts": counts, "hand": by_hand, "hand, loaded": by_hand_loaded, "at random": at_random, "within": within_norm,
     "expected visits": expected_cities, "expected keys": expected_keys,
 })  # fmt: skip
