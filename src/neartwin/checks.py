@@ -22,6 +22,8 @@ def _one(named: dict[str, T]) -> tuple[str, T]:
 
 
 def _number(name: str, value: object) -> None:
+    if type(value) is Fraction or type(value) is int:  # the usual case, without a walk through the numeric tower
+        return
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ParameterError(name, value, "must be a number")
     if not isinstance(value, Rational) and not math.isfinite(value):
@@ -62,10 +64,17 @@ def in_floats(**named: N) -> N:
     """
     name, value = _one(named)
     positive(**named)
+    if type(value) is Fraction and _plain(*value.as_integer_ratio()):
+        return value
     if not _LEAST <= value <= _MOST:
         shown = float(value) if Fraction(1, 10**300) < value < 10**300 else "a number"
         raise ParameterError(name, shown, "must lie between 1e-100 and 1e100 to be computed with")
     return value
+
+
+def _plain(top: int, bottom: int) -> bool:
+    """Whether a fraction of whole numbers this short lies well within the range of `in_floats`."""
+    return top.bit_length() < 300 and bottom.bit_length() < 300
 
 
 def sampling_rate(**named: Fraction) -> Fraction:

@@ -21,6 +21,7 @@ BLOCK = 1 << 19  # numbers a temporary matrix may hold
 LONG = 1 << 19  # atoms times frequencies from which the fast transform may pay
 AGAIN = 1 << 21  # so many terms at most are then summed one by one,
 EXACT = 1 << 24  # or so many, where
+MANY = 12  # frequencies from which products of turns are fewer
 LOOSE = 1e-11  # the copies together would err by more than this
 ROUGH_COUNT = 10**9  # copies whose K may be bounded by the worst error of a term
 NEGLIGIBLE = -70.0  # log of a ratio that no answer feels
@@ -120,6 +121,9 @@ def line(w: Weighted, tilt: Tilted, t: FloatArray, count: int) -> tuple[ComplexA
         most = EXACT if 2 * count * slack > LOOSE else AGAIN
         again = large if len(large) * len(w.losses) < most else large[:0]
         own[again] = 3 * ELEMENTARY * np.minimum(2.0, t[again] * float(tilt.weights @ np.abs(w.losses)) * 1.01)
+    elif len(t) >= MANY and np.all(np.abs(t - t[1] * np.arange(len(t))) <= 2 * U * t):
+        x, y, own = by_products(w, tilt, t)
+        again = again[:0]
     width = block(len(w.losses))
     rows = max(1, BLOCK // width)
     x[again] = y[again] = 0.0
@@ -134,6 +138,32 @@ def line(w: Weighted, tilt: Tilted, t: FloatArray, count: int) -> tuple[ComplexA
     return log_one_plus(x, y, error + own)
 
 
+def by_products(w: Weighted, tilt: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Real and imaginary part of sum w (e^{itl} - 1) at t = 0, d, 2d, ..., and what computing them so may add to the error.
+
+    With t = x + y, x a multiple of d and y one of md, it is the sum of w (u + v + uv), u = e^{ixl} - 1, v = e^{iyl} - 1: about
+    2 sqrt(len(t)) turns for each atom, and products of matrices. Each of u, v errs by 2.2 ELEMENTARY of itself, and 1 + u, 1 + v
+    have modulus 1; the three sums, in blocks, err by twice `blocked` and 8U of sum w (|u| + |v| + |uv|). |u| + |v| is at most
+    min(4, t|l|), and |uv| <= 2 min(|u|, |v|) is no more. What makes up whole blocks has neither weight nor turn.
+    """
+    many, width = len(t), block(len(w.losses))
+    few, spare = math.isqrt(many), -len(w.losses) % width
+    losses, weights = np.append(w.losses, np.zeros(spare)), np.append(tilt.weights, np.zeros(spare))
+    coarse = -(-many // few)
+    steps = np.append(np.arange(float(few)), few * np.arange(float(coarse)))
+    half = np.multiply.outer((0.5 * t[1]) * steps, losses)
+    sine = np.sin(half)
+    turned = np.empty(half.shape, dtype=complex)
+    turned.real, turned.imag = -2 * sine * sine, 2 * sine * np.cos(half)
+    weighted = (turned * weights).reshape(few + coarse, -1, width)
+    alone = weighted.sum(axis=2).sum(axis=1)
+    fine = turned[:few].reshape(few, -1, width).transpose(1, 2, 0)
+    both = np.matmul(weighted[few:].transpose(1, 0, 2), fine).sum(axis=0)
+    found = (alone[few:, None] + alone[:few] + both).ravel()[:many]
+    most = np.minimum(4.0, t * float(tilt.weights @ np.abs(w.losses)) * 1.01)
+    return found.real, found.imag, most * (2.2 * ELEMENTARY + 4 * (blocked(len(losses)) + 8 * U))
+
+
 def is_long(atoms: int, frequencies: int) -> bool:
     """Whether the fast transform pays."""
     return atoms * frequencies > max(2 * fourier.cost(atoms, frequencies), LONG)
@@ -142,6 +172,19 @@ def is_long(atoms: int, frequencies: int) -> bool:
 def work(atoms: int, frequencies: int) -> int:
     """What a line costs, in exponentials."""
     return fourier.cost(atoms, frequencies) + AGAIN if is_long(atoms, frequencies) else atoms * frequencies
+
+
+def _largest(w: Weighted) -> tuple[float, float, float, bool]:
+    """Bounds on the largest loss and on the logarithm of its mass, and whether every loss is 0; few in plain floats."""
+    if len(w.losses) > FEW:
+        j = int(w.losses.argmax())
+        lowest, mass = float(w.losses[j] - w.loss_error[j]), float(w.log_masses[j]) - 2 * float(w.mass_error[j])
+        return float((w.losses + w.loss_error).max()), lowest, mass, not w.losses.any()
+    errors, masses = w.loss_error.tolist(), w.mass_error.tolist()
+    losses = [l for l, _ in w.few]
+    j = losses.index(max(losses))
+    highest = max(l + error for l, error in zip(losses, errors, strict=True))
+    return highest, losses[j] - errors[j], w.few[j][1] - 2 * masses[j], not any(losses)
 
 
 class AtomicSum(Summand):
@@ -166,15 +209,14 @@ class AtomicSum(Summand):
                 count * math.log1p(-infinity[1]) * (1 + 64 * U) if infinity[1] < 1 else -math.inf,
                 count * math.log1p(-infinity[0]) * (1 - 64 * U) if infinity[0] < 1 else -math.inf,
             )
-        j = int(weighted.losses.argmax())
-        highest = float((weighted.losses + weighted.loss_error).max())
-        log_mass = count * (float(weighted.log_masses[j]) - 2 * float(weighted.mass_error[j]) - 64 * U)
+        highest, lowest, one_mass, null = _largest(weighted)
+        log_mass = count * (one_mass - 64 * U)
         mass = math.exp(log_mass * (1 + 8 * U)) * (1 - 1e-14) if log_mass > -700 else 0.0
-        least = count * float(weighted.losses[j] - weighted.loss_error[j])
+        least = count * lowest
         self.top = Top(count * highest + 8 * U * abs(count * highest), mass, least - 8 * U * abs(least))
         self.lattice = None if lattice is None else Lattice(count * lattice.start, lattice.step)
         self.wander = count * wander * (1 + 8 * U)
-        self.null = not weighted.losses.any()
+        self.null = null
         self._tilts: dict[float, Tilted] = {}
 
     def _tilt(self, lam: float) -> Tilted:

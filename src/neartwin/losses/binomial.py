@@ -68,6 +68,14 @@ class TwoSidedSum(AtomicSum):
         error = 2 * ((2 * n + 2 * n * e + 2) * U + ELEMENTARY + gamma(n + 1)) * 1.01 + 4 * U
         return Law(masses / whole, p / whole, q / whole, error)
 
+    def cumulants(self, lam: float) -> tuple[float, float, float]:
+        """With y = e^{-(1+2 lam) e}, the tilted odds of -e: K = lam e + log((1 + y)/(1 + e^{-e})) of one copy."""
+        n, e = self.count, self.weighted.few[0][0]
+        y = math.exp(-(1 + 2 * lam) * e)
+        share = y / (1 + y)
+        k = lam * e + math.log1p(y) - math.log1p(math.exp(-e))
+        return n * k, n * e * (1 - 2 * share), 4 * n * e * e * share * (1 - share)
+
     @property
     def has_closed_form(self) -> bool:
         """Always."""

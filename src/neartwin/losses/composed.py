@@ -25,6 +25,7 @@ from neartwin.losses.side import Side
 Direction = Literal["remove", "add", "replace"]
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")
 MOST_USES = 10**12
+LOOKS = 32  # at parts of a whole, one by one, before they are put in order
 
 
 class Composed:
@@ -287,18 +288,27 @@ def _counted(count: int) -> int:
     return int(count)
 
 
-def _count(whole: Composed) -> dict[Factor, int]:
-    """How often each factor was used; every part is looked at once, however often it stands in others."""
-    found: dict[Factor, int] = {}
+def _walk(whole: Composed, times: int, found: dict[Factor, int], left: int) -> int:
+    """Count so many times a small whole part by part, in written order; what is left of so many looks, negative if too few."""
     for part, count in whole._parts:  # noqa: SLF001 - what it grew from is mostly counted already
+        left -= 1
+        if left < 0:
+            break
+        many = times * count
         if not isinstance(part, Composed):
-            found[part] = found.get(part, 0) + count
+            found[part] = found.get(part, 0) + many
         elif part._uses is not None:  # noqa: SLF001
             for factor, inner in part._uses.items():  # noqa: SLF001
-                found[factor] = found.get(factor, 0) + inner * count
+                found[factor] = found.get(factor, 0) + inner * many
         else:
-            break
-    else:
+            left = _walk(part, many, found, left)
+    return left
+
+
+def _count(whole: Composed) -> dict[Factor, int]:
+    """How often each factor was used; every part of a large one is looked at once, however often it stands in others."""
+    found: dict[Factor, int] = {}
+    if _walk(whole, 1, found, LOOKS) >= 0:
         return _bounded(found)
     found = {}
     times = {id(whole): 1}

@@ -77,6 +77,14 @@ class Rounding(NamedTuple):
     @classmethod
     def of(cls, size: FloatArray, error: FloatArray, t: FloatArray) -> Rounding:
         """size: moduli of the terms; error: relative error of each, as the argument of expm1."""
+        worst = float(error.max())
+        if worst < 1e-3:  # expm1(x) <= x(1 + x)
+            own, whole, more = float(size @ error), float(np.add.reduce(size)), 1 + worst
+            fixed, per_eps = (
+                own * more * (1 + 4 * gamma(len(t))) + whole * gamma(len(t)),
+                float(size @ t) * (1 + worst * more),
+            )
+            return cls(fixed, per_eps * 1.72 * 2 * U * 1.01)
         with np.errstate(all="ignore"):
             grown = np.expm1(error)
             per_eps = float((size + size * grown) @ t)

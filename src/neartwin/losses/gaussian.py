@@ -62,8 +62,8 @@ def _bounds(value: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArra
 class GaussianSum(Summand):
     """Gaussians whose squared mu add up to `mu2`."""
 
-    def __init__(self, mu2: Fraction) -> None:
-        """mu2: exact; its float errs by U."""
+    def __init__(self, mu2: Fraction | float) -> None:
+        """mu2: exact, or its nearest float: it errs by U."""
         self.mu2 = float(mu2)
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
@@ -172,6 +172,9 @@ class GaussianPair(Pair):
             assert isinstance(pair, GaussianPair)  # noqa: S101 - grouped by type just before
             top, bottom = pair.mu.as_integer_ratio()
             squares[bottom] = squares.get(bottom, 0) + count * top * top
+        if len(squares) == 1:
+            ((bottom, top),) = squares.items()
+            return [GaussianSum(top / (bottom * bottom))]  # whole numbers divide to the nearest float
         return [GaussianSum(sum((Fraction(top, bottom * bottom) for bottom, top in squares.items()), Fraction(0)))]
 
 

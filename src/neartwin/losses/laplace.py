@@ -35,32 +35,44 @@ def laplace_delta(e: float, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _small(lam: float, t: FloatArray, e: FloatArray | float) -> tuple[FloatArray, FloatArray]:
     """The small form of `_block`: real and imaginary part of M(lam + it) - 1.
 
-    b = s/(1+2s) = (s + 2|s|^2)/|1+2s|^2 and a = 1 - b, each part of either rounded thrice.
+    a = 1/2 + q - ir and b = 1/2 - q + ir with q - ir = 1/(2(1+2s)). With G = e^{lam e} - 1, F = e^{-(1+lam)e} - 1, V = 1 - cos te
+    and T = sin te, it is a(G + (1+G)(iT - V)) + b(F - (1+F)(iT + V)), whose parts are
+    (G + F)/2 - (2 + G + F)V/2 + q(G - F)cos te + r(2 + G + F)T and ((G - F)/2 + q(2 + G + F))T - r(G - F)cos te.
     """
     above = 1 + 2 * lam
-    far = 1 / (above * above + 4 * t * t)
-    b, rise = (lam * above + 2 * t * t) * far, t * far  # b = b + i rise, a = (1 - b) - i rise
-    a = ((1 + lam) * above + 2 * t * t) * far
-    angle = t * e
-    sine = np.sin(0.5 * angle)
-    versine, turn = 2 * sine * sine, 2 * sine * np.cos(0.5 * angle)  # 1 - cos, sin
-    grow, fall = np.expm1(lam * e), np.expm1(-(1 + lam) * e)
-    up_x, up_y = grow - (1 + grow) * versine, (1 + grow) * turn
-    down_x, down_y = fall - (1 + fall) * versine, -(1 + fall) * turn
-    x = a * up_x + b * down_x + rise * (up_y - down_y)
-    y = a * up_y + b * down_y - rise * (up_x - down_x)
+    far = 1 / (above * above + 4 * (t * t))
+    q, r = (0.5 * above) * far, t * far
+    half = t * (0.5 * e)
+    sine = np.sin(half)
+    turn = 2 * sine
+    versine = turn * sine
+    turn = turn * np.cos(half)
+    cosine = 1 - versine
+    grow, fall = _grown(lam, e)
+    both, apart = 2 + grow + fall, grow - fall
+    x = 0.5 * (grow + fall) - (0.5 * both) * versine + apart * (q * cosine) + both * (r * turn)
+    y = (0.5 * apart + both * q) * turn - apart * (r * cosine)
     return x, y
+
+
+def _grown(lam: float, e: FloatArray | float) -> tuple[FloatArray | float, FloatArray | float]:
+    """The changes e^{lam e} - 1 and e^{-(1+lam)e} - 1, of one kind in plain floats."""
+    if isinstance(e, float):
+        return math.expm1(lam * e), math.expm1(-(1 + lam) * e)
+    return np.expm1(lam * e), np.expm1(-(1 + lam) * e)
 
 
 def _small_error(lam: float, longest: float, e: FloatArray | float) -> tuple[FloatArray | float, FloatArray | float]:
     """(fixed, per t): the bound on the error of `_small`, with |a| <= (1+lam)/(1+2lam), |b| <= 1/2 and min(2, te) for the turns.
 
-    a is 1/2 + 1/(2(1+2s)) and b is 1/2 - 1/(2(1+2s)), and the real part of 1/(1+2s) is positive.
+    a is 1/2 + 1/(2(1+2s)) and b is 1/2 - 1/(2(1+2s)), and the real part of 1/(1+2s) is positive. The terms are hardly larger:
+    G + |F| is at most 2(aG + |F|/2), q <= 1/2, r <= 1/4 and rT <= te/4; each is rounded a dozen times at most, and G and F err by
+    ELEMENTARY.
     """
-    a, grow, fall = (1 + lam) / (1 + 2 * lam), np.expm1(lam * e), np.expm1(-(1 + lam) * e)
+    a, (grow, fall) = (1 + lam) / (1 + 2 * lam), _grown(lam, e)
     still, turning = a * grow - 0.5 * fall, a * (1 + grow) + 0.5
     slip = 9 * U * turning * e
-    bounded = longest * np.max(e) > 8
+    bounded = longest * (e if isinstance(e, float) else float(e.max())) > 8
     fixed, per_t = still + (2 * turning if bounded else 0.0), 0.0 * e if bounded else turning * e
     return 4.1 * ELEMENTARY * fixed, 4.1 * ELEMENTARY * per_t + slip
 
@@ -72,10 +84,13 @@ class LaplaceSum(Summand):
         """rates: e_i, each within U of the exact value; counts: n_i as floats, exact below 2^53."""
         self.e, self.n = rates, counts
         self._at: dict[float, tuple[FloatArray, FloatArray, BoolArray]] = {}  # of the last lam
-        self.copies, self.pace = int(counts[0]), float(rates.max())
-        self.kind = ("Laplace", float(rates[0])) if len(rates) == 1 else None
-        reach = float(rates @ counts)
-        log_mass = -math.log(2) * float(counts.sum())
+        self.copies = int(counts[0])
+        if len(rates) == 1:
+            self.pace, copies = float(rates[0]), float(counts[0])
+            self.kind, reach = ("Laplace", self.pace), self.pace * copies
+        else:
+            self.pace, copies, reach = float(rates.max()), float(counts.sum()), float(rates @ counts)
+        log_mass = -math.log(2) * copies
         mass, slack = math.exp(log_mass) * (1 - 1e-12) if log_mass > -700 else 0.0, 4 * U * (len(rates) + 2)
         self.top = Top(reach * (1 + slack), mass, reach * (1 - slack))
 

@@ -69,16 +69,22 @@ def for_delta(total: Total, delta: float, close: float = 0.05) -> Saddle:
     _, _, k2 = total.cumulants(1e-3)
     start = math.log(math.sqrt(max(-2 * wanted, 1.0) / max(k2, 1e-300)))
 
+    last: list[tuple[float, float, float, float]] = [(0.0, 0.0, 0.0, 0.0)]
+
     def above(x: float) -> tuple[float, float]:
         lam = math.exp(x)
-        log_delta, _, _, rise = _at(total, lam)
+        log_delta, eps, k2, rise = _at(total, lam)
+        last[0] = (x, lam, eps, k2)
         if not log_delta < 0:
             return log_delta - wanted, -lam * lam * rise
         share = wanted / log_delta  # its logarithm is nearly linear in log lam, for a Gaussian
         return -wanted * math.log(share), -lam * lam * rise * share
 
-    found = _saddle(total, math.exp(_root(above, start, close, min(1e-3, close))))
-    return found._replace(log_delta=wanted)
+    x = _root(above, start, close, min(1e-3, close))
+    if x != last[0][0]:
+        above(x)
+    _, lam, eps, k2 = last[0]
+    return Saddle(lam, eps, math.sqrt(max(k2, 1e-300)), wanted)
 
 
 def for_eps(total: Total, eps: float) -> Saddle:

@@ -38,17 +38,18 @@ def _logarithms(ratios: list[Ratio], t: FloatArray) -> tuple[FloatArray, FloatAr
     least = square.min(axis=1).tolist()
     if min(least) > -0.75:
         real, imaginary = 0.5 * np.log1p(square), np.arctan2(y, 1 + x)
+        fixed = per_t = 0.0
+        for r, low in zip(ratios, least, strict=True):
+            share = r.copies * (1 + 8 * U) / math.sqrt(1 + low)
+            fixed, per_t = fixed + r.fixed * share, per_t + r.per_t * share
         size = n @ (np.abs(real) + np.abs(imaginary))
-        shares = [r.copies * (1 + 8 * U) / math.sqrt(1 + low) for r, low in zip(ratios, least, strict=True)]
-        fixed = sum(r.fixed * share for r, share in zip(ratios, shares, strict=True))
-        per_t = sum(r.per_t * share for r, share in zip(ratios, shares, strict=True))
         error = (8 * U) * (n @ (2 * np.abs(x) + away)) + ELEMENTARY * size + (fixed + per_t * t)
     else:
         errors = np.array([r.fixed + r.per_t * t for r in ratios])
         real, imaginary, bound = log_parts(x, y, errors)
         size, error = n @ (np.abs(real) + np.abs(imaginary)), n @ bound
-    base = sum(r.copies * r.base for r in ratios)
-    base_error = sum(r.copies * (r.base_error + 4 * U * abs(r.base)) for r in ratios)
+    base = sum([r.copies * r.base for r in ratios])
+    base_error = sum([r.copies * (r.base_error + 4 * U * abs(r.base)) for r in ratios])
     return n @ real - base, n @ imaginary, error + (4 * U) * size + base_error, size + abs(base)
 
 
@@ -57,18 +58,14 @@ class Total:
 
     def __init__(self, summands: list[Summand]) -> None:
         """summands: at least one."""
-        informative = [part for part in summands if not part.null]
-        self.summands = informative or summands[:1]
-        self.log_finite = (
-            sum(part.log_finite[0] for part in summands) * (1 + 8 * U),
-            sum(part.log_finite[1] for part in summands) * (1 - 8 * U),
-        )
-        loss = math.fsum(part.top.loss for part in summands)
-        mass = math.prod(part.top.mass for part in summands)
-        least = math.fsum(part.top.least for part in summands)
-        slack = 64 * U * math.fsum(abs(part.top.least) for part in summands)
+        self.summands = [part for part in summands if not part.null] or summands[:1]
+        low, high = zip(*[part.log_finite for part in summands], strict=True)
+        self.log_finite = (sum(low) * (1 + 8 * U), sum(high) * (1 - 8 * U))
+        losses, masses, leasts = zip(*[part.top for part in summands], strict=True)
+        loss, mass, least = math.fsum(losses), math.prod(masses), math.fsum(leasts)
+        slack = 64 * U * math.fsum(map(abs, leasts))
         self.top = Top(loss + slack, mass * (1 - 64 * U), least - slack if slack < math.inf else least)
-        self.wander = sum(part.wander for part in self.summands)
+        self.wander = sum([part.wander for part in self.summands])
         self.lines: list[Any] = []  # kept by the router
         self.start: Any = None  # the line of a whole that this one grew from, and where it met its delta
         self.last: Any = None  # the same for those that grow from this one
@@ -109,8 +106,8 @@ class Total:
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """K, K', K'' (uncertified)."""
-        parts = [part.cumulants(lam) for part in self.summands]
-        return sum(p[0] for p in parts), sum(p[1] for p in parts), sum(p[2] for p in parts)
+        k, k1, k2 = zip(*[part.cumulants(lam) for part in self.summands], strict=True)
+        return sum(k), sum(k1), sum(k2)
 
     def log_mgf(self, lam: float) -> tuple[float, float]:
         """K(lam) and a bound on its error."""
@@ -127,7 +124,7 @@ class Total:
 
     def log_mgf_roughly_above(self, s: float) -> float:
         """An upper bound on K(s), a tenth loose at most for each summand."""
-        value = sum(part.log_mgf_roughly_above(s) for part in self.summands)
+        value = sum([part.log_mgf_roughly_above(s) for part in self.summands])
         return value + 4 * len(self.summands) * U * abs(value)
 
     def mean(self) -> tuple[float, float]:

@@ -1,0 +1,110 @@
+"""Lines of atoms by products of turns, and of Laplace noise by its parts, against fifty digits."""
+
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from neartwin.losses import Gaussian, Laplace, RandomizedResponse, SubsampledGaussian, atoms, compose, laplace, saddle
+from neartwin.losses.rounding import U
+from neartwin.losses.weighted import Weighted
+
+
+def law(count, seed):
+    source = np.random.default_rng(seed)
+    losses, masses = np.sort(source.uniform(-1, 2, count)), source.uniform(0.1, 1, count)
+    none = np.zeros(count)
+    return Weighted(losses, np.log(masses / masses.sum()), none + 4 * U, none)
+
+
+def exact(w, lam, t):
+    """Sum of tilted weights times e^{itl} - 1, in fifty digits, from the floats that are given."""
+    with mp.workdps(50):
+        losses = [mp.mpf(float(l)) for l in w.losses]
+        weights = [mp.exp(mp.mpf(float(m)) + lam * l) for m, l in zip(w.log_masses, losses, strict=True)]
+        whole = mp.fsum(weights)
+        found = []
+        for one in t.tolist():
+            turns = [mp.expm1(mp.mpc(0, one) * l) for l in losses]
+            found.append(complex(mp.fdot(weights, turns) / whole))
+        return found
+
+
+@pytest.mark.parametrize(("count", "many", "step"), [(5, 12, 0.25), (37, 21, 0.5), (236, 50, 2.0), (40, 16, 2.0**-30)])
+def test_products_of_turns_are_the_sum_within_its_error(count, many, step):
+    w = law(count, count)
+    t, tilt = step * np.arange(float(many)), atoms.tilted(w, 1.5)
+    x, y, own = atoms.by_products(w, tilt, t)
+    bound = own + np.minimum(tilt.bulk, t * tilt.slope) + t * tilt.drift
+    truth = np.array(exact(w, 1.5, t))
+    assert np.all(np.abs(x + 1j * y - truth) <= bound)
+    assert np.all(bound[1:] <= 1e-12 * np.minimum(2, t[1:] * 3))  # small turns lose nothing
+    moved = np.array(exact(w, 1.5 * (1 + 1e-9), t))  # a neighbour's sum lies outside
+    assert np.any(np.abs(x + 1j * y - moved) > bound)
+
+
+def test_frequencies_that_leave_gaps_are_summed_one_by_one(monkeypatch):
+    w = law(20, 1)
+    tilt, t = atoms.tilted(w, 1.0), 0.5 * np.delete(np.arange(30.0), [4, 9])
+    monkeypatch.setattr(atoms, "by_products", None)
+    value, error = atoms.line(w, tilt, t, 1)
+    truth = np.log1p(np.array(exact(w, 1.0, t)))
+    assert np.all(np.abs(np.exp(value - truth) - 1) <= np.expm1(error) + 1e-15)
+    with pytest.raises(TypeError):
+        atoms.line(w, tilt, 0.5 * np.arange(30.0), 1)
+
+
+@pytest.mark.parametrize("e", [1e-8, 0.05, 0.9])
+@pytest.mark.parametrize("lam", [1e-3, 0.7, 1.05])
+def test_the_small_form_of_laplace_noise_errs_less_than_it_says(e, lam):
+    t = np.array([0.0, 1e-3, 0.3, 2.0, 40.0, 1.0 / e])
+    t.sort()
+    x, y = laplace._small(lam, t, e)
+    fixed, per_t = laplace._small_error(lam, float(t[-1]), e)
+    for real, imaginary, one in zip(x, y, t, strict=True):
+        with mp.workdps(50):
+            s = mp.mpc(lam, float(one))
+            a = (1 + s) / (1 + 2 * s)
+            truth = complex(a * mp.expm1(s * mp.mpf(e)) + (1 - a) * mp.expm1(-(1 + s) * mp.mpf(e)))
+        assert abs(complex(real, imaginary) - truth) <= fixed + per_t * one
+    many = laplace._small(lam, t[:, None], np.array([e, 2 * e]))
+    assert np.allclose(many[0][:, 0], x, rtol=1e-14, atol=1e-14 * e)
+    assert np.allclose(many[1][:, 0], y, rtol=1e-14, atol=1e-14 * e)
+    assert fixed + per_t * t[-1] < 5e-14 * e * (1 + t[-1])
+
+
+@pytest.mark.parametrize("lam", [1e-3, 0.5, 3.0])
+def test_moments_of_two_losses_by_their_odds_are_those_of_the_law(lam):
+    (pair,) = compose({RandomizedResponse(epsilon="0.3"): 20}).side("remove").upper.summands
+    w = pair.weighted
+    assert np.allclose(pair.cumulants(lam), atoms.rough_cumulants(w.losses, w.log_masses, lam, 20), rtol=1e-12)
+
+
+def test_a_saddle_looks_at_each_place_once():
+    whole = compose({Laplace(epsilon="0.05"): 50, Gaussian(mu="0.1"): 50}).side("remove").upper
+    seen = []
+    found = type(whole).cumulants
+    whole.cumulants = lambda lam: seen.append(lam) or found(whole, lam)
+    at = saddle.for_delta(whole, 1e-6)
+    assert len(seen) == len(set(seen)) <= 4
+    assert at.lam == seen[-1]
+
+
+def test_a_line_of_a_sampled_gaussian_turns_each_node_a_few_times(monkeypatch):
+    turned = []
+    sine = np.sin
+
+    def counted(x, *rest, **named):
+        turned.append(np.size(x))
+        return sine(x, *rest, **named)
+
+    whole = 10_000 * SubsampledGaussian(mu=1, rate=Fraction(1, 100))
+    total = whole.side("remove").upper
+    (part,) = total.summands
+    at = saddle.for_delta(total, 1e-5)
+    t = 0.5 * np.arange(36.0)
+    nodes = len(part.rule(at.lam, float(t[-1])).weighted.losses)
+    monkeypatch.setattr(atoms.np, "sin", counted)
+    part.line(at.lam, t)
+    assert nodes < sum(turned) <= 12 * (nodes + 32)  # 6 + 6 turns in place of 36
