@@ -33,7 +33,9 @@ def test_the_table_behind_all_margins_is_the_oracles_to_the_last_bit(request, pl
 
 @pytest.mark.parametrize("place", engines(spark=False))
 @pytest.mark.parametrize("statistic", [nt.count(), nt.sum("paid", -50, 50)], ids=["count", "sum"])
-@pytest.mark.parametrize("caps", [{"rows_per_group": 2, "groups_per_unit": 1000}, {"rows_per_unit": 3}], ids=str)
+@pytest.mark.parametrize(
+    "caps", [{"rows_per_group": 2, "groups_per_unit": 1000}, {"rows_per_unit": 3}, {"norm_per_unit": 2}], ids=str
+)
 def test_that_table_is_the_oracles_with_every_cap(request, place, statistic, caps):
     same_table(request.getfixturevalue(place), statistic, **caps)
 

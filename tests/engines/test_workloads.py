@@ -40,7 +40,9 @@ def test_the_cells_behind_a_workload_are_the_oracles_to_the_last_bit(request, pl
 
 
 @pytest.mark.parametrize("place", engines(spark=False))
-@pytest.mark.parametrize("caps", [{"rows_per_group": 2, "groups_per_unit": 1000}, {"rows_per_unit": 3}], ids=str)
+@pytest.mark.parametrize(
+    "caps", [{"rows_per_group": 2, "groups_per_unit": 1000}, {"rows_per_unit": 3}, {"norm_per_unit": 2}], ids=str
+)
 def test_those_cells_are_the_oracles_with_every_cap(request, place, caps):
     same_cells(request.getfixturevalue(place), nt.count(), **caps)
 

@@ -212,12 +212,6 @@ def test_what_is_no_workload_is_refused_before_anything_is_spent(people, ask, sa
     assert isinstance(refused.value, QueryError | ParameterError)
 
 
-def test_a_sample_is_refused_and_a_norm_says_what_bounds_it():
+def test_a_sample_is_refused():
     with pytest.raises(QueryError, match="sampling_rate is for counts"):
         made_of(nt.ranges(), nt.zcdp(1), sampling_rate="1/2")
-    with pytest.raises(QueryError, match="rows_per_group and groups_per_unit"):
-        plan(
-            empty_table("add_remove").group_by("who", keys=range(5)).workload(nt.ranges()).agg(n=nt.count()),
-            spend=nt.gdp(1),
-            norm_per_unit=3,
-        )

@@ -23,6 +23,7 @@ from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries.allot import LARGEST_SCALE
 from neartwin.queries.margin_bars import half_width
 from neartwin.queries.margins import named, values_of
+from neartwin.queries.norm_sums import WHY, NormReach, entry_parts, norm_reach, normal_ways
 from neartwin.queries.plan import GroupPlan, MarginalPlan, Measure
 from neartwin.queries.query import Query
 from neartwin.queries.sensitivity import Sensitivity
@@ -62,9 +63,8 @@ class _Reach:
 
 def plan_margins(query: Query, base: GroupPlan, spend: Target) -> MarginalPlan:
     """The plan of margins. base: of the same groups without them, whose statement and bounds it has."""
-    if base.bounding.norm_per_unit is not None:
-        raise QueryError("marginals are bounded by rows_per_group and groups_per_unit, or rows_per_unit")
-    found = [_made(query, base, way, price, spend) for way, price in ways(spend)]
+    payable = ways(spend) if base.bounding.norm_per_unit is None else normal_ways(ways(spend))
+    found = [_made(query, base, way, price, spend) for way, price in payable]
     best = min(found, key=lambda one: one.error)
     others = tuple(f"less good: {one.why[0]}" for one in found if one is not best)
     return best if not others else _told(best, others)
@@ -97,22 +97,24 @@ def _made(query: Query, base: GroupPlan, way: Target, price: Target, spend: Targ
     sizes = tuple(map(len, values_of(len(groups.columns), groups.keys or ())))
     (cell,) = base.measures.values()
     size, unit = row_of(base)
-    reach = _reach(query, base, mixed=is_mixed(base))
+    reach, whole = _reach_of(query, base), tuple(range(len(sizes)))
+    moved = 1 if isinstance(reach, NormReach) else size  # what it is of: parts that are clipped, or rows
     wanted = dict.fromkeys(groups.margins, 1.0)
     candidates = _candidates(sizes, groups.margins)
     cells = {margin: math.prod(sizes[i] for i in range(len(sizes)) if i not in margin) for margin in candidates}
     costs = {margin: float(reach.l2_squared(cells[margin])) for margin in candidates}
-    shares = best_shares(sizes, wanted, costs)
+    shares = {whole: 1.0} if isinstance(reach, NormReach) else best_shares(sizes, wanted, costs)
     noise: Mapping[Margin, Geometric | Gaussian]
     if isinstance(way, Pure):
-        noise = _laplace(way.epsilon, reach, size, _pure_candidates(sizes, groups.margins, shares), sizes, wanted)
-        parts = 1
+        noise = _laplace(way.epsilon, reach, moved, _pure_candidates(sizes, groups.margins, shares), sizes, wanted)
+        finer = 1
     else:
-        noise, parts = _normal(mu_squared_of(way), reach, size, shares, cells)
+        noise, finer = _normal(mu_squared_of(way), reach, moved, shares, cells)
+    parts = finer * entry_parts(base.stage)
     measures = {
         named(groups.columns, margin): Measure(
             name=named(groups.columns, margin),
-            sensitivity=_sensitivity(reach, cells[margin], size * parts, cell.sensitivity.why),
+            sensitivity=_sensitivity(reach, cells[margin], moved * finer, cell.sensitivity.why),
             mechanism=one,
         )
         for margin, one in noise.items()
@@ -145,6 +147,7 @@ def _explained(
     )
     why = (
         told,
+        *((WHY,) if plan.bounding.norm_per_unit is not None else ()),
         f"variances of a cell add up to {best:.4g}; measured alone, the whole table would give {from_whole:.4g}",
         f"and the margins themselves, with equal shares, {apart:.4g}",
     )
@@ -164,8 +167,10 @@ def is_mixed(base: GroupPlan) -> bool:
     return any(column.low < 0 < column.high for column in base.stage.grid.values())
 
 
-def _reach(query: Query, base: GroupPlan, *, mixed: bool) -> _Reach:
-    bounding = base.bounding
+def _reach_of(query: Query, base: GroupPlan) -> _Reach | NormReach:
+    bounding, mixed = base.bounding, is_mixed(base)
+    if bounding.norm_per_unit is not None:
+        return norm_reach(base)
     most = bounding.rows_per_group * bounding.groups_per_unit
     replaced = query.table.neighbours is not Neighbours.ADD_REMOVE
     return _Reach(
@@ -177,7 +182,7 @@ def _reach(query: Query, base: GroupPlan, *, mixed: bool) -> _Reach:
     )
 
 
-def _sensitivity(reach: _Reach, cells: int, row: int, why: str) -> Sensitivity:
+def _sensitivity(reach: _Reach | NormReach, cells: int, row: int, why: str) -> Sensitivity:
     cell = reach.cell(cells) * row
     l1 = reach.l1 * row
     told = f"{why}; {cells:,} cell{'s' * (cells > 1)} of the whole table in each of this margin"
@@ -210,7 +215,11 @@ def _parts(shares: Mapping[Margin, float]) -> dict[Margin, Fraction]:
 
 
 def _normal(
-    mu_squared: Fraction, reach: _Reach, size: int, shares: Mapping[Margin, float], cells: Mapping[Margin, int]
+    mu_squared: Fraction,
+    reach: _Reach | NormReach,
+    size: int,
+    shares: Mapping[Margin, float],
+    cells: Mapping[Margin, int],
 ) -> tuple[dict[Margin, Gaussian], int]:
     """Normal noise by margin, and in how many parts of a step it is drawn."""
     squares = {margin: reach.l2_squared(cells[margin]) * size**2 for margin in shares}
@@ -228,7 +237,7 @@ def _normal(
 
 def _laplace(  # noqa: PLR0917 - of one plan
     epsilon: Fraction,
-    reach: _Reach,
+    reach: _Reach | NormReach,
     size: int,
     candidates: list[dict[Margin, float]],
     sizes: tuple[int, ...],

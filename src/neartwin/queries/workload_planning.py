@@ -28,6 +28,7 @@ from neartwin.mechanisms.workloads import (
 )
 from neartwin.queries.allot import LARGEST_SCALE
 from neartwin.queries.marginal_planning import CONFIDENCE, is_mixed, mu_squared_of, row_of, ways
+from neartwin.queries.norm_sums import WHY, entry_parts, norm_reach, normal_ways
 from neartwin.queries.plan import GroupPlan, Measure, WorkloadPlan
 from neartwin.queries.query import Query
 from neartwin.queries.sensitivity import Sensitivity
@@ -54,20 +55,18 @@ class _Tried:
 def plan_workload(query: Query, base: GroupPlan, spend: Target) -> WorkloadPlan:
     """The plan of a workload. base: of the same groups alone, whose statement and bounds it has."""
     groups = query.groups
-    if base.bounding.norm_per_unit is not None:
-        raise QueryError("a workload is bounded by rows_per_group and groups_per_unit, or rows_per_unit")
     if groups.asked is None:
         raise TypeError("this question has no workload")
     resolved = groups.asked.resolved(groups.columns, groups.keys)
     size, unit = row_of(base)
-    contribution = _contribution(query, base)
-    ((_, cell),) = base.measures.items()
+    normed, entry = base.bounding.norm_per_unit is not None, entry_parts(base.stage)
+    payable = normal_ways(ways(spend)) if normed else ways(spend)
+    found = strategies(resolved.queries, prefixes=groups.asked.kind == "prefixes")
     tried: list[_Tried] = []
-    for strategy in strategies(resolved.queries, prefixes=groups.asked.kind == "prefixes"):
-        changes = l1_change(strategy.table, contribution), l2_squared_change(strategy.gram, contribution)
-        change = _sensitivity(changes, size, f"{cell.sensitivity.why}, each in the sums that hold its groups")
-        for way, price in ways(spend):
-            measure = _measure(strategy.name, change, way)
+    for strategy in found[:1] if normed else found:  # of which each cell alone is the first
+        change = _within_norm(base) if normed else _within_caps(strategy, query, base, size)
+        for way, price in payable:
+            measure = _measure(strategy.name, change, way, entry)
             if measure is not None:
                 tried.append(_Tried(strategy, measure, price, bars_of(resolved.queries, strategy, measure, CONFIDENCE)))
     if not tried:
@@ -84,7 +83,7 @@ def plan_workload(query: Query, base: GroupPlan, spend: Target) -> WorkloadPlan:
         resolved=resolved,
         unit=unit,
         bars=best.bars,
-        why=(str(best), *(f"less good: {one}" for one in others[:4])),
+        why=(str(best), *((WHY,) if normed else ()), *(f"less good: {one}" for one in others[:4])),
         error=best.error / size,
     )
 
@@ -107,6 +106,21 @@ def bars_of(queries: Queries, strategy: Strategy, measure: Measure, confidence: 
     return Bars(bars * (1 + 1e-9))
 
 
+def _within_caps(strategy: Strategy, query: Query, base: GroupPlan, size: int) -> Sensitivity:
+    """In steps. All measured sums are one cell: what is known is how far they move together."""
+    contribution, (cell,) = _contribution(query, base), base.measures.values()
+    l1 = l1_change(strategy.table, contribution) * size
+    why = f"{cell.sensitivity.why}, each in the sums that hold its groups"
+    return Sensitivity(l1, l1, 1, why, l2_squared_change(strategy.gram, contribution) * size**2)
+
+
+def _within_norm(base: GroupPlan) -> Sensitivity:
+    """Of each group alone, in the parts that a norm's groups come in."""
+    (cell,) = base.measures.values()
+    reach = norm_reach(base)
+    return Sensitivity(reach.l1, reach.cell(1), reach.groups, cell.sensitivity.why, reach.l2_squared(1))
+
+
 def _contribution(query: Query, base: GroupPlan) -> Contribution:
     bounding = base.bounding
     most = bounding.rows_per_group * bounding.groups_per_unit
@@ -119,14 +133,8 @@ def _contribution(query: Query, base: GroupPlan) -> Contribution:
     )
 
 
-def _sensitivity(changes: tuple[int, int], size: int, why: str) -> Sensitivity:
-    """All measured sums are one cell: what is known is how far they move together."""
-    l1 = changes[0] * size
-    return Sensitivity(l1, l1, 1, why, changes[1] * size**2)
-
-
-def _measure(name: str, change: Sensitivity, way: Target) -> Measure | None:
-    """The noise, drawn in parts of a step; None where it is too wide to be drawn."""
+def _measure(name: str, change: Sensitivity, way: Target, entry: int) -> Measure | None:
+    """The noise, drawn in parts of a step, `entry` of which the groups come in; None where it is too wide to be drawn."""
     if isinstance(way, Pure):
         least = change.l1 / float(way.epsilon)
         parts = 1 << max(0, math.ceil(math.log2(_FINE / least)))
@@ -141,5 +149,5 @@ def _measure(name: str, change: Sensitivity, way: Target) -> Measure | None:
         wide = math.sqrt(float(variance))
     if wide > LARGEST_SCALE:
         return None
-    finer = Sensitivity(change.l1 * parts, change.cell * parts, 1, change.why, change.l2_squared * parts**2)
-    return Measure(name=name, sensitivity=finer, mechanism=found, parts=parts)
+    finer = Sensitivity(change.l1 * parts, change.cell * parts, change.cells, change.why, change.l2_squared * parts**2)
+    return Measure(name=name, sensitivity=finer, mechanism=found, parts=parts * entry)

@@ -11,6 +11,7 @@ from neartwin.mechanisms.marginals import Margin
 from neartwin.queries.keys import Key
 from neartwin.queries.margin_bars import half_width
 from neartwin.queries.margins import named, values_of
+from neartwin.queries.norm_sums import entry_parts
 from neartwin.queries.plan import MarginalPlan
 from neartwin.releases.release import Statistic
 
@@ -25,11 +26,11 @@ def noisy_margins(plan: MarginalPlan, aggregates: Aggregates, source: noise.Sour
     sizes = plan.design.sizes
     (exact,) = (aggregates.values[name] for name in plan.stage.measures)
     whole = np.asarray(exact).astype(object).reshape(sizes)
-    found = {}
+    finer, found = plan.parts // entry_parts(plan.stage), {}
     for margin, measure in zip(plan.measured, plan.measures.values(), strict=True):
         away = tuple(place for place in range(len(sizes)) if place not in margin)
         cells = np.asarray(whole.sum(axis=away) if away else whole, dtype=object)
-        noisy = measure.mechanism.noisy(narrowed(cells.reshape(-1) * plan.parts), source=source)
+        noisy = measure.mechanism.noisy(narrowed(cells.reshape(-1) * finer), source=source)
         found[margin] = np.asarray(noisy, dtype=float).reshape(cells.shape) / plan.parts
     return found
 

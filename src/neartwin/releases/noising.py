@@ -13,6 +13,7 @@ from neartwin.engines.base import Aggregates, Engine
 from neartwin.exact import WholeNumbers
 from neartwin.frozen import dataclass
 from neartwin.queries.keys import Key
+from neartwin.queries.norm_sums import entry_parts
 from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, Split, WorkloadPlan
 from neartwin.queries.sample import salt_bits
 from neartwin.releases.estimates import counted
@@ -65,7 +66,7 @@ def answer_of(plan: Plan, engine: Engine, source: noise.Source) -> Noisy:
 def workload_answers(plan: WorkloadPlan, aggregates: Aggregates, source: noise.Source) -> Noisy:
     """Noise on what the strategy measures, and the workload's answers from that."""
     (exact,) = (aggregates.values[name] for name in plan.stage.measures)
-    measured = plan.strategy.measured(exact) * plan.measure.parts
+    measured = plan.strategy.measured(exact) * (plan.measure.parts // entry_parts(plan.stage))
     noisy = plan.measure.mechanism.noisy(narrowed(measured), source=source)
     estimate = plan.strategy.estimate(np.asarray(noisy, dtype=float) / plan.measure.parts)
     values = plan.resolved.queries.answers(estimate) * float(plan.unit)
