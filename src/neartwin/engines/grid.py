@@ -7,6 +7,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from neartwin.engines.dialect import Dialect, as_double, greatest, least, real, whole
+from neartwin.queries.ranges import possible_values
 from neartwin.queries.stage import GridColumn, Stage
 from neartwin.queries.table import Bounds
 from neartwin.queries.types import ColumnType
@@ -16,6 +17,17 @@ def _value(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, s
     if column.expression is not None:
         return exp.column(f"v{place}"), column.expression.type
     return exp.column(aliases[column.column]), stage.table.schema[column.column]
+
+
+def is_on_grid(column: GridColumn) -> bool:
+    """Whether all that an expression can be, whatever the row, are whole steps within the bounds: bins are."""
+    bounds, expression = column.bounds, column.expression
+    if expression is None or expression.type is not ColumnType.INTEGER or bounds.step != 1:
+        return False
+    values = possible_values(expression.term)
+    return values is not None and all(
+        isinstance(value, int) and bounds.low_units <= value <= bounds.high_units for value in values
+    )
 
 
 def grid_steps(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, str]) -> exp.Expr:
@@ -35,9 +47,13 @@ def grid_steps(column: GridColumn, place: int, stage: Stage, aliases: Mapping[st
 def on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Expr:
     """Round half up to whole steps, clip again in whole numbers if need be: total, and inside the bounds whatever floats do."""
     bounds = column.bounds
-    inside = dialect.half_up(exp.column(f"y{place}"), negative=bounds.low < 0)
-    if can_leave(bounds):
-        inside = greatest(whole(bounds.low_units), least(whole(bounds.high_units), inside))
+    inside: exp.Expr
+    if is_on_grid(column):
+        inside = exp.cast(exp.column(f"v{place}"), "BIGINT")
+    else:
+        inside = dialect.half_up(exp.column(f"y{place}"), negative=bounds.low < 0)
+        if can_leave(bounds):
+            inside = greatest(whole(bounds.low_units), least(whole(bounds.high_units), inside))
     if column.centre:
         inside = inside - whole(column.centre)
     value, kind = _value(column, place, stage, aliases)

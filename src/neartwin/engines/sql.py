@@ -32,7 +32,7 @@ from neartwin.engines.dialect import (
     whole,
 )
 from neartwin.engines.expressions import column_of, translated
-from neartwin.engines.grid import grid_steps, on_grid
+from neartwin.engines.grid import grid_steps, is_on_grid, on_grid
 from neartwin.engines.joins import Place, joined_rows, needed_parts
 from neartwin.engines.norms import Source, with_norms
 from neartwin.engines.octaves import parts_of
@@ -208,7 +208,11 @@ def _computed(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> lis
 
 def _scaled(stage: Stage, aliases: Mapping[str, str]) -> list[exp.Expr]:
     """A step of its own, so that engines compute each of these once."""
-    return [exp.alias_(grid_steps(column, i, stage, aliases), f"y{i}") for i, column in enumerate(stage.grid.values())]
+    return [
+        exp.alias_(grid_steps(column, i, stage, aliases), f"y{i}")
+        for i, column in enumerate(stage.grid.values())
+        if not is_on_grid(column)
+    ]
 
 
 def _group_column(stage: Stage, place: int, aliases: Mapping[str, str]) -> exp.Expr:

@@ -40,12 +40,18 @@ class Histogram:
 
         Numbers are compared as doubles, an edge as the double nearest to it.
         """
-        last = len(self.edges) - 2
-        parts = [
-            f"WHEN {value} >= {float(low)!r} AND {value} {'<=' if i == last else '<'} {float(high)!r} THEN {i}"
-            for i, (low, high) in enumerate(pairwise(self.edges))
-        ]
-        return f"CASE {' '.join(parts)} END"
+        edges = [repr(float(edge)) for edge in self.edges]
+        found = _search(value, edges, 0, len(edges) - 1)
+        return f"CASE WHEN {value} >= {edges[0]} AND {value} <= {edges[-1]} THEN {found} END"
+
+
+def _search(value: str, edges: Sequence[str], first: int, end: int) -> str:
+    """The bin of a value that lies in one of [first, end), by halves: engines try one branch after the other, row by row."""
+    if end - first == 1:
+        return str(first)
+    middle = (first + end) // 2
+    below, above = _search(value, edges, first, middle), _search(value, edges, middle, end)
+    return f"CASE WHEN {value} < {edges[middle]} THEN {below} ELSE {above} END"
 
 
 def _short(edge: Fraction) -> str:
