@@ -10,7 +10,7 @@ import pytest
 from neartwin.losses import SubsampledGaussian
 from neartwin.losses.strip import Strip
 from neartwin.losses.subsampled_gaussian import SubsampledGaussianSum
-from neartwin.losses.window import WHOLE
+from neartwin.losses.window import WHOLE, Window
 from tests.losses.strata import bells_of_a_sample
 from tests.oracles.sums import exact
 
@@ -64,6 +64,36 @@ def test_a_turned_power_is_bounded_as_stated_and_by_no_less():
     k, theta = 1e-6, 0.7  # for small k the bound is met: no greater share would do
     w = 1 + k * mp.expj(theta)
     assert -mp.log(abs(w)) > -(mp.cos(theta) + 1e-3) * mp.log1p(k)
+
+
+def test_a_turned_power_is_bounded_by_a_greater_moment_and_by_no_less():
+    for theta in (0.1, 0.7, 1.3):
+        for k in (1e-6, 1e-2, 0.5, 3.0, 1e3):
+            w = 1 + k * mp.expj(theta)
+            assert mp.log(abs(w)) <= mp.log1p(k)
+            assert mp.arg(w) <= mp.tan(theta) * mp.log1p(k)
+        assert mp.arg(1 + 1e-6 * mp.expj(theta)) > 0.99 * mp.sin(theta) * mp.log1p(1e-6)
+
+
+def test_a_long_line_of_a_part_under_remove_takes_few_nodes_and_is_its_transform():
+    mu, q, lam, window = Fraction("0.6"), Fraction("0.001"), 300.0, Window(3.0, 0.125, -1.0)
+    one = SubsampledGaussianSum(mu, q, 1, "remove", window)
+    assert one._step(lam, lam, 6000.0) > 4 * one.strip.step(lam, lam, 6000.0, one._goal)
+    t = np.array([0.0, 600.0, 6000.0])
+    line, slack = one.line(lam, t)
+    with mp.workdps(40):
+        step, laws = mp.mpf(1) / 256, []
+        for j in range(-9 * 256, 6 * 256):
+            u = step * j
+            plus = mp.log1p(exact(q) * mp.expm1(exact(mu) * u - exact(mu) ** 2 / 2))
+            laws.append(
+                (plus, mp.npdf(u) * mp.exp((1 + mp.mpf(lam)) * plus) * mp.ncdf((window.centre - u) / window.width))
+            )
+        whole = mp.fsum(mass for _, mass in laws)
+        for x, log, bound in zip(t[1:].tolist(), line[1:], slack[1:], strict=True):
+            ratio = mp.fsum(mass * mp.expj(x * loss) for loss, mass in laws) / whole
+            assert abs(ratio / mp.exp(mp.mpc(complex(log))) - 1) <= mp.expm1(float(bound))
+            assert abs(ratio) * bound < 1e-9
 
 
 @pytest.mark.parametrize("order", ["add", "replace"])

@@ -254,7 +254,7 @@ def affordable(total: Total, lam: float, nodes: int, step: float, share: int = 1
 
 
 def _length(
-    total: Total, saddle: Saddle, step: float, *, mu2: float, ratio: float, log_goal: float
+    total: Total, saddle: Saddle, step: float, *, mu2: float, ratio: float, log_goal: float, share: int
 ) -> tuple[int, float]:
     """How many nodes bring the cut below the goal, both over e^{K - lam eps}, and the logarithm of the cut then."""
     lam = saddle.lam
@@ -269,7 +269,7 @@ def _length(
     nodes = max(4, math.ceil(1.05 * math.sqrt(2 * max(-log_goal, 1.0) / spread)))
     nodes = math.ceil(1.3 * nodes) if nodes < FEW else nodes  # where a node costs less than a second look at the tail
     growths = itertools.chain([1.25] * 3, itertools.repeat(1.6))
-    while affordable(total, lam, nodes, step, SMOOTH if mu2 else 1) and (cut := log_cut(nodes)) > log_goal:
+    while affordable(total, lam, nodes, step, share) and (cut := log_cut(nodes)) > log_goal:
         nodes = int(next(growths) * nodes) + 1
     return nodes, cut
 
@@ -290,11 +290,18 @@ def rounded(error: FloatArray, angle: FloatArray, lam: float, far: float) -> Flo
 
 @np.errstate(all="ignore")  # what overflows is no number, and no number proves nothing
 def build(
-    total: Total, saddle: Saddle, width: float, *, tolerance: float = TOLERANCE, longest: float = math.inf
+    total: Total,
+    saddle: Saddle,
+    width: float,
+    *,
+    tolerance: float = TOLERANCE,
+    longest: float = math.inf,
+    share: int = 1,
 ) -> Contour:
     """A certified line with smooth kernels of the given width, 0 the plain one; alias and cut within the tolerance.
 
     longest: of the period, in deviations; a short one is charged its aliases, however large.
+    share: how many times the usual budget a plain one may take.
     """
     lam = saddle.lam
     scale, scale_error = total.log_mgf(lam)
@@ -307,7 +314,9 @@ def build(
     alias = Alias(lam, 2 * math.pi / step * (1 - 4 * U), alias.top, alias.above, alias.below)
     mu2 = width * width
     ratio = 1 + (width / 2) * float(ndtr(width / 2)) * math.sqrt(2 * math.pi) * math.exp(mu2 / 8) * (1 + 1e-13)
-    nodes, cut = _length(total, saddle, step, mu2=mu2, ratio=ratio, log_goal=relative_goal)
+    nodes, cut = _length(
+        total, saddle, step, mu2=mu2, ratio=ratio, log_goal=relative_goal, share=SMOOTH if width else share
+    )
     t, unheard = audible(total, lam, step, nodes, (mu2, ratio, relative_goal))
     real, angle, error = total.parts(lam, t)
     shares, turns = poles(lam, t, step)

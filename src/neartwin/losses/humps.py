@@ -8,6 +8,7 @@ and delta(eps) is the sum over k of
 
     delta_k(eps) = E_{nu_k}[(1 - e^{eps - L})_+],      nu_k = C(n, k) a^{*(n-k)} * b^{*k} * (the others).
 
+Copies above a place where hardly any is are not looked at: with probability n P(one is) at most, which goes to the upper side.
 b may be a sum itself: its k copies are then counted by parts, with multinomial coefficients. Several laws are split likewise,
 each with its own counts. `contour.py` holds for sub-probabilities word by word (K(0) <= 0 there). Terms without a line, and all
 with more than m copies outside a of one law, are bounded by Chernoff, which goes to the upper side:
@@ -21,7 +22,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -32,12 +33,14 @@ from neartwin.frozen import dataclass
 from neartwin.losses import contour, saddle, splitting
 from neartwin.losses.answer import CONTOUR, NARROW, NO_LINE, WIDE, Answer, common, narrow
 from neartwin.losses.contour import Contour
+from neartwin.losses.copies import Choices, Counts, Split, ways_of
 from neartwin.losses.inversion import invert
 from neartwin.losses.loss import Summand
-from neartwin.losses.rounding import ComplexArray, NoCertificateError, U
+from neartwin.losses.rounding import NoCertificateError, U
 from neartwin.losses.saddle import Saddle
 from neartwin.losses.splitting import Choice, choose
 from neartwin.losses.total import Total, log_c
+from neartwin.losses.window import Divisible, Window
 
 LAMS = 64  # lams of the terms
 WIDER = 1.5  # and how much further they reach than the terms want
@@ -45,6 +48,8 @@ MOST_GREAT = 48  # copies of one summand that were great, at most
 MOST_TERMS = 1 << 13
 MOST_LINES = 48
 MOST_NODES = 1 << 18  # frequencies of all lines together
+TOLERANCE = 1e-11  # of delta: what alias and cut of one term may be
+SHARE = 4  # times as long a line as one that must do alone
 SLIGHT = 1e-12  # of delta: what all terms without a line may add
 CLOSE = 0.02  # relative error of eps from which the terms are chosen anew
 AGAIN = 3
@@ -53,46 +58,7 @@ OFF = 1.0  # deviations between eps and the nearest of the common lams from whic
 GUESSES = 30  # halvings
 GUESSED = 5.0  # how far below delta, in the logarithm, the terms are that a guess may lack
 
-Part = Callable[[int], Summand]
-Counts = tuple[int, ...]  # how many copies of one summand each of its parts has
 Term = tuple[Counts, ...]
-
-
-class Choices(Summand):
-    """The factor of which copies were great: so many ways."""
-
-    def __init__(self, ways: int) -> None:
-        """ways: at least 1."""
-        self.log = math.log(ways)
-
-    def cumulants(self, lam: float) -> tuple[float, float, float]:
-        """A constant."""
-        del lam
-        return self.log, 0.0, 0.0
-
-    def log_mgf(self, lam: float) -> tuple[float, float]:
-        """A constant, the logarithm of an exact integer."""
-        del lam
-        return self.log, 4 * U * self.log
-
-    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """Nothing turns."""
-        del lam
-        return np.zeros(len(t), dtype=complex), np.zeros(len(t))
-
-
-class Split(NamedTuple):
-    """n copies in parts, the common one first, and K, K', K'' of one copy of each, (parts, 3, lams), uncertified."""
-
-    copies: int
-    parts: tuple[Part, ...]
-    of: FloatArray
-
-    def every(self, most: int) -> Iterator[Counts]:
-        """How many copies each part may have, where so many at most are not common."""
-        for k in range(min(most, self.copies) + 1):
-            for great in itertools.combinations_with_replacement(range(1, len(self.parts)), k):
-                yield self.copies - k, *(great.count(part) for part in range(1, len(self.parts)))
 
 
 class Logs(NamedTuple):
@@ -123,12 +89,14 @@ class Terms:
         """Split every summand as chosen."""
         lams = np.geomspace(choice.lams[0] / WIDER, choice.lams[1] * WIDER, LAMS)
         splits, others = [], []
-        for part, law, windows in zip(total.summands, choice.laws, choice.windows, strict=True):
-            if windows is None or law is None:
+        for part, law, windows, top in zip(total.summands, choice.laws, choice.windows, choice.never, strict=True):
+            if windows is None or law is None or top is None:
                 others.append(part)
                 continue
             of = np.array([splitting.cumulants(law, lams, window) for window in windows])
-            splits.append(Split(law.copies, tuple(partial(law.part, window) for window in windows), of))
+            splits.append(
+                Split(law.copies, tuple(partial(law.part, window) for window in windows), of, _seldom(law, top))
+            )
         of_others = np.zeros((3, LAMS))
         for part in others:
             of_others += np.array([part.cumulants(lam) for lam in lams.tolist()]).T
@@ -157,7 +125,7 @@ class Terms:
         for counts, one in zip(great, self.splits, strict=True):
             for copies, of in zip(counts, one.of, strict=True):
                 found += copies * of if copies else 0.0
-            found[0] += math.log(_ways(counts))
+            found[0] += math.log(ways_of(counts))
         return found
 
     def term(self, great: Term) -> Bound:
@@ -166,7 +134,7 @@ class Terms:
         def log_mgf(logs: Logs) -> FloatArray:
             found, size = logs.others.copy(), np.abs(logs.others)
             for counts, parts in zip(great, logs.parts, strict=True):
-                log = math.log(_ways(counts))
+                log = math.log(ways_of(counts))
                 for copies, of in zip(counts, parts, strict=True):
                     found, size = (found + copies * of, size + copies * np.abs(of)) if copies else (found, size)
                 found, size = found + log, size + log
@@ -213,9 +181,9 @@ class Terms:
         """How many great copies of each summand to look at, so that more add less than the goal at eps."""
         found = []
         for i, one in enumerate(self.splits):
-            limit = min(one.copies, MOST_GREAT)
+            limit = min(one.copies, MOST_GREAT) if len(one.parts) > 1 else 0
             for most in range(limit + 1):
-                if most == one.copies or self.chernoff(self.rest(i, most), eps, log_goal)[0] < log_goal:
+                if most == one.copies or limit == 0 or self.chernoff(self.rest(i, most), eps, log_goal)[0] < log_goal:
                     break
             found.append(most)
         return tuple(found)
@@ -245,9 +213,9 @@ class Terms:
         return eps, k - s * eps - np.log(s) - np.log1p(s) - 0.5 * np.log(2 * math.pi * spread)
 
 
-def _ways(counts: Counts) -> int:
-    """The multinomial coefficient."""
-    return math.prod(math.comb(sum(counts[: i + 1]), k) for i, k in enumerate(counts))
+def _seldom(law: Divisible, top: Window) -> float:
+    """Log of a bound on the probability that any copy is above the top."""
+    return math.log(law.copies) + _ends(law.part(top, 1), 0.0, 1)[1] + 8 * U
 
 
 def _ends(part: Summand, lam: float, copies: int) -> tuple[float, float]:
@@ -303,8 +271,9 @@ def build(terms: Terms, eps: float, log_delta: float) -> tuple[Humps, Saddle]:
     rests = [
         terms.chernoff(terms.rest(i, m), eps)[1:]
         for i, (m, one) in enumerate(zip(most, terms.splits, strict=True))
-        if m < one.copies
+        if m < one.copies and len(one.parts) > 1
     ]
+    rests += [(one.log_never, 0.0) for one in terms.splits]
     each = terms.every(most)
     lines, heaviest = [], (-math.inf, Saddle(1.0, eps, 1.0, log_delta))
     for great in each:
@@ -341,10 +310,14 @@ def _line(terms: Terms, great: Term, at: Saddle, off: float) -> Contour:
     summands = list(terms.others)
     for counts, one in zip(great, terms.splits, strict=True):
         summands += [part(copies) for part, copies in zip(one.parts, counts, strict=True) if copies]
-        summands += [Choices(ways)] if (ways := _ways(counts)) > 1 else []
+        summands += [Choices(ways)] if (ways := ways_of(counts)) > 1 else []
     total = Total(summands)
     return contour.build(
-        total, saddle.for_eps(total, at.eps)._replace(log_delta=at.log_delta) if off > OFF else at, 0.0
+        total,
+        saddle.for_eps(total, at.eps)._replace(log_delta=at.log_delta) if off > OFF else at,
+        0.0,
+        tolerance=TOLERANCE,
+        share=SHARE,
     )
 
 

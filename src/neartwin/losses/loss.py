@@ -184,9 +184,8 @@ class Summand(ABC):
         """Whether `delta` answers."""
         return self.delta(np.zeros(1)) is not None
 
-    def divisible(self, lam: float) -> Divisible | None:
-        """One copy where great losses may be rare, at places enough for questions about lam; None: nothing is to be split."""
-        del lam
+    def divisible(self) -> Divisible | None:
+        """One copy where great losses may be rare; None: nothing is to be split."""
         return None
 
     def peaks(self) -> list[Peak]:

@@ -5,11 +5,15 @@ best edge makes sum_k min_lam c(lam) e^{K_k(lam) - lam eps} least, a bound on de
 is near delta. An edge in the valley between two humps is seldom the best; often one copy above it is just what brings the sum to
 eps. Sharp edges are looked at first, all at once by running sums; the widest smooth window that costs little more is taken.
 
+First of all, what lies so high that no copy is there but with a probability far below delta is left out: it would be all that a
+great tilt sees. Its probability joins the upper side, n of one copy's.
+
 A heuristic: every two windows add up to the whole, and the certificates are those of humps.py.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,9 +25,11 @@ from neartwin.losses.rounding import NoCertificateError
 from neartwin.losses.total import Total, log_c
 from neartwin.losses.window import Divisible, Window
 
-SPREAD = np.geomspace(1 / 30, 30.0, 40)  # lams looked at, over about the slope
-WIDTHS = (1.0, 0.75, 0.5, 0.375, 0.25, 0.1875, 0.125)
+SPREAD = np.geomspace(1 / 30, 300.0, 52)  # lams looked at, over about the slope
+TOP = 0.125  # the width of the edge beyond which nothing is looked at
+WIDTHS = (1.0, 0.75, 0.5, 0.375, 0.25, 0.1875, 0.125, 0.09375, 0.0625)
 DEAR = 1.0  # of the bound's logarithm: what a wider window may cost
+STEEP, AHEAD = 2.0, 3  # the same at a lam so many places further, which aliases are bounded at
 GAIN = 3.0  # of the bound's logarithm: less is not worth a split
 LOWEST, HIGHEST, EACH = 0.5, 14.0, 4  # edges looked at, every so many places
 MOST_GREAT = 12  # great copies looked at one by one
@@ -39,7 +45,7 @@ Windows = tuple[Window, ...]
 
 
 class Choice(NamedTuple):
-    """Windows from below for each summand, None for those left whole; about eps, and the lams that the terms want.
+    """Windows from below for each summand, None for those that never divide; about eps, and the lams that the terms want.
 
     finer: with a third window between, for terms of common losses so near to an atom that no line is short; None: none helps.
     """
@@ -47,6 +53,7 @@ class Choice(NamedTuple):
     windows: tuple[Windows | None, ...]
     finer: tuple[Windows | None, ...] | None
     laws: tuple[Divisible | None, ...]
+    never: tuple[Window | None, ...]  # what lies above it is not looked at
     eps: float
     lams: tuple[float, float]
 
@@ -110,6 +117,14 @@ class _Look:
         found: FloatArray = self.lams[values.argmin(axis=1)[each > each.max() - SLIGHT]]
         return found
 
+    def as_steep(self, smooth: FloatArray, edge: int, eps: float) -> bool:
+        """Whether smooth terms are still like the sharp ones of an edge at greater lams, which bound the aliases."""
+        terms = self.terms[:, :, edge]
+        values = terms - self.lams[:, 0] * eps
+        heard = np.flatnonzero(values.min(axis=1) > values.min(axis=1).max() - SLIGHT)
+        at = np.minimum(values.argmin(axis=1) + AHEAD, values.shape[1] - 1)[heard]
+        return not np.any(smooth[heard, at] - terms[heard, at] > STEEP)
+
     def meets(self, log_delta: float, most: float) -> float:
         """Where the bound meets delta, by one edge, at most `most`."""
         low, high = 0.0, most
@@ -121,10 +136,14 @@ class _Look:
 
 @np.errstate(all="ignore")
 def choose(total: Total, lam: float, log_delta: float) -> Choice:
-    """Windows for each law that gains by a split; `NoCertificateError` where none does. lam: about the slope."""
-    laws = tuple(part.divisible(lam) for part in total.summands)
-    if not any(laws):
+    """Windows for each law of which great losses may be rare; `NoCertificateError` where there is none. lam: about the slope."""
+    whole = tuple(part.divisible() for part in total.summands)
+    if not any(whole):
         raise NoCertificateError
+    never = tuple(None if law is None else _never(law, log_delta - UNHEARD) for law in whole)
+    laws = tuple(
+        None if law is None or top is None else _below(law, top) for law, top in zip(whole, never, strict=True)
+    )
     lams = lam * SPREAD
     edges = [None if law is None else _Edges(law, lams) for law in laws]
     terms = np.array([log_c(s) for s in lams.tolist()])[None, :]
@@ -143,15 +162,39 @@ def choose(total: Total, lam: float, log_delta: float) -> Choice:
         )
         before = _Look(lams, terms + later)
         found, terms, eps = _one(law, each, lams, (terms, later), log_delta)
-        windows.append(found)
-        finer.append(found and _with_middle(law, each, before, found, (eps, log_delta)))
-    if not any(windows):
-        raise NoCertificateError
+        more = _with_middle(law, each, before, found, (eps, log_delta)) if found else found
+        windows.append(_under(found, never[i]))
+        finer.append(_under(more, never[i]))
     look = _Look(lams, terms)
     eps = look.meets(log_delta, _beyond(look, log_delta))
     best = look.best(eps)
     further = None if finer == windows else tuple(finer)
-    return Choice(tuple(windows), further, laws, eps, (float(best.min()), float(best.max())))
+    return Choice(tuple(windows), further, whole, never, eps, (float(best.min()), float(best.max())))
+
+
+def _never(law: Divisible, log_goal: float) -> Window:
+    """Above the least place of which all copies are so seldom above that it does not matter, smoothly."""
+    for place in np.append(law.u[law.u > 0][:: 2 * EACH], law.u[-1]):
+        top = Window(float(place), TOP, 1.0)
+        if math.log(law.copies) + logsumexp(law.log_density + top.log_share(law.u)[0]) < log_goal:
+            break
+    return top
+
+
+def _below(law: Divisible, top: Window) -> Divisible:
+    return law._replace(log_density=law.log_density + replace(top, side=-1.0).log_share(law.u)[0])
+
+
+def _under(windows: Windows, top: Window | None) -> Windows | None:
+    """The windows below the top; where there are none, all that is below it."""
+    if top is None:
+        return None
+    below = replace(top, side=-1.0)
+    return tuple(_within(window, below) for window in windows) or (below,)
+
+
+def _within(window: Window, other: Window) -> Window:
+    return replace(window, within=other if window.within is None else _within(window.within, other))
 
 
 def _both(laws: tuple[Divisible | None, ...], edges: list[_Edges | None]) -> list[tuple[Divisible, _Edges]]:
@@ -168,8 +211,8 @@ def _beyond(look: _Look, log_delta: float) -> float:
 
 def _one(
     law: Divisible, each: _Edges, lams: FloatArray, others: tuple[FloatArray, FloatArray], log_delta: float
-) -> tuple[Windows | None, FloatArray, float]:
-    """The windows of one law, None where it had better stay whole; the terms with it; about eps. others: so far, and later."""
+) -> tuple[Windows, FloatArray, float]:
+    """The windows of one law, none where it had better stay whole; the terms with it; about eps. others: so far, and later."""
     terms, later = others
     whole = terms + law.copies * each.whole
     kept = terms[:, None, :, None] + _terms(law.copies, each.below, each.above)[None]
@@ -183,13 +226,13 @@ def _one(
         eps, last = _Look(lams, sharp[:, :, edge]).meets(log_delta, eps), edge
     least = float(look.at(eps)[last])
     if not unsplit.at(eps).item() - least > GAIN:
-        return None, whole, eps
+        return (), whole, eps
     for width in WIDTHS:
         windows = Window(float(each.places[last]), width, -1.0), Window(float(each.places[last]), width, 1.0)
         parts = [cumulants(law, lams, window)[0] for window in windows]
         found = (terms[:, None] + _terms(law.copies, *parts)[None]).reshape(-1, len(lams))
         apart = _Look(lams, found + later).each(eps)
-        if logsumexp(apart) - least < DEAR:
+        if logsumexp(apart) - least < DEAR and look.as_steep(found + later, last, eps):
             break
     return windows, found[np.argsort(-apart)[:HEAVIEST]], eps
 

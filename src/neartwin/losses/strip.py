@@ -14,12 +14,15 @@ d arg w/d log|w| = sin(theta)/(c + k) and both are 0 at k = 0. Under add, with l
     int phi |r(u+iy)^{-lam-it}| <= (1-q)^{-lam} E X^{lam'/lam} <= M(lam) (E X)^{lam'/lam - 1}            (Jensen),
 which stands for the last two factors; under replace, with r~ for r and the mean over phi r^{1+lam}, (E X)^{c-1} for the last
 one. E X >= (1-q)^lam, by Jensen from E[1+k] <= 1/(1-q) (under replace: k falls and r^{1+lam} rises in u); under add also
-E X >= Phi(a) (1+k(a))^{-lam} for every a, for X falls in u.
+E X >= Phi(a) (1+k(a))^{-lam} for every a, for X falls in u. Under remove |w| <= 1+k, and arg w <= tan(theta) log(1+k), so that
+with x = |t| tan(theta) the integral of phi |r(u+iy)|^{1+lam} e^{|t| arg r} is at most that of phi r^{1+lam+x} (1-q)^{-x},
+    M(lam+x) (1-q)^{-x} (of a part: its M; K(lam+x) - K(lam) rises in lam, K being convex).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -35,6 +38,7 @@ TURNS = np.array([0.2, 0.4, 0.6, 0.8])  # angles tried, as shares of the one tha
 QUARTER = 0.5 * math.pi * (1 - 1e-12)
 STRIPS = np.geomspace(0.25, 1.5, 8)  # strips tried, as shares of about the best
 INSIDE = np.array([0.25, 0.5, 0.75, 0.9, 0.98])  # strips tried, as shares of the one that a quarter turn leaves
+Further = Sequence[tuple[float, float]]
 PLACES = np.linspace(-30.0, 3.0, 67)  # the a at which E X is bounded from below
 
 
@@ -76,12 +80,20 @@ class Strip:
         grown: FloatArray = np.minimum(often, np.where(theta < QUARTER, seldom, np.inf))
         return 0.5 * self.window.bend * y * y + grown
 
-    def step(self, low: float, high: float, t: float, log_goal: float) -> float:
-        """The widest step whose error is below the goal for all of [low, high]; of so few bits that nodes are exact."""
+    def step(self, low: float, high: float, t: float, log_goal: float, further: Further = ()) -> float:
+        """The widest step whose error is below the goal for all of [low, high]; of so few bits that nodes are exact.
+
+        further: x and K(high + x) - K(high) of one copy, rounded up, under remove.
+        """
         theta = np.append(ANGLES, math.atan2(low, t) * TURNS) if self.order == "add" and low > 0 else ANGLES
         theta = np.minimum(theta, 40 * self.mu)
-        wide = 2 * math.pi * theta / self.mu / (math.log(2) + self.log_grown(low, high, theta, t) - log_goal + 0.01)
-        mantissa, exponent = math.frexp(float(wide.max()))
+        cost = math.log(2) - log_goal + 0.01
+        wide = float((2 * math.pi * theta / self.mu / (cost + self.log_grown(low, high, theta, t))).max())
+        for x, grown in further:
+            y = math.atan2(x, t) * (1 - 1e-12) / self.mu
+            more = max(grown, 0.0) - x * math.log1p(-self.q) + 0.5 * self.window.bend * y * y
+            wide = max(wide, 2 * math.pi * y / (cost + more * (1 + 1e-9)))
+        mantissa, exponent = math.frexp(wide)
         return math.ldexp(math.floor(mantissa * 64) / 64, exponent)
 
     def log_rule_error(self, step: float, lam: float, theta: FloatArray) -> FloatArray:

@@ -36,7 +36,7 @@ from neartwin.frozen import dataclass
 from neartwin.losses.gaussian import GaussianPair
 from neartwin.losses.loss import UNBOUNDED, Factor, Masses, Order, Pair, Summand, Top
 from neartwin.losses.parts import Part
-from neartwin.losses.quadrature import SHARED, QuadratureSum, Rule
+from neartwin.losses.quadrature import REACH, SHARED, QuadratureSum, Rule
 from neartwin.losses.rounding import ELEMENTARY, NoCertificateError, U, gamma
 from neartwin.losses.single import half_line_cells, half_line_delta
 from neartwin.losses.strip import Strip
@@ -44,8 +44,10 @@ from neartwin.losses.weighted import Weighted
 from neartwin.losses.window import WHOLE, Divisible, Window
 
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
+LONG = 4 * REACH  # from which further moments are asked for
+FURTHER = np.array([0.5, 2.0, 8.0])  # over lam
 GENTLE = 0.25  # mu below which a tilt moves the law so little that more lams share their nodes
-LEFT, RIGHT, FINE = 18.0, 90.0, 1 / 16  # where the places of a divisible law end, and their step
+LEFT, RIGHT, FINE = 12.0, 28.0, 1 / 16  # where the places of a divisible law end, and their step
 FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide; below pi/2
 
 
@@ -61,6 +63,7 @@ class SubsampledGaussianSum(QuadratureSum):
             -count * math.log1p(-end) if end < 1 else math.inf for end in (float_above(rate), float_below(rate))
         )
         self.top = Top(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY)) if self.order == "add" else UNBOUNDED
+        self._growth: dict[tuple[float, float], float] = {}
         self._rules: dict[tuple[float, bool], Rule] = {}
         self.variation = min(count * float_above(rate), 1.0)  # P and Q are equal unless the unit takes part
         self._goal = math.log(2.0**-58 / max(count, 1))
@@ -130,7 +133,7 @@ class SubsampledGaussianSum(QuadratureSum):
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
         """Equal steps over the range that matters; the strip's bound grows with lam."""
         left, right = self._ends(low, high) if self.window is WHOLE else self._part_ends(high)
-        step = self.strip.step(low, high, reach, self._goal)
+        step = self._step(low, high, reach)
         u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
         law = replace(self._law(u, step), outside=4 * math.exp(self._goal))
         return u, law if self.window is WHOLE else self._part(high).seen(u, law)
@@ -138,7 +141,7 @@ class SubsampledGaussianSum(QuadratureSum):
     def _part_ends(self, lam: float) -> tuple[float, float]:
         """Nodes in [left, right] leave out about e^goal of the part's M(lam); none hangs on it."""
         part = self._part(lam)
-        u: FloatArray = np.linspace(-40.0, 40.0 + max(self.window.centre, (1 + lam) * self.mu), 768)
+        u: FloatArray = np.linspace(-40.0, 40.0 + self.window.highest((1 + lam) * self.mu), 1024)
         return part.ends(u, self._law(u, 1.0), self._goal - 4)
 
     def _part(self, lam: float) -> Part:
@@ -158,7 +161,20 @@ class SubsampledGaussianSum(QuadratureSum):
     def size(self, low: float, high: float, reach: float) -> int:
         """The nodes of the rule that reaches so far."""
         left, right = self._ends(low, high) if self.window is WHOLE else self._part_ends(high)
-        return math.ceil((right - left) / self.strip.step(low, high, reach, self._goal))
+        return math.ceil((right - left) / self._step(low, high, reach))
+
+    def _step(self, low: float, high: float, reach: float) -> float:
+        """The rule's; on long lines of remove by greater moments, which short rules tell."""
+        further = [(x, self._grown(high, x)) for x in high * FURTHER] if self.order == "remove" and reach > LONG else []
+        return self.strip.step(low, high, reach, self._goal, further)
+
+    def _grown(self, lam: float, x: float) -> float:
+        """K(lam + x) - K(lam) of one copy, rounded up."""
+        if (lam, x) not in self._growth:
+            (less, error), more = self.log_mgf(lam), self.log_mgf_roughly_above(lam + x)
+            grown = (more - less + error) / self.count + 4 * U * (abs(more) + abs(less))
+            self._growth[lam, x] = grown if less < math.inf else math.inf
+        return self._growth[lam, x]
 
     def log_tail(self, lam: float, t: float, until: float) -> float:
         """Count log (B(t)/M(lam)), the best of a few shifts."""
@@ -229,11 +245,11 @@ class SubsampledGaussianSum(QuadratureSum):
         relative = 1.5 * (5 * ELEMENTARY + 16 * U + 2 * U / (1 - self.q) + 4 * U * (np.abs(self.mu * u) + self.mu**2))
         return modulus, np.arctan2(height, base), relative
 
-    def divisible(self, lam: float) -> Divisible | None:
+    def divisible(self) -> Divisible | None:
         """Seldom sampled, much moved."""
         if not self.divides:
             return None
-        u: FloatArray = np.arange(-12.0, min(LEFT + 2 * (1 + lam) * self.mu, RIGHT), FINE)
+        u: FloatArray = np.arange(-LEFT, RIGHT + self.turns * self.mu, FINE)
         plus, _ = self._log_ratio(u)
         minus = self._log_ratio(-u)[0] if self.order == "replace" else 0.0
         log_density = plus - 0.5 * u * u + math.log(FINE / math.sqrt(2 * math.pi))

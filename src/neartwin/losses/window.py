@@ -57,6 +57,13 @@ class Window:
         rising, falling = self.within.sides(u) if self.within is not None else np.zeros((2, len(u)))
         return (rising + own, falling) if self.side > 0 else (rising, falling + own)
 
+    def highest(self, slope: float) -> float:
+        """About the highest place where the share times e^{slope u - u^2/2} can be greatest."""
+        if self.side > 0:
+            return max(self.centre, slope if self.within is None else self.within.highest(slope))
+        own = (slope + self.centre / self.width**2) / (1 + 1 / self.width**2)
+        return max(self.centre, own)
+
     def falls(self, u: FloatArray) -> FloatArray:
         """At least how much the logarithm of the share falls for each unit of u, from there on, (n,)."""
         own = np.maximum(u - self.centre, 0.0) / self.width**2 if self.side < 0 else np.zeros(len(u))
