@@ -67,7 +67,11 @@ def float_below(value: Fraction) -> float:
 
 def float_above(value: Fraction) -> float:
     """The smallest float that is not below the value (rounding toward plus infinity)."""
-    return -float_below(-value)
+    below = float_below(value)
+    top, bottom = (0, 1) if math.isinf(below) else below.as_integer_ratio()
+    if below == math.inf or (below > -math.inf and top * value.denominator == value.numerator * bottom):
+        return below
+    return math.nextafter(below, math.inf)
 
 
 def ceil_to(value: Fraction, step: Fraction) -> int:

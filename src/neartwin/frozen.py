@@ -55,10 +55,10 @@ def _frozen(
         made.__repr__ = _repr
     if eq:
         if "__eq__" not in said:
-            made.__eq__ = _equal(_values([field.name for field in known if field.compare]))
+            made.__eq__ = _equal([field.name for field in known if field.compare])
         if said.get("__hash__") is None:
             hashed = [field.name for field in known if (field.compare if field.hash is None else field.hash)]
-            made.__hash__ = _hash(_values(hashed))
+            made.__hash__ = _hash(hashed)
     if slots:
         made.__getstate__, made.__setstate__ = said.get("__getstate__", _state), said.get("__setstate__", _restore)
     return made  # type: ignore[no-any-return]
@@ -108,26 +108,27 @@ def _optional(field: dataclasses.Field[Any]) -> bool:
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
-def _values(names: list[str]) -> Callable[[object], tuple[object, ...]]:
-    """All of these attributes as a tuple."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    if names:
-        get = attrgetter(names[0])
-        return lambda self: (get(self),)
-    return lambda _: ()
+def _equal(names: list[str]) -> Callable[[object, object], bool]:
+    """Of tuples of these attributes: what is the same object is equal in them."""
+    if len(names) == 1:
+        (name,) = names
+        get = attrgetter(name)
 
+        def __eq__(self: object, other: object) -> bool:  # noqa: N807 - its name in a traceback
+            return (get(self),) == (get(other),) if other.__class__ is self.__class__ else NotImplemented
 
-def _equal(values: Callable[[object], tuple[object, ...]]) -> Callable[[object, object], bool]:
-    def __eq__(self: object, other: object) -> bool:  # noqa: N807 - its name in a traceback
-        return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
+    else:
+        values = attrgetter(*names) if names else type
+
+        def __eq__(self: object, other: object) -> bool:  # noqa: N807
+            return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
     return __eq__
 
 
-def _hash(values: Callable[[object], tuple[object, ...]]) -> Callable[[object], int]:
+def _hash(names: list[str]) -> Callable[[object], int]:
     def __hash__(self: object) -> int:  # noqa: N807 - its name in a traceback
-        return hash(values(self))
+        return hash(tuple([getattr(self, name) for name in names]))
 
     return __hash__
 

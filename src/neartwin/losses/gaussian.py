@@ -65,6 +65,12 @@ class GaussianSum(Summand):
     def __init__(self, mu2: Fraction | float) -> None:
         """mu2: exact, or its nearest float: it errs by U."""
         self.mu2 = float(mu2)
+        self.kind = GaussianSum
+
+    @property
+    def multiple(self) -> float:
+        """Mu^2 copies of mu = 1."""
+        return self.mu2
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """K = mu^2 lam(lam+1)/2 and its derivatives."""
@@ -172,10 +178,9 @@ class GaussianPair(Pair):
             assert isinstance(pair, GaussianPair)  # noqa: S101 - grouped by type just before
             top, bottom = pair.mu.as_integer_ratio()
             squares[bottom] = squares.get(bottom, 0) + count * top * top
-        if len(squares) == 1:
-            ((bottom, top),) = squares.items()
-            return [GaussianSum(top / (bottom * bottom))]  # whole numbers divide to the nearest float
-        return [GaussianSum(sum((Fraction(top, bottom * bottom) for bottom, top in squares.items()), Fraction(0)))]
+        whole = math.lcm(*[bottom * bottom for bottom in squares])
+        top = sum([top * (whole // (bottom * bottom)) for bottom, top in squares.items()])
+        return [GaussianSum(top / whole)]  # whole numbers divide to the nearest float
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -104,7 +104,12 @@ class Summand(ABC):
     variation: float = 1.0  # an upper bound on the total variation of P and Q
     copies: int = 1  # of the law that `cells` describes
     divides: bool = False  # whether `divisible` may have a law
-    kind: Hashable = None  # names the law of one copy that `ratio` describes, or None
+    kind: Hashable = None  # names a law of which this sum is `multiple` copies, for lines kept by it; or None
+
+    @property
+    def multiple(self) -> float:
+        """How many copies of what `kind` names: log M is so many times that of the one."""
+        return self.copies
 
     @abstractmethod
     def cumulants(self, lam: float) -> tuple[float, float, float]:

@@ -30,17 +30,25 @@ SMALL = 1e-6  # the order above 1 that stands for 1 where only bounds are known
 OTHER: dict[Order, Order] = {"remove": "add", "add": "remove", "replace": "replace_back", "replace_back": "replace"}
 
 
-def _total(pairs: Mapping[Pair, int]) -> Total | None:
-    """Pairs grouped by family, each family summed by its own rule."""
+def _total(pairs: Mapping[Pair, int], earlier: Total | None = None) -> Total | None:
+    """Pairs grouped by family, each family summed by its own rule; as it is in another total where that has the same."""
     if not pairs:
         return None
-    families: dict[type[Pair], list[tuple[Pair, int]]] = {}
+    families: dict[type[Pair], tuple[list[Pair], list[int], list[Summand]]] = {}
     for pair, count in pairs.items():
-        families.setdefault(type(pair), []).append((pair, count))
-    summands: list[Summand] = []
-    for family, members in families.items():
-        summands += family.together([pair for pair, _ in members], [count for _, count in members])
-    return Total(summands)
+        members, counts, _ = families.setdefault(type(pair), ([], [], []))
+        members.append(pair)
+        counts.append(count)
+    known = {} if earlier is None else earlier.families
+    whole: list[Summand] = []
+    for family, (members, counts, summands) in families.items():
+        same = known.get(family)
+        kept = same is not None and same[1] == counts and same[0] == members
+        summands.extend(same[2] if same is not None and kept else family.together(members, counts))
+        whole += summands
+    found = Total(whole)
+    found.families = families
+    return found
 
 
 def _gather(found: Sequence[tuple[Pair | None, int]]) -> dict[Pair, int]:
@@ -80,10 +88,14 @@ class Side:
         return cls(pairs, below, curves, all(pair is not None for pair, _ in above), symmetric)
 
     def follow(self, other: Side) -> None:
-        """Start the next search where that of another whole ended; it decides no answer but its time."""
-        last = other.upper.last if "upper" in vars(other) and other.upper is not None else None
-        if last is not None and self.upper is not None:
-            self.upper.start = last
+        """Start the next search where that of another whole ended, with what both are made of; it decides nothing but time."""
+        earlier = other.upper if "upper" in vars(other) else None
+        if earlier is None:
+            return
+        if "upper" not in vars(self):
+            vars(self)["upper"] = _total(self.above, earlier)
+        if earlier.last is not None and self.upper is not None:
+            self.upper.start = earlier.last
 
     def same_as(self, other: Side) -> bool:
         """Nothing to gain from asking the other order too."""

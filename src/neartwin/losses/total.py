@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.loss import Lattice, Ratio, Summand, Top
+from neartwin.losses.loss import Lattice, Pair, Ratio, Summand, Top
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, log_parts
 
 # M(s) and Chernoff: for L under P and s > 0, (1 - e^{-x})_+ <= c(s) e^{sx} with c(s) = s^s / (1+s)^{1+s}, attained at
@@ -53,6 +53,15 @@ def _logarithms(ratios: list[Ratio], t: FloatArray) -> tuple[FloatArray, FloatAr
     return n @ real - base, n @ imaginary, error + (4 * U) * size + base_error, size + abs(base)
 
 
+def _one(part: Summand, lam: float, t: FloatArray) -> FloatArray:
+    """(4, n): a logarithm of one copy of the kind, its real and imaginary part, the bound and the sum of moduli."""
+    ratio = part.ratio(lam, t)
+    if ratio is not None:
+        return np.array(_logarithms([ratio._replace(copies=1.0)], t))
+    x, y, bound = part.parts(lam, t)
+    return np.array([x, y, bound, np.abs(x) + np.abs(y)]) / part.multiple
+
+
 class Total:
     """Summands of one order together. Values are those of the sum of independent losses."""
 
@@ -67,6 +76,9 @@ class Total:
         self.top = Top(loss + slack, mass * (1 - 64 * U), least - slack if slack < math.inf else least)
         self.wander = sum([part.wander for part in self.summands])
         self.lines: list[Any] = []  # kept by the router
+        self.families: dict[
+            type[Pair], tuple[list[Pair], list[int], list[Summand]]
+        ] = {}  # what it is made of, if known
         self.start: Any = None  # the line of a whole that this one grew from, and where it met its delta
         self.last: Any = None  # the same for those that grow from this one
         self._mgf: dict[float, tuple[float, float]] = {}
@@ -146,21 +158,22 @@ class Total:
         real, imaginary, error = self.parts(lam, t)
         return real + 1j * imaginary, error
 
-    def _known_parts(
-        self, lam: float, t: FloatArray, known: dict[Hashable, Any]
-    ) -> list[tuple[FloatArray, FloatArray, FloatArray, FloatArray]]:
-        """Real and imaginary part, bound and size of each summand: by its count, where one copy is known or may become so."""
-        terms = []
-        for part in self.summands:
-            if part.kind is not None and part.kind not in known and (ratio := part.ratio(lam, t)) is not None:
-                known[part.kind] = np.array(_logarithms([ratio._replace(copies=1.0)], t))
-            if part.kind is not None and part.kind in known:
-                x, y, bound, size = part.copies * known[part.kind]
-            else:
-                x, y, bound = part.parts(lam, t)
-                size = np.abs(x) + np.abs(y)
-            terms.append((x, y, bound, size))
-        return terms
+    def _known_parts(self, lam: float, t: FloatArray, known: dict[Hashable, Any]) -> FloatArray:
+        """(3, n): real and imaginary part and bound of the sum, by the counts of its kinds; one copy of each is kept in `known`.
+
+        Their bounds hold what the sum and the products round: of each size 3U and U for every kind.
+        """
+        kinds = [part.kind for part in self.summands]
+        if known.get("kinds") != kinds:
+            rows = []
+            for part in self.summands:
+                if part.kind not in known:
+                    known[part.kind] = _one(part, lam, t)
+                real, imaginary, bound, size = known[part.kind]
+                rows.append([real, imaginary, (bound * 1.01 + ((len(kinds) + 3) * U) * size) * (1 + 64 * U)])
+            known["kinds"], known["rows"] = kinds, np.array(rows).reshape(len(kinds), -1)
+        together: FloatArray = np.array([part.multiple for part in self.summands]) @ known["rows"]
+        return together.reshape(3, -1)
 
     def parts(
         self, lam: float, t: FloatArray, known: dict[Hashable, Any] | None = None
@@ -169,7 +182,10 @@ class Total:
 
         known: lines of one copy of some kinds at this lam and t, to use and to add to.
         """
-        terms = self._parts(lam, t) if known is None else self._known_parts(lam, t, known)
+        if known is not None and None not in [part.kind for part in self.summands]:
+            real, imaginary, error = self._known_parts(lam, t, known)
+            return real, imaginary, error
+        terms = self._parts(lam, t)
         real, imaginary, error, size = terms[0]
         for x, y, bound, absolute in terms[1:]:
             real, imaginary, error, size = real + x, imaginary + y, error + bound, size + absolute
