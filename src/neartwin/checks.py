@@ -129,6 +129,8 @@ def integer(*, at_least: int, **named: int) -> int:
     neartwin.errors.ParameterError: rows_per_unit=0 must be a whole number, at least 1
     """
     name, value = _one(named)
+    if type(value) is int and value >= at_least:
+        return value
     whole: object = value  # the annotation is a promise, not yet a fact
     if isinstance(whole, bool) or not isinstance(whole, Integral) or value < at_least:
         raise ParameterError(name, value, f"must be a whole number, at least {at_least}")

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from neartwin.losses import Approx, Gaussian, Laplace, RandomizedResponse, compose, contour, saddle
+from neartwin.losses import Approx, Gaussian, Laplace, RandomizedResponse, compose, contour, saddle, total
 from neartwin.losses.follow import follow
+from neartwin.losses.gaussian import GaussianPair
+from neartwin.losses.laplace import LaplacePair
 from neartwin.losses.rounding import NoCertificateError
 
 KINDS = (
@@ -65,3 +67,31 @@ def test_smooth_lines_are_not_followed():
     at = saddle.for_delta(total, 1e-6)
     with pytest.raises(NoCertificateError):
         follow(total, contour.build(total, at, 0.1), at.eps, 1e-6)
+
+
+def test_an_odometer_takes_each_kind_and_each_family_once_a_line(monkeypatch):
+    lines, copies, sums = [], [], []
+
+    def count(place, name, seen):
+        found = getattr(place, name)
+
+        def counted(*given, **named):
+            seen.append(name)
+            return found(*given, **named)
+
+        monkeypatch.setattr(place, name, counted)
+
+    count(contour, "build", lines)
+    count(total, "_one", copies)
+    count(LaplacePair, "together", sums)
+    count(GaussianPair, "together", sums)
+    whole = 1 * Gaussian(mu="0.5")
+    for release in range(60):
+        whole = whole + KINDS[release % 2]
+        found = whole.epsilon("1e-6")
+        assert found.width <= 1e-8 * found.upper
+    assert 1 <= len(lines) <= 4
+    assert len(copies) <= 2 * len(lines)
+    assert len(sums) <= 61  # the family of the last release alone
+    assert compose(dict(whole.uses)).epsilon("1e-6").lower <= found.upper
+    assert found.lower <= compose(dict(whole.uses)).epsilon("1e-6").upper

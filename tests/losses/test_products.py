@@ -108,3 +108,17 @@ def test_a_line_of_a_sampled_gaussian_turns_each_node_a_few_times(monkeypatch):
     monkeypatch.setattr(atoms.np, "sin", counted)
     part.line(at.lam, t)
     assert nodes < sum(turned) <= 12 * (nodes + 32)  # 6 + 6 turns in place of 36
+
+
+def test_squared_sines_near_a_turn_are_bounded_below_and_closely():
+    source = np.random.default_rng(5)
+    e, t = source.uniform(0.001, 0.05, 6), np.sort(source.uniform(0, 1e5, 400))
+    reach = np.minimum(e * 3.0 / np.pi, 0.5)
+    found = laplace._squared_sines(e / np.pi, t, reach)
+    for shift in np.linspace(-3.0, 3.0, 13):
+        assert np.all(found <= np.square(np.sin(np.multiply.outer(e, t + shift))) + 1e-10)
+    still = laplace._squared_sines(e / np.pi, t, np.zeros(6))
+    truth = np.square(np.sin(np.multiply.outer(e, t)))
+    assert np.all(np.abs(still - truth) < 1e-4)  # the terms left out: 4 d^14/42567525 and on
+    assert np.any(found[:, :50] < still[:, :50] - 0.01)  # a turn within reach takes some of it away
+    assert np.any(still > np.square(np.sin(np.multiply.outer(e, t + 3.0))))  # which a bound at t alone would miss
