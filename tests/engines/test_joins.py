@@ -94,6 +94,10 @@ def questions(tables):
         "public, or NULL": (people.join(towns, on={"town": "name"}, how="left"), ["people", "towns"]),
         "same unit": (people.join(visits.where("paid > 1 AND id <> 3")), ["people", "visits"]),
         "same unit, or NULL": (people.join(visits, how="left"), ["people", "visits"]),
+        "joined, or NULL": (
+            visits.join(people, how="left", prefix="p_").join(towns, on={"town": "name"}, how="beside"),
+            ["visits", "people", "towns"],
+        ),
         "owned": (visits.join(lines, on={"id": "visit"}), ["visits", "lines"]),
         "owned, or NULL": (visits.join(lines, on={"id": "visit"}, how="left"), ["visits", "lines"]),
         "all": (
@@ -103,8 +107,20 @@ def questions(tables):
     }
 
 
-GROUPS = {"public": "state", "same unit": "day", "owned": "item", "all": "state"}
-VALUES = {"public": "rent", "same unit": "paid", "owned": "price", "all": "price"}
+GROUPS = {
+    "joined": "state",
+    "public": "state",
+    "same unit": "day",
+    "owned": "item",
+    "all": "state",
+}
+VALUES = {
+    "joined": "rent",
+    "public": "rent",
+    "same unit": "paid",
+    "owned": "price",
+    "all": "price",
+}
 
 
 def compared(place, seed, kind, mixed):
@@ -187,6 +203,7 @@ def test_near_miss_a_join_of_private_tables_that_are_not_equated_mixes_units_and
     tables = local(made(1))
     people = nt.table(tables["people"], unit="who", name="people")
     visits = nt.table(tables["visits"], unit="id", name="people")
+    visits_too = nt.table(tables["visits"], unit="who", name="people")
     other = nt.table(tables["visits"], unit="who", name="others")
     rows = nt.table(tables["visits"], unit=nt.EACH_ROW, name="people")
     lines, towns = nt.owned(tables["lines"]), nt.public(tables["towns"])
@@ -195,7 +212,11 @@ def test_near_miss_a_join_of_private_tables_that_are_not_equated_mixes_units_and
         "another population": lambda: people.join(other),
         "units of their own": lambda: people.join(rows),
         "each row is its own unit": lambda: rows.join(towns, on={"who": "name"}),
-        "no chain of joins": lambda: people.join(people.join(towns, on={"town": "name"}), prefix="p_", how="left"),
+        "the join before is none": lambda: people.join(towns, on={"town": "name"}, how="beside"),
+        "some column of those": lambda: people.join(visits_too, how="left").join(
+            towns, on={"town": "name"}, how="beside"
+        ),
+        "on their own": lambda: visits_too.join(people, how="left").join(lines, on={"id": "visit"}, how="beside"),
         "must be a key in the table": lambda: people.join(lines, on={"who": "item"}),
         "on= must name": lambda: people.join(towns),
         "left join keeps rows": lambda: people.join(people.where("age > 3"), how="left"),

@@ -14,10 +14,19 @@ from sqlglot import exp
 
 from neartwin.engines.dialect import Dialect
 from neartwin.frozen import dataclass
-from neartwin.queries.join import How, Join, JoinKind
+from neartwin.queries.join import How, JoinKind, together
 from neartwin.queries.joining import own_columns
 from neartwin.queries.table import Table
 from neartwin.queries.types import ColumnType
+
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """A table of a join: its part, conditions, and the two columns of each equality by the name of the one before."""
+
+    name: str
+    equal: Sequence[exp.Expr]
+    pairs: Sequence[tuple[str, exp.Column, exp.Column]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,7 @@ def joined_rows(table: Table, places: Sequence[Place], aliases: Mapping[str, str
     needed = needed_parts(table, tuple(aliases))
     found = {"part0": _part(0, places[0], needed[0], table.schema, table.declared)}
     at = {name: exp.column(f"p0_{i}", table="part0") for i, name in enumerate(needed[0])}
-    met: list[tuple[str, Join, exp.Expr]] = []
+    met: dict[int, _Met] = {}
     for number, join in enumerate(table.joins, start=1):
         found[f"part{number}"] = _part(number, places[number], needed[number], join.schema, join.declared)
         right = {old: f"p{number}_{i}" for i, old in enumerate(needed[number])}
@@ -60,13 +69,34 @@ def joined_rows(table: Table, places: Sequence[Place], aliases: Mapping[str, str
             found[f"owner{number}"] = _owner([key for key, _ in keys], kinds, unit, places[0].dialect)
             found[name] = _owned(number, keys, list(right.values()))
             equal.append(at[str(table.unit)].eq(exp.column("owner", table=name)))
-        equal += [at[left].eq(exp.column(right[column], table=name)) for left, column in join.on]
-        met.append((name, join, exp.and_(*equal)))
+        pairs = [(left, at[left], exp.column(right[column], table=name)) for left, column in join.on]
+        met[id(join)] = _Met(name, equal, pairs)
         at |= {new: exp.column(right[old], table=name) for new, old in join.columns.items() if old in right}
     query = exp.select(*(exp.alias_(at[name].copy(), alias) for name, alias in aliases.items())).from_("part0")
-    for name, join, condition in met:
-        query = query.join(name, on=condition, join_type="left" if join.how is How.LEFT else "inner")
+    for group in together(table.joins):
+        query = _with_group(query, group[0].how, [met[id(join)] for join in group])
     return found | {"typed": query}
+
+
+def _with_group(query: exp.Select, how: How, group: list["_Met"]) -> exp.Select:
+    """The query with one join, or a LEFT one of tables that are joined to each other first.
+
+    Equalities of those with each other stand within the parentheses, and so do those with a column from outside that one of them
+    is equated with: there it is that one.
+    """
+    first, *others = group
+    inner, names, same = exp.table_(first.name), {first.name}, {left: right for left, _, right in first.pairs}
+    outer = [*first.equal, *(mine.eq(its) for _, mine, its in first.pairs)]
+    for one in others:
+        within: list[exp.Expr] = []
+        for left, mine, its in one.pairs:
+            own = mine if mine.table in names else same.get(left)
+            (outer if own is None else within).append((mine if own is None else own.copy()).eq(its))
+        names.add(one.name)
+        same |= {left: its for left, _, its in one.pairs if left not in same}
+        inner.append("joins", exp.Join(this=exp.table_(one.name), on=exp.and_(*within), kind="INNER"))
+    source = exp.Subquery(this=inner) if others else inner
+    return query.join(source, on=exp.and_(*outer), join_type="left" if how is How.LEFT else "inner")
 
 
 def _part(

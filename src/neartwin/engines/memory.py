@@ -13,7 +13,7 @@ import numpy as np
 from neartwin.engines.base import Aggregates, Cells
 from neartwin.engines.evaluate import Row, evaluate
 from neartwin.frozen import dataclass
-from neartwin.queries.join import How, Join, JoinKind
+from neartwin.queries.join import How, Join, JoinKind, together
 from neartwin.queries.keys import Key
 from neartwin.queries.sample import is_kept, salt_and_secret
 from neartwin.queries.stage import GridColumn, Stage
@@ -138,18 +138,26 @@ def _octaves(stage: Stage, units: Iterable[Mapping[Key, _Cell]]) -> Aggregates:
 
 def joined_rows(rows: list[Row], others: Sequence[list[Row]], table: Table) -> list[Row]:
     """Every pair of rows looked at, one join after the other."""
-    claims = rows
-    for join, other in zip(table.joins, others, strict=True):
+    claims, left_over = rows, iter(others)
+    for group in together(table.joins):
+        given = [(join, next(left_over)) for join in group]
         met: list[Row] = []
         for row in rows:
-            nothing = dict.fromkeys(join.columns)
-            pairs = [theirs for theirs in other if all(_equal(row[left], theirs[right]) for left, right in join.on)]
-            if join.kind is JoinKind.OWNED and owner(claims, row, join, str(table.unit)) != row[str(table.unit)]:
-                pairs = []
-            found = [{new: theirs[old] for new, old in join.columns.items()} for theirs in pairs]
-            met += [{**row, **columns} for columns in (found or ([nothing] if join.how is How.LEFT else []))]
+            found = [row]
+            for join, other in given:
+                found = [one for before in found for one in _met(before, join, other, claims, str(table.unit))]
+            nothing = {name: None for join in group for name in join.columns}
+            met += found or ([{**row, **nothing}] if group[0].how is How.LEFT else [])
         rows = met
     return rows
+
+
+def _met(row: Row, join: Join, other: list[Row], claims: list[Row], unit: str) -> list[Row]:
+    """The row with each row of the other table that it meets."""
+    pairs = [theirs for theirs in other if all(_equal(row[left], theirs[right]) for left, right in join.on)]
+    if join.kind is JoinKind.OWNED and owner(claims, row, join, unit) != row[unit]:
+        return []
+    return [{**row, **{new: theirs[old] for new, old in join.columns.items()}} for theirs in pairs]
 
 
 def owner(claims: list[Row], row: Row, join: Join, unit: str) -> object:

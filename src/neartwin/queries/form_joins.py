@@ -35,7 +35,7 @@ def _joined(join: object, rows: Rows, tables: Others) -> Rows:
     if not isinstance(on, list) or not all(_pair(one) for one in on):
         raise QueryError("question: on of a join must be a list of pairs, a column here and one of the other table")
     if how not in set(How) or not isinstance(prefix, str):
-        raise QueryError("question: how of a join must be inner or left, and prefix text")
+        raise QueryError("question: how of a join must be inner, left or beside, and prefix text")
     return rows.join(tables[table], on=dict(on) or None, how=how, prefix=prefix)
 
 

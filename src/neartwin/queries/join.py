@@ -12,7 +12,7 @@ OWNED      the other table has no unit of its own: its rows belong to the unit w
 Neighbours differ in one unit, which is all its rows in all private tables: its own, and those that it owns.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from neartwin.frozen import dataclass
@@ -29,10 +29,16 @@ class JoinKind(StrEnum):
 
 
 class How(StrEnum):
-    """What becomes of rows that meet none: dropped, or kept with NULL in the other table's columns."""
+    """What becomes of rows that meet none: dropped, or kept with NULL in the other table's columns.
+
+    BESIDE follows a LEFT join, and is part of it: a row meets rows of both tables that meet each other, or has NULL for both.
+    So `a LEFT JOIN (b JOIN c ON ...) ON ...` is a LEFT join of b and a BESIDE join of c; it is no chain of the other two, which
+    keep a row of b that meets none of c, or drop the row of a.
+    """
 
     INNER = "inner"
     LEFT = "left"
+    BESIDE = "beside"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,4 +72,16 @@ class Join:
 
     def __str__(self) -> str:
         met = " and ".join(left if left == right else f"{left} = {right}" for left, right in self.on)
-        return f"join {self.name!r} ({self.kind}) on {met}" + (", else NULL" if self.how is How.LEFT else "")
+        none = {How.INNER: "", How.LEFT: ", else NULL", How.BESIDE: ", else NULL for both and the join before"}
+        return f"join {self.name!r} ({self.kind}) on {met}{none[self.how]}"
+
+
+def together(joins: Sequence[Join]) -> list[list[Join]]:
+    """The joins with those that are part of one, in their order."""
+    found: list[list[Join]] = []
+    for join in joins:
+        if join.how is How.BESIDE:
+            found[-1].append(join)
+        else:
+            found.append([join])
+    return found

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.frozen import dataclass
-from neartwin.queries.join import How, Join, JoinKind
+from neartwin.queries.join import How, Join, JoinKind, together
 from neartwin.queries.postgres import PostgresTable, check_declared
 from neartwin.queries.served import ServedTable
 from neartwin.queries.source import CsvFiles, LocalSource, ParquetFiles, Source, source_of
@@ -125,11 +125,12 @@ def met(table: Table, other: Table, *, on: On, how: str, prefix: str) -> tuple[T
     if not other.joins:
         new = joined(table, other, on=on, how=how, prefix=prefix)
         return new, _new_names(new.joins[-1])
-    if how == How.LEFT:
-        raise QueryError(
-            "join: a left join of joined tables keeps rows that no chain of joins keeps; join the tables one after the other"
-        )
     own, pairs = own_columns(other), _pairs(on)
+    inner, alone = _kept_apart(other, {right for _, right in pairs})
+    if how == How.BESIDE and alone:
+        raise QueryError(
+            "join: beside a left join stand tables that are joined by inner joins; join the others after it, how='left'"
+        )
     for _, right in pairs:
         other.has(right, "join")
     first = replace(
@@ -140,9 +141,24 @@ def met(table: Table, other: Table, *, on: On, how: str, prefix: str) -> tuple[T
     )
     new = joined(table, first, on=dict(pair for pair in pairs if pair[1] in own), how=how, prefix=prefix)
     names = _new_names(new.joins[-1])
-    for join in other.joins:
-        new = _again(new, other, join, names, tuple(pair for pair in pairs if pair[1] in join.columns), prefix)
+    for join in [*inner, *alone] if how == How.LEFT else other.joins:
+        outside = tuple(pair for pair in pairs if pair[1] in join.columns)
+        inside = How.INNER if how == How.INNER else How.BESIDE
+        new = _again(new, other, join, names, outside, prefix, join.how if join in alone else inside)
     return new, names
+
+
+def _kept_apart(table: Table, asked: set[str]) -> tuple[list[Join], list[Join]]:
+    """Its joins that drop rows, and those that keep rows that meet none: left ones, if no equality asks for their columns.
+
+    asked: columns that equalities outside name; one that is NULL is equal to nothing.
+    """
+    inner: list[Join] = []
+    for group in reversed(together(table.joins)):
+        if group[0].how is not How.LEFT or any(asked & set(join.columns) for join in group):
+            inner = [*group, *inner]
+            asked = asked | {left for join in group for left, _ in join.on}
+    return inner, [join for join in table.joins if join not in inner]
 
 
 def _new_names(join: Join) -> dict[str, str]:
@@ -151,12 +167,18 @@ def _new_names(join: Join) -> dict[str, str]:
 
 
 def _again(  # noqa: PLR0917 - of one join
-    table: Table, of: Table, join: Join, names: dict[str, str], outside: tuple[tuple[str, str], ...], prefix: str
+    table: Table,
+    of: Table,
+    join: Join,
+    names: dict[str, str],
+    outside: tuple[tuple[str, str], ...],
+    prefix: str,
+    how: How,
 ) -> Table:
     """A join that `of` had, made on these rows; its columns' new names are put among the others."""
     pairs = tuple((names[left], right) for left, right in join.on)
     pairs += tuple((left, join.columns[right]) for left, right in outside)
-    how, columns = How.INNER if outside else join.how, {}
+    columns: dict[str, str] = {}
     for told, old in join.columns.items():
         if (old, old) in pairs and how is How.INNER:  # after a left join it is NULL where the other is not
             names[told] = old
@@ -170,6 +192,8 @@ def _again(  # noqa: PLR0917 - of one join
         kind=join.kind, name=join.name, source=join.source, schema=join.schema, declared=join.declared, columns={}
     )
     _check_pairs(table, other, pairs)
+    if how is How.BESIDE:
+        _check_beside(table, join.kind, pairs)
     if join.kind is JoinKind.OWNED:
         _check_claims(table, pairs)
     _check_engines(table, other)
@@ -190,7 +214,7 @@ def _with_join(table: Table, join: Join, bounds: Mapping[str, Bounds]) -> Table:
 def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix: str) -> Table:
     """The table whose rows are those of `table` met with the other's. Reads no row. Errors: `QueryError`, `SchemaError`."""
     if how not in set(How):
-        raise ParameterError("how", how, "must be 'inner' or 'left'")
+        raise ParameterError("how", how, "must be 'inner', 'left' or 'beside'")
     if not isinstance(table.unit, str):
         raise QueryError(
             "join: where each row is its own unit, a joined row has none; name the unit's column with unit="
@@ -213,6 +237,8 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
         case _:
             assert_never(other)
     _check_pairs(table, other, pairs)
+    if how == How.BESIDE:
+        _check_beside(table, kind, pairs)
     if kind is JoinKind.OWNED:
         _check_claims(table, pairs)
     _check_engines(table, other)
@@ -296,6 +322,19 @@ def _check_pairs(table: Table, other: OtherTable | Table, pairs: tuple[tuple[str
                 f"join: {left!r} is {kind} and {right!r} is {other.schema[right]}; join on integers, text, booleans or dates of "
                 "one type, declared with types= where the source has another"
             )
+
+
+def _check_beside(table: Table, kind: JoinKind, pairs: tuple[tuple[str, str], ...]) -> None:
+    """It continues a left join, and something ties it to that, so that rows of both tables are not all met with each other."""
+    group = together(table.joins)[-1] if table.joins else []
+    if not group or group[0].how is not How.LEFT:
+        raise QueryError("join: how='beside' continues a left join, and the join before is none; use how='left'")
+    if kind is JoinKind.OWNED:
+        raise QueryError("join: rows that are owned through a key are joined on their own, how='inner' or how='left'")
+    tied = {name for join in group for name in (*join.columns, *(left for left, _ in join.on))}
+    if not any(left in tied for left, _ in pairs):
+        names = " and ".join(repr(join.name) for join in group)
+        raise QueryError(f"join: beside {names} some column of those must be equated; else use how='left'")
 
 
 def _check_claims(table: Table, pairs: tuple[tuple[str, str], ...]) -> None:

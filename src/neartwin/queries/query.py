@@ -44,10 +44,11 @@ class Rows:
         key here; or a table of the same population, whose units are then equated. on: a column, a list of columns, or a
         mapping from columns here to the other's; beside the units, which need not be named where they have one name and type;
         rows that were joined themselves are joined table by table. how: "inner" drops rows that
-        meet none, "left" keeps them with NULL. prefix: put before those names of the other's columns that are taken.
+        meet none, "left" keeps them with NULL, and "beside" continues a left join: rows meet both tables or have NULL for both.
+        prefix: put before those names of the other's columns that are taken.
         """
         if isinstance(other, Rows):
-            if other.conditions and how == "left":
+            if other.conditions and how != "inner":
                 raise QueryError(
                     "join: a left join keeps rows that meet none, so conditions go after it, not on the other table"
                 )

@@ -16,7 +16,7 @@ from neartwin.frozen import dataclass
 from neartwin.queries.join import How
 from neartwin.queries.joining import OtherTable, met, own_columns
 from neartwin.queries.query import Rows
-from neartwin.queries.sql_nested import chained
+from neartwin.queries.sql_nested import BESIDE, chained
 from neartwin.queries.table import Table
 
 Others = Mapping[str, Rows | OtherTable]
@@ -70,7 +70,7 @@ def _is_plain(found: exp.Expr | None) -> TypeGuard[exp.Table]:
 
 def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope) -> Rows:
     kind = " ".join(join.args[part] for part in ("method", "side", "kind") if join.args.get(part))
-    if kind not in {"", "INNER", "LEFT", "LEFT OUTER"}:
+    if kind not in {"", "INNER", "LEFT", "LEFT OUTER", BESIDE}:
         raise QueryError(f"{kind} JOIN is not understood in a private question: {_HINT}")
     table = join.this
     if not _is_plain(table) or table.name not in others:
@@ -83,7 +83,8 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope) -> Rows:
     found = other.table if isinstance(other, Rows) else other
     on = _on(join, alias, frozenset(found.schema), scope)
     clash = any(name in rows.table.schema and (name, name) not in on for name in found.schema)
-    how, prefix, pairs = "left" if kind.startswith("LEFT") else "inner", f"{alias}_" if clash else "", _unique(on)
+    how = "left" if kind.startswith("LEFT") else "beside" if kind == BESIDE else "inner"
+    prefix, pairs = f"{alias}_" if clash else "", _unique(on)
     new = rows.join(other, on=pairs, how=how, prefix=prefix)
     scope[alias] = _told(rows.table, new.table, found, on=pairs, how=how, prefix=prefix)
     return new
@@ -98,7 +99,7 @@ def _told(
     made = after.joins[-1]
     equated = {right for left, right in made.on if left == right}
     names = {old: new for new, old in made.columns.items()} | {name: name for name in equated}
-    return _Known(names, frozenset(equated if made.how is How.LEFT else ()))
+    return _Known(names, frozenset(equated if made.how is not How.INNER else ()))
 
 
 def _unique(on: list[tuple[str, str]]) -> dict[str, str]:

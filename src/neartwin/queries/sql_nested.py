@@ -2,8 +2,9 @@
 
 Inner joins commute, so each table is joined as soon as an equality ties it to one that is there already. A LEFT JOIN inside
 comes after the tables that its ON names, which are not changed by what it adds; where an equality of another, inner join asks
-for one of its columns, a row without it is dropped in any case, so it becomes an inner join. `a LEFT JOIN (b JOIN c)` is no
-chain and is refused: it keeps a row of a with NULL for both where b has a partner and c has none.
+for one of its columns, a row without it is dropped in any case, so it becomes an inner join. `a LEFT JOIN (b JOIN c)` keeps a row
+of a with NULL for both where b has a partner and c has none: c is joined beside b, see `neartwin.queries.join`; what is LEFT
+within such a group comes after it.
 """
 
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from sqlglot import exp
 from neartwin.errors import QueryError
 from neartwin.frozen import dataclass
 
+BESIDE = "BESIDE"  # where a side stands: of joins within the LEFT one before
 _HINT = "write it as a chain of joins"
 
 
@@ -51,11 +53,6 @@ def _group(join: exp.Join) -> exp.Table | None:
 
 
 def _chain(join: exp.Join, group: exp.Table, known: set[str], columns: Mapping[str, frozenset[str]]) -> list[exp.Join]:
-    if _is_left(join):
-        raise QueryError(
-            "a LEFT JOIN of joined tables keeps rows that no chain of joins keeps; LEFT JOIN the tables one after the other, or "
-            "turn it round"
-        )
     if join.args.get("using") or join.args.get("on") is None:
         raise QueryError(
             f"a joined table on the right of a JOIN is joined ON equalities of qualified columns, or {_HINT}"
@@ -70,7 +67,13 @@ def _chain(join: exp.Join, group: exp.Table, known: set[str], columns: Mapping[s
     _kept_alone(parts, frozenset().union(*(asked for _, asked in outside)))
     for part in parts:
         part.equal += [(one, asked) for one, asked in outside if part.alias in asked]
-    return _ordered(parts, set(known))
+    if not _is_left(join):
+        return _ordered(parts, set(known))
+    both, alone = ([part for part in parts if part.left is left] for left in (False, True))
+    made = _ordered(both, set(known))
+    for one in made:
+        one.set("side", BESIDE if one is not made[0] else "LEFT")
+    return made + _ordered(alone, known | {part.alias for part in both})
 
 
 def _kept_alone(parts: list[_Part], wanted: frozenset[str]) -> None:
@@ -92,6 +95,8 @@ def _parts(group: exp.Table, columns: Mapping[str, frozenset[str]]) -> list[_Par
     scope = {parts[0].alias: columns.get(bare.name, frozenset())}
     for one in chained(inner, parts[0].alias, columns):
         alias = str(one.this.alias_or_name)
+        if one.side == BESIDE:
+            raise QueryError(f"a LEFT JOIN of joined tables within parentheses is not understood: {_HINT}")
         if alias in scope:
             raise QueryError(f"{alias!r} names two tables; give one of them another name with AS")
         equal = _conjuncts(one.args["on"]) if one.args.get("on") is not None else _of_using(one, alias, scope)
