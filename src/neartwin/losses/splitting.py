@@ -26,7 +26,7 @@ from neartwin.losses.total import Total, log_c
 from neartwin.losses.window import Divisible, Window
 
 SPREAD = np.geomspace(1 / 30, 300.0, 52)  # lams looked at, over about the slope
-TOP = 0.125  # the width of the edge beyond which nothing is looked at
+TOP = 0.0625  # the width of the edge beyond which nothing is looked at
 WIDTHS = (1.0, 0.75, 0.5, 0.375, 0.25, 0.1875, 0.125, 0.09375, 0.0625)
 DEAR = 1.0  # of the bound's logarithm: what a wider window may cost
 STEEP, AHEAD = 2.0, 3  # the same at a lam so many places further, which aliases are bounded at
