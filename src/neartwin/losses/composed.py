@@ -126,6 +126,7 @@ class Composed:
         for other in others:
             slope = found[0].slope
             if not (found[0].lower > 0 and any(other.meets(found[0].lower, low, s * slope) for s in (1.0, 1.4))):
+                other.beside(first)
                 found.append(other.epsilon(low, high, within))
         return sides.greatest(found)
 

@@ -66,8 +66,7 @@ def _saddle(total: Total, lam: float) -> Saddle:
 def for_delta(total: Total, delta: float, close: float = 0.05) -> Saddle:
     """The saddle whose estimated delta is about the one wanted; 0 < delta. close: how near, in its logarithm."""
     wanted = math.log(delta)
-    _, _, k2 = total.cumulants(1e-3)
-    start = math.log(math.sqrt(max(-2 * wanted, 1.0) / max(k2, 1e-300)))
+    near = total.near or math.sqrt(max(-2 * wanted, 1.0) / max(total.cumulants(1e-3)[2], 1e-300))
 
     last: list[tuple[float, float, float, float]] = [(0.0, 0.0, 0.0, 0.0)]
 
@@ -80,7 +79,7 @@ def for_delta(total: Total, delta: float, close: float = 0.05) -> Saddle:
         share = wanted / log_delta  # its logarithm is nearly linear in log lam, for a Gaussian
         return -wanted * math.log(share), -lam * lam * rise * share
 
-    x = _root(above, start, close, min(1e-3, close))
+    x = _root(above, math.log(near), close, min(1e-3, close))
     if x != last[0][0]:
         above(x)
     _, lam, eps, k2 = last[0]

@@ -74,6 +74,7 @@ class Total:
         loss, mass, least = math.fsum(losses), math.prod(masses), math.fsum(leasts)
         slack = 64 * U * math.fsum(map(abs, leasts))
         self.top = Top(loss + slack, mass * (1 - 64 * U), least - slack if slack < math.inf else least)
+        self.near = 0.0  # a lam beside which a saddle may be looked for first; 0: none is known
         self.wander = sum([part.wander for part in self.summands])
         self.lines: list[Any] = []  # kept by the router
         self.families: dict[
