@@ -63,6 +63,7 @@ def value(ask, **more):
 
 
 MONTHLY = {"groups": ("town",), "grouped": (Grouped(of="day", way="month"),)}
+AGES = {"groups": ("age",), "keys": "given", "given": {"age": "9, 1, 2, 3, 4, 5, 6, 7, 8"}}
 WITH_SQL = {
     "a count": Asked(),
     "units and a sum by town": Asked(wanted=(Wanted(ask="count_units", name="people"), value("sum")), groups=("town",)),
@@ -93,6 +94,14 @@ WITH_SQL = {
     ),
     "a regression": Asked(wanted=(Wanted(ask="regression", column="pay", second="age, age * age", name="fit"),)),
     "the most common": Asked(wanted=(Wanted(ask="most_common", column="town", k="2"),)),
+    "running totals": Asked(groups=("town",), over="prefixes"),
+    "running totals of sums, falling": Asked(wanted=(value("sum", name="s"),), over="prefixes", falling="on", **AGES),
+    "moving sums": Asked(over="moving", before="2", behind="1", **AGES),
+    "moving sums, falling": Asked(over="moving", before="3", falling="on", **AGES),
+    "runs": Asked(over="ranges", **AGES),
+    "runs of some lengths": Asked(over="ranges", lengths="2, 9", where="pay > 5", **AGES),
+    "weighted sums": Asked(over="weights", weights="young: 1 = 1, 9 = -0.5; odd: 3 = 1, 5 = 1", **AGES),
+    "weighted towns": Asked(groups=("town",), over="weights", weights="both: Bonn = 1, Ulm = 2"),
     "margins": Asked(groups=("town",), grouped=(Grouped(of="day", way="month"),), margins="town; day_month"),
 }
 WITHOUT_SQL = {
@@ -100,6 +109,8 @@ WITHOUT_SQL = {
         wanted=(Wanted(ask="coefficient", column="pay", second="age, age * age", feature="age"),)
     ),
     "several ranks": Asked(wanted=(value("quantile", rank="0.25, 0.75"),)),
+    "runs of computed groups": Asked(grouped=(Grouped(of="age", way="bins", edges="0, 18, 65, 120"),), over="ranges"),
+    "a weight that is no decimal": Asked(over="weights", weights="third: 1 = 1/3", **AGES),
     "counted winners": Asked(wanted=(Wanted(ask="most_common", column="town", counted="on"),)),
 }
 BESIDE = {
@@ -165,29 +176,73 @@ def test_what_sql_has_no_words_for_is_said_where_the_sql_would_be(house, visits,
 
 
 @pytest.mark.parametrize(
-    "over",
+    ("over", "fields_say"),
     [
-        "age, SUM(COUNT(*)) OVER (ORDER BY age DESC) AS n",
-        "age, SUM(SUM(pay)) OVER (ORDER BY age ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS n",
-        "RANGES(COUNT(*), [2, 9]) AS n",
-        "WEIGHTED_SUMS(COUNT(*), MAP {'young': MAP {1: 1, 9: -0.5}}) AS n",
+        ("age, SUM(COUNT(*)) OVER (ORDER BY age DESC) AS n", {"over": "prefixes", "falling": "on"}),
+        (
+            "age, SUM(SUM(pay)) OVER (ORDER BY age ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS n",
+            {"over": "moving", "before": "2", "behind": "1"},
+        ),
+        ("RANGES(COUNT(*), [2, 9]) AS n", {"over": "ranges", "lengths": "2, 9"}),
+        (
+            "WEIGHTED_SUMS(COUNT(*), MAP {'young': MAP {1: 1, 9: -0.5}}) AS n",
+            {"over": "weights", "weights": "young: 1 = 1, 9 = -1/2"},
+        ),
     ],
 )
-def test_sums_over_groups_are_asked_in_sql_and_shown_as_python(house, visits, over):
+def test_sums_over_groups_that_are_written_in_sql_fill_their_fields_and_are_shown_as_python(
+    house, visits, over, fields_say
+):
     typed = Asked(sql=f"SELECT {over} FROM visits GROUP BY age", keys="given", given={"age": "1:9"}, groups=("age",))
     read = builder.from_sql(typed, visits.rows, visits.dataset.keys)
-    assert (read.joined, read.groups) == ("on", ("age",))
-    assert builder.sql(read, "visits", "id") == typed.sql
+    assert (read.joined, read.groups) == ("", ("age",))
+    assert {name: getattr(read, name) for name in fields_say} == fields_say
     plan = planned(house, visits, read)
+    asked_so = planned(house, visits, read, question={"sql": typed.sql, "keys": {"age": list(range(1, 10))}})
+    assert plan["digest"] == asked_so["digest"]
     spelled = Spelled(plan["question"], builder.spend(read), builder.limits(read), dataset="visits", host="http://here")
     assert ".workload(" in spelled.python()
-    names = {"nt": nt, "account": visits.account}
-    exec("query" + spelled.python().partition("\nquery")[2].partition("\nprint")[0], names)  # noqa: S102 - what the page says
-    assert names["plan"].plan.digest == plan["digest"]
-    others = planned(
-        house, visits, read, question=plan["question"] | {"workload": {"ask": "prefixes"}, "keys": [3, 2, 1]}
-    )
+    others = planned(house, visits, replace(read, over="prefixes", falling="", given={"age": "1:3"}))
     assert others["digest"] != plan["digest"]
+    plain = builder.from_sql(
+        replace(read, sql="SELECT age, COUNT(*) AS n FROM visits GROUP BY age"), visits.rows, visits.dataset.keys
+    )
+    assert plain.over == ""
+
+
+def test_windows_go_along_keys_that_have_an_order(visits):
+    declared = {"town": ("Ulm", "Bonn")}
+    asked = Asked(groups=("town",), over="prefixes")
+    assert builder.form(asked, visits.columns.types, declared)["keys"] == {"town": ["Bonn", "Ulm"]}
+    runs = builder.form(replace(asked, over="ranges"), visits.columns.types, declared)
+    assert runs["keys"] == {"town": ["Ulm", "Bonn"]}
+    with pytest.raises(NeartwinError, match="an order"):
+        builder.form(asked, visits.columns.types, {"town": ("Ulm", None)})
+
+
+def test_sums_over_several_columns_stay_in_their_sql(house, visits):
+    text = "SELECT WEIGHTED_SUMS(COUNT(*), MAP {'one': MAP {('Ulm', 1): 1}}) AS n FROM visits GROUP BY town, age"
+    typed = Asked(sql=text, keys="given", given={"age": "1:9", "town": "Ulm, Bonn"})
+    read = builder.from_sql(typed, visits.rows, visits.dataset.keys)
+    assert (read.joined, read.over, builder.sql(read, "visits", "id")) == ("on", "", text)
+    assert planned(house, visits, read)["question"]["workload"]["ask"] == "weights"
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"over": "backwards"}, "must be prefixes"),
+        ({"over": "moving", "before": "two"}, "whole numbers"),
+        ({"over": "ranges", "lengths": "2, -1"}, "whole numbers"),
+        ({"over": "weights", "weights": ""}, "must have a name"),
+        ({"over": "weights", "weights": "young 1 = 1"}, "a new name and pairs"),
+        ({"over": "weights", "weights": "young: 1 = 1; young: 2 = 1"}, "a new name and pairs"),
+        ({"over": "weights", "weights": "young: 1"}, "a key and its weight"),
+    ],
+)
+def test_fields_of_sums_over_groups_that_say_nothing_are_refused_kindly(visits, changed, says):
+    with pytest.raises(NeartwinError, match=says):
+        builder.form(Asked(**(AGES | changed)), visits.columns.types, visits.dataset.keys)
 
 
 def test_every_statistic_and_every_bound_of_a_question_has_its_field():

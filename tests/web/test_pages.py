@@ -1,5 +1,6 @@
 """The pages without a browser: who may see which, what they never do, and that fields, SQL and JSON are one question."""
 
+import html
 import re
 from fractions import Fraction
 
@@ -229,3 +230,35 @@ def test_a_curator_allots_raises_and_sees_who_spent(client, house, signed):
     spending = client.get("/data/purchases/office").text
     assert "Spending by analyst: ada 12.5%" in spending
     assert "Set the allotment" not in spending
+
+
+def test_sums_over_groups_are_asked_in_fields_and_in_sql_and_each_writes_the_other(client, house, signed):
+    csrf = signed("analyst")
+    alone = {name: value for name, value in FIELDS.items() if not name.endswith("_1")} | {
+        "csrf": csrf,
+        "ask_0": "count",
+    }
+    head = house.books.head()
+    for over, words, beside in (
+        ({"over": "prefixes", "falling": "on"}, "SUM(COUNT(*)) OVER (ORDER BY cds DESC)", 'name="falling" checked'),
+        ({"over": "moving", "before": "1"}, "ROWS BETWEEN 1 PRECEDING AND 0 FOLLOWING", 'name="behind"'),
+        ({"over": "ranges", "lengths": "2"}, "RANGES(COUNT(*), [2])", 'name="lengths" value="2"'),
+        ({"over": "weights", "weights": "few: 1 = 1, 2 = 1"}, "WEIGHTED_SUMS(COUNT(*), MAP", 'name="weights"'),
+    ):
+        shown = client.post("/data/purchases/ask", data=alone | over)
+        assert words in re.sub(r"\s+", " ", html.unescape(shown.text)), over
+        assert beside in shown.text, over
+        assert f'<option value="{over["over"]}" selected>' in shown.text
+        assert "Release for epsilon 0.25" in text_of(shown), over
+        assert ".workload(" in html.unescape(shown.text)
+    window = "SUM(COUNT(*)) OVER (ORDER BY cds ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"
+    text = f"SELECT cds, {window} AS n FROM purchases GROUP BY cds"
+    taken = client.post("/data/purchases/ask", data=alone | {"action": "sql", "sql": text})
+    assert '<option value="moving" selected>' in taken.text
+    assert 'name="before" value="2"' in taken.text
+    wrong = client.post("/data/purchases/ask", data=alone | {"over": "moving", "before": "two"})
+    assert "must be whole numbers" in text_of(wrong)
+    assert house.books.head() == head
+    asked = alone | {"over": "prefixes", "key": "sums", "amount": "0.001", "action": "release"}
+    released = client.post("/data/purchases/ask", data=asked)
+    assert "cds_to" in released.text

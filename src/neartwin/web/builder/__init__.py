@@ -6,6 +6,7 @@ its fields while the text changes.
 - `fields`  the fields as they were typed.
 - `groups`  groups by what is computed: parts of dates, bins, expressions.
 - `forms`   the JSON form of the fields, what it may cost, and the bounds.
+- `over`    sums over the groups.
 - `texts`   the fields as SQL, and SQL as fields.
 """
 
@@ -15,6 +16,7 @@ from neartwin.web.builder.fields import (
     KEYS,
     MOST_GROUPED,
     MOST_STATISTICS,
+    OVER,
     VERBS,
     Asked,
     Wanted,
@@ -25,7 +27,8 @@ from neartwin.web.builder.fields import (
 )
 from neartwin.web.builder.forms import after_form, after_of, form, limits, named, spend
 from neartwin.web.builder.groups import WAYS, Grouped, recognised
-from neartwin.web.builder.texts import UnwordedError, from_sql, sql
+from neartwin.web.builder.texts import from_sql, sql
+from neartwin.web.builder.typed import UnwordedError
 
 __all__ = [
     "CURRENCIES",
@@ -33,6 +36,7 @@ __all__ = [
     "KEYS",
     "MOST_GROUPED",
     "MOST_STATISTICS",
+    "OVER",
     "VERBS",
     "WAYS",
     "Asked",

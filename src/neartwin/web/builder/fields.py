@@ -37,6 +37,13 @@ _WORDS = {
 }
 VERBS = {ask: _WORDS.get(ask, f"{ask} of") for ask in FIELDS}
 KEYS = {"declared": "the declared ones", "given": "these", "discover": "discover them privately (costs a delta)"}
+OVER = {
+    "": "each group alone",
+    "prefixes": "running totals",
+    "moving": "moving sums",
+    "ranges": "sums of runs of groups",
+    "weights": "weighted sums",
+}
 CURRENCIES = {"epsilon": "ε", "rho": "ρ (zCDP)", "mu": "μ (Gaussian)"}
 
 
@@ -79,8 +86,10 @@ class Asked:
     groups: columns to group by; grouped: computed groups, after them. tune_rows, tune_groups: "on" where a bound is to be found
     out privately, and is the largest that it may become; value_range: "on" where clip bounds are, within those given.
     having, order_by, limit, offset: done to the answer, for nothing. joined: "on" where the SQL joins tables or sums over its
-    groups, which fields do not say: then the SQL is the question, and groups are the columns that it groups by. margins: groups
-    of those groups, with semicolons between, of which the statistics are wanted.
+    groups in ways that fields do not say: then the SQL is the question, and groups are the columns that it groups by. margins:
+    groups of those groups, with semicolons between, of which the statistics are wanted. over: prefixes, moving, ranges or
+    weights, where sums over the groups are wanted; falling: "on" where windows begin with the largest key; before, behind: how
+    many groups a moving sum takes on each side; lengths: of runs; weights: as in `minors: 16 = 1, 17 = 1/2; old: 90 = 1`.
     """
 
     wanted: tuple[Wanted, ...] = (Wanted(),)
@@ -111,6 +120,12 @@ class Asked:
     sql: str = ""
     joined: str = ""
     margins: str = ""
+    over: str = ""
+    falling: str = ""
+    before: str = ""
+    behind: str = ""
+    lengths: str = ""
+    weights: str = ""
     size: str = "1000"
     key: str = ""
 

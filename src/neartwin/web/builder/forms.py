@@ -7,8 +7,9 @@ from typing import Any
 
 from neartwin.errors import ParameterError, QueryError
 from neartwin.queries.after import NOTHING, After
-from neartwin.queries.types import ColumnType
 from neartwin.web.builder.fields import Asked, Wanted
+from neartwin.web.builder.over import ALONG, in_order, workload_told
+from neartwin.web.builder.typed import values_of
 
 Declared = Mapping[str, Sequence[object]]
 
@@ -28,6 +29,8 @@ def form(asked: Asked, types: Mapping[str, str], declared: Declared) -> dict[str
         made |= _keys(asked, types, declared)
         if margins := margins_of(asked):
             made["margins"] = margins
+        if asked.over:
+            made |= _over(asked, made, types, declared)
     if asked.grouped:
         made["computed"] = [[one.label, one.text()] for one in asked.grouped]
     if choice is None and (after := after_form(asked)):
@@ -45,6 +48,20 @@ def _keys(asked: Asked, types: Mapping[str, str], declared: Declared) -> dict[st
         known = {column: list(declared[column]) for column in asked.groups if column in declared}
         return {"keys": known} if known else {}
     return {"keys": "declared"} if asked.keys == "declared" else {}
+
+
+def _over(asked: Asked, made: Mapping[str, Any], types: Mapping[str, str], declared: Declared) -> dict[str, Any]:
+    """What is asked over the groups, which are given with it, for windows in their order."""
+    kinds = dict(types) | {one.label: str(one.type) for one in asked.grouped}
+    told: dict[str, Any] = {"workload": workload_told(asked, kinds)}
+    keys = made.get("keys")
+    if keys == "declared":
+        keys = {name: list(declared.get(name, ())) for name in asked.names}
+    if not keys or not all(keys.values()):
+        return told
+    if asked.over in ALONG and len(asked.names) == 1:
+        keys = {name: in_order(asked, values) for name, values in keys.items()}
+    return told | {"keys": keys}
 
 
 def margins_of(asked: Asked) -> list[list[str]]:
@@ -199,18 +216,3 @@ def objected(text: str, name: str) -> dict[str, Any]:
     if not isinstance(told, dict):
         raise ParameterError(name, text[:200], "must be a JSON object")
     return told
-
-
-def values_of(text: str, kind: str) -> list[object]:
-    """Keys that were typed in: commas between, `1:12` a range of whole numbers."""
-    if kind == ColumnType.INTEGER:
-        low, colon, high = text.partition(":")
-        try:
-            if colon and 0 <= int(high) - int(low) < 100_000:
-                return list(range(int(low), int(high) + 1))
-            return [int(part) for part in text.split(",") if part.strip()]
-        except ValueError:
-            return [part.strip() for part in text.split(",")]  # the service says what is wrong with them
-    if kind == ColumnType.BOOLEAN:
-        return [part.strip().lower() == "true" for part in text.split(",") if part.strip()]
-    return [part.strip() for part in text.split(",") if part.strip()]

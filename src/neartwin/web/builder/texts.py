@@ -17,8 +17,10 @@ from neartwin.queries.sql_joins import Others
 from neartwin.queries.table import Bounds, bounded
 from neartwin.queries.types import ColumnType
 from neartwin.web.builder.fields import Asked, Wanted
-from neartwin.web.builder.forms import after_form, margins_of, named, values_of
+from neartwin.web.builder.forms import after_form, margins_of, named
 from neartwin.web.builder.groups import checked_expression, recognised
+from neartwin.web.builder.over import ALONG, NOTHING_OVER, over_fields, over_sql
+from neartwin.web.builder.typed import UnwordedError, values_of
 
 _KEYWORDS = {"group", "order", "select", "where"}
 _OF_FIELDS = {
@@ -39,10 +41,6 @@ _OF_FIELDS = {
 _OWN = ("low", "high", "step", "fill")  # they have no place in SQL, and stay while the text changes
 
 
-class UnwordedError(QueryError):
-    """A question that has no words in SQL: the other writings say it."""
-
-
 def sql(asked: Asked, table: str, unit: str) -> str:
     """The fields as SQL text; bounds and keys have no place in it. Errors: `QueryError` for what is no SQL."""
     if asked.joined:
@@ -54,7 +52,11 @@ def sql(asked: Asked, table: str, unit: str) -> str:
     columns = [exp.column(name, quoted=_quoted(name)) for name in names]
     shown: list[exp.Expr] = list(columns[: len(asked.groups)])
     shown += [_as(checked_expression(one.text()), one.label) for one in asked.grouped]
-    select = exp.select(*shown, *(_aliased(one, name, unit) for name, one in named(asked))).from_(source)
+    statistics = [_aliased(one, name, unit) for name, one in named(asked)]
+    if asked.over and columns:
+        statistics = [_over(asked, made, columns) for made in statistics]
+        shown = shown if asked.over in ALONG else []
+    select = exp.select(*shown, *statistics).from_(source)
     if asked.where:
         select = select.where(checked_expression(asked.where))
     if columns and asked.margins:
@@ -75,6 +77,13 @@ def sql(asked: Asked, table: str, unit: str) -> str:
     if after.get("offset"):
         select = select.offset(after["offset"])
     return select.sql(dialect="duckdb", pretty=True)
+
+
+def _over(asked: Asked, made: exp.Expr, columns: Sequence[exp.Column]) -> exp.Expr:
+    """A named statistic, summed over the groups."""
+    if asked.grouped:
+        raise UnwordedError("sums over computed groups have no words in SQL here; the fields, Python and HTTP say them")
+    return _as(over_sql(asked, made.this, columns[0] if len(columns) == 1 else None), made.alias)
 
 
 def _choice(asked: Asked, choice: Wanted, source: exp.Table, unit: str) -> str:
@@ -114,11 +123,15 @@ def from_sql(asked: Asked, rows: Rows, declared: Mapping[str, Sequence[object]],
         given = {name: values_of(asked.given.get(name, ""), str(schema[name])) for name in columns}
         keys = {name: given[name] or list(declared.get(name, ())) or [_SOME.get(schema[name], "")] for name in columns}
         question = question_of({"sql": asked.sql, "keys": keys}, known, tables)
-    if isinstance(question, Query) and (question.table.joins or question.groups.asked is not None):
+    over: Mapping[str, Any] = NOTHING_OVER
+    if isinstance(question, Query):
         told = form_of(question, tables)
-        names = tuple(told.get("group_by", ()))
-        return replace(asked, joined="on", groups=names, grouped=(), **_after(told.get("after", {})))
-    return _with_question(replace(asked, joined=""), question, own)
+        said = None if question.table.joins else over_fields(question, told, asked.sql)
+        if said is None:
+            names = tuple(told.get("group_by", ()))
+            return replace(asked, joined="on", groups=names, grouped=(), **over, **_after(told.get("after", {})))
+        over = said
+    return _with_question(replace(asked, joined="", **over), question, own)
 
 
 _SOME: Mapping[ColumnType, object] = {  # a key of each type, for a text that cannot be read without any

@@ -234,6 +234,7 @@ async def _page(
         most={"statistics": builder.MOST_STATISTICS, "groups": builder.MOST_GROUPED},
         released=_released(asked),
         keys=builder.KEYS,
+        over=builder.OVER,
         sizes=SIZES,
         plan=plan,
         price=None if price is None else [f"{pool} {short(amount)}" for pool, amount in price.items() if amount],
