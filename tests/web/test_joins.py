@@ -107,7 +107,7 @@ def test_a_join_in_sql_in_parts_and_local_is_one_plan(house):
         ({"statistics": {"n": {"ask": "count"}}, "joins": [{"table": "towns", "on": [["town"]]}]}, "list of pairs"),
         (
             {"statistics": {"n": {"ask": "count"}}, "joins": [{"table": "towns", "on": [], "how": "full"}]},
-            "inner or left",
+            "inner, left or beside",
         ),
         ({"statistics": {"n": {"ask": "count"}}, "joins": {"table": "towns"}}, "must be a list"),
         ({"sql": "SELECT COUNT(*) AS n FROM towns"}, "FROM must name the table"),
