@@ -9,7 +9,7 @@ from neartwin.queries.expected import expected_errors
 from neartwin.queries.mean_bars import Thresholds, thresholds
 from neartwin.queries.measuring import filled_measure, grid_column
 from neartwin.queries.planner import plan
-from neartwin.releases.estimates import bar, ratio_bounds
+from neartwin.releases.estimates import bar
 from neartwin.releases.ratios import mean_bounds
 from tests.queries.test_sensitivity import empty_table
 
@@ -34,6 +34,17 @@ def drawn(measures, n, mean, tag):
         / measure.parts
         for measure, value in zip(measures, exact, strict=True)
     ], exact[0] / n
+
+
+def ratio_bounds(totals, counts, a, b):
+    """The union bound: extremes of t / n over |t - total| <= a, |n - count| <= b, n >= 1; infinite where there is no n."""
+    few, many = np.maximum(1.0, counts - b), counts + b
+    possible = many >= 1
+    many = np.maximum(many, 1.0)
+    low, high = totals - a, totals + a
+    lower = np.where(low < 0, low / few, low / many)
+    upper = np.where(high > 0, high / few, high / many)
+    return np.where(possible, lower, -np.inf), np.where(possible, upper, np.inf)
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)

@@ -14,7 +14,8 @@ from neartwin.queries.measuring import count_measure, filled_measure, grid_colum
 from neartwin.queries.plan import GroupPlan, Measure
 from neartwin.queries.quantiles import Quantile
 from neartwin.queries.sample_bars import HalfWidth, SampleBars
-from neartwin.queries.sample_sums import rows_at_most, sum_ends, width_of
+from neartwin.queries.sample_means import sampled_thresholds
+from neartwin.queries.sample_sums import sum_ends, width_of
 from neartwin.queries.statistics import Count, CountUnits, Mean, Sum
 from neartwin.queries.trees import cell_measure, histogram_column, quantile_column
 
@@ -72,18 +73,13 @@ def _sum(plan: GroupPlan, aggregate: Sum, bars: SampleBars, n: FloatArray) -> Fl
 
 
 def _mean(plan: GroupPlan, aggregate: Mean, bars: SampleBars, n: FloatArray) -> FloatArray:
-    """(a + off + |m| b) / (q n - b): for half-widths a and b of the total and the number, by the union bound, and values m
-    around the centre, of a sample of q n values whose total is off by as much.
-    """
-    column, each = grid_column(plan.query, aggregate), 1 - bars.miss / 4
-    a = width_of(plan.measures[f"total:{column.name}"])(each)
-    b = width_of(plan.measures[filled_measure(column, plan.bounding)])(each)
-    rows, times = rows_at_most(plan, column, bars, bars.rate * n)
-    span, far = float(column.high - column.low), max(abs(column.low), abs(column.high))
-    off = bars.off_by(times * rows * span**2 / 4, plan.bounding.rows_per_group * span)
-    sure = bars.rate * n - b
-    steps = np.where(sure > 0, (a + off + far * b) / np.maximum(sure, 1.0), span)
-    return np.minimum(steps, span) * float(column.bounds.step)
+    """The largest t over q n, at means where rows may vary most and noise is loudest."""
+    column = grid_column(plan.query, aggregate)
+    names = f"total:{column.name}", filled_measure(column, plan.bounding)
+    told = sampled_thresholds(plan, column, names, bars.rate * n, bars)
+    steps = told.reach.max(axis=0) / (bars.rate * n)
+    widths: FloatArray = np.minimum(steps, float(column.high - column.low)) * float(column.bounds.step)
+    return widths
 
 
 def _rank(plan: GroupPlan, measure: Measure, rank: float, bars: SampleBars, n: FloatArray) -> FloatArray:

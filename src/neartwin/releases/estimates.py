@@ -9,7 +9,7 @@ import numpy as np
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
-from neartwin.queries.mean_bars import thresholds
+from neartwin.queries.mean_bars import Thresholds, thresholds
 from neartwin.queries.measuring import count_measure, filled_measure, grid_column
 from neartwin.queries.moments import MomentStatistic
 from neartwin.queries.plan import GroupPlan, Measure
@@ -171,10 +171,7 @@ def _mean(plan: GroupPlan, name: str, aggregate: Mean, noisy: Noisy, confidence:
     column = grid_column(plan.query, aggregate)
     total, filled = plan.measures[f"total:{column.name}"], plan.measures[filled_measure(column, plan.bounding)]
     totals, counts = (noisy[it.name].astype(float) / it.parts for it in (total, filled))
-    lower, upper = mean_bounds(totals, counts, thresholds(total, filled, column, confidence))
-    values = _mean_of(totals, counts, column)
-    ends = values, np.minimum(lower, values), np.maximum(upper, values)
-    return with_bar(name, aggregate, *(_in_bounds(part, column).tolist() for part in ends))
+    return mean_within(name, aggregate, column, (totals, counts), thresholds(total, filled, column, confidence))
 
 
 def _mean_of(totals: FloatArray, counts: FloatArray, column: GridColumn) -> FloatArray:
@@ -184,42 +181,18 @@ def _mean_of(totals: FloatArray, counts: FloatArray, column: GridColumn) -> Floa
 
 
 def mean_within(
-    name: str,
-    aggregate: Mean,
-    column: GridColumn,
-    noisy: tuple[FloatArray, FloatArray],
-    bars: tuple[float | FloatArray, float],
+    name: str, aggregate: Mean, column: GridColumn, noisy: tuple[FloatArray, FloatArray], told: Thresholds
 ) -> Statistic:
-    """The mean of noisy totals and counts, (groups,) each, that are within these bars."""
-    totals, counts = noisy
-    lower, upper = ratio_bounds(totals, counts, *bars)
-    values = _mean_of(totals, counts, column)
-    return with_bar(name, aggregate, *(_in_bounds(ends, column).tolist() for ends in (values, lower, upper)))
+    """The mean of noisy totals and counts, (groups,) each, with the bar that these thresholds give."""
+    lower, upper = mean_bounds(*noisy, told)
+    values = _mean_of(*noisy, column)
+    ends = values, np.minimum(lower, values), np.maximum(upper, values)
+    return with_bar(name, aggregate, *(_in_bounds(part, column).tolist() for part in ends))
 
 
 def bar(measure: Measure, confidence: float) -> float:
     """A measure's half-width as a float; whole numbers up to 2**53 are exact."""
     return float(measure.half_width(confidence))
-
-
-def ratio_bounds(
-    totals: FloatArray, counts: FloatArray, a: float | FloatArray, b: float
-) -> tuple[FloatArray, FloatArray]:
-    """The least and largest t / n over |t - total| <= a, |n - count| <= b, n >= 1; infinite where no such n exists.
-
-    A ratio is monotone in each argument, so its extremes are at corners: the low end takes the least t, over the least n if
-    that t is negative and over the largest n if it is not.
-
-    >>> ratio_bounds(np.array([100.0]), np.array([10.0]), 10.0, 2.0)
-    (array([7.5]), array([13.75]))
-    """
-    few, many = np.maximum(1.0, counts - b), counts + b
-    possible = many >= 1
-    many = np.maximum(many, 1.0)
-    low, high = totals - a, totals + a
-    lower = np.where(low < 0, low / few, low / many)
-    upper = np.where(high > 0, high / few, high / many)
-    return np.where(possible, lower, -np.inf), np.where(possible, upper, np.inf)
 
 
 def _in_bounds(steps: FloatArray, column: GridColumn) -> FloatArray:

@@ -6,8 +6,6 @@ sample, and the two errors add up: `neartwin.queries.sample_bars` says how far a
 
 from functools import partial
 
-import numpy as np
-
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
@@ -15,7 +13,8 @@ from neartwin.queries.measuring import count_measure, filled_measure, grid_colum
 from neartwin.queries.plan import GroupPlan, Measure
 from neartwin.queries.quantiles import Quantile
 from neartwin.queries.sample_bars import Ends, SampleBars
-from neartwin.queries.sample_sums import counter, rows_at_most, sum_ends
+from neartwin.queries.sample_means import sampled_thresholds
+from neartwin.queries.sample_sums import counter, sum_ends
 from neartwin.queries.stage import GridColumn
 from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum
 from neartwin.queries.trees import cell_measure, histogram_column
@@ -88,22 +87,12 @@ def _counts(plan: GroupPlan, column: GridColumn, noisy: Noisy) -> FloatArray:
 
 
 def _mean(plan: GroupPlan, name: str, aggregate: Mean, noisy: Noisy, confidence: float) -> Statistic:
-    """With m the table's mean, the sample's total less m times its number of rows is a sum of (B_u - q) y_u, y_u = t_u - m n_u.
-
-    These y_u add up to 0, |y_u| <= C (high - low), and sum y_u^2 <= C sum n_u (t_u / n_u - m)^2 <= C N (high - low)^2 / 4
-    (Popoviciu 1935). So m is a ratio of that total, off by as much, and that number, where the sample surely has a row.
-    """
+    """See `neartwin.queries.sample_means`."""
     bars, column = _bars(plan, confidence), grid_column(plan.query, aggregate)
-    total, filled = plan.measures[f"total:{column.name}"], plan.measures[filled_measure(column, plan.bounding)]
-    each, span = 1 - bars.miss / 4, float(column.high - column.low)
-    rows, times = rows_at_most(plan, column, bars, _counts(plan, column, noisy))
-    off = bars.off_by(times * rows * span**2 / 4, plan.bounding.rows_per_group * span)
-    totals, counts = (noisy[it.name].astype(float) for it in (total, filled))
-    found = mean_within(name, aggregate, column, (totals, counts), (bar(total, each) + off, bar(filled, each)))
-    bounds, empty = column.bounds, counts - bar(filled, each) < 1
-    lower = np.where(empty, float(bounds.low), found.lower)
-    upper = np.where(empty, float(bounds.high), found.upper)
-    return _of(name, aggregate, np.array(found.values), (lower, upper))
+    names = f"total:{column.name}", filled_measure(column, plan.bounding)
+    told = sampled_thresholds(plan, column, names, _counts(plan, column, noisy), bars)
+    totals, counts = (noisy[it].astype(float) / plan.measures[it].parts for it in names)
+    return mean_within(name, aggregate, column, (totals, counts), told)
 
 
 def _ranked(plan: GroupPlan, confidence: float) -> Slack:
