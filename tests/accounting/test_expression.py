@@ -15,6 +15,7 @@ from neartwin.losses import (
     Laplace,
     Leak,
     RandomizedResponse,
+    Staircase,
     SubsampledGaussian,
 )
 
@@ -31,6 +32,7 @@ from neartwin.losses import (
         ),
         ("approx(epsilon=1, delta=0.000001)", Approx(epsilon=1, delta="1e-6")),
         ("randomized_response(epsilon=1, answers=4)", RandomizedResponse(epsilon=1, answers=4)),
+        ("staircase(epsilon=1, sensitivity=5, step=2)", Staircase(epsilon=1, sensitivity=5, step=2)),
         ("discrete_gaussian(sigma2=2.5, sensitivity=3)", DiscreteGaussian(sigma2="2.5", sensitivity=3)),
         ("sampled(gaussian(sigma=1), rate=0.01) * 10_000", 10_000 * SubsampledGaussian(mu=1, rate="0.01")),
         ("sampled(gaussian(sigma=2), rate=0.5)", on_sample(Gaussian(mu="0.5"), "0.5")),
@@ -88,6 +90,19 @@ def test_numbers_are_the_decimals_that_were_written():
 )
 def test_anything_else_is_refused_without_being_run(text):
     with pytest.raises(ParameterError):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("approx(epsilon=1)", "delta"),
+        ("group(gaussian(sigma=1))", "size"),
+        ("staircase(epsilon=1, sensitivity=2)", "step"),
+    ],
+)
+def test_a_number_that_is_missing_is_named(text, missing):
+    with pytest.raises(ParameterError, match=f"'{missing}' is missing: give {missing}="):
         parse(text)
 
 

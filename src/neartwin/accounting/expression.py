@@ -31,8 +31,8 @@ def _distance(given: Given, noise: str, own: str) -> Fraction:
 
 
 def _whole(given: Given, name: str, default: int | None = None) -> int:
-    value = given.pop(name, None) if default is None else given.pop(name, Fraction(default))
-    if value is None or value.denominator != 1:
+    value = _take(given, name) if default is None else given.pop(name, Fraction(default))
+    if value.denominator != 1:
         raise ParameterError(name, str(value), "must be a whole number")
     return int(value)
 
