@@ -14,6 +14,8 @@ from neartwin.losses import (
     PiecewiseLinear,
     Pure,
     RandomizedResponse,
+    SilentResponse,
+    Staircase,
     SubsampledFinite,
     SubsampledGaussian,
     SubsampledLaplace,
@@ -39,6 +41,13 @@ def line(rng):
     return PiecewiseLinear(alpha=(0, a, 1), beta=(1, a, 0))
 
 
+def stairs(rng):
+    sensitivity = int(rng.integers(2, 40))
+    return Staircase(
+        epsilon=between(rng, 0.003, 3), sensitivity=sensitivity, step=int(rng.integers(1, sensitivity + 1))
+    )
+
+
 FACTORS = {
     "gaussian": lambda rng: Gaussian(mu=between(rng, 0.003, 3)),
     "laplace": lambda rng: Laplace(epsilon=between(rng, 0.003, 3)),
@@ -52,6 +61,8 @@ FACTORS = {
     "subsampled gaussian": lambda rng: SubsampledGaussian(mu=between(rng, 0.1, 2), rate=between(rng, 1e-4, 0.5)),
     "subsampled laplace": lambda rng: SubsampledLaplace(epsilon=between(rng, 0.05, 3), rate=between(rng, 1e-3, 0.5)),
     "subsampled finite": lambda rng: SubsampledFinite(base=COIN, rate=between(rng, 1e-3, 0.5)),
+    "silent response": lambda rng: SilentResponse(epsilon=between(rng, 0.003, 3)),
+    "staircase": stairs,
     "bounded range": lambda rng: BoundedRange(epsilon=between(rng, 0.01, 1)),
 }
 EXACT = tuple(

@@ -23,7 +23,7 @@ from neartwin.losses import (
     SubsampledGaussian,
     SubsampledLaplace,
 )
-from tests.losses.jobs import COIN, between, line, pair
+from tests.losses.jobs import COIN, between, line, pair, stairs
 from tests.oracles import compositions, lines, steps, sums
 from tests.oracles.sums import exact
 
@@ -111,6 +111,11 @@ def approx(rng, n, delta):
 def geometric(rng, n, delta):
     e, reach = between(rng, 0.003, 3), int(rng.integers(1, 20))
     return n * Geometric(epsilon=e, sensitivity=reach), DIRECTIONS, lattice(*sums.two_sided(e, reach), n)
+
+
+def staircase(rng, n, delta):
+    factor = stairs(rng)
+    return n * factor, DIRECTIONS, lattice(*sums.stairs(factor.epsilon, factor.sensitivity, factor.step), n)
 
 
 def discrete_gaussian(rng, n, delta):
@@ -212,6 +217,7 @@ STRATA = {
     "mixture": (mixture, 10**4),
     **{f"sampled gaussian {o}": (sampled_gaussian(o), 10**6) for o in DIRECTIONS},
     **{f"sampled laplace {o}": (sampled_laplace(o), 10**6) for o in DIRECTIONS},
+    "staircase": (staircase, 10**6),
 }
 LEAST = 1e-30
 

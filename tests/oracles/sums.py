@@ -39,6 +39,15 @@ def two_sided(epsilon, sensitivity):
     return [a**sensitivity / (1 + a), *inner, 1 / (1 + a)], -e, 2 * e / sensitivity
 
 
+def stairs(epsilon, sensitivity, step):
+    """Staircase noise moved by the sensitivity: points strictly between 0 and it are silent where both see as many steps."""
+    q = mp.exp(-exact(epsilon))
+    heights = 2 * (step + (sensitivity - step) * q) / (1 - q) - 1
+    down = [int(x >= step) for x in range(sensitivity + 1)]
+    silent = mp.fsum(q ** down[x] for x in range(1, sensitivity) if down[x] == down[sensitivity - x]) / heights
+    return [(1 - silent) * q / (1 + q), silent, (1 - silent) / (1 + q)], -exact(epsilon), exact(epsilon)
+
+
 def bells(variance):
     """Masses e^{-x^2/2 variance}, moved by 1; what lies beyond 16 deviations and 16 is below 1e-50."""
     s = exact(variance)
