@@ -56,6 +56,7 @@ AGAIN = 3
 ENOUGH = 1e-9  # relative width from which none is
 OFF = 1.0  # deviations between eps and the nearest of the common lams from which a term gets a lam of its own
 GUESSES = 30  # halvings
+LOOSE = 2.3  # how far Chernoff's bounds may lie above delta, in the logarithm, near an eps of 0
 GUESSED = 5.0  # how far below delta, in the logarithm, the terms are that a guess may lack
 
 Term = tuple[Counts, ...]
@@ -360,3 +361,21 @@ def _meets(terms: Terms, low_target: float, high_target: float, near: Answer | N
     if best is None or not math.isfinite(best.upper):
         raise NoCertificateError
     return best
+
+
+@np.errstate(all="ignore")
+def at_eps(total: Total, at: Saddle) -> tuple[Humps, Saddle]:
+    """The line for questions near at.eps, and about how far it serves; `NoCertificateError` where no split gains."""
+    choice = choose(total, at.lam, at.log_delta - LOOSE)
+    tried: list[tuple[float, Humps, Saddle]] = []
+    for windows in (choice.windows, choice.finer):
+        if windows is None or (tried and tried[0][0] <= NARROW):
+            continue
+        with contextlib.suppress(*NO_LINE):
+            line, here = build(Terms.of(total, choice._replace(windows=windows)), at.eps, at.log_delta)
+            low, high = line.delta(np.array([at.eps]))
+            tried.append((float(1 - low[0] / high[0]), line, here))
+    if not tried:
+        raise NoCertificateError
+    _, line, here = min(tried, key=lambda one: one[0])
+    return line, here

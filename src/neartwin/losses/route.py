@@ -15,10 +15,10 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.frozen import dataclass
 from neartwin.losses import chernoff, rounded, saddle
-from neartwin.losses.answer import CLOSED, FINE, FLOOR, LATTICE, NARROW, NO_LINE, Answer, common, narrow
+from neartwin.losses.answer import CLOSED, CONTOUR, FINE, FLOOR, LATTICE, NARROW, NO_LINE, Answer, common, narrow
 from neartwin.losses.closed import by_closed_form, closed_form
 from neartwin.losses.extremes import Extremes, by_extremes
-from neartwin.losses.humps import by_humps
+from neartwin.losses.humps import at_eps, by_humps
 from neartwin.losses.inversion import Line
 from neartwin.losses.lines import any_line_at, by_line, wide_line_at
 from neartwin.losses.rounding import U, down, up
@@ -29,6 +29,8 @@ KEPT = 24  # lines kept for the next question
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
 LINES = 48  # lines one vectorised query may build
 LAWS = 8  # eps of one vectorised query that rounded laws may serve
+PARTS = 8  # lines of laws in parts that one vectorised query may build
+COARSE = 1e-7  # relative width of delta from which they are
 POOR = 1e-3  # relative width from which the last routes are asked
 Indices = np.ndarray[tuple[int], np.dtype[np.intp]]
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
@@ -100,12 +102,9 @@ def delta(total: Total, eps: FloatArray, within: float = NARROW) -> tuple[FloatA
         except NO_LINE:
             order = order[order != centre]
             continue
-        low, high = line.delta(eps[centre : centre + 1])
-        one = _Kept(name, line, at, max(float((high[0] - low[0]) / max(high[0], 1e-300)), 1e-11))
-        kept.insert(0, one)
-        del kept[KEPT:]
-        order = one.answer(eps, order, lower, upper, method)
+        order = _keep(total, name, line, at).answer(eps, order, lower, upper, method)
         order = order[order != centre]
+    _by_parts(total, eps, lower, upper, method)
     for i in np.flatnonzero(upper - lower > POOR * upper)[:LAWS]:
         with contextlib.suppress(*NO_LINE):
             below, above = rounded.delta(total, float(eps[i]))
@@ -116,6 +115,33 @@ def delta(total: Total, eps: FloatArray, within: float = NARROW) -> tuple[FloatA
         floor = chernoff.delta_above(total.log_mgf_above, eps[rest], total.log_mgf_roughly_above)
         upper[rest] = np.minimum(upper[rest], floor)
     return *with_infinity(total, lower, np.maximum(upper, lower)), method
+
+
+def _keep(total: Total, name: str, line: Line, at: Saddle) -> _Kept:
+    """The line with what it proves at its own eps, kept before all others."""
+    low, high = line.delta(np.array([at.eps]))
+    kept: list[_Kept] = total.lines
+    kept.insert(0, _Kept(name, line, at, max(float((high[0] - low[0]) / max(high[0], 1e-300)), 1e-11)))
+    del kept[KEPT:]
+    return kept[0]
+
+
+def _by_parts(total: Total, eps: FloatArray, lower: FloatArray, upper: FloatArray, method: Names) -> None:
+    """Narrow the bounds that a line left wide because great losses are rare, by lines of the law in parts."""
+    if not any(part.divides for part in total.summands):
+        return
+    wide = np.flatnonzero(upper - lower > COARSE * upper)
+    for _ in range(PARTS):
+        if not len(wide):
+            return
+        centre = wide[len(wide) // 2]
+        here, low, high = float(eps[centre]), lower[centre], upper[centre]
+        with contextlib.suppress(*NO_LINE):
+            known = high - low < 0.5 * high
+            at = saddle.for_delta(total, 0.5 * (low + high)) if known else saddle.for_eps(total, here)
+            line, at = at_eps(total, at._replace(eps=here))
+            wide = _keep(total, CONTOUR, line, at).answer(eps, wide, lower, upper, method)
+        wide = wide[wide != centre]
 
 
 def _near_the_top(total: Total, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
