@@ -5,7 +5,7 @@ one, and how cost grows from one size to the next. Processor time: of all thread
 a release shuffled and the most memory of each process are told too. Large releases are written to Parquet.
 
     pip install tpchgen-cli
-    python bench/bench_tpch.py [--scales 1 10] [--spark-scales 1 10] [--spark-memory 6g] [--folder DIR]
+    python bench/bench_tpch.py [--scales 1 10] [--spark-scales 1 10] [--spark-memory 6g] [--by mode] [--folder DIR]
 """
 
 import argparse
@@ -108,7 +108,7 @@ def on_duckdb(place: Path, folder: Path, runs: int) -> dict[str, float]:
     return found
 
 
-def on_spark(memory: str, place: Path, folder: Path, runs: int) -> dict[str, float]:
+def on_spark(memory: str, questions: list[str], place: Path, folder: Path, runs: int) -> dict[str, float]:
     """The same on a local Spark of two cores, whose JVM may hold so much."""
     from bench_spark import peaks, processor_time, session, shuffled
 
@@ -121,7 +121,8 @@ def on_spark(memory: str, place: Path, folder: Path, runs: int) -> dict[str, flo
     rows = nt.table(spark.sql(REVENUE), unit="customer", name=f"spark-{place.name}", snapshot="bench")
     with nt.open_ledger(here / "budget.db") as ledger:
         account = ledger.open(rows, nt.approx(1000, "1e-2"))
-        for by, limits in LIMITS.items():
+        for by in questions:
+            limits = LIMITS[by]
             query = question(rows, by, int(place.name[2:]))
             stage = plan(query, spend=SPEND, **limits).stage
             plain = f"SELECT {by}, count(*), sum(revenue), count(DISTINCT customer) FROM ({REVENUE}) GROUP BY {by}"
@@ -168,13 +169,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scales", type=int, nargs="*", default=[1])
     parser.add_argument("--spark-scales", type=int, nargs="*", default=[])
+    parser.add_argument("--by", nargs="+", choices=list(LIMITS), default=list(LIMITS), help="on Spark")
     parser.add_argument("--spark-memory", default="3g", help="of the JVM")
     parser.add_argument("--folder", type=Path, help="where generated tables are kept; a fresh one by default")
     parser.add_argument("--runs", type=int, default=3)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder, kept = Path(name), asked.folder or Path(name)
-        spark = partial(on_spark, asked.spark_memory)
+        spark = partial(on_spark, asked.spark_memory, asked.by)
         for engine, scales, run in (("DuckDB", asked.scales, on_duckdb), ("Spark", asked.spark_scales, spark)):
             sizes = {}
             for scale in scales:
