@@ -9,7 +9,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.engines.grid import can_leave
+from neartwin.engines.grid import can_leave, is_on_grid
 from neartwin.queries.planner import plan
 from neartwin.queries.table import bounded
 
@@ -59,3 +59,28 @@ def test_a_bound_that_floats_round_away_from_its_step_is_clipped_again():
     (found,) = DuckdbEngine().aggregate(stage, salt=1).values["total:" + next(iter(stage.grid))]
     assert int(found) == bounds.high_units
     assert not can_leave(bounded(0, 100))
+
+
+@pytest.mark.parametrize(
+    ("text", "bounds", "on_grid"),
+    [
+        ("CASE WHEN x < 5 THEN 0 ELSE 3 END", (0, 3, 1), True),
+        ("CASE WHEN x < 5 THEN 0 ELSE 4 END", (0, 3, 1), False),  # may lie above
+        ("CASE WHEN x < 5 THEN -1 ELSE 3 END", (0, 3, 1), False),  # or below
+        ("CASE WHEN x < 5 THEN 0 ELSE 3 END", (0, 3, "1/2"), False),  # or be no whole number of steps
+        ("CASE WHEN x < 5 THEN 0 ELSE x END", (0, 3, 1), False),  # or anything
+        ("CASE WHEN x < 5 THEN 0.0 ELSE 3.0 END", (0, 3, 1), False),
+    ],
+)
+def test_what_is_on_the_grid_whatever_the_row_is_taken_as_it_is_and_all_else_is_clipped(text, bounds, on_grid):
+    rows = nt.table(pa.table({"who": [1, 2, 3], "x": [0, 5, 90]}), unit="who", name="few")
+    stage = plan(rows.agg(total=nt.sum(text, *bounds)), spend=nt.pure(16), rows_per_group=1).stage
+    (column,) = stage.grid.values()
+    assert is_on_grid(column) == on_grid
+    step, found = Fraction(bounds[2]), []
+    for x in (0, 5, 90):
+        low = Fraction(-1) if "-1" in text else Fraction(0)
+        value = low if x < 5 else Fraction(x) if "ELSE x" in text else Fraction(4 if "4" in text else 3)
+        found.append(min(max(value, Fraction(0)), Fraction(3)) / step - column.centre)
+    name = "total:" + next(iter(stage.grid))
+    assert DuckdbEngine().aggregate(stage, salt=1).values[name].tolist() == [sum(found)]
