@@ -87,9 +87,10 @@ def peaks() -> dict[str, float]:
     held: dict[str, float] = {}
     for number, (name, place) in family().items():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            (line,) = [line for line in (place / "status").read_text().splitlines() if line.startswith("VmHWM")]
             kind = "driver" if number == os.getpid() else "JVM" if name.startswith("java") else "worker"
-            held[kind] = max(held.get(kind, 0), int(line.split()[1]) / 2**20)
+            for line in (place / "status").read_text().splitlines():
+                if line.startswith("VmHWM"):  # one that has ended tells of none
+                    held[kind] = max(held.get(kind, 0), int(line.split()[1]) / 2**20)
     return held
 
 
