@@ -206,3 +206,18 @@ def test_a_third_part_leaves_no_term_near_an_atom_and_the_answer_contains_the_tr
     assert (
         oracle(found.lower * (1 - 1e-9))[0] > mp.mpf(delta) > oracle(found.upper * (1 + 1e-9))[0]
     )  # so small a fault would show
+
+
+@pytest.mark.parametrize(
+    ("mu", "rate", "count", "order"), [("0.2997", "0.0005907", 4, "replace"), ("0.2849", "0.000258", 8, "remove")]
+)
+def test_a_top_edge_that_suits_the_law_is_found(mu, rate, count, order):
+    """One of them has no short line below the narrower edge, the other none below the wider one."""
+    whole = count * SubsampledGaussian(mu=mu, rate=rate)
+    found = whole.epsilon("1e-10", direction=order)
+    assert found.method == "contour"
+    assert found.width <= 1e-9 * found.upper
+    low, high = whole.delta(np.array([found.upper, found.lower]), direction=order).lower
+    assert low <= 1e-10 * (1 + 1e-9)
+    assert whole.delta(found.lower, direction=order).upper >= 1e-10 * (1 - 1e-9)
+    assert high > low

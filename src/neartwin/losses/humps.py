@@ -38,7 +38,7 @@ from neartwin.losses.inversion import invert
 from neartwin.losses.loss import Summand
 from neartwin.losses.rounding import NoCertificateError, U
 from neartwin.losses.saddle import Saddle
-from neartwin.losses.splitting import Choice, choose
+from neartwin.losses.splitting import Choice, divisions
 from neartwin.losses.total import Total, log_c
 from neartwin.losses.window import Divisible, Window
 
@@ -326,15 +326,13 @@ def _line(terms: Terms, great: Term, at: Saddle, off: float) -> Contour:
 def by_humps(total: Total, low_target: float, high_target: float, near: Answer | None = None) -> Answer:
     """Eps where delta meets the target; `NoCertificateError` where no split gains. near: what other routes found."""
     log_delta = math.log(high_target)
-    choice = choose(total, saddle.for_delta(total, high_target).lam, log_delta)
     found: Answer | None = None
-    for windows in (choice.windows, choice.finer):
-        if windows is None or (found is not None and narrow(found.lower, found.upper, NARROW)):
-            continue
+    for choice in divisions(total, saddle.for_delta(total, high_target).lam, log_delta):
         with contextlib.suppress(*NO_LINE):
-            terms = Terms.of(total, choice._replace(windows=windows))
-            one = _meets(terms, low_target, high_target, near)
+            one = _meets(Terms.of(total, choice), low_target, high_target, near)
             found = one if found is None else common(found, one)
+            if narrow(found.lower, found.upper, NARROW):
+                break
     if found is None:
         raise NoCertificateError
     return found
@@ -366,15 +364,14 @@ def _meets(terms: Terms, low_target: float, high_target: float, near: Answer | N
 @np.errstate(all="ignore")
 def at_eps(total: Total, at: Saddle) -> tuple[Humps, Saddle]:
     """The line for questions near at.eps, and about how far it serves; `NoCertificateError` where no split gains."""
-    choice = choose(total, at.lam, at.log_delta - LOOSE)
     tried: list[tuple[float, Humps, Saddle]] = []
-    for windows in (choice.windows, choice.finer):
-        if windows is None or (tried and tried[0][0] <= NARROW):
-            continue
+    for choice in divisions(total, at.lam, at.log_delta - LOOSE):
         with contextlib.suppress(*NO_LINE):
-            line, here = build(Terms.of(total, choice._replace(windows=windows)), at.eps, at.log_delta)
+            line, here = build(Terms.of(total, choice), at.eps, at.log_delta)
             low, high = line.delta(np.array([at.eps]))
             tried.append((float(1 - low[0] / high[0]), line, here))
+            if tried[-1][0] <= NARROW:
+                break
     if not tried:
         raise NoCertificateError
     _, line, here = min(tried, key=lambda one: one[0])

@@ -14,6 +14,7 @@ A heuristic: every two windows add up to the whole, and the certificates are tho
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ from neartwin.losses.total import Total, log_c
 from neartwin.losses.window import Divisible, Window
 
 SPREAD = np.geomspace(1 / 30, 300.0, 52)  # lams looked at, over about the slope
-TOP = 0.0625  # the width of the edge beyond which nothing is looked at
+TOPS = (0.0625, 0.125)  # widths of the edge beyond which nothing is looked at
 WIDTHS = (1.0, 0.75, 0.5, 0.375, 0.25, 0.1875, 0.125, 0.09375, 0.0625)
 DEAR = 1.0  # of the bound's logarithm: what a wider window may cost
 STEEP, AHEAD = 2.0, 3  # the same at a lam so many places further, which aliases are bounded at
@@ -134,15 +135,27 @@ class _Look:
         return high
 
 
+def divisions(total: Total, lam: float, log_delta: float) -> Iterator[Choice]:
+    """Splits to be tried in turn: a narrow top edge leaves short lines where a law moves little, a wider one elsewhere."""
+    for top in TOPS:
+        found = choose(total, lam, log_delta, top)
+        yield found
+        if found.finer is not None:
+            yield found._replace(windows=found.finer)
+
+
 @np.errstate(all="ignore")
-def choose(total: Total, lam: float, log_delta: float) -> Choice:
-    """Windows for each law of which great losses may be rare; `NoCertificateError` where there is none. lam: about the slope."""
+def choose(total: Total, lam: float, log_delta: float, top: float = TOPS[0]) -> Choice:
+    """Windows for each law of which great losses may be rare; `NoCertificateError` where there is none.
+
+    lam: about the slope; top: the width of the edge beyond which nothing is looked at.
+    """
     whole = tuple(part.divisible() for part in total.summands)
     if not any(whole):
         raise NoCertificateError
-    never = tuple(None if law is None else _never(law, log_delta - UNHEARD) for law in whole)
+    never = tuple(None if law is None else _never(law, log_delta - UNHEARD, top) for law in whole)
     laws = tuple(
-        None if law is None or top is None else _below(law, top) for law, top in zip(whole, never, strict=True)
+        None if law is None or above is None else _below(law, above) for law, above in zip(whole, never, strict=True)
     )
     lams = lam * SPREAD
     edges = [None if law is None else _Edges(law, lams) for law in laws]
@@ -172,10 +185,10 @@ def choose(total: Total, lam: float, log_delta: float) -> Choice:
     return Choice(tuple(windows), further, whole, never, eps, (float(best.min()), float(best.max())))
 
 
-def _never(law: Divisible, log_goal: float) -> Window:
+def _never(law: Divisible, log_goal: float, width: float) -> Window:
     """Above the least place of which all copies are so seldom above that it does not matter, smoothly."""
     for place in np.append(law.u[law.u > 0][:: 2 * EACH], law.u[-1]):
-        top = Window(float(place), TOP, 1.0)
+        top = Window(float(place), width, 1.0)
         if math.log(law.copies) + logsumexp(law.log_density + top.log_share(law.u)[0]) < log_goal:
             break
     return top
