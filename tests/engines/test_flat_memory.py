@@ -60,5 +60,6 @@ def test_five_times_the_groups_take_no_more_memory(tmp_path, request, made):
         told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         peaks.append(tuple(map(int, told.split())))
     (few, _), (many, collected) = peaks
-    assert many < few + 64
-    assert collected > many + 100  # near miss: an answer in one piece does grow
+    most = few + 64
+    assert many < most
+    assert collected > most  # near miss: an answer in one piece does grow
