@@ -129,8 +129,6 @@ def _largest(start: Fraction, price: Callable[[Fraction], float], limit: float) 
 
     start: about where the search begins, from below. What is returned was priced itself.
     """
-    from scipy.optimize import brentq
-
     low = _short(start)
     while price(low) > limit:
         low *= 1 - _MARGIN
