@@ -17,8 +17,8 @@ RATES = np.random.default_rng(0).uniform(0.001, 0.05, 10_000)
 FEW = 100  # kinds and releases of the shorter W9 and W10, which all peers can finish
 
 
-def google(step: float) -> Asks:
-    """dp_accounting: privacy loss distributions on a grid of this step; pessimistic."""
+def google(step: float, *, whole: bool = False) -> Asks:
+    """dp_accounting: privacy loss distributions on a grid of this step; pessimistic. whole: all of W9 and W10 (minutes)."""
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -37,20 +37,21 @@ def google(step: float) -> Asks:
         part = laplace(0.05).self_compose(50).compose(gaussian(10).self_compose(50))
         return part.compose(private(0.3, 0).self_compose(20)).get_epsilon_for_delta(1e-6)
 
-    def many():
-        whole = laplace(float(RATES[0]))
-        for rate in RATES[1:FEW]:
-            whole = whole.compose(laplace(float(rate)))
-        return whole.get_epsilon_for_delta(1e-6)
+    def many(count):
+        made = laplace(float(RATES[0]))
+        for rate in RATES[1:count]:
+            made = made.compose(laplace(float(rate)))
+        return made.get_epsilon_for_delta(1e-6)
 
-    def odometer():
-        kinds, whole = (laplace(0.05), gaussian(20)), gaussian(2)
-        for release in range(FEW):
-            whole = whole.compose(kinds[release % 2])
-            found = whole.get_epsilon_for_delta(1e-6)
+    def odometer(releases):
+        kinds, made = (laplace(0.05), gaussian(20)), gaussian(2)
+        for release in range(releases):
+            made = made.compose(kinds[release % 2])
+            found = made.get_epsilon_for_delta(1e-6)
         return found
 
-    return {
+    longest: Asks = {"W9": lambda: many(len(RATES)), "W10": lambda: odometer(1000)}
+    return (longest if whole else {}) | {
         "W1": lambda: gaussian(1).get_epsilon_for_delta(1e-6),
         "W2": lambda: gaussian(20).self_compose(1000).get_epsilon_for_delta(1e-6),
         "W3": lambda: laplace(0.1).self_compose(100).get_epsilon_for_delta(1e-6),
@@ -60,8 +61,8 @@ def google(step: float) -> Asks:
         "W7": lambda: gaussian(5, 0.001).self_compose(1_000_000).get_epsilon_for_delta(1e-5),
         "W8 1e-15": lambda: laplace(0.1).self_compose(100).get_epsilon_for_delta(1e-15),
         "W8 1e-30": lambda: laplace(0.1).self_compose(100).get_epsilon_for_delta(1e-30),
-        "W9 100": many,
-        "W10 100": odometer,
+        "W9 100": lambda: many(FEW),
+        "W10 100": lambda: odometer(FEW),
     }
 
 
@@ -188,9 +189,9 @@ def riskcal() -> Asks:
     return {"W4": lambda: spent(1.0, 0.01, 10_000), "W7": lambda: spent(5.0, 0.001, 1_000_000)}
 
 
-def installed(*, fine: bool) -> tuple[list[tuple[str, Asks]], list[str]]:
+def installed(*, fine: bool, whole: bool = False) -> tuple[list[tuple[str, Asks]], list[str]]:
     """The peers that can be asked, each with its settings, and the names of those that cannot, with the reason."""
-    wanted: list[tuple[str, Callable[[], Asks]]] = [("dp_accounting, default", lambda: google(1e-4))]
+    wanted: list[tuple[str, Callable[[], Asks]]] = [("dp_accounting, default", lambda: google(1e-4, whole=whole))]
     wanted += [("dp_accounting, fine (1e-5)", lambda: google(1e-5))] if fine else []
     wanted += [("prv_accountant, 0.1", lambda: microsoft(0.1))]
     wanted += [("prv_accountant, 0.01", lambda: microsoft(0.01))] if fine else []

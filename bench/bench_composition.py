@@ -100,9 +100,9 @@ def verdict(answer, low, high):
     return f"{lower if width else upper:.9g}{width}  {max(upper - high, 0.0) / high:+.1e} of the truth"
 
 
-def main(only, *, fine):
+def main(only, *, fine, whole):
     warnings.simplefilter("ignore")
-    peers, missing = installed(fine=fine)
+    peers, missing = installed(fine=fine, whole=whole)
     print("peers that cannot be asked:", ", ".join(missing) or "none")
     print(f"{'':9s} {'':29s} {'':72s} {'first ms':>10s} {'least ms':>10s} {'ours = 1':>9s}")
     for name, ask in OURS.items():
@@ -128,5 +128,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", help="workloads, for instance W3 W4")
     parser.add_argument("--fine", action="store_true", help="the peers' fine settings too (minutes)")
+    parser.add_argument("--whole", action="store_true", help="dp_accounting on all of W9 and W10 too (minutes)")
     chosen = parser.parse_args()
-    main(chosen.only, fine=chosen.fine)
+    main(chosen.only, fine=chosen.fine, whole=chosen.whole)
