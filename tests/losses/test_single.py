@@ -4,7 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import Laplace, SubsampledGaussian, SubsampledLaplace
+from neartwin.losses import Gaussian, Laplace, SubsampledGaussian, SubsampledLaplace
 
 
 def one_step(mu, q, order, eps):
@@ -84,3 +84,18 @@ def test_a_delta_that_covers_every_sample_costs_nothing_and_a_smaller_one_does(o
     assert (1 * factor("0.01")).epsilon(
         0.0095, direction=order
     ).lower > 0  # so little noise that who takes part is seen
+
+
+@pytest.mark.parametrize("count", [4000, 5000, 5150, 5200, 5250, 5300, 6000, 100_000])
+def test_gaussians_whose_second_tail_leaves_the_range_of_floats_are_as_narrow_as_others(count):
+    """e^eps is above 1e280 and what it multiplies below 1e-300: between the two, a few digits were left of it."""
+    found = (count * Gaussian(mu="0.3829")).epsilon("4.9e-27")
+    assert found.width <= 1e-12 * found.upper
+    with mp.workdps(40):
+        mu = mp.sqrt(count) * mp.mpf("0.3829")
+
+        def delta(eps):
+            far = [mp.erfc((eps / mu + side * mu / 2) / mp.sqrt(2)) / 2 for side in (-1, 1)]
+            return far[0] - mp.exp(eps) * far[1]
+
+        assert delta(mp.mpf(found.upper)) <= mp.mpf("4.9e-27") <= delta(mp.mpf(found.lower))

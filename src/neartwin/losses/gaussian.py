@@ -107,12 +107,12 @@ class GaussianSum(Summand):
         return 0.5 * self.mu2 * (1 + 4 * U)
 
     def root(self, delta: float) -> tuple[float, float] | None:
-        """Newton on the logarithm of delta, in plain floats."""
+        """Newton on the logarithm of delta, in plain floats; e^eps and the tail that it multiplies would leave their range."""
         mu, log = math.sqrt(self.mu2), math.log(delta)
         e = 0.5 * self.mu2 - mu * float(ndtri(min(delta * (2 + 1 / mu), 0.5)))
         for _ in range(30):
-            p = 0.5 * math.erfc((e / mu - mu / 2) / math.sqrt(2))
-            q = 0.5 * math.exp(min(e, 700.0)) * math.erfc((e / mu + mu / 2) / math.sqrt(2))
+            near, far = (e / mu - mu / 2) / math.sqrt(2), (e / mu + mu / 2) / math.sqrt(2)  # far^2 - near^2 = e
+            p, q = 0.5 * math.erfc(near), 0.5 * math.exp(-near * near) * float(erfcx(far))
             if not (p > q > 0):
                 return None
             move = (math.log(p - q) - log) * (p - q) / q
