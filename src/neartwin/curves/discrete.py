@@ -82,7 +82,7 @@ def staircase(epsilon: Number, sensitivity: int, step: int) -> FinitePair:
     """T of staircase noise against its shift by the whole sensitivity, the worst of its shifts: two knees, or one.
 
     >>> from neartwin.curves.families import epsilon_delta
-    >>> staircase(1, 100, 27).beta("0.2").lower > epsilon_delta(1).beta("0.2").upper
+    >>> staircase(1, 100, 27).beta("0.27").lower > epsilon_delta(1).beta("0.27").upper
     True
     """
     truth, shared, lie = staircase_masses(epsilon, sensitivity, step)

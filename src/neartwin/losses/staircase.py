@@ -40,7 +40,7 @@ class Staircase(Factor):
     Errors: `ParameterError` unless epsilon is positive, sensitivity and step are whole numbers and 1 <= step <= sensitivity.
     Geng, Kairouz, Oh, Viswanath 2015.
 
-    >>> 0.39764136278946 in (1 * Staircase(epsilon=1, sensitivity=5, step=2)).delta(0.0).outward(100)
+    >>> 0.42356661499637246 in (1 * Staircase(epsilon=1, sensitivity=5, step=2)).delta(0.0).outward(100)
     True
     """
 
