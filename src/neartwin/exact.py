@@ -6,6 +6,7 @@ outward; nothing in between is ever a bare float.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from numbers import Rational
@@ -15,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neartwin.errors import ParameterError
-from neartwin.frozen import dataclass
 
 FloatArray = NDArray[np.float64]
 WholeNumbers = NDArray[Any]  # int64, or Python integers where 64 bits may not hold

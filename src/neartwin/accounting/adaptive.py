@@ -6,6 +6,7 @@ outcome, those of probability 0 included, and be fixed in advance. Mironov 2017,
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from neartwin.checks import made_of, several
 from neartwin.divergences import Certified, Enclosure, FinitePair, Numeric, enclose
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval, Number
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

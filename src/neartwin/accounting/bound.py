@@ -1,13 +1,13 @@
 """The value theorems answer with: an (epsilon, delta) that a composition, a group or a sample is proved to have."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from neartwin.checks import non_negative, probability, several
 from neartwin.divergences import Certified
 from neartwin.exact import Interval, Number, float_above, float_below, rational
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ together; each trial is one question to the engine, which rebuilds no grid.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, TypeVar
 
@@ -17,7 +18,6 @@ from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, ThreePools, Zcdp
 from neartwin.checks import open_probability
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 
 V = TypeVar("V", Fraction, int)
 TRIALS = 200

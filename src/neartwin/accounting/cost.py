@@ -1,13 +1,13 @@
 """What a spend costs: the certified losses of each way one unit can meet it, and the worst of them at every question."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from neartwin.errors import PrivacyError
 from neartwin.exact import End, FloatArray, Interval, Number
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed
 
 

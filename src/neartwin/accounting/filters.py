@@ -11,13 +11,13 @@ is never less.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
 from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
 from neartwin.errors import BudgetError, PrivacyError
 from neartwin.exact import ceil_to
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

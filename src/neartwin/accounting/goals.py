@@ -4,6 +4,7 @@ A point bounds no whole curve, so it opens no account and composes with nothing;
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
@@ -14,7 +15,6 @@ from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, Targe
 from neartwin.checks import open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, float_above, rational
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed, compose
 
 

@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, assert_never
 
 from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.frozen import dataclass
 
 if TYPE_CHECKING:
     from neartwin.losses import Composed

@@ -8,6 +8,7 @@ Parameters that are floats there are read as the decimals they print as.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -18,7 +19,6 @@ from neartwin.accounting.spend import Done, Spend, cost, on_sample, once, repeat
 from neartwin.checks import integer, positive
 from neartwin.errors import NeartwinError, ParameterError, PrivacyError
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.frozen import dataclass
 from neartwin.losses import Approx, Composed, FinitePair, Gaussian, Geometric, Laplace, ZeroConcentrated
 from neartwin.losses.atoms import AtomicSum
 from neartwin.losses.loss import Factor, Lattice, Order, Pair, Summand

@@ -9,12 +9,12 @@ guarantee would not be one, except of pure privacy, where the sum bounds the los
 The state is one whole number a pool: the thousandth answer costs what the first did.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin.accounting.filters import Filter, filter_for
 from neartwin.accounting.targets import Target
 from neartwin.errors import PrivacyError
-from neartwin.frozen import dataclass
 
 BY_PATH = "pure"  # the sum itself is a guarantee
 

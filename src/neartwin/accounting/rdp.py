@@ -5,6 +5,7 @@ Mironov 2017: for one order fixed in advance, r adds up under adaptive compositi
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from typing import Any
@@ -24,7 +25,6 @@ from neartwin.divergences import (
 )
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval, float_above, rational
-from neartwin.frozen import dataclass
 
 DEFAULT_ORDERS = (
     *(1 + x / 10 for x in range(1, 100)),

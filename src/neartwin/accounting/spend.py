@@ -11,6 +11,7 @@ Which part is the worst may differ from question to question, so all are kept an
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
 from typing import assert_never
@@ -19,7 +20,6 @@ from neartwin.accounting.cost import Cost
 from neartwin.checks import integer, one_of, open_probability
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed, Gaussian, compose
 from neartwin.losses.loss import Factor
 

@@ -4,12 +4,12 @@ A target is a frozen value with exact parameters. An account is opened with one;
 a `delta`, it is the probability with which everything may be revealed: the pool of failure beside the currency.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin.checks import non_negative, open_probability, positive, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ then stops with what it has.
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from neartwin.checks import integer
 from neartwin.errors import BudgetError, NeartwinError
-from neartwin.frozen import dataclass
 
 Ask = Callable[[Sequence[Hashable]], float]  # the people counted in, the answer out
 

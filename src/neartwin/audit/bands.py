@@ -5,6 +5,8 @@ Clopper-Pearson bounds at an equal share of the failure probability, so that all
 trade-off curve lies on or below the lower convex hull of these points and (0, 1), (1, 0), as it is convex.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from neartwin.audit.claims import Claim, refutes
@@ -15,7 +17,6 @@ from neartwin.audit.proportions import lower_bound, upper_bound
 from neartwin.audit.scores import Score, learned
 from neartwin.checks import integer, open_probability
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

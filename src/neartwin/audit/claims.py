@@ -6,6 +6,7 @@ above `limit`, the claim is false. For a claim without a family the number is ho
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
@@ -15,7 +16,6 @@ from scipy import special
 from neartwin.audit.losses_seen import epsilon_seen, mu_seen
 from neartwin.checks import non_negative, probability
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
-from neartwin.frozen import dataclass
 
 Curve = Callable[[FloatArray], FloatArray]
 

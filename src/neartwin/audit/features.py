@@ -7,6 +7,7 @@ What is absent reads as NaN.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -14,7 +15,6 @@ import numpy as np
 
 from neartwin.audit.playing import Outputs, Raised
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 
 _MOST = 96  # columns; an output with more is read by its most frequent parts
 

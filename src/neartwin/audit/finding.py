@@ -1,5 +1,7 @@
 """What an audit found: the claim, refuted by these inputs and this event, or not refuted and how far it got."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,6 @@ from neartwin.audit.playing import Outputs, Transcript
 from neartwin.audit.proportions import lower_bound, upper_bound
 from neartwin.audit.scores import Score
 from neartwin.audit.twins import Twins
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ a rational bracket until they are decided. What is refuted comes with the violat
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from neartwin.checks import non_negative, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 
 Law = Mapping[Hashable, Fraction]
 

@@ -6,13 +6,13 @@ by far more than its sensitivity, through rounding that repeats or through the o
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neartwin.checks import positive
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 
 _ULP = 2.0**-53
 

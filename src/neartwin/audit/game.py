@@ -6,6 +6,7 @@ order of the inputs, the third is counted once. So the final bound pays for one 
 
 import itertools
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from neartwin.audit.twins import Twins
 from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 
 _THRESHOLDS = 64
 

@@ -6,6 +6,7 @@ A run that raises is an output too: whether a query fails is data, and the attac
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from itertools import chain, pairwise
 from multiprocessing import get_context
 from typing import Any
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 from neartwin.audit.twins import Twins
 from neartwin.checks import integer
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.frozen import dataclass
 
 _CHUNKS = 16  # a side, so that a progress bar moves
 

@@ -7,6 +7,7 @@ plays thousands of runs where starting a statement is slow.
 
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 
 from neartwin.accounting.targets import Target
 from neartwin.exact import Number
-from neartwin.frozen import dataclass
 
 _UNIT, _KEY, _REPLICA = "unit", "key", "replica"
 

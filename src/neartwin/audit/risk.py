@@ -7,6 +7,7 @@ interval. Kulynych et al. 2024; Hayes et al. 2023 for reconstruction. Post-proce
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import numpy as np
@@ -16,7 +17,6 @@ from neartwin.audit.claims import Curve, claim_gdp, claim_pure
 from neartwin.checks import positive, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.neighbours import Neighbours
 
 _GRID = 1024

@@ -7,6 +7,7 @@ true ratio; the game says which estimate of it does best.
 
 from collections import Counter
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy as np
 from neartwin.audit.features import Seen, most_present
 from neartwin.audit.playing import Outputs
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 
 _BINS = 40
 _ROWS = 8_000  # a side, to fit the linear form: more teach it little

@@ -5,12 +5,12 @@ Jin, McMurtry, Rubinstein and Ohrimenko 2022: if it does, the wall clock tells t
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from neartwin.checks import integer
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

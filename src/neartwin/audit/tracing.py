@@ -5,11 +5,12 @@ with what is special about the published means separates members from strangers 
 members, even when the means are a little noisy.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 
 
 def tracing_scores(people: FloatArray, published: FloatArray, reference: FloatArray) -> FloatArray:

@@ -5,13 +5,13 @@ with at least the probability that the guarantee's curve allows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from neartwin.audit.reconstruction import Attacker, Bits, Subsets, random_subsets, wrong_share
 from neartwin.checks import integer
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 
 Answerer = Callable[[Subsets, Bits], FloatArray]  # queries and secret in, noisy counts out; random
 

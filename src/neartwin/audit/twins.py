@@ -5,12 +5,12 @@ A strategy is any iterable of `Twins`; the game tries each with few runs and pla
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from neartwin.checks import integer
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import click
 from neartwin.cli import words
 from neartwin.cli.talk import refusing, show_releases, stderr
 from neartwin.errors import ParameterError, QueryError
-from neartwin.frozen import dataclass
 from neartwin.queries.joining import OtherTable, owned, public
 from neartwin.queries.opening import table as open_table
 from neartwin.queries.query import Rows

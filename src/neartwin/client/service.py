@@ -10,7 +10,7 @@ What follows in a notebook is the same: `account.rows`, `account.plan(...)`, `ac
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import date
 from fractions import Fraction
 from types import MappingProxyType
@@ -21,7 +21,6 @@ from neartwin.accounting.written import parts_of, target_of
 from neartwin.client.wire import Wire, raised
 from neartwin.errors import AccessError, LedgerError, QueryError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 from neartwin.ledger import Entry
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries.expected import ExpectedError

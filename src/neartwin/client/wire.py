@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -11,7 +11,6 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from neartwin import errors
 from neartwin.errors import AccessError, BudgetError, NeartwinError, ParameterError
-from neartwin.frozen import dataclass
 
 
 class _NoRedirects(HTTPRedirectHandler):

@@ -6,6 +6,7 @@ A set of (epsilon, delta) guarantees is the supremum of the f_{epsilon,delta}, w
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from neartwin.curves.tradeoff import TradeOff
 from neartwin.curves.twofold import UNIT, certified, ends, read
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number
-from neartwin.frozen import dataclass
 
 
 def from_lines(epsilon: Sequence[Number] | FloatArray, delta: Sequence[Number] | FloatArray) -> FinitePair:

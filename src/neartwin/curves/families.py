@@ -5,6 +5,7 @@ Laplace curve is T(Lap(0, 1), Lap(shift, 1)) (Lemma A.6). Parameters are exact; 
 quantity that composition adds.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +15,6 @@ from neartwin.curves.gdp import delta_of_twofold
 from neartwin.curves.normal import ROOM, cdf, quantile
 from neartwin.curves.twofold import UNIT, Argument, Twofold, clipped, exponential, grown, levels, plus, read, root
 from neartwin.exact import FloatArray, Interval, Number, rational
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

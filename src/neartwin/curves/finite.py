@@ -8,6 +8,7 @@ bracket moves the whole polygon by it, both ways.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
@@ -17,7 +18,6 @@ from neartwin.checks import integer, non_negative
 from neartwin.curves.twofold import TINY, UNIT, Argument, clipped, exponential, levels, read
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

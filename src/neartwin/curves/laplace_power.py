@@ -12,6 +12,7 @@ floats. Gauss-Legendre nodes integrate the polynomial exactly and the exponentia
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -22,7 +23,6 @@ from neartwin.checks import integer, positive
 from neartwin.curves.twofold import UNIT, Argument, clipped, levels, read
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
-from neartwin.frozen import dataclass
 
 MOST_FACTORS, MOST_SHIFT = 200, 50
 

@@ -10,6 +10,7 @@ G_mu itself, and every limit below, is an `Estimate`: published DP-SGD budgets f
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -24,7 +25,6 @@ from neartwin.curves.tradeoff import TradeOff
 from neartwin.curves.twofold import UNIT, Argument, certified, ends, levels, read
 from neartwin.errors import ParameterError
 from neartwin.exact import Estimate, FloatArray, Interval, Number, rational
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ centred = E |L - kl|^3 (Dong, Roth, Su 2022, section 3). All are infinite where 
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
@@ -20,7 +21,6 @@ from neartwin.curves.tradeoff import TradeOff
 from neartwin.curves.twofold import UNIT, ends, root
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

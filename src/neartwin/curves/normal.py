@@ -10,12 +10,13 @@ underflows before its logarithm is taken. SciPy's erfc, erfcx and ndtri carry no
 units in the last place, about eight times the worst error that the tests find against 60-digit arithmetic.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy import special
 
 from neartwin.curves.twofold import TINY, UNIT, Twofold, plus, quotient, times, two_product
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 
 ROOM = 16 * UNIT
 LOG_ROOT_TAU = 0.9189385332046727  # ln sqrt(2 pi)

@@ -4,6 +4,7 @@ Each is a frozen value around the curves it is made of (Dong, Roth, Su 2022, sec
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +16,6 @@ from neartwin.curves.tradeoff import TradeOff
 from neartwin.curves.twofold import UNIT, Argument, clipped, ends, exponential, levels, read
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
-from neartwin.frozen import dataclass
 
 
 def _plain(epsilon: Argument) -> FloatArray:

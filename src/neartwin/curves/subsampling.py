@@ -8,6 +8,7 @@ Add/remove neighbours and Poisson sampling at rate q: the pair is ((1 - q) Q + q
 (P, (1 - q) P + q Q) when one is added. Compose the two directions apart and take the worse at the end.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -19,7 +20,6 @@ from neartwin.curves.twofold import UNIT, Argument, certified, clipped, ends, le
 from neartwin.divergences import Certified, Numeric, enclose, exp, expm1, log, log1p, where
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
-from neartwin.frozen import dataclass
 
 _FAR = 700.0  # of epsilon: beyond it e^epsilon may be no number
 

@@ -11,6 +11,7 @@ certified bracket: polygons below and above each factor, multiplied, and thinned
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 
@@ -26,7 +27,6 @@ from neartwin.curves.polygons import bracket, knots_below, pair_through
 from neartwin.curves.tradeoff import TradeOff
 from neartwin.curves.twofold import UNIT, Argument, clipped, ends
 from neartwin.exact import FloatArray, Interval
-from neartwin.frozen import dataclass
 
 EXACT_OUTCOMES = 1 << 18
 

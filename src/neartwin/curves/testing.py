@@ -6,6 +6,7 @@ Everything here is exact, in rationals.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin.checks import probability
@@ -14,7 +15,6 @@ from neartwin.curves.polygons import excess
 from neartwin.curves.tradeoff import TradeOff
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval, Number, rational
-from neartwin.frozen import dataclass
 
 Law = Sequence[Number]
 

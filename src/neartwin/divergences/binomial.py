@@ -7,6 +7,7 @@ outward from it, so that a tail of 1e-300 has the same relative error as a tail 
 """
 
 import math
+from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from functools import cache
 
@@ -15,7 +16,6 @@ import numpy as np
 from neartwin.divergences.enclosure import Enclosure, concatenate, exp, expm1, log, widened
 from neartwin.divergences.series import log_excess
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 
 _STIRLING = (1 / 12, 1 / 360, 1 / 1260, 1 / 1680, 1 / 1188)
 

@@ -14,6 +14,7 @@ no theorem here accepts.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -34,7 +35,6 @@ from neartwin.divergences.enclosure import (
 from neartwin.divergences.finite import FinitePair, losses_of
 from neartwin.errors import ParameterError
 from neartwin.exact import Estimate, FloatArray, Interval
-from neartwin.frozen import dataclass
 
 Mass = Callable[[FloatArray, FloatArray], FloatArray]
 Real = Callable[[FloatArray], FloatArray]

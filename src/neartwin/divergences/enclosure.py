@@ -8,6 +8,7 @@ turn them into the largest float.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -16,7 +17,6 @@ from numpy.typing import ArrayLike
 
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, float_above, float_below, rational
-from neartwin.frozen import dataclass
 
 # The ends are floats for scalar arguments and arrays for array arguments.
 Certified = Interval[Any]

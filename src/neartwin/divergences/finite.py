@@ -8,6 +8,7 @@ e^((a-1) D_a) - 1 = sum p [e^((a-1)l) - 1 - (a-1)l] + (a-1) KL has none that is 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -36,7 +37,6 @@ from neartwin.divergences.pairs import read_delta, read_order
 from neartwin.divergences.series import exp_excess, kl_excess
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
-from neartwin.frozen import dataclass
 
 Law = Sequence[Number] | ArrayLike
 MASS_TOLERANCE = 1e-9

@@ -5,6 +5,7 @@ into phi(a) [M(a) - M(b)] with Mills ratios M, which loses no digits however sma
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import erf, erfc, erfcx
@@ -35,7 +36,6 @@ from neartwin.divergences.pairs import read_delta, read_order
 from neartwin.divergences.series import log_excess
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 
 _ROOT_HALF = math.sqrt(0.5)
 

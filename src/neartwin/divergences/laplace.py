@@ -3,6 +3,7 @@
 Under P the loss is d with probability 1/2, -d with probability e^-d / 2, and has density e^((l - d) / 2) / 4 between.
 """
 
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
@@ -27,7 +28,6 @@ from neartwin.divergences.pairs import read_delta, read_order
 from neartwin.divergences.series import exp_excess, kl_excess, log_excess
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, rational
-from neartwin.frozen import dataclass
 
 
 def laplace_pair(*, distance: Numeric, scale: Numeric = 1) -> "LaplacePair":

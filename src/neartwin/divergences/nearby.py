@@ -6,13 +6,14 @@ D_inf(Y'||Z') and D_inf(Z'||Y') <= epsilon. (The text asks one direction of them
 delta = 0, epsilon = ln 2 refutes that.) Dwork and Roth 2014, Lemma 3.17.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from neartwin.checks import non_negative
 from neartwin.divergences.enclosure import Certified, Enclosure, enclose, exp, larger, smaller, where
 from neartwin.divergences.finite import FinitePair
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

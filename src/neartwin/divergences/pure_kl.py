@@ -3,13 +3,14 @@
 If D_inf(Y||Z) <= epsilon and D_inf(Z||Y) <= epsilon then D(Y||Z) <= epsilon (e^epsilon - 1).
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from neartwin.divergences.enclosure import Certified, Enclosure, Numeric, enclose, expm1, square
 from neartwin.divergences.finite import FinitePair
 from neartwin.divergences.series import tanh_half
 from neartwin.errors import ParameterError
-from neartwin.frozen import dataclass
 
 
 def kl_bound_dwork_roth(epsilon: Numeric) -> Certified:

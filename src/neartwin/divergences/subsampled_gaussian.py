@@ -7,6 +7,7 @@ t = dP/dQ both sum Q [t^a - 1 - a (t - 1)], which is non-negative, so nothing ca
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -32,7 +33,6 @@ from neartwin.divergences.pairs import read_order
 from neartwin.divergences.series import exp_excess, kl_excess
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.frozen import dataclass
 
 _LARGEST_SUM = 4096  # integer orders above take the quadrature
 

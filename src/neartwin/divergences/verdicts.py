@@ -6,7 +6,7 @@ comparison is decided by enough digits.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
@@ -17,7 +17,6 @@ from neartwin.divergences.enclosure import Certified, Enclosure, enclose, exp
 from neartwin.divergences.finite import Exact, FinitePair
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """What every engine does: answer one stage with exact whole numbers by group."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -8,7 +9,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from neartwin.exact import WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.queries.keys import Key
 from neartwin.queries.stage import Stage
 

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -15,7 +16,6 @@ from neartwin.engines.joins import Place
 from neartwin.engines.local import opened
 from neartwin.engines.sql import needed_columns, salted
 from neartwin.engines.texts import text_of
-from neartwin.frozen import dataclass
 from neartwin.queries.join import Join
 from neartwin.queries.sample import salt_and_secret
 from neartwin.queries.stage import Stage

@@ -9,11 +9,11 @@ typed              part0 met with the others, in their order
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from neartwin.engines.dialect import Dialect
-from neartwin.frozen import dataclass
 from neartwin.queries.join import How, JoinKind, together
 from neartwin.queries.joining import own_columns
 from neartwin.queries.table import Table

@@ -4,7 +4,7 @@ import hashlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from neartwin.engines.base import Aggregates, Cells
 from neartwin.engines.evaluate import Row, evaluate
-from neartwin.frozen import dataclass
 from neartwin.queries.join import How, Join, JoinKind, together
 from neartwin.queries.keys import Key
 from neartwin.queries.sample import is_kept, salt_and_secret

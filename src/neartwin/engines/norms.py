@@ -13,11 +13,11 @@ holds however an engine rounds doubles.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from neartwin.engines.dialect import Dialect, alias_of, as_double, least, part_named, real, whole
-from neartwin.frozen import dataclass
 from neartwin.queries.norm import Coordinate, NormClip
 
 

@@ -9,6 +9,7 @@ import secrets
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -21,7 +22,6 @@ from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.gather import gathered_rows
 from neartwin.engines.joins import Place
 from neartwin.engines.sql import in_order, needed_columns, salted, statement
-from neartwin.frozen import dataclass
 from neartwin.queries.postgres import PostgresTable, driver, reading
 from neartwin.queries.sample import salt_and_secret
 from neartwin.queries.stage import Stage

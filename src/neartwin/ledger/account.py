@@ -1,7 +1,7 @@
 """An account: the budget of one population, spent before data is read and never given back."""
 
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import starmap
 
@@ -9,7 +9,6 @@ from neartwin.accounting.filters import Filter
 from neartwin.accounting.targets import Target
 from neartwin.checks import text
 from neartwin.errors import BudgetError, LedgerError, ParameterError
-from neartwin.frozen import dataclass
 from neartwin.ledger import codec
 from neartwin.ledger.history import entry
 from neartwin.ledger.rule import Rule, vector

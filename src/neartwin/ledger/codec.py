@@ -9,11 +9,11 @@ gets a new line there with the next version, and the old line stays.
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from neartwin.errors import LedgerError
-from neartwin.frozen import dataclass
 
 Price = tuple[tuple[str, int], ...]  # (pool name, whole number of its units), in the order of the account's pools
 NO_HASH = "0" * 64  # stands before the first record

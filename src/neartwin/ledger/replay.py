@@ -5,9 +5,8 @@ was changed by hand, cannot hide.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from neartwin.frozen import dataclass
 from neartwin.ledger import codec
 from neartwin.ledger.codec import Price, Record
 from neartwin.ledger.store import AccountRow, Reading, ReservationRow, ask_digest

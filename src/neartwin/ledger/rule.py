@@ -1,11 +1,11 @@
 """A filter as the ledger keeps it: a kind, named pools, and vectors of whole numbers that add."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin.accounting.filters import Filter, Pool, filter_for
 from neartwin.accounting.targets import Rdp, Target, Zcdp
 from neartwin.errors import LedgerError
-from neartwin.frozen import dataclass
 from neartwin.ledger.codec import Opened, Price
 
 

@@ -5,12 +5,11 @@ here: the ledger compares them and stores them, and reads nothing in them.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from neartwin.checks import integer, one_of, text
 from neartwin.errors import ParameterError
-from neartwin.frozen import dataclass
 
 Amounts = Mapping[str, Fraction]
 RELATIONS = ("add_remove", "replace_one")

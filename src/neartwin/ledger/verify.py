@@ -5,10 +5,9 @@ than the records. Found with a head kept elsewhere: a ledger put back to an olde
 record on, which is whole in itself and which nobody can tell without such a head.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from neartwin.errors import LedgerError
-from neartwin.frozen import dataclass
 from neartwin.ledger import codec
 from neartwin.ledger.codec import NO_HASH, Record
 from neartwin.ledger.replay import Replay

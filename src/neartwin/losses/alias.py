@@ -10,11 +10,11 @@ and W = z deviation, z^2/2 the logarithm of the goal. A law with a far hump want
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.losses.rounding import NoCertificateError, U
 from neartwin.losses.saddle import Saddle
 from neartwin.losses.total import Total, log_c

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Generic
 
 from neartwin.exact import End, Interval
-from neartwin.frozen import dataclass
 from neartwin.losses.rounding import NoCertificateError
 
 CLOSED, LATTICE, CONTOUR, WIDE, FLOOR = "closed form", "lattice", "contour", "wide contour", "Chernoff floor"

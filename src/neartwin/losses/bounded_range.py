@@ -14,6 +14,7 @@ From below: t = e/2 is randomized response of e/2, one mechanism of the class.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -21,7 +22,6 @@ import numpy as np
 
 from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.frozen import dataclass
 from neartwin.losses.loss import Factor, Order, Pair, RenyiCurve, Summand, Top
 from neartwin.losses.response import ResponsePair
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, log_one_plus

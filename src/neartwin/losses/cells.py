@@ -18,13 +18,13 @@ The rounded law is a finite law on a lattice, and `lattice.py` answers for it, w
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.losses.atoms import AtomicSum
 from neartwin.losses.loss import Lattice, Masses, Summand
 from neartwin.losses.rounding import ELEMENTARY, NoCertificateError, U

@@ -36,7 +36,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Hashable
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -44,7 +44,6 @@ import numpy as np
 from scipy.special import ndtr
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.losses.alias import Alias, find_alias
 from neartwin.losses.audible import audible
 from neartwin.losses.inversion import Ends

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.losses import chernoff
 from neartwin.losses.answer import LATTICE, Answer
 from neartwin.losses.atoms import AtomicSum

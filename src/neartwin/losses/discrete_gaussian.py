@@ -15,6 +15,7 @@ used directly. Canonne, Kamath, Steinke 2020.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -22,7 +23,6 @@ import numpy as np
 
 from neartwin.checks import in_floats, integer
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.frozen import dataclass
 from neartwin.losses.atoms import AtomicSum
 from neartwin.losses.loss import Factor, Lattice, Order, Pair, Summand
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, log_one_plus

@@ -27,12 +27,12 @@ the error of K. Weights of the few draws err as in binomial.py, g_k by 64 ELEMEN
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.losses.alias import Alias, find_alias
 from neartwin.losses.contour import Contour, Rounding, affordable, short
 from neartwin.losses.laplace import LaplaceSum

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
@@ -17,7 +18,6 @@ import numpy as np
 from neartwin.checks import open_probability, sampling_rate, several
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, float_above, float_below, rational
-from neartwin.frozen import dataclass
 from neartwin.losses.atoms import AtomicSum
 from neartwin.losses.loss import Factor, Lattice, Order, Pair, Summand
 from neartwin.losses.rounding import ELEMENTARY, U

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -16,7 +17,6 @@ from scipy.special import erfcx, ndtr, ndtri
 
 from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.frozen import dataclass
 from neartwin.losses.loss import Factor, Masses, Order, Pair, Summand
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U
 

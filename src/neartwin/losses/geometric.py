@@ -8,6 +8,7 @@ Ghosh, Roughgarden, Sundararajan 2012.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -16,7 +17,6 @@ import numpy as np
 from neartwin.checks import in_floats, integer
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 from neartwin.losses.atoms import AtomicSum
 from neartwin.losses.loss import Factor, Lattice, Order, Pair, Summand
 from neartwin.losses.rounding import ELEMENTARY, U

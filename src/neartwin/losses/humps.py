@@ -23,13 +23,13 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.losses import contour, saddle, splitting
 from neartwin.losses.answer import CONTOUR, NARROW, NO_LINE, WIDE, Answer, common, narrow
 from neartwin.losses.contour import Contour

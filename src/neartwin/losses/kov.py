@@ -15,6 +15,7 @@ The parameters must be *fixed in advance*: for adaptively chosen ones optimal co
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -26,7 +27,6 @@ from neartwin.divergences.enclosure import Certified, Enclosure, Numeric, enclos
 from neartwin.divergences.inverse import certified_root
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, float_above, float_below, rational
-from neartwin.frozen import dataclass
 
 EXACT_RESPONSES = 20
 GRID_CELLS = 1 << 17

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -15,7 +16,6 @@ import numpy as np
 
 from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.frozen import dataclass
 from neartwin.losses.loss import Factor, Masses, Order, Pair, Peak, Ratio, Summand, Top
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
 

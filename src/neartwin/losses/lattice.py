@@ -21,12 +21,12 @@ law at eps + wander is a lower bound and at eps - wander an upper one.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.losses.alias import Alias, find_alias
 from neartwin.losses.contour import TOLERANCE
 from neartwin.losses.loss import Lattice

@@ -10,13 +10,12 @@ value there times 1/d, and the sum over nodes at steps h <= 1 the value times 1 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.losses.rounding import ELEMENTARY, U, gamma
 from neartwin.losses.weighted import Weighted
 from neartwin.losses.window import Window

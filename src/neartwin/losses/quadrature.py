@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.losses import atoms
 from neartwin.losses.loss import Summand
 from neartwin.losses.rounding import ComplexArray, NoCertificateError, U

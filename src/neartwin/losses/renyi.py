@@ -7,6 +7,7 @@ proposition 1); an approximate guarantee's delta composes as a probability of re
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 from neartwin.checks import in_floats, several
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, float_above, rational
-from neartwin.frozen import dataclass
 from neartwin.losses.loss import Factor, Order, Pair, RenyiCurve
 from neartwin.losses.rounding import U
 

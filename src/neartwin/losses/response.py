@@ -7,6 +7,7 @@ coin of bias delta that reveals all (Kairouz, Oh, Viswanath 2015, theorem 3.1). 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -14,7 +15,6 @@ import numpy as np
 
 from neartwin.checks import in_floats, integer, non_negative, open_probability
 from neartwin.exact import Number, float_above, float_below, rational
-from neartwin.frozen import dataclass
 from neartwin.losses.atoms import AtomicSum
 from neartwin.losses.binomial import TwoSidedSum, fits
 from neartwin.losses.loss import Factor, Lattice, Order, Pair, Summand

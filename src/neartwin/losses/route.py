@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.losses import chernoff, rounded, saddle
 from neartwin.losses.answer import CLOSED, CONTOUR, FINE, FLOOR, LATTICE, NARROW, NO_LINE, Answer, common, narrow
 from neartwin.losses.closed import by_closed_form, closed_form

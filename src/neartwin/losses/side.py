@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
 from neartwin.exact import FloatArray, float_above
-from neartwin.frozen import dataclass
 from neartwin.losses import answer, chernoff, fits, route, trade
 from neartwin.losses.answer import Answer, Certified
 from neartwin.losses.loss import Factor, Order, Pair, RenyiCurve, Summand

@@ -6,6 +6,7 @@ that smaller shifts say less. The losses of 0 make it gentler than epsilon-DP al
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -13,7 +14,6 @@ from neartwin.checks import in_floats, integer
 from neartwin.curves.discrete import staircase_masses
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 from neartwin.losses.loss import Factor, Order, Pair, Summand
 from neartwin.losses.response import ResponsePair, three_losses
 from neartwin.losses.rounding import U

@@ -23,12 +23,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.losses.loss import Order
 from neartwin.losses.rounding import SMALLEST
 from neartwin.losses.window import WHOLE, Window

@@ -24,7 +24,7 @@ the angle, so the same rule with the same nodes gives B up to 2 M(lam) e^{(y^2+e
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -32,7 +32,6 @@ from scipy.special import ndtr, ndtri
 
 from neartwin.checks import in_floats, sampling_rate
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
-from neartwin.frozen import dataclass
 from neartwin.losses.gaussian import GaussianPair
 from neartwin.losses.loss import UNBOUNDED, Factor, Masses, Order, Pair, Summand, Top
 from neartwin.losses.parts import Part

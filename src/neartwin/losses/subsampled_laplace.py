@@ -17,7 +17,7 @@ a product of monotone functions, TV(fg) <= sup f TV(g) + sup g TV(f). All of it 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 
@@ -26,7 +26,6 @@ import numpy as np
 from neartwin.checks import in_floats, sampling_rate
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.frozen import dataclass
 from neartwin.losses.laplace import LaplacePair
 from neartwin.losses.loss import Factor, Masses, Order, Pair, Peak, Summand, Top
 from neartwin.losses.quadrature import QuadratureSum

@@ -6,12 +6,12 @@ Up to three atoms, arrays cost more than arithmetic; every error is then the wor
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.losses.rounding import ELEMENTARY, U, blocked
 
 FEW = 3  # atoms for which plain floats are quicker than arrays

@@ -14,6 +14,7 @@ is over; it cannot be copied, pickled, forked or rewound.
 
 import os
 import threading
+from dataclasses import dataclass
 from fractions import Fraction
 from math import log
 from typing import NoReturn, final
@@ -22,7 +23,6 @@ from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
 from neartwin.curves import TradeOff, epsilon_delta
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed, Pure
 from neartwin.mechanisms.laws import GeometricLaw
 

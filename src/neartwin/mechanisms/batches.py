@@ -6,6 +6,7 @@ linear queries W x then changes by a column of W, or by a difference of two.
 """
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -16,7 +17,6 @@ from neartwin import noise
 from neartwin.checks import integer
 from neartwin.curves import TradeOff
 from neartwin.errors import ParameterError
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed
 from neartwin.mechanisms.change import Change
 from neartwin.mechanisms.geometric import Geometric

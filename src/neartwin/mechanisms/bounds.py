@@ -9,6 +9,7 @@ What lies beyond the found bounds will be clipped, and that bias is unknown: an 
 noise only.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +19,6 @@ from neartwin.checks import integer, open_probability
 from neartwin.curves import TradeOff
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed
 from neartwin.mechanisms.adding import clipped_whole
 from neartwin.mechanisms.geometric import Geometric

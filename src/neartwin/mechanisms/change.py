@@ -5,13 +5,13 @@ For an integer vector v that differs from zero in c coordinates: |v|_inf <= |v|_
 each that is given may be sharpened by them. Laplace-like noise asks for `l1`, Gaussian noise for `l2_squared`.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, isqrt
 
 from neartwin.checks import integer, non_negative, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, init=False)

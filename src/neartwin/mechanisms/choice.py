@@ -7,6 +7,7 @@ Prop 4; the same law as noisy max with exponential noise: Ding, Kifer, Steinke 2
 of the exponential mechanism with the same epsilon.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +16,6 @@ from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.curves import TradeOff, epsilon_delta
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed, Pure
 from neartwin.mechanisms.scores import gaps_of
 from neartwin.mechanisms.winners import exponential_noise_wins

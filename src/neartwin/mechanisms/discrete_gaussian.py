@@ -5,6 +5,7 @@ Thm 14). It is *not* sqrt(D2/s2)-GDP: at small variances its trade-off falls bel
 rounded Gaussian is preferred. For one coordinate the exact delta is known (their Thm 7).
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
 
@@ -15,7 +16,6 @@ from neartwin.checks import integer, positive
 from neartwin.curves import TradeOff, discrete_gaussian_delta, from_profile
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed, ZeroConcentrated, compose
 from neartwin.losses import DiscreteGaussian as DiscreteGaussianLoss
 from neartwin.mechanisms.adding import add_noise

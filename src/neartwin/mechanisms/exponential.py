@@ -5,13 +5,13 @@ It is (R/t)-bounded range, where R is the most by which the *range* of score cha
 that is its one advantage over permute-and-flip. McSherry, Talwar 2007; Dong, Durfee, Rogers 2020; Cesar, Rogers 2021.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.curves import TradeOff, epsilon_delta
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import BoundedRange, Composed
 from neartwin.mechanisms.pick import exact_choice
 from neartwin.mechanisms.scores import small_gaps_of

@@ -5,6 +5,7 @@ It is post-processing of the real mechanism, so it is mu-GDP with mu^2 = D2 / s2
 and with no correction for discreteness. Dong, Roth, Su 2022, Thm 2.7; Bun, Steinke 2016, Prop 1.6.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin import noise
@@ -12,7 +13,6 @@ from neartwin.checks import integer, open_probability, positive
 from neartwin.curves import Gaussian as GaussianCurve
 from neartwin.curves import TradeOff, mu_of
 from neartwin.exact import WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed
 from neartwin.losses import Gaussian as GaussianLoss
 from neartwin.mechanisms.adding import add_noise

@@ -6,13 +6,13 @@ Sundararajan 2009; Dwork, Roth 2014, Thm 3.6 on a grid. Of all changes of L1 nor
 in one coordinate, at every level of the trade-off: docs/mechanisms/geometric.md.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.curves import TradeOff, discrete_laplace
 from neartwin.exact import WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed
 from neartwin.losses import Geometric as GeometricLoss
 from neartwin.mechanisms.adding import add_noise

@@ -8,6 +8,7 @@ Stemmer, Thakurta 2017.
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -20,7 +21,6 @@ from neartwin.curves import TradeOff
 from neartwin.curves.finite import from_masses
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed, SilentResponse
 from neartwin.mechanisms.frequencies import Frequencies, debiased
 from neartwin.mechanisms.response import RandomizedResponse, known_answers

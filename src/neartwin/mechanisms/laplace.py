@@ -5,6 +5,7 @@ rounding commutes with whole shifts and ties have probability 0. It is post-proc
 its whole trade-off curve, in particular epsilon = D/b. Dwork, Roth 2014, Def. 3.3 and Thm 3.6.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin import noise
@@ -12,7 +13,6 @@ from neartwin.checks import integer, positive
 from neartwin.curves import TradeOff
 from neartwin.curves import laplace as laplace_curve
 from neartwin.exact import WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed
 from neartwin.losses import Laplace as LaplaceLoss
 from neartwin.mechanisms.adding import add_noise

@@ -7,6 +7,7 @@ privacy depends on these values. Tails are rounded up and error bars never too s
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +16,6 @@ from scipy.special import erf, erfc
 
 from neartwin.checks import integer, open_probability
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 
 _SLACK = 1e-12  # relative; the tails below are evaluated to a few units in the last place
 _SUMMED = 2000.0  # standard deviations up to which discrete Gaussian tails are summed term by term

@@ -13,13 +13,13 @@ McKenna, Miklau, Hay, Machanavajjhala 2018, sec. 6 (strategies of marginals); Xi
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, combinations
 from math import prod
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 
 Margin = tuple[int, ...]  # places of attributes, rising
 _ROUNDS = 400  # of the multiplicative algorithm, whose gain after so many is far below the rounding of shares

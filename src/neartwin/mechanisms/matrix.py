@@ -7,6 +7,7 @@ McGregor, Rastogi 2015. The Gaussian noise is rounded to whole numbers, which ad
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +20,6 @@ from neartwin.checks import integer, open_probability
 from neartwin.curves import TradeOff
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed
 from neartwin.mechanisms.batches import of_linear
 from neartwin.mechanisms.change import Change

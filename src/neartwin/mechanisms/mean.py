@@ -8,6 +8,7 @@ its approximation). Clipping bias is not in it.
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -18,7 +19,6 @@ from neartwin.checks import open_probability, positive
 from neartwin.curves import TradeOff, compose
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval, WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed
 from neartwin.mechanisms.adding import clipped_whole
 from neartwin.mechanisms.geometric import Geometric

@@ -17,6 +17,7 @@ noise. One-sided noise is permute-and-flip (`choice.py`), whose gap is not relea
 without an edge.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -24,7 +25,6 @@ from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.curves import TradeOff, epsilon_delta
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed, Pure
 from neartwin.mechanisms.scores import gaps_of
 from neartwin.mechanisms.winners import geometric_noise_wins

@@ -9,6 +9,7 @@ inequalities for a and so for e^epsilon; coins with these probabilities are exac
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -20,7 +21,6 @@ from neartwin.checks import integer, open_probability, positive
 from neartwin.curves import TradeOff, epsilon_delta
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import Approx, Composed
 from neartwin.noise.bounds import exp_neg
 

@@ -6,6 +6,7 @@ post-processing. Rows of B and columns of C both have squared length near (ln n)
 against ln n / ln 2 squared-rooted for the tree. Fichtenberger, Henzinger, Upadhyay 2023.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 from math import fsum
 
@@ -17,7 +18,6 @@ from neartwin.checks import integer
 from neartwin.curves import TradeOff
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed
 from neartwin.mechanisms.gaussian import Gaussian
 

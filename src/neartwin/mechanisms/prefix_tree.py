@@ -9,6 +9,7 @@ this is adaptive composition of at most L uses, whose L1 changes or squared leng
 
 import os
 import threading
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import NoReturn, final
 
@@ -19,7 +20,6 @@ from neartwin.checks import integer
 from neartwin.curves import TradeOff
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed
 from neartwin.mechanisms.change import Change
 from neartwin.mechanisms.gaussian import Gaussian

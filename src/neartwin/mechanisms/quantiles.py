@@ -9,6 +9,7 @@ Several quantiles: find the middle one, split the rows at it, go on in both halv
 lies in one part of each level, so a level costs what one quantile costs, and m quantiles take log2(m) + 1 levels.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -19,7 +20,6 @@ from neartwin.checks import integer, positive
 from neartwin.curves import TradeOff, epsilon_delta
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, WholeNumbers, rational
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed, Pure
 from neartwin.mechanisms.adding import clipped_whole
 from neartwin.mechanisms.neighbours import Neighbours

@@ -14,6 +14,7 @@ histogram of single cells: the best where there are few.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,6 @@ from scipy.special import ndtri
 from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.laws import GeometricLaw, Law
 
 _BRANCHINGS = (*range(2, 33), 48, 64, 128)

@@ -7,6 +7,7 @@ Ramage 2016. Among all eps-local protocols it is best where e^epsilon is large a
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +19,6 @@ from neartwin.curves import TradeOff
 from neartwin.curves import randomized_response as response_curve
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed
 from neartwin.losses import RandomizedResponse as ResponseLoss
 from neartwin.mechanisms.frequencies import Frequencies, debiased

@@ -6,6 +6,7 @@ is that of one pair of laws that dominates every such protocol (Feldman, McMilla
 certified ends in `curves.shuffle_delta`. The local guarantee epsilon_0 holds besides, against the shuffler too.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -16,7 +17,6 @@ from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
 from neartwin.curves import TradeOff, epsilon_delta, shuffle_delta
 from neartwin.errors import ParameterError
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ Viswanath 2015.
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin import noise
@@ -14,7 +15,6 @@ from neartwin.checks import integer, positive
 from neartwin.curves import TradeOff, staircase
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed
 from neartwin.losses import Staircase as StaircaseLoss
 from neartwin.mechanisms.adding import add_noise

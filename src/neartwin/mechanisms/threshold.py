@@ -7,6 +7,7 @@ has the proof for both relations. Korolova et al. 2009; Desfontaines, Voss, Gips
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +19,6 @@ from neartwin.checks import integer, open_probability
 from neartwin.curves import TradeOff, with_failure
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed, Leak
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric

@@ -6,6 +6,7 @@ k-tuples with loss(s) = max_i (c_(i) - c_{s_i}), the worst shortfall against the
 that of one choice, so its noise does not grow with k. Gillenwater, Joseph, Munoz, Ribero 2022.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +17,6 @@ from neartwin.checks import integer, positive
 from neartwin.curves import TradeOff, epsilon_delta
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.losses import BoundedRange, Composed
 from neartwin.mechanisms.choice import PermuteAndFlip
 from neartwin.mechanisms.pick import exact_choice

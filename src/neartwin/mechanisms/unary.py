@@ -6,6 +6,7 @@ q = 1/(e^epsilon + 1)) has the least variance of all. Erlingsson, Pihur, Korolov
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
 
@@ -17,7 +18,6 @@ from neartwin.checks import integer, open_probability, positive
 from neartwin.curves import TradeOff, finite_pair, randomized_response_power
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, WholeNumbers, rational
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed, FinitePair, Pure, SilentResponse
 from neartwin.mechanisms.frequencies import Frequencies, debiased
 from neartwin.mechanisms.hadamard import half_silent

@@ -16,13 +16,13 @@ with variance q^T H q times that of one draw. Li, Miklau, Hay, McGregor, Rastogi
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.matrix import Table, eigen_of_gram, identity
 from neartwin.mechanisms.prefix_root import root_coefficients
 from neartwin.mechanisms.ranks import CountTree

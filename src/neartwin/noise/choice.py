@@ -5,6 +5,7 @@ Results are Python values where `shape` is None, arrays otherwise.
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from math import lcm, prod
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 from neartwin.checks import integer, non_negative, positive, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 from neartwin.noise.coins import Bits, below, below_wide, coin, exp_coins, rational_bounds
 from neartwin.noise.source import SYSTEM, Source
 from neartwin.noise.streams import Fresh, Rows

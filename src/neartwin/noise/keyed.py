@@ -17,7 +17,7 @@ exact, as with fresh bits (relative to ideal bits, as everywhere).
 
 import hashlib
 from collections.abc import Sized
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from neartwin.checks import integer
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.frozen import dataclass
 from neartwin.noise.encoding import encode_rows, length_prefixed
 from neartwin.noise.laws import Law
 from neartwin.noise.sampler import Sampler

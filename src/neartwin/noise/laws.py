@@ -5,12 +5,12 @@ A law holds no noise: it may be copied, compared and sent to other processes. A 
 
 import hashlib
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neartwin.frozen import dataclass
 from neartwin.noise import exactly, kernel
 from neartwin.noise.profiles import Given
 from neartwin.noise.recipes import Recipe

@@ -7,12 +7,12 @@ rational. All that is ever computed of a law is exp(-rational).
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neartwin.frozen import dataclass
 from neartwin.noise.bounds import Bounds, exp_neg, log2_floor
 
 F64 = NDArray[np.float64]

@@ -7,11 +7,11 @@ point of the core is always taken, one of the rim only under f. Every integer (r
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from neartwin.frozen import dataclass
 from neartwin.noise.bounds import Bounds
 from neartwin.noise.profiles import Profile, Smooth
 

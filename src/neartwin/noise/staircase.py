@@ -9,13 +9,13 @@ it falls on the upper step with probability r / (r + (D - r) exp(-epsilon)), on 
 is fair, and a negative zero is drawn anew, so that zero is not twice as likely.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neartwin.frozen import dataclass
 from neartwin.noise.bounds import Bounds, exp_neg
 from neartwin.noise.coins import below, coin
 from neartwin.noise.laws import Law, Tabulated

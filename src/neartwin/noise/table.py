@@ -14,7 +14,7 @@ countable. Nothing is cut off, nothing is charged to delta.
 """
 
 from bisect import bisect_right
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 
@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neartwin.errors import ParameterError
-from neartwin.frozen import dataclass
 from neartwin.noise.bounds import Bounds
 from neartwin.noise.floats import loss
 from neartwin.noise.profiles import Smooth

@@ -4,11 +4,11 @@ It is no part of a plan: the same question in another order has the same stored 
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from neartwin.errors import QueryError
-from neartwin.frozen import dataclass
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.types import ColumnType
 

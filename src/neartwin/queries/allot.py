@@ -13,6 +13,7 @@ leaves delta unspent where nothing can fail), and normal noise.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -20,7 +21,6 @@ from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Target, Zcdp
 from neartwin.checks import positive
 from neartwin.curves import mu_of
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed
 from neartwin.losses import Pure as PureLoss
 from neartwin.mechanisms.discrete_gaussian import DiscreteGaussian

@@ -1,7 +1,7 @@
 """From a question within given bounds to a plan: what is measured, how the budget is split, what an engine is asked."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import assert_never
 
@@ -9,7 +9,6 @@ from neartwin.accounting.targets import Target
 from neartwin.checks import positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.ranks import CountTree
 from neartwin.queries import sensitivity
 from neartwin.queries.allot import Discovery, Need, allot

@@ -1,12 +1,11 @@
 """How much one unit may count for: from what a caller says to the bounds of a plan. Asked for, never guessed."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import sqrt
 
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError, QueryError
-from neartwin.frozen import dataclass
 from neartwin.queries.norm import MOST_ROWS
 from neartwin.queries.norm_cells import parts_for
 from neartwin.queries.plan import Bounding

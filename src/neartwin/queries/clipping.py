@@ -12,11 +12,11 @@ only group has `norm` rows of the largest values has length c.
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin.accounting.targets import Target
 from neartwin.errors import ParameterError
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries.allot import Allotment, Discovery, Need, allot_normal

@@ -1,11 +1,11 @@
 """How far off each statistic will be, known before anything is spent: it follows from the plan alone."""
 
 import sys
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.expected_sampled import half_widths
 from neartwin.queries.histograms import Histogram

@@ -1,8 +1,8 @@
 """A plan as a tree in which every number says why it is what it is."""
 
 import math
+from dataclasses import dataclass
 
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.mechanisms.partition import OptimalSelection

@@ -5,14 +5,13 @@ is made from the terms that come out of it.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
-from neartwin.frozen import dataclass
 from neartwin.queries.reading import read
 from neartwin.queries.terms import Term
 from neartwin.queries.types import ColumnType

@@ -1,6 +1,7 @@
 """Groups by what is computed of a column: parts of dates and times, and bins."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
 from itertools import pairwise
@@ -9,7 +10,6 @@ from sqlglot import exp
 
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 from neartwin.queries.terms import PARTS, UNITS
 from neartwin.queries.types import ColumnType
 

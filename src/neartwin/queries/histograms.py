@@ -1,12 +1,12 @@
 """Histograms: how many values of a column lie in each of given bins."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 
 MOST_BINS = 1000
 

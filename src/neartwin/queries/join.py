@@ -13,9 +13,9 @@ Neighbours differ in one unit, which is all its rows in all private tables: its 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
-from neartwin.frozen import dataclass
 from neartwin.queries.source import Source
 from neartwin.queries.types import ColumnType
 

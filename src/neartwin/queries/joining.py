@@ -1,13 +1,12 @@
 """Making joins: tables that are public, tables that are owned through a key, and the checks that a join must pass."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, assert_never
 
 from neartwin.errors import ParameterError, QueryError, SchemaError
-from neartwin.frozen import dataclass
 from neartwin.queries.join import How, Join, JoinKind, together
 from neartwin.queries.postgres import PostgresTable, check_declared
 from neartwin.queries.served import ServedTable

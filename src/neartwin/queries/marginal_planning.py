@@ -9,13 +9,12 @@ epsilon, over the whole table, over the margins asked for, and over what would b
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Target, Zcdp
 from neartwin.curves import mu_of
 from neartwin.errors import PrivacyError, QueryError
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.mechanisms.marginals import Margin, MarginalDesign, best_shares, subsets

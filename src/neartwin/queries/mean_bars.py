@@ -5,10 +5,11 @@ such that P(|X - m Y| <= t(m)) >= the confidence; it rises with |m|, and is take
 is never more than by the union bound, which is taken where it is less, or no law of the pair is known.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.sums_of_noises import half_widths_of_sums
 from neartwin.queries.plan import Measure
 from neartwin.queries.stage import GridColumn

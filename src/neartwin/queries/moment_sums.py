@@ -5,12 +5,12 @@ around 0. Noises are in the order of `MomentSet`: of the number of rows, of each
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.laws import Law
 from neartwin.mechanisms.sums_of_noises import half_widths_of_sums
 from neartwin.queries.measuring import number_measure

@@ -7,11 +7,11 @@ them, and their noise.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 
 from neartwin.errors import QueryError
-from neartwin.frozen import dataclass
 from neartwin.queries.stage import GridColumn, Moment
 from neartwin.queries.table import Bounds, Table, bounded
 from neartwin.queries.values import Value, value_of

@@ -13,11 +13,10 @@ of lengths, 2^21 a row of the unit: below 2^126 for tables of up to 2^60 rows.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
 from typing import TypeVar
-
-from neartwin.frozen import dataclass
 
 K = TypeVar("K")
 

@@ -17,11 +17,11 @@ F^2 S is at most 2^20 L m^2 for m values of the unit in L levels: below 2^126 fo
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
 from neartwin.errors import ParameterError
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.ranks import CountTree
 from neartwin.queries.norm import LARGEST

@@ -14,9 +14,9 @@ groups alone. So nothing is gained by sums where a norm bounds units, as it is w
 """
 
 import math
+from dataclasses import dataclass
 
 from neartwin.accounting.targets import Pure, Target
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.queries.plan import GroupPlan
 from neartwin.queries.stage import Stage

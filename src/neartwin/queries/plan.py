@@ -1,13 +1,13 @@
 """Plans: everything that a release will do and cost, decided from the schema and declared bounds alone."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from neartwin.accounting.guarantee import whole_of
 from neartwin.accounting.targets import Target
 from neartwin.exact import Number
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed, compose
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric

@@ -7,11 +7,10 @@ values and row counts are never asked for.
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from neartwin.errors import SchemaError
-from neartwin.frozen import dataclass
 from neartwin.queries.types import ColumnType
 
 OLDEST = 150000  # PostgreSQL 15, as server_version_num

@@ -1,5 +1,6 @@
 """Statistics of order: quantiles, median, minimum and maximum of a column, on a grid of its public bounds."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import floor, gcd, lcm, log10
@@ -7,7 +8,6 @@ from typing import Literal
 
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 from neartwin.queries.table import Bounds, both_ends, bounded
 from neartwin.queries.types import ColumnType
 

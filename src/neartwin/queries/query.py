@@ -1,14 +1,13 @@
 """Questions: rows of a table, grouped or not, and the statistics asked of them. Frozen; building one reads no row."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from neartwin.checks import integer
 from neartwin.errors import QueryError
 from neartwin.exact import Number
-from neartwin.frozen import dataclass
 from neartwin.queries.after import NOTHING, After
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.grouping import Grouping

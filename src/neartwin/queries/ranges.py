@@ -6,12 +6,11 @@ rounding error, and are clipped to it once more on their grid.
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 
 from neartwin.exact import rational
-from neartwin.frozen import dataclass
 from neartwin.queries.table import Bounds, bounded
 from neartwin.queries.terms import COMPARISONS, Term, as_kind
 from neartwin.queries.types import NUMERIC, ColumnType

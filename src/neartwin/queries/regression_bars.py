@@ -16,11 +16,11 @@ corrections vanish beside the first term, which no bar can do without.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.queries.moment_sums import MomentSums
 
 _BOX = 0.2  # of what may fail, for the box

@@ -16,13 +16,13 @@ and bounded by how much one unit may count for and how many there are, of which 
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from scipy.special import betainc, xlogy
 
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 
 _STEPS = 60
 _SLACK = 1e-9  # of the probabilities and ends, for rounding

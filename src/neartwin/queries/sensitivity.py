@@ -22,7 +22,8 @@ The squared length, which normal noise is scaled to, is b R^2 + 2 (k - b) M^2 wi
 b, so the most is at one of its ends, b = max(0, 2k - g) or b = k.
 """
 
-from neartwin.frozen import dataclass
+from dataclasses import dataclass
+
 from neartwin.mechanisms.neighbours import Neighbours
 
 

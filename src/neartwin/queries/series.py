@@ -10,6 +10,7 @@ bound is taken at the root of its limit, the middle of its search by octaves.
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +18,6 @@ from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Target, Zcdp
 from neartwin.curves import mu_of
 from neartwin.errors import PrivacyError, QueryError
 from neartwin.exact import Number
-from neartwin.frozen import dataclass
 from neartwin.losses import Composed, compose
 from neartwin.mechanisms.change import root_below
 from neartwin.queries.expected import expected_errors

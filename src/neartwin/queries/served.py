@@ -1,7 +1,8 @@
 """A table that a service keeps: its public schema is here, its rows are not, and only the service can plan on it."""
 
+from dataclasses import dataclass
+
 from neartwin.errors import QueryError
-from neartwin.frozen import dataclass
 from neartwin.queries.types import ColumnType
 
 

@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import uuid
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neartwin.errors import SchemaError
-from neartwin.frozen import dataclass
 from neartwin.queries.ibis_table import bound, is_ibis
 from neartwin.queries.postgres import PostgresTable, is_url, postgres_table
 from neartwin.queries.served import ServedTable

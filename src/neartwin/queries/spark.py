@@ -1,10 +1,9 @@
 """A Spark DataFrame, or a table of Spark's catalogue, as a source. Nothing here runs a job."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from neartwin.errors import SchemaError
-from neartwin.frozen import dataclass
 from neartwin.queries.types import ColumnType, column_type
 
 

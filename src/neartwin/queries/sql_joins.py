@@ -6,13 +6,12 @@ refused wherever it stands; `z` after USING and `a.z` are the same column in SQL
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from sqlglot import exp
 
 from neartwin.errors import QueryError
-from neartwin.frozen import dataclass
 from neartwin.queries.join import How
 from neartwin.queries.joining import OtherTable, met, own_columns
 from neartwin.queries.query import Rows

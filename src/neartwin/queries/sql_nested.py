@@ -8,12 +8,11 @@ within such a group comes after it.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from neartwin.errors import QueryError
-from neartwin.frozen import dataclass
 
 BESIDE = "BESIDE"  # where a side stands: of joins within the LEFT one before
 _HINT = "write it as a chain of joins"

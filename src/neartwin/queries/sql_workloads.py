@@ -12,7 +12,7 @@ largest with DESC; ranges go by the order in which the keys were given.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from typing import Any
@@ -20,7 +20,6 @@ from typing import Any
 from sqlglot import exp
 
 from neartwin.errors import QueryError
-from neartwin.frozen import dataclass
 from neartwin.queries.keys import Key
 from neartwin.queries.query import Groups
 from neartwin.queries.workloads import Workload, moving, prefixes, ranges, weighted

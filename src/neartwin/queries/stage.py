@@ -23,10 +23,9 @@ floor(C P / m) parts. With a `cell_clip` its values in all groups together are w
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
 
-from neartwin.frozen import dataclass
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.keys import Key
 from neartwin.queries.norm import NormClip

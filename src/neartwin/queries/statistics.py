@@ -1,10 +1,10 @@
 """Statistics that can be asked: counts, sums and means here, and the names and values of all. Frozen; making one reads no row."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin.errors import QueryError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.moments import (
     Deviation,

@@ -2,12 +2,11 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.join import Join, JoinKind

@@ -22,10 +22,9 @@ be whole, stand under an explicit "double". Nothing here is text of a user: name
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 
-from neartwin.frozen import dataclass
 from neartwin.queries.types import ColumnType
 
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})

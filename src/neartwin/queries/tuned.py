@@ -1,11 +1,11 @@
 """Bounds that a plan finds out privately, before it asks: what the caller says about them."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin.checks import integer
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

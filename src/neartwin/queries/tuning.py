@@ -13,7 +13,7 @@ that of the total over the rows kept. All of it is an estimate from noisy counts
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -22,7 +22,6 @@ import numpy as np
 from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Target, Zcdp
 from neartwin.errors import ParameterError, PrivacyError, QueryError
 from neartwin.exact import FloatArray, Number, WholeNumbers, rational
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.change import root_below
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric

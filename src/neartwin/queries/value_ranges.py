@@ -11,7 +11,7 @@ value a unit says what people's values are like, not what heavy people's are.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor, isqrt
 from types import MappingProxyType
@@ -22,7 +22,6 @@ import numpy as np
 from neartwin.accounting.targets import Target
 from neartwin.errors import QueryError
 from neartwin.exact import FloatArray
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.queries.bounded import bounded_plan
 from neartwin.queries.histograms import Histogram, histogram

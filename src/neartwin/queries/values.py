@@ -1,10 +1,9 @@
 """What a sum or mean is taken of: a column or an expression, its public bounds and its grid."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from neartwin.errors import QueryError, SchemaError
-from neartwin.frozen import dataclass
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.ranges import clipped, grid_of, range_of, unbounded
 from neartwin.queries.table import Bounds, Table, bounded

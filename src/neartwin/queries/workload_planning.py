@@ -6,13 +6,13 @@ of the spend's kind is scaled to it, and every answer's bar follows before a row
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from neartwin.accounting.targets import Pure, Target
 from neartwin.errors import QueryError
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.mechanisms.neighbours import Neighbours

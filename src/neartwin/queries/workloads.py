@@ -1,6 +1,7 @@
 """Linear workloads over public groups, as they are asked for: prefix sums, ranges, moving sums, and weights by key."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -9,7 +10,6 @@ import numpy as np
 from neartwin.checks import integer
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import rational
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.workloads import MOST_CELLS, Intervals, Queries, Weighted
 from neartwin.queries.keys import Key
 from neartwin.queries.types import ColumnType

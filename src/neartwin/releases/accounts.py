@@ -1,6 +1,7 @@
 """`nt.open_ledger(...)`: budgets for tables. Opens accounts, plans against them, and releases."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
 from types import TracebackType
@@ -12,7 +13,6 @@ from neartwin.engines.base import Engine
 from neartwin.engines.choice import engine_for
 from neartwin.errors import LedgerError, QueryError
 from neartwin.exact import Number
-from neartwin.frozen import dataclass
 from neartwin.queries.expected import expected_errors
 from neartwin.queries.explain import Explained, explain
 from neartwin.queries.plan import Plan

@@ -6,7 +6,7 @@ the workers, over the channels that carry the rows themselves; no text, plan or 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, assert_never
 
@@ -20,7 +20,6 @@ from neartwin.engines.gather import ArrowKeys, whole_numbers
 from neartwin.engines.sql import group_names
 from neartwin.errors import QueryError
 from neartwin.exact import WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.discrete_gaussian import DiscreteGaussian
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric

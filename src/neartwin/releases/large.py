@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,6 @@ import pyarrow.parquet as pq
 from neartwin import noise
 from neartwin.engines.base import Distributed, Engine, Shelf, Streaming
 from neartwin.errors import ExecutionError, LedgerError, ParameterError, QueryError
-from neartwin.frozen import dataclass
 from neartwin.ledger import Account, Stored
 from neartwin.queries.after import NOTHING
 from neartwin.queries.plan import GroupPlan, Plan

@@ -4,6 +4,7 @@ In two steps, so that a result that no memory holds can take the second for some
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy as np
 from neartwin import noise
 from neartwin.engines.base import Aggregates, Engine
 from neartwin.exact import WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.queries.keys import Key
 from neartwin.queries.norm_sums import entry_parts
 from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, Split, WorkloadPlan

@@ -7,6 +7,7 @@ included, only while its part is worked on.
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from neartwin import noise
 from neartwin.engines.base import Aggregates, Cells, Streaming
 from neartwin.exact import WholeNumbers
-from neartwin.frozen import dataclass
 from neartwin.queries.plan import GroupPlan, Split
 from neartwin.queries.sample import salt_bits
 from neartwin.releases.noising import Kept, Noisy, kept_groups, noised, nothing, sortable

@@ -1,11 +1,11 @@
 """What a plan will cost and how far off it will be, before anything is spent."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 
 import neartwin.ledger as books
 from neartwin.accounting.targets import Target
-from neartwin.frozen import dataclass
 from neartwin.queries.expected import ExpectedError
 
 

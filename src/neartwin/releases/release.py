@@ -4,7 +4,7 @@ import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from datetime import date
 from html import escape
 from itertools import chain
@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import ParameterError
-from neartwin.frozen import dataclass
 from neartwin.queries.keys import Key
 
 UNBOUNDED = sys.float_info.max  # the ends of a bar that is none: JSON has no infinity

@@ -1,6 +1,7 @@
 """The walk: reserve, aggregate, add noise, settle, release. The one place where ledger, engine and noise meet."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 
@@ -8,7 +9,6 @@ from neartwin import noise
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.engines.base import Engine
 from neartwin.errors import ExecutionError, LedgerError
-from neartwin.frozen import dataclass
 from neartwin.ledger import Account, Stored, Ticket
 from neartwin.queries.plan import Plan
 from neartwin.releases.method import library_version

@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from neartwin import noise
 from neartwin.accounting.targets import Target
 from neartwin.engines.base import Engine
 from neartwin.errors import ExecutionError
-from neartwin.frozen import dataclass
 from neartwin.ledger import Account, Stored
 from neartwin.queries.expected import ExpectedError, expected_errors
 from neartwin.queries.explain import Explained, explain

@@ -5,12 +5,11 @@ that they read comes back to this process, a few thousand numbers at most; so a 
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from neartwin import noise
 from neartwin.engines.base import Engine
-from neartwin.frozen import dataclass
 from neartwin.queries import tuning, value_ranges
 from neartwin.queries.explain import explain
 from neartwin.queries.plan import GroupPlan, Pilot, Plan, Ranging

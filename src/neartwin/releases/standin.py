@@ -8,7 +8,7 @@ import math
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +22,6 @@ from neartwin.checks import integer
 from neartwin.engines.base import Engine
 from neartwin.engines.choice import engine_for
 from neartwin.errors import PrivacyError, QueryError, SchemaError
-from neartwin.frozen import dataclass
 from neartwin.queries.keys import Key
 from neartwin.queries.opening import table as open_table
 from neartwin.queries.plan import GroupPlan, Plan

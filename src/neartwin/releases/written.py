@@ -1,11 +1,10 @@
 """A release too large for one document: a table of Parquet files, and what the ledger keeps of it."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import ParameterError
-from neartwin.frozen import dataclass
 from neartwin.releases.release import Provenance
 
 _FORMAT = "written-1"  # of the document; a new meaning takes a new number

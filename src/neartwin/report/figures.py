@@ -5,6 +5,7 @@ Matplotlib figure (the extra `plots`), and nothing else here imports it.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +13,6 @@ import numpy as np
 from neartwin.curves import TradeOff, epsilon_delta, gaussian
 from neartwin.errors import NeartwinError, ParameterError
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.frozen import dataclass
 
 Style = Literal["solid", "dashed", "dotted", "area"]
 _COLORS = ("#1b4965", "#d1495b", "#2e8b57", "#e09f3e", "#6a4c93", "#3d5a80")

@@ -6,9 +6,9 @@ A state is one of: "held" (the system does not let it happen), "stated" (the cer
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from neartwin.frozen import dataclass
 from neartwin.releases.certificates import Certificate
 
 State = Literal["held", "stated", "yours", "not covered"]

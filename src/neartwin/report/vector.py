@@ -6,10 +6,9 @@ may forbid inline styles. Every drawing has a title that is read aloud.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Literal
-
-from neartwin.frozen import dataclass
 
 Points = Sequence[tuple[float, float]]
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from hmac import compare_digest
@@ -17,7 +17,6 @@ from urllib.parse import parse_qs
 from fastapi import Depends, Request
 
 from neartwin.errors import AccessError
-from neartwin.frozen import dataclass
 from neartwin.web import tokens
 from neartwin.web.store import Store
 from neartwin.web.tokens import Token

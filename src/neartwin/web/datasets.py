@@ -5,7 +5,7 @@ A data set's place (a path or a database URL) stands here and nowhere in a reque
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +13,6 @@ from neartwin.accounting.targets import Target
 from neartwin.accounting.written import parts_of, target_of
 from neartwin.checks import text
 from neartwin.errors import ParameterError
-from neartwin.frozen import dataclass
 from neartwin.queries.joining import OtherTable
 from neartwin.queries.opening import table as open_table
 from neartwin.queries.query import Rows

@@ -6,11 +6,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from neartwin.errors import AccessError
-from neartwin.frozen import dataclass
 from neartwin.web.workers import Workers
 
 Json = dict[str, Any]

@@ -1,11 +1,11 @@
 """The parts of a running service, as routes and pages find them: `request.app.state.service`."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
 from neartwin.errors import AccessError
-from neartwin.frozen import dataclass
 from neartwin.web.access import Door
 from neartwin.web.house import House
 from neartwin.web.jobs import Jobs

@@ -5,13 +5,12 @@ A public table, a private one of the same units, or a private one whose rows bel
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from neartwin.checks import one_of, text
 from neartwin.errors import ParameterError
-from neartwin.frozen import dataclass
 from neartwin.queries.joining import OtherTable, owned, public
 from neartwin.queries.opening import table as open_table
 from neartwin.queries.query import Rows

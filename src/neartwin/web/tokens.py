@@ -9,11 +9,11 @@ import hmac
 import secrets
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from neartwin.checks import integer, one_of, text
-from neartwin.frozen import dataclass
 
 ROLES = ("curator", "analyst", "auditor")
 _MEMORY_SECONDS = 60

@@ -8,11 +8,10 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from neartwin.errors import AccessError, ExecutionError, NeartwinError
-from neartwin.frozen import dataclass
 from neartwin.web.faults import status_of, told
 
 Json = dict[str, Any]

@@ -7,13 +7,13 @@ that appends, so that a reservation costs the same after a thousand records as a
 import json
 import secrets
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, assert_never
 
 import sqlalchemy as sa
 
 from neartwin.errors import LedgerError
-from neartwin.frozen import dataclass
 from neartwin.ledger import codec
 from neartwin.ledger.codec import Event, Price, Record
 from neartwin.ledger.store import schema, statements

@@ -3,13 +3,12 @@
 SQLAlchemy makes the text; its own execution of a statement takes ten times as long as SQLite does.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from neartwin.frozen import dataclass
 from neartwin.ledger.store import schema
 
 

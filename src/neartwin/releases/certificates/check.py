@@ -1,10 +1,10 @@
 """Whether a certificate is what its owner signed, and fits a ledger, a head or a release that lie beside it."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import neartwin.ledger as books
 from neartwin.errors import LedgerError
-from neartwin.frozen import dataclass
 from neartwin.ledger import Head
 from neartwin.ledger.codec import digest
 from neartwin.releases.certificates.document import Certificate, head_of

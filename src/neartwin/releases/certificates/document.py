@@ -6,11 +6,11 @@ made, decimals rounded to the safe side where it was converted.
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from neartwin.errors import LedgerError
-from neartwin.frozen import dataclass
 from neartwin.ledger import Head
 from neartwin.ledger.codec import canonical
 from neartwin.releases.certificates.signing import PublicKey

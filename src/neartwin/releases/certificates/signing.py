@@ -7,12 +7,11 @@ import base64
 import os
 import stat
 import tempfile
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from neartwin.errors import LedgerError, ParameterError
-from neartwin.frozen import dataclass
 
 _PREFIX = "ed25519:"
 CONTEXT = b"neartwin certificate 1\n"  # no signature of ours can be taken for one of another kind of document

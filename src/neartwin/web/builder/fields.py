@@ -1,10 +1,9 @@
 """The fields of the question page, as text that was typed; nothing was checked yet."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from neartwin.frozen import dataclass
 from neartwin.web.builder.groups import Grouped
 from neartwin.web.datasets import EACH_ROW_NAME, Dataset
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 
 import sqlglot
@@ -9,7 +10,6 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from neartwin.errors import NeartwinError, ParameterError, QueryError
-from neartwin.frozen import dataclass
 from neartwin.queries.grouping import Edge, Grouping, bins, day, part
 from neartwin.queries.terms import PARTS, UNITS
 from neartwin.queries.types import ColumnType

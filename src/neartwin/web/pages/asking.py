@@ -9,7 +9,7 @@ import hashlib
 import json
 import secrets
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 from urllib.parse import urlencode
@@ -19,7 +19,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from neartwin.errors import NeartwinError
-from neartwin.frozen import dataclass
 from neartwin.queries.types import GROUPABLE, NUMERIC, ColumnType
 from neartwin.report.vector import Bar, bars_svg
 from neartwin.web import builder

@@ -4,6 +4,7 @@ For an account's amounts there is one promise (`Filter.promise`); everything her
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -13,7 +14,6 @@ from neartwin.accounting.filters import Filter
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.accounting.targets import Approx, Pure, Target
 from neartwin.errors import PrivacyError
-from neartwin.frozen import dataclass
 from neartwin.mechanisms.change import root_above
 from neartwin.releases.certificates.currencies import curve
 from neartwin.releases.certificates.numbers import NONE, above

@@ -7,6 +7,7 @@ were shown, and of the policy that they were shown against, so that two curators
 import json
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +18,6 @@ from starlette.responses import RedirectResponse, Response
 from neartwin.accounting.targets import Target
 from neartwin.accounting.written import parts_of, target_in
 from neartwin.errors import AccessError, NeartwinError
-from neartwin.frozen import dataclass
 from neartwin.ledger import codec
 from neartwin.web.access import Caller, Curator
 from neartwin.web.datasets import Dataset, Rule

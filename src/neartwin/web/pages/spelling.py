@@ -4,10 +4,9 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
-
-from neartwin.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
