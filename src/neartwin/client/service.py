@@ -24,7 +24,7 @@ from neartwin.exact import Number, rational
 from neartwin.ledger import Entry
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries.expected import ExpectedError
-from neartwin.queries.explain import Explained
+from neartwin.queries.explained import Explained
 from neartwin.queries.form import form_of
 from neartwin.queries.join import JoinKind
 from neartwin.queries.joining import OtherTable

@@ -1,37 +1,19 @@
 """A plan as a tree in which every number says why it is what it is."""
 
 import math
-from dataclasses import dataclass
 
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.mechanisms.partition import OptimalSelection
 from neartwin.queries.allot import Noise
 from neartwin.queries.discovery import Selection
+from neartwin.queries.explained import Explained, explained_pilot
 from neartwin.queries.join import Join, JoinKind
 from neartwin.queries.margins import named
 from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, MarginalPlan, Plan, WorkloadPlan
 from neartwin.queries.quantiles import Extreme
 from neartwin.queries.stage import Stage
 from neartwin.queries.table import Table
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """A node: one line, and what stands under it. `str` draws the tree."""
-
-    line: str
-    under: tuple["Explained", ...] = ()
-
-    def __str__(self) -> str:
-        return "\n".join(self._drawn("", ""))
-
-    def _drawn(self, first: str, rest: str) -> list[str]:
-        lines = [first + self.line]
-        for place, node in enumerate(self.under):
-            last = place == len(self.under) - 1
-            lines += node._drawn(rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))  # noqa: SLF001
-        return lines
 
 
 def explain(plan: Plan) -> Explained:
@@ -60,7 +42,7 @@ def _groups(plan: GroupPlan) -> Explained:
             _keys(plan),
             *_clips(stage),
             *_ranging(plan),
-            *_pilot(plan),
+            *explained_pilot(plan),
             *_trees(plan),
             bound,
             Explained("noise", (*measures, Explained("how the spend is shared", tuple(map(Explained, plan.why))))),
@@ -107,6 +89,7 @@ def _workload(plan: WorkloadPlan) -> Explained:
             *_filter(stage),
             Explained(table),
             *_clips(stage),
+            *explained_pilot(plan),
             Explained("bound each unit", _bounds(stage, plan.bounding)),
             noise,
             Explained(answers, tuple(Explained(f"{name} = {asked}") for name, asked in plan.outputs.items())),
@@ -140,6 +123,7 @@ def _margins(plan: MarginalPlan) -> Explained:
             *_filter(plan.stage),
             table,
             *_clips(plan.stage),
+            *explained_pilot(plan),
             Explained("bound each unit", _bounds(plan.stage, plan.bounding)),
             Explained("noise", (*measured, Explained("what is measured, and why", tuple(map(Explained, plan.why))))),
             outputs,
@@ -266,27 +250,6 @@ def _ranging(plan: GroupPlan) -> tuple[Explained, ...]:
     )
     told = Explained(f"the question then spends {ranging.rest}; below it is at the widest bounds, the worst")
     return (Explained("first choose clip bounds of values, from noisy counts of one value a unit", (*under, told)),)
-
-
-def _pilot(plan: GroupPlan) -> tuple[Explained, ...]:
-    pilot = plan.pilot
-    if pilot is None:
-        return ()
-    bounds = {"rows_per_group": pilot.rows, "groups_per_unit": pilot.groups, "norm_per_unit": pilot.norm}
-    tuned = [name for name, bound in bounds.items() if bound]
-    bar = pilot.mechanism.half_width(0.95) / 1024
-    return (
-        Explained(
-            f"first choose {' and '.join(tuned)} from noisy counts of units by groups and rows, in octaves",
-            (
-                Explained(
-                    "sensitivity 1,024 parts: a unit's groups share one unit among the cells, however many they are"
-                ),
-                Explained(f"noise of ± {bar:.3g} units a cell; what it could be alone is taken for nothing"),
-                Explained(f"the question then spends {pilot.rest}; below it is at the largest bounds, the worst"),
-            ),
-        ),
-    )
 
 
 def _chosen(stage: Stage) -> str:

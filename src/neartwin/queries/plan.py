@@ -189,8 +189,7 @@ class GroupPlan:
             each = self.selection.losses()
             uses = self.discovered_cells if isinstance(self.selection, OptimalSelection) else 1
             parts.append(uses * each)
-        if self.pilot is not None:
-            parts.append(self.pilot.mechanism.losses())
+        parts += _first_losses(self.pilot)
         if self.ranging is not None:
             parts += [one.losses() for one in self.ranging.asked]
         return compose(parts)
@@ -217,14 +216,21 @@ class GroupPlan:
             for name, split in self.splits.items()
         }
         more: dict[str, object] = {"splits": trees} if trees else {}
-        if self.pilot is not None:
-            more |= {"pilot": _piloted(self.pilot)}
-        if self.together is not None:
-            more |= {"units_together": self.together.units}
+        more |= _beside(self.pilot, self.together)
         if self.ranging is not None:
             told = [[name, str(value)] for name, value in self.ranging.limits if value is not None]
             more |= {"ranging": [*(one.digest for one in self.ranging.asked), self.ranging.groups, told]}
         return digest_of("groups", self.stage, {"asked": asked, "measures": measures, "threshold": chosen} | more)
+
+
+def _first_losses(pilot: Pilot | None) -> list[Composed]:
+    return [] if pilot is None else [pilot.mechanism.losses()]
+
+
+def _beside(pilot: Pilot | None, together: Together | None) -> dict[str, object]:
+    """What makes the same question another plan."""
+    found: dict[str, object] = {} if pilot is None else {"pilot": _piloted(pilot)}
+    return found if together is None else found | {"units_together": together.units}
 
 
 def _piloted(pilot: Pilot) -> list[object]:
@@ -270,8 +276,7 @@ class ChoicePlan:
         more: dict[str, object] = {} if self.query.k == 1 else {"k": self.query.k}
         if self.counts is not None:
             more |= {"counts": _noise(self.counts.mechanism)}
-        if self.together is not None:
-            more |= {"units_together": self.together.units}
+        more |= _beside(None, self.together)
         return digest_of("choice", self.stage, {"scale": str(self.mechanism.each.scale)} | more)
 
 
@@ -296,6 +301,7 @@ class MarginalPlan:
     design: MarginalDesign
     why: tuple[str, ...]
     error: float
+    pilot: Pilot | None = None
     together: Together | None = None
 
     @property
@@ -304,8 +310,8 @@ class MarginalPlan:
         return self.query.aggregates
 
     def losses(self) -> Composed:
-        """What all measured margins reveal together: the price covers this curve."""
-        return compose([measure.losses() for measure in self.measures.values()])
+        """What all measured margins reveal together, a pilot's counts included: the price covers this curve."""
+        return compose([*(measure.losses() for measure in self.measures.values()), *_first_losses(self.pilot)])
 
     @property
     def digest(self) -> str:
@@ -318,9 +324,7 @@ class MarginalPlan:
             "margins": self.query.groups.margins,
             "parts": self.parts,
         }
-        if self.together is not None:
-            more |= {"units_together": self.together.units}
-        return digest_of("margins", self.stage, more)
+        return digest_of("margins", self.stage, more | _beside(self.pilot, self.together))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,6 +347,7 @@ class WorkloadPlan:
     bars: Bars
     why: tuple[str, ...]
     error: float
+    pilot: Pilot | None = None
     together: Together | None = None
 
     @property
@@ -351,8 +356,8 @@ class WorkloadPlan:
         return self.query.aggregates
 
     def losses(self) -> Composed:
-        """What the noisy sums reveal together: the price covers this curve."""
-        return self.measure.losses()
+        """What the noisy sums reveal together, a pilot's counts included: the price covers this curve."""
+        return compose([self.measure.losses(), *_first_losses(self.pilot)])
 
     @property
     def digest(self) -> str:
@@ -365,9 +370,8 @@ class WorkloadPlan:
             "measure": _noise(self.measure.mechanism),
             "parts": self.measure.parts,
         }
-        if self.together is not None:
-            more |= {"units_together": self.together.units}
-        return digest_of("workload", self.stage, more)
+        return digest_of("workload", self.stage, more | _beside(self.pilot, self.together))
 
 
-Plan = GroupPlan | ChoicePlan | MarginalPlan | WorkloadPlan
+OverGroups = GroupPlan | MarginalPlan | WorkloadPlan  # of one table by group, and what a unit counts for in it
+Plan = OverGroups | ChoicePlan

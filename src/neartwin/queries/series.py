@@ -21,7 +21,7 @@ from neartwin.exact import Number
 from neartwin.losses import Composed, compose
 from neartwin.mechanisms.change import root_below
 from neartwin.queries.expected import expected_errors
-from neartwin.queries.plan import ChoicePlan, MarginalPlan, Plan, WorkloadPlan
+from neartwin.queries.plan import ChoicePlan, Plan
 from neartwin.queries.planner import plan
 from neartwin.queries.query import MostCommon, Query
 from neartwin.queries.statistics import CountUnits
@@ -115,7 +115,7 @@ def _stated(part: Plan) -> float:
     """The objective of a plan; for a choice, the gap and the bars that it states, in units."""
     if isinstance(part, ChoicePlan):
         return math.fsum(float(error.half_width or 0) for error in expected_errors(part))
-    if isinstance(part, MarginalPlan | WorkloadPlan) or part.pilot is None:
+    if part.pilot is None:
         return part.error
     pilot, bounding = part.pilot, part.bounding
     if pilot.norm is not None:

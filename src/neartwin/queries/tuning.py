@@ -7,12 +7,13 @@ Both are paid in one reserve: adaptive composition lets a later stage depend on 
 spend is parted so that the parts compose to it whatever is chosen.
 
 The choice is the least of: mean absolute noise, for each statistic in rows (that of the question, scaled), plus rows lost a
-group (units for a count of units; half for a sum, whose values are below their bound). A mean has no loss, but its noise is
-that of the total over the rows kept. All of it is an estimate from noisy counts: the guarantee is promised, the choice is not.
+group (units for a count of units; half for a sum, whose values are below their bound), or of all groups that an answer of a
+workload or a cell of a margin counts. A mean has no loss, but its noise is that of the total over the rows kept. All of it is
+an estimate from noisy counts (`neartwin.queries.bounding_errors`): the guarantee is promised, the choice is not.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -21,25 +22,23 @@ import numpy as np
 
 from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Target, Zcdp
 from neartwin.errors import ParameterError, PrivacyError, QueryError
-from neartwin.exact import FloatArray, Number, WholeNumbers, rational
+from neartwin.exact import FloatArray, Number, WholeNumbers
 from neartwin.mechanisms.change import root_below
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries.bounded import bounded_plan
-from neartwin.queries.measuring import count_measure, grid_column
-from neartwin.queries.plan import GroupPlan, Measure, Pilot, Plan
+from neartwin.queries.bounding_errors import OCTAVES, error_of_caps, error_of_norm, within_caps, within_norm
+from neartwin.queries.keys import Key
+from neartwin.queries.plan import ChoicePlan, GroupPlan, OverGroups, Pilot, Plan
 from neartwin.queries.query import MostCommon, Query
-from neartwin.queries.statistics import Count, CountUnits, Mean, Sum
 from neartwin.queries.table import RowUnit
 from neartwin.queries.tuned import Tuned
 
 PARTS = 1024  # that one unit adds to the histogram
-CONFIDENCE = 0.95
 SURE = (
     0.9999  # that no cell is noise alone: one far cell of nobody would stand for millions of rows, and spoil the choice
 )
-_OCTAVES = tuple(2**i for i in range(13))
 TUNABLE = ("rows_per_group", "groups_per_unit", "norm_per_unit")
 Bound = int | Tuned | None
 
@@ -59,14 +58,21 @@ def plan_within(query: Query | MostCommon, *, spend: Target, limits: Mapping[str
 
 def tuned_plan(
     query: Query, *, spend: Target, bounds: Mapping[str, Bound], weights: Mapping[str, Number] | None
-) -> GroupPlan:
+) -> OverGroups:
     """The plan at the largest bounds that may be chosen, with the pilot that will choose them; its price is the whole spend.
 
-    bounds: rows_per_group, groups_per_unit and norm_per_unit, some of them tuned.
+    bounds: rows_per_group, groups_per_unit and norm_per_unit, some of them tuned; for marginals and workloads the last alone.
     """
     if isinstance(query.table.unit, RowUnit):
         raise QueryError("tuned(): where each row is its own unit there is nothing to tune")
     tuned = {name: bound for name, bound in bounds.items() if isinstance(bound, Tuned)}
+    if (query.groups.margins or query.groups.asked is not None) and tuned.keys() != {"norm_per_unit"}:
+        raise ParameterError(
+            next(iter(tuned)),
+            "tuned()",
+            "cannot be tuned for marginals and workloads",
+            remedy="give a number, or have the norm tuned: norm_per_unit=nt.tuned(256)",
+        )
     asked = list(tuned.values())
     share, groups = max(bound.share for bound in asked), _expected_groups(query, asked)
     first, rest = parted(spend, share)
@@ -74,8 +80,8 @@ def tuned_plan(
     if "norm_per_unit" in tuned and query.groups.keys is None:
         most |= {"discovery_groups": most["norm_per_unit"]}
     worst = bounded_plan(query, spend=rest, weights=weights, **most)
-    if not isinstance(worst, GroupPlan):
-        raise QueryError("tuned(): this question has no bounds to tune")
+    if isinstance(worst, ChoicePlan):
+        raise TypeError("a question for groups has bounds")
     nothing: dict[str, Any] = {
         "groups_per_unit": None,
         "discovery_groups": None,
@@ -83,7 +89,7 @@ def tuned_plan(
         "grid": {},
         "moments": {},
     }
-    stage = replace(worst.stage, measures=("parts",), rows_per_group=1, octaves=_OCTAVES, **nothing)
+    stage = replace(worst.stage, measures=("parts",), rows_per_group=1, octaves=OCTAVES, **nothing)
     pilot = Pilot(
         stage=stage,
         mechanism=_noise(first, query.table.neighbours),
@@ -160,74 +166,37 @@ def _noise(spend: Target, neighbours: Neighbours) -> Geometric | Gaussian:
 class Choice:
     """What a pilot chose. kept: the estimated share of rows that the bounds keep, None where nothing could be seen."""
 
-    plan: GroupPlan
+    plan: OverGroups
     kept: float | None
 
 
-def chosen(plan: GroupPlan, noisy: WholeNumbers) -> Choice:
+def chosen(plan: OverGroups, noisy: WholeNumbers) -> Choice:
     """The plan at the bounds that a noisy histogram suggests. noisy: (octaves^2,), cell (i, j) at i * octaves + j."""
     pilot = plan.pilot
     if pilot is None or not isinstance(plan.query, Query):
         raise TypeError("this plan has no pilot")
-    seen = _seen(pilot, noisy)
+    units = _seen(pilot, noisy)
+    bounds: dict[str, int]
     if pilot.norm is not None:
-        return _chosen_norm(plan, pilot, seen)
-    if not seen.any():  # too few people to tell: the least noise
-        bounds = (
-            1 if pilot.rows else plan.bounding.rows_per_group,
-            1 if pilot.groups else plan.bounding.groups_per_unit,
-        )
+        units = _seen_by_norm(pilot, noisy, plan.query.groups.keys)
+        bounds = {"norm_per_unit": _best_norm(plan, pilot, pilot.norm, units)}
+        kept = within_norm(units, bounds["norm_per_unit"])
+    elif isinstance(plan, GroupPlan):
+        rows, groups = _best_caps(plan, pilot, units)
+        bounds, kept = {"rows_per_group": rows, "groups_per_unit": groups}, within_caps(units, rows, groups)
     else:
-        bounds = _best(plan, pilot, seen)
+        raise TypeError("marginals and workloads tune their norm alone")
     made = bounded_plan(
         plan.query,
         spend=pilot.rest,
         weights=dict(pilot.weights),
-        rows_per_group=bounds[0],
-        groups_per_unit=bounds[1],
-        discovery_groups=_typical(seen) if plan.query.groups.keys is None else None,
+        discovery_groups=_typical(units) if plan.query.groups.keys is None else None,
+        **bounds,
     )
-    if not isinstance(made, GroupPlan):
+    if isinstance(made, ChoicePlan):
         raise TypeError("this question has no bounds")
-    whole = _totals(seen, math.inf, math.inf).rows
-    return Choice(made, _totals(seen, *bounds).rows / whole if whole > 0 else None)
-
-
-def _chosen_norm(plan: GroupPlan, pilot: Pilot, seen: FloatArray) -> Choice:
-    """The norm with the least expected error. A unit in k groups with n rows in each is taken to have a norm of n sqrt(k)."""
-    whole, norm = _totals(seen, math.inf, math.inf), 1
-    if seen.any():
-
-        def error(norm: int) -> float:
-            return _objective(plan, pilot, whole, _normed(seen, norm), lambda one: _noise_within(plan, one, norm))
-
-        norm = min(_candidates(pilot.norm, pilot.norm.at_most if pilot.norm else 1), key=error)
-    made = bounded_plan(
-        plan.query,
-        spend=pilot.rest,
-        weights=dict(pilot.weights),
-        norm_per_unit=norm,
-        discovery_groups=_typical(seen) if plan.query.groups.keys is None else None,
-    )
-    if not isinstance(made, GroupPlan):
-        raise TypeError("this question has no bounds")
-    return Choice(made, _normed(seen, norm).rows / whole.rows if whole.rows > 0 else None)
-
-
-def _normed(units: FloatArray, norm: float) -> "_Kept":
-    """What is kept where each unit is scaled down to a norm."""
-    groups, rows = _means(math.inf, len(units))[:, None], _means(math.inf, len(units))[None, :]
-    share = np.minimum(1.0, norm / (rows * np.sqrt(groups)))
-    return _Kept(float((units * groups * rows * share).sum()), float((units * groups * share).sum()))
-
-
-def _noise_within(plan: GroupPlan, aggregate: object, norm: float) -> float:
-    """The mean absolute noise of a statistic at another norm than the plan's, in rows."""
-    measure = _measure(plan, aggregate)
-    name = measure.name.partition(":")[2]
-    cell = plan.stage.grid.get(name) or plan.stage.moments.get(name)
-    far = max(abs(cell.low), abs(cell.high)) if cell is not None and measure.name.startswith("total") else 1
-    return 0.41 * float(measure.half_width(CONFIDENCE)) / far * norm / float(plan.bounding.norm_per_unit or 1)
+    whole = within_caps(units, math.inf, math.inf)
+    return Choice(made, kept.rows / whole.rows if whole.rows > 0 else None)
 
 
 def told(choice: Choice) -> str:
@@ -240,7 +209,7 @@ def told(choice: Choice) -> str:
         return f"Tuned: {chosen_bounds}, the least noise, for too few people were there to tell more."
     return (
         f"Tuned: {chosen_bounds}, expected to lose about {max(0.0, 1 - choice.kept):.1%} of all rows: an estimate from noisy "
-        "counts, and the only thing said here of the bias of bounding."
+        "counts, in which few heavy units do not show, and the only thing said here of the bias of bounding."
     )
 
 
@@ -253,45 +222,47 @@ def _seen(pilot: Pilot, noisy: WholeNumbers) -> FloatArray:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """What is kept within bounds: rows, and pairs of a unit and a group."""
+def _seen_by_norm(pilot: Pilot, noisy: WholeNumbers, keys: tuple[Key, ...] | None) -> FloatArray:
+    """Units by cell, as far out as there surely are some: by norm, an octave at a time, and by groups; nothing beyond.
 
-    rows: float
-    pairs: float
-
-
-def _totals(units: FloatArray, rows: float, groups: float) -> _Kept:
-    per_unit, per_group = _means(groups, len(units)), _means(rows, len(units))
-    return _Kept(float(per_unit @ units @ per_group), float(per_unit @ units.sum(axis=1)))
-
-
-def _means(bound: float, octaves: int) -> FloatArray:
-    """The mean of min(x, bound) in each octave, for x spread evenly by its logarithm; the last octave is its least value."""
-    found = []
-    for low in _OCTAVES[: octaves - 1]:
-        values = np.arange(low, 2 * low)
-        found.append(float(np.average(np.minimum(values, bound), weights=1.0 / values)))
-    return np.array([*found, min(float(_OCTAVES[octaves - 1]), bound)])
+    A tail is thin in each cell and much in all of an octave, and lost rows are linear in the counts: within what is surely there
+    noisy counts stay as they are, for those cut to nothing one by one would hide the tail, and with it most of what bounds lose.
+    """
+    size = len(pilot.stage.octaves)
+    cells = np.asarray(noisy, dtype=float).reshape(size, size) / PARTS
+    groups, rows = np.arange(size)[:, None], np.arange(size)[None, :]
+    inside = np.broadcast_to(True if keys is None else np.array(OCTAVES[:size])[:, None] <= len(keys), cells.shape)
+    for place, last in (
+        (groups + 2 * rows, 1),
+        (groups + 0 * rows, 0),
+    ):  # half octaves of the norm n sqrt(k), then octaves of k
+        windows = [inside & (place <= top) & (place >= top - last) for top in range(int(place.max()) + 1)]
+        sure = (
+            pilot.mechanism.half_width(SURE, len(windows)) / PARTS
+        )  # of one cell; of m cells at most sqrt(m) times that
+        reached = [top for top, cut in enumerate(windows) if cells[cut].sum() > sure * math.sqrt(cut.sum())]
+        inside = inside & (place <= max(reached, default=-1))
+    found: FloatArray = np.where(inside, cells, 0.0)
+    return found if within_caps(found, math.inf, math.inf).rows > 0 else np.zeros_like(found)
 
 
 def _typical(units: FloatArray) -> int:
     """The mean number of groups of a unit: in so many it helps to discover them, so that heavy units do not blur the search."""
-    return max(1, math.ceil(_totals(units, 1, math.inf).pairs / max(float(units.sum()), 1e-9)))
+    return max(1, math.ceil(within_caps(units, 1, math.inf).pairs / max(float(units.sum()), 1e-9)))
 
 
-def _best(plan: GroupPlan, pilot: Pilot, units: FloatArray) -> tuple[int, int]:
-    whole = _totals(units, math.inf, math.inf)
+def _best_norm(plan: OverGroups, pilot: Pilot, asked: Tuned, units: FloatArray) -> int:
+    if not units.any():  # too few people to tell: the least noise
+        return 1
+    return min(_candidates(asked, asked.at_most), key=lambda norm: error_of_norm(plan, pilot, units, norm))
 
-    def noise_at(rows: int, groups: int) -> Callable[[object], float]:
-        return lambda aggregate: _noise_at(plan, aggregate, (rows, groups))
 
-    candidates = [
-        (_objective(plan, pilot, whole, _totals(units, rows, groups), noise_at(rows, groups)), rows, groups)
-        for rows in _candidates(pilot.rows, plan.bounding.rows_per_group)
-        for groups in _candidates(pilot.groups, plan.bounding.groups_per_unit)
-    ]
-    return min(candidates)[1:]
+def _best_caps(plan: GroupPlan, pilot: Pilot, units: FloatArray) -> tuple[int, int]:
+    rows, groups = plan.bounding.rows_per_group, plan.bounding.groups_per_unit
+    if not units.any():
+        return 1 if pilot.rows else rows, 1 if pilot.groups else groups
+    candidates = [(r, g) for r in _candidates(pilot.rows, rows) for g in _candidates(pilot.groups, groups)]
+    return min(candidates, key=lambda bounds: (error_of_caps(plan, pilot, units, bounds), bounds))
 
 
 def _candidates(bound: Tuned | None, most: int) -> Iterator[int]:
@@ -301,43 +272,3 @@ def _candidates(bound: Tuned | None, most: int) -> Iterator[int]:
     steps = sorted({1, *(2**i for i in range(1, 31)), *(3 * 2**i for i in range(30))})
     yield from (step for step in steps if step < most)
     yield most
-
-
-def _objective(plan: GroupPlan, pilot: Pilot, whole: _Kept, kept: _Kept, noise_of: Callable[[object], float]) -> float:
-    """Expected error over the statistics, in rows a group."""
-    weights, error = dict(pilot.weights), 0.0
-    for name, aggregate in plan.query.aggregates.items():
-        share = 1 / pilot.expected_groups
-        size, rows_lost = noise_of(aggregate), (whole.rows - kept.rows) * share
-        if isinstance(aggregate, CountUnits):
-            lost = (whole.pairs - kept.pairs) * share
-        elif isinstance(aggregate, Count):
-            lost = rows_lost
-        elif isinstance(aggregate, Sum):
-            lost = rows_lost / 2
-        else:
-            lost, size = 0.0, size * whole.rows / max(kept.rows, 1.0)
-        error += float(rational(weight=weights.get(name, 1))) * (size + lost)
-    return error
-
-
-def _noise_at(plan: GroupPlan, aggregate: object, bounds: tuple[int, int]) -> float:
-    """The mean absolute noise of a statistic at other bounds than the plan's, in rows: grows with C, and with k or its root."""
-    measure = _measure(plan, aggregate)
-    of_units = measure.name == "units"
-    one_row = 1.0 if of_units else measure.sensitivity.cell / plan.bounding.rows_per_group
-    rows = 1.0 if of_units else bounds[0] / plan.bounding.rows_per_group
-    laplace = isinstance(measure.mechanism, Geometric)
-    power, typical = (1.0, 1 / 3) if laplace else (0.5, 0.41)  # mean absolute noise in bars, of these two laws
-    width = typical * float(measure.mechanism.half_width(CONFIDENCE)) / one_row
-    groups: float = (bounds[1] / plan.bounding.groups_per_unit) ** power
-    return width * rows * groups
-
-
-def _measure(plan: GroupPlan, aggregate: object) -> Measure:
-    """The measure whose noise is most of a statistic's error."""
-    if isinstance(aggregate, Count | CountUnits):
-        return plan.measures[count_measure(plan.query, aggregate, plan.bounding)]
-    if isinstance(aggregate, Sum | Mean):
-        return plan.measures[f"total:{grid_column(plan.query, aggregate).name}"]
-    return max(plan.measures.values(), key=lambda measure: measure.name != "units")

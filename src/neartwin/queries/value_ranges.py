@@ -24,6 +24,7 @@ from neartwin.errors import QueryError
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.queries.bounded import bounded_plan
+from neartwin.queries.bounding_errors import CONFIDENCE
 from neartwin.queries.histograms import Histogram, histogram
 from neartwin.queries.measuring import grid_column
 from neartwin.queries.plan import GroupPlan, Ranging
@@ -31,7 +32,7 @@ from neartwin.queries.query import Query
 from neartwin.queries.statistics import Mean, Sum, count, summand
 from neartwin.queries.table import Bounds, RowUnit
 from neartwin.queries.tuned import Tuned, TunedRange
-from neartwin.queries.tuning import CONFIDENCE, SURE, parted, plan_within, price_of
+from neartwin.queries.tuning import SURE, parted, plan_within, price_of
 
 _OCTAVES = 12
 _MOST_ROWS = 256  # of a unit in the count of all rows

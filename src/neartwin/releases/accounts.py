@@ -14,7 +14,8 @@ from neartwin.engines.choice import engine_for
 from neartwin.errors import LedgerError, QueryError
 from neartwin.exact import Number
 from neartwin.queries.expected import expected_errors
-from neartwin.queries.explain import Explained, explain
+from neartwin.queries.explain import explain
+from neartwin.queries.explained import Explained
 from neartwin.queries.plan import Plan
 from neartwin.queries.planner import plan as make_plan
 from neartwin.queries.query import MostCommon, Query, Rows

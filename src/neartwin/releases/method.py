@@ -19,7 +19,7 @@ import numpy as np
 from neartwin.queries.expected import expected_errors
 from neartwin.queries.margins import named
 from neartwin.queries.moments import MomentStatistic, moment_set
-from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, Ranging, WorkloadPlan
+from neartwin.queries.plan import ChoicePlan, MarginalPlan, OverGroups, Plan, Ranging, WorkloadPlan
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.statistics import Mean, Sum, summand
 from neartwin.queries.table import Bounds, Table
@@ -47,7 +47,7 @@ def method_of(plan: Plan, confidence: float) -> dict[str, Any]:
     }
 
 
-def method_after_pilot(plan: GroupPlan, chosen: GroupPlan, confidence: float) -> dict[str, Any]:
+def method_after_pilot(plan: OverGroups, chosen: OverGroups, confidence: float) -> dict[str, Any]:
     """The method of what was asked at the bounds that a plan's private pilot chose, the pilot's own noise among it."""
     told = method_of(chosen, confidence)
     pilot = plan.pilot

@@ -11,7 +11,8 @@ from neartwin.engines.base import Engine
 from neartwin.errors import ExecutionError
 from neartwin.ledger import Account, Stored
 from neartwin.queries.expected import ExpectedError, expected_errors
-from neartwin.queries.explain import Explained, explain
+from neartwin.queries.explain import explain
+from neartwin.queries.explained import Explained
 from neartwin.queries.query import MostCommon
 from neartwin.queries.series import SeriesPlan
 from neartwin.releases.preview import Preview, preview_of

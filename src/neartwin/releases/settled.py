@@ -12,7 +12,7 @@ from neartwin import noise
 from neartwin.engines.base import Engine
 from neartwin.queries import tuning, value_ranges
 from neartwin.queries.explain import explain
-from neartwin.queries.plan import GroupPlan, Pilot, Plan, Ranging
+from neartwin.queries.plan import GroupPlan, MarginalPlan, OverGroups, Pilot, Plan, Ranging, WorkloadPlan
 from neartwin.releases.method import method_after_pilot, method_after_ranging, method_of
 from neartwin.releases.noising import CONFIDENCE, answered
 from neartwin.releases.notes import notes_of
@@ -33,7 +33,11 @@ def settled(plan: Plan, engine: Engine, source: noise.Source) -> Settled:
     match plan:
         case GroupPlan(ranging=Ranging() as ranging):
             return _ranged(plan, ranging, engine, source)
-        case GroupPlan(pilot=Pilot() as pilot):
+        case (
+            GroupPlan(pilot=Pilot() as pilot)
+            | MarginalPlan(pilot=Pilot() as pilot)
+            | WorkloadPlan(pilot=Pilot() as pilot)
+        ):
             return _piloted(plan, pilot, engine, source)
         case _:
             return Settled(plan, notes_of(plan), str(explain(plan)), method_of(plan, CONFIDENCE))
@@ -52,13 +56,14 @@ def _ranged(plan: GroupPlan, ranging: Ranging, engine: Engine, source: noise.Sou
     )
 
 
-def _piloted(plan: GroupPlan, pilot: Pilot, engine: Engine, source: noise.Source) -> Settled:
+def _piloted(plan: OverGroups, pilot: Pilot, engine: Engine, source: noise.Source) -> Settled:
     """The pilot's noisy counts, and the bounds that they suggest."""
     parts = engine.aggregate(pilot.stage, salt=source.bits(64)).values["parts"]
     choice = tuning.chosen(plan, pilot.mechanism.noisy(parts, source=source))
+    said = tuning.told(choice)
     return Settled(
         choice.plan,
-        (*notes_of(choice.plan), tuning.told(choice)),
-        f"{explain(plan)}\n\nchosen by the pilot:\n{explain(choice.plan)}",
+        (*notes_of(choice.plan), said),
+        f"{explain(plan)}\n\nchosen by the pilot:\n{said}\n{explain(choice.plan)}",
         method_after_pilot(plan, choice.plan, CONFIDENCE),
     )

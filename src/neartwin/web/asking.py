@@ -11,7 +11,7 @@ from typing import Any
 from neartwin.accounting.written import parts_of, target_of
 from neartwin.errors import NeartwinError, QueryError
 from neartwin.queries.expected import ExpectedError
-from neartwin.queries.explain import Explained
+from neartwin.queries.explained import Explained
 from neartwin.queries.form import form_of, question_of
 from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.sql import grouped_rows
