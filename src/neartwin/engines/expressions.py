@@ -6,6 +6,7 @@ from datetime import date, datetime
 from sqlglot import exp
 
 from neartwin.engines.dialect import Dialect, as_double, greatest, least, real, whole
+from neartwin.engines.ladders import Ladder, ladder
 from neartwin.queries.terms import PARTS, Term
 
 _COMPARISONS: dict[str, type[exp.Binary]] = {
@@ -26,6 +27,9 @@ def translated(term: Term, columns: Columns, dialect: Dialect) -> exp.Expr:
         return columns[str(term.value)].copy()
     if term.operation == "literal":
         return _literal(term, dialect)
+    bins = ladder(term)
+    if bins is not None and bins.is_even():
+        return _binned(bins, columns, dialect)
     parts = [translated(part, columns, dialect) for part in term.parts]
     if term.operation in _COMPARISONS:
         return exp.Paren(this=_COMPARISONS[term.operation](this=parts[0], expression=parts[1]))
@@ -34,6 +38,12 @@ def translated(term: Term, columns: Columns, dialect: Dialect) -> exp.Expr:
     if term.operation in PARTS:
         return dialect.date_part(term.operation, parts[0])
     return _OTHERS[term.operation](term, parts, dialect)
+
+
+def _binned(bins: Ladder, columns: Columns, dialect: Dialect) -> exp.Expr:
+    value = translated(bins.value, columns, dialect)
+    inside = exp.and_(value >= real(bins.edges[0]), value.copy() <= real(bins.edges[-1]), copy=False)
+    return exp.Paren(this=exp.case().when(inside, bins.by_division(value.copy())).else_(exp.null()))
 
 
 def column_of(term: Term, columns: Columns, dialect: Dialect) -> exp.Expr:

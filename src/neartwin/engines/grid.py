@@ -40,7 +40,7 @@ def grid_steps(column: GridColumn, place: int, stage: Stage, aliases: Mapping[st
     if bounds.step.denominator != 1:
         steps = exp.Mul(this=steps, expression=real(float(bounds.step.denominator)))
     if bounds.step.numerator != 1:
-        steps = _divided(steps, float(bounds.step.numerator))
+        steps = divided(steps, float(bounds.step.numerator))
     return steps
 
 
@@ -74,8 +74,11 @@ def can_leave(bounds: Bounds) -> bool:
     return low < bounds.low_units or high > bounds.high_units
 
 
-def _divided(steps: exp.Expr, divisor: float) -> exp.Expr:
-    """The quotient, 0 where it is below 1/4 in size: the same after rounding, and never an underflow, which can fail."""
+def divided(steps: exp.Expr, divisor: float) -> exp.Expr:
+    """The quotient, 0 where it is below 1/4 in size: the same rounded half up or down, and never an underflow, which can fail.
+
+    steps: at least 0 where it is to be rounded down.
+    """
     small = exp.Abs(this=exp.paren(steps.copy())) < real(divisor / 4)
     quotient = exp.Div(this=exp.paren(steps), expression=real(divisor), typed=True)
     return exp.case().when(small, real(0.0)).else_(quotient)

@@ -5,8 +5,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from neartwin.errors import ParameterError
+from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
+from neartwin.queries.expression import RowExpression
+from neartwin.queries.limits import check_term
+from neartwin.queries.terms import Term, as_kind
+from neartwin.queries.types import NUMERIC, ColumnType
 
 MOST_BINS = 1000
 
@@ -35,23 +39,49 @@ class Histogram:
         words = [f"[{_short(low)}, {_short(high)})" for low, high in pairwise(self.edges)]
         return (*words[:-1], f"{words[-1][:-1]}]")
 
-    def bin_of(self, value: str) -> str:
-        """The number of the bin, 0 and up, as a row expression of `value`; NULL for what lies in none.
+    def bin_of(self, of: RowExpression) -> RowExpression:
+        """The number of the bin of a value, 0 and up; NULL for what lies in none.
 
-        Numbers are compared as doubles, an edge as the double nearest to it.
+        Numbers are compared as doubles, an edge as the double nearest to it. The term is made and not read from text, which
+        would take longer than many an answer. `QueryError` for a value that is no number.
+
+        >>> age = RowExpression.parse("age", {"age": ColumnType.NUMBER})
+        >>> histogram("age", [0, 18, 65]).bin_of(age).text
+        'CASE WHEN age >= 0.0 AND age <= 65.0 THEN CASE WHEN age < 18.0 THEN 0 ELSE 1 END END'
         """
-        edges = [repr(float(edge)) for edge in self.edges]
-        found = _search(value, edges, 0, len(edges) - 1)
-        return f"CASE WHEN {value} >= {edges[0]} AND {value} <= {edges[-1]} THEN {found} END"
+        if of.type not in NUMERIC:
+            raise QueryError(f"histogram of {of.text!r}: it is {of.type}, and a number is wanted")
+        search = _Search(as_kind(of.term, ColumnType.NUMBER), of.text, tuple(map(float, self.edges)))
+        ends = (search.compared(">=", 0), search.compared("<=", -1))
+        inside, (found, text) = Term("and", ColumnType.BOOLEAN, ends), search.between(0, len(self.edges) - 1)
+        term = Term("case", ColumnType.INTEGER, (inside, found, Term("literal", ColumnType.INTEGER)))
+        check_term(term)
+        low, high = search.edges[0], search.edges[-1]
+        said = f"CASE WHEN {of.text} >= {low!r} AND {of.text} <= {high!r} THEN {text} END"
+        return RowExpression(said, ColumnType.INTEGER, term)
 
 
-def _search(value: str, edges: Sequence[str], first: int, end: int) -> str:
-    """The bin of a value that lies in one of [first, end), by halves: engines try one branch after the other, row by row."""
-    if end - first == 1:
-        return str(first)
-    middle = (first + end) // 2
-    below, above = _search(value, edges, first, middle), _search(value, edges, middle, end)
-    return f"CASE WHEN {value} < {edges[middle]} THEN {below} ELSE {above} END"
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Of the bin of a value, by halves: engines try one branch after the other, row by row."""
+
+    value: Term
+    text: str
+    edges: tuple[float, ...]
+
+    def compared(self, how: str, place: int) -> Term:
+        """The value with an edge."""
+        literal = Term("literal", ColumnType.NUMBER, value=self.edges[place])
+        return Term(how, ColumnType.BOOLEAN, (self.value, literal))
+
+    def between(self, first: int, end: int) -> tuple[Term, str]:
+        """The bin of a value that lies in one of [first, end), as a term and as text."""
+        if end - first == 1:
+            return Term("literal", ColumnType.INTEGER, value=first), str(first)
+        middle = (first + end) // 2
+        (low, below), (high, above) = self.between(first, middle), self.between(middle, end)
+        said = f"CASE WHEN {self.text} < {self.edges[middle]!r} THEN {below} ELSE {above} END"
+        return Term("case", ColumnType.INTEGER, (self.compared("<", middle), low, high)), said
 
 
 def _short(edge: Fraction) -> str:

@@ -211,4 +211,4 @@ def bin_value(table: Table, aggregate: Histogram) -> Value:
     plain = name in table.schema or name in table.computed or name.isidentifier()
     text = '"' + name.replace('"', '""') + '"' if plain else f"({name})"
     bins = Bounds(Fraction(0), Fraction(len(aggregate.edges) - 2), Fraction(1))
-    return Value(str(aggregate), bins, table.expression(aggregate.bin_of(text)))
+    return Value(str(aggregate), bins, aggregate.bin_of(table.expression(text)))
