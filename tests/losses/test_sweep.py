@@ -1,4 +1,4 @@
-"""Random jobs of every kind: routes overlap, finer lines nest, truth is inside, and how often each route answered.
+"""Random jobs of every kind: routes overlap, finer answers lie inside coarser, truth is inside; how often each answered.
 
 A seeded few in every check; ten thousand fresh ones, five hundred of them against the oracles, in the slow tests.
 """
@@ -9,12 +9,14 @@ import secrets
 import time
 from collections import Counter
 from functools import reduce
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from neartwin.losses import Composed, compose, contour, lattice, saddle
+from neartwin.losses import Composed, FinitePair, compose, contour, lattice, saddle
+from neartwin.losses import lines as lines_of
 from neartwin.losses.answer import CLOSED, CONTOUR, LATTICE
 from neartwin.losses.rounding import NoCertificateError
 from tests.losses import strata
@@ -37,6 +39,40 @@ def lines(total, delta, answered):
             yield name, build()
         except (NoCertificateError, OverflowError, ValueError):
             continue
+
+
+WIDTHS = (1e-3, 1e-6, 1e-8, 1e-9)
+
+
+def inside(fine, coarse):
+    """Whether one interval is part of another, to the last bit."""
+    return coarse[0] <= fine[0] <= fine[1] <= coarse[1]
+
+
+def ends(uses, delta, direction, within):
+    """The ends of eps, and of delta there, of a whole that nothing was asked before."""
+    found = compose(uses).epsilon(delta, direction=direction, within=within)
+    return found.lower, found.upper
+
+
+def ends_of_delta(uses, eps, direction, within):
+    each = [side.delta(np.array([eps]), within)[:2] for side in compose(uses).sides(direction)]
+    return max(float(low[0]) for low, _ in each), max(float(high[0]) for _, high in each)
+
+
+def refined(seed, count):
+    """Ask every job at every width, of eps and of delta; how many answers changed, all of them to parts of the wider."""
+    rng, changed = np.random.default_rng(seed), 0
+    for _ in range(count):
+        uses, delta, direction = job(rng)
+        found = [ends(uses, delta, direction, within) for within in WIDTHS]
+        if math.isinf(found[0][1]):
+            continue
+        values = [ends_of_delta(uses, found[-1][1], direction, within) for within in WIDTHS]
+        for coarse, fine in (*pairwise(found), *pairwise(values)):
+            assert inside(fine, coarse), (uses, delta, direction, coarse, fine)
+            changed += fine != coarse
+    return changed
 
 
 class Figures(NamedTuple):
@@ -191,6 +227,27 @@ def test_five_hundred_jobs_contain_their_truth():
     asked, sharp = against_truth(secrets.randbits(32), 32)
     assert asked >= 500
     assert sharp >= 0.95 * asked
+
+
+def test_finer_answers_of_a_few_jobs_lie_inside_coarser_ones():
+    assert refined(20, 12) >= 3
+
+
+@pytest.mark.slow
+def test_finer_answers_of_fifteen_hundred_jobs_lie_inside_coarser_ones():
+    assert refined(secrets.randbits(32), 1500) >= 150
+
+
+def test_lines_of_two_widths_alone_do_not_nest():
+    """So that it is seen to matter that the finer answer goes through the coarser one."""
+    law = FinitePair(p=("9/31", "4/31", "4/31", "14/31"), q=("1/6", "1/12", "17/48", "19/48"))
+    apart = 0
+    for count in range(195, 200):
+        total = compose({law: count}).sides("remove")[0].upper
+        coarse, fine = (lines_of.by_line(total, 1e-14, 1e-14, levels=(level,), within=level) for level in (1e-8, 1e-9))
+        assert max(fine.lower, coarse.lower) <= min(fine.upper, coarse.upper)
+        apart += not inside((fine.lower, fine.upper), (coarse.lower, coarse.upper))
+    assert apart > 0
 
 
 def test_the_jobs_cover_every_factor():

@@ -108,8 +108,8 @@ class Composed:
 
         delta: strictly between 0 and 1, exact; `pure` answers for 0. direction: one order alone ("remove", "add"), or
         replace-one. within: the relative width worth paying for where the losses are nearly atomic, at most 1e-2; what is
-        returned is proved whatever it is. inf when the probability of revealing all exceeds delta. Gopi, Lee, Wutschitz
-        2021 for the inversion. Errors: `ParameterError`.
+        returned is proved whatever it is, and the answer for a lesser width lies inside that for a greater one. inf when the
+        probability of revealing all exceeds delta. Gopi, Lee, Wutschitz 2021 for the inversion. Errors: `ParameterError`.
 
         >>> from neartwin.losses import Gaussian
         >>> (4 * Gaussian(mu="0.5")).epsilon("1e-6").method

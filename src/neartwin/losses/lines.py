@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from neartwin.losses import contour, draws, lattice, saddle, sampled_draws
-from neartwin.losses.answer import CONTOUR, FINE, LATTICE, NARROW, NO_LINE, WIDE, Answer, narrow
+from neartwin.losses.answer import CONTOUR, FINE, LATTICE, NARROW, NO_LINE, WIDE, Answer, common, narrow
 from neartwin.losses.follow import follow
 from neartwin.losses.inversion import Line, invert
 from neartwin.losses.rounding import NoCertificateError
 from neartwin.losses.saddle import Saddle
 from neartwin.losses.total import Total
 
-RESOLUTIONS = (0.2, 0.4, 0.7, 0.9)  # shares of the width asked for that smooth kernels try
+RESOLUTIONS = (0.2, 0.4, 0.7, 0.9)  # shares of the width aimed at that smooth kernels try
+LEVELS = (1e-3, 1e-6, NARROW)  # relative widths that smooth kernels aim at in turn, whatever is asked for
+FURTHER = (1e-9, 1e-10, 1e-11, 1e-12)  # and then, where that was not narrow enough
 COARSER = (3e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # relative widths that remain when no route did better
 TRIES = 3  # lines built for one question
 REPEATS = 2  # of them at a lam tried before
 FAR = 0.05  # how far off a guess of eps may be
 NEARER = (1.0, 0.6, 0.3, 0.1)  # lines tried for one eps, as shares of the saddle's lam
+BLUR = 0.05  # of delta's logarithm, what smooth kernels of a level may blur
 CLOSE = 1e-11  # relative width below which a line of the last question still stands well
-FINER = 0.02  # share of the width asked for that a next line may aim at
+FINER = 0.02  # share of the last level that a next line may aim at
 Build = Callable[[Total, Saddle, float], tuple[str, Line]]
 
 
@@ -33,12 +36,12 @@ def line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line
         pass
     for few in (draws, sampled_draws):
         with contextlib.suppress(NoCertificateError):
-            return CONTOUR, few.build(total, at, within)
+            return CONTOUR, few.build(total, at, min(within, NARROW))
     try:
         return CONTOUR, contour.build(total, at, 0.0)
     except NoCertificateError:
         pass
-    return _smooth(total, at, tuple(share * within for share in RESOLUTIONS))
+    return smooth_line_at(total, at, within)
 
 
 def lattice_line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line]:
@@ -47,17 +50,40 @@ def lattice_line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[s
     return LATTICE, lattice.build(total, at)
 
 
+def smooth_line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line]:
+    """The last of these, where nothing else is known to be affordable."""
+    return _smooth(total, at, tuple(share * within for share in RESOLUTIONS))
+
+
 def wide_line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line]:
     """A certified line at this saddle, at whatever width is affordable."""
-    return _smooth(total, at, tuple(width for width in COARSER if width > within))
+    del within
+    return _smooth(total, at, COARSER)
 
 
-def any_line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line]:
-    """The first of both."""
-    try:
-        return line_at(total, at, within)
-    except NoCertificateError:
-        return wide_line_at(total, at, within)
+def _resolved(at: Saddle, levels: tuple[float, ...]) -> tuple[float, ...]:
+    """Those of which smooth kernels are no wider than what they look at, and all from the usual one."""
+    return tuple(level for level in levels if level <= NARROW or level * abs(at.eps) * at.lam <= BLUR)
+
+
+def lines_at(total: Total, at: Saddle, within: float, levels: tuple[float, ...]) -> Iterator[tuple[str, Line]]:
+    """Certified lines at this saddle: one alone where width is no matter, else smooth ones of each level; a wide one if none.
+
+    Levels end with the first that is no wider than asked for.
+    """
+    found, last = None, math.inf
+    for level in _resolved(at, levels):
+        if last <= within:
+            break
+        try:
+            found, last = (line_at if found is None else smooth_line_at)(total, at, level), level
+        except NoCertificateError:
+            break
+        yield found
+        if not isinstance(found[1], contour.Contour) or found[1].dip is None:
+            break
+    if found is None:
+        yield wide_line_at(total, at)
 
 
 def _smooth(total: Total, at: Saddle, resolutions: tuple[float, ...]) -> tuple[str, Line]:
@@ -80,43 +106,60 @@ def by_line(
     within: float = NARROW,
     tries: int = TRIES,
     build: Build = line_at,
+    levels: tuple[float, ...] = LEVELS,
 ) -> Answer:
-    """The narrowest answer of a few lines; most questions stop at the first.
+    """What a few lines prove together; most questions stop at the first.
 
-    Where the first guess of eps was poor, so were the period and the cut; the same line is then built again. Where smooth kernels
-    gave less than asked for (an atom within their width weighs more than a density), finer ones are asked for.
+    Where the first guess of eps was poor, so were the period and the cut; the same line is then built again. Smooth kernels aim
+    at the levels in turn, each cheap beside the next; where the last gave less (an atom within their width weighs more than a
+    density), finer ones are asked for. within: the relative width at which to stop. It decides nothing else, so that what is
+    proved of a lesser width lies inside what is proved of a greater one.
     """
     if total.start is not None and build is line_at:
         with contextlib.suppress(*NO_LINE):
             earlier, met = total.start
             near = follow(total, earlier, met, high_target)
             found, middle = _at_line(CONTOUR, near, near.saddle, (low_target, high_target), within)
-            if narrow(found.lower, found.upper, min(within, CLOSE)):
-                total.last = (near, middle)
+            if narrow(found.lower, found.upper, CLOSE):
+                total.last, total.first = (near, middle), total.first or near.saddle.lam
                 return found
     best: Answer | None = None
-    aim = within
     at, factor, repeats, left = saddle.for_delta(total, high_target), 0, 0, tries
+    (aim, *ahead), least, look = _resolved(at, levels), levels[-1], build
     while factor < len(NEARER) and left > 0:
         here = at.lower(total, NEARER[factor]) if factor else at
         try:
-            name, line = build(total, here, aim)
+            name, line = look(total, here, aim)
             found, middle = _at_line(name, line, here, (low_target, high_target), within)
         except NO_LINE:
-            factor += 1
+            factor, look = factor + (look is build), build
             continue
-        left -= 1
-        best = found if best is None or found.upper - found.lower < best.upper - best.lower else best
+        best = found if best is None else common(best, found)
+        total.first = total.first or (line.saddle.lam if isinstance(line, contour.Contour) else 0.0)
         if narrow(best.lower, best.upper, within):
             total.last = (line, middle) if isinstance(line, contour.Contour) else None
             break
-        if found.errors.get("smoothing", 0.0) > 0 and found.upper < math.inf:
-            aim *= min(max(0.25 * within * found.upper / (found.upper - found.lower), FINER), 1.0)
+        smooth = found.errors.get("smoothing", 0.0) > 0
+        if smooth and ahead:
+            eps = middle if narrow(found.lower, found.upper, FAR) else at.eps
+            aim, at, look = ahead.pop(0), here._replace(eps=eps), smooth_line_at
+            factor = 0
+            continue
+        look = build
+        left -= 1
+        if smooth and found.upper < math.inf:
+            aim *= min(max(0.25 * least * found.upper / (found.upper - found.lower), FINER), 1.0)
         left = min(left, 1) if best.upper - best.lower <= FINE * best.upper else left
-        again = (aim < within or abs(middle - at.eps) > FAR * abs(middle)) and repeats < REPEATS
+        again = (aim < least or abs(middle - at.eps) > FAR * abs(middle)) and repeats < REPEATS
         at, factor, repeats = at._replace(eps=middle), factor + (not again), repeats + again
     if best is None or not math.isfinite(best.upper):
         raise NoCertificateError
+    if (
+        left == tries and build is line_at and not narrow(best.lower, best.upper, within)
+    ):  # the last level was never met
+        with contextlib.suppress(*NO_LINE):
+            _, line = _smooth(total, at, tuple(w for w in COARSER if least < w * best.upper < best.upper - best.lower))
+            best = common(best, _at_line(CONTOUR, line, at, (low_target, high_target), within)[0])
     return best
 
 
@@ -124,6 +167,6 @@ def _at_line(name: str, line: Line, at: Saddle, targets: tuple[float, float], wi
     """The answer of one line, and where it believes eps to be."""
     found = line.quick(*targets) if isinstance(line, contour.Contour) else None
     (lower, upper, errors), middle, slope = found or invert(line, at, *targets)
-    name = WIDE if name == CONTOUR and not narrow(lower, upper, within) else name
+    name = WIDE if name == CONTOUR and not narrow(lower, upper, max(within, NARROW)) else name
     slope = slope if math.isfinite(lower) and math.isfinite(upper) else at.lam
     return Answer(lower, upper, name, errors, slope), middle if math.isfinite(middle) else at.eps

@@ -10,6 +10,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from neartwin.losses.closed import by_closed_form, closed_form
 from neartwin.losses.extremes import Extremes, by_extremes
 from neartwin.losses.humps import at_eps, by_humps
 from neartwin.losses.inversion import Line
-from neartwin.losses.lines import any_line_at, by_line, wide_line_at
+from neartwin.losses.lines import FURTHER, by_line, lines_at, wide_line_at
 from neartwin.losses.rounding import U, down, up
 from neartwin.losses.saddle import Saddle
 from neartwin.losses.total import Total
@@ -31,6 +32,7 @@ LINES = 48  # lines one vectorised query may build
 LAWS = 8  # eps of one vectorised query that rounded laws may serve
 PARTS = 8  # lines of laws in parts that one vectorised query may build
 COARSE = 1e-7  # relative width of delta from which they are
+ROUGH = 1e-6  # relative width in eps that the first smooth lines aim at
 POOR = 1e-3  # relative width from which the last routes are asked
 Indices = np.ndarray[tuple[int], np.dtype[np.intp]]
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
@@ -71,7 +73,8 @@ def with_infinity(total: Total, lower: FloatArray, upper: FloatArray) -> tuple[F
 def delta(total: Total, eps: FloatArray, within: float = NARROW) -> tuple[FloatArray, FloatArray, Names]:
     """Bounds on delta at each eps and the route's name for each; lines are shared by the eps near their saddles.
 
-    within: the relative width in eps worth a longer line.
+    within: the relative width in eps worth a longer line. An eps is asked at every level down to it: what is proved of a lesser
+    width lies inside what is proved of a greater one.
     """
     exact = closed_form(total, eps)
     if exact is not None:
@@ -86,9 +89,11 @@ def delta(total: Total, eps: FloatArray, within: float = NARROW) -> tuple[FloatA
     if total.top.mass > 0:
         low, high = _near_the_top(total, eps[order])
         lower[order], upper[order] = np.maximum(lower[order], low), np.minimum(upper[order], high)
-        done = high - low <= max(NARROW, within) * high
+        done = high - low <= NARROW * high
         method[order[done]] = CLOSED
         order = order[~done]
+    divides = any(part.divides for part in total.summands)
+    levels = (NARROW, *FURTHER) if divides else (ROUGH, NARROW, *FURTHER)
     kept: list[_Kept] = total.lines
     for one in kept:
         order = one.answer(eps, order, lower, upper, method)
@@ -96,13 +101,11 @@ def delta(total: Total, eps: FloatArray, within: float = NARROW) -> tuple[FloatA
         if not len(order):
             break
         centre = order[len(order) // 2]
-        try:
-            at = saddle.for_eps(total, float(eps[centre]))
-            name, line = any_line_at(total, at, within)
-        except NO_LINE:
-            order = order[order != centre]
-            continue
-        order = _keep(total, name, line, at).answer(eps, order, lower, upper, method)
+        with contextlib.suppress(*NO_LINE):
+            at, left = saddle.for_eps(total, float(eps[centre])), order
+            for name, line in lines_at(total, at, within, levels):
+                left = _keep(total, name, line, at).answer(eps, order, lower, upper, method)
+            order = left
         order = order[order != centre]
     _by_parts(total, eps, lower, upper, method)
     for i in np.flatnonzero(upper - lower > POOR * upper)[:LAWS]:
@@ -173,7 +176,7 @@ def epsilon(total: Total, low_delta: float, high_delta: float, within: float = N
     if target_high > 0:
         for enough, route in _routes(total, target_low, target_high, within):
             if narrow(found.lower, found.upper, enough):
-                break
+                continue
             with contextlib.suppress(*NO_LINE):
                 found = common(found, route(found))
     return _with_extremes(total, found, target_low, target_high)
@@ -184,21 +187,31 @@ def _routes(
 ) -> Iterator[tuple[float, Callable[[Answer], Answer]]]:
     """Every route in turn, with the relative width from which it is not worth asking; it is told what was found before.
 
-    Where great losses may be rare, one line tells whether the law had better be looked at in parts.
+    Where great losses may be rare, one line tells whether the law had better be looked at in parts. The width asked for only ends
+    the turns, so that what is proved of a lesser width lies inside what is proved of a greater one.
     """
     if total.has_closed_form:
         yield 1e-13, lambda _: by_closed_form(total, low_target, high_target)
         return
     if low_target < total.top.mass:
         yield 1e-9, lambda _: by_extremes(total, low_target, high_target)
-    enough = max(NARROW, within)
+    enough, fine = max(NARROW, within), max(FINE, within)
     if any(part.divides for part in total.summands):
         yield enough, lambda _: by_line(total, low_target, high_target, within=within, tries=1)
         yield enough, lambda found: by_humps(total, low_target, high_target, found)
     yield enough, lambda _: by_line(total, low_target, high_target, within=within)
-    yield FINE, lambda _: rounded.epsilon(total, low_target, high_target, rounded.FINER[:1])
-    yield FINE, lambda _: rounded.epsilon(total, low_target, high_target, rounded.FINER[1:])
-    yield POOR, lambda _: by_line(total, low_target, high_target, within=within, build=wide_line_at)
+    yield fine, lambda _: rounded.epsilon(total, low_target, high_target, rounded.FINER[:1])
+    yield fine, lambda _: rounded.epsilon(total, low_target, high_target, rounded.FINER[1:])
+    yield max(POOR, within), lambda _: by_line(total, low_target, high_target, within=within, build=wide_line_at)
+    wider = NARROW
+    for level in FURTHER:
+        if within < wider:
+            yield max(level, within), partial(_further, total, (low_target, high_target), within, level)
+        wider = level
+
+
+def _further(total: Total, targets: tuple[float, float], within: float, level: float, _: Answer) -> Answer:
+    return by_line(total, *targets, within=within, levels=(level,))
 
 
 def _with_extremes(total: Total, found: Answer, target_low: float, target_high: float) -> Answer:

@@ -99,9 +99,8 @@ class Side:
 
     def beside(self, other: Side) -> None:
         """Look for a saddle first where the other order has its own; it decides nothing but time."""
-        last = other.upper.last if "upper" in vars(other) and other.upper is not None else None
-        if last is not None and self.upper is not None:
-            self.upper.near = last[0].saddle.lam
+        if "upper" in vars(other) and other.upper is not None and other.upper.first and self.upper is not None:
+            self.upper.near = other.upper.first
 
     def same_as(self, other: Side) -> bool:
         """Nothing to gain from asking the other order too."""

@@ -82,6 +82,7 @@ class Total:
         ] = {}  # what it is made of, if known
         self.start: Any = None  # the line of a whole that this one grew from, and where it met its delta
         self.last: Any = None  # the same for those that grow from this one
+        self.first = 0.0  # the lam of the first line found, 0 before; a question's width has no part in it
         self._mgf: dict[float, tuple[float, float]] = {}
 
     def work(self, lam: float, t: float, frequencies: int) -> int:
