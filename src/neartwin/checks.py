@@ -63,9 +63,9 @@ def in_floats(**named: N) -> N:
     neartwin.errors.ParameterError: mu=1e-200 must lie between 1e-100 and 1e100 to be computed with
     """
     name, value = _one(named)
-    positive(**named)
     if type(value) is Fraction and _plain(*value.as_integer_ratio()):
         return value
+    positive(**named)
     if not _LEAST <= value <= _MOST:
         shown = float(value) if Fraction(1, 10**300) < value < 10**300 else "a number"
         raise ParameterError(name, shown, "must lie between 1e-100 and 1e100 to be computed with")
@@ -73,8 +73,8 @@ def in_floats(**named: N) -> N:
 
 
 def _plain(top: int, bottom: int) -> bool:
-    """Whether a fraction of whole numbers this short lies well within the range of `in_floats`."""
-    return top.bit_length() < 300 and bottom.bit_length() < 300
+    """Whether a positive fraction of whole numbers this short lies well within the range of `in_floats`."""
+    return top > 0 and top.bit_length() < 300 and bottom.bit_length() < 300
 
 
 def sampling_rate(**named: Fraction) -> Fraction:
@@ -115,6 +115,8 @@ def probability(**named: N) -> N:
 def open_probability(**named: N) -> N:
     """A number in (0, 1), ends excluded."""
     name, value = _one(named)
+    if type(value) is Fraction and 0 < value.numerator < value.denominator:  # without Fraction's own comparisons
+        return value
     _number(name, value)
     if not 0 < value < 1:
         raise ParameterError(name, value, "must lie strictly between 0 and 1")

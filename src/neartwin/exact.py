@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Rational
 from typing import Any, Generic, TypeVar
 
@@ -22,6 +23,7 @@ WholeNumbers = NDArray[Any]  # int64, or Python integers where 64 bits may not h
 End = TypeVar("End", float, FloatArray)
 T_co = TypeVar("T_co", covariant=True)
 Number = int | float | str | Fraction | Decimal
+SHORT = 40  # letters of a number whose value is remembered
 
 
 def rational(**named: Number) -> Fraction:
@@ -35,7 +37,7 @@ def rational(**named: Number) -> Fraction:
     ((name, value),) = named.items()
     try:
         if type(value) is str:  # the usual case, without a walk through the numeric tower
-            return Fraction(value)
+            return _written(value) if len(value) <= SHORT else Fraction(value)
         if isinstance(value, bool):
             raise TypeError  # noqa: TRY301 - one handler words every refusal
         if isinstance(value, Rational):
@@ -45,6 +47,12 @@ def rational(**named: Number) -> Fraction:
         return Fraction(Decimal(float.__repr__(float(value))))
     except (ValueError, TypeError, ZeroDivisionError, OverflowError, InvalidOperation):
         raise ParameterError(name, value, "must be a finite number", remedy='for instance 0.5 or "1/3"') from None
+
+
+@lru_cache(maxsize=1024)
+def _written(text: str) -> Fraction:
+    """The value of a short text; most are asked about again and again."""
+    return Fraction(text)
 
 
 def float_below(value: Fraction) -> float:
@@ -67,7 +75,16 @@ def float_below(value: Fraction) -> float:
 
 def float_above(value: Fraction) -> float:
     """The smallest float that is not below the value (rounding toward plus infinity)."""
+    return _above(value, float_below(value))
+
+
+def floats_around(value: Fraction) -> tuple[float, float]:
+    """Both."""
     below = float_below(value)
+    return below, _above(value, below)
+
+
+def _above(value: Fraction, below: float) -> float:
     top, bottom = (0, 1) if math.isinf(below) else below.as_integer_ratio()
     if below == math.inf or (below > -math.inf and top * value.denominator == value.numerator * bottom):
         return below

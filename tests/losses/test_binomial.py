@@ -1,5 +1,7 @@
 """Randomized response repeated: eps(delta) is the largest of as many logarithms as there are losses, and nothing is searched."""
 
+from fractions import Fraction
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -70,6 +72,31 @@ def test_the_profile_lies_inside_its_interval(job):
             truth = true_delta(job, mp.mpf(float(one)))
             assert low <= min(truth, 1) <= high
             assert one > 0.9 * top or high - low <= 1e-9 * high
+
+
+@pytest.mark.parametrize("lam", [1e-6, 0.4, 3.0, 50.0])
+@pytest.mark.parametrize("epsilon", ["0.0001", "0.3", "5", "33"])
+def test_the_transform_of_one_response_is_that_of_fifty_digits(epsilon, lam):
+    count = 13
+    whole = TwoSidedSum(Fraction(epsilon), count, (0.0, 0.0))
+    t = np.array([0.0, 0.01, 1.0, 7.0]) / float(epsilon)
+    ratio = whole.ratio(lam, t)
+    value, error = whole.log_mgf(lam)
+    with mp.workdps(50):
+        e, z = mp.mpf(epsilon), mp.exp(-mp.mpf(epsilon))
+
+        def transform(s):
+            return (mp.exp(s * e) + z * mp.exp(-s * e)) / (1 + z)
+
+        truth = count * mp.log(transform(mp.mpf(lam)))
+        assert abs(value - truth) <= error <= 2e-13 * (lam * float(e) + float(truth))
+        assert abs(count * mp.log(transform(lam * (1 + mp.mpf("1e-9")))) - value) > error
+        assert truth <= whole.log_mgf_roughly_above(lam) <= truth + 1e-11 * (1 + lam * e)
+        for one, x, y in zip(t.tolist(), ratio.x.tolist(), ratio.y.tolist(), strict=True):
+            turned = transform(mp.mpc(lam, one)) / transform(mp.mpf(lam)) - 1
+            assert abs(mp.mpc(x, y) - turned) <= ratio.fixed + ratio.per_t * one
+            assert ratio.fixed + ratio.per_t * one <= 1e-13 * min(2, one * float(e)) + 1e-14 * one * float(e)
+    assert whole.lattice == (count * Fraction(epsilon), 2 * Fraction(epsilon))
 
 
 def test_every_term_is_a_bound_so_that_dropping_one_cannot_raise_eps():

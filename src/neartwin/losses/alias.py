@@ -9,8 +9,10 @@ and W = z deviation, z^2/2 the logarithm of the goal. A law with a far hump want
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +25,7 @@ SHARES = (0.5, 0.25, 0.1, 0.03, 2.0, 4.0)  # further gaps tried, as shares of a 
 GENEROUS = 1.4  # a period so much longer than a Gaussian's is good enough
 
 
-@dataclass(frozen=True)
-class Alias:
+class Alias(NamedTuple):
     """The line's neighbours mW away, bounded by Chernoff at one s above lam and one below."""
 
     lam: float
@@ -51,17 +52,24 @@ def _chernoff(total: Total, s: float) -> float:
     return total.log_mgf_roughly_above(s) + log_c(s) if s > 0 else 0.0
 
 
-def _shortest(total: Total, saddle: Saddle, log_goal: float, gaps: list[float]) -> tuple[float, float, float]:
+def _shortest(
+    total: Total, saddle: Saddle, log_goal: float, gap: float, others: Iterable[float]
+) -> tuple[float, float, float]:
     """The shortest period over a few gaps (signed), with its s and log c(s) M(s); the first that is good enough."""
-    best, places = (math.inf, saddle.lam, 0.0), dict.fromkeys(max(saddle.lam + gap, 0.0) for gap in gaps)
-    for s in places:  # each once
-        log = _chernoff(total, s)
-        if s == saddle.lam or not math.isfinite(log):
+    lam, best = saddle.lam, (math.inf, saddle.lam, 0.0)
+    enough, tried = GENEROUS * abs(gap) * saddle.deviation**2, {lam}
+    for one in itertools.chain((gap,), others):
+        s = max(lam + one, 0.0)
+        if s in tried:
             continue
-        period = (log - s * saddle.eps - log_goal + 0.7) / abs(s - saddle.lam)
+        tried.add(s)
+        log = _chernoff(total, s)
+        if not math.isfinite(log):
+            continue
+        period = (log - s * saddle.eps - log_goal + 0.7) / abs(s - lam)
         if period < best[0]:
             best = (period, s, log)
-        if period <= GENEROUS * abs(gaps[0]) * saddle.deviation**2:
+        if period <= enough:
             break
     return best
 
@@ -74,14 +82,20 @@ def find_alias(total: Total, saddle: Saddle, log_goal: float, *, longest: float 
     if not math.isfinite(gap):
         raise NoCertificateError
     room = (total.top.loss - eps) * (1 + 1e-6)
-    right, above, log_above = _shortest(total, saddle, log_goal, [gap, *(share * gap for share in SHARES)])
-    left, below, log_below = _shortest(total, saddle, log_goal, [-gap, -lam, *(-share * gap for share in SHARES)])
+    further = [share * gap for share in SHARES]
+    right, above, log_above = _shortest(total, saddle, log_goal, gap, further)
+    left, below, log_below = _shortest(total, saddle, log_goal, -gap, (-share for share in (lam, *further)))
     period = max(min(right, room), left, 2 * deviation) * (1 + 1e-9)
     period = min(period, longest * deviation)
     if not 0 < period < math.inf:
         raise NoCertificateError
-    ends = ((s, _over(log, lam, s, period)) for s, log in ((above, log_above), (below, log_below)))
-    return Alias(lam, period, total.top.loss, *ends)
+    return Alias(
+        lam,
+        period,
+        total.top.loss,
+        (above, _over(log_above, lam, above, period)),
+        (below, _over(log_below, lam, below, period)),
+    )
 
 
 def over(total: Total, lam: float, s: float, period: float) -> tuple[float, float]:

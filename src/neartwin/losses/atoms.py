@@ -203,19 +203,24 @@ class AtomicSum(Summand):
 
         wander: how far one true loss may lie from its point of the lattice.
         """
-        self.weighted, self.count, self.copies = weighted, count, count
+        self.weighted = weighted
+        self._lay(count, infinity, _largest(weighted))
+        self.lattice = None if lattice is None else Lattice(count * lattice.start, lattice.step)
+        self.wander = count * wander * (1 + 8 * U)
+
+    def _lay(self, count: int, infinity: tuple[float, float], largest: tuple[float, float, float, bool]) -> None:
+        """What follows from the largest loss of one copy, as `_largest` tells it, and from P(L = inf)."""
+        self.count = self.copies = count
         if infinity[1] > 0:
             self.log_finite = (
                 count * math.log1p(-infinity[1]) * (1 + 64 * U) if infinity[1] < 1 else -math.inf,
                 count * math.log1p(-infinity[0]) * (1 - 64 * U) if infinity[0] < 1 else -math.inf,
             )
-        highest, lowest, one_mass, null = _largest(weighted)
+        highest, lowest, one_mass, null = largest
         log_mass = count * (one_mass - 64 * U)
         mass = math.exp(log_mass * (1 + 8 * U)) * (1 - 1e-14) if log_mass > -700 else 0.0
         least = count * lowest
         self.top = Top(count * highest + 8 * U * abs(count * highest), mass, least - 8 * U * abs(least))
-        self.lattice = None if lattice is None else Lattice(count * lattice.start, lattice.step)
-        self.wander = count * wander * (1 + 8 * U)
         self.null = null
         self._tilts: dict[float, Tilted] = {}
 

@@ -30,9 +30,9 @@ def audible(
     lower one's dip, and the logarithm of what may be lost.
     """
     mu2, ratio, log_goal = kernel
-    every = np.arange(nodes + 1)
     if nodes < MANY or total.pace == 0:
-        return step * every.astype(float), 0.0
+        return np.arange(nodes + 1.0) * step, 0.0
+    every = np.arange(nodes + 1)
     lost, kept = 0.0, every
     share = max(log_goal, -600.0) - math.log(20 * len(every))
     for turn in TURNS:

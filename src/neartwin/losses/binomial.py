@@ -20,6 +20,7 @@ more. A_m - delta is then rounded outward. Nothing under- or overflows: 2^n < 10
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
@@ -27,7 +28,9 @@ import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses.atoms import AtomicSum
+from neartwin.losses.loss import Lattice, Ratio
 from neartwin.losses.rounding import ELEMENTARY, U, gamma
+from neartwin.losses.weighted import Weighted
 
 MOST_COPIES, MOST_LOG = 900, 690.0
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
@@ -52,12 +55,80 @@ class Law(NamedTuple):
 
 
 class TwoSidedSum(AtomicSum):
-    """Copies of a law with the two losses e > 0 and -e in the ratio e^e; few enough for a sum over how many are turned."""
+    """Copies of a law with the two losses e > 0 and -e in the ratio e^e; few enough for a sum over how many are turned.
+
+    With y = e^{-(1+2 lam) e}, the tilted odds of -e: M(lam) = e^{lam e} (1 + y)/(1 + e^{-e}) of one copy, in plain floats; e errs
+    by U of itself.
+    """
+
+    def __init__(self, epsilon: Fraction, count: int, infinity: tuple[float, float]) -> None:
+        """epsilon: e, exact; infinity: bounds on P(L = inf) of one copy."""
+        self.epsilon, self.e = epsilon, float(epsilon)
+        self.small = math.exp(-self.e)
+        self.log_whole = math.log1p(self.small)
+        self.mass_error = 4 * ELEMENTARY + 4 * U * self.e
+        largest = self.e * (1 + U), self.e * (1 - U), -self.log_whole - 2 * self.mass_error, False
+        self._lay(count, infinity, largest)
+
+    @cached_property
+    def weighted(self) -> Weighted:  # type: ignore[override]
+        """The two atoms, for routes that ask for them."""
+        losses = np.array([self.e, -self.e])
+        logs = np.array([-self.log_whole, -self.e - self.log_whole])
+        return Weighted(losses, logs, np.full(2, self.mass_error), np.full(2, U * self.e))
+
+    @cached_property
+    def lattice(self) -> Lattice | None:  # type: ignore[override]
+        """Every second multiple of e."""
+        return Lattice(self.count * self.epsilon, 2 * self.epsilon)
+
+    def log_mgf(self, lam: float) -> tuple[float, float]:
+        """Count times one copy.
+
+        Small form, lam e < 1: log1p(p expm1(lam e) + q expm1(-lam e)), p = 1/(1 + e^{-e}) and q = 1 - p. p and q err by
+        ELEMENTARY + (e + 2)U, expm1 by ELEMENTARY and 4U, for its logarithmic derivative is at most 2, and the product by U; the
+        sum is at least 0, so its logarithm errs by no more. Otherwise lam e + log1p(y) - log1p(e^{-e}), where lam e errs by 2U of
+        itself, each logarithm by ELEMENTARY of at most log 2 and of its argument, and (1+2 lam) e y <= 1/e.
+        """
+        x, n = lam * self.e, self.count
+        if x < 1:
+            p = 1 / (1 + self.small)
+            first, second = p * math.expm1(x), self.small * p * math.expm1(-x)
+            one = math.log1p(first + second)
+            error = (first - second) * (2.1 * ELEMENTARY + (self.e + 9) * U) + ELEMENTARY * abs(one)
+        else:
+            one = x + math.log1p(math.exp(-(1 + 2 * lam) * self.e)) - self.log_whole
+            error = 4 * ELEMENTARY + 8 * U * x
+        return n * one, n * error * (1 + 4 * U) + 2 * U * abs(n * one)
+
+    def log_mgf_roughly_above(self, s: float) -> float:
+        """The second form at every s: it errs by less than 1e-13 (1 + s e)."""
+        one = s * self.e + math.log1p(math.exp(-(1 + 2 * s) * self.e)) - self.log_whole
+        return self.count * (one + 1e-13 * (1 + s * self.e))
+
+    def ratio(self, lam: float, t: FloatArray) -> Ratio | None:
+        """M(lam+it)/M(lam) - 1 = cos te - 1 + i w sin te, w = (1 - y)/(1 + y).
+
+        An angle te errs by 9U te. w errs by ELEMENTARY and 3U(1+2 lam)e of 2y, and 3U: by 3 ELEMENTARY; the turns and their
+        products by 3 ELEMENTARY of |e^{ite} - 1| <= min(2, te).
+        """
+        half = t * (0.5 * self.e)
+        sine = np.sin(half)
+        twice = sine + sine
+        y = math.exp(-(1 + 2 * lam) * self.e)
+        reach, drift = 6.1 * ELEMENTARY, 9 * U * self.e
+        fixed, per_t = (2 * reach, drift) if float(t[-1]) * self.e > 8 else (0.0, reach * self.e + drift)
+        imaginary = twice * np.cos(half) * ((1 - y) / (1 + y))
+        return Ratio(-sine * twice, imaginary, fixed, per_t, 0.0, 0.0, self.count)
+
+    def log_tail(self, lam: float, t: float, until: float) -> float:
+        """Only while the two atoms turn apart."""
+        return super().log_tail(lam, t, until) if 2 * self.e * until <= math.pi * (1 + 1e-12) else 0.0
 
     @cached_property
     def law(self) -> Law:
         """The binomial law."""
-        n, e = self.count, self.weighted.few[0][0]
+        n, e = self.count, self.e
         k = np.arange(n + 1.0)
         ways = np.ones(n + 1)
         np.cumprod((n + 1 - k[1:]) / k[1:], out=ways[1:])
@@ -69,11 +140,11 @@ class TwoSidedSum(AtomicSum):
         return Law(masses / whole, p / whole, q / whole, error)
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
-        """With y = e^{-(1+2 lam) e}, the tilted odds of -e: K = lam e + log((1 + y)/(1 + e^{-e})) of one copy."""
-        n, e = self.count, self.weighted.few[0][0]
+        """Of one copy, times the count."""
+        n, e = self.count, self.e
         y = math.exp(-(1 + 2 * lam) * e)
         share = y / (1 + y)
-        k = lam * e + math.log1p(y) - math.log1p(math.exp(-e))
+        k = lam * e + math.log1p(y) - self.log_whole
         return n * k, n * e * (1 - 2 * share), 4 * n * e * e * share * (1 - share)
 
     @property
@@ -93,7 +164,7 @@ class TwoSidedSum(AtomicSum):
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The sum over losses above eps, every term a product of positive numbers; a loss errs by 3U of itself."""
-        n, e = self.count, self.weighted.few[0][0]
+        n, e = self.count, self.e
         losses = (n - 2 * np.arange(n + 1.0)) * e
         rows = max(1, BLOCK // (n + 1))
         parts = [self._some(eps[i : i + rows], losses) for i in range(0, max(len(eps), 1), rows)]

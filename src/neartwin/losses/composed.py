@@ -16,7 +16,7 @@ import numpy as np
 
 from neartwin.checks import finite, integer, made_of, one_of, open_probability, positive, several
 from neartwin.errors import ParameterError
-from neartwin.exact import End, FloatArray, Number, float_above, float_below, rational
+from neartwin.exact import End, FloatArray, Number, float_above, float_below, floats_around, rational
 from neartwin.losses import side as sides
 from neartwin.losses.answer import NARROW, Certified
 from neartwin.losses.loss import Factor, Order
@@ -116,16 +116,16 @@ class Composed:
         'closed form'
         """
         exact = open_probability(delta=rational(delta=delta))
-        low, high = float_below(exact), float_above(exact)
+        low, high = floats_around(exact)
         if low <= 0:
             raise ParameterError("delta", delta, "must not be below 1e-300")
-        if not 0 < positive(within=within) <= 1e-2:
+        if not (type(within) is float and 0 < within <= 1e-2) and positive(within=within) > 1e-2:
             raise ParameterError("within", within, "must not exceed 0.01")
         first, *others = self.sides(direction)
         found = [first.epsilon(low, high, within)]
         for other in others:
             slope = found[0].slope
-            if not (found[0].lower > 0 and any(other.meets(found[0].lower, low, s * slope) for s in (1.0, 1.4))):
+            if not (found[0].lower > 0 and other.meets(found[0].lower, low, slope)):
                 other.beside(first)
                 found.append(other.epsilon(low, high, within))
         return sides.greatest(found)

@@ -78,12 +78,10 @@ class Rounding(NamedTuple):
         """size: moduli of the terms; error: relative error of each, as the argument of expm1."""
         worst = float(error.max())
         if worst < 1e-3:  # expm1(x) <= x(1 + x)
-            own, whole, more = float(size @ error), float(np.add.reduce(size)), 1 + worst
-            fixed, per_eps = (
-                own * more * (1 + 4 * gamma(len(t))) + whole * gamma(len(t)),
-                float(size @ t) * (1 + worst * more),
-            )
-            return cls(fixed, per_eps * 1.72 * 2 * U * 1.01)
+            more, sums = 1 + worst, gamma(len(t))
+            own, whole = float(size @ error), float(np.add.reduce(size))
+            per_eps = float(size @ t) * (1 + worst * more)
+            return cls(own * more * (1 + 4 * sums) + whole * sums, per_eps * (1.72 * 2 * U * 1.01))
         with np.errstate(all="ignore"):
             grown = np.expm1(error)
             per_eps = float((size + size * grown) @ t)
@@ -97,9 +95,9 @@ class Rounding(NamedTuple):
         return bound
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Contour:
-    """One line, ready to answer every eps near its saddle. Sums are relative to e^{log_scale}."""
+    """One line, ready to answer every eps near its saddle; not to be changed. Sums are relative to e^{log_scale}."""
 
     saddle: Saddle
     step: float  # every t is a multiple of it, exactly
@@ -196,32 +194,43 @@ class Contour:
             e += move
             if abs(move) * slope < 1e-5 or abs(move) <= 1e-13 * (abs(e) + 1e-3):
                 break
-        found = self._both_ends(e, slope, (low_target, high_target), value)
+        there = (e - move, value, first, second, float(np.add.reduce(twice)))
+        found = self._both_ends(e, slope, there, (low_target, high_target))
         return None if found is None else (found, e, slope)
 
-    def _both_ends(self, e: float, slope: float, targets: tuple[float, float], value: float) -> Ends | None:
-        """The narrowest proved ends e -+ width among the usual widths; value: of the sum near e."""
+    def _both_ends(
+        self, e: float, slope: float, there: tuple[float, float, float, float, float], targets: tuple[float, float]
+    ) -> Ends | None:
+        """The narrowest proved ends e -+ width among the usual widths.
+
+        there: an eps near e, the sum S there, S', -S'' and the sum of size t^2, all as computed. At d from it S is at most
+        |d|^3/6 longest (sum of size t^2) from the parabola. What rounding does to S', S'' is what it does to S times longest and
+        its square, together rounding (1 + 1.03x + x^2) for x = |d| longest <= 1; the parabola itself rounds by 6U.
+        """
+        near, value, first, second, curve = there
         longest = float(self.t[-1])
-        if 2 * U * (abs(e) + 1) * longest > 1:
+        x = (abs(e - near) + 2 * USUAL[-1] * (abs(e) + 1e-3)) * longest
+        if 2 * U * (abs(e) + 1) * longest > 1 or x > 1:
             return None
-        own = (self.rounding.fixed + abs(e) * self.rounding.per_eps + self.cut) / value + self.scale_error
+        rounding = (self.rounding.fixed + (abs(near) + abs(e)) * self.rounding.per_eps) * (1 + 1.03 * x + x * x)
+        rounding += x * x * x / 6 * 1.01 * curve / (longest * longest) + 6 * U * (value + x * abs(first) / longest)
+        own = (rounding + self.cut) / value + self.scale_error
         for share in USUAL:
             width = share * (abs(e) + 1e-3)
             if width * slope < own:
                 continue
             points = (e - width, e + width)
-            sums = (np.cos(self.angle - np.multiply.outer(points, self.t)) @ self.size).tolist()
-            (low, _, _), (_, high, parts) = (self._at(eps, s) for eps, s in zip(points, sums, strict=True))
+            sums = [value + d * (first - 0.5 * d * second) for d in (points[0] - near, points[1] - near)]
+            (low, _, _), (_, high, parts) = (self._at(eps, s, rounding) for eps, s in zip(points, sums, strict=True))
             if low >= targets[0] and high <= targets[1]:
                 return Ends(*points, parts)
         return None
 
-    def _at(self, eps: float, s: float) -> tuple[float, float, dict[str, float]]:
-        """`ledger` at one eps for the plain kernel, in plain floats, given the sum there."""
+    def _at(self, eps: float, s: float, rounding: float) -> tuple[float, float, dict[str, float]]:
+        """`ledger` at one eps for the plain kernel, in plain floats, given the sum there and how far it may be off."""
         log_scale = self.log_scale - self.saddle.lam * eps
         error = self.scale_error + 4 * U * (abs(self.log_scale) + self.saddle.lam * abs(eps)) + 32 * U
         scale = math.exp(min(log_scale, 700.0))
-        rounding = self.rounding.fixed + abs(eps) * self.rounding.per_eps
         alias = self.alias.bound(eps)
         upper = (s + rounding + self.cut) * scale * (1 + math.expm1(error))
         lower = (s - rounding - self.cut) * scale * (1 - error) - alias
@@ -274,17 +283,23 @@ def _length(
 
 
 def poles(lam: float, t: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """1/(s(s+1)): its modulus by a root, times the weight of the rule, and minus its argument by two arcs."""
-    squares = t * t
-    size = (step / math.pi) / np.sqrt((squares + lam * lam) * (squares + (lam + 1) ** 2))
+    """1/(s(s+1)): its modulus by a root, times the weight of the rule, and minus its argument.
+
+    lam(lam+1) - t^2 errs by 4U of both, which is no more than 4U |s(s+1)|, for t^2 + lam(lam+1) <= |s(s+1)|.
+    """
+    real, imaginary = lam * (lam + 1) - t * t, t * (2 * lam + 1)
+    size: FloatArray = (step / math.pi) / np.sqrt(real * real + imaginary * imaginary)
     size[0] *= 0.5
-    return size, np.arctan(t * (1 / lam)) + np.arctan(t * (1 / (lam + 1)))
+    return size, np.arctan2(imaginary, real)
 
 
 def rounded(error: FloatArray, angle: FloatArray, lam: float, far: float) -> FloatArray:
     """The error of a line's logarithms with that of `poles`, of the exponential and of the angle; within what expm1 takes."""
-    whole: FloatArray = np.minimum(error + (2 * U) * np.abs(angle) + 8 * U * (math.log(far + lam + 2) + 12), 700.0)
-    return whole
+    whole: FloatArray = np.abs(angle)
+    whole *= 2 * U
+    whole += error
+    whole += 8 * U * (math.log(far + lam + 2) + 12)
+    return np.minimum(whole, 700.0, out=whole)
 
 
 @np.errstate(all="ignore")  # what overflows is no number, and no number proves nothing
@@ -310,9 +325,10 @@ def build(
     relative_goal = log_goal - scale + lam * saddle.eps  # of a term over e^{K - lam eps}
     alias = find_alias(total, saddle, log_goal, longest=longest)
     step = short(2 * math.pi / alias.period)
-    alias = Alias(lam, 2 * math.pi / step * (1 - 4 * U), alias.top, alias.above, alias.below)
-    mu2 = width * width
-    ratio = 1 + (width / 2) * float(ndtr(width / 2)) * math.sqrt(2 * math.pi) * math.exp(mu2 / 8) * (1 + 1e-13)
+    alias = alias._replace(period=2 * math.pi / step * (1 - 4 * U))
+    mu2, ratio = width * width, 1.0
+    if width:
+        ratio += (width / 2) * float(ndtr(width / 2)) * math.sqrt(2 * math.pi) * math.exp(mu2 / 8) * (1 + 1e-13)
     nodes, cut = _length(
         total, saddle, step, mu2=mu2, ratio=ratio, log_goal=relative_goal, share=SMOOTH if width else share
     )

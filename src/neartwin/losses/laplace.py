@@ -42,19 +42,23 @@ def _small(lam: float, t: FloatArray, e: FloatArray | float) -> tuple[FloatArray
     and T = sin te, it is a(G + (1+G)(iT - V)) + b(F - (1+F)(iT + V)), whose parts are
     (G + F)/2 - (2 + G + F)V/2 + q(G - F)cos te + r(2 + G + F)T and ((G - F)/2 + q(2 + G + F))T - r(G - F)cos te.
     """
-    above = 1 + 2 * lam
-    far = 1 / (above * above + 4 * (t * t))
-    q, r = (0.5 * above) * far, t * far
+    above, (grow, fall) = 1 + 2 * lam, _grown(lam, e)
+    both, apart = 2 + grow + fall, grow - fall
+    q = (0.125 * above) / (t * t + 0.25 * above * above)
+    r = t * (2 / above)  # over q
     half = t * (0.5 * e)
     sine = np.sin(half)
-    turn = 2 * sine
+    turn = sine + sine
     versine = turn * sine
-    turn = turn * np.cos(half)
-    cosine = 1 - versine
-    grow, fall = _grown(lam, e)
-    both, apart = 2 + grow + fall, grow - fall
-    x = 0.5 * (grow + fall) - (0.5 * both) * versine + apart * (q * cosine) + both * (r * turn)
-    y = (0.5 * apart + both * q) * turn - apart * (r * cosine)
+    turn *= np.cos(half)
+    cosine = (1 - versine) * apart
+    x = cosine + r * (turn * both)
+    x *= q
+    x -= versine * (0.5 * both)
+    x += 0.5 * (grow + fall)
+    y = turn * both - r * cosine
+    y *= q
+    y += turn * (0.5 * apart)
     return x, y
 
 
@@ -105,10 +109,11 @@ class LaplaceSum(Summand):
     def __init__(self, rates: FloatArray, counts: FloatArray) -> None:
         """rates: e_i, each within U of the exact value; counts: n_i as floats, exact below 2^53."""
         self.e, self.n = rates, counts
+        self.first, self.times = float(rates[0]), float(counts[0])  # the only kind, where there is but one
         self._at: dict[float, tuple[FloatArray, FloatArray, BoolArray]] = {}  # of the last lam
-        self.copies = int(counts[0])
+        self.copies = int(self.times)
         if len(rates) == 1:
-            self.pace, copies = float(rates[0]), float(counts[0])
+            self.pace, copies = self.first, self.times
             self.kind, reach = ("Laplace", self.pace), self.pace * copies
         else:
             self.pace, copies, reach = float(rates.max()), float(counts.sum()), float(rates @ counts)
@@ -119,13 +124,13 @@ class LaplaceSum(Summand):
     def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
         """Both atoms."""
         del low_tail, high_tail
-        return -float(self.e[0]), float(self.e[0])
+        return -self.first, self.first
 
     def cells(self, edges: FloatArray) -> Masses | None:
         """P(L > l) = 1 - e^{(l-e)/2}/2, Q(L > l) = e^{-(l+e)/2}/2 inside; an edge nearer to an atom than U e is moved."""
         if len(self.e) > 1:
             return None
-        e = float(self.e[0])
+        e = self.first
         inside = np.clip(edges, -e, e)
         low, high = edges < -e, edges >= e
         p = np.where(high, 0.0, np.where(low, 1.0, 1 - 0.5 * np.exp(0.5 * (inside - e))))
@@ -170,7 +175,7 @@ class LaplaceSum(Summand):
 
     def _cumulants_of_one(self, lam: float) -> tuple[float, float, float]:
         """The same in plain floats."""
-        e, n, v = float(self.e[0]), float(self.n[0]), 1 / (1 + 2 * lam)
+        e, n, v = self.first, self.times, 1 / (1 + 2 * lam)
         z = math.exp(-(1 + 2 * lam) * e)
         n0 = (1 + lam) + lam * z
         first = (1 + (1 + lam) * e + (1 - lam * e) * z) / n0
@@ -198,7 +203,7 @@ class LaplaceSum(Summand):
 
     def _mgf_of_one(self, lam: float) -> tuple[float, float]:
         """The same for the only kind, in plain floats."""
-        e, a, b = float(self.e[0]), (1 + lam) / (1 + 2 * lam), lam / (1 + 2 * lam)
+        e, a, b = self.first, (1 + lam) / (1 + 2 * lam), lam / (1 + 2 * lam)
         if lam * e < 1:
             first, second = a * math.expm1(lam * e), b * math.expm1(-(1 + lam) * e)
             value = math.log1p(first + second)
@@ -209,7 +214,7 @@ class LaplaceSum(Summand):
         """Sum of n_i K_i; the sum of len(e) numbers adds gamma times their absolute sum."""
         if len(self.e) == 1:
             one, slack = self._mgf_of_one(lam)
-            n = float(self.n[0])
+            n = self.times
             return n * one, n * slack * 1.01 + 5 * U * n * abs(one)
         value, error, _ = self._mgf(lam)
         total = float(self.n @ value)
@@ -219,15 +224,15 @@ class LaplaceSum(Summand):
         """Of one kind in plain floats: K = s e + log(a + (1-a) z), which errs by less than 1e-13 (1 + s e): a tenth for 10^12."""
         if len(self.e) > 1:
             return super().log_mgf_roughly_above(s)
-        e, a = float(self.e[0]), (1 + s) / (1 + 2 * s)
+        e, a = self.first, (1 + s) / (1 + 2 * s)
         one = s * e + math.log(a + (1 - a) * math.exp(-(1 + 2 * s) * e))
-        return float(self.n[0]) * (one + 1e-13 * (1 + s * e))
+        return self.times * (one + 1e-13 * (1 + s * e))
 
     def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Sum over the batch, in blocks; log M(lam+it) - log M(lam), each side with its own error."""
         if len(self.e) == 1:
-            n, (one_base, one_error) = float(self.n[0]), self._mgf_of_one(lam)
-            value, error = self._block(lam, t, float(self.e[0]), small=lam * float(self.e[0]) < 1)
+            n, (one_base, one_error) = self.times, self._mgf_of_one(lam)
+            value, error = self._block(lam, t, self.first, small=lam * self.first < 1)
             value -= one_base
             error += 5 * U * (np.abs(value.real) + np.abs(value.imag))
             return n * value, (n * 1.01) * error + n * one_error
@@ -271,11 +276,13 @@ class LaplaceSum(Summand):
 
     def ratio(self, lam: float, t: FloatArray) -> Ratio | None:
         """Of one kind in its small form."""
-        e = float(self.e[0])
+        e = self.first
         if len(self.e) > 1 or lam * e >= 1:
             return None
         fixed, per_t = _small_error(lam, float(t[-1]), e)
-        return Ratio(*_small(lam, t, e), float(fixed), float(per_t), *self._mgf_of_one(lam), float(self.n[0]))
+        x, y = _small(lam, t, e)
+        base, base_error = self._mgf_of_one(lam)
+        return Ratio(x, y, float(fixed), float(per_t), base, base_error, self.times)
 
     def work(self, lam: float, t: float, frequencies: int) -> int:
         """One for each kind."""
@@ -286,13 +293,13 @@ class LaplaceSum(Summand):
         """|M(s)| <= (1 + 1/|1+2s|)(e^{lam e} + e^{-(1+lam)e})/2 with |1+2s| >= 2t: falling in t. Divided by M(lam)."""
         del until
         if len(self.e) == 1:
-            one = float(self.e[0])
+            one = self.first
             fall = math.exp(-(1 + 2 * lam) * one)
             most = (
                 (1 + 1 / math.hypot(1 + 2 * lam, 2 * t)) * 0.5 * (1 + fall) * (1 + 2 * lam) / ((1 + lam) + lam * fall)
             )
             share = most * (1 + 4 * ELEMENTARY + 8 * U * (1 + 2 * lam) * one * fall)
-            return float(self.n[0]) * math.log(min(share, 1.0)) * (1 - 1e-12)
+            return self.times * math.log(min(share, 1.0)) * (1 - 1e-12)
         e = self.e
         z = np.exp(-(1 + 2 * lam) * e)
         whole = ((1 + lam) + lam * z) / (1 + 2 * lam)
@@ -330,13 +337,13 @@ class LaplaceSum(Summand):
     @property
     def has_closed_form(self) -> bool:
         """A single one has."""
-        return len(self.e) == 1 and bool(self.n[0] == 1)
+        return len(self.e) == 1 and self.times == 1
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Closed form for a single one."""
         if not self.has_closed_form:
             return None
-        return laplace_delta(float(self.e[0]), eps)
+        return laplace_delta(self.first, eps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,10 @@ Build = Callable[[Total, Saddle, float], tuple[str, Line]]
 
 def line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line]:
     """A certified line at this saddle, as narrow in eps as asked."""
-    try:
-        return LATTICE, lattice.build(total, at)
-    except NoCertificateError:
-        pass
-    for few in (draws, sampled_draws):
+    if total.lattice is not None:
+        with contextlib.suppress(NoCertificateError):
+            return LATTICE, lattice.build(total, at)
+    for few in (draws, sampled_draws) if len(total.summands) == 1 else ():
         with contextlib.suppress(NoCertificateError):
             return CONTOUR, few.build(total, at, min(within, NARROW))
     try:

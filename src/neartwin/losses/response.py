@@ -37,18 +37,12 @@ class ResponsePair(Pair):
     def repeated(self, count: int) -> Summand:
         """Masses e^eps, 1 and others over their sum: errors of eps (U eps), exp and the division."""
         e = float(self.epsilon)
-        small = math.exp(-e)
         infinity = (max(float_below(self.delta), 0.0), float_above(self.delta)) if self.delta else (0.0, 0.0)
         if not self.others and fits(e, count):
-            log, error = math.log1p(small), 4 * ELEMENTARY + 4 * U * e
-            two = Weighted(
-                np.array([e, -e]), np.array([-log, -e - log]), np.array([error, error]), np.array([U * e, U * e])
-            )
-            found: AtomicSum = TwoSidedSum(
-                two, count, infinity=infinity, lattice=Lattice(self.epsilon, 2 * self.epsilon)
-            )
+            found = TwoSidedSum(self.epsilon, count, infinity)
             found.kind = self
             return found
+        small = math.exp(-e)
         whole = 1 + small + self.others * small
         atoms = [(e, 1 / whole), (-e, small / whole), (0.0, self.others * small / whole)]
         kept = [(l, p) for l, p in atoms if p > 0] if e else [(0.0, 1.0)]  # (0, delta): no loss but the infinite one

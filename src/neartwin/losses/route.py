@@ -34,6 +34,7 @@ PARTS = 8  # lines of laws in parts that one vectorised query may build
 COARSE = 1e-7  # relative width of delta from which they are
 ROUGH = 1e-6  # relative width in eps that the first smooth lines aim at
 POOR = 1e-3  # relative width from which the last routes are asked
+NOTHING = Answer(-math.inf, math.inf, FLOOR)  # known so far
 Indices = np.ndarray[tuple[int], np.dtype[np.intp]]
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
 
@@ -168,9 +169,9 @@ def epsilon(total: Total, low_delta: float, high_delta: float, within: float = N
     target_high = down(max(low_delta - inf_high, 0.0) / (1 - inf_high), 4) if inf_high < 1 else 0.0  # for the upper eps
     target_low = min(up(max(high_delta - inf_low, 0.0) / (1 - inf_low), 4), 1.0)  # for the lower eps
     # delta(0) is the total variation, and that of a product is at most the sum
-    if target_high > 0 and sum(part.variation for part in total.summands) * (1 + 1e-12) <= target_high:
+    if target_high > 0 and sum([part.variation for part in total.summands]) * (1 + 1e-12) <= target_high:
         return Answer(0.0, 0.0, CLOSED)
-    found = Answer(-math.inf, math.inf, FLOOR)
+    found = NOTHING
     if target_high > 0 and target_low < 1e-9 * total.top.mass:
         found = _with_extremes(total, found, target_low, target_high)
     if target_high > 0:
@@ -178,7 +179,8 @@ def epsilon(total: Total, low_delta: float, high_delta: float, within: float = N
             if narrow(found.lower, found.upper, enough):
                 continue
             with contextlib.suppress(*NO_LINE):
-                found = common(found, route(found))
+                more = route(found)
+                found = more if found is NOTHING else common(found, more)
     return _with_extremes(total, found, target_low, target_high)
 
 

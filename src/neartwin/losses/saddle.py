@@ -63,27 +63,43 @@ def _saddle(total: Total, lam: float) -> Saddle:
     return Saddle(lam, eps, math.sqrt(max(k2, 1e-300)), log_delta)
 
 
-def for_delta(total: Total, delta: float, close: float = 0.05) -> Saddle:
-    """The saddle whose estimated delta is about the one wanted; 0 < delta. close: how near, in its logarithm."""
-    wanted = math.log(delta)
-    near = total.near or math.sqrt(max(-2 * wanted, 1.0) / max(total.cumulants(1e-3)[2], 1e-300))
+def _near(variance: float, wanted: float) -> float:
+    """The logarithm of a Gaussian's lam of this variance: two of Newton's steps from where its density alone has it."""
+    x = 0.5 * math.log(max(-2 * wanted, 1.0) / variance)
+    for _ in range(2):
+        lam = math.exp(min(max(x, LOWEST), HIGHEST))
+        spread = variance + 1 / (lam * lam) + 1 / ((1 + lam) * (1 + lam))
+        log_delta = 1 + lam / (1 + lam) - 0.5 * (variance * lam * lam + math.log(2 * math.pi * spread))
+        x += (log_delta - math.log(lam) - math.log1p(lam) - wanted) / (lam * lam * spread)
+    return x
 
-    last: list[tuple[float, float, float, float]] = [(0.0, 0.0, 0.0, 0.0)]
+
+def for_delta(total: Total, delta: float, close: float = 0.5) -> Saddle:
+    """The saddle whose estimated delta is about the one wanted; 0 < delta.
+
+    close: how near in its logarithm, before a last step.
+    """
+    wanted = math.log(delta)
+    near = math.log(total.near) if total.near else _near(max(total.cumulants(1e-3)[2], 1e-300), wanted)
+    last = (0.0, 0.0, 0.0, 0.0, 0.0, -1.0)  # where, its lam, eps, K'' and d eps/d lam, and how far off
 
     def above(x: float) -> tuple[float, float]:
+        nonlocal last
         lam = math.exp(x)
         log_delta, eps, k2, rise = _at(total, lam)
-        last[0] = (x, lam, eps, k2)
-        if not log_delta < 0:
-            return log_delta - wanted, -lam * lam * rise
-        share = wanted / log_delta  # its logarithm is nearly linear in log lam, for a Gaussian
-        return -wanted * math.log(share), -lam * lam * rise * share
+        # its logarithm is nearly linear in log lam, for a Gaussian
+        share = wanted / log_delta if log_delta < 0 else 1.0
+        gap = -wanted * math.log(share) if log_delta < 0 else log_delta - wanted
+        slope = -lam * lam * rise * share
+        last = (x, lam, eps, k2, rise, gap / slope if abs(gap) < close and slope < 0 else 0.0)
+        return gap, slope
 
-    x = _root(above, math.log(near), close, min(1e-3, close))
-    if x != last[0][0]:
+    x = _root(above, near, close, min(1e-3, close))
+    if x != last[0]:
         above(x)
-    _, lam, eps, k2 = last[0]
-    return Saddle(lam, eps, math.sqrt(max(k2, 1e-300)), wanted)
+    _, lam, eps, k2, rise, off = last
+    further = lam * math.expm1(-off)  # Newton's next step, the curvature taken as it is here
+    return Saddle(lam + further, eps + rise * further, math.sqrt(max(k2, 1e-300)), wanted)
 
 
 def for_eps(total: Total, eps: float) -> Saddle:

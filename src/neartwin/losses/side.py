@@ -26,6 +26,7 @@ from neartwin.losses.total import Total, log_c
 UNKNOWN = "unknown"
 FAINT = 1e-12  # delta
 FIT = 1e-6  # relative width of the eps that a fit rests on: its own cells are no finer
+HOPELESS = 1.0  # Chernoff's bound misses a delta by more of its logarithm than another order would mend
 SMALL = 1e-6  # the order above 1 that stands for 1 where only bounds are known
 OTHER: dict[Order, Order] = {"remove": "add", "add": "remove", "replace": "replace_back", "replace_back": "replace"}
 
@@ -42,7 +43,7 @@ def _total(pairs: Mapping[Pair, int], earlier: Total | None = None) -> Total | N
     known = {} if earlier is None else earlier.families
     whole: list[Summand] = []
     for family, (members, counts, summands) in families.items():
-        same = known.get(family)
+        same = known.get(family) if known else None
         kept = same is not None and same[1] == counts and same[0] == members
         summands.extend(same[2] if same is not None and kept else family.together(members, counts))
         whole += summands
@@ -72,20 +73,23 @@ class Side:
     @classmethod
     def of(cls, uses: Mapping[Factor, int], order: Order) -> Side:
         """Ask every factor for its pairs in this order."""
-        above = [(factor.above(order), count) for factor, count in uses.items()]
-        curves = tuple(
-            (pair, curve, count)
-            for (pair, count), factor in zip(above, uses, strict=True)
-            if (curve := factor.renyi(order)) is not None
-        )
-        pairs = _gather(above)
-        one_sided = any(type(factor).below is not Factor.below for factor in uses)
+        pairs: dict[Pair, int] = {}
+        curves, complete, one_sided = [], True, False
+        for factor, count in uses.items():
+            pair, curve = factor.above(order), factor.renyi(order)
+            if pair is None:
+                complete = False
+            else:
+                pairs[pair] = pairs.get(pair, 0) + count
+            if curve is not None:
+                curves.append((pair, curve, count))
+            one_sided = one_sided or type(factor).below is not Factor.below
         below = _gather([(factor.below(order), count) for factor, count in uses.items()]) if one_sided else pairs
         back = OTHER[order]
         symmetric = bool(curves) and all(
             f.above(order) == f.above(back) and f.renyi(order) == f.renyi(back) for f in uses
         )
-        return cls(pairs, below, curves, all(pair is not None for pair, _ in above), symmetric)
+        return cls(pairs, below, tuple(curves), complete, symmetric)
 
     def follow(self, other: Side) -> None:
         """Start the next search where that of another whole ended, with what both are made of; it decides nothing but time."""
@@ -149,12 +153,17 @@ class Side:
         return self.upper.infinity[1] if self.upper is not None else 0.0
 
     @np.errstate(all="ignore")
-    def meets(self, eps: float, delta: float, s: float) -> bool:
-        """Whether Chernoff at s alone proves delta(eps) <= delta: then this order asks for no larger eps."""
-        if self._infinity > 0 or not self.complete or self.upper is None or not math.isfinite(s):
+    def meets(self, eps: float, delta: float, slope: float) -> bool:
+        """Whether Chernoff about the slope alone proves delta(eps) <= delta: then this order asks for no larger eps."""
+        if self._infinity > 0 or not self.complete or self.upper is None or not math.isfinite(slope):
             return False
-        bound = self.upper.log_mgf_roughly_above(s) + log_c(s) - s * eps
-        return bound + 1e-12 * (1 + s * abs(eps)) < math.log(delta) * (1 + 1e-12)
+        for s in (slope, 1.4 * slope):
+            missed = self.upper.log_mgf_roughly_above(s) + log_c(s) - s * eps - math.log(delta)
+            if missed < -1e-12 * (1 + s * abs(eps) - math.log(delta)):
+                return True
+            if not missed < HOPELESS:
+                break
+        return False
 
     def delta(self, eps: FloatArray, within: float = answer.NARROW) -> tuple[FloatArray, FloatArray, Names]:
         """Bounds and route for each eps."""
@@ -340,5 +349,7 @@ def zcdp(found: Sequence[Side]) -> tuple[float, float]:
 
 def greatest(found: Sequence[Answer]) -> Certified[float]:
     """The maximum over orders: of the lower ends and of the upper ends; the worse order's method and errors."""
+    if len(found) == 1:
+        return Certified(found[0].lower, found[0].upper, found[0].method, found[0].errors)
     worst = max(found, key=lambda answer: (answer.upper, answer.lower))
     return Certified(max(answer.lower for answer in found), worst.upper, worst.method, worst.errors)

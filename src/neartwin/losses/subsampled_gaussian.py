@@ -35,7 +35,7 @@ from neartwin.exact import FloatArray, Number, float_above, float_below, rationa
 from neartwin.losses.gaussian import GaussianPair
 from neartwin.losses.loss import UNBOUNDED, Factor, Masses, Order, Pair, Summand, Top
 from neartwin.losses.parts import Part
-from neartwin.losses.quadrature import REACH, SHARED, QuadratureSum, Rule
+from neartwin.losses.quadrature import FEW_NODES, REACH, SHARED, QuadratureSum, Rule
 from neartwin.losses.rounding import ELEMENTARY, NoCertificateError, U, gamma
 from neartwin.losses.single import half_line_cells, half_line_delta
 from neartwin.losses.strip import Strip
@@ -62,6 +62,7 @@ class SubsampledGaussianSum(QuadratureSum):
             -count * math.log1p(-end) if end < 1 else math.inf for end in (float_above(rate), float_below(rate))
         )
         self.top = Top(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY)) if self.order == "add" else UNBOUNDED
+        self._steps: dict[tuple[float, float, float], float] = {}
         self._growth: dict[tuple[float, float], float] = {}
         self._rules: dict[tuple[float, bool], Rule] = {}
         self.variation = min(count * float_above(rate), 1.0)  # P and Q are equal unless the unit takes part
@@ -132,7 +133,7 @@ class SubsampledGaussianSum(QuadratureSum):
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
         """Equal steps over the range that matters; the strip's bound grows with lam."""
         left, right = self._ends(low, high) if self.window is WHOLE else self._part_ends(high)
-        step = self._step(low, high, reach)
+        step = self._step(low, high, reach, right - left)
         u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
         law = replace(self._law(u, step), outside=4 * math.exp(self._goal))
         return u, law if self.window is WHOLE else self._part(high).seen(u, law)
@@ -160,12 +161,20 @@ class SubsampledGaussianSum(QuadratureSum):
     def size(self, low: float, high: float, reach: float) -> int:
         """The nodes of the rule that reaches so far."""
         left, right = self._ends(low, high) if self.window is WHOLE else self._part_ends(high)
-        return math.ceil((right - left) / self._step(low, high, reach))
+        return math.ceil((right - left) / self._step(low, high, reach, right - left))
 
-    def _step(self, low: float, high: float, reach: float) -> float:
-        """The rule's; on long lines of remove by greater moments, which short rules tell."""
-        further = [(x, self._grown(high, x)) for x in high * FURTHER] if self.order == "remove" and reach > LONG else []
-        return self.strip.step(low, high, reach, self._goal, further)
+    def _step(self, low: float, high: float, reach: float, span: float) -> float:
+        """The rule's, over so long a span; on long lines of remove by greater moments, where these may pay.
+
+        Kept, for size and nodes both ask.
+        """
+        if (low, high, reach) not in self._steps:
+            found = self.strip.step(low, high, reach, self._goal)
+            if self.order == "remove" and reach > LONG and span > FEW_NODES * found:
+                further = [(x, self._grown(high, x)) for x in high * FURTHER]
+                found = self.strip.step(low, high, reach, self._goal, further)
+            self._steps[low, high, reach] = found
+        return self._steps[low, high, reach]
 
     def _grown(self, lam: float, x: float) -> float:
         """K(lam + x) - K(lam) of one copy, rounded up."""

@@ -27,30 +27,36 @@ def log_c(s: float) -> float:
 
 
 def _logarithms(ratios: list[Ratio], t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """The sum of copies times logarithms, real and imaginary, the bound on its error, the sum of moduli.
+    """The sum of copies times logarithms, real and imaginary, the bound on its error, and no less than the sum of moduli.
 
-    As `log_parts`, for all rows together where that is no smaller than 1/2; subtracting the base and multiplying by the copies
-    round by 2U of each, and the base errs by its own bound.
+    As `log_parts`, for all rows together where that is no smaller than 1/2: its bound is ELEMENTARY of the same sum with |x|
+    and (x^2 + y^2)/2 added. Subtracting the base and multiplying by the copies round by 2U of each; the base errs by its own
+    bound.
     """
-    x, y, n = np.array([r.x for r in ratios]), np.array([r.y for r in ratios]), np.array([r.copies for r in ratios])
+    kinds, half = len(ratios), np.array([0.5 * r.copies for r in ratios])
+    rows = np.array([r.x for r in ratios] + [r.y for r in ratios])
+    x, y = rows[:kinds], rows[kinds:]
     away = x * x + y * y
-    square = away + 2 * x
-    least = square.min(axis=1).tolist()
-    if min(least) > -0.75:
-        real, imaginary = 0.5 * np.log1p(square), np.arctan2(y, 1 + x)
-        fixed = per_t = 0.0
-        for r, low in zip(ratios, least, strict=True):
-            share = r.copies * (1 + 8 * U) / math.sqrt(1 + low)
-            fixed, per_t = fixed + r.fixed * share, per_t + r.per_t * share
-        size = n @ (np.abs(real) + np.abs(imaginary))
-        error = (8 * U) * (n @ (2 * np.abs(x) + away)) + ELEMENTARY * size + (fixed + per_t * t)
-    else:
-        errors = np.array([r.fixed + r.per_t * t for r in ratios])
-        real, imaginary, bound = log_parts(x, y, errors)
-        size, error = n @ (np.abs(real) + np.abs(imaginary)), n @ bound
-    base = sum([r.copies * r.base for r in ratios])
-    base_error = sum([r.copies * (r.base_error + 4 * U * abs(r.base)) for r in ratios])
-    return n @ real - base, n @ imaginary, error + (4 * U) * size + base_error, size + abs(base)
+    square = away + (x + x)
+    least = float(square.min())
+    base = base_error = fixed = per_t = 0.0
+    for r in ratios:
+        base += r.copies * r.base
+        base_error += r.copies * (r.base_error + 4 * U * abs(r.base))
+        fixed, per_t = fixed + r.copies * r.fixed, per_t + r.copies * r.per_t
+    if least > -0.75:
+        real, imaginary = np.log1p(square), np.arctan2(y, 1 + x)
+        moduli, other = np.abs(real), np.abs(imaginary)
+        other += np.abs(x)
+        moduli += away
+        moduli += other + other
+        share, size = (1 + 8 * U) / math.sqrt(1 + least), half @ moduli
+        error = size * (ELEMENTARY + 4 * U) + (t * (per_t * share) + (fixed * share + base_error))
+        return half @ real - base, half @ (imaginary + imaginary), error, size + abs(base)
+    real, imaginary, bound = log_parts(x, y, np.array([r.fixed + r.per_t * t for r in ratios]))
+    n = half + half
+    size = n @ (np.abs(real) + np.abs(imaginary))
+    return n @ real - base, n @ imaginary, n @ bound + (4 * U) * size + base_error, size + abs(base)
 
 
 def _one(part: Summand, lam: float, t: FloatArray) -> FloatArray:
@@ -102,6 +108,8 @@ class Total:
     @property
     def infinity(self) -> tuple[float, float]:
         """Bounds on P(L = inf) = 1 - prod P(L_i < inf)."""
+        if self.log_finite == (0.0, 0.0):
+            return self.log_finite
         low, high = (-math.expm1(end) for end in (self.log_finite[1], self.log_finite[0]))
         return max(low * (1 - 32 * U), 0.0), min(high * (1 + 32 * U), 1.0)
 
@@ -120,15 +128,20 @@ class Total:
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """K, K', K'' (uncertified)."""
-        k, k1, k2 = zip(*[part.cumulants(lam) for part in self.summands], strict=True)
-        return sum(k), sum(k1), sum(k2)
+        whole = first = second = 0.0
+        for part in self.summands:
+            k, k1, k2 = part.cumulants(lam)
+            whole, first, second = whole + k, first + k1, second + k2
+        return whole, first, second
 
     def log_mgf(self, lam: float) -> tuple[float, float]:
         """K(lam) and a bound on its error."""
         if lam not in self._mgf:
-            parts = [part.log_mgf(lam) for part in self.summands]
-            rounding = (len(parts) + 2) * U * sum(abs(p[0]) for p in parts)
-            self._mgf[lam] = (sum(p[0] for p in parts), sum(p[1] for p in parts) * 1.01 + rounding)
+            whole = size = error = 0.0
+            for part in self.summands:
+                k, slack = part.log_mgf(lam)
+                whole, size, error = whole + k, size + abs(k), error + slack
+            self._mgf[lam] = (whole, error * 1.01 + (len(self.summands) + 2) * U * size)
         return self._mgf[lam]
 
     def log_mgf_above(self, lam: float) -> float:
@@ -187,22 +200,18 @@ class Total:
         if known is not None and None not in [part.kind for part in self.summands]:
             real, imaginary, error = self._known_parts(lam, t, known)
             return real, imaginary, error
-        terms = self._parts(lam, t)
-        real, imaginary, error, size = terms[0]
-        for x, y, bound, absolute in terms[1:]:
-            real, imaginary, error, size = real + x, imaginary + y, error + bound, size + absolute
-        return real, imaginary, error * 1.01 + ((len(self.summands) + 2) * U) * size
-
-    def _parts(self, lam: float, t: FloatArray) -> list[tuple[FloatArray, FloatArray, FloatArray, FloatArray]]:
-        """Real and imaginary part, bound and size of each summand, or of several together."""
-        found = [(part, part.ratio(lam, t)) for part in self.summands]
-        ratios = [ratio for _, ratio in found if ratio is not None]
-        terms = [_logarithms(ratios, t)] if ratios else []
-        for part, ratio in found:
-            if ratio is None:
+        ratios, terms = [], []
+        for part in self.summands:
+            ratio = part.ratio(lam, t)
+            if ratio is not None:
+                ratios.append(ratio)
+            else:
                 x, y, bound = part.parts(lam, t)
                 terms.append((x, y, bound, np.abs(x) + np.abs(y)))
-        return terms
+        real, imaginary, error, size = _logarithms(ratios, t) if ratios else terms.pop()
+        for x, y, bound, absolute in terms:
+            real, imaginary, error, size = real + x, imaginary + y, error + bound, size + absolute
+        return real, imaginary, error * 1.01 + ((len(self.summands) + 2) * U) * size
 
     def quiet(self, lam: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray | None:
         """A quick bound on log |M(lam+it')/M(lam)| for all t' within `width` of each t, where every summand has one."""
