@@ -25,6 +25,11 @@ class Dialect(Protocol):
         """Whether a part of WITH that is marked MATERIALIZED is computed once, and NULL-safe equality joins by a hash."""
         ...
 
+    @property
+    def thins(self) -> bool:
+        """Whether rows are left out that no kept group can come from, before they are counted: see `thinning`."""
+        ...
+
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:
         """A column of the source as one of the six types; NULL where a value does not fit.
 

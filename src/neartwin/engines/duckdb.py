@@ -2,8 +2,8 @@
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import duckdb
 import pyarrow as pa
@@ -14,8 +14,9 @@ from neartwin.engines.dialect import KEYS, Kept, digest_of, floor_half_up, in_ca
 from neartwin.engines.gather import gathered, gathered_rows, key_table
 from neartwin.engines.joins import Place
 from neartwin.engines.local import opened
-from neartwin.engines.sql import needed_columns, salted
+from neartwin.engines.sql import first_rows, needed_columns, salted
 from neartwin.engines.texts import text_of
+from neartwin.engines.thinning import are_many, can_thin
 from neartwin.queries.join import Join
 from neartwin.queries.sample import salt_and_secret
 from neartwin.queries.stage import Stage
@@ -33,11 +34,14 @@ _TYPES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class DuckdbDialect:
     """DuckDB's words for what dialects spell differently."""
 
-    name = "duckdb"
-    reads_once = True
+    thins: bool = False
+
+    name: ClassVar[str] = "duckdb"
+    reads_once: ClassVar[bool] = True
 
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:
         """TRY_CAST; whole numbers stay as wide as they are."""
@@ -147,7 +151,9 @@ class DuckdbEngine:
     def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
         """Exact answers to a stage; the source is opened read-only and closed again."""
         with self._asked(stage) as (connection, places):
-            text, parameters = text_of(stage, places, _SALT, secret=_SECRET), _parameters(stage, salt)
+            parameters = _parameters(stage, salt)
+            chosen = _thinning(connection, stage, places, parameters)
+            text = text_of(stage, chosen, _SALT, secret=_SECRET)
             if len(stage.keys or ()) == 1:  # the shortest way to the one row that there is
                 return gathered_rows(stage, connection.execute(text, parameters).fetchall())
             answer = connection.sql(text, params=parameters).to_arrow_table()
@@ -159,8 +165,10 @@ class DuckdbEngine:
             yield self.aggregate(stage, salt=salt)
             return
         with self._asked(stage) as (connection, places):
-            text = text_of(stage, places, _SALT, secret=_SECRET, ordered=True)
-            for batch in connection.sql(text, params=_parameters(stage, salt)).to_arrow_reader(groups):
+            parameters = _parameters(stage, salt)
+            chosen = _thinning(connection, stage, places, parameters)
+            text = text_of(stage, chosen, _SALT, secret=_SECRET, ordered=True)
+            for batch in connection.sql(text, params=parameters).to_arrow_reader(groups):
                 yield gathered(stage, pa.Table.from_batches([batch]))
 
     @contextlib.contextmanager
@@ -182,6 +190,18 @@ class DuckdbEngine:
             "temp_directory": self.temp_directory,
         }
         return {name: value for name, value in chosen.items() if value}
+
+
+def _thinning(connection: Any, stage: Stage, places: list[Place], parameters: dict[str, int | str]) -> list[Place]:
+    """The same places, with a dialect that thins rows where the first ones say that it pays: the answer is the same."""
+    if not can_thin(stage):
+        return places
+    text = first_rows(stage, places, _SECRET).sql(dialect="duckdb", copy=False)
+    secret = {name: value for name, value in parameters.items() if name == "secret"}
+    ((pairs, same),) = connection.execute(text, secret).fetchall()
+    if not are_many(pairs or 0, same or 0, stage.groups_per_unit or 0):
+        return places
+    return [replace(place, dialect=DuckdbDialect(thins=True)) for place in places]
 
 
 def typed_rows(join: Join, needed: tuple[str, ...]) -> pa.Table:

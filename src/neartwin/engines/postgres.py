@@ -56,6 +56,7 @@ class PostgresDialect:
     """
 
     name = "postgres"
+    thins = False
     reads_once = False  # IS NOT DISTINCT FROM is no join that it hashes
 
     def __init__(self, types: dict[str, str]) -> None:

@@ -45,6 +45,7 @@ class SparkDialect:
 
     name = "spark"
     reads_once = False
+    thins = False
 
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:  # noqa: ARG002 - a cast gives NULL here
         """Casts give NULL for what does not fit, as ANSI is off; text is made valid, so that it can be handed out."""

@@ -4,7 +4,8 @@
 typed    the needed columns, each in one of the six types, by casts that cannot fail; joined rows, see `joins`
 computed the same and the expressions that are grouped by or summed, where there are any
 scaled   the same and each summed column clipped to its bounds, in steps, where any is summed
-kept     rows with a unit (of the sample, where there is one) that meet the conditions, their group, their grid values
+kept     rows with a unit (of the sample, where there is one) that meet the conditions, their group, their grid values;
+         where a unit is in far too many groups, those that may be kept: see `thinning`
 products the same and products of grid values, where moments are asked for
 units    one row a (unit, group): numbers of rows and values, totals
 bounded  the same, weighted down to C rows
@@ -36,6 +37,7 @@ from neartwin.engines.grid import grid_steps, is_on_grid, on_grid
 from neartwin.engines.joins import Place, joined_rows, needed_parts
 from neartwin.engines.norms import Source, with_norms
 from neartwin.engines.octaves import parts_of
+from neartwin.engines.thinning import alike, can_thin, thinned
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.sample import first_digits
 from neartwin.queries.stage import Stage
@@ -59,24 +61,16 @@ def statement(
     a stage with a split, the cell and its number: see `cells`.
     """
     by_row = not isinstance(stage.table.unit, str)
-    groups, aliases, dialect = group_names(stage), column_aliases(stage), places[0].dialect
+    groups, dialect = group_names(stage), places[0].dialect
     counted = stage.split is not None or bool(stage.octaves)
     query = exp.select() if counted else exp.select(*groups, *_sums(stage, dialect, by_row=by_row))
     if groups and not counted:
         query = query.group_by(*groups)
-    if keys is not None:
-        query = query.with_(alias_of(KEYS), as_=keys, copy=False)
-    rows = (
-        joined_rows(stage.table, places, aliases) if stage.table.joins else {"typed": _typed(stage, places[0], aliases)}
-    )
-    for name, added in (("computed", _computed(stage, aliases, dialect)), ("scaled", _scaled(stage, aliases))):
-        if added:  # engines take their time over each step, also over one that adds nothing
-            rows[name] = exp.select(exp.Star(), *added).from_(part_named(next(reversed(rows))))
-    for name, part in rows.items():
-        query = query.with_(alias_of(name), as_=part, copy=False)
-    kept = _kept(stage, aliases, places[0], secret).from_(part_named(next(reversed(rows))))
-    by_unit = kept if by_row else dialect.by_unit(kept)
-    query = query.with_(alias_of("kept"), as_=by_unit, copy=False)
+    query, kept = _with_rows(query, stage, places, keys, secret)
+    if dialect.thins and can_thin(stage):
+        query = thinned(query, kept, _order(stage, dialect, salt)[0], stage.groups_per_unit or 0)
+    else:
+        query = query.with_(alias_of("kept"), as_=kept, copy=False)
     if stage.split is not None:
         return cells_of(query, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
     if stage.moments:
@@ -88,6 +82,31 @@ def statement(
     query = query.with_(alias_of("units"), as_=_units(stage, dialect), copy=False)
     query = query.with_(alias_of("bounded"), as_=_bounded(stage, dialect), copy=False)
     return _finished(_capped(query, stage, dialect, salt), stage)
+
+
+def _with_rows(
+    query: exp.Select, stage: Stage, places: Sequence[Place], keys: exp.Select | None, secret: exp.Expr | None
+) -> tuple[exp.Select, exp.Select]:
+    """The query with the parts that rows are read by, and the select of those that are kept."""
+    aliases, dialect = column_aliases(stage), places[0].dialect
+    if keys is not None:
+        query = query.with_(alias_of(KEYS), as_=keys, copy=False)
+    rows = (
+        joined_rows(stage.table, places, aliases) if stage.table.joins else {"typed": _typed(stage, places[0], aliases)}
+    )
+    for name, added in (("computed", _computed(stage, aliases, dialect)), ("scaled", _scaled(stage, aliases))):
+        if added:  # engines take their time over each step, also over one that adds nothing
+            rows[name] = exp.select(exp.Star(), *added).from_(part_named(next(reversed(rows))))
+    for name, part in rows.items():
+        query = query.with_(alias_of(name), as_=part, copy=False)
+    kept = _kept(stage, aliases, places[0], secret).from_(part_named(next(reversed(rows))))
+    return query, dialect.by_unit(kept) if isinstance(stage.table.unit, str) else kept
+
+
+def first_rows(stage: Stage, places: Sequence[Place], secret: exp.Expr | None = None) -> exp.Select:
+    """The statement that says of the first rows how alike a unit's are: see `thinning.alike`."""
+    query, kept = _with_rows(exp.select(), stage, places, None, secret)
+    return alike(query.with_(alias_of("kept"), as_=kept, copy=False), group_names(stage))
 
 
 def _capped(query: exp.Select, stage: Stage, dialect: Dialect, salt: exp.Expr) -> exp.Select:

@@ -51,7 +51,7 @@ def text_of(
     aliases = column_aliases(stage)
     columns = {name: exp.column(alias) for name, alias in aliases.items()}
     rows = tuple(place.rows.sql(copy=False) for place in places)
-    shape = (dialect.name, ordered, rows, tuple(aliases), _shape(replace(stage, conditions=())))
+    shape = (dialect.name, dialect.thins, ordered, rows, tuple(aliases), _shape(replace(stage, conditions=())))
     around = _known.get(shape)
     if around is None:
         mark = _mark(stage)
