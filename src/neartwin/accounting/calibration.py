@@ -1,8 +1,10 @@
 """Calibration: the least noise, the most uses or the largest sampling rate that meets a goal, on the certified side.
 
 What is returned was itself evaluated, and its upper bound meets the goal; that does not rest on monotonicity or on how the
-search went. A secant search in logarithms, between a value that meets the goal and one that does not, ends where both lie close
-together; each trial is one question to the engine, which rebuilds no grid.
+search went. Newton's steps in logarithms, and secants once they are near, end where a value that meets the goal and one that
+does not lie close together. Each trial is one question to the engine, which rebuilds no grid; the slope is that of its moment
+generating function at the saddle, for a fraction of a question's price. Where the goal is no epsilon at a delta, secants do it
+alone.
 """
 
 import math
@@ -18,12 +20,18 @@ from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, ThreePools, Zcdp
 from neartwin.checks import open_probability
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, rational
+from neartwin.losses.answer import NO_LINE
+from neartwin.losses.estimates import drift
 
 V = TypeVar("V", Fraction, int)
 TRIALS = 200
 LARGEST = Fraction(2) ** 60  # of a scale, in units of the sensitivity
 MOST_USES = 10**12
 LEVEL = 8  # doublings without any gain after which the end of the range is asked
+FARTHEST = 64  # times as far at most as the last trial
+NEARBY = 1024  # of a value, to a neighbour that tells the slope
+STEPS = 5  # trials that a search may take before it is asked whether it comes nearer
+NEAR = 0.02  # excess below which secants do better than such slopes
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,7 @@ class _Search:
             raise ParameterError("target", target, "must be a target", remedy='for instance approx(1, "1e-6")')
         self.spend, self.target, self.neighbours, self.trials = spend, target, neighbours, 0
         self.reached: Fraction | float = math.inf
+        self.tried: Cost | None = None  # of the last trial
 
     def cost(self, value: Fraction) -> Cost:
         return cost(self.spend(value), neighbours=self.neighbours)
@@ -58,8 +67,10 @@ class _Search:
             raise PrivacyError(
                 f"no end after {TRIALS} trials: the cost does not fall as it should toward {self.target}"
             )
+        self.tried = None
         try:
-            self.reached, goal = spent(self.cost(value), self.target)
+            self.tried = self.cost(value)
+            self.reached, goal = spent(self.tried, self.target)
         except ParameterError:
             if self.trials == 1:
                 raise
@@ -68,6 +79,18 @@ class _Search:
             return math.inf
         distance = _log(Fraction(self.reached) / goal) if self.reached else -math.inf
         return min(distance, 0.0) if Fraction(self.reached) <= goal else max(distance, 5e-324)
+
+    def slope(self, value: Fraction, near: Fraction) -> float:
+        """About d excess / d log value where that was just tried, by the moments there and at a value near it; NaN: unknown."""
+        if not isinstance(self.target, Approx) or not math.isfinite(self.reached) or self.tried is None:
+            return math.nan
+        try:
+            cases = zip(self.tried.cases, self.cost(near).cases, strict=True)
+            delta, way = self.target.delta, "replace" if self.neighbours == "replace_one" else None
+            found = max(drift(one, other, delta, direction=way) for one, other in cases)  # type: ignore[arg-type]
+        except (PrivacyError, *NO_LINE):  # a ParameterError is a ValueError: the value nearby cannot be computed with
+            return math.nan
+        return found[1] / float(near / value - 1) / float(self.reached)
 
     def unmet(self, what: str, remedy: str) -> PrivacyError:
         """Why nothing in the range meets the goal."""
@@ -119,31 +142,7 @@ def least_noise(
     """
     width = _tolerance(tolerance)
     search = _Search(_function(spend), target, neighbours)
-    scale = Fraction(1)
-    excess = search.excess(scale)
-    if excess > 0:
-        holds, fails = _met(search, (scale, excess), "no scale up to 2^60", "ask for fewer uses")
-        return _closed(search, holds, fails, width)
-    while True:
-        high, high_excess, scale = scale, excess, scale / 2
-        if scale < 1 / LARGEST:
-            return Calibrated(high, None, search.cost(high), search.trials)
-        excess = search.excess(scale)
-        if excess > 0:
-            return _closed(search, (high, high_excess), (scale, excess), width)
-
-
-def _met(
-    search: _Search, fails: tuple[Fraction, float], what: str, remedy: str
-) -> tuple[tuple[Fraction, float], tuple[Fraction, float]]:
-    """Doubled until the goal is met: the first value that meets it, and the last that does not."""
-    value, level = 2 * fails[0], 0
-    while (excess := search.excess(value)) > 0:
-        level = level + 1 if excess == fails[1] else 0
-        if 2 * value > LARGEST or (level == LEVEL and search.excess(LARGEST) > 0):
-            raise search.unmet(what, remedy)
-        fails, value = (value, excess), 2 * value
-    return (value, excess), fails
+    return _least(search, width, 1 / LARGEST, "no scale up to 2^60", "ask for fewer uses")
 
 
 def largest_rate(
@@ -168,12 +167,7 @@ def largest_rate(
     width = _tolerance(tolerance)
     _function(spend)
     search = _Search(lambda inverse: spend(1 / inverse), target, neighbours)
-    inverse = Fraction(1)
-    excess = search.excess(inverse)
-    if excess <= 0:
-        return Calibrated(inverse, None, search.cost(inverse), search.trials)
-    holds, fails = _met(search, (inverse, excess), "no sampling rate down to 2^-60", "add noise")
-    found = _closed(search, holds, fails, width)
+    found = _least(search, width, Fraction(1), "no sampling rate down to 2^-60", "add noise")
     return Calibrated(1 / found.value, None if found.beyond is None else 1 / found.beyond, found.cost, found.trials)
 
 
@@ -190,52 +184,94 @@ def most_uses(each: Done, target: Goal, *, neighbours: str = "add_remove") -> Ca
     from neartwin.accounting.spend import repeated
 
     search = _Search(lambda count: repeated(each, int(count)), target, neighbours)
-    excess = search.excess(Fraction(1))
-    if excess > 0:
-        raise search.unmet("not even one use", "add noise")
-    good, bad, good_excess = 1, 2, excess
-    while (bad_excess := search.excess(Fraction(bad))) <= 0:
-        good, good_excess, bad = bad, bad_excess, 2 * bad
-        if bad > MOST_USES:
+    good, bad, count = 0, 0, 1
+    tried: list[tuple[Fraction, float]] = []
+    while True:
+        tried.append((Fraction(count), search.excess(Fraction(count))))
+        good, bad = (count, bad) if tried[-1][1] <= 0 else (good, count)
+        if bad == 1:
+            raise search.unmet("not even one use", "add noise")
+        if good == MOST_USES:
             raise ParameterError("each", each, f"meets {target} more than 10^12 times: it spends next to nothing")
-    turn = 0
-    while bad - good > 1:
-        guess = _secant(math.log(good), good_excess, math.log(bad), bad_excess) if turn % 3 < 2 else None
-        middle = (good + bad) // 2 if guess is None else round(math.exp(guess)) + (turn % 2)
-        middle = min(max(middle, good + 1), bad - 1)
-        excess = search.excess(Fraction(middle))
-        if excess <= 0:
-            good, good_excess = middle, excess
+        if bad - good == 1:
+            return Calibrated(good, bad, search.cost(Fraction(good)), search.trials)
+        root = _guess(search, tried, Fraction(count + max(1, count // NEARBY)), rises=True)
+        if not bad:
+            count = min(max(math.floor(root), good + 1) if root else 2 * good, FARTHEST * good, MOST_USES)
+            continue
+        count = (good + bad) // 2 if root is None or _stuck(tried) else math.floor(root) + (math.floor(root) <= good)
+        count = min(max(count, good + 1), bad - 1)
+
+
+def _least(search: _Search, width: Fraction, least: Fraction, what: str, remedy: str) -> Calibrated[Fraction]:
+    """The least value from `least` to 2^60 that meets the goal, from a first trial at 1."""
+    value, level = Fraction(1), 0
+    tried: list[tuple[Fraction, float]] = []
+    low: Fraction | None = None
+    high: Fraction | None = None
+    while True:
+        excess = search.excess(value)
+        level = level + 1 if tried and excess == tried[-1][1] else 0
+        tried.append((value, excess))
+        low, high = (low, value) if excess <= 0 else (value, high)
+        root = _guess(search, tried, value * (1 + Fraction(1, NEARBY)), rises=False)
+        if low is None:
+            if value <= least:
+                return Calibrated(value, None, search.cost(value), search.trials)
+            value = max(_further(value, root, width, up=False), least)
+        elif high is None:
+            if value >= LARGEST or (level == LEVEL and search.excess(LARGEST) > 0):
+                raise search.unmet(what, remedy)
+            value = min(_further(value, root, width, up=True), LARGEST)
+        elif high - low <= width * high:
+            return Calibrated(high, low, search.cost(high), search.trials)
         else:
-            bad, bad_excess = middle, excess
-        turn += 1
-    return Calibrated(good, bad, search.cost(Fraction(good)), search.trials)
+            value = _between(low, high, None if _stuck(tried) else root, width)
 
 
-def _closed(
-    search: _Search, holds: tuple[Fraction, float], fails: tuple[Fraction, float], width: Fraction
-) -> Calibrated[Fraction]:
-    """Secant steps in logarithms through the two trials nearest the goal, and a bisection every third.
+def _stuck(tried: list[tuple[Fraction, float]]) -> bool:
+    """Whether the last two trials hardly came nearer, so that the middle is the better place."""
+    if len(tried) <= STEPS:
+        return False
+    before, now = abs(tried[-3][1]), abs(tried[-1][1])
+    return math.isinf(before) or now > before / 4
 
-    Each aims a quarter of the tolerance beyond its root, toward the end that is farther from it: once the root is known that
-    well, one trial on either side of it ends the search.
+
+def _further(value: Fraction, root: Fraction | None, width: Fraction, *, up: bool) -> Fraction:
+    """On from the last trial to a root not bracketed yet, and a little beyond; twice or half of it where none is known."""
+    if root is None or root == value or (root > value) != up:
+        return 2 * value if up else value / 2
+    aim = root * (1 + width / 4 if root > value else 1 - width / 4)
+    return _short(min(max(aim, value / FARTHEST), value * FARTHEST), min(abs(aim - value), width * value) / 16)
+
+
+def _between(low: Fraction, high: Fraction, root: Fraction | None, width: Fraction) -> Fraction:
+    """Where to look between a value that fails and one that holds.
+
+    A quarter of the tolerance beyond the root, toward the end that is farther from it: once the root is known that well, one
+    trial on either side of it ends the search. The middle where no root is known.
     """
-    tried, turn = [holds, fails], 0
-    high, low = holds[0], fails[0]
-    while high - low > width * high:
-        near = sorted((one for one in tried if math.isfinite(one[1])), key=lambda one: abs(one[1]))[:2]
-        root = _root(*near) if len(near) == 2 and turn % 3 < 2 else None
-        middle = (low + high) / 2
-        if root is not None:
-            root = min(max(root, low), high)
-            aim = root * (1 + width / 4) if high - root > root - low else root * (1 - width / 4)
-            middle = aim if low < aim < high else middle
-        middle = _short(middle, min((high - low) / 16, width * low / 16))
-        excess = search.excess(middle)
-        tried.append((middle, excess))
-        low, high = (low, middle) if excess <= 0 else (middle, high)
-        turn += 1
-    return Calibrated(high, low, search.cost(high), search.trials)
+    middle = (low + high) / 2
+    if root is not None:
+        root = min(max(root, low), high)
+        aim = root * (1 + width / 4) if high - root > root - low else root * (1 - width / 4)
+        middle = aim if low < aim < high else middle
+    return _short(middle, min((high - low) / 16, width * low / 16))
+
+
+def _guess(search: _Search, tried: list[tuple[Fraction, float]], near: Fraction, *, rises: bool) -> Fraction | None:
+    """Where the goal is met: by Newton's step from the last trial, or once that is near by a secant of the two nearest.
+
+    near: a value beside the last one, for the slope; rises: whether the cost does.
+    """
+    value, excess = tried[-1]
+    if NEAR < abs(excess) < math.inf and (len(tried) == 1 or abs(excess) < 0.7 * abs(tried[-2][1])):
+        slope = search.slope(value, near)
+        step = -excess / slope if slope else math.inf
+        if 0 < abs(step) < 100 and (slope > 0) == rises:
+            return value * Fraction(math.exp(step))
+    nearest = sorted((one for one in tried if math.isfinite(one[1])), key=lambda one: abs(one[1]))[:2]
+    return _root(*nearest) if len(nearest) == 2 else None
 
 
 def _root(one: tuple[Fraction, float], other: tuple[Fraction, float]) -> Fraction | None:
@@ -245,14 +281,6 @@ def _root(one: tuple[Fraction, float], other: tuple[Fraction, float]) -> Fractio
     x, y = _log(one[0]), _log(other[0])
     root = x - one[1] * (y - x) / (other[1] - one[1])
     return Fraction(math.exp(root)) if abs(root) < 100 else None
-
-
-def _secant(x: float, at_x: float, y: float, at_y: float) -> float | None:
-    """Where the line through two points is 0, strictly between them."""
-    if not (math.isfinite(at_x) and math.isfinite(at_y)) or at_x == at_y:
-        return None
-    root = x - at_x * (y - x) / (at_y - at_x)
-    return root if min(x, y) < root < max(x, y) else None
 
 
 def _short(value: Fraction, room: Fraction) -> Fraction:
