@@ -44,6 +44,19 @@ print(*sorted(set(sys.modules) - before))
     assert not {f"neartwin.losses.{name}" for name in families} & set(loaded)  # and a family comes when it is used
 
 
+def test_special_functions_are_loaded_when_one_is_called():
+    script = """
+import sys
+import neartwin.releases.accounts, neartwin.queries.opening
+from neartwin.accounting import numerical_accountant
+print("scipy.special" in sys.modules)
+from neartwin.special import ndtri
+print(ndtri(0.5), "scipy.special" in sys.modules)
+"""
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert told == ["False", "0.0", "True"]
+
+
 def test_rooms_that_load_their_names_late_hold_all_of_them():
     for room in (neartwin.accounting, neartwin.losses, neartwin.divergences, neartwin.mechanisms):
         assert room.__all__ == sorted(room.__all__)

@@ -17,8 +17,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from scipy import special
 
+from neartwin import special
 from neartwin.checks import integer, positive
 from neartwin.curves.twofold import UNIT, Argument, clipped, levels, read
 from neartwin.errors import ParameterError

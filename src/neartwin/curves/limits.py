@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import erf
 
 from neartwin.checks import non_negative, positive
 from neartwin.curves.families import Gaussian
@@ -25,6 +24,7 @@ from neartwin.curves.tradeoff import TradeOff
 from neartwin.curves.twofold import UNIT, Argument, certified, ends, levels, read
 from neartwin.errors import ParameterError
 from neartwin.exact import Estimate, FloatArray, Interval, Number, rational
+from neartwin.special import erf
 
 
 @dataclass(frozen=True, slots=True)

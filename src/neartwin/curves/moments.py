@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
+from neartwin import special
 from neartwin.curves.families import EpsilonDelta, Gaussian, Laplace
 from neartwin.curves.finite import FinitePair
 from neartwin.curves.laplace_power import LaplacePower

@@ -13,8 +13,8 @@ units in the last place, about eight times the worst error that the tests find a
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
+from neartwin import special
 from neartwin.curves.twofold import TINY, UNIT, Twofold, plus, quotient, times, two_product
 from neartwin.exact import FloatArray
 

@@ -8,8 +8,8 @@ D ~ Bernoulli(e^eps0/(e^eps0 + 1)). Replace-one neighbours. A closed form, and t
 import math
 
 import numpy as np
-from scipy import special
 
+from neartwin import special
 from neartwin.checks import integer, non_negative, open_probability, positive
 from neartwin.curves.twofold import UNIT, Argument, clipped, exponential, read
 from neartwin.errors import ParameterError

@@ -8,7 +8,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erf, erfc, erfcx
 
 from neartwin.divergences.enclosure import (
     ULPS,
@@ -36,6 +35,7 @@ from neartwin.divergences.pairs import read_delta, read_order
 from neartwin.divergences.series import log_excess
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
+from neartwin.special import erf, erfc, erfcx
 
 _ROOT_HALF = math.sqrt(0.5)
 

@@ -29,9 +29,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfc, erfcx
 
 from neartwin.exact import FloatArray
+from neartwin.special import erfc, erfcx
 
 UNIT = 2.0**-53
 TRUST = 16.0  # units that erfcx may err by; the tests measure it against 60 digits

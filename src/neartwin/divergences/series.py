@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import erfc, erfcx
 
 from neartwin.divergences.enclosure import (
     ULPS,
@@ -24,6 +23,7 @@ from neartwin.divergences.enclosure import (
     widened,
 )
 from neartwin.exact import FloatArray
+from neartwin.special import erfc, erfcx
 
 _NEAR = 0.5
 _TERMS = 18  # 0.5^18 / 20! < 1e-23: far below one unit in the last place of the leading 1/2

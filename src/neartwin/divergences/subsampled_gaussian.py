@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from neartwin.checks import positive, probability
 from neartwin.divergences.binomial import log_choose
@@ -33,6 +32,7 @@ from neartwin.divergences.pairs import read_order
 from neartwin.divergences.series import exp_excess, kl_excess
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational
+from neartwin.special import log_ndtr
 
 _LARGEST_SUM = 4096  # integer orders above take the quadrature
 

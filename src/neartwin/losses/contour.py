@@ -41,7 +41,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from neartwin.exact import FloatArray
 from neartwin.losses.alias import Alias, find_alias
@@ -51,6 +50,7 @@ from neartwin.losses.rounding import ComplexArray, NoCertificateError, U, gamma
 from neartwin.losses.saddle import Saddle
 from neartwin.losses.table import FEWEST, Table, table
 from neartwin.losses.total import Total
+from neartwin.special import ndtr
 
 TOLERANCE = 1e-13  # wanted relative size of alias and cut
 FEW = 64

@@ -15,12 +15,12 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.special import ndtr
 
 from neartwin.exact import FloatArray
 from neartwin.losses.gaussian import gaussian_delta
 from neartwin.losses.rounding import ELEMENTARY, U
 from neartwin.losses.total import Total
+from neartwin.special import ndtr
 
 CELLS = 2048
 STARTS = [1e-6, 1e-4, 1e-3, *np.geomspace(1e-2, 1e6, 33).tolist()]  # orders less 1

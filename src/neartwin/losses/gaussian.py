@@ -13,12 +13,12 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import erfcx, ndtr, ndtri
 
 from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.loss import Factor, Masses, Order, Pair, Summand
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U
+from neartwin.special import erfcx, ndtr, ndtri
 
 ROOT_HALF_PI = math.sqrt(math.pi / 2)
 

@@ -13,12 +13,12 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp
 
 from neartwin.exact import FloatArray
 from neartwin.losses.rounding import ELEMENTARY, U, gamma
 from neartwin.losses.weighted import Weighted
 from neartwin.losses.window import Window
+from neartwin.special import log_ndtr, logsumexp
 
 
 @dataclass(frozen=True, slots=True)

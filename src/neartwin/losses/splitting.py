@@ -19,12 +19,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
 
 from neartwin.exact import FloatArray
 from neartwin.losses.rounding import NoCertificateError
 from neartwin.losses.total import Total, log_c
 from neartwin.losses.window import Divisible, Window
+from neartwin.special import gammaln, logsumexp
 
 SPREAD = np.geomspace(1 / 30, 300.0, 52)  # lams looked at, over about the slope
 TOPS = (0.0625, 0.125)  # widths of the edge beyond which nothing is looked at

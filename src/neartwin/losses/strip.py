@@ -26,12 +26,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from neartwin.exact import FloatArray
 from neartwin.losses.loss import Order
 from neartwin.losses.rounding import SMALLEST
 from neartwin.losses.window import WHOLE, Window
+from neartwin.special import log_ndtr
 
 ANGLES = np.pi * np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97])
 TURNS = np.array([0.2, 0.4, 0.6, 0.8])  # angles tried, as shares of the one that brings lam' to 0

@@ -28,7 +28,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from neartwin.checks import in_floats, sampling_rate
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
@@ -41,6 +40,7 @@ from neartwin.losses.single import half_line_cells, half_line_delta
 from neartwin.losses.strip import Strip
 from neartwin.losses.weighted import Weighted
 from neartwin.losses.window import WHOLE, Divisible, Window
+from neartwin.special import ndtr, ndtri
 
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
 LONG = 4 * REACH  # from which further moments are asked for

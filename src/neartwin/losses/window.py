@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from neartwin.exact import FloatArray
 from neartwin.losses.rounding import ELEMENTARY, U
+from neartwin.special import log_ndtr
 
 if TYPE_CHECKING:
     from neartwin.losses.loss import Summand

@@ -10,10 +10,10 @@ on each side, covers.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv
 
 from neartwin.checks import integer, open_probability
 from neartwin.exact import FloatArray, Interval, WholeNumbers
+from neartwin.special import betaincinv
 
 
 class Frequencies(NamedTuple):

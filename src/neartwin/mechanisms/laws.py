@@ -12,10 +12,10 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erf, erfc
 
 from neartwin.checks import integer, open_probability
 from neartwin.exact import FloatArray
+from neartwin.special import erf, erfc
 
 _SLACK = 1e-12  # relative; the tails below are evaluated to a few units in the last place
 _SUMMED = 2000.0  # standard deviations up to which discrete Gaussian tails are summed term by term

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from neartwin import noise
 from neartwin.checks import integer, open_probability
@@ -25,6 +24,7 @@ from neartwin.mechanisms.batches import of_linear
 from neartwin.mechanisms.change import Change
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.special import ndtri
 
 Table = NDArray[np.int64]
 

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.mechanisms.laws import GeometricLaw, Law
+from neartwin.special import ndtri
 
 _BRANCHINGS = (*range(2, 33), 48, 64, 128)
 

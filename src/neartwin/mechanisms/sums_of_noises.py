@@ -21,11 +21,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import ndtri
 
 from neartwin.checks import open_probability
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.laws import DiscreteGaussianLaw, GeometricLaw, Law, RoundedGaussianLaw
+from neartwin.special import ndtri
 
 _SLACK = 1 + 1e-9  # of rounding to doubles
 _APART = 1e-8  # P(|X - Y| > 1) of a discrete Gaussian and its normal variable

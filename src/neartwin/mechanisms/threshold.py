@@ -12,7 +12,6 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfc
 
 from neartwin import noise
 from neartwin.checks import integer, open_probability
@@ -23,6 +22,7 @@ from neartwin.losses import Composed, Leak
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.noise.bounds import exp_neg
+from neartwin.special import erfc
 
 _LEAST = 1e-290  # below, floats lose digits
 _SLACK = 1e-9  # relative: erfc, log and the float arithmetic here err by less than 1e-13

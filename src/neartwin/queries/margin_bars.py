@@ -10,13 +10,13 @@ by Chernoff: the tail is at most min over s of exp(sum log M(s w) - s t), M the 
 import math
 
 import numpy as np
-from scipy.special import ndtri
 
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.mechanisms.marginals import Margin
 from neartwin.queries.plan import MarginalPlan
+from neartwin.special import ndtri
 
 _SLACK = 1 + 1e-9  # for the rounding of these formulas themselves
 _TRIED = 400

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy.special import betainc, xlogy
 
 from neartwin.exact import FloatArray
+from neartwin.special import betainc, xlogy
 
 _STEPS = 60
 _SLACK = 1e-9  # of the probabilities and ends, for rounding

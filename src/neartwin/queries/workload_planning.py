@@ -99,7 +99,7 @@ def bars_of(queries: Queries, strategy: Strategy, measure: Measure, confidence: 
     if isinstance(mechanism, Geometric):
         reach = reach_of_laplace(confidence) * math.sqrt(2) * float(mechanism.scale)
     else:
-        from scipy.special import ndtri
+        from neartwin.special import ndtri
 
         reach = float(ndtri((1 + confidence) / 2)) * math.sqrt(float(mechanism.variance))
     bars = spread * (reach + math.sqrt(len(strategy.table))) / measure.parts
