@@ -1,5 +1,9 @@
 """Expressions have one meaning: each engine's value of each expression in each row is the oracle's, on hostile rows."""
 
+import os
+import subprocess
+import sys
+
 import duckdb
 import pytest
 
@@ -99,6 +103,27 @@ def test_parts_of_times_are_of_utc_wherever_the_machine_is():
     assert connection.sql("SELECT current_setting('TimeZone')").fetchall() == [
         ("America/New_York",)
     ]  # stays its owner's
+
+
+def test_files_are_read_in_utc_wherever_the_machine_is():
+    script = """
+from neartwin.engines.kept import memory_connection
+for _ in range(2):
+    with memory_connection({}) as connection:
+        print(*connection.execute("SELECT current_setting('TimeZone'), hour(TIMESTAMPTZ '2024-01-01 00:30:00+00')").fetchone())
+"""
+    machine = {**os.environ, "TZ": "America/New_York"}
+    told = subprocess.run(
+        [sys.executable, "-c", script], env=machine, capture_output=True, text=True, check=True
+    ).stdout
+    assert told.split() == ["UTC", "0"] * 2
+    without = script.replace(
+        "with memory_connection({}) as connection", "with __import__('duckdb').connect() as connection"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", without], env=machine, capture_output=True, text=True, check=True
+    ).stdout
+    assert told.split() == ["America/New_York", "19"] * 2
 
 
 def test_times_beyond_the_calendar_have_no_parts_on_postgresql(postgres_place):

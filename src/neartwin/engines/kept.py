@@ -32,6 +32,7 @@ def memory_connection(settings: Mapping[str, str | int]) -> Iterator[Any]:
         instance = _kept.get(key)
         if instance is None:
             instance = duckdb.connect(config={**settings, **_FORGETFUL})
+            in_utc(instance, "GLOBAL")
             _kept.clear()
             _kept[key] = instance
         connection = instance.cursor()
@@ -44,6 +45,12 @@ def memory_connection(settings: Mapping[str, str | int]) -> Iterator[Any]:
     if Path(str(settings.get("temp_directory", _FOLDER))).is_dir():  # it worked from disk, and clears that when it ends
         _forget(key, instance)
         instance.close()
+
+
+def in_utc(connection: Any, scope: str = "SESSION") -> None:
+    """Times with a zone are of UTC, in this cursor or all of an instance; else their parts would be those of the machine."""
+    with contextlib.suppress(duckdb.Error):  # a DuckDB without time zones has no times that need one
+        connection.execute(f"SET {scope} TimeZone = 'UTC'")
 
 
 def _forget(key: object, instance: Any) -> None:

@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
-from neartwin.engines.kept import memory_connection
+from neartwin.engines.kept import in_utc, memory_connection
 from neartwin.queries.source import (
     CsvFiles,
     DuckdbConnection,
@@ -34,10 +34,6 @@ def opened(
         kinds = {type(source).__name__ for source in sources}
         raise TypeError(f"DuckDB cannot read {kinds}")
     with _connection(local, settings) as connection, contextlib.ExitStack() as undone:
-        with contextlib.suppress(duckdb.Error):  # a DuckDB without time zones has no times that need one
-            connection.execute(
-                "SET SESSION TimeZone = 'UTC'"
-            )  # of this cursor alone; else parts of times would be local
         yield (
             connection,
             [
@@ -52,11 +48,13 @@ def _connection(sources: list[LocalSource], settings: dict[str, str | int]) -> I
     for source in sources:
         if isinstance(source, DuckdbConnection | DuckdbQuery):
             with contextlib.closing(source.connection.cursor()) as cursor:
+                in_utc(cursor)
                 yield cursor
             return
     first = sources[0]
     if isinstance(first, DuckdbTable):
         with duckdb.connect(first.path, read_only=True, config=settings) as connection:
+            in_utc(connection)
             yield _silent(connection)
         return
     with memory_connection(settings) as connection:
