@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from scipy.special import (
         betainc,
         betaincinv,
+        betaln,
         erf,
         erfc,
         erfcx,
@@ -36,7 +37,7 @@ else:
         call.__name__ = call.__qualname__ = name
         return call
 
-    betainc, betaincinv, xlogy = map(_late, ("betainc", "betaincinv", "xlogy"))
+    betainc, betaincinv, betaln, xlogy = map(_late, ("betainc", "betaincinv", "betaln", "xlogy"))
     erf, erfc, erfcx = map(_late, ("erf", "erfc", "erfcx"))
     gammaln, logsumexp, roots_legendre = map(_late, ("gammaln", "logsumexp", "roots_legendre"))
     log_ndtr, ndtr, ndtri = map(_late, ("log_ndtr", "ndtr", "ndtri"))
@@ -44,6 +45,7 @@ else:
 __all__ = [
     "betainc",
     "betaincinv",
+    "betaln",
     "erf",
     "erfc",
     "erfcx",

@@ -140,13 +140,19 @@ class Ranks:
         return bars + max(rank, 1 - rank) / 2 * min(1.0, 1 / max(one, 1.0))
 
     def quantile(
-        self, split: tuple[FloatArray, FloatArray], rank: float, confidence: float, *, slack: FloatArray | None = None
+        self,
+        split: tuple[FloatArray, FloatArray],
+        rank: float,
+        confidence: float,
+        *,
+        reach: tuple[FloatArray, FloatArray] | None = None,
     ) -> tuple[FloatArray, ...]:
         """(groups,) three times: the cell of the quantile, and the first and last cell of its confidence interval.
 
         split: noisy. The interval holds every cell c whose score, at its start and at its end, the noise does not exclude: for
         the true cell the score is below 0 at its start and not below 0 at its end, so it is left out with probability at most
-        1 - confidence. slack: (groups,) how far the exact score may be off for another reason, on either side.
+        1 - confidence. reach: (groups, cells + 1) twice, in place of the bars where not noise alone moves scores: how far above 0
+        the noisy score of the true cell may be at its start, and how far below at its end.
         """
         if not 0 < rank < 1:
             raise ParameterError("rank", rank, "must lie strictly between 0 and 1", remedy="see minimum and maximum")
@@ -156,9 +162,9 @@ class Ranks:
         falling = np.minimum.accumulate(score[:, ::-1], axis=1)[:, ::-1]
         smooth = risen + falling  # twice a monotone score
         cell = _first(smooth[:, 1:] >= 0)
-        bars = self.bars(rank, confidence)
-        more = 0.0 if slack is None else slack[:, None]
-        possible = (score[:, 1:] >= -bars[1:] - more) & (score[:, :-1] <= bars[:-1] + more)
+        bars = self.bars(rank, confidence)[None, :]
+        up, down = (bars, bars) if reach is None else reach
+        possible = (score[:, 1:] >= -down[:, 1:]) & (score[:, :-1] <= up[:, :-1])
         first, last = _first(possible), self.tree.cells - 1 - _first(possible[:, ::-1])
         empty = ~possible.any(axis=1)
         first, last = np.where(empty, cell, first), np.where(empty, cell, last)

@@ -13,9 +13,11 @@ from neartwin.queries.histograms import Histogram
 from neartwin.queries.measuring import count_measure, filled_measure, grid_column
 from neartwin.queries.plan import GroupPlan, Measure
 from neartwin.queries.quantiles import Quantile
-from neartwin.queries.sample_bars import HalfWidth, SampleBars
+from neartwin.queries.sample_bars import SampleBars
 from neartwin.queries.sample_means import sampled_thresholds
-from neartwin.queries.sample_sums import sum_ends, width_of
+from neartwin.queries.sample_ranks import table_reach
+from neartwin.queries.sample_sums import measured_noise, sum_ends
+from neartwin.queries.sample_tails import Noise
 from neartwin.queries.statistics import Count, CountUnits, Mean, Sum
 from neartwin.queries.trees import cell_measure, histogram_column, quantile_column
 
@@ -41,7 +43,7 @@ def half_widths(plan: GroupPlan, confidence: float) -> dict[str, tuple[str, tupl
                 tell(name, "at most", _mean(plan, aggregate, bars, n))
             case Histogram():
                 measure = plan.measures[cell_measure(histogram_column(plan.query, aggregate))]
-                tell(name, "about", _total(bars, width_of(measure), plan.bounding.rows_per_group, n))
+                tell(name, "about", _total(bars, measured_noise(measure), plan.bounding.rows_per_group, n))
             case Quantile():
                 column = quantile_column(plan.query, aggregate)
                 measure = plan.measures[cell_measure(column)]
@@ -54,11 +56,11 @@ def half_widths(plan: GroupPlan, confidence: float) -> dict[str, tuple[str, tupl
             case Count() | CountUnits():
                 measure = plan.measures[count_measure(plan.query, aggregate, plan.bounding)]
                 most = 1 if measure.name == "units" else plan.bounding.rows_per_group
-                tell(name, "about", _total(bars, width_of(measure), most, n))
+                tell(name, "about", _total(bars, measured_noise(measure), most, n))
     return found
 
 
-def _total(bars: SampleBars, noise: HalfWidth, most: int, n: FloatArray) -> FloatArray:
+def _total(bars: SampleBars, noise: Noise, most: int, n: FloatArray) -> FloatArray:
     low, high = bars.totals(bars.rate * n, noise, most=most)
     return (high - low) / 2
 
@@ -83,9 +85,8 @@ def _mean(plan: GroupPlan, aggregate: Mean, bars: SampleBars, n: FloatArray) -> 
 
 
 def _rank(plan: GroupPlan, measure: Measure, rank: float, bars: SampleBars, n: FloatArray) -> FloatArray:
-    ranks, parts = Ranks(plan.splits[measure.name].tree, measure.mechanism.law), measure.parts
-    most, size, half = plan.bounding.rows_per_group, max(rank, 1 - rank), SampleBars(bars.rate, bars.miss / 2)
-    noise = float(ranks.bars(rank, 1 - bars.miss / 2).max()) / parts
-    whole = half.number(bars.rate * n, lambda it: float(ranks.bars(1.0, it)[0]) / parts, most=most)
-    off = half.off_by(most * size**2 * whole, most * size)
-    return np.minimum((noise + off) / (bars.rate * n), 1.0)
+    ranks = Ranks(plan.splits[measure.name].tree, measure.mechanism.law)
+    ends = table_reach(ranks, rank, bars.rate * n, bars, most=plan.bounding.rows_per_group, parts=measure.parts)
+    off = np.maximum(*(end.max(axis=1) for end in ends)) / measure.parts
+    widths: FloatArray = np.minimum(off / (bars.rate * n), 1.0)
+    return widths

@@ -9,7 +9,8 @@ A unit counts for n_u <= C rows, so |y_u| <= C max(high - m, m - low), and by Ca
 from above but for a chance of its own.
 
 t is the least of some bounds on the tail of D = X - m Y + S, each of which rises with the variance V of S: any of them holds.
-*Union*: the noise passes t_1 with probability s miss and S passes t_2 with (1 - s) miss, by Bernstein: see `sample_bars`.
+*Union*: the noise passes t_1 with probability s miss and S passes t_2 with (1 - s) miss, by Bernstein: P(S >= t) is at most
+exp(-t^2 / (2 (V + b t / 3))) for terms of size at most b (Boucheron, Lugosi, Massart 2013, corollary 2.11).
 *Together*: P(|D| > t) <= 2 exp(-l t) E exp(l D) for each l, where E exp(l S) <= exp(l^2 V / (2 (1 - b l / 3))) for terms of
 size at most b (Boucheron, Lugosi, Massart 2013, sec. 2.8), and the noise is within a step of a Laplace or normal variable, whose
 moments are known (`neartwin.mechanisms.sums_of_noises`).
@@ -24,8 +25,8 @@ from neartwin.mechanisms.laws import GeometricLaw, RoundedGaussianLaw
 from neartwin.mechanisms.sums_of_noises import half_widths_of_sums
 from neartwin.queries.mean_bars import Thresholds
 from neartwin.queries.plan import GroupPlan
-from neartwin.queries.sample_bars import SampleBars, spread, whole_totals, whole_units
-from neartwin.queries.sample_sums import counter, width_of
+from neartwin.queries.sample_bars import SampleBars, whole_totals, whole_units
+from neartwin.queries.sample_sums import counter
 from neartwin.queries.stage import GridColumn
 
 _CELLS = 24  # of the column's range
@@ -50,7 +51,7 @@ def sampled_thresholds(
     measure, times = counter(plan, column)
     most = 1 if measure.name == "units" else plan.bounding.rows_per_group
     few = bars.miss * _COUNT / 2
-    high = counted + width_of(measure)(1 - 2 * few)
+    high = counted + float(measure.half_width(1 - 2 * few))
     ends = (
         whole_units(high, high, rate=bars.rate, miss=few)
         if most == 1
@@ -71,8 +72,11 @@ def sampled_thresholds(
 
 
 def _bernstein(variance: FloatArray, size: FloatArray, miss: float) -> FloatArray:
-    """`spread` for each size of the terms."""
-    return np.stack([spread(row, float(each[0]), miss=miss) for row, each in zip(variance, size, strict=True)])
+    """What a sum of terms of mean 0 passes, on one side, with probability at most `miss`."""
+    many = math.log(1 / miss)
+    b = size * many / 3
+    found: FloatArray = (b + np.sqrt(b * b + 2 * variance * many)) * (1 + 1e-9)
+    return found
 
 
 def _together(

@@ -26,7 +26,7 @@ _AT_ONCE = 1 << 22  # cells of groups that are worked on together
 
 Noisy = Mapping[str, WholeNumbers]
 Trees = Mapping[str, Sequence[WholeNumbers]]
-Slack = Callable[[Ranks, tuple[FloatArray, FloatArray], float], FloatArray]
+Reaches = Callable[[Ranks, tuple[FloatArray, FloatArray], float], tuple[FloatArray, FloatArray]]
 
 
 def whole_statistics(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: float) -> tuple[Statistic, ...]:
@@ -118,9 +118,9 @@ def of_order(
     trees: Trees,
     confidence: float,
     *,
-    slack: Slack | None = None,
+    reach: Reaches | None = None,
 ) -> list[Statistic]:
-    """Quantiles and extremes from the trees. slack: of a rank's score, beside what the noise does at this confidence."""
+    """Quantiles and extremes from the trees. reach: of a rank's score, where not noise alone may have moved it."""
     column = quantile_column(plan.query, aggregate)
     measure = plan.measures[cell_measure(column)]
     ranks = Ranks(plan.splits[measure.name].tree, measure.mechanism.law)
@@ -133,8 +133,8 @@ def of_order(
         else:
             found, last = {}, np.zeros(split[0].shape[0])
             for rank, label in zip(aggregate.ranks, aggregate.labels(name), strict=True):
-                more = None if slack is None else slack(ranks, split, float(rank))
-                value, low, high = ranks.quantile(split, float(rank), confidence, slack=more)
+                far = None if reach is None else reach(ranks, split, float(rank))
+                value, low, high = ranks.quantile(split, float(rank), confidence, reach=far)
                 last = np.maximum(last, value)
                 # only values are put in order: a bar that another rank's noise cut would hold less often than it says
                 found[label] = [last, np.minimum(low, last), np.maximum(high, last)]

@@ -1,10 +1,8 @@
 """Statistics of the table from noisy numbers of a sample of its units: counts and sums divided by the rate, the rest as it is.
 
 A bar holds for the bounded statistic of the whole table. Its chance to fail, 1 - confidence, is shared by the noise and the
-sample, and the two errors add up: `neartwin.queries.sample_bars` says how far a sample can be off.
+sample, whose errors are bounded together: `neartwin.queries.sample_bars` says how far they can be off.
 """
-
-from functools import partial
 
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.ranks import Ranks
@@ -14,11 +12,12 @@ from neartwin.queries.plan import GroupPlan, Measure
 from neartwin.queries.quantiles import Quantile
 from neartwin.queries.sample_bars import Ends, SampleBars
 from neartwin.queries.sample_means import sampled_thresholds
-from neartwin.queries.sample_sums import counter, sum_ends
+from neartwin.queries.sample_ranks import Reach, table_reach
+from neartwin.queries.sample_sums import counter, measured_noise, sum_ends
 from neartwin.queries.stage import GridColumn
 from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum
 from neartwin.queries.trees import cell_measure, histogram_column
-from neartwin.releases.estimates import Noisy, Slack, Trees, bar, mean_within, of_order, with_bar
+from neartwin.releases.estimates import Noisy, Reaches, Trees, mean_within, of_order, with_bar
 from neartwin.releases.release import Statistic
 
 
@@ -46,10 +45,7 @@ def sampled_statistics(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: 
             case Mean():
                 found.append(_mean(plan, name, aggregate, noisy, confidence))
             case Quantile():
-                half = (
-                    1 + confidence
-                ) / 2  # one half of what may fail is for the noise of ranks, the other for the sample
-                found += of_order(plan, name, aggregate, trees, half, slack=_ranked(plan, confidence))
+                found += of_order(plan, name, aggregate, trees, confidence, reach=_ranked(plan, confidence))
             case _:
                 raise TypeError(f"{aggregate} is not asked of a sample")
     return tuple(found)
@@ -69,7 +65,7 @@ def _counted(
     plan: GroupPlan, measure: Measure, noisy: FloatArray, most: int, confidence: float
 ) -> tuple[FloatArray, Ends]:
     bars = _bars(plan, confidence)
-    return noisy / bars.rate, bars.totals(noisy, partial(bar, measure), most=most)
+    return noisy / bars.rate, bars.totals(noisy, measured_noise(measure), most=most)
 
 
 def _summed(plan: GroupPlan, column: GridColumn, noisy: Noisy, confidence: float) -> tuple[FloatArray, Ends]:
@@ -95,15 +91,12 @@ def _mean(plan: GroupPlan, name: str, aggregate: Mean, noisy: Noisy, confidence:
     return mean_within(name, aggregate, column, (totals, counts), told)
 
 
-def _ranked(plan: GroupPlan, confidence: float) -> Slack:
-    """The score of rank p is a sum of y_u = (1 - p) (values below) - p (the rest), so |y_u| <= w n_u for w = max(p, 1 - p)."""
-    most, bars = plan.bounding.rows_per_group, _bars(plan, (1 + confidence) / 2)
+def _ranked(plan: GroupPlan, confidence: float) -> Reaches:
+    """See `neartwin.queries.sample_ranks`."""
+    most, bars = plan.bounding.rows_per_group, _bars(plan, confidence)
     parts = max(split.stage.parts for split in plan.splits.values())  # of a row, the same for all
 
-    def slack(ranks: Ranks, split: tuple[FloatArray, FloatArray], rank: float) -> FloatArray:
-        whole = bars.number(split[1][:, 0] / parts, lambda it: float(ranks.bars(1.0, it)[0]) / parts, most=most)
-        size = max(rank, 1 - rank)
-        off: FloatArray = bars.off_by(most * size**2 * whole, most * size) * parts
-        return off
+    def reach(ranks: Ranks, split: tuple[FloatArray, FloatArray], rank: float) -> Reach:
+        return table_reach(ranks, rank, split[1][:, 0] / parts, bars, most=most, parts=parts)
 
-    return slack
+    return reach
