@@ -23,15 +23,7 @@ from operator import itemgetter
 from sqlglot import exp
 
 from neartwin.engines.cells import cells_of, ranking
-from neartwin.engines.dialect import (
-    KEYS,
-    POSITION,
-    Dialect,
-    alias_of,
-    least,
-    part_named,
-    whole,
-)
+from neartwin.engines.dialect import KEYS, POSITION, Dialect, alias_of, least, part_named, whole
 from neartwin.engines.expressions import column_of, translated
 from neartwin.engines.grid import grid_steps, is_on_grid, on_grid
 from neartwin.engines.joins import Place, joined_rows, needed_parts
@@ -330,7 +322,9 @@ def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
 
 def _units(stage: Stage, dialect: Dialect) -> exp.Select:
     groups, cells = group_names(stage), _cells(stage)
-    columns: list[exp.Expr] = [exp.column("u"), *map(exp.column, groups), exp.alias_(exp.Count(this=exp.Star()), "n")]
+    columns: list[exp.Expr] = [exp.column("u"), *map(exp.column, groups)]
+    if stage.rows_per_group > 1 or stage.octaves:  # else any number of rows is one
+        columns.append(exp.alias_(exp.Count(this=exp.Star()), "n"))
     numbers = dict.fromkeys(number for _, number in cells.values())
     columns += [exp.alias_(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
     columns += [exp.alias_(dialect.summed(exp.column(value)), f"s_{value}") for value, _ in cells.values()]
@@ -340,7 +334,8 @@ def _units(stage: Stage, dialect: Dialect) -> exp.Select:
 def _bounded(stage: Stage, dialect: Dialect) -> exp.Select:
     cap, cells = whole(min(stage.rows_per_group, _MOST_ROWS)), _cells(stage)
     columns: list[exp.Expr] = [exp.column("u"), *map(exp.column, group_names(stage))]
-    columns.append(exp.alias_(least(exp.column("n"), cap), "b"))
+    rows = least(exp.column("n"), cap) if stage.rows_per_group > 1 else exp.cast(cap, "BIGINT")
+    columns.append(exp.alias_(rows, "b"))
     numbers = dict.fromkeys(number for _, number in cells.values())
     columns += [exp.alias_(least(exp.column(f"n_{number}"), cap.copy()), f"b_{number}") for number in numbers]
     for value, counted in cells.values():
