@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from neartwin.losses import SubsampledGaussian, copies, humps, splitting
+from neartwin.losses import SubsampledGaussian, atoms, copies, humps, splitting
+from neartwin.losses.grouped import Group, Pieces, shared
 from neartwin.losses.inversion import invert
 from neartwin.losses.subsampled_gaussian import SubsampledGaussianSum
 from neartwin.losses.window import Window
@@ -76,6 +77,88 @@ def test_a_shares_modulus_off_the_line_is_bounded_as_stated():
         for y in (0.3, 1.0, 2.5):
             assert abs(share(mp.mpc(x, y))) <= mp.exp(mp.mpf(y) ** 2 / 2) * share(x)
     assert abs(share(mp.mpc(-9, 1))) > mp.exp(mp.mpf("0.45")) * share(-9)  # and not by much less
+
+
+def test_lams_of_a_wide_range_share_nodes_that_serve_each():
+    for order, window in (("remove", LOW), ("replace", THREE[1])):
+        part, law = SubsampledGaussianSum(MU, RATE, 3, order, window), shares(order, window)
+        few = part._nodes(20.0, 0.0)
+        assert few is part._nodes(30.0, 0.0)
+        assert few.high >= 4 * few.low > 0
+        for lam in (few.low, few.high):
+            value, error = part.log_mgf(lam)
+            assert abs(value - 3 * mp.log(mgf(law, lam))) <= error < 1e-9
+        # what stands at the ends of the nodes is no more than stated, at either end of the range
+        log_density = few.weighted.log_masses
+        for lam, j in ((few.low, 0), (few.high, -1)):
+            logs = log_density + lam * few.weighted.losses
+            assert logs[j] - logsumexp(logs) <= math.log(few.weighted.outside)
+
+
+COUNTS = np.array([[4.0, 1, 0], [3, 2, 0], [4, 0, 1]])
+
+
+def test_terms_of_one_line_have_the_transform_of_their_sum_and_each_is_needed():
+    laws, lam, t = [shares("remove", window) for window in THREE], 12.0, np.array([0.0, 0.7, 1.4, 30.0])
+    ways = [math.factorial(5) / math.prod(math.factorial(int(k)) for k in counts) for counts in COUNTS]
+    pieces = Pieces(tuple(SubsampledGaussianSum(MU, RATE, 5, "remove", one) for one in THREE), np.full(3, 5.0))
+    group = Group(pieces, COUNTS, np.log(ways))
+
+    def truth(s, every=(0, 1, 2)):
+        values = [mgf(law, s) for law in laws]
+        return mp.fsum(ways[k] * mp.fprod(v ** int(n) for v, n in zip(values, COUNTS[k], strict=True)) for k in every)
+
+    value, error = group.log_mgf(lam)
+    assert abs(value - mp.log(truth(lam))) <= error < 1e-10
+    assert group.log_mgf_roughly_above(lam) >= mp.log(truth(lam))
+    line, bound = group.line(lam, t[:3])
+    for x, log, slack in zip(t[1:3].tolist(), line[1:], bound[1:], strict=True):
+        ratio = truth(mp.mpc(lam, x)) / truth(lam)
+        assert abs(ratio / mp.exp(mp.mpc(complex(log))) - 1) <= mp.expm1(float(slack))
+        assert slack < 1e-9
+        for lacking in ((0, 1), (0, 2), (1, 2)):
+            less = truth(mp.mpc(lam, x), lacking) / truth(lam)
+            assert abs(less / mp.exp(mp.mpc(complex(log))) - 1) > 100 * mp.expm1(float(slack))
+    assert group.log_tail(lam, 0.7, math.inf) >= max(
+        float(mp.log(abs(truth(mp.mpc(lam, x)) / truth(lam)))) for x in t[1:]
+    )
+    found, mean, variance = group.cumulants(lam)
+    assert found == pytest.approx(value, abs=1e-9)
+    step = mp.mpf("1e-4")
+    above, below = mp.log(truth(lam + step)), mp.log(truth(lam - step))
+    assert mean == pytest.approx(float((above - below) / (2 * step)), rel=1e-6)
+    assert variance == pytest.approx(float((above + below - 2 * mp.log(truth(lam))) / step**2), rel=1e-4)
+
+
+def test_terms_share_lines_only_where_their_moduli_are_near_their_least():
+    logs = np.array([[3.0, 1.0, 1.2], [2.0, 0.0, 0.4], [0.0, 9.0, 9.0]])
+    assert sorted(shared(logs)) == [(0, [2]), (2, [0, 1])]
+
+
+# the first steps of a training: order, mu, rate, steps, delta
+STEPS = [
+    ("remove", 2, "0.001", 5, 1e-6),
+    ("remove", "5/3", "0.003", 2, 1e-6),
+    ("remove", 1, "0.001", 2, 1e-6),
+    ("replace", 2, "0.01", 3, 1e-7),
+    ("replace", 1, "0.001", 30, 1e-7),
+    ("replace", "0.5", "0.001", 10, 1e-7),
+]
+
+
+@pytest.mark.parametrize("job", STEPS)
+def test_the_first_steps_of_a_training_take_little_work_and_are_narrow(job, monkeypatch):
+    """Products of a turn and a weight, all lines together: a hundred millions take a tenth of a second."""
+    order, mu, rate, count, delta = job
+    spent, line = [], atoms.line
+    monkeypatch.setattr(
+        atoms, "line", lambda w, tilt, t, n: spent.append(len(w.losses) * len(t)) or line(w, tilt, t, n)
+    )
+    found = (count * SubsampledGaussian(mu=mu, rate=rate)).epsilon(delta, direction=order)
+    assert found.method == "contour"
+    assert found.width < 1e-10 * found.upper
+    assert len(spent) <= 30
+    assert sum(spent) <= 6e8
 
 
 def terms_of(whole, order, delta, lam):

@@ -75,12 +75,33 @@ def test_a_turned_power_is_bounded_by_a_greater_moment_and_by_no_less():
         assert mp.arg(1 + 1e-6 * mp.expj(theta)) > 0.99 * mp.sin(theta) * mp.log1p(1e-6)
 
 
-def test_a_long_line_of_a_part_under_remove_takes_few_nodes_and_is_its_transform():
+def test_turned_powers_under_replace_are_bounded_by_a_greater_moment_and_by_no_less():
+    """Phi (1-q) (1+k)^{1+lam+x} (1+k~)^{x - c lam} bounds the integrand; above -b it is one of M(lam+x) as stated."""
+    mu, q, lam = mp.mpf("0.7"), mp.mpf("0.01"), mp.mpf(30)
+    closest = mp.inf
+    for theta, t in ((0.05, 200), (0.2, 60), (0.02, 1000)):
+        c, x = mp.cos(theta), t * mp.tan(theta)
+        for u in range(-8, 9):
+            k, other = (q / (1 - q) * mp.exp(sign * mu * u - mu**2 / 2) for sign in (1, -1))
+            w, v = 1 + k * mp.expj(theta), 1 + other * mp.expj(-theta)
+            turned = (1 + lam) * mp.log(abs(w)) - lam * mp.log(abs(v)) + t * (abs(mp.arg(w)) + abs(mp.arg(v)))
+            bound = (1 + lam + x) * mp.log1p(k) + (x - c * lam) * mp.log1p(other)
+            assert turned <= bound + mp.mpf(10) ** -12
+            closest = min(closest, (bound - turned) / (1 + bound))
+            above = (
+                (1 + lam + x) * mp.log1p(k) - (lam + x) * mp.log1p(other) + (2 * x + (1 - c) * lam) * mp.log1p(other)
+            )
+            assert bound == pytest.approx(above, rel=1e-12)
+    assert closest < 0.01  # nor much less
+
+
+@pytest.mark.parametrize("order", ["remove", "replace"])
+def test_a_long_line_of_a_part_takes_few_nodes_and_is_its_transform(order):
     mu, q, lam, window = Fraction("0.6"), Fraction("0.001"), 300.0, Window(3.0, 0.125, -1.0)
-    one = SubsampledGaussianSum(mu, q, 1, "remove", window)
+    one = SubsampledGaussianSum(mu, q, 1, order, window)
     plain = one.strip.step(lam, lam, 6000.0, one._goal)
     assert one._step(lam, lam, 6000.0, 1000 * plain) > 4 * plain
-    near = SubsampledGaussianSum(mu, q, 1, "remove", window)
+    near = SubsampledGaussianSum(mu, q, 1, order, window)
     assert near._step(lam, lam, 6000.0, 100 * plain) == plain  # few nodes are not worth further moments
     t = np.array([0.0, 600.0, 6000.0])
     line, slack = one.line(lam, t)
@@ -88,10 +109,9 @@ def test_a_long_line_of_a_part_under_remove_takes_few_nodes_and_is_its_transform
         step, laws = mp.mpf(1) / 256, []
         for j in range(-9 * 256, 6 * 256):
             u = step * j
-            plus = mp.log1p(exact(q) * mp.expm1(exact(mu) * u - exact(mu) ** 2 / 2))
-            laws.append(
-                (plus, mp.npdf(u) * mp.exp((1 + mp.mpf(lam)) * plus) * mp.ncdf((window.centre - u) / window.width))
-            )
+            plus, minus = (mp.log1p(exact(q) * mp.expm1(sign * exact(mu) * u - exact(mu) ** 2 / 2)) for sign in (1, -1))
+            loss = plus - (minus if order == "replace" else 0)
+            laws.append((loss, mp.npdf(u) * mp.exp(plus + lam * loss) * mp.ncdf((window.centre - u) / window.width)))
         whole = mp.fsum(mass for _, mass in laws)
         for x, log, bound in zip(t[1:].tolist(), line[1:], slack[1:], strict=True):
             ratio = mp.fsum(mass * mp.expj(x * loss) for loss, mass in laws) / whole

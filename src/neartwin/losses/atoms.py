@@ -18,7 +18,7 @@ from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, block, blocked
 from neartwin.losses.weighted import FEW, Tilted, Weighted, few_cumulants, few_turns, tilted_few
 
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
-LONG = 1 << 19  # atoms times frequencies from which the fast transform may pay
+LONG = 1 << 21  # atoms times frequencies from which the fast transform may pay
 AGAIN = 1 << 21  # so many terms at most are then summed one by one,
 EXACT = 1 << 24  # or so many, where
 MANY = 12  # frequencies from which products of turns are fewer

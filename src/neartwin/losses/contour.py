@@ -254,7 +254,7 @@ class Contour:
         return value * scale, (self.saddle.lam * value - float(imaginary @ self.t)) * scale
 
 
-def affordable(total: Total, lam: float, nodes: int, step: float, share: int = 1) -> bool:
+def affordable(total: Total, lam: float, nodes: int, step: float, share: float = 1) -> bool:
     """True, or `NoCertificateError`: a line that would cost too much is no line."""
     if nodes > MOST_NODES * share or (nodes > 256 and total.work(lam, nodes * step, nodes) > MOST_WORK * share):
         raise NoCertificateError
@@ -262,7 +262,7 @@ def affordable(total: Total, lam: float, nodes: int, step: float, share: int = 1
 
 
 def _length(
-    total: Total, saddle: Saddle, step: float, *, mu2: float, ratio: float, log_goal: float, share: int
+    total: Total, saddle: Saddle, step: float, *, mu2: float, ratio: float, log_goal: float, share: float
 ) -> tuple[int, float]:
     """How many nodes bring the cut below the goal, both over e^{K - lam eps}, and the logarithm of the cut then."""
     lam = saddle.lam
@@ -310,7 +310,7 @@ def build(
     *,
     tolerance: float = TOLERANCE,
     longest: float = math.inf,
-    share: int = 1,
+    share: float = 1,
 ) -> Contour:
     """A certified line with smooth kernels of the given width, 0 the plain one; alias and cut within the tolerance.
 

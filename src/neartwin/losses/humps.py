@@ -33,7 +33,8 @@ from neartwin.exact import FloatArray
 from neartwin.losses import contour, saddle, splitting
 from neartwin.losses.answer import CONTOUR, NARROW, NO_LINE, WIDE, Answer, common, narrow
 from neartwin.losses.contour import Contour
-from neartwin.losses.copies import Choices, Counts, Split, ways_of
+from neartwin.losses.copies import Counts, Split, ways_of
+from neartwin.losses.grouped import Group, Pieces, shared
 from neartwin.losses.inversion import invert
 from neartwin.losses.loss import Summand
 from neartwin.losses.rounding import NoCertificateError, U
@@ -42,19 +43,19 @@ from neartwin.losses.splitting import Choice, divisions
 from neartwin.losses.total import Total, log_c
 from neartwin.losses.window import Divisible, Window
 
-LAMS = 64  # lams of the terms
-WIDER = 1.5  # and how much further they reach than the terms want
+LAMS = 80  # lams of the terms
+WIDER, FURTHER = 1.5, 6.0  # and how much further they reach than the terms want, below and above
 MOST_GREAT = 48  # copies of one summand that were great, at most
 MOST_TERMS = 1 << 13
-MOST_LINES = 48
 MOST_NODES = 1 << 18  # frequencies of all lines together
 TOLERANCE = 1e-11  # of delta: what alias and cut of one term may be
 SHARE = 4  # times as long a line as one that must do alone
-SLIGHT = 1e-12  # of delta: what all terms without a line may add
-CLOSE = 0.02  # relative error of eps from which the terms are chosen anew
+SLIGHT = 5e-12  # of delta: what all terms without a line may add
+CLOSE = 0.02  # relative width of an earlier answer that stands for eps
+OFF = 0.02  # how far a guess of eps may be off, in delta's logarithm, before the lines are built anew
 AGAIN = 3
-ENOUGH = 1e-9  # relative width from which none is
-OFF = 1.0  # deviations between eps and the nearest of the common lams from which a term gets a lam of its own
+ENOUGH = 1e-10  # relative width from which none is
+MOST_HEARD = 512
 GUESSES = 30  # halvings
 LOOSE = 2.3  # how far Chernoff's bounds may lie above delta, in the logarithm, near an eps of 0
 GUESSED = 5.0  # how far below delta, in the logarithm, the terms are that a guess may lack
@@ -82,13 +83,14 @@ class Terms:
     splits: tuple[Split, ...]
     others: tuple[Summand, ...]
     of_others: FloatArray  # (3, lams)
+    pieces: Pieces  # the others as one, then the parts of every split
     eps: float  # about where delta is met
     known: dict[int, Logs]
 
     @classmethod
     def of(cls, total: Total, choice: Choice) -> Terms:
         """Split every summand as chosen."""
-        lams = np.geomspace(choice.lams[0] / WIDER, choice.lams[1] * WIDER, LAMS)
+        lams = np.geomspace(choice.lams[0] / WIDER, choice.lams[1] * FURTHER, LAMS)
         splits, others = [], []
         for part, law, windows, top in zip(total.summands, choice.laws, choice.windows, choice.never, strict=True):
             if windows is None or law is None or top is None:
@@ -102,7 +104,9 @@ class Terms:
         for part in others:
             of_others += np.array([part.cumulants(lam) for lam in lams.tolist()]).T
         logs = np.array([log_c(s) for s in lams.tolist()])
-        return cls(lams, logs, tuple(splits), tuple(others), of_others, choice.eps, {})
+        parts = [(part(one.copies), one.copies) for one in splits for part in one.parts]
+        pieces = Pieces((*others, *(part for part, _ in parts)), np.array([1.0] * len(others) + [n for _, n in parts]))
+        return cls(lams, logs, tuple(splits), tuple(others), of_others, pieces, choice.eps, {})
 
     @cached_property
     def rough(self) -> Logs:
@@ -116,7 +120,10 @@ class Terms:
         if j not in self.known:
             lam = float(self.lams[j])
             others = np.array([sum(part.log_mgf_roughly_above(lam) for part in self.others)])
-            each = [np.array([_ends(part(one.copies), lam, one.copies) for part in one.parts]) for one in self.splits]
+            parts, each = iter(self.pieces.parts[len(self.others) :]), []
+            for one in self.splits:
+                ends = [_ends(next(parts), lam, one.copies) for _ in one.parts]
+                each.append(np.array(ends))
             self.known[j] = Logs(others, tuple(ends[:, 1:] for ends in each), tuple(ends[0, :1] for ends in each))
         return self.known[j]
 
@@ -163,6 +170,16 @@ class Terms:
             return result
 
         return log_mgf
+
+    def size(self, each: list[Term], eps: float) -> FloatArray:
+        """Log of about the integral of the moduli of each term on the line of each lam, (terms, lams)."""
+        k, _, variance = (
+            np.array([self.cumulants(great) for great in each]).reshape(-1, 3, len(self.lams)).transpose(1, 0, 2)
+        )
+        s = self.lams
+        spread = variance + 1 / s**2 + 1 / (1 + s) ** 2
+        found = k - s * eps - np.log(s) - np.log1p(s) - 0.5 * np.log(2 * math.pi * spread)
+        return np.where(np.isnan(found), np.inf, found)
 
     def guess(self, log_delta: float) -> float:
         """About where all terms together have this delta, uncertified: by the estimates at their saddles."""
@@ -276,50 +293,50 @@ def build(terms: Terms, eps: float, log_delta: float) -> tuple[Humps, Saddle]:
     ]
     rests += [(one.log_never, 0.0) for one in terms.splits]
     each = terms.every(most)
-    lines, heaviest = [], (-math.inf, Saddle(1.0, eps, 1.0, log_delta))
+    heard = []
     for great in each:
         small = goal - math.log(len(each))
         bound, log, s = terms.chernoff(terms.term(great), eps, small)
         if bound < small:
             rests.append((log, s))
-            continue
-        cumulants = terms.cumulants(great)
-        at, logs = terms.estimate(cumulants)
-        j = int(np.nanargmin(np.abs(at - eps)))
-        here = Saddle(float(terms.lams[j]), eps, math.sqrt(max(float(cumulants[2, j]), 1e-300)), log_delta)
-        heaviest = max(heaviest, (float(logs[j] + here.lam * (at[j] - eps)), here))
-        lines.append((great, here, abs(float(at[j]) - eps) / here.deviation))
-        if len(lines) > MOST_LINES:
-            raise NoCertificateError
-    parts: list[Contour] = []
-    for great, here, off in lines:
+        else:
+            heard.append(great)
+    if not 0 < len(heard) <= MOST_HEARD:
+        raise NoCertificateError
+    logs = terms.size(heard, eps)
+    parts, waiting = [], shared(logs)
+    while waiting:
+        j, group = waiting.pop()
         try:
-            parts.append(_line(terms, great, here, off))
+            parts.append(_line(terms, [heard[i] for i in group], Saddle(float(terms.lams[j]), eps, 0.0, log_delta)))
             if sum(part.nodes for part in parts) > MOST_NODES:
                 raise NoCertificateError
         except NO_LINE:
-            bound, log, s = terms.chernoff(terms.term(great), eps)
+            if len(group) > 1:
+                waiting += [(int(np.argmin(logs[i])), [i]) for i in group]
+                continue
+            bound, log, s = terms.chernoff(terms.term(heard[group[0]]), eps)
             if bound > log_delta:
                 raise NoCertificateError from None  # no other line can make up for it
             rests.append((log, s))
     rest = np.array(rests).reshape(-1, 2)
-    return Humps(tuple(parts), rest[:, 0], rest[:, 1]), heaviest[1]
+    return Humps(tuple(parts), rest[:, 0], rest[:, 1]), _heaviest(terms, heard, logs, eps)._replace(log_delta=log_delta)
 
 
-def _line(terms: Terms, great: Term, at: Saddle, off: float) -> Contour:
-    """A contour for one term; off: how far from at.eps its lam leads, in deviations."""
-    summands = list(terms.others)
-    for counts, one in zip(great, terms.splits, strict=True):
-        summands += [part(copies) for part, copies in zip(one.parts, counts, strict=True) if copies]
-        summands += [Choices(ways)] if (ways := ways_of(counts)) > 1 else []
-    total = Total(summands)
-    return contour.build(
-        total,
-        saddle.for_eps(total, at.eps)._replace(log_delta=at.log_delta) if off > OFF else at,
-        0.0,
-        tolerance=TOLERANCE,
-        share=SHARE,
-    )
+def _heaviest(terms: Terms, heard: list[Term], logs: FloatArray, eps: float) -> Saddle:
+    """The saddle of the heaviest term."""
+    k = int(np.argmax(logs.min(axis=1)))
+    j = int(np.argmin(logs[k]))
+    return Saddle(float(terms.lams[j]), eps, math.sqrt(max(float(terms.cumulants(heard[k])[2, j]), 1e-300)), 0.0)
+
+
+def _line(terms: Terms, group: list[Term], at: Saddle) -> Contour:
+    """A contour for several terms."""
+    counts = np.array([[1.0] * len(terms.others) + list(itertools.chain(*great)) for great in group])
+    log_ways = np.array([math.fsum(math.log(ways_of(one)) for one in great) for great in group])
+    total = Total([Group(terms.pieces, counts, log_ways)])
+    at = at._replace(deviation=math.sqrt(max(total.cumulants(at.lam)[2], 1e-300)))
+    return contour.build(total, at, 0.0, tolerance=TOLERANCE, share=SHARE)
 
 
 @np.errstate(all="ignore")
@@ -353,7 +370,7 @@ def _meets(terms: Terms, low_target: float, high_target: float, near: Answer | N
         name = CONTOUR if narrow(lower, upper, NARROW) else WIDE
         if best is None or upper - lower < best.upper - best.lower:
             best = Answer(lower, upper, name, errors, slope)
-        if narrow(lower, upper, ENOUGH) or not CLOSE * abs(eps) < abs(middle - eps) < math.inf:
+        if narrow(lower, upper, ENOUGH) or not OFF < here.lam * abs(middle - eps) < math.inf:
             break
         eps = middle
     if best is None or not math.isfinite(best.upper):

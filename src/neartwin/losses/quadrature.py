@@ -55,6 +55,7 @@ class QuadratureSum(Summand):
 
     shares: bool = False  # `nodes` proves one rule for a whole range of lam
     shared: float = SHARED  # the first such range
+    few: int = FEW_NODES
 
     @abstractmethod
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
@@ -83,7 +84,7 @@ class QuadratureSum(Summand):
             most = self.shared
             high = most * 4.0 ** math.ceil(math.log(2 * lam / most, 4)) if lam > most else most
             low = 0.0 if high == most else high / 16
-        if low == high or self.size(low, high, reach) > FEW_NODES:
+        if low == high or self.size(low, high, reach) > self.few:
             low = high = lam
             if self.size(low, high, reach) > MOST_NODES:
                 raise NoCertificateError

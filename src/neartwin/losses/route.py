@@ -21,7 +21,7 @@ from neartwin.losses.closed import by_closed_form, closed_form
 from neartwin.losses.extremes import Extremes, by_extremes
 from neartwin.losses.humps import at_eps, by_humps
 from neartwin.losses.inversion import Line
-from neartwin.losses.lines import FURTHER, by_line, lines_at, wide_line_at
+from neartwin.losses.lines import FURTHER, at_once, by_line, lines_at, unless_lopsided, wide_line_at
 from neartwin.losses.rounding import U, down, up
 from neartwin.losses.saddle import Saddle
 from neartwin.losses.total import Total
@@ -189,8 +189,8 @@ def _routes(
 ) -> Iterator[tuple[float, Callable[[Answer], Answer]]]:
     """Every route in turn, with the relative width from which it is not worth asking; it is told what was found before.
 
-    Where great losses may be rare, one line tells whether the law had better be looked at in parts. The width asked for only ends
-    the turns, so that what is proved of a lesser width lies inside what is proved of a greater one.
+    Where great losses may be rare, a short line is tried before the law is looked at in parts. The width asked for only ends the
+    turns, so that what is proved of a lesser width lies inside what is proved of a greater one.
     """
     if total.has_closed_form:
         yield 1e-13, lambda _: by_closed_form(total, low_target, high_target)
@@ -199,7 +199,8 @@ def _routes(
         yield 1e-9, lambda _: by_extremes(total, low_target, high_target)
     enough, fine = max(NARROW, within), max(FINE, within)
     if any(part.divides for part in total.summands):
-        yield enough, lambda _: by_line(total, low_target, high_target, within=within, tries=1)
+        yield enough, lambda _: at_once(total, low_target, high_target)
+        yield enough, lambda _: unless_lopsided(total, low_target, high_target, within)
         yield enough, lambda found: by_humps(total, low_target, high_target, found)
     yield enough, lambda _: by_line(total, low_target, high_target, within=within)
     yield fine, lambda _: rounded.epsilon(total, low_target, high_target, rounded.FINER[:1])

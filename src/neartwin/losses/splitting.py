@@ -24,19 +24,20 @@ from neartwin.exact import FloatArray
 from neartwin.losses.rounding import NoCertificateError
 from neartwin.losses.total import Total, log_c
 from neartwin.losses.window import Divisible, Window
-from neartwin.special import gammaln, logsumexp
+from neartwin.special import gammaln
 
 SPREAD = np.geomspace(1 / 30, 300.0, 52)  # lams looked at, over about the slope
 TOPS = (0.0625, 0.125)  # widths of the edge beyond which nothing is looked at
 WIDTHS = (1.0, 0.75, 0.5, 0.375, 0.25, 0.1875, 0.125, 0.09375, 0.0625)
 DEAR = 1.0  # of the bound's logarithm: what a wider window may cost
 STEEP, AHEAD = 2.0, 3  # the same at a lam so many places further, which aliases are bounded at
-GAIN = 3.0  # of the bound's logarithm: less is not worth a split
+GAIN, ANY = 3.0, -3.0  # of the bound's logarithm: less is not worth a split; nor is less where no law has so much
 LOWEST, HIGHEST, EACH = 0.5, 14.0, 4  # edges looked at, every so many places
 MOST_GREAT = 12  # great copies looked at one by one
 HEAVIEST = 4  # terms of one law that the next law's edge is chosen by
 SLIGHT = 36.0  # how far below the heaviest, in the logarithm, a term's lam still matters
 HALVINGS = 40
+FEW = 100  # copies
 AGAIN = 6
 UNHEARD = 33.0  # how far below delta, in the logarithm, all of the lowest parts together should be
 FARTHEST = 1e5
@@ -57,6 +58,20 @@ class Choice(NamedTuple):
     never: tuple[Window | None, ...]  # what lies above it is not looked at
     eps: float
     lams: tuple[float, float]
+
+
+def logsumexp(logs: FloatArray, axis: int = 0) -> FloatArray:
+    """Of an array with few infinities, without the care that costs most of the time of SciPy's."""
+    top = np.maximum(logs.max(axis=axis, keepdims=True), -1e300)
+    least = np.squeeze(top, axis)
+    found: FloatArray = np.where(np.isposinf(least), least, np.log(np.exp(logs - top).sum(axis=axis)) + least)
+    return found
+
+
+def log_mgf(law: Divisible, lams: FloatArray, window: Window) -> FloatArray:
+    """K of one copy of what the window shows, (lams,), uncertified; infinite where places end too early."""
+    logs = law.log_density + window.log_share(law.u)[0] + np.multiply.outer(lams, law.losses)
+    return np.where(logs.argmax(axis=1) == len(law.u) - 1, np.inf, logsumexp(logs, axis=1))
 
 
 def cumulants(law: Divisible, lams: FloatArray, window: Window) -> FloatArray:
@@ -136,19 +151,24 @@ class _Look:
 
 
 def divisions(total: Total, lam: float, log_delta: float) -> Iterator[Choice]:
-    """Splits to be tried in turn: a narrow top edge leaves short lines where a law moves little, a wider one elsewhere."""
+    """Splits to be tried in turn: a narrow top edge leaves short lines where a law moves little, a wider one elsewhere.
+
+    Where a third window helps few copies, lines without it are long.
+    """
     for top in TOPS:
         found = choose(total, lam, log_delta, top)
-        yield found
-        if found.finer is not None:
-            yield found._replace(windows=found.finer)
+        if all(windows is None or len(windows) == 1 for windows in found.windows):
+            found = choose(total, lam, log_delta, top, ANY)
+        finer = [] if found.finer is None else [found._replace(windows=found.finer)]
+        few = all(law is None or law.copies <= FEW for law in found.laws)
+        yield from [*finer, found] if few else [found, *finer]
 
 
 @np.errstate(all="ignore")
-def choose(total: Total, lam: float, log_delta: float, top: float = TOPS[0]) -> Choice:
+def choose(total: Total, lam: float, log_delta: float, top: float = TOPS[0], gain: float = GAIN) -> Choice:
     """Windows for each law of which great losses may be rare; `NoCertificateError` where there is none.
 
-    lam: about the slope; top: the width of the edge beyond which nothing is looked at.
+    lam: about the slope; top: the width of the edge beyond which nothing is looked at; gain: what a split must bring.
     """
     whole = tuple(part.divisible() for part in total.summands)
     if not any(whole):
@@ -174,7 +194,7 @@ def choose(total: Total, lam: float, log_delta: float, top: float = TOPS[0]) -> 
             (one.copies * sharp.whole for one, sharp in _both(laws[i + 1 :], edges[i + 1 :])), np.zeros(len(lams))
         )
         before = _Look(lams, terms + later)
-        found, terms, eps = _one(law, each, lams, (terms, later), log_delta)
+        found, terms, eps = _one(law, each, lams, (terms, later), (log_delta, gain))
         more = _with_middle(law, each, before, found, (eps, log_delta)) if found else found
         windows.append(_under(found, never[i]))
         finer.append(_under(more, never[i]))
@@ -223,10 +243,13 @@ def _beyond(look: _Look, log_delta: float) -> float:
 
 
 def _one(
-    law: Divisible, each: _Edges, lams: FloatArray, others: tuple[FloatArray, FloatArray], log_delta: float
+    law: Divisible, each: _Edges, lams: FloatArray, others: tuple[FloatArray, FloatArray], goal: tuple[float, float]
 ) -> tuple[Windows, FloatArray, float]:
-    """The windows of one law, none where it had better stay whole; the terms with it; about eps. others: so far, and later."""
-    terms, later = others
+    """The windows of one law, none where it had better stay whole; the terms with it; about eps.
+
+    others: so far, and later; goal: log delta, and what a split must bring.
+    """
+    (terms, later), (log_delta, gain) = others, goal
     whole = terms + law.copies * each.whole
     kept = terms[:, None, :, None] + _terms(law.copies, each.below, each.above)[None]
     sharp = (kept + later[:, None]).reshape(-1, *kept.shape[2:])
@@ -238,11 +261,11 @@ def _one(
             break
         eps, last = _Look(lams, sharp[:, :, edge]).meets(log_delta, eps), edge
     least = float(look.at(eps)[last])
-    if not unsplit.at(eps).item() - least > GAIN:
+    if not unsplit.at(eps).item() - least > gain:
         return (), whole, eps
     for width in WIDTHS:
         windows = Window(float(each.places[last]), width, -1.0), Window(float(each.places[last]), width, 1.0)
-        parts = [cumulants(law, lams, window)[0] for window in windows]
+        parts = [log_mgf(law, lams, window) for window in windows]
         found = (terms[:, None] + _terms(law.copies, *parts)[None]).reshape(-1, len(lams))
         apart = _Look(lams, found + later).each(eps)
         if logsumexp(apart) - least < DEAR and look.as_steep(found + later, last, eps):
@@ -259,15 +282,12 @@ def _with_middle(law: Divisible, each: _Edges, others: _Look, windows: Windows, 
     slight = log_delta - UNHEARD
     alone = (others.terms[:, :, None] + law.copies * each.below).reshape(-1, *each.below.shape)
     unheard = np.flatnonzero((_Look(lams, alone).at(eps) < slight) & (each.places < windows[0].centre))
-    if (
-        not len(unheard)
-        or _Look(lams, others.terms + law.copies * cumulants(law, lams, windows[0])[0]).at(eps) < slight
-    ):
+    if not len(unheard) or _Look(lams, others.terms + law.copies * log_mgf(law, lams, windows[0])).at(eps) < slight:
         return windows
     centre = float(each.places[unheard[-1]])
     for width in WIDTHS:
         low = Window(centre, width, -1.0)
-        if _Look(lams, others.terms + law.copies * cumulants(law, lams, low)[0]).at(eps) < slight + DEAR:
+        if _Look(lams, others.terms + law.copies * log_mgf(law, lams, low)).at(eps) < slight + DEAR:
             break
     above = Window(centre, width, 1.0)
     return low, *(replace(window, within=above) for window in windows)

@@ -43,8 +43,10 @@ from neartwin.losses.window import WHOLE, Divisible, Window
 from neartwin.special import ndtr, ndtri
 
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
+MANY_NODES = 1 << 13  # of a part that lams share
 LONG = 4 * REACH  # from which further moments are asked for
-FURTHER = np.array([0.5, 2.0, 8.0])  # over lam
+FURTHER = np.array([0.5, 2.0, 8.0])  # over lam, under remove
+BESIDE = np.array([0.1, 0.3, 0.6, 0.9])  # and under replace
 GENTLE = 0.25  # mu below which a tilt moves the law so little that more lams share their nodes
 LEFT, RIGHT, FINE = 12.0, 28.0, 1 / 16  # where the places of a divisible law end, and their step
 FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide; below pi/2
@@ -64,11 +66,12 @@ class SubsampledGaussianSum(QuadratureSum):
         self.top = Top(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY)) if self.order == "add" else UNBOUNDED
         self._steps: dict[tuple[float, float, float], float] = {}
         self._growth: dict[tuple[float, float], float] = {}
+        self._found_ends: dict[tuple[float, float], tuple[float, float]] = {}
         self._rules: dict[tuple[float, bool], Rule] = {}
         self.variation = min(count * float_above(rate), 1.0)  # P and Q are equal unless the unit takes part
         self._goal = math.log(2.0**-58 / max(count, 1))
         self.exact = (mu, rate)
-        self.window, self.shares = window, window is WHOLE
+        self.window, self.shares, self.few = window, True, FEW_NODES if window is WHOLE else MANY_NODES
         self.divides = self.order != "add"  # there no loss is great
         self.shared = 4 * SHARED if self.mu <= GENTLE else SHARED
         self.strip = Strip(self.mu, self.q, self.order, window)
@@ -132,23 +135,24 @@ class SubsampledGaussianSum(QuadratureSum):
 
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
         """Equal steps over the range that matters; the strip's bound grows with lam."""
-        left, right = self._ends(low, high) if self.window is WHOLE else self._part_ends(high)
+        left, right = self._ends(low, high) if self.window is WHOLE else self._part_ends(low, high)
         step = self._step(low, high, reach, right - left)
         u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
         law = replace(self._law(u, step), outside=4 * math.exp(self._goal))
-        return u, law if self.window is WHOLE else self._part(high).seen(u, law)
+        return u, law if self.window is WHOLE else self._part(low, high).seen(u, law)
 
-    def _part_ends(self, lam: float) -> tuple[float, float]:
-        """Nodes in [left, right] leave out about e^goal of the part's M(lam); none hangs on it."""
-        part = self._part(lam)
-        u: FloatArray = np.linspace(-40.0, 40.0 + self.window.highest((1 + lam) * self.mu), 1024)
-        return part.ends(u, self._law(u, 1.0), self._goal - 4)
+    def _part_ends(self, low: float, high: float) -> tuple[float, float]:
+        """Nodes in [left, right] leave out about e^goal of the part's M(lam), low <= lam <= high; none hangs on it."""
+        if (low, high) not in self._found_ends:
+            u: FloatArray = np.linspace(-40.0, 40.0 + self.window.highest((1 + high) * self.mu), 1024)
+            self._found_ends[low, high] = self._part(low, high).ends(u, self._law(u, 1.0), self._goal - 4)
+        return self._found_ends[low, high]
 
-    def _part(self, lam: float) -> Part:
-        return Part(self.window, self.mu, self.q, lam, self.turns == 2)
+    def _part(self, low: float, high: float) -> Part:
+        return Part(self.window, self.mu, self.q, low, high, self.turns == 2)
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
-        """Of a part on its own nodes: those of another lam may lie where this one has nothing."""
+        """Of a part on nodes that prove more."""
         if self.window is WHOLE:
             return super().cumulants(lam)
         try:
@@ -160,21 +164,25 @@ class SubsampledGaussianSum(QuadratureSum):
 
     def size(self, low: float, high: float, reach: float) -> int:
         """The nodes of the rule that reaches so far."""
-        left, right = self._ends(low, high) if self.window is WHOLE else self._part_ends(high)
+        left, right = self._ends(low, high) if self.window is WHOLE else self._part_ends(low, high)
         return math.ceil((right - left) / self._step(low, high, reach, right - left))
 
     def _step(self, low: float, high: float, reach: float, span: float) -> float:
-        """The rule's, over so long a span; on long lines of remove by greater moments, where these may pay.
-
-        Kept, for size and nodes both ask.
-        """
+        """The rule's, over so long a span; on long lines by greater moments, where these may pay; kept: size and nodes ask."""
         if (low, high, reach) not in self._steps:
             found = self.strip.step(low, high, reach, self._goal)
-            if self.order == "remove" and reach > LONG and span > FEW_NODES * found:
-                further = [(x, self._grown(high, x)) for x in high * FURTHER]
-                found = self.strip.step(low, high, reach, self._goal, further)
+            if reach > LONG and span > FEW_NODES * found:
+                found = self.strip.step(low, high, reach, self._goal, self._further(low, high, reach))
             self._steps[low, high, reach] = found
         return self._steps[low, high, reach]
+
+    def _further(self, low: float, high: float, reach: float) -> list[tuple[float, float]]:
+        if self.order == "add" or (self.order == "replace" and low < high):
+            return []
+        value, error = self.log_mgf(high)
+        tried = high * (FURTHER if self.order == "remove" else BESIDE)
+        least = (value - error) / self.count - 4 * U * abs(value)
+        return [(x, self.strip.further(high, x, reach, least, self._grown(high, x))) for x in tried.tolist()]
 
     def _grown(self, lam: float, x: float) -> float:
         """K(lam + x) - K(lam) of one copy, rounded up."""
