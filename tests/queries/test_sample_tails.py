@@ -87,6 +87,15 @@ def test_of_many_units_the_bar_is_hardly_longer_than_the_least_that_holds(kind, 
     assert d <= 1.2 * least + 1
 
 
+@pytest.mark.parametrize("kind", ["laplace", "normal"])
+def test_where_noise_is_most_of_the_error_the_bar_is_as_good_as_that_of_the_noise(kind):
+    law = NOISES[kind]
+    alone = law.half_width(1 - 2 * MISS)
+    for units, times in ((0, 1.1), (1, 1.25)):
+        d = noise(kind).with_sample(0.5, ((units, 1.0),) if units else (), MISS)
+        assert alone - 1 < d < times * alone + 0.5
+
+
 def test_a_discrete_laplace_variable_is_at_most_a_laplace_one_in_convex_order():
     y = np.linspace(0, 60, 2401)
     for scale in (0.05, 0.3, 1.0, 4.0):

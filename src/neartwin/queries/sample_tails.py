@@ -16,7 +16,8 @@ most E (Z - t)+ / (d - t). Above the mean d of Z beyond its quantile some t make
 Uryasev 2000, theorem 1; Bentkus 2004 has such bounds for sums): P(Y > d) <= miss. Of a normal Z and 2.5 % that is 2.338
 deviations in place of 1.960: 1.19 times the least that holds for the worst table. Where noise is a Laplace draw of scale b, also
 P(X >= y) <= P(X >= 0) g(-y / b) for g(v) = e^v up to 0 and 1 + v beyond, which is convex: so P(X + D >= d) is at most
-P(X >= 0) E g((D* - d) / b) for a D* that D is at most: near the truth where noise is most of the error.
+P(X >= 0) E g((D* - d) / b) for a D* that D is at most: near the truth where noise is most of the error. So it is for a normal
+draw of deviation s and g(v) = P(X >= -s v) up to 0 and 1 / 2 + v / sqrt(2 pi) beyond, its tangent there.
 
 *Noise.* A discrete Laplace variable is at most a Laplace variable of its scale in convex order. (Cut that at n - c, n = 1, 2,
 ..., and at their negatives, c the mean of an exponential variable of scale b below 1: its means within the parts are the whole
@@ -133,9 +134,8 @@ def farthest(draws: tuple[Draws, ...], rate: float, sums: Sums, miss: float) -> 
                 known[size] = np.fft.rfft(_spread(excess(grid, size), step))
             whole = whole * known[size] ** count
         far = _shortfall(grid, np.fft.irfft(whole, n=_POINTS), left)
-        if one.from_zero < 1:
-            ((scale, _),) = one.sizes
-            far = _beside_laplace(grid, np.fft.irfft(sampled, n=_POINTS) * one.from_zero, scale, left, far)
+        if len(one.sizes) == 1 and one.sizes[0][1] == 1 and (one.normal or one.from_zero < 1):
+            far = _beside(grid, np.fft.irfft(sampled, n=_POINTS), one, left, far)
         found.append(far * (1 + 1e-12))
     return tuple(found)
 
@@ -217,12 +217,21 @@ def _shortfall(grid: FloatArray, law: FloatArray, miss: float) -> float:
     return float((points[:place] * chances[:place]).sum() + points[place] * (miss - before)) / miss
 
 
-def _beside_laplace(grid: FloatArray, law: FloatArray, scale: float, miss: float, high: float) -> float:
-    """The least d, rounded up, with the sum of law times g((D - d) / scale) at most `miss`; `high` where it is no less."""
+def _beside(grid: FloatArray, law: FloatArray, draws: Draws, miss: float, high: float) -> float:
+    """The least d, rounded up, at which P(X >= d - D) is at most `miss` by a convex bound; `high` where it is no less.
+
+    draws: one, normal or Laplace. law: of D, its 0 in front.
+    """
     chances, low = np.maximum(np.fft.fftshift(law), 0.0), 0.0
+    ((size, _),) = draws.sizes
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        v = (grid - middle) / scale
-        few = float(chances @ np.where(v > 0, 1 + v, np.exp(np.minimum(v, 0.0)))) <= miss
+        v = (grid - middle) / size
+        near, inside = np.maximum(v, 0.0), np.minimum(v, 0.0)
+        if draws.normal:
+            bound = np.where(v > 0, 0.5 + near / math.sqrt(2 * math.pi), ndtr(inside))
+        else:
+            bound = draws.from_zero * np.where(v > 0, 1 + near, np.exp(inside))
+        few = float(chances @ bound) <= miss
         low, high = (low, middle) if few else (middle, high)
     return high
