@@ -152,7 +152,7 @@ def test_the_first_steps_of_a_training_take_little_work_and_are_narrow(job, monk
     order, mu, rate, count, delta = job
     spent, line = [], atoms.line
     monkeypatch.setattr(
-        atoms, "line", lambda w, tilt, t, n: spent.append(len(w.losses) * len(t)) or line(w, tilt, t, n)
+        atoms, "line", lambda w, tilt, t, *rest: spent.append(len(w.losses) * len(t)) or line(w, tilt, t, *rest)
     )
     found = (count * SubsampledGaussian(mu=mu, rate=rate)).epsilon(delta, direction=order)
     assert found.method == "contour"
@@ -187,6 +187,20 @@ def test_what_is_never_looked_at_weighs_no_more_than_stated_and_hardly_less():
     assert split.log_never < math.log(1e-20) - 30
     line, _ = humps.build(terms, 1.0, math.log(1e-20))
     assert (split.log_never, 0.0) in list(zip(line.log_rest, line.s_rest, strict=True))
+
+
+@pytest.mark.parametrize("job", [(1, "0.001", 30, 13.0, 1e-7), (MU, RATE, 611, 62.0, 5.2e-22)])
+def test_the_windows_leave_out_no_more_than_what_is_charged_and_show_nothing_twice(job):
+    mu, rate, count, lam, delta = job
+    total = (count * SubsampledGaussian(mu=mu, rate=rate)).sides("remove")[0].upper
+    u = np.linspace(-10, 30, 4001)
+    for choice in splitting.divisions(total, lam, math.log(delta)):
+        (windows,), (top,) = choice.windows, choice.never
+        shown = sum(np.exp(window.log_share(u)[0]) for window in windows)
+        assert np.all(shown <= 1 + 1e-12)
+        assert np.all(1 - shown <= np.exp(top.log_share(u)[0]) + 1e-12)
+        if len(windows) > 1:  # and to lack one would be seen
+            assert np.any(1 - (shown - np.exp(windows[0].log_share(u)[0])) > np.exp(top.log_share(u)[0]) + 1e-3)
 
 
 def test_all_counts_of_three_parts_are_looked_at_and_their_ways_add_up():

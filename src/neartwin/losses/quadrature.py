@@ -55,7 +55,8 @@ class QuadratureSum(Summand):
 
     shares: bool = False  # `nodes` proves one rule for a whole range of lam
     shared: float = SHARED  # the first such range
-    few: int = FEW_NODES
+    few: int = FEW_NODES  # nodes that lams share
+    again: int = atoms.AGAIN  # terms at most that a line sums once more where its error is small already
 
     @abstractmethod
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
@@ -149,5 +150,5 @@ class QuadratureSum(Summand):
     def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy."""
         rule = self.rule(lam, float(t.max(initial=0.0)))
-        one, error = atoms.line(rule.weighted, rule.tilt, t, self.count)
+        one, error = atoms.line(rule.weighted, rule.tilt, t, self.count, self.again)
         return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)

@@ -37,6 +37,7 @@ MOST_GREAT = 12  # great copies looked at one by one
 HEAVIEST = 4  # terms of one law that the next law's edge is chosen by
 SLIGHT = 36.0  # how far below the heaviest, in the logarithm, a term's lam still matters
 HALVINGS = 40
+AGAINST, APART = 2.0, 1.0  # how far tilts may go beyond, and places stay below
 FEW = 100  # copies
 AGAIN = 6
 UNHEARD = 33.0  # how far below delta, in the logarithm, all of the lowest parts together should be
@@ -196,13 +197,17 @@ def choose(total: Total, lam: float, log_delta: float, top: float = TOPS[0], gai
         before = _Look(lams, terms + later)
         found, terms, eps = _one(law, each, lams, (terms, later), (log_delta, gain))
         more = _with_middle(law, each, before, found, (eps, log_delta)) if found else found
-        windows.append(_under(found, never[i]))
-        finer.append(_under(more, never[i]))
+        windows.append(found)
+        finer.append(more)
     look = _Look(lams, terms)
     eps = look.meets(log_delta, _beyond(look, log_delta))
     best = look.best(eps)
-    further = None if finer == windows else tuple(finer)
-    return Choice(tuple(windows), further, whole, never, eps, (float(best.min()), float(best.max())))
+    under, third = (
+        [_under(one, top, law, best.max()) for one, top, law in zip(every, never, whole, strict=True)]
+        for every in (windows, finer)
+    )
+    further = None if finer == windows else tuple(third)
+    return Choice(tuple(under), further, whole, never, eps, (float(best.min()), float(best.max())))
 
 
 def _never(law: Divisible, log_goal: float, width: float) -> Window:
@@ -218,12 +223,19 @@ def _below(law: Divisible, top: Window) -> Divisible:
     return law._replace(log_density=law.log_density + replace(top, side=-1.0).log_share(law.u)[0])
 
 
-def _under(windows: Windows, top: Window | None) -> Windows | None:
-    """The windows below the top; where there are none, all that is below it."""
-    if top is None:
+def _under(windows: Windows | None, top: Window | None, law: Divisible | None, lam: float) -> Windows | None:
+    """The windows below the top; where there are none, all that is below it. lam: the greatest wanted.
+
+    A window that ends far below, even when it is tilted, is left as it is, and its strip is wider: the windows then show more of
+    the law, and what is charged for the rest is still above it.
+    """
+    if windows is None or top is None or law is None:
         return None
     below = replace(top, side=-1.0)
-    return tuple(_within(window, below) for window in windows) or (below,)
+    slope = (1 + AGAINST * lam) * float((law.losses[-1] - law.losses[-2]) / (law.u[-1] - law.u[-2]))
+    ends = [window.side < 0 and window.highest(slope) < top.centre - APART for window in windows]
+    found = tuple(window if end else _within(window, below) for window, end in zip(windows, ends, strict=True))
+    return found or (below,)
 
 
 def _within(window: Window, other: Window) -> Window:

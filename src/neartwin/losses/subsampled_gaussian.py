@@ -31,6 +31,7 @@ import numpy as np
 
 from neartwin.checks import in_floats, sampling_rate
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
+from neartwin.losses.atoms import AGAIN
 from neartwin.losses.gaussian import GaussianPair
 from neartwin.losses.loss import UNBOUNDED, Factor, Masses, Order, Pair, Summand, Top
 from neartwin.losses.parts import Part
@@ -43,7 +44,7 @@ from neartwin.losses.window import WHOLE, Divisible, Window
 from neartwin.special import ndtr, ndtri
 
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
-MANY_NODES = 1 << 13  # of a part that lams share
+MANY_NODES, BRIEFLY = 1 << 13, 1 << 16  # of a part that lams share; terms of its line summed once more
 LONG = 4 * REACH  # from which further moments are asked for
 FURTHER = np.array([0.5, 2.0, 8.0])  # over lam, under remove
 BESIDE = np.array([0.1, 0.3, 0.6, 0.9])  # and under replace
@@ -71,7 +72,8 @@ class SubsampledGaussianSum(QuadratureSum):
         self.variation = min(count * float_above(rate), 1.0)  # P and Q are equal unless the unit takes part
         self._goal = math.log(2.0**-58 / max(count, 1))
         self.exact = (mu, rate)
-        self.window, self.shares, self.few = window, True, FEW_NODES if window is WHOLE else MANY_NODES
+        self.window, self.shares = window, True
+        self.few, self.again = (FEW_NODES, AGAIN) if window is WHOLE else (MANY_NODES, BRIEFLY)
         self.divides = self.order != "add"  # there no loss is great
         self.shared = 4 * SHARED if self.mu <= GENTLE else SHARED
         self.strip = Strip(self.mu, self.q, self.order, window)
