@@ -147,3 +147,20 @@ def test_no_progress_of_a_private_statement_is_drawn(tmp_path):
     command = [sys.executable, "-c", IN_A_TERMINAL, str(tmp_path / "v.duckdb"), str(tmp_path / "v.parquet")]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert told.split() == ["[True,", "False,", "False]"]  # DuckDB's own connections do draw it there
+
+
+def test_a_column_with_a_collation_is_grouped_by_its_bytes():
+    """By the collation one group had four spellings, and the one that was shown was one person's."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE visits (who INT, town VARCHAR COLLATE NOCASE)")
+    connection.execute("INSERT INTO visits VALUES (1, 'Ulm'), (2, 'ulm'), (3, 'ULM'), (4, 'ULM'), (5, 'Bonn')")
+    assert len(connection.execute("SELECT town FROM visits GROUP BY town").fetchall()) == 2  # the near miss
+    towns = nt.table(connection, table="visits", unit="who")
+    for keys, expected in (
+        (None, {("Ulm",): 1, ("ulm",): 1, ("ULM",): 2, ("Bonn",): 1}),
+        (["Ulm", "ULM", "uLM"], {("Ulm",): 1, ("ULM",): 2, ("uLM",): 0}),
+    ):
+        asked = towns.group_by("town", keys=keys).agg(n=nt.count_units())
+        made = plan(asked, spend=nt.approx(1, "1e-6"), groups_per_unit=3)
+        found = DuckdbEngine().aggregate(made.stage, salt=1)
+        assert dict(zip(map(tuple, found.keys), found.values["units"].tolist(), strict=True)) == expected

@@ -226,9 +226,13 @@ def _scaled(stage: Stage, aliases: Mapping[str, str]) -> list[exp.Expr]:
     ]
 
 
-def _group_column(stage: Stage, place: int, aliases: Mapping[str, str]) -> exp.Expr:
+def _group_column(stage: Stage, place: int, aliases: Mapping[str, str], dialect: Dialect) -> exp.Expr:
+    """A text by its bytes: by a collation of its column one group would have many spellings, and one person's be shown."""
     name = stage.group_columns[place]
-    return exp.column(f"d{place}" if name in stage.table.computed else aliases[name])
+    if name in stage.table.computed:
+        return exp.column(f"d{place}")
+    kind, column = stage.table.schema[name], exp.column(aliases[name])
+    return dialect.computed(column, kind) if kind is ColumnType.TEXT else column
 
 
 def _kept(stage: Stage, aliases: Mapping[str, str], place: Place, secret: exp.Expr | None) -> exp.Select:
@@ -242,7 +246,8 @@ def _kept(stage: Stage, aliases: Mapping[str, str], place: Place, secret: exp.Ex
         if stage.sampling_rate is not None:
             query = query.where(_sampled(stage, unit, place, secret))
     if stage.keys is None:
-        columns += [exp.alias_(_group_column(stage, i, aliases), f"g{i}") for i in range(len(stage.group_columns))]
+        places = range(len(stage.group_columns))
+        columns += [exp.alias_(_group_column(stage, i, aliases, dialect), f"g{i}") for i in places]
     elif stage.group_columns:
         columns.append(exp.column(POSITION, table=KEYS))
         query = query.join(KEYS, on=exp.and_(*_matches(stage, aliases, dialect)))
@@ -286,7 +291,7 @@ def _unit(stage: Stage, column: str, aliases: Mapping[str, str], dialect: Dialec
 def _matches(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> list[exp.Expr]:
     return [
         dialect.same(
-            _group_column(stage, i, aliases),
+            _group_column(stage, i, aliases, dialect),
             exp.column(f"k{i}", table=KEYS),
             stage.table.schema[name],
             nullable=None in map(itemgetter(i), stage.keys or ()),
