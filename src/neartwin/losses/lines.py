@@ -22,7 +22,7 @@ TRIES = 3  # lines built for one question
 REPEATS = 2  # of them at a lam tried before
 FAR = 0.05  # how far off a guess of eps may be
 NEARER = (1.0, 0.6, 0.3, 0.1)  # lines tried for one eps, as shares of the saddle's lam
-BLUR = 0.05  # of delta's logarithm, what smooth kernels of a level may blur
+BLUR, SLIGHT = 0.05, 5e-4  # of delta's logarithm, what smooth kernels of a level may blur; where delta itself is asked
 LESS, LOPSIDED = 0.75, 4.0  # of the tilt; times the variance
 BRIEF = 0.26  # of the usual budget, for a line that may be asked in vain
 CLOSE = 1e-11  # relative width below which a line of the last question still stands well
@@ -62,9 +62,9 @@ def wide_line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str,
     return _smooth(total, at, COARSER)
 
 
-def _resolved(at: Saddle, levels: tuple[float, ...]) -> tuple[float, ...]:
+def _resolved(at: Saddle, levels: tuple[float, ...], blur: float = BLUR) -> tuple[float, ...]:
     """Those of which smooth kernels are no wider than what they look at, and all from the usual one."""
-    return tuple(level for level in levels if level <= NARROW or level * abs(at.eps) * at.lam <= BLUR)
+    return tuple(level for level in levels if level <= NARROW or level * abs(at.eps) * at.lam <= blur)
 
 
 def lines_at(total: Total, at: Saddle, within: float, levels: tuple[float, ...]) -> Iterator[tuple[str, Line]]:
@@ -73,7 +73,7 @@ def lines_at(total: Total, at: Saddle, within: float, levels: tuple[float, ...])
     Levels end with the first that is no wider than asked for.
     """
     found, last = None, math.inf
-    for level in _resolved(at, levels):
+    for level in _resolved(at, levels, SLIGHT):
         if last <= within:
             break
         try:

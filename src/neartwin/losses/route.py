@@ -74,8 +74,8 @@ def with_infinity(total: Total, lower: FloatArray, upper: FloatArray) -> tuple[F
 def delta(total: Total, eps: FloatArray, within: float = NARROW) -> tuple[FloatArray, FloatArray, Names]:
     """Bounds on delta at each eps and the route's name for each; lines are shared by the eps near their saddles.
 
-    within: the relative width in eps worth a longer line. An eps is asked at every level down to it: what is proved of a lesser
-    width lies inside what is proved of a greater one.
+    within: the relative width in eps worth a longer line, no less than the usual one. An eps is asked at every level down to it:
+    what is proved of a lesser width lies inside what is proved of a greater one.
     """
     exact = closed_form(total, eps)
     if exact is not None:
@@ -94,7 +94,7 @@ def delta(total: Total, eps: FloatArray, within: float = NARROW) -> tuple[FloatA
         method[order[done]] = CLOSED
         order = order[~done]
     divides = any(part.divides for part in total.summands)
-    levels = (NARROW, *FURTHER) if divides else (ROUGH, NARROW, *FURTHER)
+    levels = (NARROW,) if divides else (ROUGH, NARROW)
     kept: list[_Kept] = total.lines
     for one in kept:
         order = one.answer(eps, order, lower, upper, method)
