@@ -164,3 +164,7 @@ def test_a_column_with_a_collation_is_grouped_by_its_bytes():
         made = plan(asked, spend=nt.approx(1, "1e-6"), groups_per_unit=3)
         found = DuckdbEngine().aggregate(made.stage, salt=1)
         assert dict(zip(map(tuple, found.keys), found.values["units"].tolist(), strict=True)) == expected
+    assert connection.execute("SELECT count(*) FROM visits WHERE town = 'ulm'").fetchall() == [(4,)]  # the near miss
+    for condition, expected in (("town = 'ulm'", 1), ("town >= 'a'", 1), ("town IN ('ULM')", 2)):
+        made = plan(towns.where(condition).agg(n=nt.count_units()), spend=nt.approx(1, "1e-6"))
+        assert DuckdbEngine().aggregate(made.stage, salt=1).values["units"].tolist() == [expected]

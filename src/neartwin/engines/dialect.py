@@ -73,6 +73,10 @@ class Dialect(Protocol):
         """A text as a literal that compares by its bytes."""
         ...
 
+    def bytewise(self, value: exp.Expr) -> exp.Expr:
+        """A text that `column` gave, told apart and put in order by its bytes, where that does not see to it."""
+        ...
+
     def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
         """A computed value as `column` gives one of the source: its type, its order, its calendar."""
         ...

@@ -90,10 +90,12 @@ class DuckdbDialect:
         """Text compares by its bytes."""
         return exp.Literal.string(value)
 
+    def bytewise(self, value: exp.Expr) -> exp.Expr:
+        """In no collation but that of its bytes; a filter still moves down to the file."""
+        return exp.Collate(this=exp.paren(value), expression=exp.to_identifier("binary", quoted=True))
+
     def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
-        """TRY_CAST: a whole number of more than 64 bits is NULL. Text has no collation but that of its bytes."""
-        if kind is ColumnType.TEXT:
-            return exp.Collate(this=exp.paren(value), expression=exp.to_identifier("binary", quoted=True))
+        """TRY_CAST: a whole number of more than 64 bits is NULL."""
         return exp.TryCast(this=value, to=exp.DataType.build(_TYPES[kind], dialect="duckdb"))
 
     def date_part(self, part: str, value: exp.Expr) -> exp.Expr:

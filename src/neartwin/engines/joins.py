@@ -72,7 +72,8 @@ def joined_rows(table: Table, places: Sequence[Place], aliases: Mapping[str, str
         pairs = [(left, at[left], exp.column(right[column], table=name)) for left, column in join.on]
         met[id(join)] = _Met(name, equal, pairs)
         at |= {new: exp.column(right[old], table=name) for new, old in join.columns.items() if old in right}
-    query = exp.select(*(exp.alias_(at[name].copy(), alias) for name, alias in aliases.items())).from_("part0")
+    shown = (by_bytes(at[name].copy(), table, name, places[0].dialect) for name in aliases)
+    query = exp.select(*map(exp.alias_, shown, aliases.values())).from_("part0")
     for group in together(table.joins):
         query = _with_group(query, group[0].how, [met[id(join)] for join in group])
     return found | {"typed": query}
@@ -97,6 +98,14 @@ def _with_group(query: exp.Select, how: How, group: list["_Met"]) -> exp.Select:
         inner.append("joins", exp.Join(this=exp.table_(one.name), on=exp.and_(*within), kind="INNER"))
     source = exp.Subquery(this=inner) if others else inner
     return query.join(source, on=exp.and_(*outer), join_type="left" if how is How.LEFT else "inner")
+
+
+def by_bytes(value: exp.Expr, table: Table, name: str, dialect: Dialect) -> exp.Expr:
+    """A text by its bytes: by a collation of its column one group would have many spellings, and one person's be shown.
+
+    A unit's own collation stands: its spellings are one person's.
+    """
+    return dialect.bytewise(value) if table.schema[name] is ColumnType.TEXT and name != table.unit else value
 
 
 def _part(

@@ -130,11 +130,14 @@ class PostgresDialect:
         """With the collation of the columns."""
         return _by_bytes(exp.Literal.string(value))
 
+    def bytewise(self, value: exp.Expr) -> exp.Expr:
+        """As it is: `column` sees to it."""
+        return value
+
     def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
         """Whole numbers have 64 bits here already."""
-        if kind is ColumnType.TEXT:
-            return _by_bytes(value)
-        return _bigint(value) if kind is ColumnType.INTEGER else value
+        whole = _bigint(value) if kind is ColumnType.INTEGER else value
+        return _by_bytes(value) if kind is ColumnType.TEXT else whole
 
     def date_part(self, part: str, value: exp.Expr) -> exp.Expr:
         """Of a date in the calendar, so never infinite."""

@@ -95,6 +95,10 @@ class SparkDialect:
         """With the collation of the columns, whatever the session's is."""
         return _by_bytes(exp.Literal.string(value))
 
+    def bytewise(self, value: exp.Expr) -> exp.Expr:
+        """As it is: `column` sees to it."""
+        return value
+
     def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
         """A cast gives NULL for what does not fit."""
         if kind is ColumnType.TEXT:

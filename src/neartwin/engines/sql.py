@@ -26,7 +26,7 @@ from neartwin.engines.cells import cells_of, ranking
 from neartwin.engines.dialect import KEYS, POSITION, Dialect, alias_of, least, part_named, whole
 from neartwin.engines.expressions import column_of, translated
 from neartwin.engines.grid import grid_steps, is_on_grid, on_grid
-from neartwin.engines.joins import Place, joined_rows, needed_parts
+from neartwin.engines.joins import Place, by_bytes, joined_rows, needed_parts
 from neartwin.engines.norms import Source, with_norms
 from neartwin.engines.octaves import parts_of
 from neartwin.engines.thinning import alike, can_thin, thinned
@@ -200,11 +200,10 @@ def _grouped(stage: Stage) -> dict[str, RowExpression]:
 
 
 def _typed(stage: Stage, place: Place, aliases: Mapping[str, str]) -> exp.Select:
-    table = stage.table
-    columns = [
-        exp.alias_(place.dialect.column(name, table.schema[name], declared=name in table.declared), alias)
-        for name, alias in aliases.items()
-    ]
+    table, dialect, columns = stage.table, place.dialect, []
+    for name, alias in aliases.items():
+        value = dialect.column(name, table.schema[name], declared=name in table.declared)
+        columns.append(exp.alias_(by_bytes(value, table, name, dialect), alias))
     return exp.select(*(columns or [exp.alias_(exp.Literal.number(1), "one")])).from_(place.rows)
 
 
@@ -226,13 +225,9 @@ def _scaled(stage: Stage, aliases: Mapping[str, str]) -> list[exp.Expr]:
     ]
 
 
-def _group_column(stage: Stage, place: int, aliases: Mapping[str, str], dialect: Dialect) -> exp.Expr:
-    """A text by its bytes: by a collation of its column one group would have many spellings, and one person's be shown."""
+def _group_column(stage: Stage, place: int, aliases: Mapping[str, str]) -> exp.Expr:
     name = stage.group_columns[place]
-    if name in stage.table.computed:
-        return exp.column(f"d{place}")
-    kind, column = stage.table.schema[name], exp.column(aliases[name])
-    return dialect.computed(column, kind) if kind is ColumnType.TEXT else column
+    return exp.column(f"d{place}" if name in stage.table.computed else aliases[name])
 
 
 def _kept(stage: Stage, aliases: Mapping[str, str], place: Place, secret: exp.Expr | None) -> exp.Select:
@@ -247,7 +242,7 @@ def _kept(stage: Stage, aliases: Mapping[str, str], place: Place, secret: exp.Ex
             query = query.where(_sampled(stage, unit, place, secret))
     if stage.keys is None:
         places = range(len(stage.group_columns))
-        columns += [exp.alias_(_group_column(stage, i, aliases, dialect), f"g{i}") for i in places]
+        columns += [exp.alias_(_group_column(stage, i, aliases), f"g{i}") for i in places]
     elif stage.group_columns:
         columns.append(exp.column(POSITION, table=KEYS))
         query = query.join(KEYS, on=exp.and_(*_matches(stage, aliases, dialect)))
@@ -291,7 +286,7 @@ def _unit(stage: Stage, column: str, aliases: Mapping[str, str], dialect: Dialec
 def _matches(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> list[exp.Expr]:
     return [
         dialect.same(
-            _group_column(stage, i, aliases, dialect),
+            _group_column(stage, i, aliases),
             exp.column(f"k{i}", table=KEYS),
             stage.table.schema[name],
             nullable=None in map(itemgetter(i), stage.keys or ()),
