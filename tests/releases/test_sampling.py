@@ -180,7 +180,8 @@ def test_bars_hold_for_the_whole_table_and_are_not_needlessly_wide(tmp_path, rat
         assert missed <= binom.ppf(1 - 1e-10, replicas, 0.05), (name, missed)
         off = np.sqrt(np.mean((values - wanted) ** 2))
         # sums of both signs know of their values no more than their bounds, and quantiles lie on a grid of steps of 1
-        times = 3.5 if name in {"owed", "typical"} else 2
+        # so many replicas tell the ratio within 4 %: 3.3 and 3.0 for these, below 1.8 for the others
+        times = 4 if name in {"owed", "typical"} else 2.1
         wide.append((name, float(np.median(upper - lower) / (2 * 1.96 * off + (1 if name == "middle" else 0))), times))
         if name not in {"middle", "typical"}:  # unbiased
             assert abs(values.mean() - wanted) < 7 * off / math.sqrt(replicas)

@@ -55,7 +55,7 @@ CLOSE = 0.02  # relative width of an earlier answer that stands for eps
 OFF = 0.02  # how far a guess of eps may be off, in delta's logarithm, before the lines are built anew
 AGAIN = 3
 ENOUGH = 1e-10  # relative width from which none is
-MOST_HEARD = 512
+MOST_HEARD, MOST_LINES = 512, 48  # terms that are, and lines for them
 GUESSES = 30  # halvings
 LOOSE = 2.3  # how far Chernoff's bounds may lie above delta, in the logarithm, near an eps of 0
 GUESSED = 5.0  # how far below delta, in the logarithm, the terms are that a guess may lack
@@ -312,6 +312,8 @@ def build(terms: Terms, eps: float, log_delta: float) -> tuple[Humps, Saddle]:
             if sum(part.nodes for part in parts) > MOST_NODES:
                 raise NoCertificateError
         except NO_LINE:
+            if len(parts) + len(waiting) + len(group) > MOST_LINES:
+                raise NoCertificateError from None  # so many would take longer than they are worth
             if len(group) > 1:
                 waiting += [(int(np.argmin(logs[i])), [i]) for i in group]
                 continue
