@@ -82,9 +82,10 @@ def find_alias(total: Total, saddle: Saddle, log_goal: float, *, longest: float 
     if not math.isfinite(gap):
         raise NoCertificateError
     room = (total.top.loss - eps) * (1 + 1e-6)
-    further = [share * gap for share in SHARES]
-    right, above, log_above = _shortest(total, saddle, log_goal, gap, further)
-    left, below, log_below = _shortest(total, saddle, log_goal, -gap, (-share for share in (lam, *further)))
+    right, above, log_above = _shortest(total, saddle, log_goal, gap, (share * gap for share in SHARES))
+    left, below, log_below = _shortest(
+        total, saddle, log_goal, -gap, itertools.chain((-lam,), (-share * gap for share in SHARES))
+    )
     period = max(min(right, room), left, 2 * deviation) * (1 + 1e-9)
     period = min(period, longest * deviation)
     if not 0 < period < math.inf:

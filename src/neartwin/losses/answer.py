@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Generic
+from types import MappingProxyType
+from typing import Generic, NamedTuple
 
 from neartwin.exact import End, Interval
 from neartwin.losses.rounding import NoCertificateError
@@ -16,14 +17,13 @@ FINE = 1e-4  # relative width from which no further route is tried
 NO_LINE = (NoCertificateError, OverflowError, ValueError, ZeroDivisionError)
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """Certified ends, the route that gave them, and its error terms (absolute, in delta)."""
 
     lower: float
     upper: float
     method: str
-    errors: dict[str, float] = field(default_factory=dict)
+    errors: Mapping[str, float] = MappingProxyType({})
     slope: float = math.nan  # about where -d log delta / d eps lies, where a line told
 
 

@@ -45,7 +45,7 @@ def _epsilon_at(total: Total, step: float, low_target: float, high_target: float
     below = cells.below(total, step, high_target, upper.slope, upper.upper)
     target = up(high_target * math.exp(-below.log_scale) * (1 + 1e-14), 4)
     lower = _end(below.total, target, above=False)
-    sources = {"infinite mass": leak} | upper.errors
+    sources = {"infinite mass": leak, **upper.errors}
     errors = sources | {source: max(one, sources.get(source, 0.0)) for source, one in lower.errors.items()}
     return Answer(down(lower.lower - below.shift), up(upper.upper + above.shift), LATTICE, errors, upper.slope)
 

@@ -156,7 +156,6 @@ def _near_the_top(total: Total, eps: FloatArray) -> tuple[FloatArray, FloatArray
         return np.zeros(len(eps)), np.ones(len(eps))
 
 
-@np.errstate(all="ignore")
 def epsilon(total: Total, low_delta: float, high_delta: float, within: float = NARROW) -> Answer:
     """Certified eps of a delta known to lie in [low_delta, high_delta]: the least eps >= 0 with delta(eps) <= it.
 
@@ -234,4 +233,7 @@ def _with_extremes(total: Total, found: Answer, target_low: float, target_high: 
     if target_high > 0 and (method == FLOOR or not math.isfinite(lower)):
         upper = min(upper, chernoff.epsilon_above(total.log_mgf_above, target_high, total.log_mgf_roughly_above))
     lower = max(lower, 0.0)
-    return Answer(lower, max(upper, lower), method, found.errors, found.slope)
+    upper = max(upper, lower)
+    if (lower, upper) == (found.lower, found.upper):
+        return found
+    return Answer(lower, upper, method, found.errors, found.slope)

@@ -116,10 +116,12 @@ class Total:
     @cached_property
     def lattice(self) -> Lattice | None:
         """The common lattice, by exact arithmetic, or None; one known only to rounding has nothing in common with another."""
-        start, step = Fraction(0), Fraction(0)
         for part in self.summands:
             if part.lattice is None or (part.wander > 0 and len(self.summands) > 1):
                 return None
+        start, step = Fraction(0), Fraction(0)
+        for part in self.summands:
+            assert part.lattice is not None  # noqa: S101 - looked at just before
             start += part.lattice.start
             other = part.lattice.step
             common = math.lcm(step.denominator, other.denominator)
