@@ -63,7 +63,7 @@ def in_floats(**named: N) -> N:
     neartwin.errors.ParameterError: mu=1e-200 must lie between 1e-100 and 1e100 to be computed with
     """
     name, value = _one(named)
-    if type(value) is Fraction and _plain(*value.as_integer_ratio()):
+    if type(value) in {Fraction, int} and _plain(*value.as_integer_ratio()):
         return value
     positive(**named)
     if not _LEAST <= value <= _MOST:

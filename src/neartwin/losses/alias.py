@@ -57,12 +57,12 @@ def _shortest(
 ) -> tuple[float, float, float]:
     """The shortest period over a few gaps (signed), with its s and log c(s) M(s); the first that is good enough."""
     lam, best = saddle.lam, (math.inf, saddle.lam, 0.0)
-    enough, tried = GENEROUS * abs(gap) * saddle.deviation**2, {lam}
+    enough, tried = GENEROUS * abs(gap) * saddle.deviation**2, [lam]
     for one in itertools.chain((gap,), others):
         s = max(lam + one, 0.0)
         if s in tried:
             continue
-        tried.add(s)
+        tried.append(s)
         log = _chernoff(total, s)
         if not math.isfinite(log):
             continue

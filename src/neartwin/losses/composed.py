@@ -284,6 +284,8 @@ def _make(parts: tuple[tuple[Composed | Factor, int], ...]) -> Composed:
 
 
 def _counted(count: int) -> int:
+    if type(count) is int and 0 < count <= MOST_USES:
+        return count
     if integer(at_least=1, count=count) > MOST_USES:
         raise ParameterError("count", count, "must not exceed 10^12")
     return int(count)

@@ -95,6 +95,9 @@ class Rounding(NamedTuple):
         return bound
 
 
+NOTHING = Rounding(0.0, 0.0)
+
+
 @dataclass(eq=False)
 class Contour:
     """One line, ready to answer every eps near its saddle; not to be changed. Sums are relative to e^{log_scale}."""
@@ -325,7 +328,7 @@ def build(
     relative_goal = log_goal - scale + lam * saddle.eps  # of a term over e^{K - lam eps}
     alias = find_alias(total, saddle, log_goal, longest=longest)
     step = short(2 * math.pi / alias.period)
-    alias = alias._replace(period=2 * math.pi / step * (1 - 4 * U))
+    alias = Alias(lam, 2 * math.pi / step * (1 - 4 * U), alias.top, alias.above, alias.below)
     mu2, ratio = width * width, 1.0
     if width:
         ratio += (width / 2) * float(ndtr(width / 2)) * math.sqrt(2 * math.pi) * math.exp(mu2 / 8) * (1 + 1e-13)
@@ -362,7 +365,7 @@ def build(
         scale_error=scale_error,
         dip=dip,
         rounding=Rounding.of(size, error, t),
-        dip_rounding=Rounding(0.0, 0.0) if dip is None else Rounding.of(size * np.abs(dip), error, t),
+        dip_rounding=NOTHING if dip is None else Rounding.of(size * np.abs(dip), error, t),
         alias=alias,
         cut=math.exp(min(cut, 700.0)) + dropped,
     )

@@ -21,6 +21,8 @@ from neartwin.losses.loss import Factor, Lattice, Order, Pair, Summand
 from neartwin.losses.rounding import ELEMENTARY, U
 from neartwin.losses.weighted import Weighted
 
+NONE = Fraction(0)
+
 
 @dataclass(frozen=True, slots=True)
 class ResponsePair(Pair):
@@ -77,7 +79,7 @@ class Pure(Factor):
     def above(self, order: Order) -> Pair:
         """The same pair in every order."""
         del order
-        return ResponsePair(self.epsilon, Fraction(0), 0)
+        return ResponsePair(self.epsilon, NONE, 0)
 
     def stated_pure(self) -> Fraction | None:
         """Its parameter."""
@@ -145,7 +147,7 @@ class RandomizedResponse(Factor):
     def above(self, order: Order) -> Pair:
         """The same pair in every order: P names one answer, Q another, the rest have ratio 1."""
         del order
-        return ResponsePair(self.epsilon, Fraction(0), self.answers - 2)
+        return ResponsePair(self.epsilon, NONE, self.answers - 2)
 
     def stated_pure(self) -> Fraction | None:
         """Its parameter."""
@@ -172,7 +174,7 @@ class Leak(Factor):
     def above(self, order: Order) -> Pair:
         """The same pair in every order."""
         del order
-        return ResponsePair(Fraction(0), self.delta, 0)
+        return ResponsePair(NONE, self.delta, 0)
 
 
 @dataclass(frozen=True, slots=True)

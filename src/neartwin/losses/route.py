@@ -176,6 +176,8 @@ def epsilon(total: Total, low_delta: float, high_delta: float, within: float = N
     if target_high > 0:
         for enough, route in _routes(total, target_low, target_high, within):
             if narrow(found.lower, found.upper, enough):
+                if narrow(found.lower, found.upper, within):
+                    break
                 continue
             with contextlib.suppress(*NO_LINE):
                 more = route(found)

@@ -64,14 +64,12 @@ def _saddle(total: Total, lam: float) -> Saddle:
 
 
 def _near(variance: float, wanted: float) -> float:
-    """The logarithm of a Gaussian's lam of this variance: two of Newton's steps from where its density alone has it."""
-    x = 0.5 * math.log(max(-2 * wanted, 1.0) / variance)
-    for _ in range(2):
-        lam = math.exp(min(max(x, LOWEST), HIGHEST))
-        spread = variance + 1 / (lam * lam) + 1 / ((1 + lam) * (1 + lam))
-        log_delta = 1 + lam / (1 + lam) - 0.5 * (variance * lam * lam + math.log(2 * math.pi * spread))
-        x += (log_delta - math.log(lam) - math.log1p(lam) - wanted) / (lam * lam * spread)
-    return x
+    """The logarithm of a Gaussian's lam of this variance: one of Newton's steps from where its density alone has it."""
+    x = min(max(0.5 * math.log(max(-2 * wanted, 1.0) / variance), LOWEST), HIGHEST)
+    lam = math.exp(x)
+    spread = variance + 1 / (lam * lam) + 1 / ((1 + lam) * (1 + lam))
+    log_delta = 1 + lam / (1 + lam) - 0.5 * (variance * lam * lam + math.log(2 * math.pi * spread))
+    return x + (log_delta - x - math.log1p(lam) - wanted) / (lam * lam * spread)
 
 
 def for_delta(total: Total, delta: float, close: float = 0.5) -> Saddle:

@@ -125,7 +125,7 @@ class Side:
     @property
     def exact(self) -> bool:
         """One total answers for both ends."""
-        return self.complete and self.lower is self.upper and self.upper is not None
+        return self.complete and self.upper is not None and (self.below is self.above or self.lower is self.upper)
 
     def log_mgf_above(self, s: float) -> float:
         """K(s) from above, each factor by its curve where it has one and that is lower, else by its pair."""

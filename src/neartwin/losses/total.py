@@ -100,10 +100,14 @@ class Total:
         """About how fast the atoms of the fastest summand turn; 0 where none is known. It decides no answer but its time."""
         return max(part.pace for part in self.summands)
 
-    @cached_property
+    @property
     def has_closed_form(self) -> bool:
         """One summand, whose delta is a formula."""
-        return len(self.summands) == 1 and self.summands[0].has_closed_form
+        return len(self.summands) == 1 and self._is_formula
+
+    @cached_property
+    def _is_formula(self) -> bool:
+        return self.summands[0].has_closed_form
 
     @property
     def infinity(self) -> tuple[float, float]:
@@ -113,15 +117,19 @@ class Total:
         low, high = (-math.expm1(end) for end in (self.log_finite[1], self.log_finite[0]))
         return max(low * (1 - 32 * U), 0.0), min(high * (1 + 32 * U), 1.0)
 
-    @cached_property
+    @property
     def lattice(self) -> Lattice | None:
         """The common lattice, by exact arithmetic, or None; one known only to rounding has nothing in common with another."""
         for part in self.summands:
             if part.lattice is None or (part.wander > 0 and len(self.summands) > 1):
                 return None
+        return self._common_lattice
+
+    @cached_property
+    def _common_lattice(self) -> Lattice:
         start, step = Fraction(0), Fraction(0)
         for part in self.summands:
-            assert part.lattice is not None  # noqa: S101 - looked at just before
+            assert part.lattice is not None  # noqa: S101 - asked when each has one
             start += part.lattice.start
             other = part.lattice.step
             common = math.lcm(step.denominator, other.denominator)
