@@ -9,7 +9,7 @@ import pytest
 import neartwin as nt
 from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, QueryError, SchemaError
-from neartwin.mechanisms.ranks import CountTree
+from neartwin.mechanisms.count_trees import CountTree
 from neartwin.queries.planner import plan
 from tests.queries.test_sensitivity import empty_table, one_unit_tables
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from neartwin.mechanisms.count_trees import CountTree, moments
 from neartwin.mechanisms.laws import DiscreteGaussianLaw, GeometricLaw, RoundedGaussianLaw
-from neartwin.mechanisms.ranks import CountTree, Ranks
+from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.sample_bars import SampleBars, units_of
 from neartwin.queries.sample_ranks import rank_reach
 from neartwin.queries.sample_tails import Draws, Noise, _log_chance, farthest, noise_of
@@ -140,9 +141,9 @@ def test_laws_that_are_not_known_are_left_to_their_bars():
 def test_scores_of_ranks_reach_hardly_further_than_noise_and_sample_together_must(law, rank):
     ranks, rate, rows, most = Ranks(CountTree(512, 8), law), 0.3, 10**6, 4
     up, down = rank_reach(ranks, rank, np.array([float(rows)]), most=most, rate=rate, miss=0.05, parts=1)
-    below, rest = ranks.tree.sizes()
+    noise = law.variance * moments(ranks.tree, rank)[0]
     sample = rate * (1 - rate) * most * rows * rank * (1 - rank)
-    least = 1.96 * np.sqrt(sample + law.variance * ((1 - rank) ** 2 * below + rank**2 * rest))
+    least = 1.96 * np.sqrt(sample + noise)
     for reach in (up[0], down[0]):
         assert (reach >= least).all()
         assert (reach <= 1.25 * least + 1).all()

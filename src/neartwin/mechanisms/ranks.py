@@ -1,116 +1,62 @@
 """Ranks from a tree of noisy counts: quantiles of many groups, all ranks from one release.
 
-The values of a group are counted in `cells` cells in a row. Level after level cuts each node into at most `branching` children,
-down to single cells; every node of every level but the root is released with noise of its own. The count left of a
-cell is a sum of at most (branching - 1) nodes a level, and so is the count from it on: disjoint nodes, so their noises are
-independent. A row is in one node a level, so a unit of C rows changes all levels together by levels * C in absolute sum and
-levels * C^2 in squared length. Hay, Rastogi, Miklau, Suciu 2010, sec. 4 (their tree, without its least squares); Qardaji,
-Yang, Li 2013 for the branching.
-
-With bars of n nodes that grow like the root of n, the best branching is near 16 for discrete Laplace noise, whose scale grows
-like the number of levels, and near 8 for normal noise, whose deviation grows like its root. A tree of one level is the
-histogram of single cells: the best where there are few.
+The values of a group are counted in a `neartwin.mechanisms.count_trees.CountTree`, whose noisy nodes give the counts left and
+right of every place by least squares. A row is in one node a level, so a unit of C rows changes all levels together by
+levels * C in absolute sum and levels * C^2 in squared length. Hay, Rastogi, Miklau, Suciu 2010, sec. 4; Qardaji, Yang, Li 2013
+for the branching: the best is near 10 for discrete Laplace noise, whose scale grows like the number of levels, and small for
+normal noise, whose deviation grows like its root. A tree of one level is the histogram of single cells: the best where there
+are few.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neartwin.checks import integer, open_probability
+from neartwin.checks import open_probability
 from neartwin.errors import ParameterError
-from neartwin.exact import FloatArray, WholeNumbers
+from neartwin.exact import FloatArray
+from neartwin.mechanisms.count_trees import CountTree, moments
+from neartwin.mechanisms.laplace_sums import laplace_quantiles
 from neartwin.mechanisms.laws import GeometricLaw, Law
 from neartwin.special import ndtri
 
-_BRANCHINGS = (*range(2, 33), 48, 64, 128)
-
-
-@dataclass(frozen=True, slots=True)
-class CountTree:
-    """Where nodes begin and end. cells: at least 1; branching: at least 2.
-
-    >>> CountTree(cells=1000, branching=10).widths
-    (100, 10, 1)
-    """
-
-    cells: int
-    branching: int
-
-    def __post_init__(self) -> None:
-        integer(at_least=1, cells=self.cells)
-        integer(at_least=2, branching=self.branching)
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """Cells of a node, level by level, the widest first and 1 last."""
-        found = [1]
-        while found[-1] * self.branching < self.cells:
-            found.append(found[-1] * self.branching)
-        return tuple(reversed(found))
-
-    @property
-    def levels(self) -> int:
-        """How often a row is counted."""
-        return len(self.widths)
-
-    def nodes(self, counts: WholeNumbers) -> list[WholeNumbers]:
-        """Exact counts of each level's nodes. counts: (groups, cells) whole numbers; result: (groups, nodes) a level."""
-        return [np.add.reduceat(counts, np.arange(0, self.cells, width), axis=1) for width in self.widths]
-
-    def split(self, nodes: Sequence[WholeNumbers]) -> tuple[FloatArray, FloatArray]:
-        """(groups, cells + 1) twice: the count of cells below each place, and of those from it on, place = 0, ..., cells."""
-        below, rest = (np.zeros((nodes[0].shape[0], self.cells + 1)) for _ in range(2))
-        for level, (first, middle, last) in enumerate(self._spans()):
-            sums = np.concatenate(
-                [np.zeros((nodes[level].shape[0], 1)), np.cumsum(nodes[level], axis=1, dtype=np.float64)], axis=1
-            )
-            below += sums[:, middle] - sums[:, first]
-            rest += sums[:, last] - sums[:, np.minimum(middle + (level < self.levels - 1), last)]
-        return below, rest
-
-    def sizes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(cells + 1,) twice: of how many nodes the two counts of `split` are sums."""
-        spans = self._spans()
-        below = sum((middle - first for first, middle, _ in spans), np.zeros(self.cells + 1, dtype=np.int64))
-        rest = np.zeros(self.cells + 1, dtype=np.int64)
-        for level, (_, middle, last) in enumerate(spans):
-            rest += last - np.minimum(middle + (level < self.levels - 1), last)
-        return below, rest
-
-    def _spans(self) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-        """For each level and place: the first node of its parent, the node that holds it, and the end of its parent."""
-        place = np.arange(self.cells + 1)
-        spans = []
-        for level, width in enumerate(self.widths):
-            count = -(-self.cells // width)
-            middle = np.minimum(place // width, count)
-            if level == 0:
-                first, last = np.zeros_like(place), np.full_like(place, count)
-            else:
-                first = np.minimum(place // self.widths[level - 1] * self.branching, count)
-                last = np.minimum(first + self.branching, count)
-            spans.append((first, middle, last))
-        return spans
+_BRANCHINGS = (*range(3, 33), 48, 64, 128)  # of 2 bars are up to 3 % shorter, and nodes many more than cells
+_TYPICAL = 1025  # places that stand for all of them
+_SURE = 0.25  # of either side: bars at less than 50 % are those at 50 %
 
 
 def best_tree(cells: int, power: float) -> CountTree:
     """The branching with the least error of a median, for noise whose deviation grows like levels ** power.
 
     >>> best_tree(1000, 1.0).levels, best_tree(1000, 0.5).levels, best_tree(8, 1.0).levels
-    (2, 4, 1)
+    (3, 5, 1)
     """
     options = [CountTree(cells, min(b, max(2, cells))) for b in _BRANCHINGS if b <= cells] or [CountTree(cells, 2)]
     if cells <= 512:
         options.append(CountTree(cells, max(2, cells)))
 
     def error(tree: CountTree) -> float:
-        below, rest = tree.sizes()
-        return math.sqrt(float((below + rest).mean())) * float(tree.levels**power)
+        return typical_weight(tree, 0.5) * float(tree.levels**power)
 
     return min(options, key=error)
+
+
+def typical_weight(tree: CountTree, rank: float) -> float:
+    """The deviation of a rank's score, typical over the places, in deviations of one node."""
+    return math.sqrt(float(moments(tree, rank, _TYPICAL)[0].mean()))
+
+
+@lru_cache(maxsize=64)
+def _laplace_bars(tree: CountTree, rank: float, miss: float) -> FloatArray:
+    """(cells + 1,) what the noise of a score passes with probability `miss`, in scales of a node's Laplace noise."""
+    chosen = np.arange(tree.cells + 1)
+    parts = np.array_split(chosen, -(-len(chosen) // 4096))
+    found = np.concatenate([laplace_quantiles(*tree.weights(rank, part), miss) for part in parts])
+    found.flags.writeable = False
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +73,16 @@ class Ranks:
     def bars(self, rank: float, confidence: float) -> FloatArray:
         """(cells + 1,) one-sided bars of the noisy score: either side is passed with probability (1 - confidence) / 2.
 
-        An estimate, by the first Cornish-Fisher term, which for one Laplace variable is 2 % too long at 95 % and less for sums;
-        where noise is about a step, half a step of the score is added for its lattice.
+        Of discrete Laplace noise it is the quantile for Laplace variables of its scale, and of other noise that of normal ones of
+        its variance; where noise is about a step, half a step of the score is added for its lattice.
         """
-        z = float(ndtri((1 + open_probability(confidence=confidence)) / 2))
-        below, rest = self.tree.sizes()
-        one, variance = self.law.variance, (1 - rank) ** 2 * below + rank**2 * rest
-        excess = 3.0 if isinstance(self.law, GeometricLaw) else 0.0
-        fourth = excess * ((1 - rank) ** 4 * below + rank**4 * rest)
-        kurtosis = np.divide(fourth, variance**2, out=np.zeros_like(variance), where=variance > 0)
-        bars: FloatArray = np.sqrt(one * variance) * (z + (z**3 - 3 * z) * kurtosis / 24)
-        return bars + max(rank, 1 - rank) / 2 * min(1.0, 1 / max(one, 1.0))
+        miss = min((1 - open_probability(confidence=confidence)) / 2, _SURE)
+        if isinstance(self.law, GeometricLaw):
+            bars = float(self.law.scale) * _laplace_bars(self.tree, rank, miss)
+        else:
+            bars = -float(ndtri(miss)) * np.sqrt(moments(self.tree, rank)[0] * self.law.variance)
+        found: FloatArray = bars + max(rank, 1 - rank) / 2 * min(1.0, 1 / max(self.law.variance, 1.0))
+        return found
 
     def quantile(
         self,

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
+from neartwin.mechanisms.count_trees import CountTree
 from neartwin.mechanisms.matrix import Table, eigen_of_gram, identity
 from neartwin.mechanisms.prefix_root import root_coefficients
-from neartwin.mechanisms.ranks import CountTree
 
 MOST_CELLS = 512  # whose square is worked with
 _BRANCHINGS = (2, 3, 4, 6, 8, 12, 16, 24)

@@ -9,7 +9,7 @@ from neartwin.accounting.targets import Target
 from neartwin.checks import positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.mechanisms.ranks import CountTree
+from neartwin.mechanisms.count_trees import CountTree
 from neartwin.queries import sensitivity
 from neartwin.queries.allot import Discovery, Need, allot
 from neartwin.queries.bounding import Limits, bounding_of, parts_of_row, rows_found

@@ -22,8 +22,8 @@ from fractions import Fraction
 from typing import TypeVar
 
 from neartwin.errors import ParameterError
+from neartwin.mechanisms.count_trees import CountTree
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.ranks import CountTree
 from neartwin.queries.norm import LARGEST
 from neartwin.queries.sensitivity import Sensitivity
 

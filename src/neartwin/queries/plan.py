@@ -9,11 +9,11 @@ from neartwin.accounting.guarantee import whole_of
 from neartwin.accounting.targets import Target
 from neartwin.exact import Number
 from neartwin.losses import Composed, compose
+from neartwin.mechanisms.count_trees import CountTree
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.mechanisms.marginals import MarginalDesign
 from neartwin.mechanisms.partition import OptimalSelection
-from neartwin.mechanisms.ranks import CountTree
 from neartwin.mechanisms.top import PeeledTop
 from neartwin.mechanisms.workloads import Bars, Strategy
 from neartwin.queries.allot import Noise, composed_loss

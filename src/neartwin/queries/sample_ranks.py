@@ -5,8 +5,8 @@ below 0 over the table, at its end it is not. Let A values of N be below the sta
 sample's score is no less where so many of the rest are left out that the table's is 0; then it is an error of mean 0, of at most
 p N values of 1 - p and (1 - p) N of -p: with noise it is as far as `neartwin.queries.sample_tails` says. Likewise at the end.
 
-Noise is that of the nodes that the score is a sum of: at most so many more of each kind that few mixtures are left, which makes
-it no smaller. As elsewhere (`neartwin.mechanisms.ranks`) half a step of the score stands for its lattice.
+Noise is that of the nodes that the score is made from, of places with about the same variance taken together as what is no
+smaller than any of theirs. As elsewhere (`neartwin.mechanisms.ranks`) half a step of the score stands for its lattice.
 """
 
 import math
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neartwin.exact import FloatArray
+from neartwin.mechanisms.count_trees import moments
 from neartwin.mechanisms.laws import GeometricLaw
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.sample_bars import SampleBars, each_pair, units_of
@@ -23,7 +24,8 @@ from neartwin.queries.sample_sums import COUNT
 from neartwin.queries.sample_tails import Draws, Noise, Sums, farthest
 
 Reach = tuple[FloatArray, FloatArray]
-_RATIO = 1.2  # of numbers of nodes
+_RATIO, _FINE = 1.05, 1.03  # of variances of places that are taken together, and of weights of nodes
+_NOTHING, _LEAST = 1e-12, 1e-3  # of variances and weights
 _SHARE = 0.9  # of what may fail, for noise whose bar stands alone
 
 
@@ -59,20 +61,29 @@ def rank_reach(
 
 def _mixtures(ranks: Ranks, rank: float, parts: int) -> tuple[tuple[Draws, ...], NDArray[np.int64]]:
     """Noises in rows that those of the places are at most, and which is whose; (places,)."""
-    of_below, of_rest = (_rounded_up(nodes) for nodes in ranks.tree.sizes())
+    squares = moments(ranks.tree, rank)[0]
+    steps = np.ceil(np.log(np.maximum(squares, _NOTHING)) / math.log(_RATIO) - 1e-9).astype(np.int64)
+    kinds, kind = np.unique(np.where(squares < _NOTHING, steps.min() - 1, steps), return_inverse=True)
     if isinstance(ranks.law, GeometricLaw):
-        pairs, kind = np.unique(np.stack([of_below, of_rest]), axis=1, return_inverse=True)
         scale = float(ranks.law.scale) / parts
-        sizes = (1 - rank) * scale, rank * scale
-        made = [Draws(tuple((s, int(n)) for s, n in zip(sizes, pair, strict=True) if n)) for pair in pairs.T]
-        return tuple(made), kind.reshape(-1)
-    squares, kind = np.unique((1 - rank) ** 2 * of_below + rank**2 * of_rest, return_inverse=True)
-    spreads = np.sqrt(squares * ranks.law.variance) / parts
-    return tuple(Draws(((float(one), 1),), normal=True) if one else Draws() for one in spreads), kind.reshape(-1)
+        made = [_at_most(ranks, rank, np.flatnonzero(kind == one), scale) for one in range(len(kinds))]
+        return tuple(made), kind
+    found = [squares[kind == one].max() for one in range(len(kinds))]
+    spreads = [math.sqrt(float(one) * ranks.law.variance) / parts for one in found]
+    return tuple(Draws(((one, 1),), normal=True) if one else Draws() for one in spreads), kind
 
 
-def _rounded_up(nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    steps = [0, 1]
-    while steps[-1] < nodes.max(initial=0):
-        steps.append(max(steps[-1] + 1, math.floor(steps[-1] * _RATIO)))
-    return np.array(steps)[np.searchsorted(steps, nodes)]
+def _at_most(ranks: Ranks, rank: float, places: NDArray[np.int64], scale: float) -> Draws:
+    """Laplace draws that those of each place are at most in convex order: as many as large, for every size.
+
+    One by one in order of size each is no smaller than any place's, and a sum grows with each of its sizes.
+    """
+    weights, numbers = ranks.tree.weights(rank, places)
+    steps = np.ceil(np.log(np.maximum(np.abs(weights), _LEAST)) / math.log(_FINE) - 1e-9).astype(np.int64)
+    steps, numbers = np.where(numbers > 0, steps, steps.min()), np.where(np.abs(weights) > 0, numbers, 0.0)
+    sizes = np.arange(steps.max(), steps.min() - 1, -1)
+    many = np.zeros((len(places), len(sizes)))
+    np.add.at(many, (np.arange(len(places))[:, None], steps.max() - steps), numbers)
+    as_large = np.cumsum(many, axis=1).max(axis=0)
+    each = np.diff(as_large, prepend=0.0)
+    return Draws(tuple((scale * _FINE ** int(size), int(n)) for size, n in zip(sizes, each, strict=True) if n))

@@ -1,9 +1,8 @@
 """The trees over the cells of a column that quantiles and histograms are counted in: which one, and how far a unit moves it."""
 
-import numpy as np
-
 from neartwin.errors import QueryError
-from neartwin.mechanisms.ranks import CountTree, best_tree
+from neartwin.mechanisms.count_trees import CountTree
+from neartwin.mechanisms.ranks import best_tree, typical_weight
 from neartwin.queries import sensitivity
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.norm_cells import cell_clip, of_clipped_cells
@@ -30,11 +29,9 @@ def tree_of(
 
 def _rank_error(tree: CountTree, aggregate: Quantile | Extreme) -> float:
     """The bars of the ranks asked for, typical over the places, in bars of one node."""
-    below, rest = tree.sizes()
     if isinstance(aggregate, Extreme):
-        return float(np.sqrt((rest if aggregate.end == "maximum" else below).mean()))
-    ranks = [float(rank) for rank in aggregate.ranks]
-    return float(sum(np.sqrt(((1 - rank) ** 2 * below + rank**2 * rest).mean()) for rank in ranks))
+        return typical_weight(tree, 1.0 if aggregate.end == "maximum" else 0.0)
+    return sum(typical_weight(tree, float(rank)) for rank in aggregate.ranks)
 
 
 def cell_measure(column: GridColumn) -> str:

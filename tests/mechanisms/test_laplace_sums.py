@@ -1,0 +1,48 @@
+"""Quantiles of sums of Laplace variables: against closed forms, partial fractions and NumPy's draws."""
+
+import numpy as np
+import pytest
+
+from neartwin.mechanisms.laplace_sums import laplace_quantiles
+
+MISSES = [0.25, 0.1, 0.05, 0.025, 1e-3, 1e-6, 1e-12]
+
+
+def tail(scales, t):
+    """P(sum > t) of one variable of each scale, all different: partial fractions of the product of 1 / (1 - b^2 z^2)."""
+    shares = [np.prod([b**2 / (b**2 - other**2) for other in scales if other != b]) for b in scales]
+    return sum(share * np.exp(-t / b) for share, b in zip(shares, scales, strict=True)) / 2
+
+
+@pytest.mark.parametrize("miss", MISSES)
+@pytest.mark.parametrize("scales", [[1.0], [5.0], [1.0, 2.0], [1.0, 1.5, 4.0], [3.0, 0.01]], ids=str)
+def test_the_tail_beyond_them_is_what_is_asked_and_not_more(scales, miss):
+    (found,) = laplace_quantiles(np.array([scales]), np.ones((1, len(scales))), miss)
+    assert tail(scales, found) <= miss < tail(scales, found * 0.999)
+
+
+@pytest.mark.parametrize("miss", MISSES)
+def test_two_alike_have_their_closed_form(miss):
+    (found,) = laplace_quantiles(np.array([[2.0]]), np.array([[2.0]]), miss)
+    t = found / 2
+    assert np.exp(-t) * (1 + t / 2) / 2 <= miss < np.exp(-t * 0.999) * (1 + t * 0.999 / 2) / 2
+
+
+@pytest.mark.parametrize("numbers", [[2, 7, 40], [0, 50, 0], [1, 0, 300]], ids=str)
+@pytest.mark.parametrize("miss", [0.25, 0.025, 0.001])
+def test_sums_of_many_are_passed_as_often_as_asked(numbers, miss):
+    scales, draws = np.array([1.0, 0.3, 0.05]), 400_000
+    source = np.random.default_rng(numbers)
+    total = np.zeros(draws)
+    for scale, number in zip(scales, numbers, strict=True):
+        total += scale * (source.standard_gamma(number, draws) - source.standard_gamma(number, draws))  # number 0 is 0
+    (found,) = laplace_quantiles(scales[None], np.array([numbers], dtype=float), miss)
+    off = 6.2 * np.sqrt(draws * miss * (1 - miss))
+    assert abs((total > found).sum() - draws * miss) <= off
+    if miss > 0.01:  # the near miss
+        assert abs((total > 0.97 * found).sum() - draws * miss) > off
+
+
+def test_what_is_a_sum_of_nothing_is_0_and_each_row_is_its_own():
+    scales, numbers = np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 9.0]])
+    assert laplace_quantiles(scales, numbers, 0.025) == pytest.approx([0, np.log(20), 3 * np.log(20)], rel=1e-3)
