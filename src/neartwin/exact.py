@@ -5,7 +5,6 @@ outward; nothing in between is ever a bare float.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -151,10 +150,6 @@ class Interval(Generic[End]):
 
     def __contains__(self, value: float) -> bool:
         return bool(np.all(np.less_equal(self.lower, value) & np.less_equal(value, self.upper)))
-
-    def map_increasing(self, function: Callable[[End], End]) -> "Interval[End]":
-        """The interval of an increasing function; the caller answers for the rounding of `function`."""
-        return Interval(function(self.lower), function(self.upper), self.method)
 
     def outward(self, ulps: int = 1) -> "Interval[End]":
         """Both ends moved outward by a number of floating-point steps."""

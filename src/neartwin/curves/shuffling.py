@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from neartwin import special
-from neartwin.checks import integer, non_negative, open_probability, positive
-from neartwin.curves.twofold import UNIT, Argument, clipped, exponential, read
+from neartwin.checks import integer, open_probability, positive
+from neartwin.curves.twofold import UNIT, Argument, clipped, read
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
 
@@ -84,11 +84,3 @@ def shuffle_delta(local_epsilon: Number, n: int, epsilon: Argument) -> Interval[
         raise ParameterError("epsilon", epsilon, "must not be negative")
     pairs = np.array([_delta_at(float(e), exact, people) for e in wanted.ravel()]).reshape(*wanted.shape, 2)
     return clipped(pairs[..., 0] - pairs[..., 1], pairs[..., 0] + pairs[..., 1], "dominating pair")
-
-
-def local_limit(local_epsilon: Number) -> Interval[FloatArray]:
-    """(e^e0 - 1)/(e^e0 + 1): the total variation distance of one report, which shuffling can only lower."""
-    e0 = non_negative(local_epsilon=rational(local_epsilon=local_epsilon))
-    growth = exponential(read(epsilon=e0))
-    value = (growth - 1) / (growth + 1)
-    return clipped(value - 8 * UNIT, value + 8 * UNIT, "closed form")

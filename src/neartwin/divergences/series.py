@@ -23,7 +23,7 @@ from neartwin.divergences.enclosure import (
     widened,
 )
 from neartwin.exact import FloatArray
-from neartwin.special import erfc, erfcx
+from neartwin.special import erfcx
 
 _NEAR = 0.5
 _TERMS = 18  # 0.5^18 / 20! < 1e-23: far below one unit in the last place of the leading 1/2
@@ -119,19 +119,6 @@ def gaussian_mills(x: Enclosure) -> Enclosure:
         widened(erfcx(np.maximum(y.lower, 0)), ULPS["erfcx"]).upper,
     )
     return (scale * value).at_least(0)
-
-
-def normal_cdf(x: Enclosure) -> Enclosure:
-    """Phi(x), to full relative accuracy in the lower tail: phi(x) times the Mills ratio left of -1."""
-    return increasing(_normal_cdf_at, x).at_most(1)
-
-
-def _normal_cdf_at(x: FloatArray) -> Enclosure:
-    left = Enclosure.of(np.minimum(x, -1))
-    root = widened(np.asarray(math.sqrt(0.5)), 1)
-    y = -Enclosure.of(np.maximum(x, -1)) * root
-    body = 0.5 * Enclosure(widened(erfc(y.upper), ULPS["erfc"]).lower, widened(erfc(y.lower), ULPS["erfc"]).upper)
-    return where(x < -1, normal_density(left) * gaussian_mills(left), body).at_least(0)
 
 
 def normal_density(x: Enclosure) -> Enclosure:

@@ -7,11 +7,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import numpy as np
-
 from neartwin.exact import FloatArray
 from neartwin.losses.loss import Summand
-from neartwin.losses.rounding import ComplexArray, U
 
 Part = Callable[[int], Summand]
 Counts = tuple[int, ...]  # how many copies of one summand each of its parts has
@@ -20,29 +17,6 @@ Counts = tuple[int, ...]  # how many copies of one summand each of its parts has
 def ways_of(counts: Counts) -> int:
     """The multinomial coefficient."""
     return math.prod(math.comb(sum(counts[: i + 1]), k) for i, k in enumerate(counts))
-
-
-class Choices(Summand):
-    """The factor of which copies were great: so many ways."""
-
-    def __init__(self, ways: int) -> None:
-        """ways: at least 1."""
-        self.log = math.log(ways)
-
-    def cumulants(self, lam: float) -> tuple[float, float, float]:
-        """A constant."""
-        del lam
-        return self.log, 0.0, 0.0
-
-    def log_mgf(self, lam: float) -> tuple[float, float]:
-        """A constant, the logarithm of an exact integer."""
-        del lam
-        return self.log, 4 * U * self.log
-
-    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """Nothing turns."""
-        del lam
-        return np.zeros(len(t), dtype=complex), np.zeros(len(t))
 
 
 class Split(NamedTuple):

@@ -175,13 +175,13 @@ def chosen(plan: OverGroups, noisy: WholeNumbers) -> Choice:
     pilot = plan.pilot
     if pilot is None or not isinstance(plan.query, Query):
         raise TypeError("this plan has no pilot")
-    units = _seen(pilot, noisy)
     bounds: dict[str, int]
     if pilot.norm is not None:
         units = _seen_by_norm(pilot, noisy, plan.query.groups.keys)
         bounds = {"norm_per_unit": _best_norm(plan, pilot, pilot.norm, units)}
         kept = within_norm(units, bounds["norm_per_unit"])
     elif isinstance(plan, GroupPlan):
+        units = _seen(pilot, noisy)
         rows, groups = _best_caps(plan, pilot, units)
         bounds, kept = {"rows_per_group": rows, "groups_per_unit": groups}, within_caps(units, rows, groups)
     else:
