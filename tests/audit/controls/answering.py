@@ -101,7 +101,7 @@ def noise_controls(rng):
             correct=gridded(rng, lambda value: math.floor(value + 0.5)),
             claim=claim_pure(1),
             twins=lambda: known((0.0, 1.0), (0.25, 1.25), (0.5, 1.5), why="one apart"),
-            event=("value",),
+            event=("value", "whole output"),
         ),
         Control(
             name="noise from a handful of seeds",

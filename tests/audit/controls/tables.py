@@ -167,7 +167,7 @@ def controls(rng):
             claim=claim_pure(1),
             twins=corners,
             inputs="many",
-            event=("value",),
+            event=("value", "whole output"),
         ),
         Control(
             name="sum without clipping",
@@ -177,7 +177,7 @@ def controls(rng):
             claim=claim_pure(1),
             twins=corners,
             inputs="the bounds",
-            event=("value",),
+            event=("value", "whole output"),
         ),
         Control(
             name="mean as a noisy sum beside the exact count",
