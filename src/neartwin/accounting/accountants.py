@@ -11,6 +11,7 @@ from functools import reduce
 
 import numpy as np
 
+import neartwin.losses.side  # noqa: F401 - the engine comes with the accountant, not with its first question
 from neartwin.accounting.cost import Cost
 from neartwin.accounting.fits import as_gdp, as_zcdp
 from neartwin.accounting.rdp import DEFAULT_ORDERS, RdpCurve, RdpEpsilon, grid_of

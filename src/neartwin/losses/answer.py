@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Generic, NamedTuple
@@ -49,3 +49,11 @@ def common(one: Answer, other: Answer) -> Answer:
     slope = first.slope if math.isfinite(first.slope) else second.slope
     lower, upper = max(one.lower, other.lower), min(one.upper, other.upper)
     return Answer(lower, upper, first.method, first.errors or second.errors, slope)
+
+
+def greatest(found: Sequence[Answer]) -> Certified[float]:
+    """The maximum over orders: of the lower ends and of the upper ends; the worse order's method and errors."""
+    if len(found) == 1:
+        return Certified(found[0].lower, found[0].upper, found[0].method, found[0].errors)
+    worst = max(found, key=lambda answer: (answer.upper, answer.lower))
+    return Certified(max(answer.lower for answer in found), worst.upper, worst.method, worst.errors)

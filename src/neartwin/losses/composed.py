@@ -10,17 +10,18 @@ import sys
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from neartwin.checks import finite, integer, made_of, one_of, open_probability, positive, several
 from neartwin.errors import ParameterError
 from neartwin.exact import End, FloatArray, Number, float_above, float_below, floats_around, rational
-from neartwin.losses import side as sides
-from neartwin.losses.answer import NARROW, Certified
+from neartwin.losses.answer import NARROW, Certified, greatest
 from neartwin.losses.loss import Factor, Order
-from neartwin.losses.side import Side
+
+if TYPE_CHECKING:  # the engine is loaded with the first question: a release is planned without it
+    from neartwin.losses.side import Side
 
 Direction = Literal["remove", "add", "replace"]
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")
@@ -87,6 +88,8 @@ class Composed:
     def side(self, order: Order) -> Side:
         """The composition in one order, ready for queries; kept."""
         if order not in self._sides:
+            from neartwin.losses.side import Side
+
             self._sides[order] = Side.of(self.uses, order)
             for part, _ in self._parts:  # what it grew from may have left a line
                 if isinstance(part, Composed) and order in part._sides:  # noqa: SLF001
@@ -128,7 +131,7 @@ class Composed:
             if not (found[0].lower > 0 and other.meets(found[0].lower, low, slope)):
                 other.beside(first)
                 found.append(other.epsilon(low, high, within))
-        return sides.greatest(found)
+        return greatest(found)
 
     def delta(self, eps: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
         """The least delta for which the whole is (eps, delta)-DP, at each eps; any finite eps, any shape.
@@ -150,7 +153,7 @@ class Composed:
 
     def pure(self) -> Certified[float]:
         """The pure guarantee: the largest privacy loss, inf where it is unbounded or all may be revealed."""
-        return sides.greatest([one.pure() for one in self.sides(None)])
+        return greatest([one.pure() for one in self.sides(None)])
 
     def renyi(self, order: float, *, direction: Direction | None = None) -> Certified[float]:
         """The Renyi divergence of one order, the worst over both directions; inf when all may be revealed.
@@ -163,7 +166,7 @@ class Composed:
         """
         if not finite(order=order) >= 1 or order > sys.float_info.max:
             raise ParameterError("order", order, "must be at least 1, where it is the KL divergence")
-        return sides.greatest([one.renyi(order) for one in self.sides(direction)])
+        return greatest([one.renyi(order) for one in self.sides(direction)])
 
     def tradeoff(self, alpha: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
         """T(alpha), the least type-II error of any test at level alpha, in the worse order; any shape.
@@ -229,7 +232,9 @@ class Composed:
         """
         exact = rational(pool=pool)
         given = max(float_below(open_probability(pool=exact)), 1e-300) if exact else 0.0
-        low, high = sides.gdp(self.sides(None), given)
+        from neartwin.losses.side import gdp
+
+        low, high = gdp(self.sides(None), given)
         return Certified(low, high, "profile chords")
 
     def zcdp(self) -> Certified[float]:
@@ -242,7 +247,9 @@ class Composed:
         >>> bool(3.6787 < rho.lower <= 3.6787944117144232 <= rho.upper < 3.68)
         True
         """
-        low, high = sides.zcdp(self.sides(None))
+        from neartwin.losses.side import zcdp
+
+        low, high = zcdp(self.sides(None))
         stated = self.stated_rho()
         high = high if stated is None else min(high, float_above(stated))
         return Certified(min(low, high), high, "convex chords")

@@ -17,7 +17,7 @@ import numpy as np
 
 from neartwin.exact import FloatArray, float_above
 from neartwin.losses import answer, chernoff, fits, route, trade
-from neartwin.losses.answer import Answer, Certified
+from neartwin.losses.answer import Answer
 from neartwin.losses.loss import Factor, Order, Pair, RenyiCurve, Summand
 from neartwin.losses.rounding import U, up
 from neartwin.losses.route import Names
@@ -345,11 +345,3 @@ def zcdp(found: Sequence[Side]) -> tuple[float, float]:
             if math.isfinite(value):
                 lower = max(lower, (value - error) / (s * (s + 1)) * (1 - 8 * U))
     return lower, max(upper, lower)
-
-
-def greatest(found: Sequence[Answer]) -> Certified[float]:
-    """The maximum over orders: of the lower ends and of the upper ends; the worse order's method and errors."""
-    if len(found) == 1:
-        return Certified(found[0].lower, found[0].upper, found[0].method, found[0].errors)
-    worst = max(found, key=lambda answer: (answer.upper, answer.lower))
-    return Certified(max(answer.lower for answer in found), worst.upper, worst.method, worst.errors)

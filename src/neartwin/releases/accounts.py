@@ -1,11 +1,16 @@
-"""`nt.open_ledger(...)`: budgets for tables. Opens accounts, plans against them, and releases."""
+"""`nt.open_ledger(...)`: budgets for tables. Opens accounts, plans against them, and releases.
+
+What one question does not need (SQL, series, previews, files) is imported where it is asked for.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import neartwin.ledger as books
 from neartwin.accounting.targets import Target
@@ -13,26 +18,22 @@ from neartwin.engines.base import Engine
 from neartwin.engines.choice import engine_for
 from neartwin.errors import LedgerError, QueryError
 from neartwin.exact import Number
-from neartwin.queries.expected import expected_errors
-from neartwin.queries.explain import explain
-from neartwin.queries.explained import Explained
 from neartwin.queries.plan import Plan
 from neartwin.queries.planner import plan as make_plan
 from neartwin.queries.query import MostCommon, Query, Rows
-from neartwin.queries.series import plan_series
-from neartwin.queries.sql import explained_sql
-from neartwin.queries.sql_joins import Others
-from neartwin.queries.sql_series import series_from_sql
 from neartwin.queries.table import Table
 from neartwin.queries.tuned import Tuned, TunedRange
-from neartwin.releases.large import run_to_parquet
-from neartwin.releases.preview import Preview, preview_of
 from neartwin.releases.release import Release
 from neartwin.releases.run import Payer, run
-from neartwin.releases.series import SeriesProposal, run_series
 from neartwin.releases.shaped import shaped
-from neartwin.releases.standin import StandInPreview, preview_on
-from neartwin.releases.written import WrittenRelease
+
+if TYPE_CHECKING:
+    from neartwin.queries.explained import Explained
+    from neartwin.queries.sql_joins import Others
+    from neartwin.releases.preview import Preview
+    from neartwin.releases.series import SeriesProposal
+    from neartwin.releases.standin import StandInPreview
+    from neartwin.releases.written import WrittenRelease
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Proposal:
     """A plan beside the account that would pay for it. Nothing is spent until `account.release(proposal)`."""
 
     plan: Plan
-    account: "Account"
+    account: Account
 
     @property
     def price(self) -> Target:
@@ -49,10 +50,15 @@ class Proposal:
 
     def explain(self) -> Explained:
         """The plan as a tree in which every number says why."""
+        from neartwin.queries.explain import explain
+
         return explain(self.plan)
 
     def preview(self) -> Preview:
         """Cost and expected error, and the budget after."""
+        from neartwin.queries.expected import expected_errors
+        from neartwin.releases.preview import preview_of
+
         return preview_of(self.account.book, self.plan.price, expected_errors(self.plan))
 
     def preview_on(self, standin: Any, *, runs: int = 3) -> StandInPreview:
@@ -60,6 +66,8 @@ class Proposal:
 
         standin: whatever `nt.table` takes, or a table that it opened. Nothing is spent: see `neartwin.releases.standin`.
         """
+        from neartwin.releases.standin import preview_on
+
         return preview_on(self.plan, standin, runs=runs)
 
 
@@ -157,6 +165,9 @@ class Account:
             "norm_per_unit": norm_per_unit,
             "discovery_groups": discovery_groups,
         }
+        from neartwin.queries.series import plan_series
+        from neartwin.releases.series import SeriesProposal
+
         made = plan_series(queries, spend=spend, limits=limits, weights=weights)
         self.book.price(made.price)
         return SeriesProposal(made, self)
@@ -168,6 +179,8 @@ class Account:
         table = series.plan.parts[0].stage.table
         self._same_population(table)
         payer = Payer(tuple(holders), key)
+        from neartwin.releases.series import run_series
+
         return run_series(self.book, series.plan, engine=engine or engine_for(table.source), payer=payer)
 
     def release(
@@ -198,6 +211,9 @@ class Account:
         EXPLAIN before the first explains them all. rows: a fresher state of the table. keys, tables: as for `nt.from_sql`.
         limits: spend= and what else `plan` takes.
         """
+        from neartwin.queries.sql import explained_sql
+        from neartwin.queries.sql_series import series_from_sql
+
         inner = explained_sql(text)
         asked = series_from_sql(inner or text, rows or self.rows, keys=keys, tables=tables)
         if len(asked) > 1:
@@ -215,6 +231,8 @@ class Account:
         """
         plan = proposal.plan
         self._same_population(plan.stage.table)
+        from neartwin.releases.large import run_to_parquet
+
         return run_to_parquet(self.book, plan, str(place), engine=engine or engine_for(plan.stage.table.source))
 
     def history(self) -> tuple[books.Entry, ...]:
