@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from neartwin.curves.gdp import mu_of_advantage as mu_of_advantage
     from neartwin.curves.gdp import sigma_of as sigma_of
     from neartwin.curves.gdp import sigma_of_mu as sigma_of_mu
-    from neartwin.curves.laplace_power import LaplacePower as LaplacePower
-    from neartwin.curves.laplace_power import laplace_power as laplace_power
+    from neartwin.curves.laplace_copies import LaplacePower as LaplacePower
+    from neartwin.curves.laplace_copies import laplace_power as laplace_power
     from neartwin.curves.limits import Normalised as Normalised
     from neartwin.curves.limits import berry_esseen as berry_esseen
     from neartwin.curves.limits import clt as clt
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from neartwin.curves.limits import limit_gaussian as limit_gaussian
     from neartwin.curves.limits import normalised as normalised
     from neartwin.curves.limits import poisson_limit as poisson_limit
-    from neartwin.curves.moments import Moments as Moments
-    from neartwin.curves.moments import largest_loss as largest_loss
-    from neartwin.curves.moments import moments as moments
-    from neartwin.curves.moments import quadrature as quadrature
+    from neartwin.curves.loss_moments import Moments as Moments
+    from neartwin.curves.loss_moments import largest_loss as largest_loss
+    from neartwin.curves.loss_moments import moments as moments
+    from neartwin.curves.loss_moments import quadrature as quadrature
     from neartwin.curves.operations import Group as Group
     from neartwin.curves.operations import WithFailure as WithFailure
     from neartwin.curves.operations import group as group
@@ -116,7 +116,7 @@ _ROOMS = {
     ),
     "curves.finite": ("FinitePair", "finite_pair", "polygon", "randomized_response", "randomized_response_power"),
     "curves.gdp": ("delta_of", "epsilon_of", "log_delta_of", "mu_of", "mu_of_advantage", "sigma_of", "sigma_of_mu"),
-    "curves.laplace_power": ("LaplacePower", "laplace_power"),
+    "curves.laplace_copies": ("LaplacePower", "laplace_power"),
     "curves.limits": (
         "Normalised",
         "berry_esseen",
@@ -127,7 +127,7 @@ _ROOMS = {
         "normalised",
         "poisson_limit",
     ),
-    "curves.moments": ("Moments", "largest_loss", "moments", "quadrature"),
+    "curves.loss_moments": ("Moments", "largest_loss", "moments", "quadrature"),
     "curves.operations": ("Group", "WithFailure", "group", "maximum", "symmetrised", "with_failure"),
     "curves.polygons": ("excess", "polygon_above", "polygon_below"),
     "curves.risk": (

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from neartwin.checks import integer
 from neartwin.curves.families import EpsilonDelta, Gaussian, Laplace, identity
 from neartwin.curves.finite import FinitePair, from_masses, randomized_response_power
-from neartwin.curves.laplace_power import MOST_FACTORS, MOST_SHIFT, LaplacePower
+from neartwin.curves.laplace_copies import MOST_FACTORS, MOST_SHIFT, LaplacePower
 from neartwin.curves.operations import WithFailure, with_failure
 from neartwin.curves.polygons import bracket, knots_below, pair_through
 from neartwin.curves.tradeoff import TradeOff

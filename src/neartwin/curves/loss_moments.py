@@ -12,7 +12,7 @@ import numpy as np
 from neartwin import special
 from neartwin.curves.families import EpsilonDelta, Gaussian, Laplace
 from neartwin.curves.finite import FinitePair
-from neartwin.curves.laplace_power import LaplacePower
+from neartwin.curves.laplace_copies import LaplacePower
 from neartwin.curves.normal import ROOM
 from neartwin.curves.operations import Group, Maximum
 from neartwin.curves.polygons import alphas_grid
