@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binom
 
 import neartwin as nt
-from neartwin.accounting.on_sample import of_sampled
+from neartwin.accounting.sampled_plans import of_sampled
 from neartwin.audit.claims import claim_pure
 from neartwin.audit.game import audit
 from neartwin.audit.playing import Batched

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from neartwin.accounting.targets import Approx, Target
-from neartwin.accounting.together import of_one, of_units
+from neartwin.accounting.unit_groups import of_one, of_units
 from neartwin.errors import QueryError
 from neartwin.exact import Number
 from neartwin.queries.plan import Plan, Together
@@ -41,7 +41,7 @@ def plan(
     discovery_groups: in how many of its groups a unit helps to discover unknown ones, by default all; fewer find more groups
     where groups_per_unit is large. weights: how much the error of a statistic matters beside the others, by name, 1 where it is
     not given: see `neartwin.queries.allot`. units_together: how many units changed together are promised the spend; one alone is
-    promised, and the account charged, what the group theorems leave for it: see `neartwin.accounting.together`. value_range:
+    promised, and the account charged, what the group theorems leave for it: see `neartwin.accounting.unit_groups`. value_range:
     `nt.tuned_range()` has clip bounds of sums and means chosen privately within the declared ones. sampling_rate: each unit takes
     part with this probability, by a secret of the release; the spend is for the sampled plan as a whole, and answers are of the
     table, with the error of sampling in their bars: see `neartwin.queries.sampled`.

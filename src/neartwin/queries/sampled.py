@@ -1,14 +1,14 @@
 """Plans that are asked about a secret Poisson sample of units: planned for what they may spend there, and priced as sampled.
 
 Every stage of a plan is asked about one sample, drawn for its release and no other: so the plan on the sample is one mechanism,
-and `neartwin.accounting.on_sample` prices it. What a table's own statistics are then known to be: `neartwin.queries.sample_bars`.
+and `neartwin.accounting.sampled_plans` prices it. How well a table's own statistics are then known: `neartwin.queries.sample_bars`.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from neartwin.accounting.on_sample import of_sampled, on_sample
+from neartwin.accounting.sampled_plans import of_sampled, on_sample
 from neartwin.accounting.targets import Target
 from neartwin.errors import ParameterError, PrivacyError, QueryError
 from neartwin.exact import Number

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import neartwin as nt
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.accounting.targets import Approx, Gdp, Pure, Zcdp
-from neartwin.accounting.together import of_one, of_units
+from neartwin.accounting.unit_groups import of_one, of_units
 from neartwin.cli import main
 from neartwin.curves import epsilon_delta, group
 from neartwin.engines.memory import MemoryEngine
