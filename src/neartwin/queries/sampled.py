@@ -1,7 +1,7 @@
 """Plans that are asked about a secret Poisson sample of units: planned for what they may spend there, and priced as sampled.
 
 Every stage of a plan is asked about one sample, drawn for its release and no other: so the plan on the sample is one mechanism,
-and `neartwin.accounting.sampled_plans` prices it. How well a table's own statistics are then known: `neartwin.queries.sample_bars`.
+and `neartwin.accounting.sampled_plans` prices it. Statistics of the table itself: `neartwin.queries.sample_bars`.
 """
 
 from collections.abc import Mapping
