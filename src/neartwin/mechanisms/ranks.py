@@ -9,6 +9,7 @@ are few.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -26,6 +27,11 @@ from neartwin.special import ndtri
 _BRANCHINGS = (*range(3, 33), 48, 64, 128)  # of 2 bars are up to 3 % shorter, and nodes many more than cells
 _TYPICAL = 1025  # places that stand for all of them
 _SURE = 0.25  # of either side: bars at less than 50 % are those at 50 %
+_OF_CELLS = 0.75  # of what may fail, for the ends of the cell itself
+
+Reach = Callable[[float], tuple[FloatArray, FloatArray]]
+"""(groups, cells + 1) twice for a share of what may fail: how far above 0 the noisy score of a place may be where the true one is
+below it, and how far below where it is not. Half of the share is for either."""
 
 
 def best_tree(cells: int, power: float) -> CountTree:
@@ -47,6 +53,23 @@ def best_tree(cells: int, power: float) -> CountTree:
 def typical_weight(tree: CountTree, rank: float) -> float:
     """The deviation of a rank's score, typical over the places, in deviations of one node."""
     return math.sqrt(float(moments(tree, rank, _TYPICAL)[0].mean()))
+
+
+def looks(tree: CountTree) -> tuple[tuple[int, float], ...]:
+    """Widths of the nodes at whose ends the score of a cell is looked at, and the share of what may fail for each.
+
+    Scores rise: where the true one is below 0 at the start of a cell, so it is at the start of every node that the cell is in,
+    and where it is not at the cell's end, so it is not at theirs. So the true cell is left out with probability at most the
+    sum of what each look may fail, whatever the other cells do. At the ends of wide nodes there is less noise; and where many
+    cells are in doubt, one of them that noise favours no longer stretches the interval to it.
+
+    >>> looks(CountTree(cells=100, branching=10))
+    ((1, 0.75), (10, 0.25))
+    """
+    if tree.levels == 1:
+        return ((1, 1.0),)
+    wider = tree.widths[:-1]
+    return ((1, _OF_CELLS), *((width, (1 - _OF_CELLS) / len(wider)) for width in wider))
 
 
 @lru_cache(maxsize=64)
@@ -85,19 +108,12 @@ class Ranks:
         return found
 
     def quantile(
-        self,
-        split: tuple[FloatArray, FloatArray],
-        rank: float,
-        confidence: float,
-        *,
-        reach: tuple[FloatArray, FloatArray] | None = None,
+        self, split: tuple[FloatArray, FloatArray], rank: float, confidence: float, *, reach: Reach | None = None
     ) -> tuple[FloatArray, ...]:
         """(groups,) three times: the cell of the quantile, and the first and last cell of its confidence interval.
 
-        split: noisy. The interval holds every cell c whose score, at its start and at its end, the noise does not exclude: for
-        the true cell the score is below 0 at its start and not below 0 at its end, so it is left out with probability at most
-        1 - confidence. reach: (groups, cells + 1) twice, in place of the bars where not noise alone moves scores: how far above 0
-        the noisy score of the true cell may be at its start, and how far below at its end.
+        split: noisy. The interval holds every cell whose score, at its start and at its end and at those of the nodes that it is
+        in, the noise does not exclude: see `looks`. reach: in place of the bars where not noise alone moves scores.
         """
         if not 0 < rank < 1:
             raise ParameterError("rank", rank, "must lie strictly between 0 and 1", remedy="see minimum and maximum")
@@ -107,13 +123,19 @@ class Ranks:
         falling = np.minimum.accumulate(score[:, ::-1], axis=1)[:, ::-1]
         smooth = risen + falling  # twice a monotone score
         cell = _first(smooth[:, 1:] >= 0)
-        bars = self.bars(rank, confidence)[None, :]
-        up, down = (bars, bars) if reach is None else reach
-        possible = (score[:, 1:] >= -down[:, 1:]) & (score[:, :-1] <= up[:, :-1])
+        place, possible = np.arange(self.tree.cells), np.ones((len(score), self.tree.cells), dtype=bool)
+        for width, share in looks(self.tree):
+            up, down = self._reach(rank, confidence, share) if reach is None else reach(share)
+            possible &= (score <= up)[:, place // width * width]
+            possible &= (score >= -down)[:, np.minimum((place // width + 1) * width, self.tree.cells)]
         first, last = _first(possible), self.tree.cells - 1 - _first(possible[:, ::-1])
         empty = ~possible.any(axis=1)
         first, last = np.where(empty, cell, first), np.where(empty, cell, last)
         return cell.astype(float), np.minimum(first, cell).astype(float), np.maximum(last, cell).astype(float)
+
+    def _reach(self, rank: float, confidence: float, share: float) -> tuple[FloatArray, FloatArray]:
+        bars = self.bars(rank, 1 - share * (1 - open_probability(confidence=confidence)))[None, :]
+        return bars, bars
 
     def largest(self, split: tuple[FloatArray, FloatArray], confidence: float) -> FloatArray:
         """(groups,) the last cell such that some row certainly lies in it or beyond, -1 where not even the first is certain.

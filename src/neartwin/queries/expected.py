@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from neartwin.mechanisms.ranks import Ranks
+from neartwin.mechanisms.ranks import Ranks, looks
 from neartwin.queries.expected_sampled import half_widths
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.margin_bars import half_width
@@ -114,8 +114,9 @@ def _of_order(plan: GroupPlan, name: str, aggregate: Quantile | Extreme, confide
         width = float(ranks.bars(1.0 if aggregate.end == "maximum" else 0.0, 2 * confidence - 1).max()) / measure.parts
         return [_by_rank(name, width, f"about {width:,.0f} values or fewer lie beyond it, {step}", confidence)]
     found = []
+    ((_, share), *_) = looks(ranks.tree)
     for rank in aggregate.ranks:
-        width = float(ranks.bars(float(rank), confidence).max()) / measure.parts
+        width = float(ranks.bars(float(rank), 1 - share * (1 - confidence)).max()) / measure.parts
         label = f"{name}_p{float(100 * rank):g}" if len(aggregate.ranks) > 1 else name
         found.append(_by_rank(label, width, f"at most {width:,.0f} values off its rank, {step}", confidence))
     return found

@@ -18,27 +18,25 @@ from numpy.typing import NDArray
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.count_trees import moments
 from neartwin.mechanisms.laws import GeometricLaw
-from neartwin.mechanisms.ranks import Ranks
+from neartwin.mechanisms.ranks import Ranks, Reach
 from neartwin.queries.sample_bars import SampleBars, each_pair, units_of
 from neartwin.queries.sample_sums import COUNT
 from neartwin.queries.sample_tails import Draws, Noise, Sums, farthest
 
-Reach = tuple[FloatArray, FloatArray]
+Ends = tuple[FloatArray, FloatArray]
 _RATIO, _FINE = 1.05, 1.03  # of variances of places that are taken together, and of weights of nodes
 _NOTHING, _LEAST = 1e-12, 1e-3  # of variances and weights
 _SHARE = 0.9  # of what may fail, for noise whose bar stands alone
 
 
 def table_reach(ranks: Ranks, rank: float, counted: FloatArray, bars: SampleBars, *, most: int, parts: int) -> Reach:
-    """`rank_reach` where noisy numbers of the sample's values are known, (groups,) in rows; both ends fail with `bars.miss`."""
+    """`rank_reach` where noisy numbers of the sample's values are known, (groups,) in rows; all ends fail with `bars.miss`."""
     noise = Noise(lambda confidence: float(ranks.bars(1.0, confidence)[0]) / parts)
-    rows = bars.part(COUNT).number(counted, noise, most=most)
-    return rank_reach(ranks, rank, rows, most=most, rate=bars.rate, miss=(1 - COUNT) * bars.miss, parts=parts)
+    rows, left = bars.part(COUNT).number(counted, noise, most=most), (1 - COUNT) * bars.miss
+    return lambda share: rank_reach(ranks, rank, rows, most=most, rate=bars.rate, miss=share * left, parts=parts)
 
 
-def rank_reach(
-    ranks: Ranks, rank: float, rows: FloatArray, *, most: int, rate: float, miss: float, parts: int
-) -> Reach:
+def rank_reach(ranks: Ranks, rank: float, rows: FloatArray, *, most: int, rate: float, miss: float, parts: int) -> Ends:
     """(groups, cells + 1) twice: what the score may be above 0 at the start of the quantile's cell, and below it at its end.
 
     Each is passed with probability at most half of `miss`. rows: (groups,) at most so many in the table, `most` a unit. parts: of

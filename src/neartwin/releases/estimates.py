@@ -7,7 +7,7 @@ from typing import assert_never
 import numpy as np
 
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.mechanisms.ranks import Ranks
+from neartwin.mechanisms.ranks import Ranks, Reach
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.mean_bars import Thresholds, thresholds
 from neartwin.queries.measuring import count_measure, filled_measure, grid_column
@@ -26,7 +26,7 @@ _AT_ONCE = 1 << 22  # cells of groups that are worked on together
 
 Noisy = Mapping[str, WholeNumbers]
 Trees = Mapping[str, Sequence[WholeNumbers]]
-Reaches = Callable[[Ranks, tuple[FloatArray, FloatArray], float], tuple[FloatArray, FloatArray]]
+Reaches = Callable[[Ranks, tuple[FloatArray, FloatArray], float], Reach]
 
 
 def whole_statistics(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: float) -> tuple[Statistic, ...]:

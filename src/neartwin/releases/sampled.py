@@ -5,14 +5,14 @@ sample, whose errors are bounded together: `neartwin.queries.sample_bars` says h
 """
 
 from neartwin.exact import FloatArray
-from neartwin.mechanisms.ranks import Ranks
+from neartwin.mechanisms.ranks import Ranks, Reach
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.measuring import count_measure, filled_measure, grid_column
 from neartwin.queries.plan import GroupPlan, Measure
 from neartwin.queries.quantiles import Quantile
 from neartwin.queries.sample_bars import Ends, SampleBars
 from neartwin.queries.sample_means import sampled_thresholds
-from neartwin.queries.sample_ranks import Reach, table_reach
+from neartwin.queries.sample_ranks import table_reach
 from neartwin.queries.sample_sums import counter, measured_noise, sum_ends
 from neartwin.queries.stage import GridColumn
 from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum
