@@ -1,8 +1,8 @@
 """SciPy's special functions, loaded when the first one is called: to load them takes longer than many a release.
 
 Whoever imports a name from here pays nothing until its value is wanted; plain counts and histograms never want one. The error
-functions and the normal quantile of one number, which plans ask for, are the standard library's and load nothing: whether an
-array has one element or more decides who computes, never what was called before.
+functions and the normal quantile of a few numbers, which plans ask for, are the standard library's and load nothing: how many
+an array has decides who computes, never what was called before.
 """
 
 import math
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+_FEW = 16
 _ROOT_PI = 1.772453850905516
 _FAR = 25.0  # beyond, eight terms of the series leave less than 1e-18
 _HUGE = 26.6288  # below, the value is beyond all doubles
@@ -76,7 +77,9 @@ else:
             if type(x) is float:
                 return np.float64(alone(x))
             given = np.asarray(x, dtype=np.float64)
-            return many(given) if given.size != 1 else np.full(given.shape, alone(given.item()))[()]
+            if given.size > _FEW:
+                return many(given)
+            return np.array([alone(one) for one in given.ravel().tolist()], dtype=np.float64).reshape(given.shape)[()]
 
         call.__name__ = call.__qualname__ = name
         return call
