@@ -1,9 +1,11 @@
 """Ranks from a tree of noisy counts: exact without noise, within their bars with it, and never out of order."""
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from neartwin.mechanisms.count_trees import CountTree, moments
 from neartwin.mechanisms.laws import GeometricLaw, RoundedGaussianLaw
@@ -113,3 +115,24 @@ def test_the_branching_is_the_best_of_all(cells, power):
     best = error(best_tree(cells, power).branching)
     assert best <= min(error(b) for b in range(3, max(4, min(cells, 60) + 1))) * 1.02
     assert best <= error(2) * 1.03
+
+
+QUIET = [GeometricLaw(Fraction(s)) for s in ("1/2", "1", "4")] + [
+    RoundedGaussianLaw(Fraction(s)) for s in ("1/20", "1", "5")
+]
+
+
+@pytest.mark.parametrize("law", QUIET, ids=str)
+def test_bars_of_noise_of_a_few_steps_are_not_passed_more_often_than_they_say(law):
+    """Of every place, however few steps there are: a score below 0 is so by a step, and noise comes in steps."""
+    draw, many, passed = np.random.default_rng(14), 50_000, 0
+    for tree in (CountTree(1, 2), CountTree(5, 5), CountTree(12, 3)):
+        noise = noisy_nodes(tree, np.zeros((many, tree.cells), dtype=int), law, draw)
+        below, rest = tree.split(noise)
+        for (rank, step), confidence in product(((0.5, 2), (0.9, 10), (0.99, 100)), (0.5, 0.8, 0.95, 0.99)):
+            score, ranks = (1 - rank) * below - rank * rest, Ranks(tree, law)
+            bars, most = ranks.bars(rank, confidence), binom.ppf(1 - 1e-10, many, (1 - confidence) / 2)
+            assert ((score > bars + 1 / step - 1e-9).sum(axis=0) <= most).all(), (tree, rank, confidence)
+            assert ((-score > bars + 1e-9).sum(axis=0) <= most).all(), (tree, rank, confidence)
+            passed += ((-score > bars - ranks.half_step(rank) + 1e-9).sum(axis=0) > most).sum()
+    assert passed  # the near miss: bars without half a step

@@ -21,7 +21,7 @@ from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.count_trees import CountTree, moments
 from neartwin.mechanisms.laplace_sums import laplace_quantiles
-from neartwin.mechanisms.laws import GeometricLaw, Law
+from neartwin.mechanisms.laws import GeometricLaw, Law, RoundedGaussianLaw
 from neartwin.special import ndtri
 
 _BRANCHINGS = (*range(3, 33), 48, 64, 128)  # of 2 bars are up to 3 % shorter, and nodes many more than cells
@@ -97,15 +97,26 @@ class Ranks:
         """(cells + 1,) one-sided bars of the noisy score: either side is passed with probability (1 - confidence) / 2.
 
         Of discrete Laplace noise it is the quantile for Laplace variables of its scale, and of other noise that of normal ones of
-        its variance; where noise is about a step, half a step of the score is added for its lattice.
+        its variance, the greater of before and after rounding; half a step of the score is added for its lattice.
         """
         miss = min((1 - open_probability(confidence=confidence)) / 2, _SURE)
         if isinstance(self.law, GeometricLaw):
             bars = float(self.law.scale) * _laplace_bars(self.tree, rank, miss)
         else:
-            bars = -float(ndtri(miss)) * np.sqrt(moments(self.tree, rank)[0] * self.law.variance)
-        found: FloatArray = bars + max(rank, 1 - rank) / 2 * min(1.0, 1 / max(self.law.variance, 1.0))
+            bars = -float(ndtri(miss)) * np.sqrt(moments(self.tree, rank)[0] * self.variance)
+        found: FloatArray = bars + self.half_step(rank)
         return found
+
+    @property
+    def variance(self) -> float:
+        """Of a normal variable in place of a node's noise."""
+        rounded = float(self.law.normal_variance) if isinstance(self.law, RoundedGaussianLaw) else 0.0
+        return max(self.law.variance, rounded)
+
+    @staticmethod
+    def half_step(rank: float) -> float:
+        """Half of the most that one step of a node's noise moves a score."""
+        return max(rank, 1 - rank) / 2
 
     def quantile(
         self, split: tuple[FloatArray, FloatArray], rank: float, confidence: float, *, reach: Reach | None = None

@@ -45,12 +45,11 @@ def rank_reach(ranks: Ranks, rank: float, rows: FloatArray, *, most: int, rate: 
     below, above = units_of(rank * rows / most), units_of((1 - rank) * rows / most)
     draws, kind = _mixtures(ranks, rank, parts)
     alone = np.asarray(ranks.bars(rank, 1 - _SHARE * miss))
-    lattice = max(rank, 1 - rank) / 2 * min(1.0, 1 / max(ranks.law.variance, 1.0))
 
     def of(start: bool, low: int, high: int) -> FloatArray:  # noqa: FBT001 - which of two ends
         ends = (low, most * (1 - rank)), (high, -most * rank)
         sums: Sums = ends if start else tuple((units, -size) for units, size in ends)
-        joint = np.array(farthest(draws, rate, sums, miss / 2)) * parts + lattice
+        joint = np.array(farthest(draws, rate, sums, miss / 2)) * parts + ranks.half_step(rank)
         (sampled,) = farthest((Draws(),), rate, sums, (1 - _SHARE) * miss / 2)
         return np.minimum(joint[kind], alone + sampled * parts)
 
@@ -67,7 +66,7 @@ def _mixtures(ranks: Ranks, rank: float, parts: int) -> tuple[tuple[Draws, ...],
         made = [_at_most(ranks, rank, np.flatnonzero(kind == one), scale) for one in range(len(kinds))]
         return tuple(made), kind
     found = [squares[kind == one].max() for one in range(len(kinds))]
-    spreads = [math.sqrt(float(one) * ranks.law.variance) / parts for one in found]
+    spreads = [math.sqrt(float(one) * ranks.variance) / parts for one in found]
     return tuple(Draws(((one, 1),), normal=True) if one else Draws() for one in spreads), kind
 
 
