@@ -27,7 +27,10 @@ from neartwin.special import ndtri
 _BRANCHINGS = (*range(3, 33), 48, 64, 128)  # of 2 bars are up to 3 % shorter, and nodes many more than cells
 _TYPICAL = 1025  # places that stand for all of them
 _SURE = 0.25  # of either side: bars at less than 50 % are those at 50 %
-_OF_CELLS = 0.75  # of what may fail, for the ends of the cell itself
+OF_WHOLE, OF_SAMPLE = (
+    0.75,
+    0.9375,
+)  # of what may fail, for the ends of the cell itself; a sample's error is as large elsewhere
 
 Reach = Callable[[float], tuple[FloatArray, FloatArray]]
 """(groups, cells + 1) twice for a share of what may fail: how far above 0 the noisy score of a place may be where the true one is
@@ -55,7 +58,7 @@ def typical_weight(tree: CountTree, rank: float) -> float:
     return math.sqrt(float(moments(tree, rank, _TYPICAL)[0].mean()))
 
 
-def looks(tree: CountTree) -> tuple[tuple[int, float], ...]:
+def looks(tree: CountTree, of_cell: float = OF_WHOLE) -> tuple[tuple[int, float], ...]:
     """Widths of the nodes at whose ends the score of a cell is looked at, and the share of what may fail for each.
 
     Scores rise: where the true one is below 0 at the start of a cell, so it is at the start of every node that the cell is in,
@@ -69,7 +72,7 @@ def looks(tree: CountTree) -> tuple[tuple[int, float], ...]:
     if tree.levels == 1:
         return ((1, 1.0),)
     wider = tree.widths[:-1]
-    return ((1, _OF_CELLS), *((width, (1 - _OF_CELLS) / len(wider)) for width in wider))
+    return ((1, of_cell), *((width, (1 - of_cell) / len(wider)) for width in wider))
 
 
 @lru_cache(maxsize=64)
@@ -124,7 +127,7 @@ class Ranks:
         """(groups,) three times: the cell of the quantile, and the first and last cell of its confidence interval.
 
         split: noisy. The interval holds every cell whose score, at its start and at its end and at those of the nodes that it is
-        in, the noise does not exclude: see `looks`. reach: in place of the bars where not noise alone moves scores.
+        in, the noise does not exclude: see `looks`. reach: in place of the bars where noise and a sample move scores.
         """
         if not 0 < rank < 1:
             raise ParameterError("rank", rank, "must lie strictly between 0 and 1", remedy="see minimum and maximum")
@@ -135,7 +138,7 @@ class Ranks:
         smooth = risen + falling  # twice a monotone score
         cell = _first(smooth[:, 1:] >= 0)
         place, possible = np.arange(self.tree.cells), np.ones((len(score), self.tree.cells), dtype=bool)
-        for width, share in looks(self.tree):
+        for width, share in looks(self.tree, OF_WHOLE if reach is None else OF_SAMPLE):
             up, down = self._reach(rank, confidence, share) if reach is None else reach(share)
             possible &= (score <= up)[:, place // width * width]
             possible &= (score >= -down)[:, np.minimum((place // width + 1) * width, self.tree.cells)]
