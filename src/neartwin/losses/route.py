@@ -21,6 +21,8 @@ from neartwin.losses.closed import by_closed_form, closed_form
 from neartwin.losses.extremes import Extremes, by_extremes
 from neartwin.losses.humps import at_eps, by_humps
 from neartwin.losses.inversion import Line
+from neartwin.losses.ladder import at_eps as rungs_at_eps
+from neartwin.losses.ladder import by_ladder
 from neartwin.losses.lines import FURTHER, at_once, by_line, lines_at, unless_lopsided, wide_line_at
 from neartwin.losses.rounding import U, down, up
 from neartwin.losses.saddle import Saddle
@@ -98,6 +100,7 @@ def delta(total: Total, eps: FloatArray, within: float = NARROW) -> tuple[FloatA
     kept: list[_Kept] = total.lines
     for one in kept:
         order = one.answer(eps, order, lower, upper, method)
+    order = _by_rungs(total, eps, order, (lower, upper, method))
     for _ in range(LINES):
         if not len(order):
             break
@@ -128,6 +131,21 @@ def _keep(total: Total, name: str, line: Line, at: Saddle) -> _Kept:
     kept.insert(0, _Kept(name, line, at, max(float((high[0] - low[0]) / max(high[0], 1e-300)), 1e-11)))
     del kept[KEPT:]
     return kept[0]
+
+
+def _by_rungs(total: Total, eps: FloatArray, asked: Indices, bounds: tuple[FloatArray, FloatArray, Names]) -> Indices:
+    """Narrow the bounds where a law is so seldom sampled that no one line serves; return those still open."""
+    if not any(part.divides for part in total.summands):
+        return asked
+    with contextlib.suppress(*NO_LINE):
+        for _ in range(PARTS):
+            if not len(asked):
+                break
+            centre = asked[len(asked) // 2]
+            line, at = rungs_at_eps(total, float(eps[centre]))
+            left = _keep(total, CONTOUR, line, at).answer(eps, asked, *bounds)
+            asked = left[left != centre]
+    return asked
 
 
 def _by_parts(total: Total, eps: FloatArray, lower: FloatArray, upper: FloatArray, method: Names) -> None:
@@ -200,6 +218,7 @@ def _routes(
         yield 1e-9, lambda _: by_extremes(total, low_target, high_target)
     enough, fine = max(NARROW, within), max(FINE, within)
     if any(part.divides for part in total.summands):
+        yield enough, lambda _: by_ladder(total, low_target, high_target)
         yield enough, lambda _: at_once(total, low_target, high_target)
         yield enough, lambda _: unless_lopsided(total, low_target, high_target, within)
         yield enough, lambda found: by_humps(total, low_target, high_target, found)

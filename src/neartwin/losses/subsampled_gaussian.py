@@ -91,7 +91,7 @@ class SubsampledGaussianSum(QuadratureSum):
         moved_q = 4 * U * np.where(big, 1.0, self.q * np.abs(grown) / (1 + self.q * np.where(big, 0.0, grown)))
         return value, share * moved_x + moved_q + 3 * ELEMENTARY * np.abs(value) + np.where(big, 4 * U * np.abs(x), 0.0)
 
-    def _law(self, u: FloatArray, step: float) -> Weighted:
+    def law(self, u: FloatArray, step: float) -> Weighted:
         """Losses and P-masses at the nodes; the rounding of u^2/2 costs U u^2 in the density."""
         plus, plus_error = self._log_ratio(u)
         log_density = -0.5 * u * u
@@ -140,14 +140,14 @@ class SubsampledGaussianSum(QuadratureSum):
         left, right = self._ends(low, high) if self.window is WHOLE else self._part_ends(low, high)
         step = self._step(low, high, reach, right - left)
         u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
-        law = replace(self._law(u, step), outside=4 * math.exp(self._goal))
+        law = replace(self.law(u, step), outside=4 * math.exp(self._goal))
         return u, law if self.window is WHOLE else self._part(low, high).seen(u, law)
 
     def _part_ends(self, low: float, high: float) -> tuple[float, float]:
         """Nodes in [left, right] leave out about e^goal of the part's M(lam), low <= lam <= high; none hangs on it."""
         if (low, high) not in self._found_ends:
             u: FloatArray = np.linspace(-40.0, 40.0 + self.window.highest((1 + high) * self.mu), 1024)
-            self._found_ends[low, high] = self._part(low, high).ends(u, self._law(u, 1.0), self._goal - 4)
+            self._found_ends[low, high] = self._part(low, high).ends(u, self.law(u, 1.0), self._goal - 4)
         return self._found_ends[low, high]
 
     def _part(self, low: float, high: float) -> Part:

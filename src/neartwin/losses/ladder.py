@@ -1,0 +1,308 @@
+r"""Seldom sampled, much moved: the law by the highest rung that a copy reached, one line for each.
+
+At a rate of 1e-8 a loss is about q(z - 1), z lognormal, and what makes up delta lies over many powers of ten of z: at no tilt, and
+in no two or three parts, is a line short. Let rungs c_0 < c_1 < ... < c_J have shares a_0 <= a_1 <= ... (`slices.py`), and A_j be
+one copy's law with the share a_j. Then, all terms positive,
+
+    law^{*n} = A_0^{*n} + sum_{j >= 1} (A_j^{*n} - A_{j-1}^{*n}) + never,
+
+and each term (`reached.py`) has a line of its own tilt, about one over the losses at its rung. Terms that cannot matter are bounded
+by Chernoff. `never` is the share 1 - prod a_J(u_i) <= sum_i (1 - a_J(u_i)) of the outcomes. With P_i R and Q_i R' the laws, one copy
+apart, P_i R - Q_i R' = (P_i - Q_i) R + Q_i (R - R'), so that for eps >= 0 it adds at most
+
+    n (int (1 - a_J) (P_i - Q_i)_+ + variation int (1 - a_J) Q_i),    (P_i - Q_i)_+ <= q phi(u - mu),
+
+and Q_i <= phi, or (1-q) phi(u) + q phi(u + mu); 1 - a_J <= min(1, E), E <= (m/e)^m e^{v(1+m)(u-c)} for every m, of which phi has the
+integral e^{w^2/2 - wc} Phi(c-w), w = v(1+m), which falls in c. For eps < 0 it adds (1 - e^eps) times the mass of Q more, at most c(s) e^{-s eps} of it for every s > 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses import contour
+from neartwin.losses.answer import CONTOUR, NARROW, NO_LINE, WIDE, Answer, narrow
+from neartwin.losses.contour import Contour
+from neartwin.losses.humps import Humps
+from neartwin.losses.inversion import invert
+from neartwin.losses.loss import Summand
+from neartwin.losses.panels import Panels, log_height
+from neartwin.losses.reached import Reached, together
+from neartwin.losses.rounding import SMALLEST, NoCertificateError
+from neartwin.losses.saddle import Saddle
+from neartwin.losses.slices import Edges, SlicedSum
+from neartwin.losses.splitting import logsumexp
+from neartwin.losses.subsampled_gaussian import SubsampledGaussianSum
+from neartwin.losses.total import Total, log_c
+from neartwin.special import log_ndtr
+
+SELDOM = 1e-5  # the rate below which a law is looked at by rungs
+STEEPNESS = 3.0  # of the shares, over mu
+POWERS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0])  # m of the bounds on what lies above the last rung
+WIDEST = 0.1  # deviation of all other losses, beside which a tilt of the whole sees no far hump
+RATIO = 3.0  # of two rungs' z
+LOWEST = 0.05  # of z at a rung
+HIGHEST, PLACES = 40.0, 1 / 8  # of the rungs
+UNHEARD = 5e-12  # of delta: what is above the last rung may add, and what all terms without a line
+LAMS = np.geomspace(1e-4, 60.0, 72)  # over one over the loss at a rung
+STEEP = 8.0  # the same: a law of which the best tilt is less has no far hump
+TOLERANCE, SHARE, SHORT = 1e-11, 4.0, 1 / 16
+NEAR = 0.5  # of the logarithm of a line's moduli: what a shorter period may cost
+ENOUGH = 1e-9  # relative width from which no line is built anew
+GUESSES, AGAIN, OFF = 60, 4, 0.05
+BELOW, LEAST = 10.0, -600.0  # of log delta: a first guess under the total variation; what is asked at all
+
+
+class Rung(NamedTuple):
+    """A term's K, K', K'' (3, lams), uncertified, at its lams; alone: the same of all that does not reach above its edge."""
+
+    lams: FloatArray
+    reached: FloatArray
+    alone: FloatArray
+    loss: float  # at the edge, over the least
+
+
+def log_beyond(steep: float, place: float) -> float:
+    """Log of a bound on the integral of phi min(1, E), E of the share that ends at this place."""
+    m = POWERS
+    fixed = np.where(m > 0, m * (np.log(np.maximum(m, SMALLEST)) - 1), 0.0)
+    v = steep * (1 + m)
+    low = float((fixed + 0.5 * v * v - v * place + log_ndtr(place - v)).min())
+    return float(np.logaddexp(low, log_ndtr(-place))) + 1e-10 * (1 + abs(low))
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """One sampled law, and all others as they are, for questions about deltas from log_delta."""
+
+    law: SubsampledGaussianSum
+    others: tuple[Summand, ...]
+    variation: float
+    log_delta: float
+
+    @classmethod
+    def of(cls, total: Total, log_delta: float) -> Ladder:
+        """`NoCertificateError` where there is not just one law that is seldom sampled."""
+        seldom = [one for one in total.summands if isinstance(one, SubsampledGaussianSum) and one.divides]
+        if len(seldom) != 1 or seldom[0].q > SELDOM:
+            raise NoCertificateError
+        others = tuple(one for one in total.summands if one is not seldom[0])
+        if sum(one.cumulants(1.0)[2] for one in others) > WIDEST * WIDEST:
+            raise NoCertificateError
+        variation = min(sum(one.variation for one in total.summands) * (1 + 1e-12), 1.0)
+        return cls(seldom[0], others, variation, log_delta)
+
+    def never(self, steep: float, place: float) -> tuple[float, float]:
+        """Log of what is added above this edge at eps >= 0, and of the mass of Q there."""
+        law, mass = self.law, log_beyond(steep, place)
+        own = math.log(law.q) + log_beyond(steep, place - law.mu)
+        copies = math.log(law.count) + 1e-11
+        return copies + float(np.logaddexp(own, mass + math.log(self.variation))), copies + mass
+
+    @cached_property
+    def top(self) -> tuple[float, float]:
+        """The steepness of all shares and the last rung."""
+        mu = self.law.mu
+        for place in np.arange(1.0, HIGHEST, PLACES).tolist():
+            steep = STEEPNESS * mu
+            if self.never(steep, place)[0] < self.log_delta + math.log(UNHEARD):
+                return steep, place
+        raise NoCertificateError
+
+    @cached_property
+    def places(self) -> FloatArray:
+        """The rungs, from below."""
+        mu = self.law.mu
+        step = math.log(RATIO) / mu
+        count = max(math.ceil((self.top[1] - 0.5 * mu - math.log(LOWEST) / mu) / step), 1)
+        found: FloatArray = self.top[1] - step * np.arange(count, dtype=float)[::-1]
+        return found
+
+    @cached_property
+    def panels(self) -> Panels:
+        """Of the law."""
+        return Panels(self.law.mu, self.law.q, *self.top, both=self.law.turns == 2)
+
+    @cached_property
+    def rungs(self) -> list[Rung]:
+        """All, at lams about one over the losses there."""
+        law, (steep, top), n = self.law, self.top, self.law.count
+        u: FloatArray = np.arange(-12.0, top + 12 / steep, min(1 / 16, 0.25 / steep))
+        shown = law.law(u, float(u[1] - u[0]))
+        found = []
+        for j, place in enumerate(self.places.tolist()):
+            loss = math.log1p(law.q / (1 - law.q) * math.exp(law.mu * place - 0.5 * law.mu**2))
+            lams = LAMS / loss
+            logs = shown.log_masses + np.multiply.outer(lams, shown.losses)
+            height = np.exp(log_height(steep * (u - place))[0])
+            others = np.zeros((3, len(lams)))
+            for one in self.others:
+                others += np.array([one.cumulants(lam) for lam in lams.tolist()]).T
+            alone = _cumulants(logs - height, shown.losses) * n
+            if j == 0:
+                found.append(Rung(lams, alone + others, alone + others, loss))
+                continue
+            lower = np.exp(log_height(steep * (u - float(self.places[j - 1])))[0])
+            share = np.log(np.maximum(-np.expm1(height - lower), 1e-300)) - height
+            below = _cumulants(logs - lower, shown.losses) * n
+            reached = together(n, tuple(below), tuple(_cumulants(logs + share, shown.losses)))
+            found.append(Rung(lams, np.array(reached) + others, alone + others, loss))
+        return found
+
+    def log_delta_at(self, eps: float) -> float:
+        """About log delta, by the estimates at the terms' saddles."""
+        each = [float(np.nanmin(log - lams * (eps - at))) for at, log, lams in self.curves]
+        return float(logsumexp(np.array(each)))
+
+    @cached_property
+    def curves(self) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Eps and log delta at the saddles of each term's lams, and the lams."""
+        return [_estimate(rung) for rung in self.rungs]
+
+    def guess(self) -> float:
+        """About where delta is met."""
+        low, high = 0.0, 2 * sum(max(float(np.nanmax(eps)), 0.0) for eps, _, _ in self.curves)
+        for _ in range(GUESSES):
+            eps = 0.5 * (low + high)
+            low, high = (eps, high) if self.log_delta_at(eps) > self.log_delta else (low, eps)
+        return 0.5 * (low + high)
+
+    def first(self, eps: float) -> int:
+        """The highest rung below which no far hump is seen."""
+        found = 0
+        for j, rung in enumerate(self.rungs):
+            size = _size(rung.lams, rung.alone, eps)
+            best = int(np.nanargmin(size))
+            if rung.lams[best] * rung.loss <= STEEP or size[best] < self.log_delta + math.log(UNHEARD) - 10:
+                found = j
+        return found
+
+    def term(self, j: int, first: int) -> Total:
+        """All that reached this rung and no higher one."""
+        law, panels, above = self.law, self.panels, float(self.places[j])
+        if j == first:
+            part: Summand = SlicedSum(law.exact, law.order, law.count, panels, Edges(-math.inf, above))
+        else:
+            below = float(self.places[j - 1])
+            part = Reached(
+                law.count,
+                SlicedSum(law.exact, law.order, law.count, panels, Edges(-math.inf, below)),
+                SlicedSum(law.exact, law.order, 1, panels, Edges(below, above)),
+            )
+        return Total([part, *self.others])
+
+    def slight(self, j: int, first: int, eps: float) -> tuple[float, float] | None:
+        """Chernoff's bound on a term, as log c(s) M(s) and s, where it is slight beside delta."""
+        rung, goal = self.rungs[j], self.log_delta + math.log(UNHEARD / len(self.rungs))
+        k = (rung.alone if j == first else rung.reached)[0]
+        bound = np.where(np.isnan(k), np.inf, k - rung.lams * eps - np.log1p(rung.lams) - 1)
+        i = int(np.argmin(bound))
+        if not bound[i] < goal:
+            return None
+        lam = float(rung.lams[i])
+        log = self.term(j, first).log_mgf_roughly_above(lam) + log_c(lam)
+        return (log, lam) if log - lam * eps < goal else None
+
+    def contour(self, j: int, first: int, eps: float, share: float) -> Contour:
+        """The line of one term: at its saddle, or as far from 0 as costs little more."""
+        rung, total = self.rungs[j], self.term(j, first)
+        size = _size(rung.lams, rung.alone if j == first else rung.reached, eps)
+        near = size <= np.min(size) + (0.0 if j == first else NEAR)
+        lam = float(rung.lams[np.flatnonzero(near)[-1]])
+        at = Saddle(lam, eps, math.sqrt(max(total.cumulants(lam)[2], 1e-300)), self.log_delta)
+        return contour.build(total, at, 0.0, tolerance=TOLERANCE, share=share)
+
+    def line(self, eps: float) -> tuple[Humps, Saddle]:
+        """The lines for questions near this eps: the first of the highest rung from which it is short."""
+        highest = self.first(eps)
+        charge, mass = self.never(*self.top)
+        rests, parts = [(charge, 0.0)], []
+        for first, share in itertools.chain(
+            ((j, SHORT) for j in range(highest, -1, -1)), ((highest, SHARE), (0, SHARE))
+        ):
+            found = self.slight(first, first, eps)
+            with contextlib.suppress(*NO_LINE):
+                if found is None:
+                    parts.append(self.contour(first, first, eps, share))
+                else:
+                    rests.append(found)
+                break
+        else:
+            raise NoCertificateError
+        for j in range(first + 1, len(self.rungs)):
+            found = self.slight(j, first, eps)
+            if found is None:
+                parts.append(self.contour(j, first, eps, SHARE))
+            else:
+                rests.append(found)
+        if not parts:
+            raise NoCertificateError
+        weights = [part.middle(eps)[0] for part in parts]
+        at = parts[int(np.argmax(weights))].saddle
+        rest = np.array([*rests, (mass + log_c(at.lam), at.lam)])
+        return Humps(tuple(parts), rest[:, 0], rest[:, 1]), at
+
+
+def _cumulants(logs: FloatArray, losses: FloatArray) -> FloatArray:
+    """K, K', K'' of one copy, (3, lams), of tilted log masses (lams, places)."""
+    k = logsumexp(logs, axis=1)
+    weights = np.exp(logs - k[:, None])
+    mean = weights @ losses
+    return np.array([k, mean, np.maximum(weights @ np.square(losses) - mean * mean, 0.0)])
+
+
+def _spread(lams: FloatArray, variance: FloatArray) -> FloatArray:
+    found: FloatArray = 0.5 * np.log(2 * math.pi * (variance + 1 / lams**2 + 1 / (1 + lams) ** 2))
+    return found
+
+
+def _size(lams: FloatArray, k: FloatArray, eps: float) -> FloatArray:
+    """Log of about the integral of the moduli on each line."""
+    found = k[0] - lams * eps - np.log(lams) - np.log1p(lams) - _spread(lams, k[2])
+    return np.where(np.isfinite(found), found, np.inf)
+
+
+def _estimate(rung: Rung) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Eps and log delta at the saddles of all lams, and the lams."""
+    eps = rung.reached[1] - 1 / rung.lams - 1 / (1 + rung.lams)
+    return eps, _size(rung.lams, rung.reached, 0.0) - rung.lams * eps, rung.lams
+
+
+@np.errstate(all="ignore")
+def by_ladder(total: Total, low_target: float, high_target: float) -> Answer:
+    """Eps where delta meets the target; `NoCertificateError` where nothing is seldom enough."""
+    ladder = Ladder.of(total, math.log(high_target))
+    eps, best = ladder.guess(), None
+    for _ in range(AGAIN):
+        line, at = ladder.line(eps)
+        (lower, upper, errors), middle, slope = invert(line, at, low_target, high_target)
+        found = Answer(lower, upper, CONTOUR if narrow(lower, upper, NARROW) else WIDE, errors, slope)
+        best = found if best is None or upper - lower < best.upper - best.lower else best
+        if narrow(lower, upper, ENOUGH) or not OFF < at.lam * abs(middle - eps) < math.inf:
+            break
+        if middle <= 0:
+            line, at = ladder.line(0.0)
+            if line.delta(np.zeros(1))[1][0] <= low_target:
+                return Answer(0.0, 0.0, CONTOUR)
+        eps = middle
+    if best is None or not math.isfinite(best.upper):
+        raise NoCertificateError
+    return best
+
+
+@np.errstate(all="ignore")
+def at_eps(total: Total, eps: float) -> tuple[Humps, Saddle]:
+    """The line for questions near this eps, and about how far it serves; `NoCertificateError` where nothing is seldom enough."""
+    rough = Ladder.of(total, math.log(min(sum(one.variation for one in total.summands), 1.0)) - BELOW)
+    log_delta = min(rough.log_delta_at(eps), rough.log_delta + BELOW)
+    if not log_delta > LEAST:
+        raise NoCertificateError
+    return Ladder.of(total, log_delta).line(eps)
