@@ -1,19 +1,20 @@
 r"""Seldom sampled, much moved: the law by the highest rung that a copy reached, one line for each.
 
-At a rate of 1e-8 a loss is about q(z - 1), z lognormal, and what makes up delta lies over many powers of ten of z: at no tilt, and
-in no two or three parts, is a line short. Let rungs c_0 < c_1 < ... < c_J have shares a_0 <= a_1 <= ... (`slices.py`), and A_j be
-one copy's law with the share a_j. Then, all terms positive,
+At a rate of 1e-8 a loss is about q(z - 1), z lognormal, and what makes up delta lies over many powers of ten of z: at no tilt,
+and in no two or three parts, is a line short. Let rungs c_0 < c_1 < ... < c_J have shares a_0 <= a_1 <= ... (`slices.py`), and
+A_j be one copy's law with the share a_j. Then, all terms positive,
 
     law^{*n} = A_0^{*n} + sum_{j >= 1} (A_j^{*n} - A_{j-1}^{*n}) + never,
 
-and each term (`reached.py`) has a line of its own tilt, about one over the losses at its rung. Terms that cannot matter are bounded
-by Chernoff. `never` is the share 1 - prod a_J(u_i) <= sum_i (1 - a_J(u_i)) of the outcomes. With P_i R and Q_i R' the laws, one copy
-apart, P_i R - Q_i R' = (P_i - Q_i) R + Q_i (R - R'), so that for eps >= 0 it adds at most
+and each term (`reached.py`) has a line of its own tilt, about one over the losses at its rung. Terms that cannot matter are
+bounded by Chernoff. `never` is the share 1 - prod a_J(u_i) <= sum_i (1 - a_J(u_i)) of the outcomes. With P_i R and Q_i R' the
+laws, one copy apart, P_i R - Q_i R' = (P_i - Q_i) R + Q_i (R - R'), so that for eps >= 0 it adds at most
 
     n (int (1 - a_J) (P_i - Q_i)_+ + variation int (1 - a_J) Q_i),    (P_i - Q_i)_+ <= q phi(u - mu),
 
-and Q_i <= phi, or (1-q) phi(u) + q phi(u + mu); 1 - a_J <= min(1, E), E <= (m/e)^m e^{v(1+m)(u-c)} for every m, of which phi has the
-integral e^{w^2/2 - wc} Phi(c-w), w = v(1+m), which falls in c. For eps < 0 it adds (1 - e^eps) times the mass of Q more, at most c(s) e^{-s eps} of it for every s > 0.
+and Q_i <= phi, or (1-q) phi(u) + q phi(u + mu). 1 - a_J <= min(1, E), E <= (m/e)^m e^{v(1+m)(u-c)} for every m, of which phi has
+the integral e^{w^2/2 - wc} Phi(c-w) below c, w = v(1+m); both fall in c. For eps < 0 it adds (1 - e^eps) times the mass of Q
+more, at most c(s) e^{-s eps} of it for every s > 0.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ STEEPNESS = 3.0  # of the shares, over mu
 POWERS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0])  # m of the bounds on what lies above the last rung
 WIDEST = 0.1  # deviation of all other losses, beside which a tilt of the whole sees no far hump
 RATIO = 3.0  # of two rungs' z
-LOWEST = 0.05  # of z at a rung
+LOWEST, LEFTMOST = 0.05, -1.0  # of z at a rung, of the rung itself
 HIGHEST, PLACES = 40.0, 1 / 8  # of the rungs
 UNHEARD = 5e-12  # of delta: what is above the last rung may add, and what all terms without a line
 LAMS = np.geomspace(1e-4, 60.0, 72)  # over one over the loss at a rung
@@ -122,7 +123,8 @@ class Ladder:
         """The rungs, from below."""
         mu = self.law.mu
         step = math.log(RATIO) / mu
-        count = max(math.ceil((self.top[1] - 0.5 * mu - math.log(LOWEST) / mu) / step), 1)
+        lowest = max(0.5 * mu + math.log(LOWEST) / mu, LEFTMOST)
+        count = max(math.ceil((self.top[1] - lowest) / step), 1)
         found: FloatArray = self.top[1] - step * np.arange(count, dtype=float)[::-1]
         return found
 

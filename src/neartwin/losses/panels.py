@@ -62,8 +62,8 @@ class Panels:
     def share(self, place: float) -> Share:
         """Of the share that ends at this place.
 
-        Off the line p = x - cos(psi) e^{-x} + i (psi + sin(psi) e^{-x}), psi = steep y: |E| rises with u, and Re E = E e^b cos(a),
-        where b = (1 - cos(psi)) e^{-x} and the argument a fall.
+        Off the line p = x - cos(psi) e^{-x} + i (psi + sin(psi) e^{-x}), psi = steep y: |E| rises with u, and Re E = E e^b
+        cos(a), where b = (1 - cos(psi)) e^{-x} and the argument a fall.
         """
         if place not in self._shares:
             x = self.steep * (self.edges - place)
@@ -123,9 +123,9 @@ class Panels:
         return low + (1 + lam) * plus[:-1] - lam * minus[:-1], high + (1 + lam) * plus[1:] - lam * minus[1:]
 
     def growth(self, lam: float, t: float) -> FloatArray:
-        """Log of the most that the law grows by at u + iy, (angles, panels): t < 0, where its turns lift it; t > 0, where they sink.
+        """Log of the most that the law grows by at u + iy, (angles, panels), the factor e^{y^2/2} apart.
 
-        The factor e^{y^2/2} apart.
+        t < 0: where its turns lift it; t > 0: where they sink it.
         """
         change, _, turn = self.forth
         found = (1 + lam) * np.maximum(change[:, :-1], change[:, 1:]) - t * (turn[:, :-1] if t > 0 else turn[:, 1:])
@@ -148,8 +148,8 @@ class Panels:
     def above(self, lam: float, t: float, place: float) -> FloatArray:
         """The same above the last panel, with the share that ends at this place, (angles,).
 
-        There Re E and its slope are at least 0.99 cos(psi) times |E| and steep |E|; |1 + k e^{i theta}| >= max(1, k), so that all else
-        that rises has a slope of at most mu ((1+lam+|t|) min(k, 1) + (lam+|t|) min(k~, 1)), where k rises like e^{mu u}.
+        There Re E and its slope are at least 0.99 cos(psi) times |E| and steep |E|; |1 + k e^{i theta}| >= max(1, k), so that all
+        else that rises has a slope of at most mu ((1+lam+|t|) min(k, 1) + (lam+|t|) min(k~, 1)), where k rises like e^{mu u}.
         """
         last, grown = float(self.edges[-1]), max(-t, 0.0)
         height = (

@@ -54,7 +54,7 @@ class Reached(Summand):
         """Log A^n and its error, x and its relative error."""
         (log, error), (own, more) = self.below.log_mgf(lam), self.slice.log_mgf(lam)
         gap = own - log / self.count
-        if not (math.isfinite(log) and gap < LARGEST):
+        if not (math.isfinite(log) and -LARGEST < gap < LARGEST):
             raise NoCertificateError
         moved = more + error / self.count + 4 * U * (abs(own) + abs(log / self.count)) + 2 * ELEMENTARY
         return log, error, math.exp(gap), math.expm1(moved)
@@ -65,6 +65,15 @@ class Reached(Summand):
         if not y < LARGEST:
             raise NoCertificateError
         return math.expm1(y), 1.01 * ((1 + y) * (relative + 2 * ELEMENTARY) + 2 * ELEMENTARY)
+
+    def log_mgf_roughly_above(self, s: float) -> float:
+        """Of the difference: where the slice vanishes beside the rest, by (1 + x)^n - 1 <= n x (1 + x)^{n-1}."""
+        (log, error), (own, more) = self.below.log_mgf(s), self.slice.log_mgf(s)
+        gap = own - log / self.count
+        if gap > -LARGEST:
+            return super().log_mgf_roughly_above(s)
+        found = log + math.log(self.count) + gap + self.count * math.exp(-LARGEST)
+        return found + error + more + 8 * U * (abs(log) + abs(own) + self.count)
 
     def log_mgf(self, lam: float) -> tuple[float, float]:
         """Of the difference."""
@@ -118,7 +127,7 @@ class Reached(Summand):
 def _logarithm(
     value: ComplexArray, slack: FloatArray, more: ComplexArray, more_error: FloatArray
 ) -> tuple[ComplexArray, FloatArray]:
-    """The logarithm of a number known to within so much, plus another; any number of the slack's size stands for one that vanishes."""
+    """The logarithm of a number known to within so much, plus another; any of the slack's size stands for one that vanishes."""
     size = np.abs(value)
     stands = np.maximum(np.maximum(size, slack), SMALLEST)
     log: ComplexArray = np.log(stands) + 1j * np.angle(value)

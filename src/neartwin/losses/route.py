@@ -21,8 +21,6 @@ from neartwin.losses.closed import by_closed_form, closed_form
 from neartwin.losses.extremes import Extremes, by_extremes
 from neartwin.losses.humps import at_eps, by_humps
 from neartwin.losses.inversion import Line
-from neartwin.losses.ladder import at_eps as rungs_at_eps
-from neartwin.losses.ladder import by_ladder
 from neartwin.losses.lines import FURTHER, at_once, by_line, lines_at, unless_lopsided, wide_line_at
 from neartwin.losses.rounding import U, down, up
 from neartwin.losses.saddle import Saddle
@@ -137,6 +135,9 @@ def _by_rungs(total: Total, eps: FloatArray, asked: Indices, bounds: tuple[Float
     """Narrow the bounds where a law is so seldom sampled that no one line serves; return those still open."""
     if not any(part.divides for part in total.summands):
         return asked
+    # here, since the engine alone loads no family that is not used
+    from neartwin.losses.ladder import at_eps as rungs_at_eps
+
     with contextlib.suppress(*NO_LINE):
         for _ in range(PARTS):
             if not len(asked):
@@ -218,6 +219,9 @@ def _routes(
         yield 1e-9, lambda _: by_extremes(total, low_target, high_target)
     enough, fine = max(NARROW, within), max(FINE, within)
     if any(part.divides for part in total.summands):
+        # here, since the engine alone loads no family that is not used
+        from neartwin.losses.ladder import by_ladder
+
         yield enough, lambda _: by_ladder(total, low_target, high_target)
         yield enough, lambda _: at_once(total, low_target, high_target)
         yield enough, lambda _: unless_lopsided(total, low_target, high_target, within)

@@ -1,18 +1,18 @@
 r"""A slice of a seldom sampled Gaussian's law, between two smooth edges that no tilt climbs over.
 
-Seldom sampled, a loss is about q(z - 1), z lognormal: tilted by e^{lam L} it rises like e^{lam q z} over every edge of a Gaussian's
-shape. A share a_c(u) = e^{-E}, E = e^p, p = x - e^{-x}, x = v(u - c), v > mu, falls faster above c, and 1 - a_c <= E falls as fast
-below it. What reaches above one edge, b, but not above the next, c > b, is
+Seldom sampled, a loss is about q(z - 1), z lognormal: tilted by e^{lam L} it rises like e^{lam q z} over every edge of a
+Gaussian's shape. A share a_c(u) = e^{-E}, E = e^p, p = x - e^{-x}, x = v(u - c), v > mu, falls faster above c, and 1 - a_c <= E
+falls as fast below it. What reaches above one edge, b, but not above the next, c > b, is
 
-    a_c - a_b = a_c (1 - e^{-w}),    w = E_b - E_c >= 0, which rises with u,
+    a_c - a_b = a_c (1 - e^{-w}),    w = E_b - E_c >= 0, which rises with u:
 
-for log w = p_b + log(1 - e^{-g}), g = p_b - p_c >= v(c - b), where p_b' = v(1 + e^{-x_b}) and g' = -v e^{-x_b}(e^{v(c-b)} - 1), so
-that the second term falls by less than v e^{-x_b} where v(c - b) >= 1.
+log w = p_b + log(1 - e^{-g}), g = p_b - p_c >= v(c - b), p_b' = v(1 + e^{-x_b}) and g' = -v e^{-x_b}(e^{v(c-b)} - 1), so that the
+second term falls by less than v e^{-x_b} where v(c - b) >= 1.
 
-At u + iy (`panels.py` has Re E and |E|) |a_c| = e^{-Re E_c}, and |a_c - a_b| is at most |a_c| |w| e^{|w|}, |w| <= |E_b| + |E_c|, and
-at most |a_c| + |a_b|. The trapezoidal rule of step h errs by at most 2N/(e^{2 pi y/h} - 1), N the integral of the modulus along
-that line (Trefethen, Weideman 2014, theorem 5.1). With the turns to the other side the same integral bounds |M(lam + it')| for all
-t' >= t, for they only sink it.
+At u + iy (`panels.py` has Re E and |E|) |a_c| = e^{-Re E_c}, and |a_c - a_b| is at most |a_c| |w| e^{|w|}, |w| <= |E_b| + |E_c|,
+and at most |a_c| + |a_b|. The trapezoidal rule of step h errs by at most 2N/(e^{2 pi y/h} - 1), N the integral of the modulus
+along that line (Trefethen, Weideman 2014, theorem 5.1). With the turns to the other side the same integral bounds
+|M(lam + it')| for all t' >= t, for they only sink it.
 
 Its ratio to M(lam) is 1 + sum of (mass of a panel)(growth - 1)/M: what many copies need errs relative to what turning changes.
 """
@@ -150,17 +150,17 @@ class SlicedSum(QuadratureSum):
         """Log of the integral of the modulus at u + iy over M(lam), for each angle; t < 0: turns lift it, t > 0: they sink it."""
         low, high, least, most = self._masses(lam)
         grown = self.panels.growth(lam, t) + self._own
-        outside = sum(np.exp(np.minimum(one - least, MOST)) for one in self._outside(lam, t))
-        if self._lower is None:
+        outside: FloatArray = np.exp(np.minimum(np.logaddexp(*self._outside(lam, t)) - least, MOST))
+        plain = high if self._lower is None else self.panels.weights(lam)[1] - self._share.height[:-1]
+        whole = np.exp(np.minimum(plain - least + grown, MOST)).sum(axis=1) * (1 + SLACK)
+        found: FloatArray = np.log(np.maximum(whole + outside, SMALLEST))
+        if self._lower is None:  # nearer to 1 than panels know the whole
             up, down = np.exp(high - least), np.exp(low - most)
             change = np.expm1(np.minimum(grown, 1.0)) * np.where(grown > 0, up, down)
             far = grown >= 1
             change[far] = np.exp(np.minimum((high - least + grown)[far], MOST))
-            whole = change.sum(axis=1) + SLACK * np.abs(change).sum(axis=1)
-        else:
-            plain = self.panels.weights(lam)[1] - self._share.height[:-1] - least
-            whole = np.exp(np.minimum(plain + grown, MOST)).sum(axis=1) * (1 + SLACK) - 1
-        found: FloatArray = np.log1p(np.maximum(whole + outside, -1 + 1e-15))
+            near = change.sum(axis=1) + SLACK * np.abs(change).sum(axis=1)
+            found = np.minimum(found, np.log1p(np.maximum(near + outside, -1 + SLACK)))
         found = found + 0.5 * np.square(self.panels.angles / self.panels.mu) * (1 + SLACK)
         return np.where(np.isnan(found), np.inf, found)
 
