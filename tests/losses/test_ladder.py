@@ -32,7 +32,7 @@ def density(order, edges, u, s):
     return mp.exp(-u * u / 2 + (1 + s) * plus - s * minus) / mp.sqrt(2 * mp.pi) * share
 
 
-def mgf(order, edges, s, y=0, parts=256):
+def mgf(order, edges, s, y=0, parts=128):
     """By a rule so fine that it errs below 1e-20; with y, the integral of the modulus at u + iy."""
     top, values = int((edges.above + 3) * parts), []
     for j in range(-12 * parts, top):
@@ -63,12 +63,12 @@ def test_a_slice_has_the_transform_of_its_share_and_its_tail_is_above_it(order, 
 def test_off_the_line_the_modulus_is_bounded_as_stated_and_not_by_far_less(order, edges, lam):
     part = sliced(order, edges)
     with mp.workdps(20):
-        exact = mgf(order, edges, mp.mpf(lam), parts=64)
+        exact = mgf(order, edges, mp.mpf(lam), parts=32)
         for t in (-2 * lam, 2 * lam):  # turned to either side
             bounds = part.turned(lam, t)
-            for j in (8, 11, 13):
+            for j in (9, 12):
                 y = mp.mpf(float(part.panels.angles[j])) / part.panels.mu
-                truth = float(mp.log(mgf(order, edges, mp.mpc(lam, abs(t)), -y if t < 0 else y, parts=64) / exact))
+                truth = float(mp.log(mgf(order, edges, mp.mpc(lam, abs(t)), -y if t < 0 else y, parts=32) / exact))
                 assert truth <= bounds[j] <= truth + 2.5
 
 
@@ -152,16 +152,16 @@ def both(mu, q, order, eps):
 PAIRS = [
     ("1", "1e-8", 1e-9, "remove"),
     ("2", "1e-8", 1e-10, "remove"),
-    ("0.5", "1e-7", 2e-9, "remove"),
-    ("2.9", "1e-9", 1e-12, "remove"),
+    pytest.param("0.5", "1e-7", 2e-9, "remove", marks=pytest.mark.slow),
+    pytest.param("2.9", "1e-9", 1e-12, "remove", marks=pytest.mark.slow),
     ("0.3", "1e-10", 1e-12, "remove"),
-    ("1.4", "1e-6", 3e-10, "remove"),
+    pytest.param("1.4", "1e-6", 3e-10, "remove", marks=pytest.mark.slow),
     ("1", "1e-9", 1e-10, "replace"),
     ("2", "1e-8", 1e-10, "replace"),
-    ("0.5", "1e-7", 1e-9, "replace"),
-    ("2.7", "1e-6", 1e-9, "replace"),
+    pytest.param("0.5", "1e-7", 1e-9, "replace", marks=pytest.mark.slow),
+    pytest.param("2.7", "1e-6", 1e-9, "replace", marks=pytest.mark.slow),
     ("0.3", "1e-10", 1e-12, "replace"),
-    ("1.4", "3e-9", 1e-12, "replace"),
+    pytest.param("1.4", "3e-9", 1e-12, "replace", marks=pytest.mark.slow),
 ]
 
 
