@@ -1,11 +1,13 @@
 """A seldom sampled Gaussian under add and replace: the price of a turn, the few nodes it leaves, answers against an oracle."""
 
+import itertools
 import math
 from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.special import log_ndtr, logsumexp
 
 from neartwin.losses import SubsampledGaussian
 from neartwin.losses.strip import Strip
@@ -15,6 +17,7 @@ from tests.losses.strata import bells_of_a_sample
 from tests.oracles.sums import exact
 
 MU, RATE = Fraction("0.5"), Fraction("0.0001")
+SHOWN = Window(3.0, 0.125, -1.0)
 
 
 def transform(mu, q, order, s, log_shift):
@@ -93,6 +96,34 @@ def test_turned_powers_under_replace_are_bounded_by_a_greater_moment_and_by_no_l
             )
             assert bound == pytest.approx(above, rel=1e-12)
     assert closest < 0.01  # nor much less
+
+
+def turned(mu, q, order, lam, *, theta=0.0, t=0.0):
+    """Log of the integral of the moduli at the turn theta, e^{|t arg|} with them, of what a window shows of the law."""
+    u = np.linspace(-12, 8, 8_001)
+    w, v = (np.log(1 - q + q * np.exp(sign * mu * u - 0.5 * mu**2 + 1j * sign * theta)) for sign in (1, -1))
+    logs = log_ndtr((SHOWN.centre - u) / SHOWN.width) - 0.5 * u * u + (1 + lam) * w.real + t * np.abs(w.imag)
+    if order == "replace":
+        logs += t * np.abs(v.imag) - lam * v.real
+    return float(logsumexp(logs) + math.log((u[1] - u[0]) / math.sqrt(2 * math.pi)))
+
+
+@pytest.mark.parametrize("order", ["remove", "replace"])
+def test_a_turn_grows_by_no_more_than_a_greater_moment_says_and_by_more_than_that_moment_alone(order):
+    ratios, beyond = [], []
+    for mu, q, lam in itertools.product((0.1, 0.3, 1.0), (0.001, 0.05, 0.5), (1.0, 30.0, 300.0)):
+        for theta, slope in itertools.product((0.02, 0.3, 1.2), (0.1, 1.0, 10.0)):
+            t, x = slope * lam, slope * lam * math.tan(theta)
+            least = turned(mu, q, order, lam)
+            grown = turned(mu, q, order, lam + x) - least
+            bound = Strip(mu, q, order, SHOWN).further(lam, x, t, least, grown)
+            true = turned(mu, q, order, lam, theta=theta, t=t) - least
+            assert true <= bound + 1e-9
+            if math.isfinite(bound):
+                ratios.append(true / bound)
+                beyond.append(true - grown + (x * math.log1p(-q) if order == "remove" else 0.0))
+    assert max(ratios) > 0.7
+    assert (max(beyond) > 10) == (order == "replace")  # which is why it charges for the other factor
 
 
 @pytest.mark.parametrize("order", ["remove", "replace"])
