@@ -121,7 +121,7 @@ def test_bars_that_are_a_third_shorter_would_not_hold(monkeypatch, values, cells
 
     bars, draws, fails = Ranks.bars, 4000, []
     for cut in (1.0, 2 / 3):
-        monkeypatch.setattr(Ranks, "bars", lambda self, rank, confidence, cut=cut: cut * bars(self, rank, confidence))
+        monkeypatch.setattr(Ranks, "bars", lambda *asked, cut=cut: cut * bars(*asked))
         source = noise.ScriptedSource(values.__name__.encode())
         _, low, high = released(values(None, cells), cells, spend, "add_remove", source, draws=draws)["0.5"]
         fails.append(failed(low, high, cells // 2))

@@ -76,11 +76,14 @@ def looks(tree: CountTree, of_cell: float = OF_WHOLE) -> tuple[tuple[int, float]
 
 
 @lru_cache(maxsize=64)
-def _laplace_bars(tree: CountTree, rank: float, miss: float) -> FloatArray:
-    """(cells + 1,) what the noise of a score passes with probability `miss`, in scales of a node's Laplace noise."""
-    chosen = np.arange(tree.cells + 1)
-    parts = np.array_split(chosen, -(-len(chosen) // 4096))
-    found = np.concatenate([laplace_quantiles(*tree.weights(rank, part), miss) for part in parts])
+def _laplace_bars(tree: CountTree, rank: float, miss: float, width: int) -> FloatArray:
+    """(cells + 1,) what the noise of a score passes with probability `miss`, in scales of a node's Laplace noise.
+
+    At the ends of nodes of this width; nothing is excluded elsewhere.
+    """
+    ends, found = np.minimum(np.arange(0, tree.cells + width, width), tree.cells), np.full(tree.cells + 1, np.inf)
+    for part in np.array_split(ends, -(-len(ends) // 4096)):
+        found[part] = laplace_quantiles(*tree.weights(rank, part), miss)
     found.flags.writeable = False
     return found
 
@@ -96,15 +99,16 @@ class Ranks:
     tree: CountTree
     law: Law
 
-    def bars(self, rank: float, confidence: float) -> FloatArray:
+    def bars(self, rank: float, confidence: float, width: int = 1) -> FloatArray:
         """(cells + 1,) one-sided bars of the noisy score: either side is passed with probability (1 - confidence) / 2.
 
         Of discrete Laplace noise it is the quantile for Laplace variables of its scale, and of other noise that of normal ones of
-        its variance, the greater of before and after rounding; half a step of the score is added for its lattice.
+        its variance, the greater of before and after rounding; half a step of the score is added for its lattice. width: of the
+        nodes at whose ends they are asked for; elsewhere they may be infinite.
         """
         miss = min((1 - open_probability(confidence=confidence)) / 2, _SURE)
         if isinstance(self.law, GeometricLaw):
-            bars = float(self.law.scale) * _laplace_bars(self.tree, rank, miss)
+            bars = float(self.law.scale) * _laplace_bars(self.tree, rank, miss, width)
         else:
             bars = -float(ndtri(miss)) * np.sqrt(moments(self.tree, rank)[0] * self.variance)
         found: FloatArray = bars + self.half_step(rank)
@@ -139,7 +143,7 @@ class Ranks:
         cell = _first(smooth[:, 1:] >= 0)
         place, possible = np.arange(self.tree.cells), np.ones((len(score), self.tree.cells), dtype=bool)
         for width, share in looks(self.tree, OF_WHOLE if reach is None else OF_SAMPLE):
-            up, down = self._reach(rank, confidence, share) if reach is None else reach(share)
+            up, down = self._reach(rank, confidence, share, width) if reach is None else reach(share)
             possible &= (score <= up)[:, place // width * width]
             possible &= (score >= -down)[:, np.minimum((place // width + 1) * width, self.tree.cells)]
         first, last = _first(possible), self.tree.cells - 1 - _first(possible[:, ::-1])
@@ -147,8 +151,8 @@ class Ranks:
         first, last = np.where(empty, cell, first), np.where(empty, cell, last)
         return cell.astype(float), np.minimum(first, cell).astype(float), np.maximum(last, cell).astype(float)
 
-    def _reach(self, rank: float, confidence: float, share: float) -> tuple[FloatArray, FloatArray]:
-        bars = self.bars(rank, 1 - share * (1 - open_probability(confidence=confidence)))[None, :]
+    def _reach(self, rank: float, confidence: float, share: float, width: int) -> tuple[FloatArray, FloatArray]:
+        bars = self.bars(rank, 1 - share * (1 - open_probability(confidence=confidence)), width)[None, :]
         return bars, bars
 
     def largest(self, split: tuple[FloatArray, FloatArray], confidence: float) -> FloatArray:
