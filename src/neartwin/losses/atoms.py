@@ -140,6 +140,16 @@ def line(
     return log_one_plus(x, y, error + own)
 
 
+def line_by_products(w: Weighted, tilt: Tilted, t: FloatArray) -> tuple[ComplexArray, FloatArray] | None:
+    """The same by products alone, however many; None where t is not 0, d, 2d, ... or there are too many turns to keep."""
+    if len(t) < MANY or np.any(np.abs(t - t[1] * np.arange(len(t))) > 2 * U * t):
+        return None
+    if 2 * math.isqrt(len(t)) * len(w.losses) > EXACT // 4:
+        return None
+    x, y, own = by_products(w, tilt, t)
+    return log_one_plus(x, y, np.minimum(tilt.bulk, t * tilt.slope) + t * tilt.drift + 4 * w.outside + own)
+
+
 def by_products(w: Weighted, tilt: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Real and imaginary part of sum w (e^{itl} - 1) at t = 0, d, 2d, ..., and what computing them so may add to the error.
 

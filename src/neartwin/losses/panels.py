@@ -19,8 +19,8 @@ from neartwin.exact import FloatArray
 from neartwin.special import log_ndtr
 
 LEFT = -16.0  # where panels begin
-FINE = 32  # panels for each unit of u, and of mu u
-SHARES = np.geomspace(1e-4, 0.8, 16)  # of the widest angle that a share's steepness leaves
+FINE = 24  # panels for each unit of u, and of mu u
+SHARES = np.geomspace(3e-4, 0.8, 11)  # of the widest angle that a share's steepness leaves
 BEYOND = math.log(3e5)  # of the last share's exponent, where panels end
 MOST = 700.0
 

@@ -27,16 +27,18 @@ from typing import NamedTuple
 import numpy as np
 
 from neartwin.exact import FloatArray
+from neartwin.losses import atoms
 from neartwin.losses.loss import Order
 from neartwin.losses.panels import MOST, Panels, log_height
-from neartwin.losses.quadrature import QuadratureSum
-from neartwin.losses.rounding import ELEMENTARY, SMALLEST, NoCertificateError, U, gamma
+from neartwin.losses.quadrature import REACH, QuadratureSum
+from neartwin.losses.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U, gamma
 from neartwin.losses.subsampled_gaussian import SubsampledGaussianSum
 from neartwin.losses.weighted import Weighted
 
 DEEP = 1000.0  # log of what no float feels
 LOW = -20.0  # log w below which 1 - e^{-w} = w e^{-w/2}, to w^2
-HALF, FARTHEST = 0.5, 36.0  # of a share's logarithm; of u
+HALF, FARTHEST, NOTHING = 0.5, 14.0, 1e-40  # of a share's logarithm; of u; of what is further
+FEW = 100  # copies that a share may err by what its sum does
 SLACK = 1e-11  # relative, of all that panels add up
 
 
@@ -191,6 +193,10 @@ class SlicedSum(QuadratureSum):
         step, left, right = self._rule_of(high, reach)
         return math.ceil((right - left) / step)
 
+    def work(self, lam: float, t: float, frequencies: int) -> int:
+        """By the nodes of a rule that reaches so far or up to twice."""
+        return frequencies * self.size(lam, lam, 2.0 ** math.ceil(math.log2(max(t, REACH))))
+
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
         """Equal steps between the ends; low and high are one lam."""
         del low
@@ -214,13 +220,12 @@ class SlicedSum(QuadratureSum):
     def _whole(self, u: FloatArray, step: float, part: FloatArray, own: FloatArray) -> tuple[float, float]:
         """Log of the sum over the nodes, and its error: by what is not there where that is less, for all nodes add up to 1.
 
-        The rule errs in phi by 2 e^{-2 pi^2/step^2}, step <= 1/32, and beyond FARTHEST nothing is left.
+        The rule errs in phi by 2 e^{-2 pi^2/step^2}, step <= 1/24, and beyond FARTHEST deviations nothing is left.
         """
         share = float(np.logaddexp.reduce(part))
-        if self._lower is None and share > -HALF:
-            every: FloatArray = step * np.arange(
-                -math.ceil(FARTHEST / step), math.ceil(FARTHEST / step) + 1, dtype=float
-            )
+        if self._lower is None and share > -HALF and self.count > FEW:
+            last = math.ceil((FARTHEST + self.panels.mu) / step)
+            every: FloatArray = step * np.arange(-last, last + 1, dtype=float)
             law, (log, error) = self._law(every, step), self.log_share(every)
             rest = np.where((every >= u[0]) & (every <= u[-1]), -np.expm1(log), 1.0)
             lacks = np.exp(law.log_masses) * rest
@@ -228,10 +233,18 @@ class SlicedSum(QuadratureSum):
             size = float(lacks.sum())
             moved = float(lacks @ (law.mass_error + 4 * ELEMENTARY)) + size * gamma(len(every))
             moved += float((np.exp(law.log_masses + log) * error)[rest < 1].sum())
-            return math.log1p(-size), 1.01 * moved / (1 - size) + 2 * ELEMENTARY * size + 1e-60
+            return math.log1p(-size), 1.01 * moved / (1 - size) + 2 * ELEMENTARY * size + NOTHING
         masses = np.exp(part - share)
         error_of_sum = float(masses @ own) * 1.01 + gamma(len(u)) + 4 * ELEMENTARY
         return share, error_of_sum + 2 * U * float(masses @ np.abs(part))
+
+    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """By products of turns: there are few nodes beside the turns, and many copies want all their digits."""
+        rule, n = self.rule(lam, float(t.max(initial=0.0))), self.count
+        found = atoms.line_by_products(rule.weighted, rule.tilt, t)
+        if found is None:
+            return super().line(lam, t)
+        return n * found[0], n * found[1] + 2 * U * n * np.abs(found[0])
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """On nodes that prove more."""
