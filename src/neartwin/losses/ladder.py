@@ -14,7 +14,7 @@ laws, one copy apart, P_i R - Q_i R' = (P_i - Q_i) R + Q_i (R - R'), so that for
 
 and Q_i <= phi, or (1-q) phi(u) + q phi(u + mu). 1 - a_J <= min(1, E), E <= (m/e)^m e^{v(1+m)(u-c)} for every m, of which phi has
 the integral e^{w^2/2 - wc} Phi(c-w) below c, w = v(1+m); both fall in c. For eps < 0 it adds (1 - e^eps) times the mass of Q
-more, at most c(s) e^{-s eps} of it for every s > 0.
+more, at most c(s) e^{-s eps} of it for every s > 0. Given a finite loss, Q has more mass than 1 perhaps, and variation is 1.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from neartwin.losses.subsampled_gaussian import SubsampledGaussianSum
 from neartwin.losses.total import Total, log_c
 from neartwin.special import log_ndtr
 
-SELDOM = 1e-5  # the rate below which a law is looked at by rungs
+SELDOM, MOST_MOVED = 1e-5, 20.0  # the rate below which a law is looked at by rungs, and mu
 STEEPNESS = 3.0  # of the shares, over mu
 POWERS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0])  # m of the bounds on what lies above the last rung
 WIDEST = 0.1  # deviation of all other losses, beside which a tilt of the whole sees no far hump
@@ -87,26 +87,28 @@ class Ladder:
     law: SubsampledGaussianSum
     others: tuple[Summand, ...]
     variation: float
+    log_mass: float  # of Q given a finite loss, at most
     log_delta: float
 
     @classmethod
     def of(cls, total: Total, log_delta: float) -> Ladder:
         """`NoCertificateError` where there is not just one law that is seldom sampled."""
         seldom = [one for one in total.summands if isinstance(one, SubsampledGaussianSum) and one.divides]
-        if len(seldom) != 1 or seldom[0].q > SELDOM:
+        if len(seldom) != 1 or seldom[0].q > SELDOM or seldom[0].mu > MOST_MOVED:
             raise NoCertificateError
         others = tuple(one for one in total.summands if one is not seldom[0])
         if sum(one.cumulants(1.0)[2] for one in others) > WIDEST * WIDEST:
             raise NoCertificateError
-        variation = min(sum(one.variation for one in total.summands) * (1 + 1e-12), 1.0)
-        return cls(seldom[0], others, variation, log_delta)
+        infinity = total.infinity[1]
+        variation = min(sum(one.variation for one in total.summands) * (1 + 1e-12), 1.0) if infinity == 0 else 1.0
+        return cls(seldom[0], others, variation, -math.log1p(-infinity) * (1 + 1e-12), log_delta)
 
     def never(self, steep: float, place: float) -> tuple[float, float]:
         """Log of what is added above this edge at eps >= 0, and of the mass of Q there."""
         law, mass = self.law, log_beyond(steep, place)
         own = math.log(law.q) + log_beyond(steep, place - law.mu)
         copies = math.log(law.count) + 1e-11
-        return copies + float(np.logaddexp(own, mass + math.log(self.variation))), copies + mass
+        return copies + float(np.logaddexp(own, mass + math.log(self.variation))), copies + mass + self.log_mass
 
     @cached_property
     def top(self) -> tuple[float, float]:

@@ -214,15 +214,14 @@ def _routes(
     """
     if total.has_closed_form:
         yield 1e-13, lambda _: by_closed_form(total, low_target, high_target)
+        if total.summands[0].divides:
+            yield max(NARROW, within), lambda _: _ladder(total, low_target, high_target)
         return
     if low_target < total.top.mass:
         yield 1e-9, lambda _: by_extremes(total, low_target, high_target)
     enough, fine = max(NARROW, within), max(FINE, within)
     if any(part.divides for part in total.summands):
-        # here, since the engine alone loads no family that is not used
-        from neartwin.losses.ladder import by_ladder
-
-        yield enough, lambda _: by_ladder(total, low_target, high_target)
+        yield enough, lambda _: _ladder(total, low_target, high_target)
         yield enough, lambda _: at_once(total, low_target, high_target)
         yield enough, lambda _: unless_lopsided(total, low_target, high_target, within)
         yield enough, lambda found: by_humps(total, low_target, high_target, found)
@@ -235,6 +234,13 @@ def _routes(
         if within < wider:
             yield max(level, within), partial(_further, total, (low_target, high_target), within, level)
         wider = level
+
+
+def _ladder(total: Total, low_target: float, high_target: float) -> Answer:
+    # here, since the engine alone loads no family that is not used
+    from neartwin.losses.ladder import by_ladder
+
+    return by_ladder(total, low_target, high_target)
 
 
 def _further(total: Total, targets: tuple[float, float], within: float, level: float, _: Answer) -> Answer:
