@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from neartwin.mechanisms.laplace_sums import laplace_quantiles
+from neartwin.mechanisms.laws import GeometricLaw
+from neartwin.mechanisms.ranks import Ranks, best_tree
 
 MISSES = [0.25, 0.1, 0.05, 0.025, 1e-3, 1e-6, 1e-12]
 
@@ -46,3 +48,16 @@ def test_sums_of_many_are_passed_as_often_as_asked(numbers, miss):
 def test_what_is_a_sum_of_nothing_is_0_and_each_row_is_its_own():
     scales, numbers = np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 9.0]])
     assert laplace_quantiles(scales, numbers, 0.025) == pytest.approx([0, np.log(20), 3 * np.log(20)], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("cells", "rank", "confidence"), [(10_001, 0.25, 0.95), (50_000, 0.9, 0.9999), (65_536, 1.0, 0.5)]
+)
+def test_bars_of_fine_grids_are_taken_by_the_shape_of_the_sum_and_are_no_shorter(cells, rank, confidence):
+    tree, law = best_tree(cells, 1.0), GeometricLaw(10)
+    places = np.unique(np.random.default_rng(cells).integers(0, cells + 1, 1500))
+    exact = float(law.scale) * laplace_quantiles(*tree.weights(rank, places), (1 - confidence) / 2)
+    found = Ranks(tree, law).bars(rank, confidence)[places] - Ranks.half_step(rank)
+    assert np.all(found >= exact * (1 - 1e-4))
+    assert np.all(found <= exact * 1.02 + 1e-9)
+    assert found[exact > 0].mean() < 1.01 * exact[exact > 0].mean()
