@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from neartwin.losses import SubsampledGaussian, atoms, copies, humps, splitting
 from neartwin.losses.grouped import Group, Pieces, shared
 from neartwin.losses.inversion import invert
+from neartwin.losses.rounding import NoCertificateError
 from neartwin.losses.subsampled_gaussian import SubsampledGaussianSum
 from neartwin.losses.window import Window
 from tests.losses import strata
@@ -201,6 +202,13 @@ def test_the_windows_leave_out_no_more_than_what_is_charged_and_show_nothing_twi
         assert np.all(1 - shown <= np.exp(top.log_share(u)[0]) + 1e-12)
         if len(windows) > 1:  # and to lack one would be seen
             assert np.any(1 - (shown - np.exp(windows[0].log_share(u)[0])) > np.exp(top.log_share(u)[0]) + 1e-3)
+
+
+def test_tilts_at_which_every_part_is_infinite_are_refused():
+    total = (10 * SubsampledGaussian(mu=1, rate="1e-8")).sides("remove")[0].upper
+    with pytest.raises(NoCertificateError):
+        splitting.choose(total, 1e7, math.log(1e-9))
+    assert splitting.choose(total, 36.5, math.log(1e-9)).eps > 0
 
 
 def test_all_counts_of_three_parts_are_looked_at_and_their_ways_add_up():

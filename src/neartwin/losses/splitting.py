@@ -128,10 +128,12 @@ class _Look:
         return np.asarray(logsumexp(self.each(eps), axis=0))
 
     def best(self, eps: float) -> FloatArray:
-        """The lam of each term of which the bound is not slight, (m,)."""
+        """The lam of each term of which the bound is not slight, (m,); `NoCertificateError` where every term is infinite."""
         values = self.terms - self.lams * eps
         each = values.min(axis=1)
         found: FloatArray = self.lams[values.argmin(axis=1)[each > each.max() - SLIGHT]]
+        if not found.size:
+            raise NoCertificateError
         return found
 
     def as_steep(self, smooth: FloatArray, edge: int, eps: float) -> bool:
