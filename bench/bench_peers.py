@@ -62,28 +62,42 @@ class Run:
 
 
 class Watched:
-    """A process and all that it started, as /proc tells: processor seconds and peak memory. Spark is one of its own."""
+    """A process and all that it started, as /proc tells: processor seconds and peak memory. Spark is one of its own.
+
+    Who belongs to its session is looked up once a second, what each uses ten times: reading all of /proc takes time from
+    answers that several threads compute.
+    """
 
     def __init__(self, process: subprocess.Popen) -> None:
         self.process, self.peak, self._spent = process, 0.0, {}
+        self._known = {str(process.pid)}
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
     def _watch(self) -> None:
-        while self.process.poll() is None:
+        looks = 0
+        while self.process.returncode is None:
+            looks += 1
+            if looks % 10 == 0:
+                self._known = {one.name for one in Path("/proc").glob("[0-9]*") if self._belongs(one.name)}
             self._look()
             time.sleep(0.1)
 
+    def _belongs(self, process: str) -> bool:
+        try:
+            return os.getsid(int(process)) == self.process.pid
+        except OSError:
+            return False
+
     def _look(self) -> None:
         tick, page, whole = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE"), 0
-        for place in Path("/proc").glob("[0-9]*/stat"):
+        for one in self._known:
             try:
-                words = place.read_text().rpartition(")")[2].split()
+                words = Path("/proc", one, "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue
-            if int(words[3]) == self.process.pid:  # its session
-                whole += int(words[21]) * page
-                self._spent[place.parent.name] = (int(words[11]) + int(words[12])) / tick
+            whole += int(words[21]) * page
+            self._spent[one] = (int(words[11]) + int(words[12])) / tick
         self.peak = max(self.peak, whole / 2**30)
 
     def finished(self) -> float:
@@ -104,14 +118,14 @@ def run(who: Who, job: str, path: Path, patience: int, name: str = "") -> Run | 
         begun = time.perf_counter()
         process = subprocess.Popen(command, cwd=place, stdout=out, stderr=err, start_new_session=True)
         watched = Watched(process)
-        try:
-            process.wait(patience)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            print(f"{name}, {job}: stopped after {patience} s, at {watched.peak:.1f} GB", flush=True)
-            return None
+        limit = threading.Timer(patience, os.killpg, (process.pid, signal.SIGKILL))
+        limit.start()
+        process.wait()  # without a limit of its own: that would look for the end in steps
         seconds, processor = time.perf_counter() - begun, watched.finished()
+        limit.cancel()
+        if process.returncode == -signal.SIGKILL:
+            print(f"{name}, {job}: stopped after {seconds:.0f} s, at {watched.peak:.1f} GB", flush=True)
+            return None
         out.seek(0)
         err.seek(0)
         if process.returncode:
