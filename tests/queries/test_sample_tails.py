@@ -13,7 +13,7 @@ from neartwin.mechanisms.count_trees import CountTree, moments
 from neartwin.mechanisms.laws import DiscreteGaussianLaw, GeometricLaw, RoundedGaussianLaw
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.sample_bars import SampleBars, units_of
-from neartwin.queries.sample_ranks import rank_reach
+from neartwin.queries.sample_ranks import Score, rank_reach
 from neartwin.queries.sample_tails import Draws, Noise, _log_chance, farthest, noise_of
 
 NOISES = {
@@ -140,7 +140,7 @@ def test_laws_that_are_not_known_are_left_to_their_bars():
 @pytest.mark.parametrize("rank", [0.5, 0.9, 0.99])
 def test_scores_of_ranks_reach_hardly_further_than_noise_and_sample_together_must(law, rank):
     ranks, rate, rows, most = Ranks(CountTree(512, 8), law), 0.3, 10**6, 4
-    up, down = rank_reach(ranks, rank, np.array([float(rows)]), most=most, rate=rate, miss=0.05, parts=1)
+    up, down = rank_reach(Score(ranks, rank, 1), np.array([float(rows)]), most=most, rate=rate, miss=0.05)
     noise = law.variance * moments(ranks.tree, rank)[0]
     sample = rate * (1 - rate) * most * rows * rank * (1 - rank)
     least = 1.96 * np.sqrt(sample + noise)

@@ -20,6 +20,7 @@ from neartwin.audit.twins import Twins
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import ParameterError, PrivacyError, QueryError
 from neartwin.queries.planner import plan
+from neartwin.releases.standin import preview_on
 from tests.audit.whole_releases import CROWD, OWN_KEYS, counts, game, pairs, sums, withstands
 
 
@@ -226,10 +227,7 @@ def test_the_preview_says_about_what_the_release_will(tmp_path):
 def test_a_stand_in_shows_the_error_of_sampling_too():
     rows, public = groups_of(1, 400, (1,)), groups_of(1, 500, (1,))
     query = rows.agg(n=nt.count_units())
-    found = [
-        nt.releases.standin.preview_on(plan(query, spend=nt.pure(100), sampling_rate=rate), public, runs=4)
-        for rate in (None, "0.1")
-    ]
+    found = [preview_on(plan(query, spend=nt.pure(100), sampling_rate=rate), public, runs=4) for rate in (None, "0.1")]
     assert found[0].errors[0].noise < 3 < found[1].errors[0].noise
 
 

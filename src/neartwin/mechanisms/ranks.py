@@ -34,9 +34,9 @@ OF_WHOLE, OF_SAMPLE = (
     0.9375,
 )  # of what may fail, for the ends of the cell itself; a sample's error is as large elsewhere
 
-Reach = Callable[[float], tuple[FloatArray, FloatArray]]
+Reach = Callable[[float, int], tuple[FloatArray, FloatArray]]
 """(groups, cells + 1) twice for a share of what may fail: how far above 0 the noisy score of a place may be where the true one is
-below it, and how far below where it is not. Half of the share is for either."""
+below it, and how far below where it is not. Half of the share is for either. At the ends of nodes of the width that is told."""
 
 
 def best_tree(cells: int, power: float) -> CountTree:
@@ -155,7 +155,7 @@ class Ranks:
         cell = _first(smooth[:, 1:] >= 0)
         place, possible = np.arange(self.tree.cells), np.ones((len(score), self.tree.cells), dtype=bool)
         for width, share in looks(self.tree, OF_WHOLE if reach is None else OF_SAMPLE):
-            up, down = self._reach(rank, confidence, share, width) if reach is None else reach(share)
+            up, down = self._reach(rank, confidence, share, width) if reach is None else reach(share, width)
             possible &= (score <= up)[:, place // width * width]
             possible &= (score >= -down)[:, np.minimum((place // width + 1) * width, self.tree.cells)]
         first, last = _first(possible), self.tree.cells - 1 - _first(possible[:, ::-1])

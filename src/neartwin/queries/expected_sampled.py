@@ -87,7 +87,7 @@ def _mean(plan: GroupPlan, aggregate: Mean, bars: SampleBars, n: FloatArray) -> 
 def _rank(plan: GroupPlan, measure: Measure, rank: float, bars: SampleBars, n: FloatArray) -> FloatArray:
     ranks = Ranks(plan.splits[measure.name].tree, measure.mechanism.law)
     reach = table_reach(ranks, rank, bars.rate * n, bars, most=plan.bounding.rows_per_group, parts=measure.parts)
-    ((_, share), *_) = looks(ranks.tree, OF_SAMPLE)
-    off = np.maximum(*(end.max(axis=1) for end in reach(share))) / measure.parts
+    ((width, share), *_) = looks(ranks.tree, OF_SAMPLE)
+    off = np.maximum(*(end.max(axis=1) for end in reach(share, width))) / measure.parts
     widths: FloatArray = np.minimum(off / (bars.rate * n), 1.0)
     return widths

@@ -10,7 +10,8 @@ smaller than any of theirs. As elsewhere (`neartwin.mechanisms.ranks`) half a st
 """
 
 import math
-from functools import partial
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,41 +34,62 @@ def table_reach(ranks: Ranks, rank: float, counted: FloatArray, bars: SampleBars
     """`rank_reach` where noisy numbers of the sample's values are known, (groups,) in rows; all ends fail with `bars.miss`."""
     noise = Noise(lambda confidence: float(ranks.bars(1.0, confidence)[0]) / parts)
     rows, left = bars.part(COUNT).number(counted, noise, most=most), (1 - COUNT) * bars.miss
-    return lambda share: rank_reach(ranks, rank, rows, most=most, rate=bars.rate, miss=share * left, parts=parts)
+
+    def reach(share: float, width: int) -> Ends:
+        score = Score(ranks, rank, parts, width)
+        return rank_reach(score, rows, most=most, rate=bars.rate, miss=share * left)
+
+    return reach
 
 
-def rank_reach(ranks: Ranks, rank: float, rows: FloatArray, *, most: int, rate: float, miss: float, parts: int) -> Ends:
+class Score(NamedTuple):
+    """Which score is looked at: of a rank, in parts of a row, at the ends of nodes of a width."""
+
+    ranks: Ranks
+    rank: float
+    parts: int
+    width: int = 1
+
+
+def rank_reach(score: Score, rows: FloatArray, *, most: int, rate: float, miss: float) -> Ends:
     """(groups, cells + 1) twice: what the score may be above 0 at the start of the quantile's cell, and below it at its end.
 
-    Each is passed with probability at most half of `miss`. rows: (groups,) at most so many in the table, `most` a unit. parts: of
-    a row, in which scores and noise are.
+    Each is passed with probability at most half of `miss`; infinite where the score is not looked at. rows: (groups,) at most so
+    many in the table, `most` a unit.
     """
+    ranks, rank, parts, _ = score
     below, above = units_of(rank * rows / most), units_of((1 - rank) * rows / most)
-    draws, kind = _mixtures(ranks, rank, parts)
-    alone = np.asarray(ranks.bars(rank, 1 - _SHARE * miss))
+    draws, kind, ends = _mixtures(score)
+    alone = ranks.bars(rank, 1 - _SHARE * miss, score.width)[ends]
 
     def of(start: bool, low: int, high: int) -> FloatArray:  # noqa: FBT001 - which of two ends
-        ends = (low, most * (1 - rank)), (high, -most * rank)
-        sums: Sums = ends if start else tuple((units, -size) for units, size in ends)
+        sides = (low, most * (1 - rank)), (high, -most * rank)
+        sums: Sums = sides if start else tuple((units, -size) for units, size in sides)
         joint = np.array(farthest(draws, rate, sums, miss / 2)) * parts + ranks.half_step(rank)
         (sampled,) = farthest((Draws(),), rate, sums, (1 - _SHARE) * miss / 2)
-        return np.minimum(joint[kind], alone + sampled * parts)
+        found = np.full(ranks.tree.cells + 1, np.inf)
+        found[ends] = np.minimum(joint[kind], alone + sampled * parts)
+        return found
 
     return each_pair(below, above, partial(of, True)), each_pair(below, above, partial(of, False))
 
 
-def _mixtures(ranks: Ranks, rank: float, parts: int) -> tuple[tuple[Draws, ...], NDArray[np.int64]]:
-    """Noises in rows that those of the places are at most, and which is whose; (places,)."""
-    squares = moments(ranks.tree, rank)[0]
+@lru_cache(maxsize=256)
+def _mixtures(score: Score) -> tuple[tuple[Draws, ...], NDArray[np.int64], NDArray[np.int64]]:
+    """Noises in rows that those at some ends are at most, which is whose, and the ends; both (ends,)."""
+    ranks, rank, parts, width = score
+    cells = ranks.tree.cells
+    ends = np.minimum(np.arange(0, cells + width, width), cells)
+    squares = moments(ranks.tree, rank)[0][ends]
     steps = np.ceil(np.log(np.maximum(squares, _NOTHING)) / math.log(_RATIO) - 1e-9).astype(np.int64)
     kinds, kind = np.unique(np.where(squares < _NOTHING, steps.min() - 1, steps), return_inverse=True)
     if isinstance(ranks.law, GeometricLaw):
         scale = float(ranks.law.scale) / parts
-        made = [_at_most(ranks, rank, np.flatnonzero(kind == one), scale) for one in range(len(kinds))]
-        return tuple(made), kind
+        made = [_at_most(ranks, rank, ends[kind == one], scale) for one in range(len(kinds))]
+        return tuple(made), kind, ends
     found = [squares[kind == one].max() for one in range(len(kinds))]
     spreads = [math.sqrt(float(one) * ranks.variance) / parts for one in found]
-    return tuple(Draws(((one, 1),), normal=True) if one else Draws() for one in spreads), kind
+    return tuple(Draws(((one, 1),), normal=True) if one else Draws() for one in spreads), kind, ends
 
 
 def _at_most(ranks: Ranks, rank: float, places: NDArray[np.int64], scale: float) -> Draws:

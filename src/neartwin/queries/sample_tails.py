@@ -43,6 +43,7 @@ from neartwin.special import betainc, betaln, ndtr, xlogy
 _POINTS = 512  # of the lattice
 _BEYOND = 1e-11  # probability
 _SLACK = 1e-7  # of `miss`, for what lies beyond and for floating point
+_FAINT = 1e-18  # of a transform: less is its rounding
 _HALVINGS = 40
 _MANY = 300  # kept or left units, of which 150 or more are kept and left wherever the chance is not nothing
 _SHARES = (0.1, 0.5, 0.9)  # of what may fail, for noise whose law is not known
@@ -124,20 +125,36 @@ def farthest(draws: tuple[Draws, ...], rate: float, sums: Sums, miss: float) -> 
     sampled: Waves = np.ones(_POINTS // 2 + 1, dtype=np.complex128)
     for units, size in sums:
         sampled = sampled * np.fft.rfft(_binomial(grid, units, size, rate))
-    known: dict[float, Waves] = {}
-    found = []
-    for one in draws:
-        whole = sampled
+    whole = sampled * np.exp(_log_waves(draws, grid, step))
+    far = _shortfalls(grid, np.fft.irfft(whole, n=_POINTS, axis=1), left)
+    alone = [len(one.sizes) == 1 and one.sizes[0][1] == 1 and (one.normal or one.from_zero < 1) for one in draws]
+    law = np.fft.irfft(sampled, n=_POINTS) if any(alone) else grid
+    found = [
+        _beside(grid, law, one, left, high) if single else high
+        for one, single, high in zip(draws, alone, far.tolist(), strict=True)
+    ]
+    return tuple(high * (1 + 1e-12) for high in found)
+
+
+def _log_waves(draws: tuple[Draws, ...], grid: FloatArray, step: float) -> FloatArray:
+    """(draws, waves) the logarithms of the transforms of their lattice laws, which are even and positive: sums of such as the
+    transform of a law at all frequencies that the lattice does not tell apart, times that of a triangle.
+    """
+    kinds = sorted({(one.normal, size) for one in draws for size, _ in one.sizes})
+    if not kinds:
+        return np.zeros((len(draws), _POINTS // 2 + 1))
+    row = {kind: i for i, kind in enumerate(kinds)}
+    counts = np.zeros((len(draws), len(kinds)))
+    for i, one in enumerate(draws):
         for size, count in one.sizes:
-            if size not in known:
-                excess = _normal_excess if one.normal else _laplace_excess
-                known[size] = np.fft.rfft(_spread(excess(grid, size), step))
-            whole = whole * known[size] ** count
-        far = _shortfall(grid, np.fft.irfft(whole, n=_POINTS), left)
-        if len(one.sizes) == 1 and one.sizes[0][1] == 1 and (one.normal or one.from_zero < 1):
-            far = _beside(grid, np.fft.irfft(sampled, n=_POINTS), one, left, far)
-        found.append(far * (1 + 1e-12))
-    return tuple(found)
+            counts[i, row[one.normal, size]] += count
+    laplace = np.array([size for normal, size in kinds if not normal])
+    waves = np.concatenate(
+        [_laplace_waves(laplace, step)]
+        + [np.fft.rfft(_spread(_normal_excess(grid, size), step)).real[None] for normal, size in kinds if normal]
+    )
+    found: FloatArray = counts @ np.log(np.maximum(waves, _FAINT))
+    return found
 
 
 def _far(draws: Draws) -> float:
@@ -161,9 +178,18 @@ def _spread(excess: FloatArray, step: float) -> FloatArray:
     return np.fft.ifftshift(np.concatenate([[0.0], inside, [0.0]]))
 
 
-def _laplace_excess(y: FloatArray, scale: float) -> FloatArray:
-    """E (X - y)+ of a Laplace variable."""
-    return np.maximum(-y, 0.0) + scale / 2 * np.exp(-np.abs(y) / scale)
+def _laplace_waves(scales: FloatArray, step: float) -> FloatArray:
+    """(scales, waves) transforms of the lattice laws with the mean excess s e^(-|y| / s) / 2 + (-y)+ of Laplace variables.
+
+    Their masses are a r^|j| but at 0, where it is 1 - (1 - r) s / step; r = e^(-step / s).
+    """
+    ratio = scales[:, None] / step
+    r = np.exp(-1 / ratio)
+    cosine = np.cos(2 * np.pi / _POINTS * np.arange(_POINTS // 2 + 1))
+    # a (2 (r cos - r^2) / (1 - 2 r cos + r^2)), a = ratio (1 - r)^2 / (2 r)
+    away = ratio * np.square(1 - r) * (cosine - r) / (1 - 2 * r * cosine + r * r)
+    found: FloatArray = 1 - (1 - r) * ratio + away
+    return found
 
 
 def _normal_excess(y: FloatArray, deviation: float) -> FloatArray:
@@ -206,15 +232,17 @@ def _log_chance(i: FloatArray, n: int, q: float) -> FloatArray:
     return found
 
 
-def _shortfall(grid: FloatArray, law: FloatArray, miss: float) -> float:
-    """The mean of the lattice law beyond its quantile. law: its 0 in front."""
-    chances = np.maximum(np.fft.fftshift(law), 0.0)[::-1]
-    beyond, points = np.cumsum(chances), grid[::-1]
-    place = int(np.searchsorted(beyond, miss))
-    if place >= len(grid):
-        return math.inf
-    before = float(beyond[place] - chances[place])
-    return float((points[:place] * chances[:place]).sum() + points[place] * (miss - before)) / miss
+def _shortfalls(grid: FloatArray, laws: FloatArray, miss: float) -> FloatArray:
+    """(n,) the means of lattice laws beyond their quantiles. laws: (n, points), their 0 in front."""
+    chances, points = np.maximum(np.fft.fftshift(laws, axes=1), 0.0)[:, ::-1], grid[::-1]
+    beyond = np.cumsum(chances, axis=1)
+    sums = np.cumsum(points * chances, axis=1)
+    passed = beyond >= miss
+    place = np.argmax(passed, axis=1)[:, None]
+    here, at = np.take_along_axis(chances, place, 1), points[place]
+    before = np.take_along_axis(beyond, place, 1) - here
+    total = np.take_along_axis(sums, place, 1) - at * here + at * (miss - before)
+    return np.where(passed.any(axis=1), total[:, 0] / miss, np.inf)
 
 
 def _beside(grid: FloatArray, law: FloatArray, draws: Draws, miss: float, high: float) -> float:
