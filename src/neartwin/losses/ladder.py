@@ -45,7 +45,7 @@ from neartwin.losses.subsampled_gaussian import SubsampledGaussianSum
 from neartwin.losses.total import Total, log_c
 from neartwin.special import log_ndtr
 
-SELDOM, MOST_MOVED = 1e-5, 20.0  # the rate below which a law is looked at by rungs, and mu
+SELDOM, OFTEN, MOST_MOVED = 1e-4, 1e-3, 20.0  # rates up to which a law is looked at by rungs first, and at all; mu
 STEEPNESS = 3.0  # of the shares, over mu
 POWERS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0])  # m of the bounds on what lies above the last rung
 WIDEST = 0.1  # deviation of all other losses, beside which a tilt of the whole sees no far hump
@@ -91,10 +91,10 @@ class Ladder:
     log_delta: float
 
     @classmethod
-    def of(cls, total: Total, log_delta: float) -> Ladder:
-        """`NoCertificateError` where there is not just one law that is seldom sampled."""
+    def of(cls, total: Total, log_delta: float, rates: tuple[float, float] = (0.0, SELDOM)) -> Ladder:
+        """`NoCertificateError` where there is not just one law that is seldom sampled, above the first rate, up to the second."""
         seldom = [one for one in total.summands if isinstance(one, SubsampledGaussianSum) and one.divides]
-        if len(seldom) != 1 or seldom[0].q > SELDOM or seldom[0].mu > MOST_MOVED:
+        if len(seldom) != 1 or not rates[0] < seldom[0].q <= rates[1] or seldom[0].mu > MOST_MOVED:
             raise NoCertificateError
         others = tuple(one for one in total.summands if one is not seldom[0])
         if sum(one.cumulants(1.0)[2] for one in others) > WIDEST * WIDEST:
@@ -281,9 +281,11 @@ def _estimate(rung: Rung) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 @np.errstate(all="ignore")
-def by_ladder(total: Total, low_target: float, high_target: float) -> Answer:
+def by_ladder(
+    total: Total, low_target: float, high_target: float, rates: tuple[float, float] = (0.0, SELDOM)
+) -> Answer:
     """Eps where delta meets the target; `NoCertificateError` where nothing is seldom enough."""
-    ladder = Ladder.of(total, math.log(high_target))
+    ladder = Ladder.of(total, math.log(high_target), rates)
     eps, best = ladder.guess(), None
     for _ in range(AGAIN):
         line, at = ladder.line(eps)
@@ -300,6 +302,11 @@ def by_ladder(total: Total, low_target: float, high_target: float) -> Answer:
     if best is None or not math.isfinite(best.upper):
         raise NoCertificateError
     return best
+
+
+def where_parts_fail(total: Total, low_target: float, high_target: float) -> Answer:
+    """The same at rates at which a law in parts is mostly the faster, for what that left wide."""
+    return by_ladder(total, low_target, high_target, (SELDOM, OFTEN))
 
 
 @np.errstate(all="ignore")

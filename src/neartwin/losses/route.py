@@ -225,6 +225,7 @@ def _routes(
         yield enough, lambda _: at_once(total, low_target, high_target)
         yield enough, lambda _: unless_lopsided(total, low_target, high_target, within)
         yield enough, lambda found: by_humps(total, low_target, high_target, found)
+        yield enough, lambda _: _ladder_at_last(total, low_target, high_target)
     yield enough, lambda _: by_line(total, low_target, high_target, within=within)
     yield fine, lambda _: rounded.epsilon(total, low_target, high_target, rounded.FINER[:1])
     yield fine, lambda _: rounded.epsilon(total, low_target, high_target, rounded.FINER[1:])
@@ -241,6 +242,12 @@ def _ladder(total: Total, low_target: float, high_target: float) -> Answer:
     from neartwin.losses.ladder import by_ladder
 
     return by_ladder(total, low_target, high_target)
+
+
+def _ladder_at_last(total: Total, low_target: float, high_target: float) -> Answer:
+    from neartwin.losses.ladder import where_parts_fail
+
+    return where_parts_fail(total, low_target, high_target)
 
 
 def _further(total: Total, targets: tuple[float, float], within: float, level: float, _: Answer) -> Answer:
