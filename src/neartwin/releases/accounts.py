@@ -3,8 +3,6 @@
 What one question does not need (SQL, series, previews, files) is imported where it is asked for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -41,27 +39,27 @@ class Proposal:
     """A plan beside the account that would pay for it. Nothing is spent until `account.release(proposal)`."""
 
     plan: Plan
-    account: Account
+    account: "Account"
 
     @property
     def price(self) -> Target:
         """What a release costs."""
         return self.plan.price
 
-    def explain(self) -> Explained:
+    def explain(self) -> "Explained":
         """The plan as a tree in which every number says why."""
         from neartwin.queries.explain import explain
 
         return explain(self.plan)
 
-    def preview(self) -> Preview:
+    def preview(self) -> "Preview":
         """Cost and expected error, and the budget after."""
         from neartwin.queries.expected import expected_errors
         from neartwin.releases.preview import preview_of
 
         return preview_of(self.account.book, self.plan.price, expected_errors(self.plan))
 
-    def preview_on(self, standin: Any, *, runs: int = 3) -> StandInPreview:
+    def preview_on(self, standin: Any, *, runs: int = 3) -> "StandInPreview":
         """Errors on public or synthetic rows of the same columns, bounding's loss included; no private row is read.
 
         standin: whatever `nt.table` takes, or a table that it opened. Nothing is spent: see `neartwin.releases.standin`.
@@ -148,7 +146,7 @@ class Account:
         units_together: int = 1,
         value_range: TunedRange | None = None,
         sampling_rate: Number | None = None,
-    ) -> SeriesProposal:
+    ) -> "SeriesProposal":
         """Plan several questions under one price, whose shares minimise all their errors together. Spends nothing.
 
         Arguments as of `plan`; each question takes those bounds that it can have. `QueryError` for units_together, value_range
@@ -173,7 +171,7 @@ class Account:
         return SeriesProposal(made, self)
 
     def release_series(
-        self, series: SeriesProposal, *, engine: Engine | None = None, holders: Iterable[str] = (), key: str = ""
+        self, series: "SeriesProposal", *, engine: Engine | None = None, holders: Iterable[str] = (), key: str = ""
     ) -> tuple[Release, ...]:
         """Pay once, ask every question, and hand out all answers, in the order of the questions."""
         table = series.plan.parts[0].stage.table
@@ -202,9 +200,9 @@ class Account:
         rows: Rows | None = None,
         *,
         keys: object = None,
-        tables: Others | None = None,
+        tables: "Others | None" = None,
         **limits: Any,
-    ) -> Release | tuple[Release, ...] | Explained:
+    ) -> "Release | tuple[Release, ...] | Explained":
         """Answer a SELECT about the account's table, or show the plan of an EXPLAIN SELECT, which costs nothing.
 
         Several statements with a semicolon between them are one series: they share one price, and have a release each.
@@ -224,7 +222,7 @@ class Account:
 
     def release_to_parquet(
         self, proposal: Proposal, place: str | PathLike[str], *, engine: Engine | None = None
-    ) -> WrittenRelease:
+    ) -> "WrittenRelease":
         """The same for results that no memory holds: a Parquet file, or from Spark a folder of them, and its record.
 
         place: must not exist; on Spark it may be of any file system of the cluster. It appears when the ledger has it.
