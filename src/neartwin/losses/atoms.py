@@ -111,7 +111,7 @@ def line(
     of the result are neither negligible nor many frequencies, they are summed again one by one.
     """
     x, y = np.empty(len(t)), np.empty(len(t))
-    error = np.minimum(tilt.bulk, t * tilt.slope) + t * tilt.drift + 4 * w.outside
+    error = _stated(w, tilt, t)
     # sin, cos and their products err by 3 ELEMENTARY relative to sum w |e^{itl} - 1| <= min(2, t sum w|l|)
     own = 3 * ELEMENTARY * np.minimum(2.0, t * float(tilt.weights @ np.abs(w.losses)) * 1.01)
     again = np.arange(len(t))
@@ -123,7 +123,7 @@ def line(
         most = EXACT if 2 * count * slack > LOOSE else again_at_most
         again = large if len(large) * len(w.losses) < most else large[:0]
         own[again] = 3 * ELEMENTARY * np.minimum(2.0, t[again] * float(tilt.weights @ np.abs(w.losses)) * 1.01)
-    elif len(t) >= MANY and np.all(np.abs(t - t[1] * np.arange(len(t))) <= 2 * U * t):
+    elif _even(t):
         x, y, own = by_products(w, tilt, t)
         again = again[:0]
     width = block(len(w.losses))
@@ -142,12 +142,21 @@ def line(
 
 def line_by_products(w: Weighted, tilt: Tilted, t: FloatArray) -> tuple[ComplexArray, FloatArray] | None:
     """The same by products alone, however many; None where t is not 0, d, 2d, ... or there are too many turns to keep."""
-    if len(t) < MANY or np.any(np.abs(t - t[1] * np.arange(len(t))) > 2 * U * t):
-        return None
-    if 2 * math.isqrt(len(t)) * len(w.losses) > EXACT // 4:
+    if not _even(t) or 2 * math.isqrt(len(t)) * len(w.losses) > EXACT // 4:
         return None
     x, y, own = by_products(w, tilt, t)
-    return log_one_plus(x, y, np.minimum(tilt.bulk, t * tilt.slope) + t * tilt.drift + 4 * w.outside + own)
+    return log_one_plus(x, y, _stated(w, tilt, t) + own)
+
+
+def _stated(w: Weighted, tilt: Tilted, t: FloatArray) -> FloatArray:
+    """What the stated errors of masses and losses, and what is outside, may move the sum by."""
+    found: FloatArray = np.minimum(tilt.bulk, t * tilt.slope) + t * tilt.drift + 4 * w.outside
+    return found
+
+
+def _even(t: FloatArray) -> bool:
+    """Whether t is 0, d, 2d, ..., and long enough for products."""
+    return len(t) >= MANY and bool(np.all(np.abs(t - t[1] * np.arange(len(t))) <= 2 * U * t))
 
 
 def by_products(w: Weighted, tilt: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -230,10 +230,10 @@ class Composed:
         >>> bool(0.99 < mu.lower <= mu.upper < 1.0001)
         True
         """
-        exact = rational(pool=pool)
-        given = max(float_below(open_probability(pool=exact)), 1e-300) if exact else 0.0
         from neartwin.losses.side import gdp
 
+        exact = rational(pool=pool)
+        given = max(float_below(open_probability(pool=exact)), 1e-300) if exact else 0.0
         low, high = gdp(self.sides(None), given)
         return Certified(low, high, "profile chords")
 

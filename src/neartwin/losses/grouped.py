@@ -19,7 +19,7 @@ import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses.loss import Summand
-from neartwin.losses.rounding import ELEMENTARY, SMALLEST, ComplexArray, U, gamma
+from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, gamma, log_within
 
 NEAR = 0.5  # of the logarithm of a term's moduli: what a common line may cost
 BLOCK = 1 << 18  # numbers a temporary matrix may hold
@@ -100,10 +100,7 @@ class Group(Summand):
         moved += slack + 4 * ELEMENTARY + gamma(len(shares))
         moduli, found = np.abs(each), each.sum(axis=0)
         error = (moduli * np.expm1(np.minimum(moved, 700.0))).sum(axis=0) * (1 + 1e-9) + 4 * U * moduli.sum(axis=0)
-        size = np.abs(found)
-        stands = np.maximum(np.maximum(size, error), SMALLEST)  # where terms cancel, any number of their error's size
-        log: ComplexArray = np.log(stands) + 1j * np.angle(found)
-        bound = np.log1p((error + stands - np.minimum(size, stands)) / stands) * (1 + 8 * U)
+        log, bound = log_within(found, error)
         return log, bound + ELEMENTARY * (1 + np.abs(log.real) + np.abs(log.imag))
 
     def log_tail(self, lam: float, t: float, until: float) -> float:

@@ -176,16 +176,14 @@ class Terms:
         k, _, variance = (
             np.array([self.cumulants(great) for great in each]).reshape(-1, 3, len(self.lams)).transpose(1, 0, 2)
         )
-        s = self.lams
-        spread = variance + 1 / s**2 + 1 / (1 + s) ** 2
-        found = k - s * eps - np.log(s) - np.log1p(s) - 0.5 * np.log(2 * math.pi * spread)
+        found = splitting.log_moduli(self.lams, k, variance, eps)
         return np.where(np.isnan(found), np.inf, found)
 
     def guess(self, log_delta: float) -> float:
         """About where all terms together have this delta, uncertified: by the estimates at their saddles."""
         goal = log_delta - GUESSED - math.log(len(self.splits) + 1)
         each = self.every(self.counts(self.eps, goal))
-        curves = [self.estimate(self.cumulants(great)) for great in each]
+        curves = [splitting.at_saddles(self.lams, self.cumulants(great)) for great in each]
         at, logs = np.array([eps for eps, _ in curves]), np.array([log for _, log in curves])
         low, high = 0.0, 2 * self.eps
         for _ in range(GUESSES):
@@ -221,14 +219,6 @@ class Terms:
             return math.inf, math.inf, float(self.lams[j])
         value = float(bound(self.sure(j))[0] + self.log_c[j])
         return value - float(self.lams[j]) * eps, value, float(self.lams[j])
-
-    def estimate(self, cumulants: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Eps and log delta at the saddles of all lams, uncertified."""
-        k, mean, variance = cumulants
-        s = self.lams
-        eps = mean - 1 / s - 1 / (1 + s)
-        spread = variance + 1 / s**2 + 1 / (1 + s) ** 2
-        return eps, k - s * eps - np.log(s) - np.log1p(s) - 0.5 * np.log(2 * math.pi * spread)
 
 
 def _seldom(law: Divisible, top: Window) -> float:

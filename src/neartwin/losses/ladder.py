@@ -40,12 +40,12 @@ from neartwin.losses.reached import Reached, together
 from neartwin.losses.rounding import SMALLEST, NoCertificateError
 from neartwin.losses.saddle import Saddle
 from neartwin.losses.slices import Edges, SlicedSum
-from neartwin.losses.splitting import logsumexp
+from neartwin.losses.splitting import at_saddles, log_moduli, logsumexp, tilted
 from neartwin.losses.subsampled_gaussian import SubsampledGaussianSum
 from neartwin.losses.total import Total, log_c
 from neartwin.special import log_ndtr
 
-SELDOM, OFTEN, MOST_MOVED = 1e-4, 1e-3, 20.0  # rates up to which a law is looked at by rungs first, and at all; mu
+MOST_MOVED = 20.0  # mu
 STEEPNESS = 3.0  # of the shares, over mu
 POWERS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0])  # m of the bounds on what lies above the last rung
 WIDEST = 0.1  # deviation of all other losses, beside which a tilt of the whole sees no far hump
@@ -60,6 +60,9 @@ NEAR = 0.5  # of the logarithm of a line's moduli: what a shorter period may cos
 ENOUGH = 1e-9  # relative width from which no line is built anew
 GUESSES, AGAIN, OFF = 60, 4, 0.05
 BELOW, LEAST = 10.0, -600.0  # of log delta: a first guess under the total variation; what is asked at all
+
+
+Rates = tuple[float, float]  # above the first, up to the second
 
 
 class Rung(NamedTuple):
@@ -91,7 +94,7 @@ class Ladder:
     log_delta: float
 
     @classmethod
-    def of(cls, total: Total, log_delta: float, rates: tuple[float, float] = (0.0, SELDOM)) -> Ladder:
+    def of(cls, total: Total, log_delta: float, rates: Rates) -> Ladder:
         """`NoCertificateError` where there is not just one law that is seldom sampled, above the first rate, up to the second."""
         seldom = [one for one in total.summands if isinstance(one, SubsampledGaussianSum) and one.divides]
         if len(seldom) != 1 or not rates[0] < seldom[0].q <= rates[1] or seldom[0].mu > MOST_MOVED:
@@ -150,14 +153,14 @@ class Ladder:
             others = np.zeros((3, len(lams)))
             for one in self.others:
                 others += np.array([one.cumulants(lam) for lam in lams.tolist()]).T
-            alone = _cumulants(logs - height, shown.losses) * n
+            alone = tilted(logs - height, shown.losses) * n
             if j == 0:
                 found.append(Rung(lams, alone + others, alone + others, loss))
                 continue
             lower = np.exp(log_height(steep * (u - float(self.places[j - 1])))[0])
             share = np.log(np.maximum(-np.expm1(height - lower), 1e-300)) - height
-            below = _cumulants(logs - lower, shown.losses) * n
-            reached = together(n, tuple(below), tuple(_cumulants(logs + share, shown.losses)))
+            below = tilted(logs - lower, shown.losses) * n
+            reached = together(n, tuple(below), tuple(tilted(logs + share, shown.losses)))
             found.append(Rung(lams, np.array(reached) + others, alone + others, loss))
         return found
 
@@ -169,7 +172,8 @@ class Ladder:
     @cached_property
     def curves(self) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
         """Eps and log delta at the saddles of each term's lams, and the lams."""
-        return [_estimate(rung) for rung in self.rungs]
+        found = [(*at_saddles(rung.lams, rung.reached), rung.lams) for rung in self.rungs]
+        return [(eps, np.where(np.isfinite(log), log, np.inf), lams) for eps, log, lams in found]
 
     def guess(self) -> float:
         """About where delta is met."""
@@ -255,36 +259,15 @@ class Ladder:
         return Humps(tuple(parts), rest[:, 0], rest[:, 1]), at
 
 
-def _cumulants(logs: FloatArray, losses: FloatArray) -> FloatArray:
-    """K, K', K'' of one copy, (3, lams), of tilted log masses (lams, places)."""
-    k = logsumexp(logs, axis=1)
-    weights = np.exp(logs - k[:, None])
-    mean = weights @ losses
-    return np.array([k, mean, np.maximum(weights @ np.square(losses) - mean * mean, 0.0)])
-
-
-def _spread(lams: FloatArray, variance: FloatArray) -> FloatArray:
-    found: FloatArray = 0.5 * np.log(2 * math.pi * (variance + 1 / lams**2 + 1 / (1 + lams) ** 2))
-    return found
-
-
 def _size(lams: FloatArray, k: FloatArray, eps: float) -> FloatArray:
-    """Log of about the integral of the moduli on each line."""
-    found = k[0] - lams * eps - np.log(lams) - np.log1p(lams) - _spread(lams, k[2])
+    """Log of about the integral of the moduli on each line; k: K, K', K'' (3, lams)."""
+    found = log_moduli(lams, k[0], k[2], eps)
     return np.where(np.isfinite(found), found, np.inf)
 
 
-def _estimate(rung: Rung) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Eps and log delta at the saddles of all lams, and the lams."""
-    eps = rung.reached[1] - 1 / rung.lams - 1 / (1 + rung.lams)
-    return eps, _size(rung.lams, rung.reached, 0.0) - rung.lams * eps, rung.lams
-
-
 @np.errstate(all="ignore")
-def by_ladder(
-    total: Total, low_target: float, high_target: float, rates: tuple[float, float] = (0.0, SELDOM)
-) -> Answer:
-    """Eps where delta meets the target; `NoCertificateError` where nothing is seldom enough."""
+def by_ladder(total: Total, low_target: float, high_target: float, rates: Rates) -> Answer:
+    """Eps where delta meets the target; `NoCertificateError` where no law's rate is one of these."""
     ladder = Ladder.of(total, math.log(high_target), rates)
     eps, best = ladder.guess(), None
     for _ in range(AGAIN):
@@ -304,16 +287,11 @@ def by_ladder(
     return best
 
 
-def where_parts_fail(total: Total, low_target: float, high_target: float) -> Answer:
-    """The same at rates at which a law in parts is mostly the faster, for what that left wide."""
-    return by_ladder(total, low_target, high_target, (SELDOM, OFTEN))
-
-
 @np.errstate(all="ignore")
-def at_eps(total: Total, eps: float) -> tuple[Humps, Saddle]:
-    """The line for questions near this eps, and about how far it serves; `NoCertificateError` where nothing is seldom enough."""
-    rough = Ladder.of(total, math.log(min(sum(one.variation for one in total.summands), 1.0)) - BELOW)
+def at_eps(total: Total, eps: float, rates: Rates) -> tuple[Humps, Saddle]:
+    """The line for questions near this eps, and about how far it serves; `NoCertificateError` where no rate is one of these."""
+    rough = Ladder.of(total, math.log(min(sum(one.variation for one in total.summands), 1.0)) - BELOW, rates)
     log_delta = min(rough.log_delta_at(eps), rough.log_delta + BELOW)
     if not log_delta > LEAST:
         raise NoCertificateError
-    return Ladder.of(total, log_delta).line(eps)
+    return Ladder.of(total, log_delta, rates).line(eps)

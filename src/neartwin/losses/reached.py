@@ -20,7 +20,7 @@ import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses.loss import Summand
-from neartwin.losses.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U, log_parts
+from neartwin.losses.rounding import ELEMENTARY, ComplexArray, NoCertificateError, U, log_parts, log_within
 
 LARGEST = 500.0  # of y, which is about how many copies are above the lower edge
 
@@ -104,7 +104,9 @@ class Reached(Summand):
         slack = grown * np.expm1(np.minimum(n * bound, 700.0)) * 1.01
         slack += 4 * ELEMENTARY * (np.abs(rise) + 2 * half * half + grown * np.abs(np.sin(imaginary)))
         slack += 4 * U * grown * np.abs(imaginary)
-        return _logarithm(value / whole, slack / whole + np.abs(value / whole) * own, below, below_error)
+        log, found = log_within(value / whole, slack / whole + np.abs(value / whole) * own)
+        own_log = np.abs(log.real) + np.abs(log.imag) + np.abs(below)
+        return log + below, found + below_error + (ELEMENTARY + 4 * U) * (1 + own_log)
 
     def log_tail(self, lam: float, t: float, until: float) -> float:
         """By the parts' own tails."""
@@ -122,15 +124,3 @@ class Reached(Summand):
     def work(self, lam: float, t: float, frequencies: int) -> int:
         """Of both parts."""
         return self.below.work(lam, t, frequencies) + self.slice.work(lam, t, frequencies)
-
-
-def _logarithm(
-    value: ComplexArray, slack: FloatArray, more: ComplexArray, more_error: FloatArray
-) -> tuple[ComplexArray, FloatArray]:
-    """The logarithm of a number known to within so much, plus another; any of the slack's size stands for one that vanishes."""
-    size = np.abs(value)
-    stands = np.maximum(np.maximum(size, slack), SMALLEST)
-    log: ComplexArray = np.log(stands) + 1j * np.angle(value)
-    bound = np.log1p((slack + stands - np.minimum(size, stands)) / stands) * (1 + 8 * U)
-    bound = bound + more_error + (ELEMENTARY + 4 * U) * (1 + np.abs(log.real) + np.abs(log.imag) + np.abs(more))
-    return log + more, bound

@@ -82,6 +82,17 @@ def log_parts(x: FloatArray, y: FloatArray, error: FloatArray) -> tuple[FloatArr
     return real, imaginary, bound + ELEMENTARY * (np.abs(real) + np.abs(imaginary))
 
 
+def log_within(value: ComplexArray, slack: FloatArray) -> tuple[ComplexArray, FloatArray]:
+    """The logarithm of a number known to within so much, and its error without that of the logarithm's own rounding.
+
+    Where the number vanishes, any of the slack's size stands for it.
+    """
+    size = np.abs(value)
+    stands = np.maximum(np.maximum(size, slack), SMALLEST)
+    log: ComplexArray = np.log(stands) + 1j * np.angle(value)
+    return log, np.log1p((slack + stands - np.minimum(size, stands)) / stands) * (1 + 8 * U)
+
+
 def up(x: float, steps: int = 2) -> float:
     """A few floating-point steps toward plus infinity."""
     for _ in range(steps):

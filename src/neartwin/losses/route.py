@@ -34,6 +34,8 @@ PARTS = 8  # lines of laws in parts that one vectorised query may build
 COARSE = 1e-7  # relative width of delta from which they are
 ROUGH = 1e-6  # relative width in eps that the first smooth lines aim at
 POOR = 1e-3  # relative width from which the last routes are asked
+# rates, above the first and up to the second: looked at by rungs first, and for what a law in parts leaves wide
+SELDOM, LESS_SELDOM = (0.0, 1e-4), (1e-4, 1e-3)
 NOTHING = Answer(-math.inf, math.inf, FLOOR)  # known so far
 Indices = np.ndarray[tuple[int], np.dtype[np.intp]]
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
@@ -136,14 +138,14 @@ def _by_rungs(total: Total, eps: FloatArray, asked: Indices, bounds: tuple[Float
     if not any(part.divides for part in total.summands):
         return asked
     # here, since the engine alone loads no family that is not used
-    from neartwin.losses.ladder import at_eps as rungs_at_eps
+    from neartwin.losses import ladder
 
     with contextlib.suppress(*NO_LINE):
         for _ in range(PARTS):
             if not len(asked):
                 break
             centre = asked[len(asked) // 2]
-            line, at = rungs_at_eps(total, float(eps[centre]))
+            line, at = ladder.at_eps(total, float(eps[centre]), SELDOM)
             left = _keep(total, CONTOUR, line, at).answer(eps, asked, *bounds)
             asked = left[left != centre]
     return asked
@@ -215,17 +217,17 @@ def _routes(
     if total.has_closed_form:
         yield 1e-13, lambda _: by_closed_form(total, low_target, high_target)
         if total.summands[0].divides:
-            yield max(NARROW, within), lambda _: _ladder(total, low_target, high_target)
+            yield max(NARROW, within), lambda _: _ladder(total, low_target, high_target, SELDOM)
         return
     if low_target < total.top.mass:
         yield 1e-9, lambda _: by_extremes(total, low_target, high_target)
     enough, fine = max(NARROW, within), max(FINE, within)
     if any(part.divides for part in total.summands):
-        yield enough, lambda _: _ladder(total, low_target, high_target)
+        yield enough, lambda _: _ladder(total, low_target, high_target, SELDOM)
         yield enough, lambda _: at_once(total, low_target, high_target)
         yield enough, lambda _: unless_lopsided(total, low_target, high_target, within)
         yield enough, lambda found: by_humps(total, low_target, high_target, found)
-        yield enough, lambda _: _ladder_at_last(total, low_target, high_target)
+        yield enough, lambda _: _ladder(total, low_target, high_target, LESS_SELDOM)
     yield enough, lambda _: by_line(total, low_target, high_target, within=within)
     yield fine, lambda _: rounded.epsilon(total, low_target, high_target, rounded.FINER[:1])
     yield fine, lambda _: rounded.epsilon(total, low_target, high_target, rounded.FINER[1:])
@@ -237,17 +239,11 @@ def _routes(
         wider = level
 
 
-def _ladder(total: Total, low_target: float, high_target: float) -> Answer:
+def _ladder(total: Total, low_target: float, high_target: float, rates: tuple[float, float]) -> Answer:
     # here, since the engine alone loads no family that is not used
-    from neartwin.losses.ladder import by_ladder
+    from neartwin.losses import ladder
 
-    return by_ladder(total, low_target, high_target)
-
-
-def _ladder_at_last(total: Total, low_target: float, high_target: float) -> Answer:
-    from neartwin.losses.ladder import where_parts_fail
-
-    return where_parts_fail(total, low_target, high_target)
+    return ladder.by_ladder(total, low_target, high_target, rates)
 
 
 def _further(total: Total, targets: tuple[float, float], within: float, level: float, _: Answer) -> Answer:

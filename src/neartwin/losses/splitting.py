@@ -78,13 +78,31 @@ def log_mgf(law: Divisible, lams: FloatArray, window: Window) -> FloatArray:
 def cumulants(law: Divisible, lams: FloatArray, window: Window) -> FloatArray:
     """K, K', K'' of one copy of what the window shows, (3, lams), uncertified; infinite where places end too early."""
     logs = law.log_density + window.log_share(law.u)[0] + np.multiply.outer(lams, law.losses)
-    k = logsumexp(logs, axis=1)
-    weights = np.exp(logs - k[:, None])
-    mean = weights @ law.losses
-    variance = weights @ np.square(law.losses) - mean * mean
-    found = np.array([k, mean, np.maximum(variance, 0.0)])
+    found = tilted(logs, law.losses)
     found[:, logs.argmax(axis=1) == len(law.u) - 1] = np.inf
     return found
+
+
+def tilted(logs: FloatArray, losses: FloatArray) -> FloatArray:
+    """K, K', K'' of one copy, (3, lams), of tilted log masses (lams, places)."""
+    k = logsumexp(logs, axis=1)
+    weights = np.exp(logs - k[:, None])
+    mean = weights @ losses
+    return np.array([k, mean, np.maximum(weights @ np.square(losses) - mean * mean, 0.0)])
+
+
+def log_moduli(lams: FloatArray, k: FloatArray, variance: FloatArray, eps: float) -> FloatArray:
+    """Log of about the integral of the moduli on the line of each lam, uncertified; k, variance: (..., lams)."""
+    spread = variance + 1 / lams**2 + 1 / (1 + lams) ** 2
+    found: FloatArray = k - lams * eps - np.log(lams) - np.log1p(lams) - 0.5 * np.log(2 * math.pi * spread)
+    return found
+
+
+def at_saddles(lams: FloatArray, cumulants_there: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Eps and log delta at the saddles of all lams, uncertified. cumulants_there: (3, lams)."""
+    k, mean, variance = cumulants_there
+    eps = mean - 1 / lams - 1 / (1 + lams)
+    return eps, log_moduli(lams, k, variance, 0.0) - lams * eps
 
 
 class _Edges:

@@ -152,6 +152,9 @@ class Account:
         Arguments as of `plan`; each question takes those bounds that it can have. `QueryError` for units_together, value_range
         and sampling_rate, which are for one question.
         """
+        from neartwin.queries.series import plan_series
+        from neartwin.releases.series import SeriesProposal
+
         if units_together != 1 or value_range is not None or sampling_rate is not None:
             raise QueryError("units_together, value_range and sampling_rate are for one question; ask one at a time")
         for query in queries:
@@ -163,9 +166,6 @@ class Account:
             "norm_per_unit": norm_per_unit,
             "discovery_groups": discovery_groups,
         }
-        from neartwin.queries.series import plan_series
-        from neartwin.releases.series import SeriesProposal
-
         made = plan_series(queries, spend=spend, limits=limits, weights=weights)
         self.book.price(made.price)
         return SeriesProposal(made, self)
@@ -174,11 +174,11 @@ class Account:
         self, series: "SeriesProposal", *, engine: Engine | None = None, holders: Iterable[str] = (), key: str = ""
     ) -> tuple[Release, ...]:
         """Pay once, ask every question, and hand out all answers, in the order of the questions."""
+        from neartwin.releases.series import run_series
+
         table = series.plan.parts[0].stage.table
         self._same_population(table)
         payer = Payer(tuple(holders), key)
-        from neartwin.releases.series import run_series
-
         return run_series(self.book, series.plan, engine=engine or engine_for(table.source), payer=payer)
 
     def release(
@@ -227,10 +227,10 @@ class Account:
 
         place: must not exist; on Spark it may be of any file system of the cluster. It appears when the ledger has it.
         """
-        plan = proposal.plan
-        self._same_population(plan.stage.table)
         from neartwin.releases.large import run_to_parquet
 
+        plan = proposal.plan
+        self._same_population(plan.stage.table)
         return run_to_parquet(self.book, plan, str(place), engine=engine or engine_for(plan.stage.table.source))
 
     def history(self) -> tuple[books.Entry, ...]:
