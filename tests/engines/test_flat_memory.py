@@ -6,9 +6,13 @@ import sys
 import duckdb
 import pytest
 
+from tests.peaks import PEAK
+
 FEW, MANY = 300_000, 1_500_000
-ASKED = """
-import resource, sys
+ASKED = (
+    PEAK
+    + """
+import sys
 import neartwin as nt
 from neartwin.engines.choice import engine_for
 from neartwin.engines.duckdb import DuckdbEngine
@@ -20,9 +24,6 @@ engine = DuckdbEngine(memory_limit="64MiB", threads=1, temp_directory=folder) if
 query = rows.group_by("page").agg(people=nt.count_units())
 limits = {"spend": nt.approx(2, "1e-3"), "groups_per_unit": 1}
 
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-
 with nt.open_ledger(folder + "/budget.db") as ledger:
     account = ledger.open(rows, nt.approx(9, "1e-2"))
     account.release_to_parquet(account.plan(query, **limits), folder + "/pages.parquet", engine=engine)
@@ -30,6 +31,7 @@ print(peak())
 held = list(engine.aggregate(plan(query, **limits).stage, salt=7).keys)  # all at once, as an ordinary release would
 print(peak())
 """
+)
 
 
 def in_duckdb(groups, folder, request):

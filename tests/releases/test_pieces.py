@@ -18,6 +18,7 @@ from neartwin.queries.planner import plan
 from neartwin.releases import pieces as parts
 from neartwin.releases.noising import answered
 from neartwin.releases.pieces import pieces
+from tests.peaks import PEAK
 
 SURE = {"spend": nt.approx(10**12, "1e-9"), "rows_per_group": 4, "groups_per_unit": 9}  # noise of no size
 NOISY = SURE | {"spend": nt.approx(1, "1e-2")}
@@ -159,8 +160,10 @@ def test_an_order_that_is_not_the_one_of_keys_is_a_failure_and_no_lost_cell(shop
         list(pieces(swapped.made, swapped, noise.SYSTEM))
 
 
-BIG = """
-import resource, sys
+BIG = (
+    PEAK
+    + """
+import sys
 import duckdb, neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 groups, folder = int(sys.argv[1]), sys.argv[2]
@@ -170,8 +173,9 @@ with nt.open_ledger(f"{folder}/budget.db") as book:
     asked = rows.group_by("shop").agg(n=nt.count(), paid=nt.quantile("paid", [0.5, 0.9], 0, 100, 1))
     made = account.plan(asked, spend=nt.approx(20, "1e-4"), rows_per_group=1, groups_per_unit=1)
     account.release_to_parquet(made, f"{folder}/out-{groups}.parquet", engine=DuckdbEngine(memory_limit="400MB", threads=1))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+print(peak())
 """
+)
 
 
 @pytest.mark.slow

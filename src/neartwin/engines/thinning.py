@@ -56,15 +56,26 @@ def thinned(query: exp.Select, rows: exp.Select, hashed: exp.Expr, groups: int) 
     seen = (
         exp.select("u", exp.alias_(exp.func("bit_or", exp.column("s")), "m")).from_(part_named("hashed")).group_by("u")
     )
-    before = exp.BitwiseAnd(this=exp.column("m"), expression=exp.paren(exp.column("s") - whole(1)))
-    same = exp.EQ(this=exp.column("u", table="hashed"), expression=exp.column("u", table="seen"))
-    fewer = exp.Anonymous(this="bit_count", expressions=[before]) < whole(groups)
-    columns = exp.Column(this=exp.Star(), table=exp.to_identifier("hashed"))
-    few = exp.select(columns).from_(part_named("hashed")).join(part_named("seen"), on=same).where(fewer)
+    few = exp.select(exp.Star()).from_(_counted().subquery()).where(exp.column("before") < whole(groups))
     query = query.with_(alias_of("whole"), as_=rows, copy=False)
     query = query.with_(alias_of("hashed"), as_=marked, materialized=True, copy=False)
     query = query.with_(alias_of("seen"), as_=seen, copy=False)
     return query.with_(alias_of("kept"), as_=few, copy=False)
+
+
+def _counted() -> exp.Select:
+    """Rows of `hashed`, each with how many places of its unit come before its own.
+
+    The random number is of no row, since every s is above 0: it keeps DuckDB from moving the condition on `before` into the
+    join, which then finds units of a small range of whole numbers in an array.
+    """
+    places = exp.BitwiseAnd(this=exp.column("m"), expression=exp.paren(exp.column("s") - whole(1)))
+    number = exp.Anonymous(this="bit_count", expressions=[places])
+    counted = exp.case().when(exp.column("s") > whole(0), number).else_(exp.Anonymous(this="random"))
+    same = exp.EQ(this=exp.column("u", table="hashed"), expression=exp.column("u", table="seen"))
+    columns = exp.Column(this=exp.Star(), table=exp.to_identifier("hashed"))
+    rows = exp.select(columns, exp.alias_(counted, "before")).from_(part_named("hashed"))
+    return rows.join(part_named("seen"), on=same)
 
 
 def alike(query: exp.Select, groups: list[str]) -> exp.Select:
