@@ -158,6 +158,14 @@ def timed(runs: list[Run]) -> None:
     print(f"(ours: {ours.seconds:.1f} s, {ours.processor:.1f} s of processors)", flush=True)
 
 
+def each(runs: list[Run]) -> None:
+    """The time of one question of a session, over ours. Ours is asked a hundred, peers ten."""
+    print("| | a question / ours | ms | ms of its process's processors | peak GB |\n|---|---|---|---|---|")
+    for one in runs:
+        (processor, wall), ours = one.answers, runs[0].answers[1]
+        print(f"| {one.name} | {wall / ours:.1f} | {1000 * wall:.1f} | {1000 * processor:.1f} | {one.memory:.2f} |")
+
+
 def _mean(differences: list[float]) -> float:
     return sum(differences) / max(len(differences), 1)
 
@@ -245,6 +253,9 @@ def others(job: str, path: Path, asked: list[Who], patience: int) -> None:
     found = [one for one in runs if one is not None]
     if not found:
         return
+    if job == "counts":
+        each(found)
+        return
     timed(found)
     if job == "histogram":
         capped = f"SELECT category, count(*) FROM '{path}' GROUP BY category"
@@ -261,9 +272,6 @@ def others(job: str, path: Path, asked: list[Who], patience: int) -> None:
             )
     elif job == "keys":
         print("keys found: " + ", ".join(f"{one.name} {one.answers}" for one in found))
-    else:
-        told = ", ".join(f"{one.name} {1000 * one.answers[0]:.1f} ({1000 * one.answers[1]:.1f})" for one in found)
-        print(f"milliseconds of processors a question (on the wall): {told}")
 
 
 def main() -> None:
