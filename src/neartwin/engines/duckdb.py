@@ -14,6 +14,7 @@ from neartwin.engines.dialect import KEYS, Kept, digest_of, floor_half_up, in_ca
 from neartwin.engines.gather import gathered, gathered_rows, key_table
 from neartwin.engines.joins import Place
 from neartwin.engines.local import opened
+from neartwin.engines.slots import allow_slots
 from neartwin.engines.sql import first_rows, needed_columns, salted
 from neartwin.engines.texts import text_of
 from neartwin.engines.thinning import are_many, can_thin
@@ -179,6 +180,8 @@ class DuckdbEngine:
     def _asked(self, stage: Stage) -> Iterator[tuple[Any, list[Place]]]:
         sources = [stage.table.source, *(join.source for join in stage.table.joins)]
         with opened(sources, needed_columns(stage), self._settings()) as (connection, rows):
+            if not self.memory_limit:  # arrays cannot go to disk
+                allow_slots(connection, stage, sources)
             if stage.keys is not None and stage.group_columns:
                 connection.register(KEYS, key_table(stage))
             try:

@@ -19,9 +19,6 @@ from typing import Any
 import duckdb
 
 _FORGETFUL = {"enable_external_file_cache": False}
-# bits of whole numbers by which rows are grouped in an array, a thread: DuckDB's 12 are fewer than most tables have units. An
-# array cannot go to disk, so where memory is limited it stays at 12
-_ARRAYS = {"perfect_ht_threshold": 18}
 _FOLDER = ".tmp"  # where DuckDB works from disk if nothing else is said
 _lock = threading.Lock()
 _kept: dict[object, Any] = {}  # one at most, by its settings
@@ -34,8 +31,7 @@ def memory_connection(settings: Mapping[str, str | int]) -> Iterator[Any]:
     with _lock:
         instance = _kept.get(key)
         if instance is None:
-            arrays = {} if "memory_limit" in settings else _ARRAYS
-            instance = duckdb.connect(config={**settings, **_FORGETFUL, **arrays})
+            instance = duckdb.connect(config={**settings, **_FORGETFUL})
             in_utc(instance, "GLOBAL")
             _kept.clear()
             _kept[key] = instance
