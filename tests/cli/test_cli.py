@@ -226,3 +226,16 @@ def test_a_sample_is_asked_in_a_terminal(purchases):
     code, _, err = neartwin("plan", *ASK, *other, "--sampling-rate", "0.5", where=purchases)
     assert code != 0
     assert "sampling earns nothing" in err
+
+
+def test_a_cap_on_all_rows_of_a_unit_is_asked_in_a_terminal(purchases):
+    told = [*ASK, "--spend", "epsilon=1", "--rows-per-unit", "7"]
+    for option in ("--rows-per-group", "--groups-per-unit"):
+        place = told.index(option)
+        del told[place : place + 2]
+    code, out, err = neartwin("plan", *told, where=purchases)
+    assert code == 0, err
+    assert "rows_per_unit = 7" in out
+    code, _, err = neartwin("query", *told, "--rows-per-unit", "0", where=purchases)
+    assert code == 2
+    assert "rows_per_unit" in err

@@ -9,7 +9,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.errors import ParameterError, QueryError
-from neartwin.releases.release import Release, Statistic
+from neartwin.releases.release import UNBOUNDED, Release, Statistic
 
 
 @pytest.fixture
@@ -111,7 +111,8 @@ def test_a_ratios_bar_holds_every_ratio_of_its_parts_and_says_how_surely(release
     assert each.values == (-0.2, -2.0, 2.0)
     assert each.confidence == pytest.approx(0.9)
     assert Release.from_json(made.to_json()) == made
-    assert (each.lower[2], each.upper[2]) == (-np.inf, np.inf)
+    assert (each.lower[2], each.upper[2]) == (-UNBOUNDED, UNBOUNDED)
+    assert not each.proven(2)
     for i in range(2):
         drawn = draw.uniform(total.lower[i], total.upper[i], 20000) / draw.uniform(n.lower[i], n.upper[i], 20000)
         assert each.lower[i] <= drawn.min() < each.lower[i] + 0.1 * (each.upper[i] - each.lower[i])

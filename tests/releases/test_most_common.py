@@ -116,3 +116,14 @@ def test_a_form_keeps_k_and_counts(rows):
 def test_what_no_choice_can_spend_is_refused(rows):
     with pytest.raises(PrivacyError, match="spend pure"):
         plan(rows.most_common("ill", among=ILLS), spend=nt.advantage("0.1"))
+
+
+def test_what_is_computed_has_its_own_values_to_choose_among(tmp_path):
+    day = pa.array(np.datetime64("2026-03-01") + np.arange(60))
+    rows = nt.table(pa.table({"who": range(60), "day": day}), unit="who", name="v")
+    text = "SELECT month(day) AS m FROM v GROUP BY m ORDER BY COUNT(DISTINCT who) DESC LIMIT 2"
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        assert book.open(rows, nt.pure(10**6)).sql(text, spend=nt.pure(10**6)).keys == ((3,), (4,))
+    assert len(nt.from_sql(text, rows).among) == 12
+    with pytest.raises(QueryError, match="give them with keys="):
+        nt.from_sql(text.replace("month(day)", "year(day)"), rows)  # which years there are is not known

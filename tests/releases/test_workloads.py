@@ -70,6 +70,19 @@ def test_prefixes_ranges_and_weights_are_those_of_the_rows(people, tmp_path):
     assert release["found"].values == pytest.approx([inside.sum(), (inside % 2).sum() * 2 - len(inside)], abs=1e-2)
 
 
+@pytest.mark.parametrize("epsilon", [10**10, 10**12, 10**15, 10**17])
+def test_noise_far_below_a_row_leaves_the_answers_what_they_are(people, tmp_path, epsilon):
+    """Noise is drawn in parts of a row so fine that counts in parts pass 64 bits."""
+    ages = people["age"].to_numpy()
+    rows = nt.table(people, unit="who", name="people")
+    asked = rows.group_by("age", keys=AGES).workload(nt.prefixes()).agg(found=nt.count())
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(epsilon))
+        release = account.release(account.plan(asked, spend=nt.pure(epsilon), rows_per_group=3, groups_per_unit=3))
+    truth = [((ages >= 18) & (ages <= to)).sum() for (to,) in release.keys]
+    assert release["found"].values == pytest.approx(truth, abs=1e-6)
+
+
 def test_answers_of_one_release_add_up(people, tmp_path):
     release = released(tmp_path, people, nt.ranges(), nt.count(), spend=nt.approx("1/2", "1e-6"))
     value = dict(zip(release.keys, release["found"].values, strict=True))

@@ -85,6 +85,7 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--owned", multiple=True, help="A private table to JOIN, whose rows belong to who has their key."),
         click.option("--rows-per-group", help="The most rows of one unit that count in a group; or tuned, see below."),
         click.option("--groups-per-unit", help="The most groups of one unit; or tuned=256, tuned=256,groups=500."),
+        click.option("--rows-per-unit", type=int, help="The most rows of one unit in all groups together."),
         click.option("--norm-per-unit", help="Instead: the norm of a unit's whole vector, in rows; or tuned=256."),
         click.option("--value-range", default="", help="Have clip bounds chosen privately: tuned=1/10 of the spend."),
         click.option(

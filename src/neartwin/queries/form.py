@@ -8,7 +8,7 @@
 {"sql": "SELECT cds, COUNT(*) FROM purchases GROUP BY cds", "keys": {"cds": [1, 2]}}
 ```
 
-after: what is done to the noisy result, for nothing: {"having": "orders > 100", "order_by": [["orders", true]], "limit": 5}.
+after: what is done to the noisy result, for nothing, as in {"having": "orders > 100", "limit": 5}; see `form_after`.
 joins: `[{"table": "towns", "on": [["town", "name"]]}]`, of tables that are given by name; see `form_joins`.
 workload: sums over the groups in place of them, as in {"ask": "prefixes"}; see `form_workloads`.
 margins: lists of group columns, of whose values together the statistics are wanted, as in [["age", "sex"], ["sex"]].
@@ -26,8 +26,8 @@ from typing import Any
 from neartwin.errors import NeartwinError, QueryError
 from neartwin.queries import relations
 from neartwin.queries import statistics as asked
-from neartwin.queries.after import NOTHING, After
-from neartwin.queries.expression import RowExpression
+from neartwin.queries.after import NOTHING
+from neartwin.queries.form_after import after_form, after_from
 from neartwin.queries.form_joins import joins_of, with_joins
 from neartwin.queries.form_workloads import with_workload, workload_form
 from neartwin.queries.histograms import Histogram, histogram
@@ -104,7 +104,7 @@ def form_of(question: Query | MostCommon, tables: Others | None = None) -> Form:
                 form["workload"] = workload_form(groups.asked, _plain)
             if groups.margins:
                 form["margins"] = [[groups.columns[place] for place in margin] for margin in groups.margins]
-        form |= {} if question.after == NOTHING else {"after": _after_form(question.after)}
+        form |= {} if question.after == NOTHING else {"after": after_form(question.after)}
     conditions = (question.rows if isinstance(question, MostCommon) else question.groups.rows).conditions
     if question.table.computed:
         form["computed"] = [[name, expression.text] for name, expression in question.table.computed.items()]
@@ -151,7 +151,7 @@ def _from_parts(told: Form, rows: Rows) -> Query:
         groups = rows.group_by(*columns, keys=public)
         groups = with_workload(told.get("workload"), groups, lambda key: _key(key, tuple(columns), rows))
         query = _margins(told.get("margins"), groups).agg(**aggregates)
-    return replace(query, after=_after(told.get("after", {}), query))
+    return replace(query, after=after_from(told.get("after", {}), query.released))
 
 
 def _margins(margins: object, groups: Groups) -> Groups:
@@ -191,37 +191,6 @@ def _from_choice(told: Form, rows: Rows) -> MostCommon:
     return rows.most_common(
         column, among=[_dated(value, column, rows) for value in _listed(choice["among"])], k=k, counted=counted
     )
-
-
-def _after(told: object, query: Query) -> After:
-    """HAVING, ORDER BY and LIMIT over the names of the noisy result."""
-    if not isinstance(told, Mapping) or set(told) - {"having", "order_by", "limit", "offset"}:
-        raise QueryError("question: after takes having, order_by, limit and offset")
-    schema = query.released
-    having, order = told.get("having") or "", told.get("order_by") or []
-    limit, offset = told.get("limit"), told.get("offset") or 0
-    if not isinstance(having, str) or not isinstance(order, list):
-        raise QueryError("question: having of after must be text, and order_by a list such as [['orders', true]]")
-    if having and (checked := RowExpression.parse(having, schema)).type is not ColumnType.BOOLEAN:
-        raise QueryError(f"question: having={having!r} is {checked.type}, and a condition is wanted")
-    for one in order:
-        fits = isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) and isinstance(one[1], bool)
-        if not fits or one[0] not in schema:
-            raise QueryError(f"question: {one!r} of order_by must be [a column of the result, whether it descends]")
-    for name, number in (("limit", limit), ("offset", offset)):
-        if number is not None and (type(number) is not int or not 0 <= number < 2**63):
-            raise QueryError(f"question: {name} of after must be a whole number")
-    return After(having=having, order=tuple((name, down) for name, down in order), limit=limit, offset=offset)
-
-
-def _after_form(after: After) -> Form:
-    parts: Form = {
-        "having": after.having,
-        "order_by": [list(one) for one in after.order],
-        "limit": after.limit,
-        "offset": after.offset,
-    }
-    return {name: value for name, value in parts.items() if value or (value == 0 and name == "limit")}
 
 
 _READERS: dict[str, Callable[[Form, Rows], Query | MostCommon]] = {

@@ -14,6 +14,8 @@ from neartwin.queries.types import NUMERIC, ColumnType
 
 MOST_BINS = 1000
 
+COUNTS = "count"  # the statistic of a histogram's release; the bins stand under its own name
+
 
 @dataclass(frozen=True, slots=True)
 class Histogram:

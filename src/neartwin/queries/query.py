@@ -11,7 +11,7 @@ from neartwin.exact import Number
 from neartwin.queries.after import NOTHING, After
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.grouping import Grouping
-from neartwin.queries.histograms import Histogram
+from neartwin.queries.histograms import COUNTS, Histogram
 from neartwin.queries.joining import On, OtherTable, joined, met
 from neartwin.queries.key_columns import completed
 from neartwin.queries.keys import Key, public_keys
@@ -175,7 +175,7 @@ class Groups:
                     f"{name}={aggregate} has a row for each bin, which other statistics have not; ask for it in a question of "
                     "its own: several questions can share one plan"
                 )
-            if isinstance(aggregate, Histogram) and "count" in {name, *self.columns}:
+            if isinstance(aggregate, Histogram) and COUNTS in {name, *self.columns}:
                 raise QueryError(f"{name}={aggregate} releases its counts as 'count', and that is taken; rename it")
             if self.margins or self.asked is not None:
                 linear_alone(aggregates, isinstance(aggregate, Count | Sum))
@@ -210,9 +210,11 @@ class Query:
             found = dict(groups.asked.resolved(groups.columns, groups.keys).typed(self.table.schema))
         else:
             found = {name: self.table.schema[name] for name in groups.columns}
-        found |= {
-            column: ColumnType.NUMBER for name, asked in self.aggregates.items() for column in columns_of(name, asked)
-        }
+        for name, asked in self.aggregates.items():
+            if isinstance(asked, Histogram):  # alone, with a row for each bin
+                found |= {name: ColumnType.TEXT, COUNTS: ColumnType.NUMBER}
+            else:
+                found |= dict.fromkeys(columns_of(name, asked), ColumnType.NUMBER)
         return found | ({MARGIN: ColumnType.TEXT} if self.groups.margins else {})
 
 

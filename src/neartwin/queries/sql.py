@@ -3,8 +3,8 @@
 Understood: one SELECT from a table, [LEFT] JOIN ... USING or ON equalities with tables given beside it, WHERE with a row
 expression, GROUP BY columns, row expressions or names that SELECT gives them, COUNT(*), COUNT(expression), COUNT(DISTINCT unit),
 SUM(expression), AVG(expression), statistics of order (see `sql_order`) and of relation, sums over the groups (see
-`sql_workloads`), and over the noisy result HAVING, ORDER BY, LIMIT and OFFSET. What else SQL can say is refused with what to
-write instead.
+`sql_workloads`), and over the noisy result ratios and shapes (see `sql_derived`), HAVING, ORDER BY, LIMIT and OFFSET. What else
+SQL can say is refused with what to write instead.
 """
 
 import re
@@ -16,14 +16,18 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
-from neartwin.queries.after import CLAUSES, After, after_of, limit_of
+from neartwin.queries.after import After
+from neartwin.queries.histograms import COUNTS, Histogram
+from neartwin.queries.key_columns import completed
 from neartwin.queries.moments import Coefficient, Correlation, Covariance, Deviation, Regression, Variance
 from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.queries.sql_after import CLAUSES, after_of, limit_of
+from neartwin.queries.sql_derived import Derived, derived, without_derived
 from neartwin.queries.sql_joins import Others, joined_by
 from neartwin.queries.sql_order import order_statistic
 from neartwin.queries.sql_sets import flattened, sets_of
 from neartwin.queries.sql_workloads import Asked, without_workload
-from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum
+from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum, columns_of
 from neartwin.queries.table import Table
 from neartwin.queries.types import ColumnType
 
@@ -46,7 +50,8 @@ def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None 
     joined and computed ones included. tables: those that JOIN may name, as for `Rows.join`. Errors: `QueryError` for what is
     not understood, with what to write instead.
     """
-    select, over = without_workload(_select(text))
+    plain, made = without_derived(_select(text))
+    select, over = without_workload(plain)
     rows, groups, margins = _grouped(select, rows, tables)
     chosen = keys(rows.table.schema) if callable(keys) else keys
     if not any(_is_statistic(item, groups) for item in select.expressions):
@@ -60,12 +65,13 @@ def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None 
         grouped = rows.group_by(*groups, keys=chosen)
         asked = grouped if over is None else over.of(grouped, groups)
         query = (asked.marginals(*margins) if margins else asked).agg(**aggregates)
-    return replace(query, after=_after(select, query, groups, over))
+    return replace(query, after=_after(select, query, groups, over, made))
 
 
 def grouped_rows(text: str, rows: Rows, *, tables: Others | None = None) -> tuple[Rows, tuple[str, ...]]:
     """The rows that a SQL text groups, computed columns included, and its group columns."""
-    found, groups, _ = _grouped(without_workload(_select(text))[0], rows, tables)
+    plain, _ = without_derived(_select(text))
+    found, groups, _ = _grouped(without_workload(plain)[0], rows, tables)
     return found, tuple(groups)
 
 
@@ -105,6 +111,8 @@ def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys
         raise QueryError(
             f"the most common value is the one of the most units: ORDER BY COUNT(DISTINCT {rows.table.unit_name}) DESC"
         )
+    ((column, _),) = groups.items()
+    keys = completed(keys, rows.table, [column])
     if keys is None:
         raise QueryError("the most common values are chosen among public ones: give them with keys=")
     for clause in ("having", "offset"):
@@ -112,7 +120,6 @@ def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys
             raise QueryError(
                 f"{clause.upper()} needs released counts: select COUNT(DISTINCT {rows.table.unit_name}) too"
             )
-    ((column, _),) = groups.items()
     values = keys[column] if isinstance(keys, Mapping) and set(keys) == {column} else keys
     return rows.most_common(column, among=values, k=limit_of(select))
 
@@ -123,37 +130,56 @@ def _is_statistic(item: exp.Expr, groups: Mapping[str, str]) -> bool:
     return not (named or (not isinstance(item, exp.Alias) and _written(item) in groups))
 
 
-def _after(select: exp.Select, query: Query, groups: Mapping[str, str], over: Asked | None) -> After:
-    """HAVING, ORDER BY and LIMIT, over the names of the noisy result."""
-    table = query.table
+def _after(select: exp.Select, query: Query, groups: Mapping[str, str], over: Asked | None, made: Derived) -> After:
+    """What is computed of statistics, HAVING, ORDER BY and LIMIT, over the names of the noisy result."""
     names = {name: name for name in groups}
     if over is not None:
         select, names = over.renamed(select, tuple(groups))
     grouped = {text: names.get(name, name) for name, text in groups.items()}
 
+    def statistic(node: exp.Expr) -> str | None:
+        return _asked_as(node, query, over)
+
+    def single(node: exp.Expr) -> str | None:
+        name = statistic(node)
+        return None if name is None else _only_column(name, query.aggregates[name])
+
     def named(node: exp.Expr) -> str | None:
         if (text := _written(node)) in grouped:
             return grouped[text]
-        if over is not None:  # statistics of single groups are not released
-            return None
-        asked = _aggregate(node, table)[1]
-        return next((name for name, aggregate in query.aggregates.items() if aggregate == asked), None)
+        return statistic(node) if derived(node) is None else made.name_of(node, single, query.released)
 
-    alone = "" if over is None else next(iter(query.aggregates))  # of sums over groups there is one
     selected = [
-        item.alias
-        if isinstance(item, exp.Alias)
-        else item.name
-        if isinstance(item, exp.Column)
-        else named(item) or alone
-        for item in select.expressions
+        item.alias if isinstance(item, exp.Alias) else item.name if isinstance(item, exp.Column) else named(item) or ""
+        for item in made.items
     ]
     selected = [names.get(name, name) for name in selected]
     if over is not None and (lost := [name for name in selected if name in groups and name not in names]):
         raise QueryError(
             f"{lost[0]!r} is no column of this answer: {over.workload} go over the groups; leave it out of SELECT"
         )
-    return after_of(select, query.released, selected, named)
+    shaped = made.after(single, query.released)
+    for name, _ in shaped.monotone:
+        if isinstance(query.aggregates.get(name), Coefficient):
+            raise QueryError(f"{name!r} may have no finite bar, by which MONOTONE weighs values; leave MONOTONE out")
+    released = dict(query.released) | {name: ColumnType.NUMBER for name, _, _ in shaped.ratios}
+    return after_of(select, released, selected, named, shaped)
+
+
+def _asked_as(node: exp.Expr, query: Query, over: Asked | None) -> str | None:
+    """The name of the statistic that an expression is; of sums over groups there is one, and of single groups none is known."""
+    if over is not None:
+        return next(iter(query.aggregates)) if isinstance(node, exp.Window | exp.Anonymous) else None
+    asked = _aggregate(node, query.table)[1]
+    return next((name for name, aggregate in query.aggregates.items() if aggregate == asked), None)
+
+
+def _only_column(name: str, aggregate: Aggregate) -> str | None:
+    """The one column that a statistic releases; None for several."""
+    if isinstance(aggregate, Histogram):
+        return COUNTS
+    columns = columns_of(name, aggregate)
+    return columns[0] if len(columns) == 1 else None
 
 
 def explained_sql(text: str) -> str | None:
@@ -258,7 +284,8 @@ def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Aggregate]:
         f"{node.sql(dialect='duckdb')!r} is not understood; ask COUNT(*), COUNT(x), COUNT(DISTINCT {table.unit_name}), SUM(x), "
         "AVG(x), VAR_POP(x), STDDEV_POP(x), "
         "COVAR_POP(y, x), CORR(y, x), REGR_SLOPE(y, x), REGR_INTERCEPT(y, x), REGRESSION(y, x, z), "
-        "MEDIAN(x), QUANTILE_CONT(x, 0.9), MIN(x), MAX(x) or HISTOGRAM(x, [0, 10, 20]), "
+        "MEDIAN(x), QUANTILE_CONT(x, 0.9), MIN(x), MAX(x) or HISTOGRAM(x, [0, 10, 20]), or of these SUM(x) / COUNT(*), "
+        "GREATEST(COUNT(*), 0), MONOTONE(COUNT(*)), "
         "where x is a column or an expression of one row, and select other columns only to GROUP BY them"
     )
 

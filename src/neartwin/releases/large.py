@@ -46,7 +46,7 @@ def run_to_parquet(
     noise.require_system(source)
     if isinstance(plan.query, Query) and plan.query.after != NOTHING:
         raise QueryError(
-            "HAVING, ORDER BY and LIMIT are not applied to a written table: leave them out, and read it with them"
+            "HAVING, ORDER BY, LIMIT, ratios and shapes are not applied to a written table: leave them out, and read it with them"
         )
     work = _work(engine, plan, place, source)
     for place_of_rows in plan.stage.table.joined_locations():

@@ -66,7 +66,7 @@ def answer_of(plan: Plan, engine: Engine, source: noise.Source) -> Noisy:
 def workload_answers(plan: WorkloadPlan, aggregates: Aggregates, source: noise.Source) -> Noisy:
     """Noise on what the strategy measures, and the workload's answers from that."""
     (exact,) = (aggregates.values[name] for name in plan.stage.measures)
-    measured = plan.strategy.measured(exact) * (plan.measure.parts // entry_parts(plan.stage))
+    measured = plan.strategy.measured(exact).astype(object) * (plan.measure.parts // entry_parts(plan.stage))
     noisy = plan.measure.mechanism.noisy(narrowed(measured), source=source)
     estimate = plan.strategy.estimate(np.asarray(noisy, dtype=float) / plan.measure.parts)
     values = plan.resolved.queries.answers(estimate) * float(plan.unit)

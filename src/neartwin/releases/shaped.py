@@ -14,7 +14,7 @@ from neartwin.queries.expression import RowExpression
 from neartwin.queries.keys import Key
 from neartwin.queries.margins import MARGIN, named
 from neartwin.queries.types import ColumnType
-from neartwin.releases.release import Release, Statistic
+from neartwin.releases.release import UNBOUNDED, Release, Statistic
 
 _KINDS = {bool: ColumnType.BOOLEAN, int: ColumnType.INTEGER, str: ColumnType.TEXT, date: ColumnType.DATE}
 _CHOSEN = (
@@ -24,7 +24,13 @@ _CHOSEN = (
 
 
 def shaped(release: Release, after: After) -> Release:
-    """HAVING, then ORDER BY, then OFFSET and LIMIT, as SQL does them. Nothing asked: the release as it is."""
+    """Shapes and ratios, then HAVING, ORDER BY, OFFSET and LIMIT, as SQL does them. Nothing asked: the release as it is."""
+    for name, increasing in after.monotone:
+        release = release.monotone(name, increasing=increasing)
+    if after.non_negative:
+        release = release.non_negative(*after.non_negative)
+    for name, top, bottom in after.ratios:
+        release = ratio(release, top, bottom, name=name)
     if after.having:
         release = having(release, after.having)
     if after.order:
@@ -88,16 +94,16 @@ def margin(release: Release, *columns: str) -> Release:
 def ratio(release: Release, top: str, bottom: str, *, name: str) -> Release:
     """The release with one more statistic: top / bottom in every group, with a bar that holds whenever both bars do.
 
-    The bar's own confidence is 1 less the chances that either misses, by the union bound; it is infinite where the bottom
-    may be 0. The value is that of the noisy values; NaN where the bottom is 0.
+    The bar's own confidence is 1 less the chances that either misses, by the union bound; where the bottom may be 0 nothing is
+    proven, and its ends are the largest doubles. The value is that of the noisy values; where the bottom is 0 the ratio
+    nearest 0 that the bar holds.
     """
     if name in {statistic.name for statistic in release.statistics} | set(release.group_columns):
         raise ParameterError("name", name, "must be new: the release has such a column")
     above, below = release[top], release[bottom]
     tops, bottoms = (np.array(side.values, dtype=float) for side in (above, below))
     lower, upper = _ratio_ends(above, below)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        values = np.where(bottoms == 0, np.nan, tops / np.where(bottoms == 0, 1.0, bottoms))
+    values = np.where(bottoms == 0, np.clip(0.0, lower, upper), tops / np.where(bottoms == 0, 1.0, bottoms))
     held = 1 - sum(1 - (side.confidence or release.confidence) for side in (above, below))
     found = Statistic(
         name=name,
@@ -115,7 +121,7 @@ def _ratio_ends(above: Statistic, below: Statistic) -> tuple[list[float], list[f
     """Extremes of t / n over the box of both bars: at its corners, if it holds no n = 0; else anything is possible."""
     lower, upper = [], []
     for low, high, few, many in zip(above.lower, above.upper, below.lower, below.upper, strict=True):
-        corners = [t / n for t in (low, high) for n in (few, many)] if few > 0 or many < 0 else [-np.inf, np.inf]
+        corners = [t / n for t in (low, high) for n in (few, many)] if few > 0 or many < 0 else [-UNBOUNDED, UNBOUNDED]
         lower.append(min(corners))
         upper.append(max(corners))
     return lower, upper

@@ -80,7 +80,7 @@ class Question(Shape):
     margins: Annotated[list[Annotated[list[Text], Field(max_length=20)]], Field(max_length=100)] | None = None
     workload: dict[Literal["ask", "lengths", "before", "after", "weights"], Any] | None = None
     most_common: dict[Literal["column", "among", "k", "counted"], Any] | None = None
-    after: Annotated[dict[Text, Any], Field(max_length=4)] | None = None
+    after: Annotated[dict[Text, Any], Field(max_length=7)] | None = None
 
 
 class TunedBound(Shape):

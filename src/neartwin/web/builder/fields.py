@@ -84,7 +84,8 @@ class Asked:
 
     groups: columns to group by; grouped: computed groups, after them. tune_rows, tune_groups: "on" where a bound is to be found
     out privately, and is the largest that it may become; value_range: "on" where clip bounds are, within those given.
-    having, order_by, limit, offset: done to the answer, for nothing. joined: "on" where the SQL joins tables or sums over its
+    having, order_by, limit, offset: done to the answer, for nothing; shaping: before them, as JSON, what SQL alone says: ratios,
+    values cut at 0, values that only grow. joined: "on" where the SQL joins tables, computes of statistics, or sums over its
     groups in ways that fields do not say: then the SQL is the question, and groups are the columns that it groups by. margins:
     groups of those groups, with semicolons between, of which the statistics are wanted. over: prefixes, moving, ranges or
     weights, where sums over the groups are wanted; falling: "on" where windows begin with the largest key; before, behind: how
@@ -116,6 +117,7 @@ class Asked:
     order_by: str = ""
     limit: str = ""
     offset: str = ""
+    shaping: str = ""
     sql: str = ""
     joined: str = ""
     margins: str = ""

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from neartwin.errors import ParameterError, QueryError
-from neartwin.queries.after import NOTHING, After
+from neartwin.queries.after import After
+from neartwin.queries.form_after import after_read
 from neartwin.web.builder.fields import Asked, Wanted
 from neartwin.web.builder.over import ALONG, in_order, workload_told
 from neartwin.web.builder.typed import values_of
@@ -139,7 +140,9 @@ def named(asked: Asked) -> list[tuple[str, Wanted]]:
 
 def after_form(asked: Asked) -> dict[str, Any]:
     """What is done to the answer, for nothing; empty for nothing. Order: names with commas between, "desc" behind them."""
-    told: dict[str, Any] = {"having": asked.having} if asked.having else {}
+    told: dict[str, Any] = objected(asked.shaping or "{}", "shaping") | (
+        {"having": asked.having} if asked.having else {}
+    )
     if order := [part.strip() for part in asked.order_by.split(",") if part.strip()]:
         told["order_by"] = [_ordered(part) for part in order]
     for name in ("limit", "offset"):
@@ -157,14 +160,7 @@ def _ordered(part: str) -> list[object]:
 
 def after_of(text: str) -> After:
     """What is done to an answer, from its JSON; `ParameterError` for what is none. Columns are checked where it is done."""
-    told = objected(text, "after")
-    having, order, limit, offset = (told.get(name) for name in ("having", "order_by", "limit", "offset"))
-    whole = all(number is None or (type(number) is int and 0 <= number < 2**63) for number in (limit, offset))
-    pairs = isinstance(order or [], list) and all(isinstance(one, list) and len(one) == 2 for one in order or [])
-    if not (whole and pairs and isinstance(having or "", str)):
-        raise ParameterError("after", text[:200], "must be having, order_by, limit and offset")
-    ordered = tuple((str(name), bool(down)) for name, down in order or [])
-    return After(having=having or "", order=ordered, limit=limit, offset=offset or 0) if told else NOTHING
+    return after_read(objected(text, "after"))
 
 
 def spend(asked: Asked) -> dict[str, str]:

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.queries.form import form_of, question_of
+from neartwin.queries.form_after import SHAPES
 from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.sql import grouped_rows
 from neartwin.queries.sql_joins import Others
@@ -126,7 +127,8 @@ def from_sql(asked: Asked, rows: Rows, declared: Mapping[str, Sequence[object]],
     over: Mapping[str, Any] = NOTHING_OVER
     if isinstance(question, Query):
         told = form_of(question, tables)
-        said = None if question.table.joins else over_fields(question, told, asked.sql)
+        alone = question.table.joins or SHAPES & set(told.get("after", {}))  # what text alone says
+        said = None if alone else over_fields(question, told, asked.sql)
         if said is None:
             names = tuple(told.get("group_by", ()))
             return replace(asked, joined="on", groups=names, grouped=(), **over, **_after(told.get("after", {})))
@@ -187,7 +189,9 @@ def _wanted(name: str, part: Mapping[str, Any], own: Mapping[str, Wanted]) -> Wa
 def _after(told: Mapping[str, Any]) -> dict[str, Any]:
     order = ", ".join(f"{name} desc" if down else str(name) for name, down in told.get("order_by", ()))
     numbers = {name: str(told[name]) if name in told else "" for name in ("limit", "offset")}
-    return {"having": str(told.get("having", "")), "order_by": order} | numbers
+    shapes = {name: told[name] for name in sorted(SHAPES & set(told))}
+    shaping = json.dumps(shapes) if shapes else ""
+    return {"having": str(told.get("having", "")), "order_by": order, "shaping": shaping} | numbers
 
 
 def _decimal(text: str) -> str:

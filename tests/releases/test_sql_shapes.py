@@ -1,0 +1,193 @@
+"""Ratios, values cut at 0 and values that only grow, said in SQL: what the same steps give in Python, for nothing more."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import neartwin as nt
+from neartwin.cli import main
+from neartwin.errors import QueryError
+from neartwin.queries.form import form_of, question_of
+from neartwin.releases.release import UNBOUNDED, Release
+
+KEYS = {"town": ["Ulm", "Bonn", "Trier", "nowhere"]}
+LIMITS = {"spend": nt.pure(1), "rows_per_group": 6, "groups_per_unit": 4}
+SELECT = "SELECT town, COUNT(*) AS n, SUM(paid) AS total"
+
+
+@pytest.fixture
+def place(tmp_path):
+    draw = np.random.default_rng(5)
+    rows = pa.table(
+        {
+            "who": np.arange(3000) % 700,
+            "town": draw.choice(["Ulm", "Bonn", "Trier"], 3000),
+            "paid": draw.integers(0, 41, 3000).astype(float),
+        }
+    )
+    pq.write_table(rows, tmp_path / "visits.parquet")
+    return tmp_path / "visits.parquet"
+
+
+@pytest.fixture
+def visits(place):
+    return nt.table(place, unit="who", columns={"paid": nt.bounded(0, 40)})
+
+
+@pytest.fixture
+def account(tmp_path, visits):
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        yield book.open(visits, nt.pure(1))
+
+
+def test_a_ratio_in_sql_is_that_of_the_release_and_free(account, visits):
+    plain = account.sql(f"{SELECT} FROM visits GROUP BY town", keys=KEYS, **LIMITS)
+    assert account.remaining == {"epsilon": 0}
+    built = plain.ratio("total", "n", name="each")
+    for written in ("SUM(paid) / COUNT(*)", "(SUM(paid)) / (COUNT(*))", "SUM(paid) / NULLIF(COUNT(*), 0)"):
+        found = account.sql(f"{SELECT}, {written} AS each FROM visits GROUP BY town", keys=KEYS, **LIMITS)
+        assert found == built
+    sorted_too = (
+        f"{SELECT}, SUM(paid) / COUNT(*) AS each FROM visits GROUP BY town HAVING SUM(paid) / COUNT(*) > 15 AND n > 50"
+    )
+    best = built.having("each > 15 AND n > 50").order_by(("each", True)).limit(2)
+    for order in ("each", "4", "SUM(paid) / COUNT(*)"):
+        found = account.sql(f"{sorted_too} ORDER BY {order} DESC LIMIT 2", keys=KEYS, **LIMITS)
+        assert (found.keys, found.statistics) == (best.keys, best.statistics)
+    assert len(best) == 2
+    assert best["each"].values[0] > best["each"].values[1]
+    alone = nt.from_sql("SELECT town, SUM(paid) / COUNT(*) FROM visits GROUP BY town", visits, keys=KEYS)
+    assert list(alone.aggregates) == ["sum_paid", "count"]  # what it is made of comes with it
+    assert alone.after.ratios == (("ratio_sum_paid_count", "sum_paid", "count"),)
+
+
+def test_ratios_of_sure_numbers_are_those_of_the_rows(tmp_path, place):
+    line = [
+        "query",
+        str(place),
+        "SELECT town, SUM(paid) / COUNT(DISTINCT who) AS each FROM visits GROUP BY town ORDER BY each",
+    ]
+    line += [
+        "--unit",
+        "who",
+        "--ledger",
+        str(tmp_path / "cli.db"),
+        "--spend",
+        "epsilon=1000000000000",
+        "--bounds",
+        "paid=0:40",
+    ]
+    line += ["--keys", "town=Ulm,Bonn,Trier", "--rows-per-group", "20", "--groups-per-unit", "3", "--json"]
+    done = CliRunner().invoke(main, line)
+    assert done.exit_code == 0, done.output
+    release = Release.from_json(done.stdout)
+    rows = pq.read_table(place).to_pandas()
+    truth = (rows.groupby("town").paid.sum() / rows.groupby("town").who.nunique()).sort_values()
+    assert [key for (key,) in release.keys] == list(truth.index)
+    assert release["each"].values == pytest.approx(truth.tolist(), abs=1e-6)
+
+
+def test_a_ratio_over_what_may_be_nothing_has_no_bar_and_is_written_as_json(account):
+    found = account.sql("SELECT town, SUM(paid) / COUNT(*) AS each FROM visits GROUP BY town", keys=KEYS, **LIMITS)
+    ends = dict(
+        zip((key for (key,) in found.keys), zip(found["each"].lower, found["each"].upper, strict=True), strict=True)
+    )
+    assert ends["nowhere"] == (-UNBOUNDED, UNBOUNDED)
+    assert "no bar is proven" in next(line[-1] for line in found.lines() if line[0] == "nowhere")
+    assert all(0 < low <= high < 40 for name, (low, high) in ends.items() if name != "nowhere")
+    assert Release.from_json(json.dumps(json.loads(found.to_json()), allow_nan=False)) == found
+
+
+def test_counts_are_cut_at_0_and_made_monotone_as_in_python(account):
+    asked = "SELECT town, {} AS n FROM visits GROUP BY town"
+    plain = account.sql(asked.format("COUNT(*)"), keys=KEYS, **LIMITS)
+    assert account.sql(asked.format("GREATEST(0, COUNT(*))"), keys=KEYS, **LIMITS) == plain.non_negative("n")
+    assert account.sql(asked.format("MONOTONE(COUNT(*))"), keys=KEYS, **LIMITS) == plain.monotone("n")
+    falling = "GREATEST(MONOTONE(COUNT(*), 'decreasing'), 0)"
+    assert account.sql(asked.format(falling), keys=KEYS, **LIMITS) == plain.monotone(
+        "n", increasing=False
+    ).non_negative("n")
+    assert account.remaining == {"epsilon": 0}
+    both = nt.from_sql(
+        "SELECT town, COUNT(*) AS raw, GREATEST(COUNT(*), 0) AS n FROM visits GROUP BY town", account.rows, keys=KEYS
+    )
+    assert both.after.non_negative == ("n",)
+
+
+def test_running_totals_can_be_made_to_grow(account):
+    text = "SELECT width_bucket(paid, 0, 40, 20) AS b, {} AS n FROM visits GROUP BY b"
+    total = "SUM(COUNT(*)) OVER (ORDER BY b)"
+    limits = {"spend": nt.pure("0.01"), "rows_per_group": 6, "groups_per_unit": 6}
+    plain = account.sql(text.format(total), **limits)
+    grown = account.sql(text.format(f"MONOTONE({total})"), **limits)
+    assert grown == plain.monotone("n")
+    assert list(grown["n"].values) == sorted(grown["n"].values) != list(plain["n"].values)
+    assert account.remaining == {"epsilon": 1 - nt.pure("0.01").epsilon}
+
+
+@pytest.mark.parametrize(
+    ("selected", "says"),
+    [
+        ("SUM(paid) / 5 AS e", "not understood"),
+        ("SUM(paid) / COUNT(*) / 2 AS e", "not understood"),
+        ("REGRESSION(paid, clip(who, 0, 700)) / COUNT(*) AS e", "no single statistic"),
+        ("GREATEST(COUNT(*), 3) AS e", "GREATEST\\(COUNT\\(\\*\\), 0\\)"),
+        ("GREATEST(COUNT(*), SUM(paid)) AS e", "of one statistic"),
+        ("MONOTONE(COUNT(*), 'up') AS e", "'decreasing'"),
+        ("MONOTONE(SUM(paid) / COUNT(*)) AS e", "of one statistic"),
+        ("MONOTONE(town) AS e", "not understood"),
+        ("MONOTONE(REGR_SLOPE(paid, clip(who, 0, 700))) AS e", "no finite bar"),
+        ("SUM(paid) / COUNT(*) AS town", "two columns"),
+        ("SUM(paid) / COUNT(*) AS e, COUNT(*) / SUM(paid) AS e", "two columns"),
+    ],
+)
+def test_what_is_no_ratio_or_shape_is_refused_before_anything_is_spent(account, selected, says):
+    with pytest.raises(QueryError, match=says):
+        account.sql(f"SELECT town, {selected} FROM visits GROUP BY town", keys=KEYS, **LIMITS)
+    assert account.remaining == {"epsilon": 1}
+
+
+def test_a_ratio_that_was_not_selected_orders_and_filters_nothing(account):
+    for clause in ("HAVING SUM(paid) / COUNT(*) > 3", "ORDER BY SUM(paid) / COUNT(*)", "ORDER BY MONOTONE(COUNT(*))"):
+        with pytest.raises(QueryError, match="must be selected too"):
+            account.sql(f"{SELECT} FROM visits GROUP BY town {clause}", keys=KEYS, **LIMITS)
+
+
+def test_the_counts_of_a_histogram_are_what_having_and_order_by_name(account):
+    asked = "SELECT HISTOGRAM(paid, [0, 10, 15, 40]) AS h FROM visits"
+    limits = {"spend": nt.pure("0.5"), "rows_per_group": 6}
+    with pytest.raises(QueryError, match="integer and text"):  # h is the bin, and that is known before a row is read
+        account.sql(f"{asked} HAVING h > 3", **limits)
+    assert account.remaining == {"epsilon": 1}
+    plain = account.sql(asked, **limits)
+    assert account.sql(f"{asked} HAVING count > 100 ORDER BY count DESC LIMIT 2", **limits) == (
+        plain.having("count > 100").order_by(("count", True)).limit(2)
+    )
+    assert account.sql("SELECT GREATEST(HISTOGRAM(paid, [0, 10, 15, 40]), 0) AS h FROM visits", **limits) == (
+        plain.non_negative("count")
+    )
+
+
+def test_ratios_and_shapes_have_a_written_form_that_reads_back(visits):
+    text = (
+        "SELECT town, MONOTONE(COUNT(*), 'decreasing') AS n, GREATEST(SUM(paid), 0) AS total, SUM(paid) / COUNT(*) AS each "
+        "FROM visits GROUP BY town HAVING each > 2 ORDER BY each DESC"
+    )
+    question = nt.from_sql(text, visits, keys=KEYS)
+    form = form_of(question)
+    assert form["after"] == {
+        "monotone": {"n": "decreasing"}, "non_negative": ["total"], "ratios": {"each": ["total", "n"]},
+        "having": "each > 2", "order_by": [["each", True]],
+    }  # fmt: skip
+    assert question_of(json.loads(json.dumps(form)), visits) == question
+    for wrong in (
+        {"ratios": {"each": ["total", "paid"]}}, {"ratios": {"n": ["total", "n"]}}, {"ratios": {"each": ["total"]}},
+        {"monotone": {"n": "up"}}, {"monotone": {"town": "increasing"}}, {"monotone": ["n"]}, {"non_negative": "n"},
+        {"non_negative": ["town"]}, {"order_by": [["each", True]], "ratios": {"other": ["total", "n"]}},
+    ):  # fmt: skip
+        with pytest.raises(QueryError):
+            question_of(form | {"after": wrong}, visits)
