@@ -1,5 +1,6 @@
 """Fields, SQL, JSON and Python are four writings of one question: whatever has fields, each of them asks the same plan."""
 
+import json
 from dataclasses import fields, replace
 from inspect import signature
 from types import SimpleNamespace
@@ -226,6 +227,21 @@ def test_sums_over_several_columns_stay_in_their_sql(house, visits):
     read = builder.from_sql(typed, visits.rows, visits.dataset.keys)
     assert (read.joined, read.over, builder.sql(read, "visits", "id")) == ("on", "", text)
     assert planned(house, visits, read)["question"]["workload"]["ask"] == "weights"
+
+
+def test_ratios_and_shapes_stay_in_their_sql_and_are_done_where_the_answer_is_shown(house, visits):
+    text = (
+        "SELECT town, GREATEST(COUNT(*), 0) AS n, SUM(pay) / COUNT(*) AS each FROM visits GROUP BY town HAVING each > 1"
+    )
+    typed = Asked(sql=text, keys="given", given={"town": "Ulm, Bonn"})
+    read = builder.from_sql(typed, visits.rows, visits.dataset.keys)
+    assert (read.joined, builder.sql(read, "visits", "id")) == ("on", text)
+    assert planned(house, visits, read)["question"]["after"]["non_negative"] == ["n"]
+    after = builder.after_of(json.dumps(builder.after_form(read)))
+    assert after == nt.from_sql(text, visits.rows, keys=["Ulm", "Bonn"]).after
+    assert (after.ratios, after.having) == ((("each", "sum_pay", "n"),), "each > 1")
+    again = builder.from_sql(replace(read, sql="SELECT town, COUNT(*) AS n FROM visits GROUP BY town"), visits.rows, {})
+    assert (again.joined, again.shaping) == ("", "")
 
 
 @pytest.mark.parametrize(

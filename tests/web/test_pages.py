@@ -1,6 +1,7 @@
 """The pages without a browser: who may see which, what they never do, and that fields, SQL and JSON are one question."""
 
 import html
+import json
 import re
 from fractions import Fraction
 
@@ -148,6 +149,11 @@ def test_a_preview_spends_nothing_and_a_release_is_paid_once_however_often_the_b
     assert len(units) == 2
     assert units == sorted(units, reverse=True)
     assert client.get(f"{first.url.path}/csv", params=dict(shown.url.params)).text.count("\n") == 3
+    # and divided
+    divided = json.dumps({"ratios": {"each": ["mean_amount", "units"]}, "having": "each > 0", "limit": 1})
+    assert client.get(f"{first.url.path}/csv", params={"after": divided}).text.splitlines()[0].endswith('"each_upper"')
+    for wrong in ({"ratios": {"each": ["secret", "units"]}}, {"ratios": [1]}, {"monotone": {"units": "up"}}):
+        assert client.get(first.url.path, params={"after": json.dumps(wrong)}).status_code == 422
     assert client.get(first.url.path, params={"after": '{"limit": "many"}'}).status_code == 422
     assert client.get(first.url.path, params={"after": '{"order_by": [["secret", true]]}'}).status_code == 422
     assert account.spent == {"epsilon": Fraction(1, 4)}
