@@ -15,7 +15,8 @@ from neartwin.queries.form import form_of, question_of
 from neartwin.releases.release import UNBOUNDED, Release
 
 KEYS = {"town": ["Ulm", "Bonn", "Trier", "nowhere"]}
-LIMITS = {"spend": nt.pure(1), "rows_per_group": 6, "groups_per_unit": 4}
+SURE = 10**6  # an epsilon that leaves next to no noise
+LIMITS = {"spend": nt.pure(SURE), "rows_per_group": 6, "groups_per_unit": 4}
 SELECT = "SELECT town, COUNT(*) AS n, SUM(paid) AS total"
 
 
@@ -41,7 +42,7 @@ def visits(place):
 @pytest.fixture
 def account(tmp_path, visits):
     with nt.open_ledger(tmp_path / "budget.db") as book:
-        yield book.open(visits, nt.pure(1))
+        yield book.open(visits, nt.pure(SURE))
 
 
 def test_a_ratio_in_sql_is_that_of_the_release_and_free(account, visits):
@@ -126,7 +127,7 @@ def test_running_totals_can_be_made_to_grow(account):
     grown = account.sql(text.format(f"MONOTONE({total})"), **limits)
     assert grown == plain.monotone("n")
     assert list(grown["n"].values) == sorted(grown["n"].values) != list(plain["n"].values)
-    assert account.remaining == {"epsilon": 1 - nt.pure("0.01").epsilon}
+    assert account.remaining == {"epsilon": SURE - nt.pure("0.01").epsilon}
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def test_running_totals_can_be_made_to_grow(account):
 def test_what_is_no_ratio_or_shape_is_refused_before_anything_is_spent(account, selected, says):
     with pytest.raises(QueryError, match=says):
         account.sql(f"SELECT town, {selected} FROM visits GROUP BY town", keys=KEYS, **LIMITS)
-    assert account.remaining == {"epsilon": 1}
+    assert account.remaining == {"epsilon": SURE}
 
 
 def test_a_ratio_that_was_not_selected_orders_and_filters_nothing(account):
@@ -162,7 +163,7 @@ def test_the_counts_of_a_histogram_are_what_having_and_order_by_name(account):
     limits = {"spend": nt.pure("0.5"), "rows_per_group": 6}
     with pytest.raises(QueryError, match="integer and text"):  # h is the bin, and that is known before a row is read
         account.sql(f"{asked} HAVING h > 3", **limits)
-    assert account.remaining == {"epsilon": 1}
+    assert account.remaining == {"epsilon": SURE}
     plain = account.sql(asked, **limits)
     assert account.sql(f"{asked} HAVING count > 100 ORDER BY count DESC LIMIT 2", **limits) == (
         plain.having("count > 100").order_by(("count", True)).limit(2)
