@@ -134,3 +134,10 @@ def test_the_terminal_takes_it_too(tmp_path):
     several = CliRunner().invoke(main, [*asked[:2], asked[2] + "; " + asked[2].replace("n F", "m F"), *asked[3:]])
     assert several.exit_code != 0
     assert "ask one at a time" in several.output
+
+
+@pytest.mark.parametrize("epsilon", [800, 1000, 2000, 10**6])
+def test_a_promise_to_a_group_that_leaves_one_unit_no_delta_is_refused_in_words(epsilon):
+    assert 0 < of_one(nt.approx(200, "1e-5"), 2).delta < Fraction(1, 10**40)
+    with pytest.raises(PrivacyError, match="spend a smaller epsilon"):
+        of_one(nt.approx(epsilon, "1e-5"), 2)

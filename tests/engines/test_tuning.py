@@ -126,6 +126,35 @@ def test_the_choice_keeps_what_people_have_and_adds_no_noise_for_more(groups, ro
     assert chosen(one, exact).plan.bounding.rows_per_group == 7
 
 
+def test_rows_that_a_histogram_loses_are_weighed_against_its_noise_in_each_bin():
+    draw = np.random.default_rng(3)
+    who = np.repeat(np.arange(3000), np.minimum(draw.lognormal(2.5, 1.0, 3000).astype(int) + 1, 90))
+    rows = nt.table(pa.table({"who": who, "paid": draw.uniform(0, 10, who.size)}), unit="who", name="visits")
+    question = rows.agg(h=nt.histogram("paid", range(11)))
+
+    def found(spend, **bounds):
+        made = plan(question, spend=spend, **bounds)
+        exact = DuckdbEngine().aggregate(made.pilot.stage, salt=SALT).values["parts"]
+        return chosen(made, exact)
+
+    for caps in ({"rows_per_group": nt.tuned(256)}, {"norm_per_unit": nt.tuned(256)}):
+        sure = found(nt.gdp(1000), **caps)
+        assert sure.kept > 0.99
+        many, few = (
+            one.bounding.norm_per_unit or one.bounding.rows_per_group
+            for one in (sure.plan, found(nt.gdp("1/40"), **caps).plan)
+        )
+        assert 1 < few < many / 2
+    for epsilon in (1, 10):  # of all bounds the one whose noise and loss are least, by the rows themselves
+        best = found(nt.pure(epsilon), rows_per_group=nt.tuned(256)).plan.bounding.rows_per_group
+        of_unit = np.bincount(who)
+        error = {
+            c: c / (0.9 * float(Fraction(epsilon))) + (of_unit - np.minimum(of_unit, c)).sum() / 10
+            for c in (1, 4, 16, 64, best)
+        }
+        assert error[best] < 1.2 * min(error.values())
+
+
 def test_bounds_on_heavy_tails_beat_fixed_ones_at_the_same_spend(tmp_path):
     draw = np.random.default_rng(8)
     who = np.repeat(np.arange(3000), np.minimum(draw.lognormal(2.5, 1.5, 3000).astype(int) + 1, 3000))

@@ -6,6 +6,7 @@ promise at one order has no such rule; here it is made by noise that is zCDP wit
 None of these holds with a pool of failure beside zCDP, Renyi or Gaussian privacy: that is refused.
 """
 
+import math
 from fractions import Fraction
 
 from neartwin.accounting.basic import group_approximate
@@ -30,8 +31,7 @@ def of_one(spend: Target, units: int) -> Target:
         case Pure(epsilon=epsilon):
             return Pure(epsilon / k)
         case Approx(epsilon=epsilon, delta=delta):
-            share = (expm1(enclose(epsilon=epsilon / k)) / expm1(enclose(epsilon=epsilon))).interval("group").lower
-            return Approx(epsilon / k, delta * min(Fraction(1), Fraction(float(share)) * _ROOM))
+            return Approx(epsilon / k, delta * _share(epsilon, k))
         case Zcdp(rho=rho, delta=delta):
             return Zcdp(rho / k**2, delta)
         case Rdp(order=order, epsilon=epsilon, delta=delta):
@@ -39,6 +39,17 @@ def of_one(spend: Target, units: int) -> Target:
         case Gdp(mu=mu, delta=delta):
             return Gdp(mu / k, delta)
     raise PrivacyError(f"{spend} cannot be promised to {k} units together; spend pure, approx, zcdp or gdp")
+
+
+def _share(epsilon: Fraction, k: int) -> Fraction:
+    """(e^(epsilon / k) - 1) / (e^epsilon - 1), rounded down."""
+    share = (expm1(enclose(epsilon=epsilon / k)) / expm1(enclose(epsilon=epsilon))).interval("group").lower
+    if not 0 < share < math.inf:
+        raise PrivacyError(
+            f"epsilon={float(epsilon):g} for {k} units together leaves one of them a delta of next to nothing, with which no "
+            "unknown group is found; spend a smaller epsilon, or give public keys and spend pure(epsilon)"
+        )
+    return min(Fraction(1), Fraction(float(share)) * _ROOM)
 
 
 def of_units(price: Target, units: int) -> Target:

@@ -15,6 +15,7 @@ import numpy as np
 from neartwin.exact import FloatArray, rational
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.mechanisms.workloads import Intervals
+from neartwin.queries.histograms import Histogram
 from neartwin.queries.margins import values_of
 from neartwin.queries.measuring import count_measure, grid_column
 from neartwin.queries.plan import GroupPlan, MarginalPlan, Measure, OverGroups, Pilot, WorkloadPlan
@@ -100,6 +101,8 @@ def _of_groups(plan: GroupPlan, pilot: Pilot, whole: Kept, kept: Kept, noise_of:
             lost = rows_lost
         elif isinstance(aggregate, Sum):
             lost = rows_lost / 2
+        elif isinstance(aggregate, Histogram):
+            lost = rows_lost / len(aggregate.labels)
         else:
             lost, size = 0.0, size * whole.rows / max(kept.rows, 1.0)
         error += float(rational(weight=weights.get(name, 1))) * (size + lost)
