@@ -106,7 +106,9 @@ def _forgotten(connection: Any, name: str) -> None:
 
 def _csv(source: CsvFiles) -> str:
     """Every value as text, by options that look at no row; malformed lines are skipped, for an error would tell of them."""
-    columns = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in source.names())
+    names = source.names()
+    unnamed = max(names, key=len) + "_"  # of a column without a name: DuckDB wants one
+    columns = ", ".join(f"{_quoted(name or unnamed)}: 'VARCHAR'" for name in names)
     files = ", ".join(map(_quoted, source.paths))
     options = "header = true, auto_detect = false, delim = ',', quote = '\"', escape = '\"'"
     return f"read_csv([{files}], columns = {{{columns}}}, {options}, null_padding = true, ignore_errors = true)"
@@ -119,8 +121,9 @@ def _arrow(frame: Any, columns: list[str]) -> pa.Table:
     if hasattr(frame, "to_arrow"):
         return frame.select(columns).to_arrow()
     found = {}
+    places = {str(name): place for place, name in enumerate(frame.columns)}  # names may be numbers
     for name in columns:
-        values = frame[name]
+        values = frame.iloc[:, places[name]]
         if values.dtype == object:
             texts = [None if value is None or value != value else str(value) for value in values]  # noqa: PLR0124 - NaN
             found[name] = pa.array(texts, pa.string())

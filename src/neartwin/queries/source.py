@@ -9,8 +9,9 @@ import glob
 import gzip
 import hashlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from neartwin.queries.spark import SparkFrame, is_spark, spark_frame
 from neartwin.queries.types import ColumnType, column_type
 
 Schema = Mapping[str, ColumnType]
+_KNOWN = 64  # files' schemas, by their state
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,8 @@ class ParquetFiles:
     paths: tuple[str, ...]
 
     def schema(self) -> dict[str, ColumnType]:
-        """The first file's column names and types; another schema in a later file fails when the plan runs."""
-        try:
-            found = pq.read_schema(self.paths[0])
-        except (pa.ArrowException, OSError):
-            raise SchemaError(f"path={self.paths[0]!r} is not a Parquet file that can be read") from None
-        return {name: column_type(str(kind)) for name, kind in zip(found.names, found.types, strict=True)}
+        """The first file's column names and types, which all others must have: they may have more."""
+        return dict(_of_parquet(self.paths, self.snapshot()))
 
     def location(self) -> str:
         """What the ledger knows the data by."""
@@ -74,11 +72,12 @@ class CsvFiles:
             raise SchemaError(f"path={self.paths[0]!r} is not a CSV file that can be read as UTF-8") from None
         if len(set(names)) != len(names) or not names:
             raise SchemaError(f"path={self.paths[0]!r} must begin with a header line of distinct column names")
+        require_told_apart([name for name in names if name], f"path={self.paths[0]!r}")
         return names
 
     def schema(self) -> dict[str, ColumnType]:
-        """Text, all of it, until types are declared."""
-        return dict.fromkeys(self.names(), ColumnType.TEXT)
+        """Text, all of it, until types are declared. A column without a name cannot be asked for."""
+        return dict.fromkeys(filter(None, self.names()), ColumnType.TEXT)
 
     def location(self) -> str:
         """What the ledger knows the data by."""
@@ -98,14 +97,7 @@ class DuckdbTable:
 
     def schema(self) -> dict[str, ColumnType]:
         """The declared columns."""
-        try:
-            connection = duckdb.connect(self.path, read_only=True)
-        except duckdb.Error:
-            raise SchemaError(
-                f"database {self.path!r} cannot be opened for reading; close its writers, or give an open connection"
-            ) from None
-        with connection:
-            return _described(connection, self.table)
+        return dict(_of_database(self.path, self.table, self.snapshot()))
 
     def location(self) -> str:
         """What the ledger knows the data by."""
@@ -126,7 +118,11 @@ class DuckdbConnection:
 
     def schema(self) -> dict[str, ColumnType]:
         """The declared columns."""
-        return _described(self.connection.cursor(), self.table)
+        try:
+            cursor = self.connection.cursor()
+        except duckdb.Error:
+            raise SchemaError("the DuckDB connection is closed; give an open one") from None
+        return _described(cursor, self.table)
 
     def location(self) -> str:
         """An open connection has no place that outlives it."""
@@ -174,9 +170,8 @@ class Frame:
     def schema(self) -> dict[str, ColumnType]:
         """The frame's column types. A pandas `object` column has none: its type must be declared."""
         if isinstance(self.frame, pa.Table):
-            return {name: column_type(str(self.frame.schema.field(name).type)) for name in self.frame.schema.names}
-        kinds = zip(self.frame.columns, self.frame.dtypes, strict=True)
-        return {str(name): column_type(str(kind)) for name, kind in kinds}
+            return _typed(self.frame.schema.names, self.frame.schema.types, "the table")
+        return _typed(list(map(str, self.frame.columns)), self.frame.dtypes, "the frame")
 
     def location(self) -> str:
         """Memory has no place that outlives the process."""
@@ -234,6 +229,78 @@ def _file_source(path: str, table: str) -> Source:
     raise SchemaError(f"path={path!r} must end in .parquet, .csv, .duckdb or .db")
 
 
+def require_told_apart(names: Sequence[str], where: str) -> None:
+    """`SchemaError` for a name that is empty or that another one is to DuckDB, which knows no capitals of ASCII.
+
+    It would give one of the two columns for both: a person's id for another's.
+    """
+    known: dict[bytes, str] = {}
+    for name in names:
+        if not name:
+            raise SchemaError(f"{where} has a column without a name; name it, or leave it out")
+        key = name.encode("utf-8", "surrogatepass").lower()
+        if key in known:
+            raise SchemaError(
+                f"{where} has columns {known[key]!r} and {name!r}, which are one name to DuckDB; rename one"
+            )
+        known[key] = name
+
+
+def _typed(names: Sequence[str], kinds: Iterable[Any], where: str) -> dict[str, ColumnType]:
+    require_told_apart(names, where)
+    return {name: column_type(str(kind)) for name, kind in zip(names, kinds, strict=True)}
+
+
+@lru_cache(maxsize=_KNOWN)
+def _of_parquet(paths: tuple[str, ...], _state: str) -> Mapping[str, ColumnType]:
+    """By the files' state: to look again whether columns are what they were costs nothing while no file is written."""
+    first = _footer(paths[0])
+    if not first.names:
+        raise SchemaError(f"path={paths[0]!r} has no columns")
+    found = _typed(first.names, first.types, f"path={paths[0]!r}")
+    for path in paths[1:]:
+        other = _footer(path)
+        _typed(other.names, other.types, f"path={path!r}")
+        for name, kind in zip(first.names, first.types, strict=True):
+            held = other.field(name).type if name in other.names else "missing"
+            if held == "missing" or not _holds(kind, held):
+                raise SchemaError(
+                    f"path={path!r}: column {name!r} is {held}, and {kind} in {paths[0]!r}; write it with one type, since "
+                    "a value that does not fit that of the first file would make a release fail"
+                )
+    return found
+
+
+def _footer(path: str) -> pa.Schema:
+    try:
+        return pq.read_schema(path)
+    except (pa.ArrowException, OSError):
+        raise SchemaError(f"path={path!r} is not a Parquet file that can be read") from None
+
+
+def _holds(kind: pa.DataType, other: pa.DataType) -> bool:
+    """Whether every value of the other type is one of this, however texts are stored."""
+    for same in (pa.types.is_signed_integer, pa.types.is_unsigned_integer, pa.types.is_floating):
+        if same(kind) and same(other):
+            return bool(other.bit_width <= kind.bit_width)
+    kinds = [one.value_type if pa.types.is_dictionary(one) else one for one in (kind, other)]
+    return kinds[0] == kinds[1] or all(
+        pa.types.is_string(one) or pa.types.is_large_string(one) or pa.types.is_string_view(one) for one in kinds
+    )
+
+
+@lru_cache(maxsize=_KNOWN)
+def _of_database(path: str, table: str, _state: str) -> Mapping[str, ColumnType]:
+    try:
+        connection = duckdb.connect(path, read_only=True)
+    except duckdb.Error:
+        raise SchemaError(
+            f"database {path!r} cannot be opened for reading; close its writers, or give an open connection"
+        ) from None
+    with connection:
+        return _described(connection, table)
+
+
 def _described(connection: Any, table: str) -> dict[str, ColumnType]:
     name = '"' + table.replace('"', '""') + '"'
     try:
@@ -245,5 +312,13 @@ def _described(connection: Any, table: str) -> dict[str, ColumnType]:
 
 def _files_snapshot(paths: tuple[str, ...]) -> str:
     """A digest of what the file system says of the files, without opening them."""
-    facts = [(path, (stat := Path(path).stat()).st_size, stat.st_mtime_ns, stat.st_ino) for path in paths]
+    facts = []
+    for path in paths:
+        try:
+            stat = Path(path).stat()
+        except OSError:
+            raise SchemaError(
+                f"path={path!r} is not there any more, or may not be read; open the table again"
+            ) from None
+        facts.append((path, stat.st_size, stat.st_mtime_ns, stat.st_ino))
     return hashlib.sha256(repr(facts).encode()).hexdigest()

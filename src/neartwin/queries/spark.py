@@ -38,7 +38,7 @@ def spark_frame(data: Any, table: str, label: str) -> SparkFrame:
     if type(data).__module__.startswith("pyspark.sql.connect"):
         raise SchemaError("Spark Connect is not supported; use a session of SparkSession.builder with a master")
     if type(data).__name__ == "DataFrame":
-        _distinct(data.columns)
+        _distinct(data)
         return SparkFrame(data, "", label)
     if not table:
         raise SchemaError("table='' must name a table or view of the Spark session")
@@ -48,11 +48,16 @@ def spark_frame(data: Any, table: str, label: str) -> SparkFrame:
     parts = (found.catalog, *(found.namespace or ()), found.name)
     name = "" if found.isTemporary else ".".join(part for part in parts if part)
     frame = data.table(table)
-    _distinct(frame.columns)
+    _distinct(frame)
     return SparkFrame(frame, name, label)
 
 
-def _distinct(columns: list[str]) -> None:
-    twice = sorted({name for name in columns if columns.count(name) > 1})
-    if twice:
-        raise SchemaError(f"the DataFrame has two columns named {twice[0]!r}; rename one")
+def _distinct(frame: Any) -> None:
+    """Unless its session says otherwise, Spark knows no capitals: of two such names it would take neither."""
+    exact = str(frame.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    known: dict[str, str] = {}
+    for name in frame.columns:
+        key = name if exact else name.lower()
+        if key in known:
+            raise SchemaError(f"the DataFrame has columns {known[key]!r} and {name!r}, which are one name; rename one")
+        known[key] = name

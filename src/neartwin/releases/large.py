@@ -24,6 +24,7 @@ from neartwin.queries.after import NOTHING
 from neartwin.queries.plan import GroupPlan, Plan
 from neartwin.queries.query import Query
 from neartwin.queries.sample import salt_bits
+from neartwin.queries.unchanged import state_of
 from neartwin.releases.executors import keyed_answer
 from neartwin.releases.noising import CONFIDENCE, Noisy, answer_of
 from neartwin.releases.pieces import pieces
@@ -51,7 +52,7 @@ def run_to_parquet(
     work = _work(engine, plan, place, source)
     for place_of_rows in plan.stage.table.joined_locations():
         account.claim(place_of_rows)
-    snapshot = plan.stage.table.snapshot()
+    snapshot = state_of(plan.stage.table)
     ticket = account.reserve(plan.digest, snapshot, plan.price, str(plan.price))
     if isinstance(ticket, Stored):
         return _again(ticket, work.shelf)

@@ -11,6 +11,7 @@ from neartwin.engines.base import Engine
 from neartwin.errors import ExecutionError, LedgerError
 from neartwin.ledger import Account, Stored, Ticket
 from neartwin.queries.plan import Plan
+from neartwin.queries.unchanged import state_of
 from neartwin.releases.method import library_version
 from neartwin.releases.noising import CONFIDENCE, answer_of
 from neartwin.releases.release import Provenance, Release
@@ -58,7 +59,7 @@ def run(
     table = plan.stage.table
     for place in table.joined_locations():
         account.claim(place)
-    snapshot = table.snapshot()
+    snapshot = state_of(table)
     ticket = account.reserve(plan.digest, snapshot, plan.price, str(plan.price), holders=payer.holders, key=payer.key)
     if isinstance(ticket, Stored):
         return _stored(ticket)

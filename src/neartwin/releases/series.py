@@ -15,6 +15,7 @@ from neartwin.queries.explain import explain
 from neartwin.queries.explained import Explained
 from neartwin.queries.query import MostCommon
 from neartwin.queries.series import SeriesPlan
+from neartwin.queries.unchanged import state_of
 from neartwin.releases.preview import Preview, preview_of
 from neartwin.releases.release import Release
 from neartwin.releases.run import ACCOUNT_ALONE, Paid, Payer, released, written_down
@@ -93,7 +94,7 @@ def run_series(
 
 def _snapshot(series: SeriesPlan) -> str:
     """Which state of the data all questions are about: those that join other tables look at these too."""
-    states = list(dict.fromkeys(part.stage.table.snapshot() for part in series.parts))
+    states = list(dict.fromkeys(state_of(part.stage.table) for part in series.parts))
     return states[0] if len(states) == 1 else hashlib.sha256(repr(states).encode()).hexdigest()
 
 
