@@ -117,3 +117,28 @@ def test_other_ranks_asked_beside_a_quantile_cut_nothing_off_its_bar():
     assert moved  # values are put in order
     assert [min(low, value) for low, value in zip(one.lower, other.values, strict=True)] == list(other.lower)
     assert [max(high, value) for high, value in zip(one.upper, other.values, strict=True)] == list(other.upper)
+
+
+@pytest.mark.parametrize("spend", [nt.approx(1, "1e-6"), nt.gdp(1, "1e-6")], ids=str)
+def test_where_no_group_is_found_the_release_is_empty(tmp_path, spend):
+    rows = nt.table(
+        pa.table({"who": range(5), "town": [f"t{i}" for i in range(5)], "paid": [1.0] * 5}), unit="who", name="few"
+    )
+    groups = rows.group_by("town")
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(
+            rows, nt.approx(20, "1e-4") if isinstance(spend, type(nt.approx(1, "1e-6"))) else nt.gdp(9, "1e-4")
+        )
+        for aggregate in (
+            nt.median("paid", 0, 1000), nt.quantile("paid", [0.1, 0.9], 0, 1000), nt.minimum("paid", 0, 1000),
+            nt.maximum("paid", 0, 1000), nt.histogram("paid", range(100)), nt.variance("paid", 0, 1000), nt.mean("paid", 0, 1000),
+        ):  # fmt: skip
+            made = account.plan(groups.agg(found=aggregate), spend=spend, rows_per_group=1, groups_per_unit=1)
+            release = account.release(made)
+            assert release.keys == ()
+            assert all(statistic.values == () for statistic in release.statistics)
+        count = account.plan(
+            groups.agg(n=nt.count(), a=nt.median("paid", 0, 1000)), spend=spend, rows_per_group=1, groups_per_unit=1
+        )
+        written = account.release_to_parquet(count, tmp_path / "none.parquet")
+        assert written.place.endswith("none.parquet")

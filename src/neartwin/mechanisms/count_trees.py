@@ -73,7 +73,8 @@ class CountTree:
             own.append(full)
         sums: list[FloatArray] = []
         for level in reversed(range(self.levels - 1)):
-            sums.append(own[level + 1].reshape(groups, -1, self.branching).sum(axis=2))
+            parents = groups, first * self.branching**level, self.branching  # of no group, too
+            sums.append(own[level + 1].reshape(parents).sum(axis=2))
             own[level] = sums[-1] + shares[level] * (own[level] - sums[-1])
         for level, total in enumerate(reversed(sums)):
             over = (own[level] - total) / self.branching
