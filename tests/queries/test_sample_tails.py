@@ -13,8 +13,9 @@ from neartwin.mechanisms.count_trees import CountTree, moments
 from neartwin.mechanisms.laws import DiscreteGaussianLaw, GeometricLaw, RoundedGaussianLaw
 from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.sample_bars import SampleBars, units_of
+from neartwin.queries.sample_noise import Noise, noise_of
 from neartwin.queries.sample_ranks import Score, rank_reach
-from neartwin.queries.sample_tails import Draws, Noise, _log_chance, farthest, noise_of
+from neartwin.queries.sample_tails import Draws, _log_chance, farthest
 
 NOISES = {
     "none": None,

@@ -14,10 +14,10 @@ from neartwin.queries.measuring import count_measure, filled_measure, grid_colum
 from neartwin.queries.plan import GroupPlan, Measure
 from neartwin.queries.quantiles import Quantile
 from neartwin.queries.sample_bars import SampleBars
-from neartwin.queries.sample_means import sampled_thresholds
+from neartwin.queries.sample_mean_ends import SampledMean
+from neartwin.queries.sample_noise import Noise
 from neartwin.queries.sample_ranks import table_reach
 from neartwin.queries.sample_sums import measured_noise, sum_ends
-from neartwin.queries.sample_tails import Noise
 from neartwin.queries.statistics import Count, CountUnits, Mean, Sum
 from neartwin.queries.trees import cell_measure, histogram_column, quantile_column
 
@@ -40,7 +40,7 @@ def half_widths(plan: GroupPlan, confidence: float) -> dict[str, tuple[str, tupl
             case Sum():
                 tell(name, "if each row adds the most,", _sum(plan, aggregate, bars, n))
             case Mean():
-                tell(name, "at most", _mean(plan, aggregate, bars, n))
+                tell(name, "if values are at both bounds,", _mean(plan, aggregate, bars, n))
             case Histogram():
                 measure = plan.measures[cell_measure(histogram_column(plan.query, aggregate))]
                 tell(name, "about", _total(bars, measured_noise(measure), plan.bounding.rows_per_group, n))
@@ -75,13 +75,12 @@ def _sum(plan: GroupPlan, aggregate: Sum, bars: SampleBars, n: FloatArray) -> Fl
 
 
 def _mean(plan: GroupPlan, aggregate: Mean, bars: SampleBars, n: FloatArray) -> FloatArray:
-    """The largest t over q n, at means where rows may vary most and noise is loudest."""
+    """Of a mean in the middle of the bounds, where values may vary most."""
     column = grid_column(plan.query, aggregate)
     names = f"total:{column.name}", filled_measure(column, plan.bounding)
-    told = sampled_thresholds(plan, column, names, bars.rate * n, bars)
-    steps = told.reach.max(axis=0) / (bars.rate * n)
-    widths: FloatArray = np.minimum(steps, float(column.high - column.low)) * float(column.bounds.step)
-    return widths
+    middle, numbers = (column.low + column.high) / 2, bars.rate * n
+    low, high = SampledMean(plan, column, names, bars).ends(middle * numbers, numbers, numbers)
+    return (high - low) / 2 * float(column.bounds.step)
 
 
 def _rank(plan: GroupPlan, measure: Measure, rank: float, bars: SampleBars, n: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ Pearson 1934, with the number of trials in the place of the probability).
 moments of m times a binomial of T/m trials, and Chernoff's bound holds with that: P(S >= s) <= exp(-n KL(s/(m n) || q)) for n =
 T/m and s >= q T, and likewise below. A T is excluded where that is at most `miss`.
 
-*Noise and sample together*, and values of both signs: `neartwin.queries.sample_tails`. What contributions add up to is tested at
+*Noise and sample together*, and values of both signs: `neartwin.queries.sample_noise`. What contributions add up to is tested at
 each T: it is excluded by the noisy S where noise and sample are further from q T, on that side, than half of `miss` allows in the
 worst table of that total, or where the noise passes a bar with a share of that and a bound above fails with the rest. Each of
 these is a threshold for S that T alone decides, so the least of them holds. The most that any table of a total gives S a chance
@@ -26,11 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neartwin.exact import FloatArray
-from neartwin.queries.sample_tails import MOST_UNITS, Noise
+from neartwin.queries.sample_noise import Noise
+from neartwin.queries.sample_tails import MOST_UNITS
 from neartwin.special import betainc, xlogy
 
 _STEPS = 60
 _SHARES = (0.05, 0.5)
+_SIDES = 0.9  # of probability at most, for two sides
 _LOUD = 10  # times the sample's variance, where coarse steps of it add about 1 %
 _SLACK = 1e-9  # of the probabilities and ends, for rounding
 
@@ -71,8 +73,8 @@ class SampleBars:
         return np.maximum(low, 0.0), high
 
     def number(self, noisy: FloatArray, noise: Noise, *, most: int) -> FloatArray:
-        """At most how many rows or units the table has, by noisy numbers of the sample."""
-        return self.totals(noisy, noise, most=most)[1]
+        """At most how many rows or units the table has, by noisy numbers of the sample: all may fail on this one side."""
+        return SampleBars(self.rate, min(2 * self.miss, _SIDES)).totals(noisy, noise, most=most)[1]
 
     def part(self, share: float) -> "SampleBars":
         """Bars that fail with a share of the probability."""

@@ -1,12 +1,11 @@
-"""Bars of a table's mean by noisy numbers of a sample of its units. Arithmetic only, no data.
+"""First bars of a table's mean by noisy numbers of a sample of its units, for all means at once. Arithmetic only, no data.
 
 With m the table's mean of values in [low, high] around a centre, the sample's total less m times its number of rows is the sum of
 B_u y_u for y_u = t_u - m n_u, which add up to 0 over the table; so the noisy T' - m N' is X - m Y + sum (B_u - q) y_u: the noise
 of both, and a sum of independent terms of mean 0. The bar holds every m that is within t(m) of it (Fieller 1954).
 
 A unit counts for n_u <= C rows, so |y_u| <= C max(high - m, m - low), and by Cauchy sum y_u^2 <= C times the sum over rows of
-(x - m)^2, which is at most (high - m) (m - low) for each of N rows, for m is their mean (Bhatia, Davis 2000). N is known
-from above but for a chance of its own.
+(x - m)^2, which is at most (high - m) (m - low) for each of N rows, for m is their mean (Bhatia, Davis 2000).
 
 t is the least of some bounds on the tail of D = X - m Y + S, each of which rises with the variance V of S: any of them holds.
 *Union*: the noise passes t_1 with probability s miss and S passes t_2 with (1 - s) miss, by Bernstein: P(S >= t) is at most
@@ -14,6 +13,9 @@ exp(-t^2 / (2 (V + b t / 3))) for terms of size at most b (Boucheron, Lugosi, Ma
 *Together*: P(|D| > t) <= 2 exp(-l t) E exp(l D) for each l, where E exp(l S) <= exp(l^2 V / (2 (1 - b l / 3))) for terms of
 size at most b (Boucheron, Lugosi, Massart 2013, sec. 2.8), and the noise is within a step of a Laplace or normal variable, whose
 moments are known (`neartwin.mechanisms.sums_of_noises`).
+
+Either holds on each side with half of `miss`. They cost little and are 1.4 times the least where noise is small:
+`neartwin.queries.sample_mean_ends` looks closer at the means that they leave.
 """
 
 import math
@@ -25,22 +27,20 @@ from neartwin.mechanisms.laws import GeometricLaw, RoundedGaussianLaw
 from neartwin.mechanisms.sums_of_noises import half_widths_of_sums
 from neartwin.queries.mean_bars import Thresholds
 from neartwin.queries.plan import GroupPlan
-from neartwin.queries.sample_bars import SampleBars, whole_totals, whole_units
-from neartwin.queries.sample_sums import counter
+from neartwin.queries.sample_bars import SampleBars
 from neartwin.queries.stage import GridColumn
 
 _CELLS = 24  # of the column's range
-_COUNT = 0.05  # of what may fail, for the number of rows
-_SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of the rest, for the noise
+_SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of what may fail, for the noise
 _TRIED = 40  # values of l
 
 
 def sampled_thresholds(
-    plan: GroupPlan, column: GridColumn, measures: tuple[str, str], counted: FloatArray, bars: SampleBars
+    plan: GroupPlan, column: GridColumn, measures: tuple[str, str], rows: FloatArray, bars: SampleBars
 ) -> Thresholds:
     """T by cells of means and groups, (cells, groups), for the noisy total and number of a sample. measures: their names.
 
-    counted: (groups,) the noisy number that `counter` names.
+    rows: (groups,) at most so many in the table.
     """
     edges = np.linspace(column.low, column.high, _CELLS + 1)
     left, right = edges[:-1], edges[1:]
@@ -48,17 +48,8 @@ def sampled_thresholds(
     nearest = np.clip((column.low + column.high) / 2, left, right)  # to the middle, where rows vary most
     varies = (column.high - nearest) * (nearest - column.low)
     largest = plan.bounding.rows_per_group * np.maximum(column.high - left, right - column.low)
-    measure, times = counter(plan, column)
-    most = 1 if measure.name == "units" else plan.bounding.rows_per_group
-    few = bars.miss * _COUNT / 2
-    high = counted + float(measure.half_width(1 - 2 * few))
-    ends = (
-        whole_units(high, high, rate=bars.rate, miss=few)
-        if most == 1
-        else whole_totals(high, high, most=most, rate=bars.rate, miss=few)
-    )
-    rate, miss = bars.rate, bars.miss * (1 - _COUNT)
-    variance = rate * (1 - rate) * times * varies[:, None] * ends[1][None, :]
+    rate, miss = bars.rate, bars.miss
+    variance = rate * (1 - rate) * plan.bounding.rows_per_group * varies[:, None] * rows[None, :]
     size = max(rate, 1 - rate) * largest[:, None]
     total, number = (plan.measures[name] for name in measures)
     laws = total.mechanism.law, number.mechanism.law

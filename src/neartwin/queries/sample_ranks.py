@@ -21,8 +21,9 @@ from neartwin.mechanisms.count_trees import moments
 from neartwin.mechanisms.laws import GeometricLaw
 from neartwin.mechanisms.ranks import Ranks, Reach
 from neartwin.queries.sample_bars import SampleBars, each_pair, units_of
+from neartwin.queries.sample_noise import Noise
 from neartwin.queries.sample_sums import COUNT
-from neartwin.queries.sample_tails import Draws, Noise, Sums, farthest
+from neartwin.queries.sample_tails import Draws, Sums, farthest
 
 Ends = tuple[FloatArray, FloatArray]
 _RATIO, _FINE = 1.05, 1.03  # of variances of places that are taken together, and of weights of nodes

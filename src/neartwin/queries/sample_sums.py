@@ -4,7 +4,7 @@ from neartwin.exact import FloatArray
 from neartwin.queries.measuring import filled_measure
 from neartwin.queries.plan import GroupPlan, Measure
 from neartwin.queries.sample_bars import Ends, SampleBars
-from neartwin.queries.sample_tails import Noise, noise_of
+from neartwin.queries.sample_noise import Noise, noise_of
 from neartwin.queries.stage import GridColumn
 from neartwin.queries.sum_bars import sum_half_width
 

@@ -29,7 +29,6 @@ order; the lattice laws are convolved by Fourier transforms. What lies beyond th
 """
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -37,7 +36,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neartwin.exact import FloatArray
-from neartwin.mechanisms.laws import GeometricLaw, Law, RoundedGaussianLaw
 from neartwin.special import betainc, betaln, ndtr, xlogy
 
 _POINTS = 512  # of the lattice
@@ -46,7 +44,6 @@ _SLACK = 1e-7  # of `miss`, for what lies beyond and for floating point
 _FAINT = 1e-18  # of a transform: less is its rounding
 _HALVINGS = 40
 _MANY = 300  # kept or left units, of which 150 or more are kept and left wherever the chance is not nothing
-_SHARES = (0.1, 0.5, 0.9)  # of what may fail, for noise whose law is not known
 MOST_UNITS = 2**50
 
 Waves = NDArray[np.complex128]
@@ -64,46 +61,10 @@ class Draws:
     normal: bool = False
     from_zero: float = 1.0
 
-
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """A noise by its bars, and, where its law is known, by draws: it is at most those in convex order, but for `shift`."""
-
-    half_width: Callable[[float], float]
-    draws: Draws | None = None
-    shift: float = 0.0
-
     @property
     def variance(self) -> float:
-        """Of the draws; 0 where no law is known."""
-        draws = self.draws or Draws()
-        return sum(count * size**2 for size, count in draws.sizes) * (1 if draws.normal else 2)
-
-    def with_sample(self, rate: float, sums: Sums, miss: float) -> float:
-        """What the noise and D pass, P(noise + D > d) <= miss, for each D that is at most that of these sums: see `farthest`."""
-        if self.draws is not None:
-            return farthest((self.draws,), rate, sums, miss)[0] + self.shift
-        found = math.inf
-        for share in _SHARES:
-            (sampled,) = farthest((Draws(),), rate, sums, (1 - share) * miss)
-            found = min(found, self.half_width(1 - 2 * share * miss) + sampled)
-        return found
-
-
-def noise_of(parts: Sequence[tuple[Law, float]], half_width: Callable[[float], float]) -> Noise:
-    """The noise that is the sum of weight times a draw, over these laws and weights."""
-    parts = [(law, abs(weight)) for law, weight in parts if weight]
-    scales = [(float(law.scale) * weight, 1) for law, weight in parts if isinstance(law, GeometricLaw)]
-    if len(scales) == len(parts):
-        first = parts[0][0] if parts else None
-        alone = (
-            1 / (1 + math.exp(-1 / float(first.scale))) if len(parts) == 1 and isinstance(first, GeometricLaw) else 1.0
-        )
-        return Noise(half_width, Draws(tuple(scales), from_zero=alone))
-    squares = [float(law.normal_variance) * weight**2 for law, weight in parts if isinstance(law, RoundedGaussianLaw)]
-    if len(squares) == len(parts):
-        return Noise(half_width, Draws(((math.sqrt(sum(squares)), 1),), normal=True), sum(w for _, w in parts) / 2)
-    return Noise(half_width)
+        """Of their sum."""
+        return sum(count * size**2 for size, count in self.sizes) * (1 if self.normal else 2)
 
 
 @lru_cache(maxsize=4096)
@@ -136,6 +97,16 @@ def farthest(draws: tuple[Draws, ...], rate: float, sums: Sums, miss: float) -> 
     return tuple(high * (1 + 1e-12) for high in found)
 
 
+@lru_cache(maxsize=256)
+def lattice_law(draws: Draws) -> tuple[FloatArray, FloatArray]:
+    """A lattice and the chances of its points, of a law that the draws are at most in convex order but for `_BEYOND`."""
+    reach = _far(draws) + 1e-9
+    step = 2 * reach / (_POINTS - 4)
+    grid: FloatArray = step * np.arange(-_POINTS // 2, _POINTS // 2).astype(np.float64)
+    law = np.fft.irfft(np.exp(_log_waves((draws,), grid, step))[0], n=_POINTS)
+    return grid, np.maximum(np.fft.fftshift(law), 0.0)
+
+
 def _log_waves(draws: tuple[Draws, ...], grid: FloatArray, step: float) -> FloatArray:
     """(draws, waves) the logarithms of the transforms of their lattice laws, which are even and positive: sums of such as the
     transform of a law at all frequencies that the lattice does not tell apart, times that of a triangle.
@@ -159,9 +130,9 @@ def _log_waves(draws: tuple[Draws, ...], grid: FloatArray, step: float) -> Float
 
 def _far(draws: Draws) -> float:
     """How far they are but for a probability of `_BEYOND`."""
+    deviation = math.sqrt(draws.variance)
     if draws.normal:
-        return 8 * math.sqrt(sum(count * size**2 for size, count in draws.sizes))
-    deviation = math.sqrt(sum(2 * count * size**2 for size, count in draws.sizes))
+        return 8 * deviation
     return 9 * deviation + 27 * max((size for size, _ in draws.sizes), default=0.0)
 
 

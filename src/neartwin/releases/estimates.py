@@ -9,7 +9,8 @@ import numpy as np
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.mechanisms.ranks import Ranks, Reach
 from neartwin.queries.histograms import Histogram
-from neartwin.queries.mean_bars import Thresholds, thresholds
+from neartwin.queries.mean_bars import thresholds
+from neartwin.queries.mean_ends import mean_bounds
 from neartwin.queries.measuring import count_measure, filled_measure, grid_column
 from neartwin.queries.moments import MomentStatistic
 from neartwin.queries.plan import GroupPlan, Measure
@@ -19,7 +20,6 @@ from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum
 from neartwin.queries.sum_bars import sum_half_width
 from neartwin.queries.trees import cell_measure, histogram_column, quantile_column
 from neartwin.releases.moments import moment_statistics
-from neartwin.releases.ratios import mean_bounds
 from neartwin.releases.release import Statistic
 
 _AT_ONCE = 1 << 22  # cells of groups that are worked on together
@@ -171,7 +171,8 @@ def _mean(plan: GroupPlan, name: str, aggregate: Mean, noisy: Noisy, confidence:
     column = grid_column(plan.query, aggregate)
     total, filled = plan.measures[f"total:{column.name}"], plan.measures[filled_measure(column, plan.bounding)]
     totals, counts = (noisy[it.name].astype(float) / it.parts for it in (total, filled))
-    return mean_within(name, aggregate, column, (totals, counts), thresholds(total, filled, column, confidence))
+    ends = mean_bounds(totals, counts, thresholds(total, filled, column, confidence))
+    return mean_within(name, aggregate, column, (totals, counts), ends)
 
 
 def _mean_of(totals: FloatArray, counts: FloatArray, column: GridColumn) -> FloatArray:
@@ -181,10 +182,14 @@ def _mean_of(totals: FloatArray, counts: FloatArray, column: GridColumn) -> Floa
 
 
 def mean_within(
-    name: str, aggregate: Mean, column: GridColumn, noisy: tuple[FloatArray, FloatArray], told: Thresholds
+    name: str,
+    aggregate: Mean,
+    column: GridColumn,
+    noisy: tuple[FloatArray, FloatArray],
+    bar: tuple[FloatArray, FloatArray],
 ) -> Statistic:
-    """The mean of noisy totals and counts, (groups,) each, with the bar that these thresholds give."""
-    lower, upper = mean_bounds(*noisy, told)
+    """The mean of noisy totals and counts, (groups,) each, with the bar between these least and largest means."""
+    lower, upper = bar
     values = _mean_of(*noisy, column)
     ends = values, np.minimum(lower, values), np.maximum(upper, values)
     return with_bar(name, aggregate, *(_in_bounds(part, column).tolist() for part in ends))

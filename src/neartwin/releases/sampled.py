@@ -11,7 +11,7 @@ from neartwin.queries.measuring import count_measure, filled_measure, grid_colum
 from neartwin.queries.plan import GroupPlan, Measure
 from neartwin.queries.quantiles import Quantile
 from neartwin.queries.sample_bars import Ends, SampleBars
-from neartwin.queries.sample_means import sampled_thresholds
+from neartwin.queries.sample_mean_ends import SampledMean
 from neartwin.queries.sample_ranks import table_reach
 from neartwin.queries.sample_sums import counter, measured_noise, sum_ends
 from neartwin.queries.stage import GridColumn
@@ -83,12 +83,12 @@ def _counts(plan: GroupPlan, column: GridColumn, noisy: Noisy) -> FloatArray:
 
 
 def _mean(plan: GroupPlan, name: str, aggregate: Mean, noisy: Noisy, confidence: float) -> Statistic:
-    """See `neartwin.queries.sample_means`."""
+    """See `neartwin.queries.sample_mean_ends`."""
     bars, column = _bars(plan, confidence), grid_column(plan.query, aggregate)
     names = f"total:{column.name}", filled_measure(column, plan.bounding)
-    told = sampled_thresholds(plan, column, names, _counts(plan, column, noisy), bars)
     totals, counts = (noisy[it].astype(float) / plan.measures[it].parts for it in names)
-    return mean_within(name, aggregate, column, (totals, counts), told)
+    ends = SampledMean(plan, column, names, bars).ends(totals, counts, _counts(plan, column, noisy))
+    return mean_within(name, aggregate, column, (totals, counts), ends)
 
 
 def _ranked(plan: GroupPlan, confidence: float) -> Reaches:
