@@ -156,6 +156,20 @@ def test_a_release_with_tuned_values_is_far_closer_and_says_what_it_chose(tmp_pa
     assert len({proposal.plan.digest, tuned_too.plan.digest, plain.provenance.plan}) == 3
 
 
+def test_a_computed_value_that_is_clipped_already_has_its_range_chosen_too(tmp_path):
+    rows, _ = asked(columns := people())
+    text = "clip((paid - 3) / 365 + 1, 0, 20)"
+    question = rows.agg(s=nt.sum(text))
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.zcdp(10**6))
+        release = account.release(
+            account.plan(question, spend=nt.zcdp(10**6), rows_per_group=500, value_range=nt.tuned_range())
+        )
+    truth = np.clip((columns["paid"] - 3) / 365 + 1, 0, 20).sum()
+    assert release["s"].values[0] == pytest.approx(truth, rel=0.02)
+    assert release.notes[-1].startswith("Tuned: ")
+
+
 def test_where_there_is_nothing_to_clip_it_is_refused(tmp_path):
     rows, query = asked(people(50))
     unknown = rows.group_by("town").agg(s=nt.sum("paid", 0, 9))

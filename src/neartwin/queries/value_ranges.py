@@ -114,8 +114,14 @@ def _histogram(query: Query, shape: _Shape) -> Histogram:
     table, name = query.table, shape.column
     plain = name in table.schema or name in table.computed or name.isidentifier()
     text = '"' + name.replace('"', '""') + '"' if plain else f"({name})"
-    inside = f"clip({text}, {float(shape.limits.low)!r}, {float(shape.limits.high)!r})"
-    return histogram(inside, shape.edges)
+    low, high = float(shape.limits.low), float(shape.limits.high)
+    term = table.expression(text).term
+    ends = term.value if term.operation == "clip" else None
+    if isinstance(ends, tuple) and low <= ends[0] and ends[1] <= high:
+        return histogram(
+            text, shape.edges
+        )  # within already, and every edge names the value: a second clip would be long
+    return histogram(f"clip({text}, {low!r}, {high!r})", shape.edges)
 
 
 @dataclass(frozen=True, slots=True)
