@@ -1,7 +1,10 @@
 """Histograms: every bin's own count, NumPy's at a huge epsilon, one unit moving all bins by no more than its rows."""
 
+import re
+
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import neartwin as nt
@@ -100,3 +103,15 @@ def test_one_unit_moves_all_bins_by_no_more_than_stated(neighbours, caps):
     changes = distinct if neighbours == "add_remove" else (distinct[:, None] - distinct[None]).reshape(-1, 12)
     assert np.abs(changes).sum(axis=1).max() == measure.sensitivity.l1
     assert np.square(changes).sum(axis=1).max() == measure.sensitivity.l2_squared
+
+
+def test_more_bins_than_a_statement_holds_are_refused_with_how_many_it_does():
+    rows = nt.table(pa.table({"who": [1], "paid": [2.0]}), unit="who", name="v")
+    for column in ("paid", "paid * 2 - 1", "clip(paid * 2, 0, 900)"):
+        with pytest.raises(QueryError, match="take at most") as refused:
+            rows.agg(h=nt.histogram(column, range(1001)))
+        most = int(re.search(r"at most (\d+)", str(refused.value))[1])
+        assert 20 < most < 1000
+        rows.agg(h=nt.histogram(column, range(most + 1)))
+        with pytest.raises(QueryError):
+            rows.agg(h=nt.histogram(column, range(most + 12)))

@@ -8,7 +8,7 @@ from itertools import pairwise
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
 from neartwin.queries.expression import RowExpression
-from neartwin.queries.limits import check_term
+from neartwin.queries.limits import check_bins, check_term
 from neartwin.queries.terms import Term, as_kind
 from neartwin.queries.types import NUMERIC, ColumnType
 
@@ -57,6 +57,7 @@ class Histogram:
         ends = (search.compared(">=", 0), search.compared("<=", -1))
         inside, (found, text) = Term("and", ColumnType.BOOLEAN, ends), search.between(0, len(self.edges) - 1)
         term = Term("case", ColumnType.INTEGER, (inside, found, Term("literal", ColumnType.INTEGER)))
+        check_bins(term, of.text, len(self.edges) - 1)
         check_term(term)
         low, high = search.edges[0], search.edges[-1]
         said = f"CASE WHEN {of.text} >= {low!r} AND {of.text} <= {high!r} THEN {text} END"
@@ -94,8 +95,9 @@ def _short(edge: Fraction) -> str:
 def histogram(column: str, edges: Sequence[Number]) -> Histogram:
     """Count a column's values by bin; the bins must come from public knowledge.
 
-    edges: at least two, increasing. Values outside all bins, NULL and NaN are left out. A unit counts for at most rows_per_group
-    values in all bins of a group together. The release has one row for each group and bin, empty ones included.
+    edges: at least two, increasing, of at most about 600 bins of a column, and fewer of a long expression. Values outside all
+    bins, NULL and NaN are left out. A unit counts for at most rows_per_group values in all bins of a group together. The release
+    has one row for each group and bin, empty ones included.
 
     >>> print(histogram("age", [0, 18, 65, 120]))
     histogram(age, 0, 18, 65, 120)
