@@ -149,6 +149,8 @@ class Ranks:
             raise ParameterError("rank", rank, "must lie strictly between 0 and 1", remedy="see minimum and maximum")
         below, rest = split
         score = (1 - rank) * below - rank * rest
+        if not len(score):  # of no group
+            return np.zeros(0), np.zeros(0), np.zeros(0)
         risen = np.maximum.accumulate(score, axis=1)
         falling = np.minimum.accumulate(score[:, ::-1], axis=1)[:, ::-1]
         smooth = risen + falling  # twice a monotone score
