@@ -77,6 +77,9 @@ OF_PYTHON = {
     "one bound": lambda rows: rows.agg(a=nt.sum("paid", 0)),
     "a step of 0": lambda rows: rows.agg(a=nt.sum("paid", 0, 1, 0)),
     "edges that fall": lambda rows: rows.agg(a=nt.histogram("paid", [2, 1])),
+    "edges that are one number": lambda rows: rows.agg(a=nt.histogram("paid", 5)),
+    "edges that are a text": lambda rows: rows.agg(a=nt.histogram("paid", "12")),
+    "bins of one number": lambda rows: rows.group_by(nt.bins("paid", 5)).agg(a=nt.count()),
     "a rank above 1": lambda rows: rows.agg(a=nt.quantile("paid", 2)),
     "a key of another type": lambda rows: rows.group_by("town", keys=[1]).agg(a=nt.count()),
     "a key of half a letter": lambda rows: rows.group_by("town", keys=["\ud800"]).agg(a=nt.count()),
@@ -114,6 +117,7 @@ def test_a_hostile_question_is_refused_before_anything_is_spent(account, what):
     "more",
     [
         {"rows_per_group": 0}, {"rows_per_group": -1}, {"rows_per_group": 1.5}, {"groups_per_unit": "many"},
+        {"groups_per_unit": 2**50 + 1}, {"groups_per_unit": 2**70}, {"rows_per_group": 2**70},
         {"rows_per_group": None}, {"spend": nt.pure(1)}, {"spend": nt.gdp(1)}, {"spend": nt.approx(2, "1e-7")},
         {"weights": {"b": 1}}, {"weights": {"a": -1}}, {"discovery_groups": 0}, {"rows_per_unit": 0},
     ],

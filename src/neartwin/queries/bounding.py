@@ -14,6 +14,7 @@ from neartwin.queries.statistics import Count, CountUnits, Mean, Sum
 from neartwin.queries.table import RowUnit
 
 _UNIT_BITS = 25
+_MOST_GROUPS = 2**50  # no noise of more fits its grid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,8 @@ def _bounding(query: Query, rows_per_group: int | None, groups_per_unit: int | N
             raise QueryError(_missing("groups_per_unit", query, "how many groups one unit may count in"))
         groups_per_unit = 1
     integer(at_least=1, rows_per_group=rows_per_group)
-    integer(at_least=1, groups_per_unit=groups_per_unit)
+    if integer(at_least=1, groups_per_unit=groups_per_unit) > _MOST_GROUPS:
+        raise ParameterError("groups_per_unit", groups_per_unit, "must be at most 2**50", remedy="take a lower bound")
     return Bounding(
         rows_per_group=rows_per_group,
         groups_per_unit=groups_per_unit if keys is None else min(groups_per_unit, len(keys)),

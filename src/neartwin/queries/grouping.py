@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from sqlglot import exp
 
+from neartwin.checks import several
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
 from neartwin.queries.terms import PARTS, UNITS
@@ -69,7 +70,7 @@ def bins(of: str, edges: Sequence[Edge], *, name: str = "") -> Grouping:
     >>> bins("age", [0, 18, 65]).text({"age": ColumnType.INTEGER})
     'CASE WHEN "age" < 0 THEN NULL WHEN "age" < 18 THEN \'[0, 18)\' WHEN "age" <= 65 THEN \'[18, 65]\' END'
     """
-    if isinstance(edges, str) or not 2 <= len(edges) <= _MOST_BINS:
+    if not 2 <= len(several(edges=edges)) <= _MOST_BINS:
         raise ParameterError("edges", edges, f"must be a list of 2 to {_MOST_BINS} numbers, dates or times")
     if len({_family(edge) for edge in edges}) != 1:
         raise ParameterError("edges", edges, "must be all numbers, all dates or all times")
