@@ -106,7 +106,8 @@ def histogram(column: str, edges: Sequence[Number]) -> Histogram:
     Traceback (most recent call last):
     neartwin.errors.ParameterError: edges=[0.0, 0.0] must increase
     """
-    exact = tuple(rational(edge=edge) for edge in several(edges=edges))
+    several(edges=edges)
+    exact = tuple(rational(edge=edge) for edge in edges)
     told = [float(edge) for edge in exact[:20]]
     if not 2 <= len(exact) <= MOST_BINS + 1:
         raise ParameterError("edges", told, f"must hold 2 to {MOST_BINS + 1} numbers")
