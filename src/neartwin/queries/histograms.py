@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 from neartwin.checks import several
 from neartwin.errors import ParameterError, QueryError
@@ -106,8 +107,8 @@ def histogram(column: str, edges: Sequence[Number]) -> Histogram:
     Traceback (most recent call last):
     neartwin.errors.ParameterError: edges=[0.0, 0.0] must increase
     """
-    several(edges=edges)
-    exact = tuple(rational(edge=edge) for edge in edges)
+    given: tuple[Any, ...] = several(edges=edges)
+    exact = tuple(rational(edge=edge) for edge in given)
     told = [float(edge) for edge in exact[:20]]
     if not 2 <= len(exact) <= MOST_BINS + 1:
         raise ParameterError("edges", told, f"must hold 2 to {MOST_BINS + 1} numbers")
