@@ -7,6 +7,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.errors import SchemaError
+from tests.engines.places import PostgresPlace
 
 ROWS = pa.table({"who": [1, 2, 3] * 9, "year": [5] * 27, "paid": [1.0] * 27})
 ID = pa.table({"WHO": [7] * 27, "who": [1, 2, 3] * 9, "year": [5] * 27, "paid": [1.0] * 27})
@@ -77,4 +78,28 @@ def test_a_connection_whose_table_was_dropped_altered_or_that_is_closed_is_refus
         for again in (lambda: account.release(made), lambda: nt.table(connection, table="visits", unit="who")):
             with pytest.raises(SchemaError, match="closed; give an open one"):
                 again()
+        assert (account.history(), account.spent) == before
+
+
+def test_a_table_of_a_server_that_was_altered_or_dropped_or_that_is_closed_to_us_is_refused(tmp_path, postgres_url):
+    place = PostgresPlace(postgres_url)
+    with place.writing() as connection:
+        connection.execute("CREATE TABLE visits AS SELECT i % 3 AS who, 5 AS year FROM generate_series(1, 27) t(i)")
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        rows = nt.table(place.url, table="visits", unit="who", name="visits", snapshot="one")
+        account = book.open(rows, nt.pure(1))
+        made = asked(account, rows)
+        account.release(asked(account, rows.where("year > 4")))
+        before = account.history(), account.spent
+        for change, says in (
+            ("ALTER TABLE visits ALTER year TYPE text", "'year' is text now, and was integer"),
+            (f"REVOKE SELECT ON visits FROM {place.name}", "no column that this role may select"),
+            ("DROP TABLE visits", "no column that this role may select"),
+            (f"ALTER ROLE {place.name} NOLOGIN", "check that it is up"),
+        ):
+            with place.writing() as connection:
+                connection.execute(change)
+            for release in releases(account, made, tmp_path):
+                with pytest.raises(SchemaError, match=says):
+                    release()
         assert (account.history(), account.spent) == before

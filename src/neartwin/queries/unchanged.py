@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from neartwin.errors import SchemaError
 from neartwin.queries.joining import own_columns
+from neartwin.queries.postgres import PostgresTable
 from neartwin.queries.source import CsvFiles, LocalSource, Source
 from neartwin.queries.table import Table
 from neartwin.queries.types import ColumnType
@@ -12,8 +13,8 @@ from neartwin.queries.types import ColumnType
 def state_of(table: Table) -> str:
     """Which state of the data would be read now: the table's snapshot.
 
-    Errors: `SchemaError` where files are gone, or a column is gone or of another type than when the table was opened: what was
-    planned then says nothing of what is there now.
+    Errors: `SchemaError` where files are gone or a server does not answer, or a column is gone or of another type than when the
+    table was opened: what was planned then says nothing of what is there now.
     """
     own = {name: table.schema[name] for name in own_columns(table)}
     _require_same(table.source, own, table.declared)
@@ -23,7 +24,7 @@ def state_of(table: Table) -> str:
 
 
 def _require_same(source: Source, schema: Mapping[str, ColumnType], declared: frozenset[str]) -> None:
-    if not isinstance(source, LocalSource):
+    if not isinstance(source, LocalSource | PostgresTable):
         return
     now = source.schema()
     for name, kind in schema.items():
