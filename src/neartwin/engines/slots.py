@@ -3,7 +3,8 @@
 Where what is grouped by are whole numbers without great gaps, as a file's statistics say, DuckDB can give each a slot of an
 array: a fifth of a hash table's time where rows are many. But each thread fills an array of its own before it has seen a row, all
 are put together slot by slot, and no memory limit holds for them: with few rows or many threads that takes longer than all else.
-So the arrays of all threads together are held to a fourth of the files' size and to 64 MiB.
+So the arrays of all threads together are held to a fourth of the files' size and to 64 MiB, and files below 4 MiB, which are read
+in no time, have none.
 
 The answer is the same in arrays or in hash tables.
 """
@@ -16,7 +17,7 @@ from neartwin.queries.stage import Stage
 
 LEAST, MOST = 12, 18  # bits; the least is DuckDB's own
 _MOST_BYTES = 2**26
-_OF_FILES = 4  # bytes of files for one of arrays
+_OF_FILES, _LEAST_FILES = 4, 2**22  # bytes of files for one of arrays, and at all
 _NUMBERS, _TOTALS = 24, 32  # bytes of a slot: numbers of rows, and number and total of a column
 
 
@@ -37,7 +38,7 @@ def room_for(sources: Iterable[Source]) -> int:
             return 0
         if isinstance(source, ParquetFiles):
             files += source.size()
-    return min(_MOST_BYTES, files // _OF_FILES)
+    return 0 if files < _LEAST_FILES else min(_MOST_BYTES, files // _OF_FILES)
 
 
 def slot_bits(stage: Stage, room: int, *, threads: int) -> int:
