@@ -23,3 +23,4 @@ class After:
 
 
 NOTHING = After()
+WAYS = {"increasing": True, "decreasing": False}  # of monotone columns, in words

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from neartwin.errors import ParameterError, QueryError
-from neartwin.queries.after import After
+from neartwin.queries.after import WAYS, After
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.types import ColumnType
 
-_WAYS = {"increasing": True, "decreasing": False}
 SHAPES = {"monotone", "non_negative", "ratios"}
 _WORDS = SHAPES | {"having", "order_by", "limit", "offset"}
 
@@ -60,7 +59,7 @@ def after_read(told: object) -> After:
         if (number := told.get(name)) is not None and (type(number) is not int or not 0 <= number < 2**63):
             raise ParameterError(f"{name} of after", number, "must be a whole number")
     return After(
-        monotone=tuple((name, _WAYS[way]) for name, way in given["monotone"].items()),
+        monotone=tuple((name, WAYS[way]) for name, way in given["monotone"].items()),
         non_negative=tuple(given["non_negative"]),
         ratios=tuple((name, top, bottom) for name, (top, bottom) in given["ratios"].items()),
         having=given["having"],
@@ -100,7 +99,7 @@ def _is_order(one: object) -> bool:
 _EMPTY: Mapping[str, Any] = {"monotone": {}, "non_negative": [], "ratios": {}, "having": "", "order_by": []}
 _FIT: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "monotone": (
-        lambda it: _is_mapping(it, lambda way: isinstance(way, str) and way in _WAYS),
+        lambda it: _is_mapping(it, lambda way: isinstance(way, str) and way in WAYS),
         'as in {"orders": "increasing"}, or decreasing',
     ),
     "non_negative": (_are_texts, "a list of statistics"),

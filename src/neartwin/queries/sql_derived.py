@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from neartwin.errors import QueryError
-from neartwin.queries.after import After
+from neartwin.queries.after import WAYS, After
 from neartwin.queries.types import ColumnType
 
 Named = Callable[[exp.Expr], str | None]
-_WAYS = {"increasing": True, "decreasing": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +121,9 @@ def derived(node: exp.Expr, name: str = "") -> Made | None:
             raise _refused(node)
         return Made(name, inner.top, cut=True, way=inner.way)
     way = rest[0].this if rest and isinstance(rest[0], exp.Literal) else "increasing"
-    if len(rest) > 1 or way not in _WAYS:
+    if len(rest) > 1 or way not in WAYS:
         raise _refused(node)
-    return Made(name, inner.top, cut=inner.cut, way=_WAYS[way])
+    return Made(name, inner.top, cut=inner.cut, way=WAYS[way])
 
 
 def computed(root: exp.Expr) -> Iterator[exp.Expr]:
