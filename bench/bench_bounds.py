@@ -1,7 +1,7 @@
 """Error of bounds at one price: counts and totals of purchases by month, against the raw truth.
 
 Data: CDNOW, 69,659 purchases of 23,570 customers in 18 months, one of them with 217 (Fader and Hardie's teaching set, in the
-package `lifetimes`, whose file is read and which is never imported: pip install --no-deps lifetimes). Each line is the mean
+package `lifetimes`, whose file is read and which is never imported). Each line is the mean
 over months and releases of the absolute error, at mu = 0.1, add or remove one customer. The ratio is of the error of counts.
 """
 

@@ -32,6 +32,16 @@ def test_sql_and_python_say_the_same_question(visits):
     assert nt.from_sql("select count(*) from visits", visits) != nt.from_sql("select sum(paid) from visits", visits)
 
 
+def test_an_expression_is_one_question_however_python_spells_it(visits):
+    text = "SELECT SUM(paid * (1 - paid / 20)) AS a, CORR(paid - 1, paid) AS b, COUNT(nullif(paid, 0)) AS c FROM visits"
+    built = visits.agg(a=nt.sum("paid*(1-paid/20)"), b=nt.correlation("paid-1", "paid"), c=nt.count("NULLIF( paid,0 )"))
+    assert nt.from_sql(text, visits) == built
+    assert nt.from_sql(text, visits) != visits.agg(a=nt.sum("paid*(1-paid/21)"), b=built.aggregates["b"])
+    assert visits.agg(a=nt.coefficient("paid", ["paid+1"], "paid+1")).aggregates["a"].feature == "paid + 1"
+    when = visits.where("CAST(day AS DATE) < DATE '2024-01-01'")
+    assert when.agg(a=nt.sum("paid")).aggregates["a"].column == "paid"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -16,7 +16,7 @@ from neartwin.queries.joining import On, OtherTable, joined, met
 from neartwin.queries.key_columns import completed
 from neartwin.queries.keys import Key, public_keys
 from neartwin.queries.margins import MARGIN, linear_alone, margins_of
-from neartwin.queries.statistics import Aggregate, Count, Sum, check_value, columns_of
+from neartwin.queries.statistics import Aggregate, Count, Sum, as_spelled, check_value, columns_of
 from neartwin.queries.table import Table
 from neartwin.queries.types import ColumnType
 from neartwin.queries.workloads import Workload, weighted
@@ -181,7 +181,8 @@ class Groups:
                 linear_alone(aggregates, isinstance(aggregate, Count | Sum))
                 self._named_apart(name)
             check_value(self.rows.table, aggregate)
-        return Query(self, MappingProxyType(dict(aggregates)))
+        written = {name: as_spelled(self.rows.table, aggregate) for name, aggregate in aggregates.items()}
+        return Query(self, MappingProxyType(written))
 
     def _named_apart(self, name: str) -> None:
         """Refuse a statistic that is called what the answers to a workload are named by."""

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.queries.limits import check_surface, check_term
-from neartwin.queries.terms import PARTS, UNITS, Term, as_kind
+from neartwin.queries.terms import PARTS, UNITS, Term, as_kind, common_kind
 from neartwin.queries.types import NUMERIC, ColumnType
 
 _NULL = Term("literal", ColumnType.OTHER)
@@ -346,12 +346,12 @@ def _dated(node: exp.Expr, kind: ColumnType) -> Term:
 
 
 def _one_type(node: exp.Expr, terms: list[Term]) -> tuple[Term, ...]:
-    """Terms of one type: whole numbers become doubles where another is one; NULLs take the type of the others."""
-    kinds = {term.kind for term in terms if not term.is_null}
-    if not (len(kinds) == 1 or (kinds and kinds <= NUMERIC)):
-        words = " and ".join(sorted(kinds)) or "nothing but NULL"
-        raise refused(node, f"it compares {words}; write dates as DATE '2026-01-31'")
-    kind = kinds.pop() if len(kinds) == 1 else _NUMBER
+    """Terms of one type, as `common_kind` says; NULLs take the type of the others."""
+    kind = common_kind(terms)
+    if kind is None:
+        words = " and ".join(sorted({term.kind for term in terms if not term.is_null})) or "nothing but NULL"
+        remedy = "CAST(t AS DATE)" if words == "date and timestamp" else "dates as DATE '2026-01-31'"
+        raise refused(node, f"it compares {words}; write {remedy}")
     return tuple(as_kind(term, kind) for term in terms)
 
 

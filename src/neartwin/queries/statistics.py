@@ -1,7 +1,8 @@
 """Statistics that can be asked: counts, sums and means here, and the names and values of all. Frozen; making one reads no row."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from typing import Any
 
 from neartwin.errors import QueryError
 from neartwin.exact import Number, rational
@@ -15,7 +16,7 @@ from neartwin.queries.moments import (
 )
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.table import Bounds, Table, both_ends, bounded
-from neartwin.queries.values import Value, value_of
+from neartwin.queries.values import Value, spelled, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +213,15 @@ def bin_value(table: Table, aggregate: Histogram) -> Value:
     text = '"' + name.replace('"', '""') + '"' if plain else f"({name})"
     bins = Bounds(Fraction(0), Fraction(len(aggregate.edges) - 2), Fraction(1))
     return Value(str(aggregate), bins, aggregate.bin_of(table.expression(text)))
+
+
+def as_spelled(table: Table, aggregate: Aggregate) -> Aggregate:
+    """The same statistic, its expressions written as SQL writes them."""
+    written: dict[str, Any] = {}
+    for field in fields(aggregate):
+        told = getattr(aggregate, field.name)
+        if isinstance(told, str) and told:
+            written[field.name] = spelled(table, told)
+        elif field.name == "features":
+            written[field.name] = tuple(spelled(table, feature) for feature in told)
+    return replace(aggregate, **written) if written else aggregate

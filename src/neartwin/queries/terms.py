@@ -21,11 +21,11 @@ be whole, stand under an explicit "double". Nothing here is text of a user: name
 | days | two dates | the first less the second, in days |
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, time
 
-from neartwin.queries.types import ColumnType
+from neartwin.queries.types import NUMERIC, ColumnType
 
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 ARITHMETIC = frozenset({"+", "-", "*"})
@@ -72,12 +72,32 @@ class Term:
         return self.operation == "literal" and self.value is None
 
 
+def common_kind(terms: Iterable[Term]) -> ColumnType | None:
+    """The one type that all terms can be taken as, None where there is none. NULLs are of any.
+
+    Whole numbers are doubles beside doubles, and literal dates are times, the midnight at their start, beside times.
+    """
+    known = [term for term in terms if not term.is_null]
+    kinds = {term.kind for term in known}
+    if len(kinds) == 1:
+        return kinds.pop()
+    if kinds and kinds <= NUMERIC:
+        return ColumnType.NUMBER
+    dates = [term for term in known if term.kind is ColumnType.DATE]
+    if kinds == {ColumnType.DATE, ColumnType.TIMESTAMP} and all(term.operation == "literal" for term in dates):
+        return ColumnType.TIMESTAMP
+    return None
+
+
 def as_kind(term: Term, kind: ColumnType) -> Term:
-    """The term as a value of this type: itself, a NULL of the type, or a whole number as a double."""
+    """The term as a value of this type: itself, a NULL of the type, a whole number as a double, a literal date as a time."""
     if term.kind is kind:
         return term
     if term.is_null:
         return Term("literal", kind)
+    if kind is ColumnType.TIMESTAMP:
+        assert isinstance(term.value, date)  # noqa: S101 - nothing but literals, as `common_kind` says
+        return Term("literal", kind, value=datetime.combine(term.value, time()))
     if term.operation == "literal":
         assert isinstance(term.value, int)  # noqa: S101 - the one coercion there is
         return Term("literal", kind, value=float(term.value))

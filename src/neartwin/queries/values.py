@@ -41,6 +41,11 @@ def value_of(
     return found
 
 
+def spelled(table: Table, column: str) -> str:
+    """A column's name, or an expression as SQL writes it, so that two spellings of one value are one question."""
+    return column if column in table.schema or column.isidentifier() else table.expression(column).text
+
+
 def _expression(table: Table, column: str) -> RowExpression | None:
     """None for a column of the source."""
     if column in table.computed:
