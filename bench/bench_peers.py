@@ -229,11 +229,11 @@ def found_keys(job: str, path: Path, asked: list[Who], patience: int, times: int
 
 def visits(path: Path, jobs: list[str], asked: list[Who], patience: int) -> None:
     """The visits, with bounds fixed and tuned; the statement by hand has no noise, and keeps all cities."""
+    raw = {city: [n, total, mean] for city, n, total, mean in duckdb.sql(RAW.format(path=path)).fetchall()}
     hand = run(OURS, "hand", path, patience, "by hand, not private")
     loaded = run(OURS, "hand, loaded", path, patience, "by hand, with the libraries loaded that ours stands on")
     random = run(OURS, "at random", path, patience)
     within = run(OURS, "within", path, patience) if "tuned" in jobs else hand
-    raw = {city: [n, total, mean] for city, n, total, mean in duckdb.sql(RAW.format(path=path)).fetchall()}
     runs = [run(OURS, job, path, patience, f"neartwin, {job}") for job in jobs]
     runs += [run(who, "visits", path, patience) for who in asked]
     found = [one for one in runs if one is not None]

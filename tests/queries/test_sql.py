@@ -160,6 +160,8 @@ EVERY = {
     "MEDIAN(pay)": nt.median("pay"),
     "QUANTILE_CONT(pay, 0.9)": nt.quantile("pay", "0.9"),
     "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY pay)": nt.quantile("pay", "0.9"),
+    "QUANTILE_CONT(pay, [0.25, 0.5, 0.9])": nt.quantile("pay", ["0.25", "0.5", "0.9"]),
+    "PERCENTILE_CONT([0.1, 0.9]) WITHIN GROUP (ORDER BY pay)": nt.quantile("pay", ["0.1", "0.9"]),
     "MIN(pay)": nt.minimum("pay"),
     "MAX(pay)": nt.maximum("pay"),
     "HISTOGRAM(pay, [0, 50, 100])": nt.histogram("pay", [0, 50, 100]),

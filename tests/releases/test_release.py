@@ -13,6 +13,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.errors import ParameterError
+from neartwin.releases.release import Statistic, shown
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +71,49 @@ def test_the_notebook_view_and_the_page_escape_what_data_brings(release, tmp_pat
     assert "@import" not in page
     assert "url(http" not in page
     assert page.count("<svg") == 2  # the chart, and what an attacker can do with it
+
+
+def test_as_text_it_is_a_table_with_what_it_promises_and_as_itself_one_line(release):
+    header, *rows = str(release).splitlines()
+    assert header.split() == ["town", "n", "typical"]
+    assert rows[0].split()[:3] == ["(none)", str(release["n"].values[0]), "±"]
+    assert rows[3:] == [str(release.guarantee), *release.notes]
+    assert repr(release) == f"<Release of 'visits': 3 groups by town, n, typical; {release.guarantee}>"
+    many = dataclasses.replace(
+        release,
+        keys=tuple((f"town {i}",) for i in range(100)),
+        statistics=tuple(
+            dataclasses.replace(one, **{end: getattr(one, end)[:1] * 100 for end in ("values", "lower", "upper")})
+            for one in release.statistics
+        ),
+    )
+    assert "... 40 more groups" in str(many).splitlines()
+    assert len(str(many).splitlines()) == 1 + 60 + 1 + 1 + len(release.notes)
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "told"),
+    [
+        (2935, 2919, 2950, "2,935 ± 16"),  # the wider side, which holds too
+        (2935, 2920, 2950, "2,935 ± 15"),
+        (2935, 2918, 2950, "2,935 (2,918 to 2,950)"),  # the near miss: two apart
+        (7, 0, 17, "7 (0 to 17)"),
+        (38.8, 28.9, 48.2, "38.8 (28.9 to 48.2)"),
+        (3.25, 2.2, 4.31, "3.2 ± 1.1"),
+        (0.5, 0.495, 0.505, "0.5 ± 0.005"),
+    ],
+)
+def test_a_bar_is_told_by_one_number_where_its_sides_are_alike(value, low, high, told):
+    one = Statistic(name="n", what="", values=(value,), lower=(low,), upper=(high,))
+    assert shown(one, 0) == told
+
+
+def test_a_histogram_is_drawn_as_bars_and_long_titles_are_cut(tmp_path):
+    rows = nt.table(pa.table({"who": range(100), "paid": [float(i) for i in range(100)]}), unit="who", name="visits")
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(10**6))
+        asked = rows.agg(h=nt.histogram("paid", [0, 10, 25, 50, 75, 90, 95, 100]))
+        drawn = nt.plot(account.release(account.plan(asked, spend=nt.pure(10**6), rows_per_group=1)))
+    (panel,) = drawn.axes
+    assert [round(bar.get_width()) for bar in panel.patches] == [10, 15, 25, 25, 15, 5, 5]
+    assert panel.get_title(loc="left").endswith("...")

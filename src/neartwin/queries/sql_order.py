@@ -37,7 +37,10 @@ def order_statistic(
 def _quantile(
     node: exp.Expr, is_value: Callable[[exp.Expr], bool], label: Callable[[exp.Expr], str]
 ) -> Quantile | None:
-    """QUANTILE_CONT(column, rank), QUANTILE(...), or PERCENTILE_CONT(rank) WITHIN GROUP (ORDER BY column)."""
+    """QUANTILE_CONT(column, rank), QUANTILE(...), or PERCENTILE_CONT(rank) WITHIN GROUP (ORDER BY column).
+
+    A rank is a number between 0 and 1, or a list of them.
+    """
     if isinstance(node, exp.WithinGroup) and isinstance(node.this, exp.PercentileCont | exp.PercentileDisc):
         order = node.expression.expressions if isinstance(node.expression, exp.Order) else []
         if len(order) != 1 or order[0].args.get("desc"):
@@ -47,9 +50,10 @@ def _quantile(
         value, rank = node.this, node.args.get("expression") or node.args.get("quantile")
     else:
         return None
-    if not is_value(value) or not isinstance(rank, exp.Literal) or rank.is_string:
+    ranks = rank.expressions if isinstance(rank, exp.Array) else [rank]
+    if not is_value(value) or not all(isinstance(one, exp.Literal) and not one.is_string for one in ranks):
         return None
-    return quantile(label(value), rank.this)
+    return quantile(label(value), [one.this for one in ranks])
 
 
 def _histogram(

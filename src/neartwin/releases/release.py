@@ -20,6 +20,7 @@ from neartwin.errors import ParameterError
 from neartwin.queries.keys import Key
 
 UNBOUNDED = sys.float_info.max  # the ends of a bar that is none: JSON has no infinity
+MOST_LINES = 60  # of groups, in text
 FORMAT = 1  # of the document that a ledger stores; a new meaning takes a new number
 
 
@@ -219,20 +220,34 @@ class Release:
                 raise ParameterError("path", str(path), "must end in .json, .csv, .parquet or .html")
         return target
 
-    def lines(self) -> list[list[str]]:
-        """Header and rows as text, `value ± half-width`, for terminals and pages."""
+    def lines(self, most: int | None = None) -> list[list[str]]:
+        """Header and rows as text, `value ± half-width`, for terminals and pages; of at most so many groups."""
         header = [*self.group_columns, *(statistic.name for statistic in self.statistics)]
         body = [
             [*("(none)" if value is None else str(value) for value in key), *(shown(s, i) for s in self.statistics)]
-            for i, key in enumerate(self.keys)
+            for i, key in enumerate(self.keys[:most])
         ]
         return [header, *body]
 
+    def __repr__(self) -> str:
+        told = ", ".join(statistic.name for statistic in self.statistics) or "names alone"
+        by = f" by {', '.join(self.group_columns)}" if self.group_columns else ""
+        return f"<Release of {self.provenance.population!r}: {len(self)} groups{by}, {told}; {self.guarantee}>"
+
+    def __str__(self) -> str:
+        columns = []
+        for place, column in enumerate(zip(*self.lines(MOST_LINES), strict=True)):
+            width, to_the_left = max(map(len, column)), place < len(self.group_columns)
+            columns.append([cell.ljust(width) if to_the_left else cell.rjust(width) for cell in column])
+        text = ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
+        more = [f"... {len(self) - MOST_LINES} more groups"] if len(self) > MOST_LINES else []
+        return "\n".join([*text, *more, str(self.guarantee), *self.notes])
+
     def _repr_html_(self) -> str:
-        header, *body = self.lines()
+        header, *body = self.lines(100)
         head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body[:100])
-        more = f"<p>{len(body) - 100} more groups</p>" if len(body) > 100 else ""
+        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
+        more = f"<p>{len(self) - 100} more groups</p>" if len(self) > 100 else ""
         promise = f"<p><b>{escape(str(self.guarantee))}.</b> {escape(self.guarantee.words())}</p>"
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}{promise}"
 
@@ -242,20 +257,29 @@ def shown(statistic: Statistic, place: int) -> str:
 
     >>> shown(Statistic(name="n", what="count()", values=(1200,), lower=(1190,), upper=(1210,)), 0)
     '1,200 ± 10'
+    >>> shown(Statistic(name="n", what="count()", values=(7,), lower=(0,), upper=(17,)), 0)
+    '7 (0 to 17)'
     """
     value, low, high = statistic.values[place], statistic.lower[place], statistic.upper[place]
     if not statistic.proven(place):
         return f"{value:,.3g} (no bar is proven)"
-    if abs((high - value) - (value - low)) <= 1e-9 * max(1.0, abs(high - low)):
-        return f"{_number(value, high - low)} ± {_number(high - value, high - low)}"
-    return f"{_number(value, high - low)} ({_number(low, high - low)} to {_number(high, high - low)})"
+    digits = 0 if isinstance(value, int) else _digits(high - low)
+    told, wider = _number(value, digits), max(high - value, value - low)
+    uneven = abs((high - value) - (value - low))
+    if uneven <= 1e-9 * max(1.0, high - low) or (digits is not None and uneven <= 1.000001 * 10.0**-digits):
+        return f"{told} ± {_number(wider, digits)}"  # the wider side holds as well
+    return f"{told} ({_number(low, digits)} to {_number(high, digits)})"
 
 
-def _number(value: float, width: float) -> str:
-    """As many digits as the width of the bar lets mean anything."""
-    if isinstance(value, int) or width >= 20:
-        return f"{value:,.0f}"
-    return f"{value:,.1f}" if width >= 2 else f"{value:,.2f}" if width >= 0.1 else f"{value:,.4g}"
+def _digits(width: float) -> int | None:
+    """How many decimals the width of a bar lets mean anything; None where that is more than a few."""
+    if width >= 20:
+        return 0
+    return 1 if width >= 2 else 2 if width >= 0.1 else None
+
+
+def _number(value: float, digits: int | None) -> str:
+    return f"{value:,.4g}" if digits is None else f"{value:,.{digits}f}"
 
 
 def _statistic(part: dict[str, Any]) -> Statistic:

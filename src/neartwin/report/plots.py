@@ -1,6 +1,7 @@
 """Charts of releases, error bars visible. The one room that draws (extra `plots`: matplotlib)."""
 
 import io
+from textwrap import shorten
 from typing import Any
 
 from neartwin.errors import ParameterError
@@ -60,8 +61,10 @@ def _panel(panel: Any, statistic: Statistic, places: list[int]) -> None:
         [max(0.0, statistic.bar(i)[1] - statistic.values[i]) for i in places],
     )
     rows = range(len(places))
+    if statistic.what.startswith("histogram("):
+        panel.barh(rows, values, height=0.96, color="#1f6feb44")
     panel.errorbar(values, rows, xerr=bars, fmt="o", ms=5, lw=2.2, capsize=3.5, color="#1f6feb", ecolor="#7aa7f0")
-    panel.set_title(f"{statistic.name}  ({statistic.what})", fontsize=10, loc="left")
+    panel.set_title(shorten(f"{statistic.name} ({statistic.what})", 44, placeholder=" ..."), fontsize=10, loc="left")
     panel.grid(axis="x", color="#8886", lw=0.6)
     panel.tick_params(length=0, labelsize=9)
     for side in ("top", "right", "left"):
