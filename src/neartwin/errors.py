@@ -53,8 +53,9 @@ class ParameterError(NeartwinError, ValueError):
 
 
 def _shown(value: object) -> str:
+    """As Python writes it, but exact numbers as people do: 20 and 1/100."""
     try:
-        return repr(value)
+        return str(value) if isinstance(value, Fraction) else repr(value)
     except ValueError:  # Python writes no integer of more than 4300 digits
         return "a number of too many digits"
 

@@ -1,6 +1,7 @@
 """The terminal says what the Python face says; data on stdout, talk on stderr, one exit code for one kind of end."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -239,3 +240,16 @@ def test_a_cap_on_all_rows_of_a_unit_is_asked_in_a_terminal(purchases):
     code, _, err = neartwin("query", *told, "--rows-per-unit", "0", where=purchases)
     assert code == 2
     assert "rows_per_unit" in err
+
+
+def test_weights_share_the_spend_as_in_python(purchases):
+    text = "SELECT cds, COUNT(*) AS n, SUM(amount) AS total FROM purchases GROUP BY cds"
+    told = [ASK[0], text, *ASK[2:], "--spend", "epsilon=1"]
+    shares = []
+    for weights in ((), ("--weights", "total=1000", "--weights", "n=1/2")):
+        code, out, err = neartwin("plan", *told, *weights, where=purchases)
+        assert code == 0, err
+        shares.append(float(re.search(r"shares rows ([0-9.]+)", out)[1]))
+    assert shares[1] < 0.1 * shares[0]
+    code, _, err = neartwin("plan", *told, "--weights", "paid=2", where=purchases)
+    assert (code, "paid" in err) == (2, True)

@@ -40,7 +40,7 @@ def true_positives(rate: Number, *, fpr: Number) -> TruePositives:
     'tpr=0.05 at fpr=0.01'
     >>> true_positives("0.01", fpr="0.01")
     Traceback (most recent call last):
-    neartwin.errors.ParameterError: rate=Fraction(1, 100) must be above fpr=0.01, which blind guessing has
+    neartwin.errors.ParameterError: rate=1/100 must be above fpr=0.01, which blind guessing has
     """
     alarms = open_probability(fpr=rational(fpr=fpr))
     wanted = open_probability(rate=rational(rate=rate))

@@ -103,7 +103,7 @@ def pure(epsilon: Number) -> Pure:
     Pure(epsilon=Fraction(1, 2))
     >>> pure(0)
     Traceback (most recent call last):
-    neartwin.errors.ParameterError: epsilon=Fraction(0, 1) must be positive
+    neartwin.errors.ParameterError: epsilon=0 must be positive
     """
     return Pure(positive(epsilon=rational(epsilon=epsilon)))
 
@@ -131,7 +131,7 @@ def rdp(order: Number, epsilon: Number, delta: Number = 0) -> Rdp:
 
     >>> rdp(1, "0.5")
     Traceback (most recent call last):
-    neartwin.errors.ParameterError: order=Fraction(1, 1) must be above 1
+    neartwin.errors.ParameterError: order=1 must be above 1
     """
     if not (fixed := rational(order=order)) > 1:
         raise ParameterError("order", fixed, "must be above 1")

@@ -53,6 +53,7 @@ class Question:
     value_range: str = ""
     sampling_rate: float | str | None = None
     discovery_groups: int | None = None
+    weights: tuple[str, ...] = ()
 
 
 def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,6 +96,7 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--discovery-groups", type=int, help="In how many of its groups a unit helps to discover unknown ones."
         ),
+        click.option("--weights", multiple=True, help="How much a statistic's error matters: total=4; others 1."),
         click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
     ]
     for option in reversed(options):
@@ -213,6 +215,7 @@ def _proposal(book: Ledger, question: Question) -> Proposal | SeriesProposal:
         "rows_per_unit": question.rows_per_unit,
         "norm_per_unit": words.norm(question.norm_per_unit),
         "discovery_groups": question.discovery_groups,
+        "weights": words.pairs(question.weights, "weights") or None,
         "units_together": question.units_together,
         "value_range": words.value_range(question.value_range),
         "sampling_rate": question.sampling_rate,

@@ -91,7 +91,7 @@ def quantile(
     quantile(amount, 0.25, 0.75)
     >>> quantile("amount", 1, 0, 200)
     Traceback (most recent call last):
-    neartwin.errors.ParameterError: rank=Fraction(1, 1) must lie strictly between 0 and 1; minimum() and maximum() ...
+    neartwin.errors.ParameterError: rank=1 must lie strictly between 0 and 1; minimum() and maximum() ...
     """
     ranks = tuple(rational(rank=each) for each in (rank if isinstance(rank, list | tuple) else [rank]))
     for each in ranks:

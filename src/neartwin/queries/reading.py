@@ -350,8 +350,10 @@ def _one_type(node: exp.Expr, terms: list[Term]) -> tuple[Term, ...]:
     kind = common_kind(terms)
     if kind is None:
         words = " and ".join(sorted({term.kind for term in terms if not term.is_null})) or "nothing but NULL"
-        remedy = "CAST(t AS DATE)" if words == "date and timestamp" else "dates as DATE '2026-01-31'"
-        raise refused(node, f"it compares {words}; write {remedy}")
+        remedy = "dates as DATE '2026-01-31'" if "date" in words or "time" in words else "values of one type: 1, 'one'"
+        raise refused(
+            node, f"it compares {words}; write {'CAST(t AS DATE)' if words == 'date and timestamp' else remedy}"
+        )
     return tuple(as_kind(term, kind) for term in terms)
 
 

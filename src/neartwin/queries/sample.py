@@ -34,7 +34,7 @@ def read_rate(sampling_rate: Number) -> Fraction:
     Fraction(1, 10)
     >>> read_rate(1)
     Traceback (most recent call last):
-    neartwin.errors.ParameterError: sampling_rate=Fraction(1, 1) must lie strictly between 0 and 1
+    neartwin.errors.ParameterError: sampling_rate=1 must lie strictly between 0 and 1
     """
     rate = open_probability(sampling_rate=rational(sampling_rate=sampling_rate))
     if rate < _LEAST:

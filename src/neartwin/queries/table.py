@@ -67,7 +67,7 @@ def bounded(low: Number, high: Number, step: Number = "1/100") -> Bounds:
     Bounds(low=Fraction(0, 1), high=Fraction(200, 1), step=Fraction(1, 100))
     >>> bounded(5, 1)
     Traceback (most recent call last):
-    neartwin.errors.ParameterError: high=Fraction(1, 1) must be above low=5
+    neartwin.errors.ParameterError: high=1 must be above low=5
     """
     found = Bounds(rational(low=low), rational(high=high), rational(step=step))
     if found.step <= 0:

@@ -64,7 +64,7 @@ def _declared(table: Table, column: str, step: Fraction | None) -> Bounds:
     found = table.columns.get(column)
     if found is None:
         raise QueryError(
-            f"{column!r} needs bounds, for instance sum({column!r}, 0, 100): "
+            f"{column!r} needs bounds, for instance sum({column!r}, 0, 100), or --bounds {column}=0:100 in a terminal: "
             "bounds read from the data would reveal its extremes; take them from public knowledge"
         )
     return found if step is None else bounded(found.low, found.high, step)
