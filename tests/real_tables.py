@@ -150,6 +150,11 @@ SURVEY = DataSet(
         Asked("SELECT education, COUNT(*) AS n FROM cps GROUP BY education",  # nobody says which there are
               lambda t, _: t.group_by("education").agg(n=nt.count()), "SELECT education, count(*) FROM cps GROUP BY 1",
               spend=FOUND, keys=()),
+        Asked("SELECT gender, COUNT(*) FILTER (WHERE age < 30) AS young, AVG(earnings) FILTER (WHERE education >= 16) AS pay "
+              "FROM cps GROUP BY gender",
+              lambda t, k: t.group_by("gender", keys=k("gender")).agg(
+                  young=nt.count("CASE WHEN age < 30 THEN 1 END"), pay=nt.mean("CASE WHEN education >= 16 THEN earnings END")),
+              "SELECT gender, count(*) FILTER (age < 30), avg(earnings) FILTER (education >= 16) FROM cps GROUP BY 1"),
         Asked("SELECT region, SUM(earnings) / COUNT(*) AS each FROM cps GROUP BY region",
               lambda t, k: nt.from_sql(SURVEY.asked[-1].sql, t, keys=k("region")),
               "SELECT region, sum(earnings), count(*), avg(earnings) FROM cps GROUP BY 1", 4000),

@@ -43,8 +43,39 @@ def test_an_expression_is_one_question_however_python_spells_it(visits):
 
 
 @pytest.mark.parametrize(
+    ("filtered", "cased"),
+    [
+        ("COUNT(*) FILTER (WHERE open)", "COUNT(CASE WHEN open THEN 1 END)"),
+        ("COUNT_IF(paid > 3)", "COUNT(CASE WHEN paid > 3 THEN 1 END)"),
+        ("COUNT(day) FILTER (WHERE open)", "COUNT(CASE WHEN open THEN day END)"),
+        ("SUM(paid / 2) FILTER (WHERE open)", "SUM(CASE WHEN open THEN paid / 2 END)"),
+        ("AVG(paid) FILTER (WHERE open)", "AVG(CASE WHEN open THEN paid END)"),
+        ("MEDIAN(paid) FILTER (WHERE open)", "MEDIAN(CASE WHEN open THEN paid END)"),
+        (
+            "QUANTILE_CONT(paid, [0.1, 0.9]) FILTER (WHERE open)",
+            "QUANTILE_CONT(CASE WHEN open THEN paid END, [0.1, 0.9])",
+        ),
+        ("VAR_POP(paid) FILTER (WHERE open)", "VAR_POP(CASE WHEN open THEN paid END)"),
+        ("SUM(paid) FILTER (WHERE open) / COUNT(*)", "SUM(CASE WHEN open THEN paid END) / COUNT(*)"),
+    ],
+)
+def test_filter_is_the_case_that_it_means(visits, filtered, cased):
+    assert nt.from_sql(f"SELECT {filtered} AS a FROM visits", visits) == nt.from_sql(
+        f"SELECT {cased} AS a FROM visits", visits
+    )
+    plain = filtered.replace(" FILTER (WHERE open)", "").replace("COUNT_IF(paid > 3)", "COUNT(*)")
+    assert nt.from_sql(f"SELECT {filtered} AS a FROM visits", visits) != nt.from_sql(
+        f"SELECT {plain} AS a FROM visits", visits
+    )
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("SELECT COUNT(DISTINCT who) FILTER (WHERE open) FROM visits", "FILTER goes with"),
+        ("SELECT CORR(paid, paid) FILTER (WHERE open) FROM visits", "FILTER goes with"),
+        ("SELECT SUM(paid) FILTER (WHERE 1 / paid > 2) FROM visits", "by a literal"),
+        ("SELECT SUM(paid) FILTER (WHERE secret) FROM visits", "secret"),
         ("SELECT * FROM visits", "is not understood"),
         ("SELECT town FROM visits GROUP BY town", "at least one statistic"),
         ("SELECT town, STRING_AGG(paid) FROM visits GROUP BY town", "is not understood"),
@@ -74,7 +105,6 @@ def test_an_expression_is_one_question_however_python_spells_it(visits):
         ("SELECT SUM(town) FROM visits", "number is wanted"),
         ("SELECT SUM(paid * who) FROM visits", "who"),
         ("SELECT COUNT(*) OVER () FROM visits", "is not understood"),
-        ("SELECT COUNT(*) FILTER (WHERE open) FROM visits", "is not understood"),
         ("SELECT SUM(DISTINCT paid) FROM visits", "is not understood"),
         ("SELECT SUM(others.paid) FROM visits", "no column of the tables"),
         ("SELECT SUM(1 / paid) FROM visits", "could fail"),

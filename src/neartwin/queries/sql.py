@@ -23,6 +23,7 @@ from neartwin.queries.moments import Coefficient, Correlation, Covariance, Devia
 from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.sql_after import CLAUSES, after_of, limit_of
 from neartwin.queries.sql_derived import Derived, derived, without_derived
+from neartwin.queries.sql_filter import without_filters
 from neartwin.queries.sql_joins import Others, joined_by
 from neartwin.queries.sql_order import order_statistic
 from neartwin.queries.sql_sets import flattened, sets_of
@@ -208,7 +209,7 @@ def _select(text: str) -> exp.Select:
         if value and clause not in _CLAUSES:
             instead = _INSTEAD.get(clause, "leave it out")
             raise QueryError(f"{clause.strip('_').upper()} is not understood in a private question: {instead}")
-    return select
+    return without_filters(select)
 
 
 def _named(select: exp.Select) -> dict[str, str]:
