@@ -189,10 +189,16 @@ def test_an_expression_that_could_fail_is_refused_before_anything_is_spent(shop,
         ("town SIMILAR TO 'a'", "could fail"),
         ("price BETWEEN SYMMETRIC 3 AND 1", "BETWEEN least AND largest"),
         ("open IS TRUE", "NULL only"),
-        ("day = '2024-01-01'", "DATE '"),
+        ("day = '1 January 2024'", "DATE '"),
         ("day > DATE '2024-02-30'", "no date"),
         ("seen > TIMESTAMP '2024-01-01 00:00:00+02'", "no zone"),
         ("day = seen", "date and timestamp; write CAST"),
+        ("day > '2024-02-30'", "date and text; write dates as DATE"),
+        ("day > '2024-02-03 12:00:00'", "date and text; write dates as DATE"),
+        ("seen > '2024-01-01 00:00:00+02'", "text and timestamp; write dates as DATE"),
+        ("day IN ('2024-01-01', 'soon')", "date and text; write dates as DATE"),
+        ("town > DATE '2024-01-01'", "date and text; write dates as DATE"),
+        ("quantity = '1'", "integer and text; write values of one type"),
         ("seen BETWEEN DATE '2024-01-01' AND day", "date and timestamp; write CAST"),
         ("price = NULL", "IS NULL"),
         ("town = 'x\0y'", "no column can hold"),
@@ -225,6 +231,22 @@ def test_groups_whose_values_are_public_by_themselves_need_no_keys(shop):
     assert named == ((1,), (None,))
     for open_ended in (nt.part("year", "day"), nt.part("month start", "day"), "town", "open"):
         assert keys(shop.group_by(open_ended)) is None  # the near miss: these are discovered
+
+
+def test_a_text_beside_a_date_is_the_date_that_it_says(shop):
+    for said, plain in [
+        ("day > '2024-02-03'", "day > DATE '2024-02-03'"),
+        ("day IN ('2024-02-03', DATE '2024-02-04')", "day IN (DATE '2024-02-03', DATE '2024-02-04')"),
+        ("'2024-02-03 12:30:00' <= seen", "TIMESTAMP '2024-02-03 12:30:00' <= seen"),
+        (
+            "seen BETWEEN '2024-02-03' AND DATE '2024-02-04'",
+            "seen BETWEEN TIMESTAMP '2024-02-03' AND TIMESTAMP '2024-02-04'",
+        ),
+    ]:
+        assert shop.table.expression(said).term == shop.table.expression(plain).term
+    assert (
+        shop.table.expression("town = '2024-02-03'").term.parts[1].value == "2024-02-03"
+    )  # the near miss stays a text
 
 
 def test_bins_hold_their_edges_once(shop):

@@ -113,7 +113,7 @@ def test_filter_is_the_case_that_it_means(visits, filtered, cased):
         ("SELECT COUNT(*) FROM visits WHERE paid IN (SELECT 1)", "list of literals"),
         ("SELECT COUNT(*) FROM visits WHERE pg_sleep(paid)", "unknown here"),
         ("SELECT COUNT(*) FROM visits WHERE open::INTEGER = 1", "a cast could fail"),
-        ("SELECT COUNT(*) FROM visits WHERE day > '2024-01-01'", "DATE '"),
+        ("SELECT COUNT(*) FROM visits WHERE day > '1.1.2024'", "DATE '"),
         ("SELECT COUNT(*) FROM visits WHERE day > DATE 'tomorrow'", "no date"),
         ("SELECT COUNT(*) FROM visits; DROP TABLE visits", "one SELECT"),
         ("DELETE FROM visits", "one SELECT"),

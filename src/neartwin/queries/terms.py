@@ -75,7 +75,8 @@ class Term:
 def common_kind(terms: Iterable[Term]) -> ColumnType | None:
     """The one type that all terms can be taken as, None where there is none. NULLs are of any.
 
-    Whole numbers are doubles beside doubles, and literal dates are times, the midnight at their start, beside times.
+    Whole numbers are doubles beside doubles; literal dates are the midnight at their start beside times; literal texts are what
+    they say in ISO 8601 beside dates and times.
     """
     known = [term for term in terms if not term.is_null]
     kinds = {term.kind for term in known}
@@ -83,21 +84,32 @@ def common_kind(terms: Iterable[Term]) -> ColumnType | None:
         return kinds.pop()
     if kinds and kinds <= NUMERIC:
         return ColumnType.NUMBER
-    dates = [term for term in known if term.kind is ColumnType.DATE]
-    if kinds == {ColumnType.DATE, ColumnType.TIMESTAMP} and all(term.operation == "literal" for term in dates):
-        return ColumnType.TIMESTAMP
+    wanted = ColumnType.TIMESTAMP if ColumnType.TIMESTAMP in kinds else ColumnType.DATE
+    others = [term for term in known if term.kind is not wanted]
+    return wanted if wanted in kinds and all(_moment(term, wanted) is not None for term in others) else None
+
+
+def _moment(term: Term, kind: ColumnType) -> date | None:
+    """What a literal date or text is as a date or time; None for other terms, and for a text that is neither, or has a zone."""
+    if isinstance(term.value, str) and term.operation == "literal":
+        try:
+            found = (date if kind is ColumnType.DATE else datetime).fromisoformat(term.value)
+        except ValueError:
+            return None
+        return None if isinstance(found, datetime) and found.tzinfo is not None else found
+    if isinstance(term.value, date) and kind is ColumnType.TIMESTAMP:
+        return datetime.combine(term.value, time())
     return None
 
 
 def as_kind(term: Term, kind: ColumnType) -> Term:
-    """The term as a value of this type: itself, a NULL of the type, a whole number as a double, a literal date as a time."""
+    """The term as a value of this type: itself, a NULL of the type, a whole number as a double, or what `common_kind` allows."""
     if term.kind is kind:
         return term
     if term.is_null:
         return Term("literal", kind)
-    if kind is ColumnType.TIMESTAMP:
-        assert isinstance(term.value, date)  # noqa: S101 - nothing but literals, as `common_kind` says
-        return Term("literal", kind, value=datetime.combine(term.value, time()))
+    if kind in {ColumnType.DATE, ColumnType.TIMESTAMP}:
+        return Term("literal", kind, value=_moment(term, kind))
     if term.operation == "literal":
         assert isinstance(term.value, int)  # noqa: S101 - the one coercion there is
         return Term("literal", kind, value=float(term.value))
