@@ -60,6 +60,20 @@ def test_plan_explain_and_preview_read_no_row(account, unreadable):
     assert account.remaining == preview.after  # and the budget stays spent
 
 
+def test_at_a_prompt_each_step_is_one_line(account, unreadable):
+    proposal = account.plan(question(unreadable), spend=nt.approx("0.5", "1e-7"), rows_per_group=2, groups_per_unit=1)
+    asked = "n = count(), total = sum(paid), typical = mean(paid)"
+    assert [
+        repr(step) for step in (account, unreadable, unreadable.where("paid > 0"), question(unreadable), proposal)
+    ] == [
+        "<Account of 'visits', unit who: .remaining tells what is left>",
+        "<Rows of 'visits', unit who: who integer, town text, paid number>",
+        "<Rows of 'visits', unit who: who integer, town text, paid number; where paid > 0>",
+        f"<Query of 'visits' by town: {asked}>",
+        f"<Proposal to 'visits' for {proposal.price}: preview() tells its errors, explain() how it is done>",
+    ]
+
+
 def test_a_refused_budget_asks_no_engine(account, unreadable):
     proposal = account.plan(question(unreadable), spend=nt.approx(2, "1e-7"), rows_per_group=2, groups_per_unit=1)
     assert not proposal.preview().affordable

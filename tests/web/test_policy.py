@@ -47,6 +47,7 @@ SUM = {"statistics": {"t": {"ask": "sum", "column": "amount"}}}
         ({"columns": ("cds",)}, BY_CDS, {"sql": "SELECT MEDIAN(amount) FROM purchases"}, "column"),
         ({"columns": ("cds",)}, BY_CDS, {"sql": f"SELECT COUNT(*) FROM purchases GROUP BY {CASE}"}, "column"),
         ({"group_columns": ("cds",)}, BY_CDS, {"sql": f"SELECT COUNT(*) FROM purchases GROUP BY {CASE}"}, "group_by"),
+        ({"columns": ("cds",)}, BY_CDS, {"sql": "SELECT COUNT(*) FILTER (WHERE amount > 5) FROM purchases"}, "column"),
         ({"own_bounds": False}, SUM, {"statistics": {"m": MEDIAN | {"low": 0, "high": 201}}}, "bounds"),
         ({"own_bounds": False}, SUM, {"statistics": {"t": SUM["statistics"]["t"] | {"low": 0, "high": 201}}}, "bounds"),
     ],

@@ -29,6 +29,11 @@ class Rows:
     table: Table
     conditions: tuple[RowExpression, ...] = ()
 
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{name} {kind}" for name, kind in self.table.schema.items())
+        where = f"; where {' and '.join(one.text for one in self.conditions)}" if self.conditions else ""
+        return f"<Rows of {self.table.name!r}, unit {self.table.unit_name}: {columns}{where}>"
+
     def where(self, condition: str) -> "Rows":
         """Only the rows for which the condition is true (NULL is not true)."""
         checked = self.table.expression(condition)
@@ -197,6 +202,11 @@ class Query:
     groups: Groups
     aggregates: Mapping[str, Aggregate]
     after: After = NOTHING
+
+    def __repr__(self) -> str:
+        by = f" by {', '.join(self.groups.columns)}" if self.groups.columns else ""
+        asked = ", ".join(f"{name} = {aggregate}" for name, aggregate in self.aggregates.items())
+        return f"<Query of {self.table.name!r}{by}: {asked}>"
 
     @property
     def table(self) -> Table:

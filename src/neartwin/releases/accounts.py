@@ -41,6 +41,9 @@ class Proposal:
     plan: Plan
     account: "Account"
 
+    def __repr__(self) -> str:
+        return f"<Proposal to {self.account.table.name!r} for {self.price}: preview() tells its errors, explain() how it is done>"
+
     @property
     def price(self) -> Target:
         """What a release costs."""
@@ -75,6 +78,9 @@ class Account:
 
     book: books.Account
     table: Table
+
+    def __repr__(self) -> str:
+        return f"<Account of {self.table.name!r}, unit {self.table.unit_name}: .remaining tells what is left>"
 
     @property
     def rows(self) -> Rows:
