@@ -3,6 +3,7 @@
 import gzip
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
 import pandas as pd
@@ -168,3 +169,33 @@ def test_a_column_with_a_collation_is_grouped_by_its_bytes():
     for condition, expected in (("town = 'ulm'", 1), ("town >= 'a'", 1), ("town IN ('ULM')", 2)):
         made = plan(towns.where(condition).agg(n=nt.count_units()), spend=nt.approx(1, "1e-6"))
         assert DuckdbEngine().aggregate(made.stage, salt=1).values["units"].tolist() == [expected]
+
+
+@pytest.mark.parametrize("first", ["file", "database", "connection"])
+def test_questions_that_join_databases_do_not_disturb_each_other(tmp_path, first):
+    """Asked in four threads at once. Attached to one instance, one question's database was gone when another let it go."""
+    rows = "SELECT range AS who, range % 3 AS kind FROM range(300)"
+    connection = duckdb.connect()
+    connection.execute(f"CREATE TABLE visits AS {rows}")
+    connection.execute(f"COPY visits TO '{tmp_path / 'visits.parquet'}'")
+    for name in ("visits", "kinds", "others"):
+        with duckdb.connect(str(tmp_path / f"{name}.duckdb")) as made:
+            made.execute(f"CREATE TABLE visits AS {rows}")
+            made.execute("CREATE TABLE kinds AS SELECT range AS kind, 'k' || range AS called FROM range(2)")
+    of = {"file": (tmp_path / "visits.parquet", ""), "database": (tmp_path / "visits.duckdb", "visits"),
+          "connection": (connection, "visits")}  # fmt: skip
+    table = nt.table(
+        of[first][0], table=of[first][1], unit="who", name="visits", snapshot="one" if first == "connection" else ""
+    )
+    known = [nt.public(tmp_path / f"{name}.duckdb", table="kinds") for name in ("kinds", "others")]
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(table, nt.pure(10**9))
+
+        def asked(number):
+            joined = table.join(known[number % 2], on="kind").where(f"who <> {1000 + number}")
+            plan = account.plan(joined.agg(n=nt.count()), spend=nt.pure(10**6), rows_per_group=1)
+            return account.release(plan)["n"].values[0]
+
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(asked, range(40))) == [200] * 40
+    assert connection.execute("SELECT count(*) FROM duckdb_databases() WHERE path IS NOT NULL").fetchall() == [(0,)]

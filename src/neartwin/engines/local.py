@@ -1,6 +1,7 @@
 """Opening what DuckDB reads in this process: files, databases, frames, and the connections of others."""
 
 import contextlib
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
@@ -19,6 +20,8 @@ from neartwin.queries.source import (
     ParquetFiles,
     Source,
 )
+
+_attaching = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -45,19 +48,26 @@ def opened(
 
 @contextlib.contextmanager
 def _connection(sources: list[LocalSource], settings: dict[str, str | int]) -> Iterator[Any]:
+    """For one question. What is attached to an instance is seen by all its questions, and gone for all when one lets it go.
+
+    So databases are attached to an instance that no other question has; one alone is opened and not attached; and where they join
+    their owner's connection, one question waits for the other.
+    """
+    databases = {source.path for source in sources if isinstance(source, DuckdbTable)}
     for source in sources:
         if isinstance(source, DuckdbConnection | DuckdbQuery):
-            with contextlib.closing(source.connection.cursor()) as cursor:
+            one_by_one = _attaching if databases else contextlib.nullcontext()
+            with one_by_one, contextlib.closing(source.connection.cursor()) as cursor:
                 in_utc(cursor)
                 yield cursor
             return
-    first = sources[0]
-    if isinstance(first, DuckdbTable):
-        with duckdb.connect(first.path, read_only=True, config=settings) as connection:
-            in_utc(connection)
+    if not databases:
+        with memory_connection(settings) as connection:
             yield _silent(connection)
         return
-    with memory_connection(settings) as connection:
+    only = {"database": next(iter(databases)), "read_only": True} if len(databases) == 1 else {}
+    with duckdb.connect(**only, config=settings) as connection:
+        in_utc(connection)
         yield _silent(connection)
 
 
