@@ -96,5 +96,5 @@ def test_noise_drawn_on_workers_withstands_and_is_caught_where_its_key_forgets_t
     assert withstands(discovered, claim, [*twins, OWN_KEYS], runs=5_000, search_runs=500)
     honest = noise.keyed
     monkeypatch.setattr(noise, "keyed", lambda sampler, **parts: honest(sampler, **(parts | {"column": "any"})))
-    found = audit(Batched(discovered), claim, twins, runs=2_000)
+    found = audit(Batched(discovered), claim, twins, runs=8_000)
     assert found.refuted, str(found)
