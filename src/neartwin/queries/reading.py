@@ -6,13 +6,12 @@ but by a literal, no cast that can fail and no comparison across types; arithmet
 
 import math
 from collections.abc import Callable, Mapping
-from datetime import date, datetime
 
 from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.queries.limits import check_surface, check_term
-from neartwin.queries.terms import PARTS, UNITS, Term, as_kind, common_kind
+from neartwin.queries.terms import PARTS, UNITS, Term, as_kind, common_kind, moment
 from neartwin.queries.types import NUMERIC, ColumnType
 
 _NULL = Term("literal", ColumnType.OTHER)
@@ -335,14 +334,10 @@ def _clipped(node: exp.Expr, names: Names, given: list[exp.Expr]) -> Term:
 
 
 def _dated(node: exp.Expr, kind: ColumnType) -> Term:
-    read_value = date.fromisoformat if kind is ColumnType.DATE else datetime.fromisoformat
     try:
-        value = read_value(node.this.this)
-    except ValueError:
-        raise refused(node, "it is no date") from None
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        raise refused(node, "times have no zone: write them in UTC")
-    return Term("literal", kind, value=value)
+        return Term("literal", kind, value=moment(node.this.this, kind))
+    except ValueError as wrong:
+        raise refused(node, str(wrong)) from None
 
 
 def _one_type(node: exp.Expr, terms: list[Term]) -> tuple[Term, ...]:

@@ -16,7 +16,7 @@ from neartwin.queries.moments import (
 )
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.table import Bounds, Table, both_ends, bounded
-from neartwin.queries.values import Value, spelled, value_of
+from neartwin.queries.values import Value, as_value, is_name, spelled, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +207,9 @@ def counted_value(table: Table, aggregate: Count) -> Value:
 def bin_value(table: Table, aggregate: Histogram) -> Value:
     """The number of the bin, computed from the column or expression that the histogram is of."""
     name = aggregate.column
-    if name not in table.computed and (name in table.schema or name.isidentifier()):
+    if name not in table.computed and is_name(table, name):
         table.numeric(name, "histogram")
-    plain = name in table.schema or name in table.computed or name.isidentifier()
-    text = '"' + name.replace('"', '""') + '"' if plain else f"({name})"
+    text = as_value(table, name)
     bins = Bounds(Fraction(0), Fraction(len(aggregate.edges) - 2), Fraction(1))
     return Value(str(aggregate), bins, aggregate.bin_of(table.expression(text)))
 

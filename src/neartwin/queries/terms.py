@@ -89,14 +89,24 @@ def common_kind(terms: Iterable[Term]) -> ColumnType | None:
     return wanted if wanted in kinds and all(_moment(term, wanted) is not None for term in others) else None
 
 
+def moment(text: str, kind: ColumnType) -> date:
+    """The date or time that a text says in ISO 8601; `ValueError` says what is wrong with another."""
+    try:
+        found = (date if kind is ColumnType.DATE else datetime).fromisoformat(text)
+    except ValueError:
+        raise ValueError("it is no date") from None
+    if isinstance(found, datetime) and found.tzinfo is not None:
+        raise ValueError("times have no zone: write them in UTC")
+    return found
+
+
 def _moment(term: Term, kind: ColumnType) -> date | None:
-    """What a literal date or text is as a date or time; None for other terms, and for a text that is neither, or has a zone."""
+    """What a literal date or text is as a date or time; None for other terms, and for a text that is neither."""
     if isinstance(term.value, str) and term.operation == "literal":
         try:
-            found = (date if kind is ColumnType.DATE else datetime).fromisoformat(term.value)
+            return moment(term.value, kind)
         except ValueError:
             return None
-        return None if isinstance(found, datetime) and found.tzinfo is not None else found
     if isinstance(term.value, date) and kind is ColumnType.TIMESTAMP:
         return datetime.combine(term.value, time())
     return None
@@ -109,7 +119,9 @@ def as_kind(term: Term, kind: ColumnType) -> Term:
     if term.is_null:
         return Term("literal", kind)
     if kind in {ColumnType.DATE, ColumnType.TIMESTAMP}:
-        return Term("literal", kind, value=_moment(term, kind))
+        said = _moment(term, kind)
+        assert said is not None  # noqa: S101 - as `common_kind` says; None would be NULL
+        return Term("literal", kind, value=said)
     if term.operation == "literal":
         assert isinstance(term.value, int)  # noqa: S101 - the one coercion there is
         return Term("literal", kind, value=float(term.value))

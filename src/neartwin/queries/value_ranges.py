@@ -33,6 +33,7 @@ from neartwin.queries.statistics import Mean, Sum, count, summand
 from neartwin.queries.table import Bounds, RowUnit
 from neartwin.queries.tuned import Tuned, TunedRange
 from neartwin.queries.tuning import SURE, parted, plan_within, price_of
+from neartwin.queries.values import as_value
 
 _OCTAVES = 12
 _MOST_ROWS = 256  # of a unit in the count of all rows
@@ -112,8 +113,7 @@ def _edges(limits: Bounds) -> tuple[Fraction, ...]:
 
 def _histogram(query: Query, shape: _Shape) -> Histogram:
     table, name = query.table, shape.column
-    plain = name in table.schema or name in table.computed or name.isidentifier()
-    text = '"' + name.replace('"', '""') + '"' if plain else f"({name})"
+    text = as_value(table, name)
     low, high = float(shape.limits.low), float(shape.limits.high)
     term = table.expression(text).term
     ends = term.value if term.operation == "clip" else None

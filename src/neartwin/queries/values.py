@@ -41,16 +41,26 @@ def value_of(
     return found
 
 
+def is_name(table: Table, column: str) -> bool:
+    """Whether a text is the name of a column, there or missing, and no expression."""
+    return column in table.schema or column.isidentifier()
+
+
 def spelled(table: Table, column: str) -> str:
     """A column's name, or an expression as SQL writes it, so that two spellings of one value are one question."""
-    return column if column in table.schema or column.isidentifier() else table.expression(column).text
+    return column if is_name(table, column) else table.expression(column).text
+
+
+def as_value(table: Table, column: str) -> str:
+    """A column or expression as it can stand inside of another expression."""
+    return '"' + column.replace('"', '""') + '"' if is_name(table, column) else f"({column})"
 
 
 def _expression(table: Table, column: str) -> RowExpression | None:
     """None for a column of the source."""
     if column in table.computed:
         found = table.computed[column]
-    elif column in table.schema or column.isidentifier():
+    elif is_name(table, column):
         table.numeric(column, "of a sum")
         return None
     else:
