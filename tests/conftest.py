@@ -11,6 +11,16 @@ collect_ignore = ["typing/api.py"]  # read by the type checker, never run
 
 
 @pytest.fixture(scope="session")
+def real_tables(tmp_path_factory):
+    """A folder with the real data sets as Parquet files, written once."""
+    from tests.real_tables import made
+
+    place = tmp_path_factory.mktemp("real")
+    made(place)
+    return place
+
+
+@pytest.fixture(scope="session")
 def postgres_url():
     """The URL of a real PostgreSQL: NEARTWIN_TEST_POSTGRES where that is set, else a server of this session's own.
 

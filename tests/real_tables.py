@@ -291,6 +291,17 @@ def opened(data, asked, where):
     return nt.table(**where(data.table), **same_people, columns=bounds), others
 
 
+def asked_in_python_and_sql(data, asked, where, book):
+    """The release, which both ways of asking must share: the second one costs nothing."""
+    rows, others = opened(data, asked, where)
+    account = book.open(rows, asked.spend[1])
+    terms = {"spend": asked.spend[1], **data.limits_of(asked)}
+    release = account.release(account.plan(asked.python(rows, Keys(data.keys, others)), **terms))
+    assert account.sql(asked.sql, keys=data.keys_of(asked), tables=others, **terms) == release
+    assert set(account.remaining.values()) == {0}
+    return release
+
+
 def words(data, asked, where, book):
     """The question as a terminal takes it; where: as of `opened`, of files and tables of a database."""
 

@@ -15,16 +15,20 @@ from click.testing import CliRunner
 
 import neartwin as nt
 from neartwin.cli import main
-from tests.real_tables import CASES, MISSING, PURCHASES, SURE, Keys, as_rows, made, opened, same, told_by_duckdb, words
+from tests.real_tables import (
+    CASES,
+    MISSING,
+    PURCHASES,
+    SURE,
+    as_rows,
+    asked_in_python_and_sql,
+    opened,
+    same,
+    told_by_duckdb,
+    words,
+)
 
 without_packages = pytest.mark.skipif(bool(MISSING), reason=f"the data are in {', '.join(MISSING)}")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("data")
-    made(place)
-    return place
 
 
 def where(folder):
@@ -33,48 +37,43 @@ def where(folder):
 
 @without_packages
 @pytest.mark.parametrize(("data", "number"), CASES, ids=lambda it: getattr(it, "label", str(it)))
-def test_python_sql_and_the_terminal_give_the_true_answer_once(folder, tmp_path, data, number):
-    asked, file = data.asked[number], folder / f"{data.table}.parquet"
+def test_python_sql_and_the_terminal_give_the_true_answer_once(real_tables, tmp_path, data, number):
+    asked, file = data.asked[number], real_tables / f"{data.table}.parquet"
     assert pq.read_metadata(file).num_rows == data.rows
-    rows, others = opened(data, asked, where(folder))
     with nt.open_ledger(tmp_path / "budget.db") as book:
-        account = book.open(rows, asked.spend[1])
-        terms = {"spend": asked.spend[1], **data.limits_of(asked)}
-        release = account.release(account.plan(asked.python(rows, Keys(data.keys, others)), **terms))
-        assert account.sql(asked.sql, keys=data.keys_of(asked), tables=others, **terms) == release
-        assert set(account.remaining.values()) == {0}
-    same(as_rows(release), told_by_duckdb(asked.truth, folder), asked.slack, ordered="LIMIT" in asked.sql)
-    done = CliRunner().invoke(main, words(data, asked, where(folder), tmp_path / "budget.db"))
+        release = asked_in_python_and_sql(data, asked, where(real_tables), book)
+    same(as_rows(release), told_by_duckdb(asked.truth, real_tables), asked.slack, ordered="LIMIT" in asked.sql)
+    done = CliRunner().invoke(main, words(data, asked, where(real_tables), tmp_path / "budget.db"))
     assert done.exit_code == 0, done.output
     assert nt.Release.from_json(done.output) == release
     assert json.loads(done.output)["provenance"]["account"] == data.table
 
 
 @without_packages
-def test_several_questions_of_purchases_are_one_series_in_python_sql_and_a_terminal(folder, tmp_path):
+def test_several_questions_of_purchases_are_one_series_in_python_sql_and_a_terminal(real_tables, tmp_path):
     asked = PURCHASES.asked[0]
     text = (
         "SELECT COUNT(*) AS n FROM purchases WHERE cds > 1; SELECT COUNT(DISTINCT customer_id) AS people FROM purchases"
     )
-    rows, _ = opened(PURCHASES, asked, where(folder))
+    rows, _ = opened(PURCHASES, asked, where(real_tables))
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, SURE[1])
         questions = [rows.where("cds > 1").agg(n=nt.count()), rows.agg(people=nt.count_units())]
         first = account.release_series(account.plan_series(questions, spend=SURE[1], rows_per_group=217))
         again = account.plan_series(nt.series_from_sql(text, rows), spend=SURE[1], rows_per_group=217)
         assert account.release_series(again) == first
-    line = ["query", str(folder / "purchases.parquet"), text, "--unit", "customer_id", "--ledger", str(tmp_path / "budget.db"),
-            "--spend", SURE[0], "--rows-per-group", "217", "--json"]  # fmt: skip
+    line = ["query", str(real_tables / "purchases.parquet"), text, "--unit", "customer_id", "--spend", SURE[0],
+            "--ledger", str(tmp_path / "budget.db"), "--rows-per-group", "217", "--json"]  # fmt: skip
     done = CliRunner().invoke(main, line)
     assert done.exit_code == 0, done.output
     true = "SELECT count(*) FILTER (cds > 1), count(DISTINCT customer_id) FROM purchases"
-    same([(first[0]["n"].values[0], first[1]["people"].values[0])], told_by_duckdb(true, folder), 0.5)
+    same([(first[0]["n"].values[0], first[1]["people"].values[0])], told_by_duckdb(true, real_tables), 0.5)
 
 
 @without_packages
-def test_last_years_purchases_and_all_of_them_are_two_snapshots_of_one_account(folder, tmp_path):
+def test_last_years_purchases_and_all_of_them_are_two_snapshots_of_one_account(real_tables, tmp_path):
     """The file of 1997 is replaced by that of both years: the same people, so the same account pays again."""
-    whole, file = folder / "purchases.parquet", tmp_path / "shop.parquet"
+    whole, file = real_tables / "purchases.parquet", tmp_path / "shop.parquet"
     counts = []
     with nt.open_ledger(tmp_path / "budget.db") as book:
         for year in (1997, 1998):
@@ -86,7 +85,7 @@ def test_last_years_purchases_and_all_of_them_are_two_snapshots_of_one_account(f
             assert account.sql(text, spend=SURE[1], rows_per_group=217)["n"].values[0] == counts[-1]  # stored
         assert account.remaining == {"epsilon": 8 * 10**12}
     true = "SELECT count(*) FILTER (year(day) = 1997), count(*) FROM purchases"
-    same([tuple(counts)], told_by_duckdb(true, folder), 0.5)
+    same([tuple(counts)], told_by_duckdb(true, real_tables), 0.5)
 
 
 @pytest.mark.slow
