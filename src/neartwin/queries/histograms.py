@@ -27,6 +27,11 @@ class Histogram:
     edges: tuple[Fraction, ...]
 
     def __str__(self) -> str:
+        return self.record
+
+    @property
+    def record(self) -> str:
+        """Its name in digests, for ever."""
         return f"histogram({self.column}, {', '.join(_short(edge) for edge in self.edges)})"
 
     def keywords(self) -> dict[str, object]:

@@ -20,7 +20,7 @@ from neartwin.queries.allot import Noise, composed_loss
 from neartwin.queries.discovery import Selection
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.query import MostCommon, Query
-from neartwin.queries.record import digest_of
+from neartwin.queries.record import NOISES, digest_of, limits_record, statistic_record, target_record
 from neartwin.queries.sensitivity import Sensitivity
 from neartwin.queries.stage import Stage
 from neartwin.queries.statistics import Aggregate
@@ -208,7 +208,7 @@ class GroupPlan:
     @property
     def digest(self) -> str:
         """Equal for plans that would do the same, across processes and versions of this library."""
-        asked = {name: str(aggregate) for name, aggregate in self.outputs.items()}
+        asked = {name: statistic_record(aggregate) for name, aggregate in self.outputs.items()}
         measures = {name: _noise(measure.mechanism) for name, measure in self.measures.items()}
         chosen = None if self.selection is None else _chosen(self.selection)
         trees = {
@@ -218,7 +218,7 @@ class GroupPlan:
         more: dict[str, object] = {"splits": trees} if trees else {}
         more |= _beside(self.pilot, self.together)
         if self.ranging is not None:
-            told = [[name, str(value)] for name, value in self.ranging.limits if value is not None]
+            told = limits_record(self.ranging.limits)
             more |= {"ranging": [*(one.digest for one in self.ranging.asked), self.ranging.groups, told]}
         return digest_of("groups", self.stage, {"asked": asked, "measures": measures, "threshold": chosen} | more)
 
@@ -237,13 +237,20 @@ def _piloted(pilot: Pilot) -> list[object]:
     bounds = [bound and [bound.at_most, str(bound.share)] for bound in (pilot.rows, pilot.groups)]
     bounds += [] if pilot.norm is None else [[pilot.norm.at_most, str(pilot.norm.share)]]
     told = [[name, str(weight)] for name, weight in pilot.weights]
-    return [*_noise(pilot.mechanism), *bounds, pilot.expected_groups, pilot.stage.octaves, told, str(pilot.rest)]
+    return [
+        *_noise(pilot.mechanism),
+        *bounds,
+        pilot.expected_groups,
+        pilot.stage.octaves,
+        told,
+        target_record(pilot.rest),
+    ]
 
 
 def _noise(noise: Noise) -> list[object]:
     if isinstance(noise, Geometric):
         return [str(noise.scale), noise.sensitivity]
-    return [type(noise).__name__, str(noise.variance), noise.l2_squared]
+    return [NOISES[type(noise)], str(noise.variance), noise.l2_squared]
 
 
 def _chosen(selection: Selection) -> list[object]:
@@ -316,7 +323,7 @@ class MarginalPlan:
     @property
     def digest(self) -> str:
         """Equal for plans that would do the same."""
-        asked = {name: str(aggregate) for name, aggregate in self.outputs.items()}
+        asked = {name: statistic_record(aggregate) for name, aggregate in self.outputs.items()}
         measures = {name: _noise(measure.mechanism) for name, measure in self.measures.items()}
         more: dict[str, object] = {
             "asked": asked,
@@ -364,7 +371,7 @@ class WorkloadPlan:
         """Equal for plans that would do the same."""
         asked = self.query.groups.asked
         more: dict[str, object] = {
-            "asked": {name: str(aggregate) for name, aggregate in self.outputs.items()},
+            "asked": {name: statistic_record(aggregate) for name, aggregate in self.outputs.items()},
             "workload": None if asked is None else asked.record(),
             "strategy": self.strategy.name,
             "measure": _noise(self.measure.mechanism),

@@ -201,7 +201,8 @@ def counted_value(table: Table, aggregate: Count) -> Value:
     plain = column in table.schema or column in table.computed
     text = '"' + column.replace('"', '""') + '"' if plain else f"({column})"
     one = Bounds(Fraction(0), Fraction(1), Fraction(1))
-    return Value(str(aggregate), one, table.expression(f"CASE WHEN {text} IS NOT NULL THEN 1 END"))
+    name = f"count({column})"  # the name of a measure, so it is in digests
+    return Value(name, one, table.expression(f"CASE WHEN {text} IS NOT NULL THEN 1 END"))
 
 
 def bin_value(table: Table, aggregate: Histogram) -> Value:
@@ -211,7 +212,7 @@ def bin_value(table: Table, aggregate: Histogram) -> Value:
         table.numeric(name, "histogram")
     text = as_value(table, name)
     bins = Bounds(Fraction(0), Fraction(len(aggregate.edges) - 2), Fraction(1))
-    return Value(str(aggregate), bins, aggregate.bin_of(table.expression(text)))
+    return Value(aggregate.record, bins, aggregate.bin_of(table.expression(text)))
 
 
 def as_spelled(table: Table, aggregate: Aggregate) -> Aggregate:

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+import neartwin
+from neartwin import mechanisms
 from neartwin.queries.expected import expected_errors
 from neartwin.queries.margins import named
 from neartwin.queries.moments import MomentStatistic, moment_set
@@ -176,14 +178,23 @@ def _mechanisms(value: object, name: str) -> Iterator[tuple[str, object]]:
         for part in value:
             yield from _mechanisms(part, name)
     elif is_dataclass(value) and not isinstance(value, type):
-        module = type(value).__module__
-        if module.startswith("neartwin.mechanisms."):
+        if within(mechanisms.__name__, value):
             yield name, value
-        elif module.startswith("neartwin.queries."):
+        elif within(neartwin.__name__, value):
             for field in fields(value):
                 if field.name not in _NOT_MECHANISMS:
                     part = getattr(value, field.name)
                     yield from _mechanisms(part, name if field.name == "mechanism" else name or field.name)
+
+
+def within(package: str, value: object) -> bool:
+    """Whether a package defines the class of a value.
+
+    >>> from fractions import Fraction
+    >>> within("fractions", Fraction(1, 2)), within("fraction", Fraction(1, 2))
+    (True, False)
+    """
+    return f"{type(value).__module__}.".startswith(f"{package}.")
 
 
 def _told(place: str, mechanism: Any) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
+import neartwin
 import neartwin.ledger as books
+from neartwin import mechanisms
 from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Target, Zcdp
 from neartwin.checks import integer
 from neartwin.engines.base import Engine
@@ -29,6 +31,7 @@ from neartwin.queries.planner import plan as make_plan
 from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.statistics import CountUnits
 from neartwin.queries.table import RowUnit, Table
+from neartwin.releases.method import within
 from neartwin.releases.release import Release
 from neartwin.releases.run import run
 
@@ -121,10 +124,15 @@ def _moved(value: Any, table: Table) -> Any:
         return tuple(_moved(part, table) for part in value)
     if isinstance(value, Mapping):
         return MappingProxyType({name: _moved(part, table) for name, part in value.items()})
-    if is_dataclass(value) and not isinstance(value, type) and type(value).__module__.startswith("neartwin.queries."):
+    if is_dataclass(value) and not isinstance(value, type) and _of_plans(value):
         moved = {field.name: _moved(getattr(value, field.name), table) for field in fields(value) if field.init}
         return replace(value, **{name: part for name, part in moved.items() if part is not getattr(value, name)})
     return value
+
+
+def _of_plans(value: object) -> bool:
+    """Mechanisms hold no table; they are large, and stay as they are."""
+    return within(neartwin.__name__, value) and not within(mechanisms.__name__, value)
 
 
 def _with_keys(plan: Plan, engine: Engine) -> Query:
