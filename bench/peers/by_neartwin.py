@@ -77,7 +77,7 @@ def exact(path, asked, **limits):
 
 def within_norm(path):
     """Each city within a norm of 64 rows a user, without noise: what the tuned release that chooses 64 is noisy around."""
-    from neartwin.releases.statistics import statistics_of
+    from neartwin.releases.estimates import statistics_of
 
     made, cities, values = exact(path, asked_by_city, norm_per_unit=64, discovery_groups=64)
     columns = [statistic.values for statistic in statistics_of(made, values, {}, 0.95)]

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from scipy.special import (
         betainc,
         betaincinv,
-        betaln,
         erf,
         erfc,
         erfcx,
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
         ndtr,
         ndtri,
         roots_legendre,
-        xlogy,
     )
 else:
 
@@ -84,7 +82,7 @@ else:
         call.__name__ = call.__qualname__ = name
         return call
 
-    betainc, betaincinv, betaln, xlogy = map(_late, ("betainc", "betaincinv", "betaln", "xlogy"))
+    betainc, betaincinv = map(_late, ("betainc", "betaincinv"))
     erf, erfc = _shared("erf", math.erf), _shared("erfc", math.erfc)
     erfcx, ndtri = _shared("erfcx", erfcx_of_one), _shared("ndtri", ndtri_of_one)
     gammaln, logsumexp, roots_legendre = map(_late, ("gammaln", "logsumexp", "roots_legendre"))
@@ -93,7 +91,6 @@ else:
 __all__ = [
     "betainc",
     "betaincinv",
-    "betaln",
     "erf",
     "erfc",
     "erfcx",
@@ -103,5 +100,4 @@ __all__ = [
     "ndtr",
     "ndtri",
     "roots_legendre",
-    "xlogy",
 ]

@@ -215,20 +215,6 @@ def test_joins_order_and_explain_work_from_the_terminal(purchases):
     assert "which are: 'regions'" in err
 
 
-def test_a_sample_is_asked_in_a_terminal(purchases):
-    told = (*ASK, "--spend", "epsilon=1", "--sampling-rate", "0.5")
-    code, out, _ = neartwin("plan", *told, where=purchases)
-    assert code == 0
-    assert "keep each unit with probability 0.5" in out
-    code, out, _ = neartwin("query", *told, "--json", where=purchases)
-    assert code == 0
-    assert any("took part with probability 0.5" in note for note in json.loads(out)["notes"])
-    other = ("--spend", "rho=1", "--ledger", "other.db")
-    code, _, err = neartwin("plan", *ASK, *other, "--sampling-rate", "0.5", where=purchases)
-    assert code != 0
-    assert "sampling earns nothing" in err
-
-
 def test_a_cap_on_all_rows_of_a_unit_is_asked_in_a_terminal(purchases):
     told = [*ASK, "--spend", "epsilon=1", "--rows-per-unit", "7"]
     for option in ("--rows-per-group", "--groups-per-unit"):

@@ -10,7 +10,6 @@ from neartwin.queries.mean_bars import Thresholds, thresholds
 from neartwin.queries.mean_ends import mean_bounds
 from neartwin.queries.measuring import filled_measure, grid_column
 from neartwin.queries.planner import plan
-from neartwin.releases.estimates import bar
 from tests.queries.test_sensitivity import empty_table
 
 SPENDS = [nt.pure("1/2"), nt.gdp("1/3"), nt.zcdp("1/20")]
@@ -56,10 +55,10 @@ def test_bars_hold_in_groups_of_every_size_and_are_no_wider_than_by_the_union_bo
     told = thresholds(total, number, column, 0.95)
     low, high = mean_bounds(totals, counts, told)
     assert ((low <= exact + 1e-9) & (exact - 1e-9 <= high)).mean() >= FAIR
-    box = ratio_bounds(totals, counts, bar(total, 0.975), bar(number, 0.975))
+    box = ratio_bounds(totals, counts, float(total.half_width(0.975)), float(number.half_width(0.975)))
     box = [np.clip(end, column.low, column.high) for end in box]
     # where the number may be 0 the box alone knows that there is a value, and where none fits it has no width
-    sure = (counts - bar(number, 0.975) >= 1) & (np.abs(totals) < 50 * np.abs(counts))
+    sure = (counts - float(number.half_width(0.975)) >= 1) & (np.abs(totals) < 50 * np.abs(counts))
     assert (high - low <= (box[1] - box[0]) * (1 + 1e-9) + 1e-9)[sure].all()
     if n == 1000 and mean > -50:  # at an end of the range most bars hold it
         short = Thresholds(told.edges, told.reach * 0.75)  # the near miss
@@ -87,10 +86,10 @@ def test_the_preview_says_how_wide_bars_are_at_most(spend):
 def test_bars_in_small_groups_are_far_narrower_than_by_the_union_bound():
     for spend in SPENDS:
         total, number, column = made_of(spend)
-        n = int(2.5 * bar(number, 0.975))
+        n = int(2.5 * float(number.half_width(0.975)))
         (totals, counts), _ = drawn((total, number), n, 0, b"small")
         low, high = mean_bounds(totals, counts, thresholds(total, number, column, 0.95))
-        box = ratio_bounds(totals, counts, bar(total, 0.975), bar(number, 0.975))
+        box = ratio_bounds(totals, counts, float(total.half_width(0.975)), float(number.half_width(0.975)))
         box = [np.clip(end, column.low, column.high) for end in box]
         assert np.median(high - low) < 0.75 * np.median(box[1] - box[0])
 

@@ -13,7 +13,7 @@ from neartwin.queries.moment_sums import MomentNoise, MomentSums, half_of
 from neartwin.queries.moments import moment_set
 from neartwin.queries.planner import plan
 from neartwin.queries.regression_bars import _noises, _solved, fitted, slopes_of
-from neartwin.releases.statistics import statistics_of
+from neartwin.releases.estimates import statistics_of
 from tests.releases.test_moments import ASKED, people, table_of
 
 DRAWS = 800

@@ -9,8 +9,8 @@ import pytest
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import QueryError
+from neartwin.releases.estimates import statistics_of
 from neartwin.releases.release import UNBOUNDED, shown
-from neartwin.releases.statistics import statistics_of
 
 BOUNDS = {"x": nt.bounded(0, 10), "y": nt.bounded(-20, 20), "z": nt.bounded(0, 1, "0.001")}
 ASKED = {

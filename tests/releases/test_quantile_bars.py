@@ -10,7 +10,7 @@ from scipy.stats import binom
 import neartwin as nt
 from neartwin import noise
 from neartwin.queries.planner import plan
-from neartwin.releases.statistics import statistics_of
+from neartwin.releases.estimates import statistics_of
 
 RANKS = ["0.1", "0.25", "0.5", "0.9", "0.99"]
 SPENDS = [nt.pure("1/2"), nt.zcdp("1/50")]

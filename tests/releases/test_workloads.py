@@ -223,8 +223,3 @@ def test_what_is_no_workload_is_refused_before_anything_is_spent(people, ask, sa
     with pytest.raises(NeartwinError, match=says) as refused:
         ask(nt.table(people, unit="who", name="people"))
     assert isinstance(refused.value, QueryError | ParameterError)
-
-
-def test_a_sample_is_refused():
-    with pytest.raises(QueryError, match="sampling_rate is for counts"):
-        made_of(nt.ranges(), nt.zcdp(1), sampling_rate="1/2")

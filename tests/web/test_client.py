@@ -145,7 +145,6 @@ def test_a_served_account_takes_every_limit_that_a_local_one_takes(verb):
         ("norm_per_unit", Fraction(7, 2)),
         ("rows_per_unit", 9),
         ("value_range", nt.tuned_range(share="1/7")),
-        ("sampling_rate", Fraction(1, 10)),
     ],
 )
 def test_a_limit_arrives_as_it_was_sent(name, limit):
@@ -155,32 +154,9 @@ def test_a_limit_arrives_as_it_was_sent(name, limit):
     assert (Fraction(arrived) if isinstance(limit, Fraction) else arrived) == limit
 
 
-@pytest.mark.parametrize("limit", [{"units_together": 2}, {"value_range": nt.tuned_range()}, {"sampling_rate": "0.1"}])
+@pytest.mark.parametrize("limit", [{"units_together": 2}, {"value_range": nt.tuned_range()}])
 def test_what_a_series_cannot_have_is_refused_in_words_and_is_no_fault_of_the_service(served, limit):
     account = served.open("purchases")
     asked = [account.rows.agg(n=nt.count()), account.rows.agg(total=nt.sum("amount"))]
     with pytest.raises(QueryError, match="one question"):
         account.plan_series(asked, spend=nt.pure("0.1"), rows_per_group=5, **limit)
-
-
-def test_a_sample_is_asked_over_http_as_it_is_here(served):
-    account = served.open("purchases")
-    query = account.rows.group_by("cds", keys=[1, 2, 3]).agg(n=nt.count_units())
-    limits = {"spend": nt.pure("0.3"), "groups_per_unit": 3}
-    sampled = account.plan(query, **limits, sampling_rate="1/4")
-    whole = account.plan(query, **limits)
-    assert sampled.price == whole.price == nt.pure("0.3")
-    assert sampled.digest != whole.digest
-    assert "keep each unit with probability 0.25" in str(sampled.explain())
-    assert "keep each unit" not in str(whole.explain())
-    release = account.release(sampled)
-    assert any("took part with probability 0.25" in note for note in release.notes)
-    assert {
-        "what": "sampling_rate",
-        "value": "1/4",
-        "origin": "public: given with the question",
-    } in account.certificate(release).body["bounds"]
-    assert account.spent == {"epsilon": Fraction(3, 10)}
-    for rate in (0, "1.5"):
-        with pytest.raises(ParameterError, match="sampling_rate"):
-            account.plan(query, **limits, sampling_rate=rate)

@@ -47,7 +47,7 @@ class ReleaseGame:
 
     values: the names of the columns after unit and key. ask: from the grouped table (`Groups`) to the question (`Query`), as in
     `lambda groups: groups.agg(n=nt.count())`. rows_per_group and groups_per_unit, or norm_per_unit: what bounds a unit. keys: the
-    public keys, or None to discover them. sampling_rate: of units. where: puts an Arrow table of all rows where the engine under
+    public keys, or None to discover them. where: puts an Arrow table of all rows where the engine under
     attack reads it, and opens it there with `nt.table(..., unit="unit")`. take: from an account and a proposal to the released
     rows (`collected`, `written`). The output of a run: with public keys one number a (key, statistic), in that order; with
     discovered ones a mapping from each (released key, statistic) to its number.
@@ -60,7 +60,6 @@ class ReleaseGame:
     groups_per_unit: int | None = None
     norm_per_unit: Number | None = None
     keys: tuple[str, ...] | None = None
-    sampling_rate: Number | None = None
     where: Callable[[Any], Any] = in_process
     take: Callable[[Any, Any], Any] = collected
 
@@ -82,7 +81,6 @@ class ReleaseGame:
                 rows_per_group=self.rows_per_group,
                 groups_per_unit=self.groups_per_unit,
                 norm_per_unit=self.norm_per_unit,
-                sampling_rate=self.sampling_rate,
             )
             return self.take(account, proposal)
 

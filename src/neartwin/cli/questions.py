@@ -51,7 +51,6 @@ class Question:
     norm_per_unit: float | str | None = None
     units_together: int = 1
     value_range: str = ""
-    sampling_rate: float | str | None = None
     discovery_groups: int | None = None
     weights: tuple[str, ...] = ()
 
@@ -92,7 +91,6 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--units-together", type=int, default=1, help="To how many units changed together the spend is promised."
         ),
-        click.option("--sampling-rate", help="Each unit takes part with this probability, by a secret: 0.1."),
         click.option(
             "--discovery-groups", type=int, help="In how many of its groups a unit helps to discover unknown ones."
         ),
@@ -218,7 +216,6 @@ def _proposal(book: Ledger, question: Question) -> Proposal | SeriesProposal:
         "weights": words.pairs(question.weights, "weights") or None,
         "units_together": question.units_together,
         "value_range": words.value_range(question.value_range),
-        "sampling_rate": question.sampling_rate,
     }
     if len(asked) > 1:
         return account.plan_series(asked, spend=spend, **limits)

@@ -150,7 +150,6 @@ class ServedAccount:
         weights: Mapping[str, Number] | None = None,
         units_together: int = 1,
         value_range: TunedRange | None = None,
-        sampling_rate: Number | None = None,
     ) -> ServedProposal:
         """Have the service decide what a release would do and cost. Reads no row and spends nothing."""
         return self.plan_series(
@@ -164,7 +163,6 @@ class ServedAccount:
             weights=weights,
             units_together=units_together,
             value_range=value_range,
-            sampling_rate=sampling_rate,
         )
 
     def plan_series(
@@ -180,7 +178,6 @@ class ServedAccount:
         weights: Mapping[str, Number] | None = None,
         units_together: int = 1,
         value_range: TunedRange | None = None,
-        sampling_rate: Number | None = None,
     ) -> ServedProposal:
         """Have the service plan several questions under one price. Reads no row and spends nothing."""
         if not queries:
@@ -193,7 +190,6 @@ class ServedAccount:
             "discovery_groups": discovery_groups,
             "units_together": None if units_together == 1 else units_together,
             "value_range": value_range,
-            "sampling_rate": sampling_rate,
             "weights": weights,
         }
         if any(query.table.source != self.rows.table.source for query in queries):
@@ -266,8 +262,8 @@ def _written(name: str, limit: Any) -> object:
             return {"share": str(limit.share), "groups": limit.groups}
         case Mapping():
             return {statistic: str(rational(weight=value)) for statistic, value in limit.items()}
-        case _ if name in {"norm_per_unit", "sampling_rate"}:
-            return str(rational(**{name: limit}))
+        case _ if name == "norm_per_unit":
+            return str(rational(norm_per_unit=limit))
     return limit
 
 

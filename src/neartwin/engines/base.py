@@ -12,6 +12,8 @@ from neartwin.exact import WholeNumbers
 from neartwin.queries.keys import Key
 from neartwin.queries.stage import Stage
 
+SALT_BITS = 64  # of fresh randomness a release
+
 
 @dataclass(frozen=True, slots=True)
 class Cells:
@@ -44,9 +46,14 @@ class Engine(Protocol):
     """Runs stages. Implementations are final and hold no state of a stage."""
 
     def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
-        """Exact answers to a stage. salt: fresh secret bits, as many as `salt_bits` says; kept out of logs and text.
+        """Answer a stage exactly.
 
-        The low 64 order a unit's groups, and those above decide which units a stage samples: see `neartwin.queries.sample`.
+        Args:
+            stage: the question, without noise.
+            salt: `SALT_BITS` fresh secret bits. They order the groups of a unit, and stay out of logs and text.
+
+        Returns:
+            Exact whole numbers by group.
         """
         ...
 

@@ -1,6 +1,5 @@
 """Where SQL engines differ: what a dialect must supply so that the one statement means the same everywhere."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 from sqlglot import exp
@@ -9,7 +8,6 @@ from neartwin.queries.types import ColumnType
 
 KEYS = "neartwin_keys"  # the table of public keys: position, then the group columns k0, k1, ...
 POSITION = "p"
-Kept = Callable[[exp.Expr], exp.Expr]  # from a unit's key to whether the sample has it
 
 
 class Dialect(Protocol):
@@ -44,17 +42,6 @@ class Dialect(Protocol):
 
     def fingerprint(self, parts: list[exp.Expr]) -> exp.Expr:
         """MD5 in hexadecimal of the parts' texts with '/' between them; sorts by its bytes, equal on all engines."""
-        ...
-
-    def digest_below(self, text: exp.Expr, digits: str) -> exp.Expr:
-        """Whether SHA-256 of a text's bytes, in hexadecimal, sorts before these digits; in UTF-8, equal on all engines."""
-        ...
-
-    def of_sample(self, unit: exp.Expr, kind: ColumnType, units: exp.Select, kept: Kept) -> exp.Expr:
-        """Whether a row's unit is kept: all rows of what is grouped as one unit, or none.
-
-        units: a select of the table's units, as `u`, row by row.
-        """
         ...
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.base import Aggregates
-from neartwin.engines.dialect import KEYS, Kept, digest_of, floor_half_up, in_calendar, real
+from neartwin.engines.dialect import KEYS, digest_of, floor_half_up, in_calendar, real
 from neartwin.engines.gather import gathered, gathered_rows, key_table
 from neartwin.engines.joins import Place
 from neartwin.engines.local import opened
@@ -19,12 +19,10 @@ from neartwin.engines.sql import first_rows, needed_columns, salted
 from neartwin.engines.texts import text_of
 from neartwin.engines.thinning import are_many, can_thin
 from neartwin.queries.join import Join
-from neartwin.queries.sample import salt_and_secret
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
 
 _SALT = exp.cast(exp.Placeholder(this="salt"), "UBIGINT", dialect="duckdb")
-_SECRET = exp.cast(exp.Placeholder(this="secret"), "TEXT", dialect="duckdb")
 _TYPES = {
     ColumnType.TEXT: "VARCHAR",
     ColumnType.NUMBER: "DOUBLE",
@@ -58,22 +56,6 @@ class DuckdbDialect:
     def fingerprint(self, parts: list[exp.Expr]) -> exp.Expr:
         """As it is."""
         return digest_of(parts)
-
-    def digest_below(self, text: exp.Expr, digits: str) -> exp.Expr:
-        """Texts are UTF-8, and the digest is hexadecimal text."""
-        return exp.Anonymous(this="sha256", expressions=[text]) < exp.Literal.string(digits)
-
-    def of_sample(self, unit: exp.Expr, kind: ColumnType, units: exp.Select, kept: Kept) -> exp.Expr:
-        """By one hash a unit, which takes a tenth of the time of one a row: an aggregate stops the filter from moving down.
-
-        A column may have a collation of its own, under which several spellings are one unit: the last by its bytes names it.
-        """
-        key = exp.column("u")
-        spelled = exp.Collate(this=key.copy(), expression=exp.to_identifier("binary", quoted=True))
-        named = exp.alias_(exp.Max(this=spelled if kind is ColumnType.TEXT else key.copy()), "named")
-        one = exp.select(exp.alias_(exp.Max(this=key.copy()), "v"), named).from_(units.subquery("r")).group_by("u")
-        chosen = exp.select("v").from_(one.subquery("e")).where(kept(exp.column("named")))
-        return exp.In(this=unit.copy(), query=chosen.subquery())
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:
         """Isnan()."""
@@ -157,8 +139,8 @@ class DuckdbEngine:
         """Exact answers to a stage; the source is opened read-only and closed again."""
         with self._asked(stage) as (connection, places):
             parameters = _parameters(stage, salt)
-            chosen = _thinning(connection, stage, places, parameters)
-            text = text_of(stage, chosen, _SALT, secret=_SECRET)
+            chosen = _thinning(connection, stage, places)
+            text = text_of(stage, chosen, _SALT)
             if len(stage.keys or ()) == 1:  # the shortest way to the one row that there is
                 return gathered_rows(stage, connection.execute(text, parameters).fetchall())
             answer = connection.sql(text, params=parameters).to_arrow_table()
@@ -171,8 +153,8 @@ class DuckdbEngine:
             return
         with self._asked(stage) as (connection, places):
             parameters = _parameters(stage, salt)
-            chosen = _thinning(connection, stage, places, parameters)
-            text = text_of(stage, chosen, _SALT, secret=_SECRET, ordered=True)
+            chosen = _thinning(connection, stage, places)
+            text = text_of(stage, chosen, _SALT, ordered=True)
             for batch in connection.sql(text, params=parameters).to_arrow_reader(groups):
                 yield gathered(stage, pa.Table.from_batches([batch]))
 
@@ -199,13 +181,12 @@ class DuckdbEngine:
         return {name: value for name, value in chosen.items() if value}
 
 
-def _thinning(connection: Any, stage: Stage, places: list[Place], parameters: dict[str, int | str]) -> list[Place]:
+def _thinning(connection: Any, stage: Stage, places: list[Place]) -> list[Place]:
     """The same places, with a dialect that thins rows where the first ones say that it pays: the answer is the same."""
     if not can_thin(stage):
         return places
-    text = first_rows(stage, places, _SECRET).sql(dialect="duckdb", copy=False)
-    secret = {name: value for name, value in parameters.items() if name == "secret"}
-    ((pairs, same),) = connection.execute(text, secret).fetchall()
+    text = first_rows(stage, places).sql(dialect="duckdb", copy=False)
+    ((pairs, same),) = connection.execute(text).fetchall()
     if not are_many(pairs or 0, same or 0, stage.groups_per_unit or 0):
         return places
     return [replace(place, dialect=DuckdbDialect(thins=True)) for place in places]
@@ -226,7 +207,6 @@ def typed_rows(join: Join, needed: tuple[str, ...]) -> pa.Table:
     return found
 
 
-def _parameters(stage: Stage, drawn: int) -> dict[str, int | str]:
-    """Salt and secret as parameters, so that no text of a statement holds them."""
-    salt, secret = salt_and_secret(drawn, stage.sampling_rate)
-    return ({"salt": salt} if salted(stage) else {}) | ({"secret": secret} if secret else {})
+def _parameters(stage: Stage, salt: int) -> dict[str, int]:
+    """The salt as a parameter, so that no text of a statement holds it."""
+    return {"salt": salt} if salted(stage) else {}

@@ -14,7 +14,6 @@ from neartwin.engines.base import Aggregates, Cells
 from neartwin.engines.evaluate import Row, evaluate
 from neartwin.queries.join import How, Join, JoinKind, together
 from neartwin.queries.keys import Key
-from neartwin.queries.sample import is_kept, salt_and_secret
 from neartwin.queries.stage import GridColumn, Stage
 from neartwin.queries.table import Table
 
@@ -48,12 +47,7 @@ class MemoryEngine:
 
     def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
         """Exact answers to a stage."""
-        salt, secret = salt_and_secret(salt, rate := stage.sampling_rate)
         order = self._order or (lambda unit, key: (hash((salt, unit, key)), repr(key)))
-
-        def taking_part(unit: object) -> bool:
-            return rate is None or is_kept(unit, secret, rate)
-
         conditions, computed = [condition.term for condition in stage.conditions], stage.table.computed
         by_unit: defaultdict[object, dict[Key, _Cell]] = defaultdict(dict)
         for number, row in enumerate(joined_rows(self._rows, self._others, stage.table)):
@@ -62,12 +56,7 @@ class MemoryEngine:
                 evaluate(computed[name].term, row) if name in computed else row[name] for name in stage.group_columns
             )
             public = stage.keys is None or key in stage.keys
-            if (
-                unit is None
-                or not taking_part(unit)
-                or not public
-                or not all(evaluate(term, row) is True for term in conditions)
-            ):
+            if unit is None or not public or not all(evaluate(term, row) is True for term in conditions):
                 continue
             _add(by_unit[unit].setdefault(key, _Cell()), row, stage)
         if stage.octaves:

@@ -17,13 +17,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.base import Aggregates
-from neartwin.engines.dialect import POSITION, Kept, as_double, digest_of, floor_half_up, in_calendar, real
+from neartwin.engines.dialect import POSITION, as_double, digest_of, floor_half_up, in_calendar, real
 from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.gather import gathered_rows
 from neartwin.engines.joins import Place
 from neartwin.engines.sql import in_order, needed_columns, salted, statement
 from neartwin.queries.postgres import PostgresTable, driver, reading
-from neartwin.queries.sample import salt_and_secret
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
 
@@ -89,17 +88,6 @@ class PostgresDialect:
     def fingerprint(self, parts: list[exp.Expr]) -> exp.Expr:
         """With a collation of its own: those of the parts may disagree."""
         return exp.Collate(this=digest_of(parts), expression=exp.to_identifier("C", quoted=True))
-
-    def digest_below(self, text: exp.Expr, digits: str) -> exp.Expr:
-        """Of the bytes in the database's own encoding, which never fails; in UTF-8 as on other engines."""
-        encoding = exp.Anonymous(this="getdatabaseencoding")
-        stored = exp.Anonymous(this="convert_to", expressions=[text, encoding])
-        below = exp.Anonymous(this="decode", expressions=[exp.Literal.string(digits), exp.Literal.string("hex")])
-        return exp.Anonymous(this="sha256", expressions=[stored]) < below
-
-    def of_sample(self, unit: exp.Expr, kind: ColumnType, units: exp.Select, kept: Kept) -> exp.Expr:  # noqa: ARG002
-        """Row by row: units are equal where their bytes are."""
-        return kept(unit)
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:
         """NaN equals itself here."""
@@ -322,7 +310,7 @@ def _answers(
     with reading(source.url) as connection:
         asked = _asked(stage, salt)
         places = _places(stage, connection, asked.parameters)
-        text = ask(stage, places, asked.salt, asked.keys, asked.secret).sql(dialect="postgres")
+        text = ask(stage, places, asked.salt, asked.keys).sql(dialect="postgres")
         with driver().RawServerCursor(connection, f"neartwin_{secrets.token_hex(8)}") as cursor:
             cursor.execute(text, asked.parameters)
             yield iter(lambda: cursor.fetchmany(rows), [])
@@ -356,28 +344,22 @@ def _given(table: pa.Table, name: str, parameters: list[Any]) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a statement takes as parameters, so that neither salt nor secret nor a key is in its text."""
+    """What a statement takes as parameters, so that neither the salt nor a key is in its text."""
 
     parameters: list[Any]
     salt: exp.Expr
-    secret: exp.Expr
     keys: exp.Select | None
 
 
 def _asked(stage: Stage, drawn: int) -> _Asked:
     """Parameters are numbered from $1, each used once or more: a server refuses one that is not used."""
     parameters: list[Any] = []
-    order, digits = salt_and_secret(drawn, stage.sampling_rate)
     salt: exp.Expr = exp.null()
-    secret: exp.Expr = exp.null()
     if salted(stage):
-        parameters.append((order ^ _SIGN) - _SIGN)  # the same 64 bits, signed
+        parameters.append((drawn ^ _SIGN) - _SIGN)  # the same 64 bits, signed
         salt = exp.cast(_parameter(1), "BIGINT", dialect="postgres")
-    if digits:
-        parameters.append(digits)
-        secret = exp.cast(_parameter(len(parameters)), "TEXT", dialect="postgres")
     if stage.keys is None or not stage.group_columns:
-        return _Asked(parameters, salt, secret, None)
+        return _Asked(parameters, salt, None)
     places = [(place, key) for place, key in enumerate(stage.keys) if not any(map(_has_zero, key))]
     columns: dict[str, tuple[str, list[Any]]] = {POSITION: ("BIGINT[]", [place for place, _ in places])}
     for i, name in enumerate(stage.group_columns):
@@ -388,7 +370,7 @@ def _asked(stage: Stage, drawn: int) -> _Asked:
         arrays.append(exp.cast(_parameter(len(parameters)), kind, dialect="postgres"))
     named = exp.TableAlias(this=exp.to_identifier("a"), columns=[exp.to_identifier(name) for name in columns])
     rows = exp.Table(this=exp.Anonymous(this="unnest", expressions=arrays), alias=named)
-    return _Asked(parameters, salt, secret, exp.select(*columns).from_(rows))
+    return _Asked(parameters, salt, exp.select(*columns).from_(rows))
 
 
 def _parameter(number: int) -> exp.Expr:

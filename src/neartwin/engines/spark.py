@@ -15,13 +15,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.base import Aggregates, Answer
-from neartwin.engines.dialect import KEYS, Kept, as_double, digest_of, floor_half_up, in_calendar, real
+from neartwin.engines.dialect import KEYS, as_double, digest_of, floor_half_up, in_calendar, real
 from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.gather import gathered, key_table
 from neartwin.engines.joins import Place
 from neartwin.engines.spark_groups import together
 from neartwin.engines.sql import needed_columns, statement
-from neartwin.queries.sample import salt_and_secret
 from neartwin.queries.spark import SparkFrame
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
@@ -69,15 +68,6 @@ class SparkDialect:
     def fingerprint(self, parts: list[exp.Expr]) -> exp.Expr:
         """As it is."""
         return digest_of(parts)
-
-    def digest_below(self, text: exp.Expr, digits: str) -> exp.Expr:
-        """Texts are UTF-8, and the digest is hexadecimal text."""
-        digest = exp.Anonymous(this="sha2", expressions=[text, exp.Literal.number(256)])
-        return _by_bytes(digest) < exp.Literal.string(digits)
-
-    def of_sample(self, unit: exp.Expr, kind: ColumnType, units: exp.Select, kept: Kept) -> exp.Expr:  # noqa: ARG002
-        """Row by row: units are equal where their bytes are."""
-        return kept(unit)
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:
         """Isnan()."""
@@ -252,14 +242,13 @@ def asked(stage: Stage, salt: int) -> Iterator[Any]:
 
 
 def _frame(stage: Stage, salt: int, session: Any, undone: contextlib.ExitStack) -> Any:
-    """The same in a session. Salt and secret are a table of one row, so that no text, plan or page of the cluster shows them."""
-    order, secret = salt_and_secret(salt, stage.sampling_rate)
-    signed = pa.table({"salt": pa.array([(order ^ _SIGN) - _SIGN], pa.int64()), "secret": pa.array([secret])})
+    """The same in a session. The salt is a table of one row, so that no text, plan or page of the cluster shows it."""
+    signed = pa.table({"salt": pa.array([(salt ^ _SIGN) - _SIGN], pa.int64())})
     _named(session.createDataFrame(signed), _SALT, undone)
     if stage.keys is not None and stage.group_columns:
         _named(session.createDataFrame(key_table(stage)), KEYS, undone)
-    drawn = [exp.select(name).from_(_SALT).subquery() for name in ("salt", "secret")]
-    asked_for = statement(stage, _places(stage, session, undone), drawn[0], secret=drawn[1])
+    drawn = exp.select("salt").from_(_SALT).subquery()
+    asked_for = statement(stage, _places(stage, session, undone), drawn)
     return session.sql(asked_for.sql(dialect="spark"))
 
 

@@ -4,7 +4,7 @@
 typed    the needed columns, each in one of the six types, by casts that cannot fail; joined rows, see `joins`
 computed the same and the expressions that are grouped by or summed, where there are any
 scaled   the same and each summed column clipped to its bounds, in steps, where any is summed
-kept     rows with a unit (of the sample, where there is one) that meet the conditions, their group, their grid values;
+kept     rows with a unit that meet the conditions, their group, their grid values;
          where a unit is in far too many groups, those that may be kept: see `thinning`
 products the same and products of grid values, where moments are asked for
 units    one row a (unit, group): numbers of rows and values, totals
@@ -31,23 +31,14 @@ from neartwin.engines.norms import Source, with_norms
 from neartwin.engines.octaves import parts_of
 from neartwin.engines.thinning import alike, can_thin, thinned
 from neartwin.queries.expression import RowExpression
-from neartwin.queries.sample import first_digits
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
 
 _MOST_ROWS = 2**62  # no unit has more, so a larger cap is this one
 
 
-def statement(
-    stage: Stage,
-    places: Sequence[Place],
-    salt: exp.Expr,
-    keys: exp.Select | None = None,
-    secret: exp.Expr | None = None,
-) -> exp.Select:
+def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.Select | None = None) -> exp.Select:
     """The statement of a stage. places: of the table, then of those joined to it; keys: the public keys, None if named so.
-
-    secret: of the sample, as text; for a stage without one it stands nowhere.
 
     Result columns: the group (position of a public key, or g0, g1, ...), then m0, m1, ... in the order of `stage.measures`; for
     a stage with a split, the cell and its number: see `cells`.
@@ -58,7 +49,7 @@ def statement(
     query = exp.select() if counted else exp.select(*groups, *_sums(stage, dialect, by_row=by_row))
     if groups and not counted:
         query = query.group_by(*groups)
-    query, kept = _with_rows(query, stage, places, keys, secret)
+    query, kept = _with_rows(query, stage, places, keys)
     if dialect.thins and can_thin(stage):
         query = thinned(query, kept, _order(stage, dialect, salt)[0], stage.groups_per_unit or 0)
     else:
@@ -77,7 +68,7 @@ def statement(
 
 
 def _with_rows(
-    query: exp.Select, stage: Stage, places: Sequence[Place], keys: exp.Select | None, secret: exp.Expr | None
+    query: exp.Select, stage: Stage, places: Sequence[Place], keys: exp.Select | None
 ) -> tuple[exp.Select, exp.Select]:
     """The query with the parts that rows are read by, and the select of those that are kept."""
     aliases, dialect = column_aliases(stage), places[0].dialect
@@ -91,13 +82,13 @@ def _with_rows(
             rows[name] = exp.select(exp.Star(), *added).from_(part_named(next(reversed(rows))))
     for name, part in rows.items():
         query = query.with_(alias_of(name), as_=part, copy=False)
-    kept = _kept(stage, aliases, places[0], secret).from_(part_named(next(reversed(rows))))
+    kept = _kept(stage, aliases, dialect).from_(part_named(next(reversed(rows))))
     return query, dialect.by_unit(kept) if isinstance(stage.table.unit, str) else kept
 
 
-def first_rows(stage: Stage, places: Sequence[Place], secret: exp.Expr | None = None) -> exp.Select:
+def first_rows(stage: Stage, places: Sequence[Place]) -> exp.Select:
     """The statement that says of the first rows how alike a unit's are: see `thinning.alike`."""
-    query, kept = _with_rows(exp.select(), stage, places, None, secret)
+    query, kept = _with_rows(exp.select(), stage, places, None)
     return alike(query.with_(alias_of("kept"), as_=kept, copy=False), group_names(stage))
 
 
@@ -230,16 +221,13 @@ def _group_column(stage: Stage, place: int, aliases: Mapping[str, str]) -> exp.E
     return exp.column(f"d{place}" if name in stage.table.computed else aliases[name])
 
 
-def _kept(stage: Stage, aliases: Mapping[str, str], place: Place, secret: exp.Expr | None) -> exp.Select:
-    dialect = place.dialect
+def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Select:
     columns: list[exp.Expr] = []
     query = exp.select()
     if isinstance(stage.table.unit, str):
         unit = _unit(stage, stage.table.unit, aliases, dialect)
         columns.append(exp.alias_(unit, "u"))
         query = query.where(unit.is_(exp.null()).not_())
-        if stage.sampling_rate is not None:
-            query = query.where(_sampled(stage, unit, place, secret))
     if stage.keys is None:
         places = range(len(stage.group_columns))
         columns += [exp.alias_(_group_column(stage, i, aliases), f"g{i}") for i in places]
@@ -252,24 +240,6 @@ def _kept(stage: Stage, aliases: Mapping[str, str], place: Place, secret: exp.Ex
     for condition in stage.conditions:
         query = query.where(translated(condition.term, named, dialect))
     return query.select(*(columns or [exp.alias_(exp.Literal.number(1), "one")]))
-
-
-def _sampled(stage: Stage, unit: exp.Expr, place: Place, secret: exp.Expr | None) -> exp.Expr:
-    """Of joined rows too: whose a row is was decided over all units, so those that are not kept leave as if never there."""
-    table, dialect, rate = stage.table, place.dialect, stage.sampling_rate
-    if secret is None or rate is None:
-        raise ValueError("a stage that samples needs a rate and a secret")
-
-    def kept(key: exp.Expr) -> exp.Expr:
-        keyed = exp.DPipe(this=secret.copy(), expression=exp.cast(key.copy(), "TEXT"))
-        return dialect.digest_below(exp.paren(keyed), first_digits(rate))
-
-    # the first table has the unit, and the day by which it may be told apart
-    read = {str(table.unit), *(table.period.columns if table.period is not None else ())}
-    aliases = {name: f"c{i}" for i, name in enumerate(sorted(read))}
-    own = exp.alias_(_unit(stage, str(table.unit), aliases, dialect), "u")
-    units = exp.select(own).from_(_typed(stage, place, aliases).subquery("t"))
-    return dialect.of_sample(unit, table.unit_kind, units, kept)
 
 
 def _unit(stage: Stage, column: str, aliases: Mapping[str, str], dialect: Dialect) -> exp.Expr:

@@ -28,22 +28,15 @@ _known: dict[object, tuple[str, str]] = {}
 _NOT_IN_TEXT = {"source"}  # what stands in FROM is compared in its place
 
 
-def text_of(
-    stage: Stage,
-    places: Sequence[Place],
-    salt: exp.Expr,
-    *,
-    secret: exp.Expr | None = None,
-    ordered: bool = False,
-) -> str:
+def text_of(stage: Stage, places: Sequence[Place], salt: exp.Expr, *, ordered: bool = False) -> str:
     """`sql.statement` as text, in the order of discovered groups where that is asked for.
 
-    salt, secret: the same expressions at each call of an engine; parameters, since texts are kept.
+    salt: the same expression at each call of an engine; a parameter, since texts are kept.
     """
     dialect = places[0].dialect
 
     def written(asked: Stage) -> str:
-        query = statement(asked, places, salt, secret=secret)
+        query = statement(asked, places, salt)
         return _text(in_order(query, asked) if ordered else query, dialect)
 
     if len(stage.keys or ()) > _MOST_KEYS or not stage.conditions:

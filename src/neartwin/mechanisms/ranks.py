@@ -9,7 +9,6 @@ are few.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -29,14 +28,7 @@ _TYPICAL = 1025  # places that stand for all of them
 _ALONE, _KINDS = 2048, 256  # ends whose bars are worked out one by one, shapes of the others' sums
 _SHAPED = 1e-3, 4e-4  # more than sums of about one shape differ in, and times the square of the normal quantile
 _SURE = 0.25  # of either side: bars at less than 50 % are those at 50 %
-OF_WHOLE, OF_SAMPLE = (
-    0.75,
-    0.9375,
-)  # of what may fail, for the ends of the cell itself; a sample's error is as large elsewhere
-
-Reach = Callable[[float, int], tuple[FloatArray, FloatArray]]
-"""(groups, cells + 1) twice for a share of what may fail: how far above 0 the noisy score of a place may be where the true one is
-below it, and how far below where it is not. Half of the share is for either. At the ends of nodes of the width that is told."""
+_OF_CELL = 0.75  # of what may fail, for the ends of the cell itself
 
 
 def best_tree(cells: int, power: float) -> CountTree:
@@ -60,7 +52,7 @@ def typical_weight(tree: CountTree, rank: float) -> float:
     return math.sqrt(float(moments(tree, rank, _TYPICAL)[0].mean()))
 
 
-def looks(tree: CountTree, of_cell: float = OF_WHOLE) -> tuple[tuple[int, float], ...]:
+def looks(tree: CountTree) -> tuple[tuple[int, float], ...]:
     """Widths of the nodes at whose ends the score of a cell is looked at, and the share of what may fail for each.
 
     Scores rise: where the true one is below 0 at the start of a cell, so it is at the start of every node that the cell is in,
@@ -74,7 +66,7 @@ def looks(tree: CountTree, of_cell: float = OF_WHOLE) -> tuple[tuple[int, float]
     if tree.levels == 1:
         return ((1, 1.0),)
     wider = tree.widths[:-1]
-    return ((1, of_cell), *((width, (1 - of_cell) / len(wider)) for width in wider))
+    return ((1, _OF_CELL), *((width, (1 - _OF_CELL) / len(wider)) for width in wider))
 
 
 @lru_cache(maxsize=64)
@@ -137,13 +129,11 @@ class Ranks:
         """Half of the most that one step of a node's noise moves a score."""
         return max(rank, 1 - rank) / 2
 
-    def quantile(
-        self, split: tuple[FloatArray, FloatArray], rank: float, confidence: float, *, reach: Reach | None = None
-    ) -> tuple[FloatArray, ...]:
+    def quantile(self, split: tuple[FloatArray, FloatArray], rank: float, confidence: float) -> tuple[FloatArray, ...]:
         """(groups,) three times: the cell of the quantile, and the first and last cell of its confidence interval.
 
         split: noisy. The interval holds every cell whose score, at its start and at its end and at those of the nodes that it is
-        in, the noise does not exclude: see `looks`. reach: in place of the bars where noise and a sample move scores.
+        in, the noise does not exclude: see `looks`.
         """
         if not 0 < rank < 1:
             raise ParameterError("rank", rank, "must lie strictly between 0 and 1", remedy="see minimum and maximum")
@@ -156,18 +146,15 @@ class Ranks:
         smooth = risen + falling  # twice a monotone score
         cell = _first(smooth[:, 1:] >= 0)
         place, possible = np.arange(self.tree.cells), np.ones((len(score), self.tree.cells), dtype=bool)
-        for width, share in looks(self.tree, OF_WHOLE if reach is None else OF_SAMPLE):
-            up, down = self._reach(rank, confidence, share, width) if reach is None else reach(share, width)
-            possible &= (score <= up)[:, place // width * width]
-            possible &= (score >= -down)[:, np.minimum((place // width + 1) * width, self.tree.cells)]
+        miss = 1 - open_probability(confidence=confidence)
+        for width, share in looks(self.tree):
+            bars = self.bars(rank, 1 - share * miss, width)
+            possible &= (score <= bars)[:, place // width * width]
+            possible &= (score >= -bars)[:, np.minimum((place // width + 1) * width, self.tree.cells)]
         first, last = _first(possible), self.tree.cells - 1 - _first(possible[:, ::-1])
         empty = ~possible.any(axis=1)
         first, last = np.where(empty, cell, first), np.where(empty, cell, last)
         return cell.astype(float), np.minimum(first, cell).astype(float), np.maximum(last, cell).astype(float)
-
-    def _reach(self, rank: float, confidence: float, share: float, width: int) -> tuple[FloatArray, FloatArray]:
-        bars = self.bars(rank, 1 - share * (1 - open_probability(confidence=confidence)), width)[None, :]
-        return bars, bars
 
     def largest(self, split: tuple[FloatArray, FloatArray], confidence: float) -> FloatArray:
         """(groups,) the last cell such that some row certainly lies in it or beyond, -1 where not even the first is certain.

@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 
 from neartwin.mechanisms.ranks import Ranks, looks
-from neartwin.queries.expected_sampled import half_widths
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.margin_bars import half_width
 from neartwin.queries.margins import named
@@ -58,8 +57,6 @@ def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedEr
         return (_of_workload(plan, confidence),)
     if isinstance(plan, MarginalPlan):
         return _of_margins(plan, confidence)
-    if plan.sampled is not None:
-        return _of_sampled(plan, confidence)
     errors = []
     for name, aggregate in plan.outputs.items():
         match aggregate:
@@ -146,16 +143,6 @@ def _of_moments(plan: GroupPlan, name: str, aggregate: MomentStatistic, confiden
         says = "about " * bool(proven) + ", ".join([*proven, *few])
         found.append(ExpectedError(name=label, confidence=confidence, half_width=None, by_size=by_size, says=says))
     return found
-
-
-def _of_sampled(plan: GroupPlan, confidence: float) -> tuple[ExpectedError, ...]:
-    """Of the whole table, by number of rows in a group: the sample's error grows with it."""
-    found = []
-    for name, (words, by_size) in half_widths(plan, confidence).items():
-        sizes = ", ".join(f"± {width:.3g} at n = {n:,}" for n, width in by_size)
-        says = f"{words} {sizes}"
-        found.append(ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says))
-    return tuple(found)
 
 
 def _of_margins(plan: MarginalPlan, confidence: float) -> tuple[ExpectedError, ...]:

@@ -37,7 +37,6 @@ def _groups(plan: GroupPlan) -> Explained:
         (
             _source(stage.table),
             *_together(plan),
-            *_sampled(plan),
             *_filter(stage),
             _keys(plan),
             *_clips(stage),
@@ -153,22 +152,6 @@ def _together(plan: Plan) -> tuple[Explained, ...]:
         return ()
     why = Explained(f"one alone has {plan.price}, which is what the account is charged; groups follow by theorem")
     return (Explained(f"promised to up to {plan.together.units} units together: {plan.together.promise}", (why,)),)
-
-
-def _sampled(plan: GroupPlan) -> tuple[Explained, ...]:
-    if plan.sampled is None:
-        return ()
-    told = plan.sampled.told
-    return (
-        Explained(
-            f"keep each unit with probability {float(plan.sampled.rate):g}, by a keyed hash of it, before anything else",
-            (
-                Explained("the secret is drawn for the release, and is in no plan, log or record"),
-                Explained(f"on a sample that is known the noise below promises {told}; on a secret one, {plan.price}"),
-                Explained("counts and sums are divided by the rate; bars hold for the whole table"),
-            ),
-        ),
-    )
 
 
 def _source(table: Table) -> Explained:

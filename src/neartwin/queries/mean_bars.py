@@ -19,9 +19,7 @@ _CELLS = 16  # of the column's range
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """edges: (cells + 1,) of means, in steps around the column's centre. reach: (cells,) t of each cell, or
-    (cells, groups) where it is not the same for all.
-    """
+    """edges: (cells + 1,) of means, in steps around the column's centre. reach: (cells,) t of each cell."""
 
     edges: FloatArray
     reach: FloatArray

@@ -28,6 +28,6 @@ def mean_bounds(totals: FloatArray, counts: FloatArray, told: Thresholds) -> tup
         fits = (first <= last) & ((counts != 0) | (np.abs(totals) <= reach))
         least, most = np.where(fits, np.minimum(least, first), least), np.where(fits, np.maximum(most, last), most)
     none, ends = least > most, (told.edges[0], told.edges[-1])
-    nearest, off = np.clip(totals / some, *ends), told.reach.max(axis=0) / np.maximum(np.abs(counts), 1.0)
+    nearest, off = np.clip(totals / some, *ends), told.reach.max() / np.maximum(np.abs(counts), 1.0)
     least, most = np.where(none, nearest - off, least), np.where(none, nearest + off, most)
     return np.clip(least, *ends), np.clip(most, *ends)

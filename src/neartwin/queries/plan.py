@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from neartwin.accounting.guarantee import whole_of
 from neartwin.accounting.targets import Target
 from neartwin.exact import Number
 from neartwin.losses import Composed, compose
@@ -115,17 +114,6 @@ class Together:
     promise: Target
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    """That every stage is asked about one secret Poisson sample of units, each kept with probability `rate`.
-
-    told: what the plan promises on a sample that is known. Who is known to be in it has that alone; the price is for others.
-    """
-
-    rate: Fraction
-    told: Target
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
     """The plan of a `Query`: noisy measures of each group, from which the named statistics are computed.
@@ -136,8 +124,7 @@ class GroupPlan:
     spend: what the caller allows; price: what is charged, never more. selection: how unknown groups are discovered. splits:
     by the measure whose noise they get, node by node. why: how the spend was shared, in words. Every stage is asked with one
     salt, so that a unit is kept in the same groups for all. error: the objective that the shares minimise. shared: where a norm
-    bounds all measures together, the one mechanism that they are; each one's own is what it would reveal alone. sampled: then
-    mechanisms are those of the sample, and the price is of it.
+    bounds all measures together, the one mechanism that they are; each one's own is what it would reveal alone.
     """
 
     query: Query
@@ -154,20 +141,11 @@ class GroupPlan:
     shared: Gaussian | None = None
     together: Together | None = None
     ranging: Ranging | None = None
-    sampled: Sampled | None = None
 
     @property
     def outputs(self) -> Mapping[str, Aggregate]:
         """The named statistics."""
         return self.query.aggregates
-
-    def counts_rows(self, column: str) -> tuple[Measure, int] | None:
-        """A measure N of the release with sum n_u^2 <= m N, of n_u rows that a unit u counts for in a grid column; N and m."""
-        most = self.bounding.rows_per_group
-        for name, times in ((f"filled:{column}", most), ("rows", most), ("units", most**2)):
-            if name in self.measures:
-                return self.measures[name], times
-        return None
 
     @property
     def histogram(self) -> tuple[str, Histogram] | None:
@@ -176,12 +154,7 @@ class GroupPlan:
         return found[0] if found else None
 
     def losses(self) -> Composed:
-        """What all measures and the discovery of groups reveal together: the price covers this curve.
-
-        Of a sampled plan the price itself, which is of all of them on one sample.
-        """
-        if self.sampled is not None:
-            return whole_of(self.price)
+        """What all measures and the discovery of groups reveal together: the price covers this curve."""
         parts = [measure.losses() for measure in self.measures.values()]
         if self.shared is not None:  # of all but trees, whose vectors are clipped on their own
             parts = [self.shared.losses(), *(self.measures[name].losses() for name in self.splits)]

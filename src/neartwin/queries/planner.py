@@ -10,7 +10,6 @@ from neartwin.errors import QueryError
 from neartwin.exact import Number
 from neartwin.queries.plan import Plan, Together
 from neartwin.queries.query import MostCommon, Query
-from neartwin.queries.sampled import sampled_plan
 from neartwin.queries.tuned import Tuned, TunedRange
 from neartwin.queries.tuning import plan_within
 from neartwin.queries.value_ranges import ranged_plan
@@ -28,7 +27,6 @@ def plan(
     weights: Mapping[str, Number] | None = None,
     units_together: int = 1,
     value_range: TunedRange | None = None,
-    sampling_rate: Number | None = None,
 ) -> Plan:
     """Decide everything that a release will do, and its price.
 
@@ -42,18 +40,13 @@ def plan(
     where groups_per_unit is large. weights: how much the error of a statistic matters beside the others, by name, 1 where it is
     not given: see `neartwin.queries.allot`. units_together: how many units changed together are promised the spend; one alone is
     promised, and the account charged, what the group theorems leave for it: see `neartwin.accounting.unit_groups`. value_range:
-    `nt.tuned_range()` has clip bounds of sums and means chosen privately within the declared ones. sampling_rate: each unit takes
-    part with this probability, by a secret of the release; the spend is for the sampled plan as a whole, and answers are of the
-    table, with the error of sampling in their bars: see `neartwin.queries.sampled`.
+    `nt.tuned_range()` has clip bounds of sums and means chosen privately within the declared ones.
 
     Errors: `QueryError` for a bound that is missing, `PrivacyError` for what the spend cannot pay at all (unknown groups
     need a delta).
     """
     told: dict[str, Any] = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit, "weights": weights}
     told |= {"rows_per_unit": rows_per_unit, "norm_per_unit": norm_per_unit, "discovery_groups": discovery_groups}
-    if sampling_rate is not None:
-        beside = {"units_together": units_together, "value_range": value_range}
-        return sampled_plan(query, spend=spend, sampling_rate=sampling_rate, limits=told | beside)
     if units_together != 1:
         one = of_one(spend, units_together)
         made = plan(query, spend=one, value_range=value_range, **told)

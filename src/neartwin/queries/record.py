@@ -100,7 +100,6 @@ def digest_of(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
         **({"discovery_groups": stage.discovery_groups} if stage.discovery_groups is not None else {}),
         **({} if stage.clip is None else {"clip": _norm(stage.clip)}),
         **({} if stage.cell_clip is None else {"cell_clip": [stage.cell_clip.limit, stage.cell_clip.widths]}),
-        **({} if stage.sampling_rate is None else {"sampling_rate": str(stage.sampling_rate)}),
         **more,
     }
     return hashlib.sha256(json.dumps(form, sort_keys=True).encode()).hexdigest()

@@ -24,7 +24,6 @@ floor(C P / m) parts. With a `cell_clip` its values in all groups together are w
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.keys import Key
@@ -93,7 +92,6 @@ class Stage:
     may be. octaves: where each begins, in groups and rows. split: the one grid column by whose cells rows are counted. parts: of
     a row, in which those are. moments: over the columns of the grid. clip: of all measures but "finders" together.
     cell_clip: of the counts by cell of a split, in place of the caps.
-    sampling_rate: of the units that take part, before anything else is done with them: see `neartwin.queries.sample`.
     """
 
     table: Table
@@ -112,4 +110,3 @@ class Stage:
     moments: Mapping[str, Moment] = field(default_factory=dict)
     clip: NormClip | None = None
     cell_clip: CellClip | None = None
-    sampling_rate: Fraction | None = None

@@ -110,7 +110,6 @@ class Account:
         weights: Mapping[str, Number] | None = None,
         units_together: int = 1,
         value_range: TunedRange | None = None,
-        sampling_rate: Number | None = None,
     ) -> Proposal:
         """Decide what a release would do and cost. Reads no row and spends nothing.
 
@@ -121,8 +120,7 @@ class Account:
         spend: pure, approx, zcdp, rdp or gdp; noise is native to it, and the account prices it in its own currency. weights: how
         much the error of each statistic matters beside the others, by name; 1 where it is not given. units_together: the spend is
         promised to so many units changed together, and the account is charged what that leaves for one. value_range:
-        `nt.tuned_range()` for clip bounds of sums and means that the plan chooses privately. sampling_rate: each unit takes part
-        with this probability, by a secret of the release, and the spend is for the sampled plan; answers are of the whole table.
+        `nt.tuned_range()` for clip bounds of sums and means that the plan chooses privately.
         """
         self._same_population(query.table)
         limits: dict[str, Any] = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
@@ -132,7 +130,6 @@ class Account:
             "discovery_groups": discovery_groups,
             "units_together": units_together,
             "value_range": value_range,
-            "sampling_rate": sampling_rate,
         }
         made = make_plan(query, spend=spend, weights=weights, **more, **limits)
         self.book.price(made.price)  # an account that cannot pay in this currency says so now
@@ -151,18 +148,17 @@ class Account:
         weights: Mapping[str, Number] | None = None,
         units_together: int = 1,
         value_range: TunedRange | None = None,
-        sampling_rate: Number | None = None,
     ) -> "SeriesProposal":
         """Plan several questions under one price, whose shares minimise all their errors together. Spends nothing.
 
-        Arguments as of `plan`; each question takes those bounds that it can have. `QueryError` for units_together, value_range
-        and sampling_rate, which are for one question.
+        Arguments as of `plan`; each question takes those bounds that it can have. `QueryError` for units_together
+        and value_range, which are for one question.
         """
         from neartwin.queries.series import plan_series
         from neartwin.releases.series import SeriesProposal
 
-        if units_together != 1 or value_range is not None or sampling_rate is not None:
-            raise QueryError("units_together, value_range and sampling_rate are for one question; ask one at a time")
+        if units_together != 1 or value_range is not None:
+            raise QueryError("units_together and value_range are for one question; ask one at a time")
         for query in queries:
             self._same_population(query.table)
         limits: dict[str, Number | Tuned | None] = {

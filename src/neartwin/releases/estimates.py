@@ -1,13 +1,13 @@
 """From noisy measures to the named statistics with error bars. Post-processing: nothing here sees an exact number."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
 import numpy as np
 
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.mechanisms.ranks import Ranks, Reach
+from neartwin.mechanisms.ranks import Ranks
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.mean_bars import thresholds
 from neartwin.queries.mean_ends import mean_bounds
@@ -26,17 +26,26 @@ _AT_ONCE = 1 << 22  # cells of groups that are worked on together
 
 Noisy = Mapping[str, WholeNumbers]
 Trees = Mapping[str, Sequence[WholeNumbers]]
-Reaches = Callable[[Ranks, tuple[FloatArray, FloatArray], float], Reach]
 
 
-def whole_statistics(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: float) -> tuple[Statistic, ...]:
-    """As `statistics.statistics_of` has them, where everybody was asked: each bar holds over the noise alone."""
+def statistics_of(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: float) -> tuple[Statistic, ...]:
+    """Compute every statistic of every group from noisy numbers.
+
+    Args:
+        plan: names the statistics and the laws of the noise.
+        noisy: (groups,) noisy whole numbers by measure, in parts of a step.
+        trees: (groups, nodes) noisy counts for each level of a tree, by measure.
+        confidence: of each bar alone, over the noise.
+
+    Returns:
+        The statistics in the order of the plan. A list of quantiles gives one a rank.
+    """
     found: list[Statistic] = []
     for name, aggregate in plan.outputs.items():
         if isinstance(aggregate, Histogram):
             found.append(_of_bins(plan, aggregate, trees, confidence))
         elif isinstance(aggregate, Quantile | Extreme):
-            found += of_order(plan, name, aggregate, trees, confidence)
+            found += _of_order(plan, name, aggregate, trees, confidence)
         elif isinstance(aggregate, MomentStatistic):
             found += moment_statistics(plan, name, aggregate, noisy, confidence)
         else:
@@ -61,8 +70,8 @@ def statistic(
                 measure.parts,
             )
             if parts == 1:
-                return with_bar(name, aggregate, values, [v - bar for v in values], [v + bar for v in values])
-            return with_bar(name, aggregate, *([(v + move) / parts for v in values] for move in (0, -bar, bar)))
+                return _with_bar(name, aggregate, values, [v - bar for v in values], [v + bar for v in values])
+            return _with_bar(name, aggregate, *([(v + move) / parts for v in values] for move in (0, -bar, bar)))
         case Sum():
             return _sum(plan, name, aggregate, noisy, confidence)
         case Mean():
@@ -84,9 +93,9 @@ def _sum(plan: GroupPlan, name: str, aggregate: Sum, noisy: Noisy, confidence: f
     bar = sum_half_width(plan, column, confidence) * total.parts * parts
     if bar.denominator == 1:  # whole numbers divide to the nearest double, as fractions do
         moves = [0, -bar.numerator, bar.numerator]
-        return with_bar(name, aggregate, *([(v + move) * up / down for v in steps] for move in moves))
+        return _with_bar(name, aggregate, *([(v + move) * up / down for v in steps] for move in moves))
     width = math.ceil(bar)
-    return with_bar(name, aggregate, *([(v + move) * up / down for v in steps] for move in (0, -width, width)))
+    return _with_bar(name, aggregate, *([(v + move) * up / down for v in steps] for move in (0, -width, width)))
 
 
 def counted(measure: Measure, noisy: WholeNumbers, confidence: float) -> Statistic:
@@ -100,7 +109,7 @@ def _of_bins(plan: GroupPlan, aggregate: Histogram, trees: Trees, confidence: fl
     """One count for each group and bin, group by group: whole numbers, and bars rounded outward."""
     measure = plan.measures[cell_measure(histogram_column(plan.query, aggregate))]
     (leaves,) = trees[measure.name]
-    return with_bar("count", aggregate, *_whole_counts(measure, leaves.ravel(), confidence))
+    return _with_bar("count", aggregate, *_whole_counts(measure, leaves.ravel(), confidence))
 
 
 def _whole_counts(measure: Measure, noisy: WholeNumbers, confidence: float) -> tuple[list[int], list[int], list[int]]:
@@ -111,16 +120,10 @@ def _whole_counts(measure: Measure, noisy: WholeNumbers, confidence: float) -> t
     return nearest, [(value - bar) // parts for value in values], [-((-value - bar) // parts) for value in values]
 
 
-def of_order(
-    plan: GroupPlan,
-    name: str,
-    aggregate: Quantile | Extreme,
-    trees: Trees,
-    confidence: float,
-    *,
-    reach: Reaches | None = None,
+def _of_order(
+    plan: GroupPlan, name: str, aggregate: Quantile | Extreme, trees: Trees, confidence: float
 ) -> list[Statistic]:
-    """Quantiles and extremes from the trees. reach: of a rank's score, where not noise alone may have moved it."""
+    """Quantiles and extremes from the trees."""
     column = quantile_column(plan.query, aggregate)
     measure = plan.measures[cell_measure(column)]
     ranks = Ranks(plan.splits[measure.name].tree, measure.mechanism.law)
@@ -133,8 +136,7 @@ def of_order(
         else:
             found, last = {}, np.zeros(split[0].shape[0])
             for rank, label in zip(aggregate.ranks, aggregate.labels(name), strict=True):
-                far = None if reach is None else reach(ranks, split, float(rank))
-                value, low, high = ranks.quantile(split, float(rank), confidence, reach=far)
+                value, low, high = ranks.quantile(split, float(rank), confidence)
                 last = np.maximum(last, value)
                 # only values are put in order: a bar that another rank's noise cut would hold less often than it says
                 found[label] = [last, np.minimum(low, last), np.maximum(high, last)]
@@ -145,7 +147,7 @@ def of_order(
         ends = [np.concatenate([part[i] for part in parts]) for i in range(3)]
         values = [((end + place.low_units) * float(place.step)).tolist() for end in ends]
         values = [[min(max(v, float(place.low)), float(place.high)) for v in end] for end in values]
-        statistics.append(with_bar(label, aggregate, *values))
+        statistics.append(_with_bar(label, aggregate, *values))
     return statistics
 
 
@@ -171,33 +173,16 @@ def _mean(plan: GroupPlan, name: str, aggregate: Mean, noisy: Noisy, confidence:
     column = grid_column(plan.query, aggregate)
     total, filled = plan.measures[f"total:{column.name}"], plan.measures[filled_measure(column, plan.bounding)]
     totals, counts = (noisy[it.name].astype(float) / it.parts for it in (total, filled))
-    ends = mean_bounds(totals, counts, thresholds(total, filled, column, confidence))
-    return mean_within(name, aggregate, column, (totals, counts), ends)
+    lower, upper = mean_bounds(totals, counts, thresholds(total, filled, column, confidence))
+    values = _mean_of(totals, counts, column)
+    ends = values, np.minimum(lower, values), np.maximum(upper, values)
+    return _with_bar(name, aggregate, *(_in_bounds(part, column).tolist() for part in ends))
 
 
 def _mean_of(totals: FloatArray, counts: FloatArray, column: GridColumn) -> FloatArray:
     """In steps around the centre, within the bounds; their middle where too few values are seen."""
     values = np.where(counts >= 1, totals / np.maximum(counts, 1), (column.low + column.high) / 2)
     return np.clip(values, column.low, column.high)
-
-
-def mean_within(
-    name: str,
-    aggregate: Mean,
-    column: GridColumn,
-    noisy: tuple[FloatArray, FloatArray],
-    bar: tuple[FloatArray, FloatArray],
-) -> Statistic:
-    """The mean of noisy totals and counts, (groups,) each, with the bar between these least and largest means."""
-    lower, upper = bar
-    values = _mean_of(*noisy, column)
-    ends = values, np.minimum(lower, values), np.maximum(upper, values)
-    return with_bar(name, aggregate, *(_in_bounds(part, column).tolist() for part in ends))
-
-
-def bar(measure: Measure, confidence: float) -> float:
-    """A measure's half-width as a float; whole numbers up to 2**53 are exact."""
-    return float(measure.half_width(confidence))
 
 
 def _in_bounds(steps: FloatArray, column: GridColumn) -> FloatArray:
@@ -208,7 +193,7 @@ def _in_bounds(steps: FloatArray, column: GridColumn) -> FloatArray:
     return values
 
 
-def with_bar(
+def _with_bar(
     name: str, aggregate: Aggregate, values: Sequence[float], lower: Sequence[float], upper: Sequence[float]
 ) -> Statistic:
     """A statistic from its values and the ends of its bars, (groups,) each."""

@@ -28,8 +28,8 @@ from neartwin.queries.allot import Noise
 from neartwin.queries.discovery import Selection
 from neartwin.queries.plan import GroupPlan, Split
 from neartwin.queries.source import ParquetFiles
+from neartwin.releases.estimates import statistics_of
 from neartwin.releases.noising import CONFIDENCE, told_keys
-from neartwin.releases.statistics import statistics_of
 from neartwin.releases.table import as_table, table_schema
 
 

@@ -17,13 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neartwin import noise
-from neartwin.engines.base import Distributed, Engine, Shelf, Streaming
+from neartwin.engines.base import SALT_BITS, Distributed, Engine, Shelf, Streaming
 from neartwin.errors import ExecutionError, LedgerError, ParameterError, QueryError
 from neartwin.ledger import Account, Stored
 from neartwin.queries.after import NOTHING
 from neartwin.queries.plan import GroupPlan, Plan
 from neartwin.queries.query import Query
-from neartwin.queries.sample import salt_bits
 from neartwin.queries.unchanged import state_of
 from neartwin.releases.executors import keyed_answer
 from neartwin.releases.noising import CONFIDENCE, Noisy, answer_of
@@ -112,7 +111,6 @@ def _work(engine: Engine, plan: Plan, place: str, source: noise.Source) -> _Work
 
 def _distributed(engine: Distributed, plan: Plan, source: noise.Source) -> _Work:
     """Groups stay where they are computed; what is at most a list of public answers comes here for its noise, and goes back."""
-    bits = salt_bits(plan.stage.sampling_rate)
 
     def by_workers(plan: Plan, hidden: str, release: str) -> None:
         if not isinstance(plan, GroupPlan):
@@ -120,7 +118,7 @@ def _distributed(engine: Distributed, plan: Plan, source: noise.Source) -> _Work
         answer = keyed_answer(plan, release=release, secret=noise.fresh_secret())
         splits = [split.stage for split in plan.splits.values()]
         schema = table_schema(plan)
-        engine.write(plan.stage, splits, salt=source.bits(bits), answer=answer, schema=schema, place=hidden)
+        engine.write(plan.stage, splits, salt=source.bits(SALT_BITS), answer=answer, schema=schema, place=hidden)
 
     def here(plan: Plan, hidden: str, release: str) -> None:
         del release

@@ -146,8 +146,6 @@ def _bounds(plan: Plan) -> list[dict[str, str]]:
         names = ("norm_per_unit",) if normed else ("rows_per_group", "groups_per_unit")
         caps = {name: getattr(plan.bounding, name) for name in names}
         found = [{"what": name, "value": str(value), "origin": given} for name, value in caps.items()]
-    if stage.sampling_rate is not None:
-        found.append({"what": "sampling_rate", "value": str(stage.sampling_rate), "origin": given})
     for name, aggregate in plan.outputs.items():
         if isinstance(aggregate, Sum | Mean | Quantile | Extreme):
             limits = {aggregate.column: summand(stage.table, aggregate).bounds}

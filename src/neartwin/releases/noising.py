@@ -10,16 +10,14 @@ from typing import assert_never
 import numpy as np
 
 from neartwin import noise
-from neartwin.engines.base import Aggregates, Engine
+from neartwin.engines.base import SALT_BITS, Aggregates, Engine
 from neartwin.exact import WholeNumbers
 from neartwin.queries.keys import Key
 from neartwin.queries.norm_sums import entry_parts
 from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, Split, WorkloadPlan
-from neartwin.queries.sample import salt_bits
-from neartwin.releases.estimates import counted
+from neartwin.releases.estimates import counted, statistics_of
 from neartwin.releases.margins import margin_answers, narrowed, noisy_margins
 from neartwin.releases.release import Statistic
-from neartwin.releases.statistics import statistics_of
 
 CONFIDENCE = 0.95
 
@@ -50,13 +48,13 @@ def answer_of(plan: Plan, engine: Engine, source: noise.Source) -> Noisy:
     """Whatever a plan asks that tunes nothing, with noise."""
     match plan:
         case ChoicePlan():
-            return _chosen(plan, engine.aggregate(plan.stage, salt=source.bits(64)), source)
+            return _chosen(plan, engine.aggregate(plan.stage, salt=source.bits(SALT_BITS)), source)
         case MarginalPlan():
-            aggregates = engine.aggregate(plan.stage, salt=source.bits(64))
+            aggregates = engine.aggregate(plan.stage, salt=source.bits(SALT_BITS))
             keys, statistic = margin_answers(plan, noisy_margins(plan, aggregates, source), CONFIDENCE)
             return Noisy(keys, (statistic,))
         case WorkloadPlan():
-            return workload_answers(plan, engine.aggregate(plan.stage, salt=source.bits(64)), source)
+            return workload_answers(plan, engine.aggregate(plan.stage, salt=source.bits(SALT_BITS)), source)
         case GroupPlan():
             return answered(plan, engine, source)
         case _:
@@ -89,8 +87,8 @@ def _chosen(plan: ChoicePlan, aggregates: Aggregates, source: noise.Source) -> N
 
 
 def answered(plan: GroupPlan, engine: Engine, source: noise.Source) -> Noisy:
-    """Every stage with one salt and about one sample, then noise."""
-    salt = source.bits(salt_bits(plan.stage.sampling_rate))
+    """Every stage with one salt, then noise."""
+    salt = source.bits(SALT_BITS)
     aggregates = engine.aggregate(plan.stage, salt=salt) if plan.stage.measures else nothing(plan)
     cells = {name: engine.aggregate(split.stage, salt=salt) for name, split in plan.splits.items()}
     return noisy_answer(plan, aggregates, source, cells)

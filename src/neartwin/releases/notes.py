@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, MarginalPlan, Plan, Sampled, WorkloadPlan
+from neartwin.queries.plan import Bounding, ChoicePlan, GroupPlan, MarginalPlan, Plan, WorkloadPlan
 from neartwin.releases.margins import WHOLE_TABLE
 from neartwin.releases.noising import CONFIDENCE
 
@@ -51,14 +51,8 @@ def _of_groups(plan: GroupPlan) -> tuple[str, ...]:
             "reach: some may lie beyond."
         )
     notes += _of_together(plan)
-    if plan.sampled is not None:
-        notes += _of_sample(plan.sampled, plan.stage.table.unit_name)
     if plan.selection is not None:
         notes.append("Groups were discovered privately: small ones are missing. The bars use noise separate from that.")
-    if plan.selection is not None and plan.sampled is not None:
-        notes.append(
-            "Of small groups those were discovered of which more took part than there should: their bars hold less often."
-        )
     return tuple(notes)
 
 
@@ -69,20 +63,6 @@ def _of_together(plan: Plan) -> list[str]:
         return []
     note = f"The guarantee is for up to {together.units} units changed together"
     return [f"{note}; one alone has {plan.price}, and that is what the account was charged."]
-
-
-def _of_sample(sampled: Sampled, unit: str) -> list[str]:
-    """What was drawn, what the bars hold for, and what the guarantee rests on."""
-    drawn = (
-        f"Sampled: each {unit} took part with probability {float(sampled.rate):g}, by a secret that was drawn for this release "
-        "and is gone. Counts and sums are the sample's divided by that; bars hold for the whole table, with the error of "
-        "sampling in them."
-    )
-    rests = (
-        f"The guarantee is for who is not known to have taken part; who is, has {sampled.told}. That units are kept "
-        "independently rests on SHA-256 with a secret key being a pseudorandom function."
-    )
-    return [drawn, rests]
 
 
 def _bounded(bounding: Bounding) -> str:

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neartwin import noise
-from neartwin.engines.base import Aggregates, Cells, Streaming
+from neartwin.engines.base import SALT_BITS, Aggregates, Cells, Streaming
 from neartwin.exact import WholeNumbers
 from neartwin.queries.plan import GroupPlan, Split
-from neartwin.queries.sample import salt_bits
 from neartwin.releases.noising import Kept, Noisy, kept_groups, noised, nothing, sortable
 
 GROUPS = 2**17  # exact groups, or cells that have rows, in memory at a time
@@ -31,7 +30,7 @@ def pieces(plan: GroupPlan, engine: Streaming, source: noise.Source) -> Iterator
 
     A plan that fits one part draws the same noise in the same order. Raises anything: the caller makes one failure of all.
     """
-    salt = source.bits(salt_bits(plan.stage.sampling_rate))
+    salt = source.bits(SALT_BITS)
     most = min([max(1, CELLS // split.tree.cells) for split in plan.splits.values()], default=GROUPS)
     readers = {
         name: _CellReader(engine.batches(split.stage, salt=salt, groups=GROUPS), split)

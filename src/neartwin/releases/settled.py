@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from neartwin import noise
-from neartwin.engines.base import Engine
+from neartwin.engines.base import SALT_BITS, Engine
 from neartwin.queries import tuning, value_ranges
 from neartwin.queries.explain import explain
 from neartwin.queries.plan import GroupPlan, MarginalPlan, OverGroups, Pilot, Plan, Ranging, WorkloadPlan
@@ -58,7 +58,7 @@ def _ranged(plan: GroupPlan, ranging: Ranging, engine: Engine, source: noise.Sou
 
 def _piloted(plan: OverGroups, pilot: Pilot, engine: Engine, source: noise.Source) -> Settled:
     """The pilot's noisy counts, and the bounds that they suggest."""
-    parts = engine.aggregate(pilot.stage, salt=source.bits(64)).values["parts"]
+    parts = engine.aggregate(pilot.stage, salt=source.bits(SALT_BITS)).values["parts"]
     choice = tuning.chosen(plan, pilot.mechanism.noisy(parts, source=source))
     said = tuning.told(choice)
     return Settled(

@@ -142,7 +142,7 @@ def _with_keys(plan: Plan, engine: Engine) -> Query:
         raise TypeError("a choice has its own keys")
     if not isinstance(plan, GroupPlan) or query.groups.keys is not None:
         return query
-    whole = replace(plan.stage, discovery_groups=None, sampling_rate=None)
+    whole = replace(plan.stage, discovery_groups=None)
     keys: tuple[Key, ...] = tuple(engine.aggregate(whole, salt=1).keys)[:_MOST_GROUPS]
     if not keys:
         raise QueryError("the stand-in has no group that meets the question's conditions")

@@ -31,7 +31,7 @@ from neartwin.web.sides import source_of
 Json = dict[str, Any]
 _LIMITS = (
     "rows_per_group", "groups_per_unit", "rows_per_unit", "norm_per_unit", "discovery_groups", "units_together",
-    "value_range", "sampling_rate",
+    "value_range",
 )  # fmt: skip
 DECLARED = "declared"  # instead of keys: the public keys of the data set
 

@@ -124,7 +124,6 @@ class Ask(Shape):
     discovery_groups: Annotated[int, Field(ge=1, le=10**9)] | None = None
     units_together: Annotated[int, Field(ge=1, le=10**6)] | None = None
     value_range: TunedValues | None = None
-    sampling_rate: Written | StrictInt | StrictFloat | None = None
     weights: Annotated[dict[Text, Written | StrictInt | StrictFloat], Field(max_length=100)] | None = None
 
 
