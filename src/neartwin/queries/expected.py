@@ -24,7 +24,7 @@ from neartwin.queries.moments import (
     Variance,
     moment_set,
 )
-from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Measure, Plan, WorkloadPlan
+from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, WorkloadPlan
 from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.statistics import Count, CountUnits, Mean, Sum, columns_of
 from neartwin.queries.sum_bars import sum_half_width
@@ -66,7 +66,7 @@ def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedEr
                 errors.append(_fixed(name, steps * column.bounds.step, confidence))
             case Histogram():
                 bins = plan.measures[cell_measure(histogram_column(plan.query, aggregate))]
-                errors.append(_fixed(name, _half_width(bins, confidence), confidence))
+                errors.append(_fixed(name, bins.half_width(confidence), confidence))
             case Quantile() | Extreme():
                 errors += _of_order(plan, name, aggregate, confidence)
             case Mean():
@@ -75,12 +75,8 @@ def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedEr
                 errors += _of_moments(plan, name, aggregate, confidence)
             case Count() | CountUnits():
                 measure = plan.measures[count_measure(plan.query, aggregate, plan.bounding)]
-                errors.append(_fixed(name, _half_width(measure, confidence), confidence))
+                errors.append(_fixed(name, measure.half_width(confidence), confidence))
     return tuple(errors)
-
-
-def _half_width(measure: Measure, confidence: float) -> Fraction:
-    return measure.half_width(confidence)
 
 
 def _fixed(name: str, width: Fraction, confidence: float) -> ExpectedError:
@@ -94,7 +90,7 @@ def _of_mean(plan: GroupPlan, name: str, aggregate: Mean, confidence: float) -> 
     column = grid_column(plan.query, aggregate)
     total, number = plan.measures[f"total:{column.name}"], plan.measures[filled_measure(column, plan.bounding)]
     reach = float(thresholds(total, number, column, confidence).reach.max())
-    b, step = float(_half_width(number, (1 + confidence) / 2)), float(column.bounds.step)
+    b, step = float(number.half_width((1 + confidence) / 2)), float(column.bounds.step)
     whole = float(column.bounds.high - column.bounds.low)
     by_size = tuple((n, min(whole, step * reach / (n - b)) if n > b else whole) for n in GROUP_SIZES)
     sizes = ", ".join(f"± {width:.3g} at n = {n:,}" for n, width in by_size)
@@ -112,9 +108,8 @@ def _of_order(plan: GroupPlan, name: str, aggregate: Quantile | Extreme, confide
         return [_by_rank(name, width, f"about {width:,.0f} values or fewer lie beyond it, {step}", confidence)]
     found = []
     ((_, share), *_) = looks(ranks.tree)
-    for rank in aggregate.ranks:
-        width = float(ranks.bars(float(rank), 1 - share * (1 - confidence)).max()) / measure.parts
-        label = f"{name}_p{float(100 * rank):g}" if len(aggregate.ranks) > 1 else name
+    for rank, label in zip(map(float, aggregate.ranks), aggregate.labels(name), strict=True):
+        width = float(ranks.bars(rank, 1 - share * (1 - confidence)).max()) / measure.parts
         found.append(_by_rank(label, width, f"at most {width:,.0f} values off its rank, {step}", confidence))
     return found
 
@@ -188,4 +183,4 @@ def _of_choice(plan: ChoicePlan, confidence: float) -> tuple[ExpectedError, ...]
     )
     if plan.counts is None:
         return (chosen,)
-    return (chosen, _fixed("count", _half_width(plan.counts, confidence), confidence))
+    return (chosen, _fixed("count", plan.counts.half_width(confidence), confidence))
