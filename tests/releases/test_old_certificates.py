@@ -7,10 +7,10 @@ import pytest
 import neartwin as nt
 from neartwin.releases.accounts import Account
 from neartwin.releases.certificates import PublicKey, check, released
-from neartwin.releases.documents import releases_in
+from neartwin.releases.documents import release_in, releases_in
 from neartwin.releases.method import method_of
 from tests.fixtures import HERE, lay_sqlite, told
-from tests.fixtures.questions import ACCOUNTS, QUESTIONS, proposed, rows_of
+from tests.fixtures.questions import ACCOUNTS, QUESTIONS, SERIES, proposed, rows_of
 
 KEY = PublicKey.parse(str(HERE / "owner.pub"))
 CHOSEN = ("tuned", "mu tuned")  # questions whose noise depends on bounds that a first stage chose
@@ -35,9 +35,10 @@ def parts(certificate):
 
 def document(book, name, certificate):
     """The release of a certificate, read from the ledger and written again."""
-    _, reserved = parts(certificate)
-    order = ["series: units", "series: most common", "series: sums and means"]
-    return released(book.books, reserved, order.index(name) + 1 if name in order else 1).to_json().encode()
+    body, reserved = parts(certificate)
+    stored = book.books.account(body["ledger"]["account"]).answer(reserved)
+    order = [f"series: {one}" for one in SERIES]
+    return release_in(stored.document, order.index(name) + 1 if name in order else 1).to_json().encode()
 
 
 def test_old_certificates_fit_their_key_ledger_and_release(held, book):

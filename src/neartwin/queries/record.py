@@ -1,7 +1,7 @@
 """The canonical form behind a plan's digest: what it would do, and nothing of how it is written.
 
 A digest decides whether a question was paid for, so its words never change: `STATISTICS`, `NOISES`, `TARGETS`, `JOINS` and
-`LIMITS` hold them. A class, parameter or printed word may be renamed; its line here keeps the old word. A new kind gets a new line.
+`LIMITS` hold them. A class, parameter or printed word may be renamed; its line here keeps the old one. New kinds get new lines.
 """
 
 import hashlib
