@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-import neartwin
 from neartwin import mechanisms
 from neartwin.queries.expected import expected_errors
 from neartwin.queries.margins import named
@@ -26,6 +25,7 @@ from neartwin.queries.quantiles import Extreme, Quantile
 from neartwin.queries.statistics import Mean, Sum, summand
 from neartwin.queries.table import Bounds, Table
 
+LIBRARY = __name__.partition(".")[0]
 _NOT_MECHANISMS = {"query", "stage", "spend", "price", "sensitivity", "design", "resolved", "bars"}
 _FOLLOWS = {"gram", "h"}  # of a strategy, from its table
 
@@ -178,7 +178,7 @@ def _mechanisms(value: object, name: str) -> Iterator[tuple[str, object]]:
     elif is_dataclass(value) and not isinstance(value, type):
         if within(mechanisms.__name__, value):
             yield name, value
-        elif within(neartwin.__name__, value):
+        elif within(LIBRARY, value):
             for field in fields(value):
                 if field.name not in _NOT_MECHANISMS:
                     part = getattr(value, field.name)

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-import neartwin
 import neartwin.ledger as books
 from neartwin import mechanisms
 from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Target, Zcdp
@@ -31,7 +30,7 @@ from neartwin.queries.planner import plan as make_plan
 from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.statistics import CountUnits
 from neartwin.queries.table import RowUnit, Table
-from neartwin.releases.method import within
+from neartwin.releases.method import LIBRARY, within
 from neartwin.releases.release import Release
 from neartwin.releases.run import run
 
@@ -132,7 +131,7 @@ def _moved(value: Any, table: Table) -> Any:
 
 def _of_plans(value: object) -> bool:
     """Mechanisms hold no table; they are large, and stay as they are."""
-    return within(neartwin.__name__, value) and not within(mechanisms.__name__, value)
+    return within(LIBRARY, value) and not within(mechanisms.__name__, value)
 
 
 def _with_keys(plan: Plan, engine: Engine) -> Query:
