@@ -28,12 +28,11 @@ test: $(VENV)/.dev  ## the tests
 	tools/browser.sh
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
 
-check: $(VENV)/.dev  ## what CI runs, to the letter: format, lint, types, floors, sizes, tests with docs, site
+check: $(VENV)/.dev  ## what CI runs, to the letter: format, lint, types, floors, tests with docs, site
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python tools/sizes.py
 	$(MAKE) test
 	$(MAKE) site
 
