@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # What the tests of the pages need beside Python packages: Debian's Chromium, and axe-core from npm in build/axe.
+# As root on Debian `make test` installs chromium and npm where they are missing, and says so first. As another user it
+# installs no package of the system: the tests of the pages are skipped, or on CI the run fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 axe=build/axe/node_modules/axe-core/axe.min.js
@@ -16,6 +18,7 @@ missing() {
 installed=""
 debian() {  # package: install it where that can be done
   [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+  echo "no $1, which the tests of the pages need: installing it with apt-get" >&2
   export DEBIAN_FRONTEND=noninteractive
   [ -n "$installed" ] || apt-get update -qq
   installed=yes
