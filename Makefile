@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix slow bench docs site clean
+.PHONY: help demo test check fix slow bench docs site package clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -23,7 +23,7 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.demo  ## private statistics of real people, the budget before and after, and a page to look at
 	$(BIN)/python -m demo
 
-test: $(VENV)/.dev  ## the tests
+test: $(VENV)/.dev  ## the tests; as root on Debian it installs openjdk and chromium where they are missing, and says so
 	tools/engines.sh
 	tools/browser.sh
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
@@ -55,6 +55,9 @@ docs: $(VENV)/.dev  ## every snippet in README, docs and docstrings, run; then t
 
 site: $(VENV)/.dev  ## the documentation site in build/site, every link checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+package: $(VENV)/.dev  ## the wheel and the sdist, built and tried in fresh environments
+	VENV=$(VENV) tools/package.sh
 
 clean:  ## remove the environment and what tools left
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -4,6 +4,7 @@
     pip install -e ".[dev]" -c build/oldest.txt
 
 CI runs the tests with them, so that each lower bound is a version that was tried. A package without a lower bound is refused.
+Developers' tools and the libraries that bench/ compares with take the newest: they are no promise to whoever installs neartwin.
 """
 
 import re
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
-APART = frozenset({"peers", "peers-accounting"})  # other libraries that bench/ compares with, each with its own pins
+APART = frozenset({"dev", "docs", "peers", "peers-accounting"})
 REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*\])?(?P<bounds>[^;]*)(?:;(?P<marker>.*))?")
 
 
