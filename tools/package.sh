@@ -27,12 +27,17 @@ PYTHON
 
 tried=0
 for python in ${PYTHONS:-python3.11 python3.12 python3.13 python3.14}; do
-  "$python" -c "" 2>"$place/no" || { [ -z "${PYTHONS:-}" ] || { cat "$place/no" >&2; exit 1; }; continue; }
-  "$python" -m venv "$place/$python"
-  "$place/$python/bin/python" -m pip install --quiet "${wheel[0]}[plots]"
-  "$place/$python/bin/python" -m pip check >/dev/null
-  mkdir "$place/run-$python"
-  (cd "$place/run-$python" && "../$python/bin/neartwin" --version && "../$python/bin/python" -I -W error ../first.py >/dev/null)
+  if ! "$python" -c "" 2>"$place/no"; then
+    [ -n "${PYTHONS:-}" ] || continue
+    cat "$place/no" >&2
+    exit 1
+  fi
+  clean=$place/clean-$tried
+  mkdir "$clean"
+  "$python" -m venv "$clean/venv"
+  "$clean/venv/bin/python" -m pip install --quiet "${wheel[0]}[plots]"
+  "$clean/venv/bin/python" -m pip check >/dev/null
+  (cd "$clean" && venv/bin/neartwin --version && venv/bin/python -I -W error "$place/first.py" >/dev/null)
   echo "$("$python" --version): the first release of the README runs from the wheel"
   tried=$((tried + 1))
 done
