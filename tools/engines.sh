@@ -3,7 +3,7 @@
 # As root on Debian `make test` installs openjdk where there is no Java, and says so first. As another user it installs
 # nothing: the tests of Spark are skipped, or on CI the run fails.
 set -euo pipefail
-if command -v java >/dev/null || [ -x "${JAVA_HOME:-}/bin/java" ]; then
+if command -v java >/dev/null || { [ -n "${JAVA_HOME:-}" ] && [ -x "$JAVA_HOME/bin/java" ]; }; then
   exit 0
 fi
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

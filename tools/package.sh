@@ -48,4 +48,4 @@ cd "$place"/neartwin-*/
 export PYTHONPATH=$PWD/src
 "$dev" -m pytest -q --collect-only -p no:cacheprovider tests README.md >"$place/found" 2>&1 || { tail -30 "$place/found" >&2; exit 1; }
 "$dev" -m pytest -q -n 0 -p no:cacheprovider tests/accounting >"$place/passed" 2>&1 || { tail -60 "$place/passed" >&2; exit 1; }
-echo "the sdist: $(grep -c '::' "$place/found") tests found, those of the accountant pass"
+echo "the sdist: $(awk -F': ' '/^tests.*: [0-9]+$/ { n += $2 } END { print n }' "$place/found") tests found, those of the accountant pass"
