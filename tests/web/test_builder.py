@@ -1,6 +1,6 @@
-"""Fields, SQL, JSON and Python are four writings of one question: whatever has fields, each of them asks the same plan."""
+"""The fields write one SQL text, and that text asks the question that the wire JSON asks."""
 
-import json
+import re
 from dataclasses import fields, replace
 from inspect import signature
 from types import SimpleNamespace
@@ -8,20 +8,17 @@ from types import SimpleNamespace
 import duckdb
 import pytest
 
-import neartwin as nt
 from neartwin.accounting.targets import approx
 from neartwin.errors import NeartwinError
-from neartwin.queries.form import STATISTICS
-from neartwin.queries.query import Rows
 from neartwin.queries.table import bounded
 from neartwin.releases.accounts import Account
-from neartwin.web import builder
 from neartwin.web.asking import outcome
-from neartwin.web.builder import Asked, Grouped, Wanted
-from neartwin.web.datasets import Dataset
+from neartwin.web.builder import options
+from neartwin.web.builder.fields import FIELDS, STATISTIC_LABELS, AskFields, GroupFields, StatisticFields, read
+from neartwin.web.builder.sql import sql
+from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.house import House
-from neartwin.web.pages.asking import Columns, _task
-from neartwin.web.pages.spelling import Spelled
+from neartwin.web.pages.asking import _after_button, _task, _written
 from neartwin.web.shapes import Ask
 
 CURATOR = SimpleNamespace(role="curator", name="carol", project="")
@@ -31,7 +28,8 @@ CURATOR = SimpleNamespace(role="curator", name="carol", project="")
 def house(tmp_path_factory):
     place = tmp_path_factory.mktemp("visits")
     duckdb.sql(
-        "SELECT i % 300 AS id, i % 90 AS age, (i * 37 % 4000) / 10 AS pay, ['Ulm', 'Bonn'][1 + i % 2] AS town, "
+        "SELECT i % 300 AS id, i % 90 AS age, (i * 37 % 4000) / 10 AS pay, i % 7 AS order, "
+        "['Ulm', 'Bonn'][1 + i % 2] AS town, i % 3 = 0 AS paid, "
         "DATE '2024-01-01' + (i % 400)::INTEGER AS day, TIMESTAMP '2024-01-01 08:00:00' + INTERVAL (i) HOUR AS at "
         "FROM range(2000) t(i)"
     ).write_parquet(str(place / "visits.parquet"))
@@ -48,255 +46,296 @@ def house(tmp_path_factory):
         yield opened
 
 
-@pytest.fixture(scope="module")
-def visits(house):
-    """The data set, its columns as the page has them, and its account with the declared keys, as a notebook has it."""
-    found = house.dataset("visits")
-    account = house.account(found)
-    schema = {name: str(kind) for name, kind in house.rows(found).table.schema.items()}
-    columns = Columns(groupable=["age", "town", "day"], numeric=["age", "pay"], dated=["day", "at"], types=schema)
-    opened = SimpleNamespace(rows=account.rows, keys=found.keys, plan=account.plan)
-    return SimpleNamespace(dataset=found, columns=columns, account=opened, rows=house.rows(found))
-
-
 def value(ask, **more):
-    return Wanted(ask=ask, column="pay", **more)
+    return StatisticFields(ask=ask, column="pay", **more)
 
 
-MONTHLY = {"groups": ("town",), "grouped": (Grouped(of="day", way="month"),)}
-AGES = {"groups": ("age",), "keys": "given", "given": {"age": "9, 1, 2, 3, 4, 5, 6, 7, 8"}}
-WITH_SQL = {
-    "a count": Asked(),
-    "units and a sum by town": Asked(wanted=(Wanted(ask="count_units", name="people"), value("sum")), groups=("town",)),
-    "a mean in own bounds": Asked(wanted=(value("mean", low="0", high="50"),), where="age > 5 OR town = 'Ulm'"),
-    "rows with a value": Asked(wanted=(Wanted(column="pay"), Wanted(column="town", name="t"), Wanted(name="n"))),
-    "the same twice": Asked(wanted=(Wanted(), Wanted()), where="town = 'O''Brien' AND pay BETWEEN 1 AND 2"),
-    "ends": Asked(wanted=(value("median"), value("minimum"), value("maximum", name="most"))),
-    "a quantile": Asked(wanted=(value("quantile", rank="0.9", name="high"),), groups=("town",)),
-    "spread": Asked(wanted=(value("variance"), value("stddev"))),
-    "relations": Asked(wanted=(value("covariance", second="age"), value("correlation", second="age", name="r"))),
-    "a histogram": Asked(wanted=(value("histogram", edges="0, 100, 250.5, 400"),), groups=("town",)),
-    "an expression": Asked(wanted=(Wanted(ask="sum", column="pay * 2", low="0", high="800", name="twice"),)),
-    "months": Asked(wanted=(value("mean"),), **MONTHLY),
-    "weeks that begin": Asked(
-        grouped=(Grouped(of="day", way="week start", name="week"),), keys="discover", delta="1e-6"
+def of_pay(ask, **more):
+    return {"ask": ask, "column": "pay", **more}
+
+
+TOWNS = {"group_by": ["town"], "keys": "declared"}
+AGES = {"groups": ("age",), "keys": "given", "given": "age: 9, 1, 2, 3, 4, 5, 6, 7, 8"}
+AGED = {"group_by": ["age"], "keys": {"age": list(range(1, 10))}}
+LIFE = (
+    'CASE WHEN "age" < 0 THEN NULL WHEN "age" < 18 THEN \'[0, 18)\' WHEN "age" < 65 THEN \'[18, 65)\' '
+    "WHEN \"age\" <= 120 THEN '[65, 120]' END"
+)
+BINS = GroupFields(of="age", way="bins", edges="0, 18, 65, 120", name="life")
+COUNT = {"statistics": {"rows": {"ask": "count"}}}
+CASES = {
+    "a count": (AskFields(), COUNT),
+    "units and a sum by town": (
+        AskFields(
+            statistics=(StatisticFields(ask="count_units", name="people"), value("sum", name="s")), groups=("town",)
+        ),
+        {"statistics": {"people": {"ask": "count_units"}, "s": of_pay("sum")}} | TOWNS,
     ),
-    "hours and days": Asked(grouped=(Grouped(of="at", way="hour"), Grouped(of="day", way="isodow"))),
-    "ages": Asked(grouped=(Grouped(of="age", way="bins", edges="0, 18, 65, 120", name="life"),)),
-    "old and young": Asked(grouped=(Grouped(of="age > 65", way="expression", name="old"),), groups=("town",)),
-    "sorted": Asked(
-        wanted=(Wanted(name="n"),), groups=("town",), having="n > 10", order_by="n desc, town", limit="2", offset="1"
+    "a condition": (
+        AskFields(statistics=(value("mean", name="m"),), where="age > 5 OR town = 'Ulm'"),
+        {"statistics": {"m": of_pay("mean")}, "where": ["age > 5 OR town = 'Ulm'"]},
     ),
-    "a line": Asked(
-        wanted=(
-            Wanted(ask="coefficient", column="pay", second="age", feature="age", name="slope"),
-            Wanted(ask="coefficient", column="pay", second="age", name="start"),
-        )
+    "own bounds and a fill": (
+        AskFields(statistics=(value("sum", low="0", high="50", fill="3", name="s"),)),
+        {"statistics": {"s": {"ask": "sum", "column": "clip(COALESCE(pay, 3), 0, 50)"}}},
     ),
-    "a regression": Asked(wanted=(Wanted(ask="regression", column="pay", second="age, age * age", name="fit"),)),
-    "the most common": Asked(wanted=(Wanted(ask="most_common", column="town", k="2"),)),
-    "running totals": Asked(groups=("town",), over="prefixes"),
-    "running totals of sums, falling": Asked(wanted=(value("sum", name="s"),), over="prefixes", falling="on", **AGES),
-    "moving sums": Asked(over="moving", before="2", behind="1", **AGES),
-    "moving sums, falling": Asked(over="moving", before="3", falling="on", **AGES),
-    "runs": Asked(over="ranges", **AGES),
-    "runs of some lengths": Asked(over="ranges", lengths="2, 9", where="pay > 5", **AGES),
-    "weighted sums": Asked(over="weights", weights="young: 1 = 1, 9 = -0.5; odd: 3 = 1, 5 = 1", **AGES),
-    "weighted towns": Asked(groups=("town",), over="weights", weights="both: Bonn = 1, Ulm = 2"),
-    "margins": Asked(groups=("town",), grouped=(Grouped(of="day", way="month"),), margins="town; day_month"),
+    "one own bound beside a declared one": (
+        AskFields(statistics=(value("sum", high="50", name="s"),)),
+        {"statistics": {"s": {"ask": "sum", "column": "clip(pay, 0, 50)"}}},
+    ),
+    "rows with a value": (
+        AskFields(statistics=(StatisticFields(column="pay", name="p"), StatisticFields(column="town", name="t"))),
+        {"statistics": {"p": of_pay("count"), "t": {"ask": "count", "column": "town"}}},
+    ),
+    "a column and a name that are words of SQL": (
+        AskFields(statistics=(StatisticFields(column="order", name="end"),)),
+        {"statistics": {"end": {"ask": "count", "column": "order"}}},
+    ),
+    "ends": (
+        AskFields(statistics=(value("median", name="m"), value("minimum", name="a"), value("maximum", name="b"))),
+        {"statistics": {"m": of_pay("median"), "a": of_pay("minimum"), "b": of_pay("maximum")}},
+    ),
+    "quantiles": (
+        AskFields(statistics=(value("quantile", rank="0.9", name="q"), value("quantile", rank="0.25, 0.75", name="p"))),
+        {"statistics": {"q": of_pay("quantile", rank="0.9"), "p": of_pay("quantile", rank=["0.25", "0.75"])}},
+    ),
+    "spread": (
+        AskFields(statistics=(value("variance", name="v"), value("stddev", name="d"))),
+        {"statistics": {"v": of_pay("variance"), "d": of_pay("stddev")}},
+    ),
+    "relations": (
+        AskFields(
+            statistics=(value("covariance", second="age", name="c"), value("correlation", second="age", name="r"))
+        ),
+        {
+            "statistics": {
+                "c": {"ask": "covariance", "x": "pay", "y": "age"},
+                "r": {"ask": "correlation", "x": "pay", "y": "age"},
+            }
+        },
+    ),
+    "a histogram": (
+        AskFields(statistics=(value("histogram", edges="0, 100, 250.5, 400", name="h"),), groups=("town",)),
+        {"statistics": {"h": of_pay("histogram", edges=["0", "100", "250.5", "400"])}} | TOWNS,
+    ),
+    "a line": (
+        AskFields(statistics=(value("slope", second="age", name="s"), value("intercept", second="age", name="i"))),
+        {
+            "statistics": {
+                "s": {"ask": "coefficient", "target": "pay", "features": ["age"], "feature": "age"},
+                "i": {"ask": "coefficient", "target": "pay", "features": ["age"]},
+            }
+        },
+    ),
+    "a regression": (
+        AskFields(statistics=(value("regression", second="age, age * age", name="fit"),)),
+        {"statistics": {"fit": {"ask": "regression", "target": "pay", "features": ["age", "age * age"]}}},
+    ),
+    "months by town": (
+        AskFields(groups=("town",), computed_groups=(GroupFields(of="day", way="month"),)),
+        COUNT
+        | {"computed": [["day_month", 'month("day")']], "group_by": ["town", "day_month"]}
+        | {"keys": {"town": ["Bonn", "Ulm"]}},
+    ),
+    "hours and days": (
+        AskFields(computed_groups=(GroupFields(of="at", way="hour"), GroupFields(of="day", way="isodow"))),
+        COUNT
+        | {"computed": [["at_hour", 'hour("at")'], ["day_isodow", 'isodow("day")']]}
+        | {"group_by": ["at_hour", "day_isodow"]},
+    ),
+    "weeks that are discovered": (
+        AskFields(
+            computed_groups=(GroupFields(of="day", way="week start", name="week"),), keys="discover", delta="1e-6"
+        ),
+        COUNT | {"computed": [["week", "date_trunc('week', \"day\")"]], "group_by": ["week"]},
+    ),
+    "bins": (AskFields(computed_groups=(BINS,)), COUNT | {"computed": [["life", LIFE]], "group_by": ["life"]}),
+    "runs of bins": (
+        AskFields(computed_groups=(BINS,), over="ranges"),
+        COUNT | {"computed": [[LIFE, LIFE]], "group_by": [LIFE], "workload": {"ask": "ranges"}},
+    ),
+    "an expression to group by": (
+        AskFields(computed_groups=(GroupFields(of="age > 65", way="expression", name="old"),)),
+        COUNT | {"computed": [["old", "age > 65"]], "group_by": ["old"]},
+    ),
+    "keys that are years": (
+        AskFields(computed_groups=(GroupFields(of="day", way="year"),), keys="given", given="day_year: 2024:2025"),
+        COUNT | {"computed": [["day_year", 'year("day")']], "group_by": ["day_year"], "keys": [2024, 2025]},
+    ),
+    "keys that are truth values": (
+        AskFields(groups=("paid",), keys="given", given="paid: true, false"),
+        COUNT | {"group_by": ["paid"], "keys": [True, False]},
+    ),
+    "margins": (
+        AskFields(groups=("town",), computed_groups=(BINS,), margins="town; life"),
+        COUNT
+        | {"computed": [["life", LIFE]], "group_by": ["town", "life"], "keys": {"town": ["Bonn", "Ulm"]}}
+        | {"margins": [["town"], ["life"]]},
+    ),
+    "running totals": (AskFields(groups=("town",), over="prefixes"), COUNT | TOWNS | {"workload": {"ask": "prefixes"}}),
+    "moving sums": (
+        AskFields(over="moving", before="2", behind="1", **AGES),
+        COUNT | AGED | {"workload": {"ask": "moving", "before": 2, "after": 1}},
+    ),
+    "running totals from the largest": (
+        AskFields(over="prefixes", descending="on", **AGES),
+        COUNT | {"group_by": ["age"], "keys": list(range(9, 0, -1)), "workload": {"ask": "prefixes"}},
+    ),
+    "runs of some lengths": (
+        AskFields(over="ranges", lengths="2, 9", **AGES),
+        COUNT
+        | {"group_by": ["age"], "keys": [9, *range(1, 9)], "workload": {"ask": "ranges", "lengths": [2, 9]}},
+    ),
+    "the most common": (
+        AskFields(statistics=(StatisticFields(ask="most_common", column="town", k="2"),)),
+        {"most_common": {"column": "town", "among": ["Bonn", "Ulm"], "k": 2}},
+    ),
+    "the most common of given values": (
+        AskFields(
+            statistics=(StatisticFields(ask="most_common", column="age", k="3"),), keys="given", given="age: 1:9"
+        ),
+        {"most_common": {"column": "age", "among": list(range(1, 10)), "k": 3}},
+    ),
+}  # fmt: skip
+LIMITS = {
+    "discovered groups": (
+        AskFields(groups=("town",), keys="discover", delta="1e-6", groups_per_unit="3", discovery_groups="2"),
+        {"discovery_groups": 2},
+    ),
+    "a limit that is chosen privately": (
+        AskFields(groups=("town",), rows_per_group="32", tune_rows="on", tune_share="0.2", tune_expected="2"),
+        {"rows_per_group": {"at_most": 32, "share": "0.2", "groups": 2}},
+    ),
+    "all rows of a unit": (
+        AskFields(groups=("town",), rows_per_group="4", groups_per_unit="2", rows_per_unit="5"),
+        {"rows_per_group": 4, "groups_per_unit": 2, "rows_per_unit": 5},
+    ),
+    "bounds of values that are chosen privately": (
+        AskFields(statistics=(value("sum"),), groups=("town",), value_range="on", tune_share="0.2"),
+        {"value_range": {"share": "0.2"}},
+    ),
+    "several units together": (AskFields(units_together="3"), {"units_together": 3}),
+    "weights": (
+        AskFields(statistics=(StatisticFields(), value("sum", name="s")), weights="rows = 2, s = 0.5"),
+        {"weights": {"rows": "2", "s": "0.5"}},
+    ),
 }
-WITHOUT_SQL = {
-    "one of two slopes": Asked(
-        wanted=(Wanted(ask="coefficient", column="pay", second="age, age * age", feature="age"),)
-    ),
-    "several ranks": Asked(wanted=(value("quantile", rank="0.25, 0.75"),)),
-    "runs of computed groups": Asked(grouped=(Grouped(of="age", way="bins", edges="0, 18, 65, 120"),), over="ranges"),
-    "a weight that is no decimal": Asked(over="weights", weights="third: 1 = 1/3", **AGES),
-    "counted winners": Asked(wanted=(Wanted(ask="most_common", column="town", counted="on"),)),
-}
-BESIDE = {
-    "a step and a fill": Asked(wanted=(value("sum", low="0", high="50", step="1/2", fill="3"),)),
-    "given keys": Asked(groups=("town",), keys="given", given={"town": "Ulm, Köln"}),
-    "given years": Asked(grouped=(Grouped(of="day", way="year"),), keys="given", given={"day_year": "2024:2025"}),
-    "given winners": Asked(
-        wanted=(Wanted(ask="most_common", column="age", k="3"),), keys="given", given={"age": "1:9"}
-    ),
-    "discovered groups": Asked(
-        groups=("town",), keys="discover", delta="1e-6", discovery_groups="2", groups_per_unit="1"
-    ),
-    "a tuned bound": Asked(groups=("town",), rows_per_group="32", tune_rows="on", tune_share="0.2", tune_expected="2"),
-    "all rows of a unit": Asked(groups=("town",), rows_per_group="4", groups_per_unit="2", rows_per_unit="5"),
-    "tuned bounds of values": Asked(wanted=(value("sum"),), groups=("town",), value_range="on", tune_share="0.2"),
-    "several together": Asked(units_together="3"),
-    "a secret sample": Asked(sampling_rate="0.1"),
-    "weights": Asked(wanted=(Wanted(weight="2"), value("sum", weight="0.5")), rows_per_group="3"),
-}
-ALL = WITH_SQL | WITHOUT_SQL | BESIDE
 
 
-def planned(house, visits, asked, **changes):
-    task = _task("plan", visits.dataset, CURATOR, visits.columns, asked) | changes
-    Ask.model_validate({key: part for key, part in task.items() if key not in {"do", "dataset", "analyst", "project"}})
-    told = outcome(house, task)
+def planned(house, asked, **changes):
+    told = outcome(house, _task("plan", house.dataset("visits"), CURATOR, asked) | changes)
     assert "done" in told, told
     return told["done"]
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_fields_are_a_question_that_the_service_takes_and_the_python_beside_them_is_the_same(house, visits, name):
-    asked = ALL[name]
-    form = builder.form(asked, visits.columns.types, visits.dataset.keys)
-    spelled = Spelled(form, builder.spend(asked), builder.limits(asked), dataset="visits", host="http://here")
-    code = "query" + spelled.python().partition("\nquery")[2].partition("\nprint")[0]
-    names = {"nt": nt, "account": visits.account}
-    exec(code, names)  # noqa: S102 - what the page says
-    assert names["plan"].plan.digest == planned(house, visits, asked)["digest"]
+def by_fields(house, asked):
+    return replace(asked, sql=sql(asked, house.dataset("visits")))
 
 
-@pytest.mark.parametrize("name", WITH_SQL)
-def test_fields_and_sql_write_the_same_question(house, visits, name):
-    asked = WITH_SQL[name]
-    text = builder.sql(asked, "visits", "id")
-    read = builder.from_sql(replace(asked, sql=text), visits.rows, visits.dataset.keys)
-    assert builder.sql(read, "visits", "id") == text
-    assert planned(house, visits, read)["digest"] == planned(house, visits, asked)["digest"]
-    assert [one.way for one in read.grouped] == [one.way for one in asked.grouped]
-    other = replace(asked, where="age > 6")
-    assert builder.sql(other, "visits", "id") != text
-    assert planned(house, visits, other)["digest"] != planned(house, visits, asked)["digest"]
+@pytest.mark.parametrize("name", CASES)
+def test_fields_write_sql_that_asks_the_question_of_the_wire_form_and_no_other(house, name):
+    asked, form = CASES[name]
+    written = by_fields(house, asked)
+    digest = planned(house, written)["digest"]
+    assert digest == planned(house, written, question=form)["digest"]
+    other = by_fields(house, replace(asked, where="age > 6"))
+    assert planned(house, other)["digest"] != digest
 
 
-@pytest.mark.parametrize("name", WITHOUT_SQL)
-def test_what_sql_has_no_words_for_is_said_where_the_sql_would_be(house, visits, name):
-    fields_of = builder.as_fields(WITHOUT_SQL[name])
-    told = outcome(
-        house, {"do": "fields", "dataset": "visits", "fields": fields_of, "source": "builder", "analyst": ""}
-    )
-    assert told["done"]["sql"].startswith("-- ")
-    assert "no words in SQL" in told["done"]["sql"]
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits_stand_beside_the_sql_as_the_service_takes_them(house, name):
+    asked, limits = LIMITS[name]
+    written = by_fields(house, asked)
+    found = options.limits(written)
+    assert {part: found[part] for part in limits} == limits
+    Ask.model_validate({"question": options.question(written), "spend": options.spend(written), **found})
+    without = _task("plan", house.dataset("visits"), CURATOR, written)
+    plain = {part: value for part, value in without.items() if part not in limits}
+    assert planned(house, written)["digest"] != outcome(house, plain).get("done", {}).get("digest")
 
 
-@pytest.mark.parametrize(
-    ("over", "fields_say"),
-    [
-        ("age, SUM(COUNT(*)) OVER (ORDER BY age DESC) AS n", {"over": "prefixes", "falling": "on"}),
-        (
-            "age, SUM(SUM(pay)) OVER (ORDER BY age ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS n",
-            {"over": "moving", "before": "2", "behind": "1"},
-        ),
-        ("RANGES(COUNT(*), [2, 9]) AS n", {"over": "ranges", "lengths": "2, 9"}),
-        (
-            "WEIGHTED_SUMS(COUNT(*), MAP {'young': MAP {1: 1, 9: -0.5}}) AS n",
-            {"over": "weights", "weights": "young: 1 = 1, 9 = -1/2"},
-        ),
-    ],
-)
-def test_sums_over_groups_that_are_written_in_sql_fill_their_fields_and_are_shown_as_python(
-    house, visits, over, fields_say
-):
-    typed = Asked(sql=f"SELECT {over} FROM visits GROUP BY age", keys="given", given={"age": "1:9"}, groups=("age",))
-    read = builder.from_sql(typed, visits.rows, visits.dataset.keys)
-    assert (read.joined, read.groups) == ("", ("age",))
-    assert {name: getattr(read, name) for name in fields_say} == fields_say
-    plan = planned(house, visits, read)
-    asked_so = planned(house, visits, read, question={"sql": typed.sql, "keys": {"age": list(range(1, 10))}})
-    assert plan["digest"] == asked_so["digest"]
-    spelled = Spelled(plan["question"], builder.spend(read), builder.limits(read), dataset="visits", host="http://here")
-    assert ".workload(" in spelled.python()
-    others = planned(house, visits, replace(read, over="prefixes", falling="", given={"age": "1:3"}))
-    assert others["digest"] != plan["digest"]
-    plain = builder.from_sql(
-        replace(read, sql="SELECT age, COUNT(*) AS n FROM visits GROUP BY age"), visits.rows, visits.dataset.keys
-    )
-    assert plain.over == ""
-
-
-def test_windows_go_along_keys_that_have_an_order(visits):
-    declared = {"town": ("Ulm", "Bonn")}
-    asked = Asked(groups=("town",), over="prefixes")
-    assert builder.form(asked, visits.columns.types, declared)["keys"] == {"town": ["Bonn", "Ulm"]}
-    runs = builder.form(replace(asked, over="ranges"), visits.columns.types, declared)
-    assert runs["keys"] == {"town": ["Ulm", "Bonn"]}
-    with pytest.raises(NeartwinError, match="an order"):
-        builder.form(asked, visits.columns.types, {"town": ("Ulm", None)})
-
-
-def test_sums_over_several_columns_stay_in_their_sql(house, visits):
-    text = "SELECT WEIGHTED_SUMS(COUNT(*), MAP {'one': MAP {('Ulm', 1): 1}}) AS n FROM visits GROUP BY town, age"
-    typed = Asked(sql=text, keys="given", given={"age": "1:9", "town": "Ulm, Bonn"})
-    read = builder.from_sql(typed, visits.rows, visits.dataset.keys)
-    assert (read.joined, read.over, builder.sql(read, "visits", "id")) == ("on", "", text)
-    assert planned(house, visits, read)["question"]["workload"]["ask"] == "weights"
-
-
-def test_ratios_and_shapes_stay_in_their_sql_and_are_done_where_the_answer_is_shown(house, visits):
-    text = (
-        "SELECT town, GREATEST(COUNT(*), 0) AS n, SUM(pay) / COUNT(*) AS each FROM visits GROUP BY town HAVING each > 1"
-    )
-    typed = Asked(sql=text, keys="given", given={"town": "Ulm, Bonn"})
-    read = builder.from_sql(typed, visits.rows, visits.dataset.keys)
-    assert (read.joined, builder.sql(read, "visits", "id")) == ("on", text)
-    assert planned(house, visits, read)["question"]["after"]["non_negative"] == ["n"]
-    after = builder.after_of(json.dumps(builder.after_form(read)))
-    assert after == nt.from_sql(text, visits.rows, keys=["Ulm", "Bonn"]).after
-    assert (after.ratios, after.having) == ((("each", "sum_pay", "n"),), "each > 1")
-    again = builder.from_sql(replace(read, sql="SELECT town, COUNT(*) AS n FROM visits GROUP BY town"), visits.rows, {})
-    assert (again.joined, again.shaping) == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        ({"over": "backwards"}, "must be prefixes"),
-        ({"over": "moving", "before": "two"}, "whole numbers"),
-        ({"over": "ranges", "lengths": "2, -1"}, "whole numbers"),
-        ({"over": "weights", "weights": ""}, "must have a name"),
-        ({"over": "weights", "weights": "young 1 = 1"}, "a new name and pairs"),
-        ({"over": "weights", "weights": "young: 1 = 1; young: 2 = 1"}, "a new name and pairs"),
-        ({"over": "weights", "weights": "young: 1"}, "a key and its weight"),
-    ],
-)
-def test_fields_of_sums_over_groups_that_say_nothing_are_refused_kindly(visits, changed, says):
-    with pytest.raises(NeartwinError, match=says):
-        builder.form(Asked(**(AGES | changed)), visits.columns.types, visits.dataset.keys)
-
-
-def test_every_statistic_and_every_bound_of_a_question_has_its_field():
-    assert set(builder.VERBS) == {*STATISTICS, "most_common"}
-    spelled = {"column": "column", "x": "column", "target": "column", "y": "second", "features": "second"}
-    for ask, make in STATISTICS.items():
-        wanted = {spelled.get(name, name) for name in signature(make).parameters}
-        assert wanted <= set(builder.FIELDS[ask]), ask
-    bounds = set(signature(Account.plan).parameters) - {"self", "query", "spend", "weights"}
-    assert bounds <= {one.name for one in fields(Asked)}
-    assert bounds <= set(Ask.model_fields)
-
-
-def test_bounds_typed_in_stay_while_the_sql_changes(visits):
-    rows = Rows(replace(visits.rows.table, columns={}))
-    typed = Asked(wanted=(value("sum", low="0", high="50", step="2"),), sql="SELECT AVG(pay) AS m FROM visits")
-    read = builder.from_sql(typed, rows, {})
-    assert read.wanted == (value("mean", low="0", high="50", step="2", name="m"),)
+def test_every_statistic_and_every_limit_has_its_field():
+    assert set(STATISTIC_LABELS) == set(FIELDS)
+    limits = set(signature(Account.plan).parameters) - {"self", "query", "spend", "sampling_rate"}
+    assert limits <= {one.name for one in fields(AskFields)}
+    assert limits <= set(Ask.model_fields)
 
 
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (Asked(grouped=(Grouped(of="age", edges="18"),)), "edges"),
-        (Asked(grouped=(Grouped(way="month"),)), "must name a column"),
-        (Asked(wanted=(Wanted(), Wanted(ask="most_common", column="town"))), "a question of their own"),
-        (Asked(wanted=(Wanted(ask="most_common", column="age"),)), "chosen among public ones"),
-        (Asked(limit="many"), "must be a whole number"),
+        (AskFields(computed_groups=(GroupFields(of="age", edges="18"),)), "edges"),
+        (AskFields(computed_groups=(GroupFields(way="month"),)), "must name a column"),
+        (
+            AskFields(statistics=(StatisticFields(), StatisticFields(ask="most_common", column="town"))),
+            "a question of their own",
+        ),
+        (AskFields(statistics=(StatisticFields(ask="sum"),)), "must be chosen"),
+        (AskFields(statistics=(StatisticFields(ask="sum", column="day", low="1"),)), "must be two"),
+        (AskFields(statistics=(StatisticFields(ask="average", column="pay"),)), "must ask one of"),
+        (AskFields(groups=("town",), over="backwards"), "must be prefixes"),
     ],
 )
-def test_fields_that_are_no_question_say_why(visits, asked, words):
+def test_fields_that_write_no_sql_say_why(house, asked, words):
     with pytest.raises(NeartwinError, match=words):
-        builder.form(asked, visits.columns.types, visits.dataset.keys)
+        sql(asked, house.dataset("visits"))
 
 
-def test_a_group_that_is_none_of_the_ways_stays_the_expression_that_it_is():
-    assert builder.recognised("month", 'month("day")') == Grouped(of="day", way="month", name="month")
-    assert builder.recognised("day_month", "MONTH(day)") == Grouped(of="day", way="month")
-    odd = "CASE WHEN age < 3 THEN 'a' WHEN age <= 9 THEN 'b' END"
-    assert builder.recognised("x", odd) == Grouped(of=odd, way="expression", name="x")
-    assert builder.recognised("x", "month(day) + 1").way == "expression"
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (AskFields(limit="many"), "LIMIT|not SQL|number"),
+        (AskFields(over="moving", before="two", **AGES), "not understood|not SQL"),
+        (AskFields(statistics=(StatisticFields(ask="most_common", column="age"),)), "no declared keys"),
+        (AskFields(computed_groups=(GroupFields(of="day", way="year"),)), "no declared keys"),
+        (AskFields(where="1 = 1; DROP TABLE visits"), "SELECT|not SQL"),
+        (AskFields(groups=("age",), keys="given", given="age: 1:9; town: Ulm"), "town"),
+    ],
+)
+def test_the_judge_of_sql_refuses_what_fields_write_wrongly(house, asked, words):
+    told = outcome(house, _task("plan", house.dataset("visits"), CURATOR, by_fields(house, asked)))
+    assert told["status"] < 500
+    assert re.search(words, told["refused"]["message"]), told
+
+
+def test_sql_that_was_edited_by_hand_is_asked_and_the_fields_write_nothing(house):
+    dataset = house.dataset("visits")
+    first, _ = _written(AskFields(groups=("town",)), dataset)
+    assert not first.by_hand
+    changed, _ = _written(replace(first, where="age > 6"), dataset)
+    assert "age > 6" in changed.sql
+    edited = "SELECT town, SUM(pay) / COUNT(*) AS each FROM visits GROUP BY town HAVING each > 1"
+    typed, _ = _written(replace(first, sql=edited, where="age > 6"), dataset)
+    assert (typed.sql, typed.by_hand) == (edited, True)
+    assert planned(house, typed)["question"]["after"]["having"] == "each > 1"
+    back, _ = _written(_after_button(typed, "fields"), dataset)
+    assert (back.by_hand, back.sql) == (False, changed.sql)
+    sent = {"sql": [first.sql.replace("\n", "\r\n")], "written": [first.written.replace("\n", "\r\n")]}
+    assert not read(sent).by_hand
+
+
+def test_the_wire_json_in_place_of_sql_asks_what_sql_has_no_words_for(house):
+    form = '{"most_common": {"column": "town", "among": ["Ulm", "Bonn"], "counted": true}}'
+    told = planned(house, AskFields(sql=form))
+    assert told["question"]["most_common"]["counted"] is True
+    with pytest.raises(NeartwinError, match="JSON object"):
+        options.question(AskFields(sql="{1}"))
+
+
+def test_declared_keys_are_no_demand_where_nothing_is_grouped(house):
+    assert "group_by" not in planned(house, AskFields(sql="SELECT COUNT(*) AS n FROM visits"))["question"]
+
+
+def test_a_release_of_a_plan_that_was_not_previewed_is_refused_and_spends_nothing(house):
+    asked = by_fields(house, AskFields(groups=("town",), amount="0.01"))
+    task = _task("release", house.dataset("visits"), CURATOR, asked) | {"analyst": "ada", "key": ""}
+    house.set_policy("visits", (Rule(allotment=approx(1, "1e-6")),), by="console")
+    account = house.books.account("visits")
+    before = house.books.head()
+    for wrong in ("", planned(house, replace(asked, amount="0.02"))["digest"]):
+        refused = outcome(house, task | {"digest": wrong})["refused"]
+        assert "preview" in refused["message"]
+    assert house.books.head() == before
+    done = outcome(house, task | {"digest": planned(house, asked)["digest"]})
+    assert "done" in done, done
+    assert str(account.spent["epsilon"]) == "1/100"

@@ -11,10 +11,10 @@ from neartwin.cli import main
 from neartwin.errors import AccessError, LedgerError, NeartwinError, ParameterError
 from neartwin.queries.sql import from_sql
 from neartwin.queries.table import bounded
-from neartwin.web import builder
 from neartwin.web.app import create_app
 from neartwin.web.asking import outcome
-from neartwin.web.builder import Asked
+from neartwin.web.builder import options
+from neartwin.web.builder.fields import AskFields
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.house import House
 from neartwin.web.service import Settings
@@ -202,21 +202,11 @@ def test_an_analyst_asks_a_join_over_http_and_in_a_notebook_and_pays_once(house)
             nt.connect(address, token).open("diagnoses")
 
 
-def test_a_join_stays_in_the_sql_and_its_keys_and_bounds_have_fields(house):
-    dataset = house.dataset("patients")
-    asked = Asked(sql=JOINED, keys="declared", rows_per_group="2", groups_per_unit="2", amount="0.5")
-    read = builder.from_sql(asked, house.rows(dataset), dataset.keys, house.tables(dataset))
-    assert (read.joined, read.groups, builder.sql(read, "patients", "id")) == ("on", ("code",), JOINED)
-    form = builder.form(read, {}, dataset.keys)
-    assert form == {"sql": JOINED, "keys": "declared"}
-    assert (
-        planned(house, form)["done"]["digest"] == planned(house, {"sql": JOINED, "keys": "declared"})["done"]["digest"]
-    )
-    plain = builder.from_sql(
-        Asked(**{**builder.as_fields(read), "wanted": read.wanted, "grouped": (), "sql": "SELECT COUNT(*) AS n FROM patients"}),
-        house.rows(dataset), dataset.keys, house.tables(dataset),
-    )  # fmt: skip
-    assert (plain.joined, plain.groups) == ("", ())
+def test_a_join_is_asked_in_sql_on_the_page_with_declared_and_typed_keys(house):
+    for keys, given, wire in (("declared", "", "declared"), ("given", "code: a, b", {"code": ["a", "b"]})):
+        question = options.question(AskFields(sql=JOINED, keys=keys, given=given))
+        told = planned(house, question)
+        assert told["done"]["digest"] == planned(house, {"sql": JOINED, "keys": wire})["done"]["digest"]
 
 
 def test_tables_to_join_are_registered_from_a_terminal(tmp_path, clinic):

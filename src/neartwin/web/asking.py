@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from neartwin.accounting.written import parts_of, target_of
-from neartwin.errors import NeartwinError, QueryError
+from neartwin.errors import NeartwinError, ParameterError, QueryError
 from neartwin.queries.expected import ExpectedError
 from neartwin.queries.explained import Explained
 from neartwin.queries.form import form_of, question_of
+from neartwin.queries.form_after import after_form
+from neartwin.queries.key_columns import completed
 from neartwin.queries.query import MostCommon, Query, Rows
 from neartwin.queries.sql import grouped_rows
 from neartwin.queries.sql_joins import Others
@@ -21,7 +23,7 @@ from neartwin.queries.tuned import tuned, tuned_range
 from neartwin.releases.accounts import Account, Proposal
 from neartwin.releases.documents import release_in, releases_in
 from neartwin.releases.series import SeriesProposal
-from neartwin.web import builder
+from neartwin.web.builder.fields import values_of
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.faults import UnexpectedError, status_of, told
 from neartwin.web.house import House, ensure_allotments, holders
@@ -84,6 +86,8 @@ def _previewed(house: House, task: Mapping[str, Any]) -> Json:
 
 def _released(house: House, task: Mapping[str, Any]) -> Json:
     proposal, rule = _proposal(house, task)
+    if task.get("digest", proposal.plan.digest) != proposal.plan.digest:
+        raise ParameterError("preview", task["digest"][:16], "must be that of the question: it changed since")
     account, analyst, project = proposal.account, task["analyst"], task["project"]
     payers = holders(analyst, project)
     ensure_allotments(account.book, rule, payers[0])
@@ -95,25 +99,16 @@ def _released(house: House, task: Mapping[str, Any]) -> Json:
     house.store.serve(analyst, account.book.name, answers[0].provenance.position)
     told = [json.loads(release.to_json()) for release in answers]
     several = {"releases": told} if len(told) > 1 else {}
-    return {"position": answers[0].provenance.position, "release": told[0]} | several
+    return {"position": answers[0].provenance.position, "release": told[0], "after": _after(proposal)} | several
 
 
-def _fields(house: House, task: Mapping[str, Any]) -> Json:
-    """The fields of the question page from its SQL text where that was edited, and the SQL text that the fields say."""
-    dataset = house.dataset(task["dataset"])
-    if task["analyst"]:
-        rule_for(dataset, task["analyst"], task["project"])
-    asked = builder.of_fields(task["fields"])
-    if task["source"] == "sql":
-        asked = builder.from_sql(asked, house.rows(dataset), dataset.keys, house.tables(dataset))
-    try:
-        text = builder.sql(asked, dataset.name, dataset.unit)
-    except builder.UnwordedError as reason:
-        text = f"-- {reason}"
-    return {"fields": builder.as_fields(asked), "sql": text}
+def _after(proposal: Proposal | SeriesProposal) -> Json:
+    """What the question does to its noisy answer, for nothing: the stored release is without it."""
+    query = proposal.plan.query if isinstance(proposal, Proposal) else None
+    return after_form(query.after) if isinstance(query, Query) else {}
 
 
-_DOERS = {"plan": _planned, "preview": _previewed, "release": _released, "fields": _fields}
+_DOERS = {"plan": _planned, "preview": _previewed, "release": _released}
 
 
 def _proposal(house: House, task: Mapping[str, Any]) -> tuple[Proposal | SeriesProposal, Rule]:
@@ -144,16 +139,29 @@ def _weights(task: Mapping[str, Any]) -> Json:
 
 
 def asked(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables: Others) -> Query | MostCommon:
-    """The question of a form whose keys may be "declared": those that the data set says are public."""
-    if form.get("keys") != DECLARED:
+    """The question of a form.
+
+    Its keys may be "declared": those that the data set says are public. Keys of a column may be text, as typed on a page.
+    """
+    keys = form.get("keys")
+    typed = isinstance(keys, Mapping) and any(isinstance(values, str) for values in keys.values())
+    if keys != DECLARED and not typed:
         return question_of(form, rows, tables)
     table, columns = _grouped(form, rows, tables)
+    if typed:
+        kinds = {name: str(kind) for name, kind in table.schema.items()}
+        given = {name: values_of(text, kinds.get(name, "")) for name, text in keys.items()}
+        return question_of({**form, "keys": given}, rows, tables)
+    if not columns:
+        return question_of({**form, "keys": None}, rows, tables)
     declared = declared_keys(dataset, table, tables)
-    missing = [column for column in columns if column not in declared]
-    if missing or not columns:
-        what = missing[0] if missing else "a question without groups"
-        raise QueryError(f"keys='declared': {what!r} has no declared keys; give keys, or null to discover them")
-    return question_of({**form, "keys": {column: list(declared[column]) for column in columns}}, rows, tables)
+    known = completed(
+        {column: list(declared[column]) for column in columns if column in declared}, table, list(columns)
+    )
+    missing = [column for column in columns if column not in known]
+    if missing:
+        raise QueryError(f"keys='declared': {missing[0]!r} has no declared keys; give keys, or null to discover them")
+    return question_of({**form, "keys": {column: list(known[column]) for column in columns}}, rows, tables)
 
 
 def declared_keys(dataset: Dataset, table: Table, tables: Others) -> dict[str, tuple[object, ...]]:
@@ -172,7 +180,7 @@ def _grouped(form: Mapping[str, Any], rows: Rows, tables: Others) -> tuple[Table
     if isinstance(form.get("sql"), str):
         found, columns = grouped_rows(form["sql"], rows, tables=tables)
         return found.table, columns
-    probe = question_of({**form, "keys": None}, rows, tables)
+    probe = question_of({**form, "keys": None, "workload": None}, rows, tables)
     return probe.table, () if isinstance(probe, MostCommon) else probe.groups.columns
 
 

@@ -1,103 +1,173 @@
-"""The fields of the question page, as text that was typed; nothing was checked yet."""
+"""The fields of the question page as typed text. Nothing here is checked: the judge of SQL checks what they write."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, fields
+from datetime import date, datetime
 from typing import Any
 
-from neartwin.web.builder.groups import Grouped
+from neartwin.errors import NeartwinError, ParameterError
+from neartwin.queries.grouping import Edge, Grouping, bins, day, part
+from neartwin.queries.terms import UNITS
+from neartwin.queries.types import ColumnType
 from neartwin.web.datasets import EACH_ROW_NAME, Dataset
 
-MOST_STATISTICS, MOST_GROUPED = 8, 6
-_VALUE = ("column", "low", "high", "step", "fill", "weight")
-FIELDS: dict[str, tuple[str, ...]] = {  # of each statistic, those that it has a use for
-    "count": ("column", "weight"),
-    "count_units": ("weight",),
+MAX_STATISTICS, MAX_COMPUTED_GROUPS = 8, 6
+_VALUE = ("column", "low", "high", "fill")
+FIELDS: dict[str, tuple[str, ...]] = {  # of each statistic, those that it uses
+    "count": ("column",),
+    "count_units": (),
     "sum": _VALUE,
     "mean": _VALUE,
     "median": _VALUE,
     "quantile": (*_VALUE, "rank"),
     "minimum": _VALUE,
     "maximum": _VALUE,
-    "histogram": ("column", "edges", "weight"),
+    "histogram": ("column", "edges"),
     "variance": _VALUE,
     "stddev": _VALUE,
-    "covariance": ("column", "second", "weight"),
-    "correlation": ("column", "second", "weight"),
-    "regression": ("column", "second", "weight"),
-    "coefficient": ("column", "second", "feature", "weight"),
-    "most_common": ("column", "k", "counted"),
+    "covariance": ("column", "second"),
+    "correlation": ("column", "second"),
+    "regression": ("column", "second"),
+    "slope": ("column", "second"),
+    "intercept": ("column", "second"),
+    "most_common": ("column", "k"),
 }
-_WORDS = {
+_LABELS = {
     "count": "number of rows",
     "count_units": "number of units",
     "stddev": "standard deviation of",
-    "coefficient": "one coefficient of a regression of",
+    "slope": "slope of a line through",
+    "intercept": "intercept of a line through",
     "most_common": "most common values of",
 }
-VERBS = {ask: _WORDS.get(ask, f"{ask} of") for ask in FIELDS}
+STATISTIC_LABELS = {ask: _LABELS.get(ask, f"{ask} of") for ask in FIELDS}
 KEYS = {"declared": "the declared ones", "given": "these", "discover": "discover them privately (costs a delta)"}
-OVER = {
+WORKLOADS = {
     "": "each group alone",
     "prefixes": "running totals",
     "moving": "moving sums",
     "ranges": "sums of runs of groups",
-    "weights": "weighted sums",
 }
 CURRENCIES = {"epsilon": "ε", "rho": "ρ (zCDP)", "mu": "μ (Gaussian)"}
+BINS, DAY, EXPRESSION = "bins", "each day", "expression"
+GROUP_LABELS = {
+    BINS: "bins between edges",
+    "year": "year",
+    "quarter": "quarter",
+    "month": "month",
+    "day": "day of the month",
+    "isodow": "day of the week (1 is Monday)",
+    "hour": "hour",
+    **{f"{unit} start": f"{unit} (its first day)" for unit in UNITS},
+    DAY: "each day",
+    EXPRESSION: "an expression",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """One statistic as its fields.
+class StatisticFields:
+    """One statistic.
 
-    second: the other column of a covariance or correlation, the features of a regression. feature: whose coefficient, or "" for
-    the intercept. rank: of a quantile, or several with
-    commas. edges: of a histogram. step, fill: of the grid, and what NULL stands for. weight: of its error among the others.
-    k, counted: how many most common values, and whether with their counts.
+    Attributes:
+        ask: a name in `FIELDS`.
+        column: the column, or an expression of one row.
+        second: the other column of a covariance, correlation or line; the features of a regression, with commas.
+        low, high: clip bounds; an empty one is the declared bound.
+        fill: the value that NULL counts as; empty leaves NULL out.
+        rank: of a quantile; several with commas.
+        edges: of a histogram, with commas.
+        k: how many most common values.
+        name: in the answer.
     """
 
     ask: str = "count"
     column: str = ""
     second: str = ""
-    feature: str = ""
     low: str = ""
     high: str = ""
-    step: str = ""
     fill: str = ""
     rank: str = ""
     edges: str = ""
-    weight: str = ""
     k: str = ""
-    counted: str = ""
     name: str = ""
-    more: str = ""  # JSON: keywords that have no field, as an SQL text gave them
 
     @property
     def shows(self) -> tuple[str, ...]:
-        """The fields that it has a use for."""
+        """The fields that the statistic uses."""
         return FIELDS.get(self.ask, _VALUE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class GroupFields:
+    """One computed group. of: a column or an expression. way: a name in `GROUP_LABELS`. edges: of bins, with commas."""
+
+    of: str = ""
+    way: str = BINS
+    edges: str = ""
+    name: str = ""
+
+    def grouping(self) -> Grouping:
+        """The group column; `ParameterError` for edges that do not rise and for a missing column."""
+        if not self.of:
+            raise ParameterError("group", "", "must name a column", remedy="choose one, or remove the group")
+        if self.way == EXPRESSION:
+            return Grouping(self.name or self.of, self.of, self.of)
+        if self.way == BINS:
+            return bins(self.of, [_edge(text) for text in self.edges.split(",") if text.strip()], name=self.name)
+        return day(self.of, name=self.name) if self.way == DAY else part(self.way, self.of, name=self.name)
+
+    @property
+    def label(self) -> str:
+        """The group column's name, given or default."""
+        try:
+            return self.grouping().name
+        except NeartwinError:
+            return self.name or f"{self.of}_bin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskFields:
     """All fields of the question page.
 
-    groups: columns to group by; grouped: computed groups, after them. tune_rows, tune_groups: "on" where a bound is to be found
-    out privately, and is the largest that it may become; value_range: "on" where clip bounds are, within those given.
-    having, order_by, limit, offset: done to the answer, for nothing; shaping: before them, as JSON, what SQL alone says: ratios,
-    values cut at 0, values that only grow. joined: "on" where the SQL joins tables, computes of statistics, or sums over its
-    groups in ways that fields do not say: then the SQL is the question, and groups are the columns that it groups by. margins:
-    groups of those groups, with semicolons between, of which the statistics are wanted. over: prefixes, moving, ranges or
-    weights, where sums over the groups are wanted; falling: "on" where windows begin with the largest key; before, behind: how
-    many groups a moving sum takes on each side; lengths: of runs; weights: as in `minors: 16 = 1, 17 = 1/2; old: 90 = 1`.
+    The fields up to `written` write the SQL text. The others stand beside it, whoever wrote it.
+
+    Attributes:
+        statistics: what is asked of each group.
+        groups: columns to group by.
+        computed_groups: computed group columns, after them.
+        margins: lists of group columns, with semicolons between, whose values together make the groups.
+        over: a name in `WORKLOADS`. descending: "on" where windows begin with the largest key. before, behind: groups on
+            each side of a moving sum. lengths: of runs.
+        sql: the SQL text, or the wire JSON of a question.
+        written: the text that the fields wrote; another `sql` was edited by hand.
+        digest: of the plan that was previewed.
+        keys: a name in `KEYS`. given: public keys by column, as `town: Ulm, Bonn; age: 1:9`.
+        tune_rows, tune_groups: "on" where the limit is chosen privately, up to the one given.
+        value_range: "on" where clip bounds are chosen privately, within those given.
+        weights: relative importance of each statistic's error, as `rows = 1, total = 2`.
+        size: rows of the made-up group on which errors are drawn.
+        key: of the request; a second click under it never pays twice.
     """
 
-    wanted: tuple[Wanted, ...] = (Wanted(),)
+    statistics: tuple[StatisticFields, ...] = (StatisticFields(),)
     where: str = ""
     groups: tuple[str, ...] = ()
-    grouped: tuple[Grouped, ...] = ()
+    computed_groups: tuple[GroupFields, ...] = ()
+    margins: str = ""
+    over: str = ""
+    descending: str = ""
+    before: str = ""
+    behind: str = ""
+    lengths: str = ""
+    having: str = ""
+    order_by: str = ""
+    limit: str = ""
+    offset: str = ""
+    sql: str = ""
+    written: str = ""
+    digest: str = ""
     keys: str = "declared"
-    given: Mapping[str, str] = field(default_factory=dict)
+    given: str = ""
     rows_per_group: str = "1"
     groups_per_unit: str = "1"
     tune_rows: str = ""
@@ -108,87 +178,88 @@ class Asked:
     norm_per_unit: str = ""
     discovery_groups: str = ""
     units_together: str = ""
-    sampling_rate: str = ""
     value_range: str = ""
+    weights: str = ""
     currency: str = "epsilon"
     amount: str = "0.1"
     delta: str = ""
-    having: str = ""
-    order_by: str = ""
-    limit: str = ""
-    offset: str = ""
-    shaping: str = ""
-    sql: str = ""
-    joined: str = ""
-    margins: str = ""
-    over: str = ""
-    falling: str = ""
-    before: str = ""
-    behind: str = ""
-    lengths: str = ""
-    weights: str = ""
     size: str = "1000"
     key: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all groups, in their order."""
-        return (*self.groups, *(one.label for one in self.grouped))
+        """The group columns in their order."""
+        return (*self.groups, *(one.label for one in self.computed_groups))
 
     @property
-    def choice(self) -> Wanted | None:
-        """The most common values, where they are asked for: a question of its own."""
-        return next((one for one in self.wanted if one.ask == "most_common"), None)
+    def choice(self) -> StatisticFields | None:
+        """The most common values, where they are asked: a question of its own."""
+        return next((one for one in self.statistics if one.ask == "most_common"), None)
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether the SQL was edited by hand."""
+        return self.sql.split() != self.written.split()
 
 
-def as_fields(asked: Asked) -> dict[str, Any]:
-    """As JSON that `of_fields` reads back, for the way to a worker process."""
-    return asdict(asked)
+_PLAIN = {one.name for one in fields(AskFields)} - {"statistics", "groups", "computed_groups"}
 
 
-def of_fields(told: Mapping[str, Any]) -> Asked:
-    """The fields that `as_fields` wrote."""
-    wanted = tuple(Wanted(**one) for one in told["wanted"])
-    grouped = tuple(Grouped(**one) for one in told["grouped"])
-    return Asked(**{**told, "wanted": wanted, "grouped": grouped, "groups": tuple(told["groups"])})
-
-
-_PLAIN = {one.name for one in fields(Asked)} - {"wanted", "groups", "grouped", "given"}
-
-
-def read(sent: Mapping[str, list[str]], columns: list[str]) -> Asked:
-    """The fields that a browser sent. columns: those whose keys may be given."""
+def read(sent: Mapping[str, list[str]]) -> AskFields:
+    """The fields that a browser sent."""
 
     def one(name: str) -> str:
-        return sent.get(name, [""])[0].strip()[:10_000]
+        return sent.get(name, [""])[0].replace("\r\n", "\n").strip()[:10_000]
 
-    wanted = tuple(
-        Wanted(**{part.name: one(f"{part.name}_{place}") for part in fields(Wanted)})
-        for place in range(MOST_STATISTICS)
-        if f"ask_{place}" in sent
-    )
-    grouped = tuple(
-        Grouped(**{part.name: one(f"group_{part.name}_{place}") for part in fields(Grouped)})
-        for place in range(MOST_GROUPED)
-        if f"group_way_{place}" in sent
-    )
-    named = [*columns, *(part.label for part in grouped)]
-    return Asked(
-        wanted=wanted or (Wanted(),),
+    def several(kind: type[Any], prefix: str, first: str, most: int) -> tuple[Any, ...]:
+        places = [place for place in range(most) if f"{prefix}{first}_{place}" in sent]
+        return tuple(
+            kind(**{part.name: one(f"{prefix}{part.name}_{place}") for part in fields(kind)}) for place in places
+        )
+
+    return AskFields(
+        statistics=several(StatisticFields, "", "ask", MAX_STATISTICS) or (StatisticFields(),),
         groups=tuple(dict.fromkeys(column[:200] for column in sent.get("group", [])[:20])),
-        grouped=grouped,
-        given={column: one(f"keys_{column}") for column in named if one(f"keys_{column}")},
+        computed_groups=several(GroupFields, "group_", "way", MAX_COMPUTED_GROUPS),
         **{name: one(name) for name in _PLAIN},
     )
 
 
-def start(dataset: Dataset, groupable: list[str], rule: str) -> Asked:
-    """A first question that can be asked as it stands: how many units, by a column with declared keys where there is one.
+def start(dataset: Dataset, groupable: list[str], rule: str) -> AskFields:
+    """A first question that can be asked as it stands: the number of units, by a column with declared keys if there is one.
 
-    rule: the account's, whose native currency the spend is in.
+    Args:
+        dataset: that is asked.
+        groupable: columns that the asker may group by.
+        rule: the account's composition rule, in whose native currency the spend is.
     """
     keyed = [column for column in groupable if column in dataset.keys]
     unit = "count_units" if dataset.unit != EACH_ROW_NAME else "count"
     currency = {"gdp": "mu", "zcdp": "rho"}.get(rule, "epsilon")
     amount = {"mu": "0.1", "rho": "0.005"}.get(currency, "0.1")
-    return Asked(wanted=(Wanted(ask=unit),), groups=tuple(keyed[:1]), currency=currency, amount=amount)
+    return AskFields(statistics=(StatisticFields(ask=unit),), groups=tuple(keyed[:1]), currency=currency, amount=amount)
+
+
+def values_of(text: str, kind: str) -> list[object]:
+    """Keys as typed: commas between, `1:12` a range of whole numbers. kind: the column's type."""
+    if kind == ColumnType.INTEGER:
+        low, colon, high = text.partition(":")
+        try:
+            if colon and 0 <= int(high) - int(low) < 100_000:
+                return list(range(int(low), int(high) + 1))
+            return [int(part) for part in text.split(",") if part.strip()]
+        except ValueError:
+            return [part.strip() for part in text.split(",")]  # the judge says what is wrong with them
+    if kind == ColumnType.BOOLEAN:
+        return [part.strip().lower() == "true" for part in text.split(",") if part.strip()]
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _edge(text: str) -> Edge:
+    written = text.strip()
+    for kind in (date, datetime):
+        try:
+            return kind.fromisoformat(written)
+        except ValueError:
+            continue
+    return written

@@ -3,7 +3,6 @@
 - `frame`      how a page is rendered, and how a refusal looks.
 - `entrance`   signing in and out.
 - `shelves`    data sets, their budgets, history.
-- `spelling`   the question as code to copy.
 - `asking`     the question page: preview while one types, release.
 - `answers`    releases and their certificates.
 - `office`     policy, allotments, spending over time, tokens, the ledger: for curators and auditors.

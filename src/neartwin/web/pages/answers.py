@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from neartwin.errors import AccessError
+from neartwin.queries.form_after import after_read
 from neartwin.releases.documents import release_in, releases_in
 from neartwin.releases.release import Release
 from neartwin.releases.shaped import shaped
@@ -13,7 +14,7 @@ from neartwin.report.certificate import facts as certificate_facts
 from neartwin.report.page import MOST_ROWS
 from neartwin.report.vector import Bar, bars_svg
 from neartwin.web.access import Anyone
-from neartwin.web.builder import after_of
+from neartwin.web.builder.options import json_object
 from neartwin.web.certificates import certificate_of
 from neartwin.web.pages.amounts import percent_up
 from neartwin.web.pages.frame import PageRoute, Shape, page
@@ -102,7 +103,7 @@ def _part(document: bytes, part: int) -> Release:
 
 
 def _shaped(answer: Release, after: str) -> Release:
-    return shaped(answer, after_of(after)) if after and answer.statistics else answer
+    return shaped(answer, after_read(json_object(after, "after"))) if after and answer.statistics else answer
 
 
 def _charts(answer: Release) -> list[str]:

@@ -6,7 +6,7 @@ from starlette.responses import RedirectResponse, Response
 
 from neartwin.errors import AccessError
 from neartwin.web.access import COOKIE, Anyone
-from neartwin.web.pages.frame import PageRoute, fields, first, page
+from neartwin.web.pages.frame import PageRoute, first, form_fields, page
 from neartwin.web.routes.people import set_cookie
 from neartwin.web.service import Running
 
@@ -31,7 +31,7 @@ async def sign_in(request: Request, running: Running) -> Response:
     """Exchange a token for a session."""
     if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
         raise AccessError(403, "sec-fetch-site", "", "must be this service's own page", remedy="sign in here")
-    shown = first(await fields(request), "token")
+    shown = first(await form_fields(request), "token")
     try:
         token = await run_in_threadpool(running.door.by_token, shown, request.client.host if request.client else "")
     except AccessError as refusal:

@@ -63,7 +63,7 @@ def page(
     return HTMLResponse(environment().get_template(template).render(**common, **values), status)
 
 
-async def fields(request: Request) -> dict[str, list[str]]:
+async def form_fields(request: Request) -> dict[str, list[str]]:
     """The fields of a form, each with all its values."""
     return parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=500)
 

@@ -16,7 +16,7 @@ from neartwin.ledger import Head
 from neartwin.report.vector import Steps, steps_svg
 from neartwin.web.access import Curator, Overseer
 from neartwin.web.faults import status_of, told
-from neartwin.web.pages.frame import PageRoute, address, fields, first, page
+from neartwin.web.pages.frame import PageRoute, address, first, form_fields, page
 from neartwin.web.pages.shelves import account_budget, allotment, entries
 from neartwin.web.routes.datasets import Named
 from neartwin.web.service import Running
@@ -55,7 +55,7 @@ def _office(
 @router.post("/data/{name}/allot")
 async def allot(name: Named, request: Request, caller: Curator, running: Running) -> Response:
     """Set what an analyst or a project may spend."""
-    sent = await fields(request)
+    sent = await form_fields(request)
 
     def act() -> None:
         holder = first(sent, "holder")
@@ -69,7 +69,7 @@ async def allot(name: Named, request: Request, caller: Curator, running: Running
 @router.post("/data/{name}/cap")
 async def cap(name: Named, request: Request, caller: Curator, running: Running) -> Response:
     """Raise the budget of a data set."""
-    sent = await fields(request)
+    sent = await form_fields(request)
 
     def act() -> None:
         target, reason = first(sent, "target"), first(sent, "reason")
@@ -98,7 +98,7 @@ def people(request: Request, caller: Overseer, running: Running) -> Response:
 @router.post("/people")
 async def mint(request: Request, caller: Curator, running: Running) -> Response:
     """Make a token and show it, this once."""
-    sent = await fields(request)
+    sent = await form_fields(request)
     days = first(sent, "days", "90")
     try:
         if not days.isdigit() or not 1 <= int(days) <= 3650:
@@ -138,7 +138,7 @@ def ledger(request: Request, caller: Overseer, running: Running) -> Response:
 @router.post("/ledger")
 async def verify(request: Request, caller: Overseer, running: Running) -> Response:
     """Whether the records are whole, and hold a head that was kept elsewhere."""
-    kept, fault, verdict = first(await fields(request), "head"), None, None
+    kept, fault, verdict = first(await form_fields(request), "head"), None, None
     try:
         head = Head.parse(kept) if kept else None
         verdict = await run_in_threadpool(running.house.verify, head)

@@ -22,7 +22,7 @@ from neartwin.ledger import codec
 from neartwin.web.access import Caller, Curator
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.faults import status_of, told
-from neartwin.web.pages.frame import PageRoute, address, fields, first, page
+from neartwin.web.pages.frame import PageRoute, address, first, form_fields, page
 from neartwin.web.routes.datasets import Named
 from neartwin.web.service import Running
 
@@ -103,7 +103,7 @@ def policy(name: Named, request: Request, caller: Curator, running: Running) -> 
 @router.post("/data/{name}/policy")
 async def change(name: Named, request: Request, caller: Curator, running: Running) -> Response:
     """The form again after a button of it, what would change for "review", the change itself for "confirm"."""
-    sent = await fields(request)
+    sent = await form_fields(request)
     return await run_in_threadpool(_change, name, request, caller, running, sent)
 
 

@@ -34,10 +34,11 @@ function armCopies(root) {
 }
 armCopies(document);
 
-// ---- the question page: each half rewrites the other, the preview follows ----------------------------------------
+// ---- the question page: the fields write the SQL, the preview follows ---------------------------------------------
 const form = document.querySelector("form[data-live]");
 if (form) {
-  const parts = { builder: ["sql", "code", "preview", "cost"], sql: ["builder", "code", "preview", "cost"] };
+  const priced = ["preview", "cost"];
+  const parts = { fields: ["written", "sql", "options", ...priced], sql: ["written", "builder", "options", ...priced], other: priced };
   let newest = 0, timer = 0;
   const due = new Set(); // parts of the page that no answer has renewed yet
 
@@ -48,7 +49,7 @@ if (form) {
     for (const id of ids) {
       const fresh = found.getElementById(id), old = document.getElementById(id);
       if (!fresh || !old) continue;
-      if (id === "sql") { old.value = fresh.value; continue; }
+      if (id === "sql" || id === "written") { old.value = fresh.value; continue; }
       const open = [...old.querySelectorAll("details")].map((one) => one.open);
       const focused = old.contains(document.activeElement) ? document.activeElement : null;
       const wasOpen = old.open;
@@ -67,7 +68,6 @@ if (form) {
     const mine = ++newest;
     ids.forEach((id) => due.add(id));
     if (source === "sql") due.delete("sql");
-    value("source").value = source;
     const body = new URLSearchParams(new FormData(form));
     if (action) body.set("action", action);
     form.setAttribute("aria-busy", "true");
@@ -97,8 +97,9 @@ if (form) {
       amount.value = String(Number((10 ** Number(slider.value)).toPrecision(3)));
       slider.setAttribute("aria-valuetext", amount.value);
     } else if (target === amount) follow();
-    const source = target.name === "sql" ? "sql" : "builder";
-    if (target.matches("select, [type=checkbox]") && value("builder").contains(target)) due.add("builder"); // its shape changes
+    const source = target.name === "sql" ? "sql" : value("builder").contains(target) ? "fields" : "other";
+    const inside = ["builder", "options"].find((id) => value(id).contains(target));
+    if (inside && target.matches("select, [type=checkbox]")) due.add(inside); // its shape changes
     clearTimeout(timer);
     timer = setTimeout(() => ask(source, "", parts[source]), target === slider ? 60 : 300);
   });
@@ -109,7 +110,7 @@ if (form) {
     event.preventDefault();
     clearTimeout(timer);
     if (action.startsWith("spend:")) { amount.value = action.slice(6); follow(); }
-    ask("builder", action === "preview" ? "" : action, ["builder", ...parts.builder]);
+    ask("fields", action === "preview" ? "" : action, ["builder", ...parts.fields]);
   });
 }
 
