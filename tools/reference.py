@@ -92,11 +92,11 @@ def room_page(room: str, about: str) -> str:
 def http_page() -> str:
     """Every route of the service with what it takes and gives, from its OpenAPI document."""
     from neartwin.web.app import create_app
-    from neartwin.web.house import House
+    from neartwin.web.data_directory import DataDirectory
 
-    with tempfile.TemporaryDirectory() as place, House(place) as house:
-        document = create_app(house).openapi()
-    shapes = document["components"]["schemas"]
+    with tempfile.TemporaryDirectory() as place, DataDirectory(place) as directory:
+        document = create_app(directory).openapi()
+    schemas = document["components"]["schemas"]
     parts = [
         "# HTTP\n",
         "A running service describes itself at `/openapi.json`; this page is made from the same document.\n",
@@ -105,18 +105,18 @@ def http_page() -> str:
         for method, route in methods.items():
             parts.append(f"## {method.upper()} {path}\n\n{route.get('description', '')}\n")
             body = route.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-            parts.append(shape("Takes", body, shapes))
+            parts.append(shape("Takes", body, schemas))
             done = next(answer for status, answer in route["responses"].items() if status.startswith("2"))
-            parts.append(shape("Gives", done.get("content", {}).get("application/json", {}).get("schema", {}), shapes))
+            parts.append(shape("Gives", done.get("content", {}).get("application/json", {}).get("schema", {}), schemas))
     parts.append("## Refusals\n\nEvery refusal has the same shape; see [errors](../errors.md).\n")
-    parts.append(shape("Gives", {"$ref": "#/components/schemas/Fault"}, shapes))
+    parts.append(shape("Gives", {"$ref": "#/components/schemas/Fault"}, schemas))
     return "\n".join(part for part in parts if part)
 
 
-def shape(word: str, schema: dict[str, Any], shapes: dict[str, Any]) -> str:
+def shape(word: str, schema: dict[str, Any], schemas: dict[str, Any]) -> str:
     """The fields of a body, with an example where there is one."""
     name = str(schema.get("$ref") or schema.get("items", {}).get("$ref") or "").rpartition("/")[2]
-    found = shapes.get(name)
+    found = schemas.get(name)
     if found is None:
         return ""
     many = "a list of " if "items" in schema else ""

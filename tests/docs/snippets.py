@@ -90,10 +90,10 @@ def printed(text):
 
 def json_text(example):
     """JSON, checked as what it looks like."""
-    from neartwin.web import shapes
+    from neartwin.web import schemas
 
     told = json.loads(example.parsed)
-    kinds = {"question": shapes.Ask, "rules": shapes.Policy, "statistics": shapes.Question, "sql": shapes.Question}
+    kinds = {"question": schemas.Ask, "rules": schemas.Policy, "statistics": schemas.Question, "sql": schemas.Question}
     for sign, kind in kinds.items():
         if sign in told:
             kind.model_validate(told)

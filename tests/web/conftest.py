@@ -1,4 +1,4 @@
-"""A house with a data set of made-up people, and the application on it, without a network in between."""
+"""A data directory with a data set of made-up people, and the application on it, without a network in between."""
 
 import duckdb
 import pytest
@@ -7,8 +7,8 @@ from starlette.testclient import TestClient
 from neartwin.accounting.targets import pure
 from neartwin.queries.table import bounded
 from neartwin.web.app import create_app
+from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, Rule
-from neartwin.web.house import House
 from neartwin.web.service import Settings
 
 ONE = pure(1)
@@ -39,8 +39,8 @@ def purchases(tmp_path_factory):
 
 
 def registered(place, purchases, *, budget=ONE, **more):
-    """A house with the data set "purchases" of one epsilon, half of it for each analyst."""
-    house = House(place, **more)
+    """A data directory with the data set "purchases" of one epsilon, half of it for each analyst."""
+    directory = DataDirectory(place, **more)
     dataset = Dataset(
         name="purchases",
         place=str(purchases),
@@ -50,28 +50,28 @@ def registered(place, purchases, *, budget=ONE, **more):
         budget=budget,
         policy=(Rule(allotment=pure("0.5") if budget == ONE else None),),
     )
-    house.register(dataset, by="console")
-    return house
+    directory.register(dataset, by="console")
+    return directory
 
 
 @pytest.fixture
-def house(tmp_path, purchases):
+def directory(tmp_path, purchases):
     with registered(tmp_path / "house", purchases) as opened:
         yield opened
 
 
 @pytest.fixture
-def tokens(house):
+def tokens(directory):
     """A token's text by role."""
     names = {"curator": "carol", "analyst": "ada", "auditor": "otto"}
-    return {role: house.mint(name, role, by="console")[1] for role, name in names.items()}
+    return {role: directory.mint(name, role, by="console")[1] for role, name in names.items()}
 
 
 @pytest.fixture
-def client(house):
+def client(directory):
     """The application with one worker process."""
     with TestClient(
-        create_app(house, Settings(workers=1, burst=10_000, per_second=10_000, plan_seconds=300))
+        create_app(directory, Settings(workers=1, burst=10_000, per_second=10_000, plan_seconds=300))
     ) as opened:
         yield opened
 

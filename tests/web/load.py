@@ -64,10 +64,10 @@ def served(said):
     return [(ask, job) for ask, job in said if job.get("release")]
 
 
-def check_books(house, said):
+def check_books(directory, said):
     """No overspend, no lost record, and every answer that was served is one that was paid for and stored."""
-    account = house.books.account("purchases")
-    assert house.books.verify().whole
+    account = directory.books.account("purchases")
+    assert directory.books.verify().whole
     history = account.history()
     reserved = {entry.position: entry for entry in history if entry.kind == "reserve"}
     assert account.spent == {"epsilon": sum((entry.price["epsilon"] for entry in reserved.values()), Fraction(0))}
@@ -83,9 +83,9 @@ def check_books(house, said):
     assert len(set(positions)) == len(positions)  # everyone asked something else
 
 
-def check_replays(house, address, token, said):
+def check_replays(directory, address, token, said):
     """Every settled answer is served again for nothing."""
-    before = house.books.account("purchases").spent
+    before = directory.books.account("purchases").spent
     for ask, job in served(said):
         assert answered(address, token, ask)["release"] == job["release"]
-    assert house.books.account("purchases").spent == before
+    assert directory.books.account("purchases").spent == before

@@ -15,12 +15,12 @@ FREE = Settings(workers=2, burst=100_000, per_second=100_000, plan_seconds=300)
 
 
 @contextmanager
-def serving(house, settings=FREE):
+def serving(directory, settings=FREE):
     """The address of a running service; it ends with the block."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen(128)
-        app = create_app(house, settings)
+        app = create_app(directory, settings)
         server = uvicorn.Server(uvicorn.Config(app, access_log=False, log_level="error", server_header=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

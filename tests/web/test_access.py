@@ -7,7 +7,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from neartwin.web import tokens as made_tokens
-from neartwin.web.access import COOKIE
+from neartwin.web.auth import COOKIE
 from tests.web.conftest import ASK, bearer, released
 from tests.web.matrix import EVERYONE, PAGES, ROUTES, STRANGERS
 
@@ -43,10 +43,10 @@ def test_every_route_has_a_line_in_the_matrix_and_every_line_a_route(client):
     assert set(walked(client.app.routes)) == set(ROUTES) | set(PAGES)
 
 
-def test_every_route_opens_to_its_roles_and_to_nobody_else(client, house, tokens):
-    expired, revoked = house.mint("old", "curator", by="console"), house.mint("gone", "curator", by="console")
-    _expire(house, expired[0].id)
-    house.store.revoke(revoked[0].id, by="console")
+def test_every_route_opens_to_its_roles_and_to_nobody_else(client, directory, tokens):
+    expired, revoked = directory.mint("old", "curator", by="console"), directory.mint("gone", "curator", by="console")
+    _expire(directory, expired[0].id)
+    directory.store.revoke(revoked[0].id, by="console")
     keys = {
         "nobody": {},
         "a wrong secret": bearer(tokens["curator"][:-1] + ("0" if tokens["curator"][-1] != "0" else "1")),
@@ -72,21 +72,21 @@ def test_every_route_opens_to_its_roles_and_to_nobody_else(client, house, tokens
     assert len(refusals) == 1  # nothing tells an expired token from one that never was
 
 
-def _expire(house, identity):
+def _expire(directory, identity):
     import sqlalchemy as sa
 
     from neartwin.web.store import schema
 
     past = (datetime.now(UTC) - timedelta(seconds=1)).isoformat(timespec="seconds")
-    with house.store._database.connection(writes=True) as connection:
+    with directory.store._database.connection(writes=True) as connection:
         connection.execute(sa.update(schema.token).where(schema.token.c.id == identity).values(expires=past))
 
 
-def test_a_token_is_kept_as_a_hash_alone_and_ends_when_it_is_revoked(client, house, tokens):
+def test_a_token_is_kept_as_a_hash_alone_and_ends_when_it_is_revoked(client, directory, tokens):
     curator = bearer(tokens["curator"])
     new = client.post("/v1/tokens", json={"name": "bob", "role": "analyst"}, headers=curator).json()
     secret = new["token"].split("_")[2]
-    kept = b"".join(path.read_bytes() for path in house.place.rglob("*") if path.is_file())
+    kept = b"".join(path.read_bytes() for path in directory.place.rglob("*") if path.is_file())
     assert secret.encode() not in kept
     assert b"$argon2id$" in kept
     assert secret not in client.get("/v1/tokens", headers=curator).text
@@ -114,15 +114,15 @@ def test_a_session_reads_with_its_cookie_and_writes_only_with_its_secret(client,
     assert client.get("/v1/me").status_code == 401
 
 
-def test_a_session_ends_with_the_token_it_was_made_from(client, house, tokens):
+def test_a_session_ends_with_the_token_it_was_made_from(client, directory, tokens):
     client.post("/v1/session", json={"token": tokens["analyst"]})
     assert client.get("/v1/me").status_code == 200
-    house.store.revoke(tokens["analyst"].split("_")[1], by="console")
+    directory.store.revoke(tokens["analyst"].split("_")[1], by="console")
     assert client.get("/v1/me").status_code == 401
 
 
-def test_an_analyst_sees_what_is_the_analysts_own_and_no_one_elses(client, house, tokens):
-    bob = house.mint("bob", "analyst", by="console")[1]
+def test_an_analyst_sees_what_is_the_analysts_own_and_no_one_elses(client, directory, tokens):
+    bob = directory.mint("bob", "analyst", by="console")[1]
     ada = released(client, ASK, bearer(tokens["analyst"]))
     place = f"/v1/datasets/purchases/releases/{ada['position']}"
     for path in (place, f"{place}/certificate", f"/v1/jobs/{ada['job']}"):

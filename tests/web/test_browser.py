@@ -9,8 +9,8 @@ import neartwin as nt
 from neartwin.accounting.targets import approx
 from neartwin.queries.table import bounded
 from neartwin.releases.certificates import OwnerKey, check
+from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, Rule
-from neartwin.web.house import House
 from neartwin.web.service import Settings
 from tests.web.browser import chromium, faults_on, person, sign_in
 from tests.web.server import serving
@@ -19,8 +19,8 @@ NAMES = {"curator": "carol", "analyst": "ada", "auditor": "otto"}
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory, purchases):
-    with House(tmp_path_factory.mktemp("browsed") / "house") as opened:
+def directory(tmp_path_factory, purchases):
+    with DataDirectory(tmp_path_factory.mktemp("browsed") / "house") as opened:
         dataset = Dataset(
             name="purchases",
             place=str(purchases),
@@ -36,13 +36,13 @@ def house(tmp_path_factory, purchases):
 
 
 @pytest.fixture(scope="module")
-def tokens(house):
-    return {role: house.mint(name, role, by="console")[1] for role, name in NAMES.items()}
+def tokens(directory):
+    return {role: directory.mint(name, role, by="console")[1] for role, name in NAMES.items()}
 
 
 @pytest.fixture(scope="module")
-def address(house):
-    with serving(house, Settings(workers=1, burst=100_000, per_second=100_000, patience=120)) as found:
+def address(directory):
+    with serving(directory, Settings(workers=1, burst=100_000, per_second=100_000, patience=120)) as found:
         yield found
 
 
@@ -61,11 +61,11 @@ def answer(address, tokens):
     return f"/data/purchases/releases/{release.provenance.position}"
 
 
-def spent(house):
-    return house.books.account("purchases").spent["epsilon"]
+def spent(directory):
+    return directory.books.account("purchases").spent["epsilon"]
 
 
-def test_an_analyst_asks_previews_releases_and_keeps_a_certificate(browser, address, house, tokens, tmp_path):
+def test_an_analyst_asks_previews_releases_and_keeps_a_certificate(browser, address, directory, tokens, tmp_path):
     from playwright.sync_api import expect
 
     with person(browser, address) as page:
@@ -78,7 +78,7 @@ def test_an_analyst_asks_previews_releases_and_keeps_a_certificate(browser, addr
         sql, preview = page.locator("#sql"), page.locator("#preview")
         expect(sql).to_have_value(re.compile(r"COUNT\(DISTINCT customer_id\)"))
         # the fields write the SQL
-        before = spent(house)
+        before = spent(directory)
         page.get_by_role("button", name="Add a statistic").click()
         page.locator("[name=ask_1]").select_option("mean")
         page.locator("[name=column_1]").select_option("amount")
@@ -97,28 +97,28 @@ def test_an_analyst_asks_previews_releases_and_keeps_a_certificate(browser, addr
         expect(page.get_by_role("button", name="Release for epsilon 0.501")).to_be_visible()
         assert drawn.get_attribute("points") != first
         expect(preview).to_contain_text("± 6 in every group")  # least t with 2 q^(t+1)/(1+q) <= 0.05 at q = e^-0.501
-        assert spent(house) == before
+        assert spent(directory) == before
         page.get_by_role("button", name="Release for epsilon 0.501").click()
         page.wait_for_url("**/releases/*")
         expect(page.get_by_role("table")).to_contain_text("Bonn")
         expect(page.locator("figure .dot")).to_have_count(2)
-        assert spent(house) == before + Fraction("0.501")
+        assert spent(directory) == before + Fraction("0.501")
         page.get_by_role("link", name="Certificate").click()
         expect(page.get_by_role("heading", name="Hazards of NIST SP 800-226")).to_be_visible()
         with page.expect_download() as download:
             page.get_by_role("link", name="The signed file").click()
         kept = tmp_path / "certificate.json"
         download.value.save_as(kept)
-        assert check(kept.read_bytes(), OwnerKey.at(house.owner_key).public, ledger=house.books).valid
+        assert check(kept.read_bytes(), OwnerKey.at(directory.owner_key).public, ledger=directory.books).valid
 
 
-def test_a_refusal_says_what_remains_and_the_way_out_works(browser, address, house, tokens):
+def test_a_refusal_says_what_remains_and_the_way_out_works(browser, address, directory, tokens):
     from playwright.sync_api import expect
 
     with person(browser, address) as page:
         sign_in(page, tokens["analyst"])
         page.goto("/data/purchases/ask")
-        before = spent(house)
+        before = spent(directory)
         page.locator("#amount").fill("7")
         release = page.get_by_role("button", name="Release for epsilon 7")
         expect(page.locator("#cost .arc.over")).to_be_visible()
@@ -127,37 +127,37 @@ def test_a_refusal_says_what_remains_and_the_way_out_works(browser, address, hou
         expect(alert).to_contain_text("The budget does not suffice")
         expect(alert).to_contain_text("Two ways out")
         expect(alert.get_by_role("listitem")).to_have_count(2)
-        assert spent(house) == before
+        assert spent(directory) == before
         alert.get_by_role("button", name=re.compile("Spend .* instead")).click()
         expect(page.get_by_role("button", name=re.compile("Release for epsilon (?!7)"))).to_be_visible()
         expect(page.get_by_role("alert")).to_have_count(0)
         assert Fraction(page.locator("#amount").input_value()) <= 2
         page.locator("#sql").fill("DROP TABLE purchases")
         expect(page.get_by_role("alert")).to_contain_text("SELECT")
-        assert spent(house) == before
+        assert spent(directory) == before
         page.goto("/data/purchases/history")
         expect(page.get_by_text("question refused").first).to_be_visible()
 
 
-def test_what_changed_since_its_preview_is_not_paid(browser, address, house, tokens):
+def test_what_changed_since_its_preview_is_not_paid(browser, address, directory, tokens):
     from playwright.sync_api import expect
 
     with person(browser, address) as page:
         sign_in(page, tokens["analyst"])
         page.goto("/data/purchases/ask")
-        before = spent(house)
+        before = spent(directory)
         page.locator("#amount").evaluate(
             "field => { field.value = '0.5'; }"
         )  # without the event that asks for a preview
         page.get_by_role("button", name="Release for epsilon 0.1").click()
         expect(page.get_by_role("alert")).to_contain_text("it changed since")
-        assert spent(house) == before
+        assert spent(directory) == before
         page.get_by_role("button", name="Release for epsilon 0.5").click()
         page.wait_for_url("**/releases/*")
-        assert spent(house) == before + Fraction("0.5")
+        assert spent(directory) == before + Fraction("0.5")
 
 
-def test_a_curator_lets_someone_in_allots_and_sees_the_spending(browser, address, house, tokens):
+def test_a_curator_lets_someone_in_allots_and_sees_the_spending(browser, address, directory, tokens):
     from playwright.sync_api import expect
 
     with person(browser, address) as page, person(browser, address) as other:
@@ -189,10 +189,10 @@ def test_a_curator_lets_someone_in_allots_and_sees_the_spending(browser, address
         expect(other.get_by_role("status")).to_contain_text("Your session ended")
 
 
-def test_a_curator_changes_the_policy_after_seeing_what_would_change(browser, address, house, tokens):
+def test_a_curator_changes_the_policy_after_seeing_what_would_change(browser, address, directory, tokens):
     from playwright.sync_api import expect
 
-    before = house.dataset("purchases").policy
+    before = directory.dataset("purchases").policy
     with person(browser, address) as page:
         sign_in(page, tokens["curator"])
         page.goto("/data/purchases/office")
@@ -204,17 +204,17 @@ def test_a_curator_changes_the_policy_after_seeing_what_would_change(browser, ad
         page.get_by_role("button", name="Move rule 2 up").click()
         page.get_by_role("button", name="Review the change").click()
         expect(page.get_by_text("a new rule for project:census")).to_be_visible()
-        assert house.dataset("purchases").policy == before
+        assert directory.dataset("purchases").policy == before
         page.get_by_role("button", name="Change the policy").click()
         page.wait_for_url("**/office")
         expect(page.get_by_role("region", name="Policy")).to_contain_text("project:census")
         expect(page.get_by_text("policy changed by carol")).to_be_visible()
-    assert house.dataset("purchases").policy == (
+    assert directory.dataset("purchases").policy == (
         Rule(who="project:census", discover=False, max_spend=approx("0.1", "1e-7")),
         *before,
     )
-    assert house.verify().whole
-    house.set_policy("purchases", before, by="console")
+    assert directory.verify().whole
+    directory.set_policy("purchases", before, by="console")
 
 
 def test_fields_of_other_statistics_write_their_sql_and_come_back_after_an_edit_by_hand(browser, address, tokens):
@@ -246,7 +246,7 @@ def test_fields_of_other_statistics_write_their_sql_and_come_back_after_an_edit_
         expect(sql).to_have_value(re.compile(r"CORR\(amount, cds\)[\s\S]*LIMIT 1"))
 
 
-def test_everything_can_be_asked_without_scripts(browser, address, house, tokens):
+def test_everything_can_be_asked_without_scripts(browser, address, directory, tokens):
     from playwright.sync_api import expect
 
     with person(browser, address, scripts=False) as page:
@@ -255,11 +255,11 @@ def test_everything_can_be_asked_without_scripts(browser, address, house, tokens
         page.locator("#sql").fill("SELECT COUNT(*) AS n FROM purchases WHERE amount > 9")
         page.get_by_role("button", name="Preview the SQL").click()
         expect(page.get_by_text("The SQL was edited by hand")).to_be_visible()
-        before = spent(house)
+        before = spent(directory)
         page.get_by_role("button", name=re.compile("Release for")).click()
         page.wait_for_url("**/releases/*")
         expect(page.get_by_role("heading", name="The numbers")).to_be_visible()
-        assert spent(house) == before + Fraction("0.1")
+        assert spent(directory) == before + Fraction("0.1")
         page.goto("/data/purchases")
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_label("Your token")).to_be_visible()

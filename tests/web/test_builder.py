@@ -12,20 +12,20 @@ from neartwin.accounting.targets import approx
 from neartwin.errors import NeartwinError
 from neartwin.queries.table import bounded
 from neartwin.releases.accounts import Account
-from neartwin.web.asking import outcome
 from neartwin.web.builder import options
 from neartwin.web.builder.fields import FIELDS, STATISTIC_LABELS, AskFields, GroupFields, StatisticFields, read
 from neartwin.web.builder.sql import sql
+from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, Rule
-from neartwin.web.house import House
-from neartwin.web.pages.asking import _after_button, _task, _written
-from neartwin.web.shapes import Ask
+from neartwin.web.pages.ask import _after_button, _task, _written
+from neartwin.web.schemas import Ask
+from neartwin.web.tasks import outcome
 
 CURATOR = SimpleNamespace(role="curator", name="carol", project="")
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory):
+def directory(tmp_path_factory):
     place = tmp_path_factory.mktemp("visits")
     duckdb.sql(
         "SELECT i % 300 AS id, i % 90 AS age, (i * 37 % 4000) / 10 AS pay, i % 7 AS order, "
@@ -33,7 +33,7 @@ def house(tmp_path_factory):
         "DATE '2024-01-01' + (i % 400)::INTEGER AS day, TIMESTAMP '2024-01-01 08:00:00' + INTERVAL (i) HOUR AS at "
         "FROM range(2000) t(i)"
     ).write_parquet(str(place / "visits.parquet"))
-    with House(place / "house") as opened:
+    with DataDirectory(place / "house") as opened:
         dataset = Dataset(
             name="visits",
             place=str(place / "visits.parquet"),
@@ -222,36 +222,36 @@ LIMITS = {
 }
 
 
-def planned(house, asked, **changes):
-    told = outcome(house, _task("plan", house.dataset("visits"), CURATOR, asked) | changes)
+def planned(directory, asked, **changes):
+    told = outcome(directory, _task("plan", directory.dataset("visits"), CURATOR, asked) | changes)
     assert "done" in told, told
     return told["done"]
 
 
-def by_fields(house, asked):
-    return replace(asked, sql=sql(asked, house.dataset("visits")))
+def by_fields(directory, asked):
+    return replace(asked, sql=sql(asked, directory.dataset("visits")))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_fields_write_sql_that_asks_the_question_of_the_wire_form_and_no_other(house, name):
+def test_fields_write_sql_that_asks_the_question_of_the_wire_form_and_no_other(directory, name):
     asked, form = CASES[name]
-    written = by_fields(house, asked)
-    digest = planned(house, written)["digest"]
-    assert digest == planned(house, written, question=form)["digest"]
-    other = by_fields(house, replace(asked, where="age > 6"))
-    assert planned(house, other)["digest"] != digest
+    written = by_fields(directory, asked)
+    digest = planned(directory, written)["digest"]
+    assert digest == planned(directory, written, question=form)["digest"]
+    other = by_fields(directory, replace(asked, where="age > 6"))
+    assert planned(directory, other)["digest"] != digest
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_limits_stand_beside_the_sql_as_the_service_takes_them(house, name):
+def test_limits_stand_beside_the_sql_as_the_service_takes_them(directory, name):
     asked, limits = LIMITS[name]
-    written = by_fields(house, asked)
+    written = by_fields(directory, asked)
     found = options.limits(written)
     assert {part: found[part] for part in limits} == limits
     Ask.model_validate({"question": options.question(written), "spend": options.spend(written), **found})
-    without = _task("plan", house.dataset("visits"), CURATOR, written)
+    without = _task("plan", directory.dataset("visits"), CURATOR, written)
     plain = {part: value for part, value in without.items() if part not in limits}
-    assert planned(house, written)["digest"] != outcome(house, plain).get("done", {}).get("digest")
+    assert planned(directory, written)["digest"] != outcome(directory, plain).get("done", {}).get("digest")
 
 
 def test_every_statistic_and_every_limit_has_its_field():
@@ -276,9 +276,9 @@ def test_every_statistic_and_every_limit_has_its_field():
         (AskFields(groups=("town",), over="backwards"), "must be prefixes"),
     ],
 )
-def test_fields_that_write_no_sql_say_why(house, asked, words):
+def test_fields_that_write_no_sql_say_why(directory, asked, words):
     with pytest.raises(NeartwinError, match=words):
-        sql(asked, house.dataset("visits"))
+        sql(asked, directory.dataset("visits"))
 
 
 @pytest.mark.parametrize(
@@ -292,14 +292,14 @@ def test_fields_that_write_no_sql_say_why(house, asked, words):
         (AskFields(groups=("age",), keys="given", given="age: 1:9; town: Ulm"), "town"),
     ],
 )
-def test_the_judge_of_sql_refuses_what_fields_write_wrongly(house, asked, words):
-    told = outcome(house, _task("plan", house.dataset("visits"), CURATOR, by_fields(house, asked)))
+def test_the_judge_of_sql_refuses_what_fields_write_wrongly(directory, asked, words):
+    told = outcome(directory, _task("plan", directory.dataset("visits"), CURATOR, by_fields(directory, asked)))
     assert told["status"] < 500
     assert re.search(words, told["refused"]["message"]), told
 
 
-def test_sql_that_was_edited_by_hand_is_asked_and_the_fields_write_nothing(house):
-    dataset = house.dataset("visits")
+def test_sql_that_was_edited_by_hand_is_asked_and_the_fields_write_nothing(directory):
+    dataset = directory.dataset("visits")
     first, _ = _written(AskFields(groups=("town",)), dataset)
     assert not first.by_hand
     changed, _ = _written(replace(first, where="age > 6"), dataset)
@@ -307,35 +307,35 @@ def test_sql_that_was_edited_by_hand_is_asked_and_the_fields_write_nothing(house
     edited = "SELECT town, SUM(pay) / COUNT(*) AS each FROM visits GROUP BY town HAVING each > 1"
     typed, _ = _written(replace(first, sql=edited, where="age > 6"), dataset)
     assert (typed.sql, typed.by_hand) == (edited, True)
-    assert planned(house, typed)["question"]["after"]["having"] == "each > 1"
+    assert planned(directory, typed)["question"]["after"]["having"] == "each > 1"
     back, _ = _written(_after_button(typed, "fields"), dataset)
     assert (back.by_hand, back.sql) == (False, changed.sql)
     sent = {"sql": [first.sql.replace("\n", "\r\n")], "written": [first.written.replace("\n", "\r\n")]}
     assert not read(sent).by_hand
 
 
-def test_the_wire_json_in_place_of_sql_asks_what_sql_has_no_words_for(house):
+def test_the_wire_json_in_place_of_sql_asks_what_sql_has_no_words_for(directory):
     form = '{"most_common": {"column": "town", "among": ["Ulm", "Bonn"], "counted": true}}'
-    told = planned(house, AskFields(sql=form))
+    told = planned(directory, AskFields(sql=form))
     assert told["question"]["most_common"]["counted"] is True
     with pytest.raises(NeartwinError, match="JSON object"):
         options.question(AskFields(sql="{1}"))
 
 
-def test_declared_keys_are_no_demand_where_nothing_is_grouped(house):
-    assert "group_by" not in planned(house, AskFields(sql="SELECT COUNT(*) AS n FROM visits"))["question"]
+def test_declared_keys_are_no_demand_where_nothing_is_grouped(directory):
+    assert "group_by" not in planned(directory, AskFields(sql="SELECT COUNT(*) AS n FROM visits"))["question"]
 
 
-def test_a_release_of_a_plan_that_was_not_previewed_is_refused_and_spends_nothing(house):
-    asked = by_fields(house, AskFields(groups=("town",), amount="0.01"))
-    task = _task("release", house.dataset("visits"), CURATOR, asked) | {"analyst": "ada", "key": ""}
-    house.set_policy("visits", (Rule(allotment=approx(1, "1e-6")),), by="console")
-    account = house.books.account("visits")
-    before = house.books.head()
-    for wrong in ("", planned(house, replace(asked, amount="0.02"))["digest"]):
-        refused = outcome(house, task | {"digest": wrong})["refused"]
+def test_a_release_of_a_plan_that_was_not_previewed_is_refused_and_spends_nothing(directory):
+    asked = by_fields(directory, AskFields(groups=("town",), amount="0.01"))
+    task = _task("release", directory.dataset("visits"), CURATOR, asked) | {"analyst": "ada", "key": ""}
+    directory.set_policy("visits", (Rule(allotment=approx(1, "1e-6")),), by="console")
+    account = directory.books.account("visits")
+    before = directory.books.head()
+    for wrong in ("", planned(directory, replace(asked, amount="0.02"))["digest"]):
+        refused = outcome(directory, task | {"digest": wrong})["refused"]
         assert "preview" in refused["message"]
-    assert house.books.head() == before
-    done = outcome(house, task | {"digest": planned(house, asked)["digest"]})
+    assert directory.books.head() == before
+    done = outcome(directory, task | {"digest": planned(directory, asked)["digest"]})
     assert "done" in done, done
     assert str(account.spent["epsilon"]) == "1/100"

@@ -12,15 +12,15 @@ from neartwin.client.service import ServedAccount, _written
 from neartwin.errors import AccessError, BudgetError, ParameterError, QueryError
 from neartwin.releases.accounts import Account
 from neartwin.releases.preview import Preview
-from neartwin.web.asking import _limit
+from neartwin.web.schemas import Ask
 from neartwin.web.service import Settings
-from neartwin.web.shapes import Ask
+from neartwin.web.tasks import _limit
 from tests.web.server import serving
 
 
 @pytest.fixture
-def served(house, tokens):
-    with serving(house, Settings(workers=1, plan_seconds=300)) as address:
+def served(directory, tokens):
+    with serving(directory, Settings(workers=1, plan_seconds=300)) as address:
         yield nt.connect(address, tokens["analyst"])
 
 

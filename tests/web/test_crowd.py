@@ -15,13 +15,13 @@ ANALYSTS = 50
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def team(request, tmp_path, purchases):
-    """A house with one epsilon, and fifty analysts who may spend a tenth each: twice what they will ask for."""
+    """A data directory with one epsilon, and fifty analysts who may spend a tenth each: twice what they will ask for."""
     place = request.getfixturevalue("postgres_place") if request.param == "postgres" else ""
-    with registered(tmp_path / "house", purchases, ledger=place) as house:
-        tokens = [house.mint(f"analyst {who}", "analyst", by="console")[1] for who in range(ANALYSTS)]
+    with registered(tmp_path / "house", purchases, ledger=place) as directory:
+        tokens = [directory.mint(f"analyst {who}", "analyst", by="console")[1] for who in range(ANALYSTS)]
         for who in range(ANALYSTS):
-            house.allot("purchases", f"analyst:analyst {who}", pure("0.1"), by="console")
-        yield house, tokens
+            directory.allot("purchases", f"analyst:analyst {who}", pure("0.1"), by="console")
+        yield directory, tokens
 
 
 def codes(said):
@@ -29,27 +29,27 @@ def codes(said):
 
 
 def test_fifty_analysts_at_once_spend_what_there_is_and_no_more(team):
-    house, tokens = team
-    with serving(house) as address:
+    directory, tokens = team
+    with serving(directory) as address:
         said = load.crowd(lambda: address, tokens, rounds=1)
-        load.check_books(house, said)
+        load.check_books(directory, said)
         assert len(said) == ANALYSTS
         assert len(load.served(said)) == 25  # one epsilon in parts of 1/25, whoever came first
-        assert house.books.account("purchases").remaining == {"epsilon": 0}
+        assert directory.books.account("purchases").remaining == {"epsilon": 0}
         assert codes(said) == {"NT-400"}
-        load.check_replays(house, address, tokens[0], load.served(said)[::8])
+        load.check_replays(directory, address, tokens[0], load.served(said)[::8])
 
 
 @pytest.mark.slow
 def test_fifty_analysts_for_a_minute_spend_what_there_is_and_no_more(team):
-    house, tokens = team
-    house.books.raise_cap("purchases", pure(1000))  # one question for each fifth analyst, whose second is refused
+    directory, tokens = team
+    directory.books.raise_cap("purchases", pure(1000))  # one question for each fifth analyst, whose second is refused
     for who in range(ANALYSTS):
-        house.allot("purchases", f"analyst:analyst {who}", pure(20 if who % 5 else "0.04"), by="console")
-    with serving(house) as address:
+        directory.allot("purchases", f"analyst:analyst {who}", pure(20 if who % 5 else "0.04"), by="console")
+    with serving(directory) as address:
         end = time.monotonic() + 60
         said = load.crowd(lambda: address, tokens, over=lambda: time.monotonic() > end)
-        load.check_books(house, said)
+        load.check_books(directory, said)
         assert codes(said) == {"NT-400"}
         print(f"{len(load.served(said))} releases and {len(said)} answers in a minute")
-        load.check_replays(house, address, tokens[0], load.served(said))
+        load.check_replays(directory, address, tokens[0], load.served(said))

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from neartwin.accounting.targets import pure
 from neartwin.web.app import create_app
 from neartwin.web.datasets import Dataset, Rule
-from neartwin.web.faults import UnexpectedError
+from neartwin.web.errors import UnexpectedError
 from neartwin.web.service import Settings
 from neartwin.web.workers import _exchange, lost
 from tests.web.conftest import ASK, bearer, released
@@ -33,8 +33,8 @@ def test_every_answer_carries_the_headers_that_bind_a_browser(client, tokens):
         assert not [name for name in found if "time" in name or "duration" in name]
 
 
-def test_by_https_cookies_are_secure_and_browsers_are_told_to_stay(house, tokens):
-    with TestClient(create_app(house, Settings(workers=1, https=True)), base_url="https://testserver") as client:
+def test_by_https_cookies_are_secure_and_browsers_are_told_to_stay(directory, tokens):
+    with TestClient(create_app(directory, Settings(workers=1, https=True)), base_url="https://testserver") as client:
         signed = client.post("/v1/session", json={"token": tokens["analyst"]})
         assert "secure" in signed.headers["set-cookie"].lower()
         assert "strict-transport-security" in signed.headers
@@ -64,8 +64,8 @@ def test_every_refusal_has_the_one_shape(client, tokens):
     )
 
 
-def test_too_many_requests_are_refused_and_others_are_not(house, tokens):
-    with TestClient(create_app(house, Settings(workers=1, burst=5, per_second=0.001))) as client:
+def test_too_many_requests_are_refused_and_others_are_not(directory, tokens):
+    with TestClient(create_app(directory, Settings(workers=1, burst=5, per_second=0.001))) as client:
         statuses = [client.get("/v1/me", headers=bearer(tokens["analyst"])).status_code for _ in range(8)]
         assert statuses == [200] * 5 + [429] * 3
         assert client.get("/v1/me", headers=bearer(tokens["auditor"])).status_code == 200
@@ -73,12 +73,12 @@ def test_too_many_requests_are_refused_and_others_are_not(house, tokens):
         assert wrong[-1] == 429  # guessing is slowed before a hash is computed
 
 
-def test_a_fault_of_ours_tells_its_kind_to_the_log_and_nothing_to_the_caller(house, tokens, monkeypatch, caplog):
+def test_a_fault_of_ours_tells_its_kind_to_the_log_and_nothing_to_the_caller(directory, tokens, monkeypatch, caplog):
     def broken(*_):
         raise RuntimeError("customer 4711 bought a parachute")
 
     monkeypatch.setattr("neartwin.web.routes.datasets._answer", broken)
-    with TestClient(create_app(house, Settings(workers=1))) as client, caplog.at_level(logging.DEBUG):
+    with TestClient(create_app(directory, Settings(workers=1))) as client, caplog.at_level(logging.DEBUG):
         answer = client.get("/v1/datasets", headers=bearer(tokens["analyst"]))
     assert (answer.status_code, answer.json()) == (500, UnexpectedError().as_dict())
     assert "4711" not in caplog.text
@@ -86,7 +86,7 @@ def test_a_fault_of_ours_tells_its_kind_to_the_log_and_nothing_to_the_caller(hou
 
 
 @pytest.fixture
-def fragile(house, tmp_path):
+def fragile(directory, tmp_path):
     """A data set whose rows cannot be read, though its schema can."""
     place = tmp_path / "people.parquet"
     pq.write_table(pa.table({"who": [f"secret {i}" for i in range(5000)]}), place)
@@ -95,8 +95,8 @@ def fragile(house, tmp_path):
     place.write_bytes(content)
     policy = (Rule(allotment=pure(1)),)
     broken = Dataset(name="people", place=str(place), unit="who", budget=pure(1), policy=policy)
-    house.register(broken, by="console")
-    return house
+    directory.register(broken, by="console")
+    return directory
 
 
 def test_whatever_fails_after_the_reserve_is_one_uniform_error_and_its_budget_stays_spent(fragile, tokens):
@@ -124,9 +124,9 @@ def test_a_worker_that_does_not_answer_in_time_is_ended():
         assert process.wait() == -9
 
 
-def test_a_body_that_does_not_come_ends_its_request(house):
+def test_a_body_that_does_not_come_ends_its_request(directory):
     settings = Settings(workers=1, body_seconds=0.2)
-    with serving(house, settings) as address, socket.create_connection(address[7:].split(":")) as wire:
+    with serving(directory, settings) as address, socket.create_connection(address[7:].split(":")) as wire:
         wire.sendall(
             b"POST /v1/session HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
         )

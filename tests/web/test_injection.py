@@ -41,7 +41,7 @@ def plan(client, headers, **question):
 COUNT = {"n": {"ask": "count"}}
 
 
-def test_a_hostile_text_is_no_column_no_condition_and_no_data_set(client, house, ada):
+def test_a_hostile_text_is_no_column_no_condition_and_no_data_set(client, directory, ada):
     for text in HOSTILE:
         answers = [
             plan(client, ada, group_by=[text], statistics=COUNT),
@@ -62,11 +62,11 @@ def test_a_hostile_text_is_no_column_no_condition_and_no_data_set(client, house,
             assert 400 <= answer.status_code < 500, answer.text
             assert "set-cookie" not in answer.headers
             assert len(answer.content) < 20_000
-        assert house.books.verify().whole
-        assert [entry.kind for entry in house.books.account("purchases").history()] == ["open", "act"]
+        assert directory.books.verify().whole
+        assert [entry.kind for entry in directory.books.account("purchases").history()] == ["open", "act"]
 
 
-def test_a_hostile_key_is_a_group_that_nobody_is_in_and_nothing_else(client, house, tokens, ada):
+def test_a_hostile_key_is_a_group_that_nobody_is_in_and_nothing_else(client, directory, tokens, ada):
     for text in HOSTILE:
         ask = ASK | {
             "question": {"group_by": ["town"], "keys": ["Ulm", text], "statistics": {"n": {"ask": "count_units"}}}
@@ -77,7 +77,7 @@ def test_a_hostile_key_is_a_group_that_nobody_is_in_and_nothing_else(client, hou
             assert abs(done["release"]["statistics"][0]["values"][1]) < 2000  # 5000 people are in Ulm, none here
         else:
             assert (done.get("error") or done)["code"] in {"NT-100", "NT-200", "NT-500"}
-        assert house.books.verify().whole
+        assert directory.books.verify().whole
 
 
 def test_hostile_headers_open_nothing(client, ada):
@@ -98,7 +98,7 @@ def test_hostile_headers_open_nothing(client, ada):
         assert told.status_code == (202 if plain == b"x" else 422), text
 
 
-def test_a_curators_mistake_is_no_path_no_name_and_no_holder(client, house, carol):
+def test_a_curators_mistake_is_no_path_no_name_and_no_holder(client, directory, carol):
     for text in HOSTILE:
         wish = {"name": "x", "file": text, "unit": "who", "budget": {"epsilon": "1"}}
         assert client.post("/v1/datasets", json=wish, headers=carol).status_code == 422
@@ -107,19 +107,19 @@ def test_a_curators_mistake_is_no_path_no_name_and_no_holder(client, house, caro
         assert client.put(holder, json={"target": {"epsilon": "1"}}, headers=carol).status_code in {404, 422}
         rules = {"rules": [{"who": text}]}
         assert client.put("/v1/datasets/purchases/policy", json=rules, headers=carol).status_code == 422
-        assert house.store.dataset("purchases").policy == (
-            Rule(allotment=house.store.dataset("purchases").policy[0].allotment),
+        assert directory.store.dataset("purchases").policy == (
+            Rule(allotment=directory.store.dataset("purchases").policy[0].allotment),
         )
 
 
-def test_a_file_outside_the_services_folder_cannot_be_registered(client, house, carol, purchases):
-    (house.files / "mine.parquet").write_bytes(purchases.read_bytes())
+def test_a_file_outside_the_services_folder_cannot_be_registered(client, directory, carol, purchases):
+    (directory.files / "mine.parquet").write_bytes(purchases.read_bytes())
     wish = {"name": "mine", "unit": "customer_id", "budget": {"epsilon": "1"}}
     for file in (str(purchases), "../budget.db", "/etc/passwd", "", ".", ".."):
         assert client.post("/v1/datasets", json=wish | {"file": file}, headers=carol).status_code == 422
     assert client.post("/v1/datasets", json=wish | {"file": "mine.parquet"}, headers=carol).status_code == 201
     told = client.get("/v1/datasets/mine", headers=carol).text
-    assert str(house.files) not in told  # places are never shown
+    assert str(directory.files) not in told  # places are never shown
 
 
 @pytest.mark.parametrize(

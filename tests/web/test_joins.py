@@ -12,13 +12,12 @@ from neartwin.errors import AccessError, LedgerError, NeartwinError, ParameterEr
 from neartwin.queries.sql import from_sql
 from neartwin.queries.table import bounded
 from neartwin.web.app import create_app
-from neartwin.web.asking import outcome
 from neartwin.web.builder import options
 from neartwin.web.builder.fields import AskFields
-from neartwin.web.datasets import Dataset, Rule
-from neartwin.web.house import House
+from neartwin.web.data_directory import DataDirectory
+from neartwin.web.datasets import Dataset, JoinableTable, Rule
 from neartwin.web.service import Settings
-from neartwin.web.sides import Side
+from neartwin.web.tasks import outcome
 from tests.web.conftest import bearer, released
 from tests.web.server import serving
 
@@ -57,23 +56,25 @@ def registered(clinic, *policy):
         budget=pure(4),
         policy=policy,
         tables=(
-            Side(name="diagnoses", kind="same_unit", unit="id", place=at("diagnoses"), keys={"code": ("a", "b", "c")}),
-            Side(name="bills", kind="owned", place=at("bills"), bounds={"price": bounded(0, 50)}),
-            Side(name="towns", kind="public", place=at("towns"), keys={"state": ("BW", "NW")}),
+            JoinableTable(
+                name="diagnoses", kind="same_unit", unit="id", place=at("diagnoses"), keys={"code": ("a", "b", "c")}
+            ),
+            JoinableTable(name="bills", kind="owned", place=at("bills"), bounds={"price": bounded(0, 50)}),
+            JoinableTable(name="towns", kind="public", place=at("towns"), keys={"state": ("BW", "NW")}),
         ),
     )
 
 
 @pytest.fixture
-def house(tmp_path, clinic):
-    with House(tmp_path / "house") as opened:
+def directory(tmp_path, clinic):
+    with DataDirectory(tmp_path / "house") as opened:
         opened.register(registered(clinic, Rule(allotment=pure(2))), by="console")
         yield opened
 
 
-def planned(house, question, **more):
+def planned(directory, question, **more):
     task = {"do": "plan", "dataset": "patients", "analyst": "ada", "project": "", "question": question}
-    return outcome(house, task | {"spend": {"epsilon": "0.5"}} | LIMITS | more)
+    return outcome(directory, task | {"spend": {"epsilon": "0.5"}} | LIMITS | more)
 
 
 def test_what_is_registered_is_read_back_as_it_was(clinic):
@@ -82,17 +83,17 @@ def test_what_is_registered_is_read_back_as_it_was(clinic):
     assert "clinic" not in repr(dataset.tables)
 
 
-def test_a_join_in_sql_in_parts_and_local_is_one_plan(house):
-    told = planned(house, {"sql": JOINED, "keys": "declared"})["done"]
+def test_a_join_in_sql_in_parts_and_local_is_one_plan(directory):
+    told = planned(directory, {"sql": JOINED, "keys": "declared"})["done"]
     assert told["question"]["joins"] == [
         {"table": "diagnoses", "on": [["id", "id"]]},
         {"table": "towns", "on": [["town", "town"]]},
     ]
-    assert planned(house, told["question"])["done"]["digest"] == told["digest"]
-    dataset = house.dataset("patients")
-    query = from_sql(JOINED, house.rows(dataset), keys={"code": ["a", "b", "c"]}, tables=house.tables(dataset))
-    assert house.account(dataset).plan(query, spend=pure("0.5"), **LIMITS).plan.digest == told["digest"]
-    other = planned(house, {"sql": JOINED.replace("'BW'", "'NW'"), "keys": "declared"})["done"]
+    assert planned(directory, told["question"])["done"]["digest"] == told["digest"]
+    dataset = directory.dataset("patients")
+    query = from_sql(JOINED, directory.rows(dataset), keys={"code": ["a", "b", "c"]}, tables=directory.tables(dataset))
+    assert directory.account(dataset).plan(query, spend=pure("0.5"), **LIMITS).plan.digest == told["digest"]
+    other = planned(directory, {"sql": JOINED.replace("'BW'", "'NW'"), "keys": "declared"})["done"]
     assert other["digest"] != told["digest"]
 
 
@@ -113,8 +114,8 @@ def test_a_join_in_sql_in_parts_and_local_is_one_plan(house):
         ({"sql": "SELECT COUNT(*) AS n FROM towns"}, "FROM must name the table"),
     ],
 )
-def test_no_other_table_and_no_other_join_is_made(house, question, words):
-    told = planned(house, question)
+def test_no_other_table_and_no_other_join_is_made(directory, question, words):
+    told = planned(directory, question)
     assert words in told["refused"]["message"]
 
 
@@ -128,39 +129,39 @@ RULES = {
 
 
 @pytest.mark.parametrize("case", RULES)
-def test_a_policy_rules_the_columns_of_joined_tables_too(house, case):
-    house.set_policy("patients", (RULES[case],), by="console")
-    told = planned(house, {"sql": JOINED, "keys": "declared"})
+def test_a_policy_rules_the_columns_of_joined_tables_too(directory, case):
+    directory.set_policy("patients", (RULES[case],), by="console")
+    told = planned(directory, {"sql": JOINED, "keys": "declared"})
     assert (told["status"], told["refused"]["error"]) == (403, "AccessError")
     allowed = ("age", "town", "diagnoses.code", "towns.town", "towns.state")
-    house.set_policy(
+    directory.set_policy(
         "patients", (Rule(columns=allowed, group_columns=("diagnoses.code",), own_keys=False),), by="console"
     )
-    assert "done" in planned(house, {"sql": JOINED, "keys": "declared"})
-    assert planned(house, {"sql": JOINED, "keys": {"code": ["z"]}})["status"] == 403
+    assert "done" in planned(directory, {"sql": JOINED, "keys": "declared"})
+    assert planned(directory, {"sql": JOINED, "keys": {"code": ["z"]}})["status"] == 403
 
 
-def test_declared_bounds_of_an_owned_table_are_demanded_where_the_policy_says_so(house):
-    house.set_policy("patients", (Rule(own_bounds=False),), by="console")
+def test_declared_bounds_of_an_owned_table_are_demanded_where_the_policy_says_so(directory):
+    directory.set_policy("patients", (Rule(own_bounds=False),), by="console")
     asked = {"joins": [{"table": "bills", "on": [["letter", "letter"]]}]}
     total = {"ask": "sum", "column": "price"}
-    assert "done" in planned(house, asked | {"statistics": {"total": total}})
-    wider = planned(house, asked | {"statistics": {"total": total | {"low": "0", "high": "500"}}})
+    assert "done" in planned(directory, asked | {"statistics": {"total": total}})
+    wider = planned(directory, asked | {"statistics": {"total": total | {"low": "0", "high": "500"}}})
     assert wider["status"] == 403
 
 
-def test_rules_name_columns_that_are_there(house):
+def test_rules_name_columns_that_are_there(directory):
     with pytest.raises(NeartwinError, match=r"diagnoses\.cause"):
-        house.set_policy("patients", (Rule(columns=("diagnoses.cause",)),), by="console")
-    assert "diagnoses.code" in house.policy_columns(house.dataset("patients"))
+        directory.set_policy("patients", (Rule(columns=("diagnoses.cause",)),), by="console")
+    assert "diagnoses.code" in directory.policy_columns(directory.dataset("patients"))
 
 
-def test_private_tables_belong_to_the_data_set_for_ever(house, clinic):
+def test_private_tables_belong_to_the_data_set_for_ever(directory, clinic):
     elsewhere = Dataset(name="other", place=str(clinic / "diagnoses.parquet"), unit="id", budget=pure(1))
     with pytest.raises(LedgerError, match="belongs to population 'patients'"):
-        house.register(elsewhere, by="console")
+        directory.register(elsewhere, by="console")
     public = Dataset(name="places", place=str(clinic / "towns.parquet"), unit="(each row)", budget=pure(1))
-    house.register(public, by="console")  # public rows are nobody's
+    directory.register(public, by="console")  # public rows are nobody's
 
 
 @pytest.mark.parametrize(
@@ -174,13 +175,13 @@ def test_private_tables_belong_to_the_data_set_for_ever(house, clinic):
 )
 def test_a_table_says_whose_rows_it_holds(side, words):
     with pytest.raises(ParameterError, match=words):
-        Side(**{"name": "x", "place": "x.parquet"} | side)
+        JoinableTable(**{"name": "x", "place": "x.parquet"} | side)
 
 
-def test_an_analyst_asks_a_join_over_http_and_in_a_notebook_and_pays_once(house):
-    token = house.mint("ada", "analyst", by="console")[1]
+def test_an_analyst_asks_a_join_over_http_and_in_a_notebook_and_pays_once(directory):
+    token = directory.mint("ada", "analyst", by="console")[1]
     ask = {"question": {"sql": JOINED, "keys": "declared"}, "spend": {"epsilon": "0.5"}} | LIMITS
-    with TestClient(create_app(house, Settings(workers=1, burst=10_000, per_second=10_000))) as client:
+    with TestClient(create_app(directory, Settings(workers=1, burst=10_000, per_second=10_000))) as client:
         seen = client.get("/v1/datasets/patients", headers=bearer(token)).json()
         assert [(side["name"], side["kind"]) for side in seen["tables"]] == [
             ("diagnoses", "same_unit"),
@@ -191,7 +192,7 @@ def test_an_analyst_asks_a_join_over_http_and_in_a_notebook_and_pays_once(house)
         job = released(client, ask, bearer(token), name="patients")
         assert [key for (key,) in job["release"]["keys"]] == ["a", "b", "c"]
         assert client.get("/v1/datasets/patients", headers=bearer(token)).json()["spent"] == {"epsilon": "1/2"}
-    with serving(house, Settings(workers=1)) as address:
+    with serving(directory, Settings(workers=1)) as address:
         account = nt.connect(address, token).open("patients")
         joined = account.rows.join(account.tables["diagnoses"]).join(account.tables["towns"], on="town")
         query = joined.where("state = 'BW'").group_by("code", keys=["a", "b", "c"])
@@ -202,11 +203,11 @@ def test_an_analyst_asks_a_join_over_http_and_in_a_notebook_and_pays_once(house)
             nt.connect(address, token).open("diagnoses")
 
 
-def test_a_join_is_asked_in_sql_on_the_page_with_declared_and_typed_keys(house):
+def test_a_join_is_asked_in_sql_on_the_page_with_declared_and_typed_keys(directory):
     for keys, given, wire in (("declared", "", "declared"), ("given", "code: a, b", {"code": ["a", "b"]})):
         question = options.question(AskFields(sql=JOINED, keys=keys, given=given))
-        told = planned(house, question)
-        assert told["done"]["digest"] == planned(house, {"sql": JOINED, "keys": wire})["done"]["digest"]
+        told = planned(directory, question)
+        assert told["done"]["digest"] == planned(directory, {"sql": JOINED, "keys": wire})["done"]["digest"]
 
 
 def test_tables_to_join_are_registered_from_a_terminal(tmp_path, clinic):
@@ -216,7 +217,7 @@ def test_tables_to_join_are_registered_from_a_terminal(tmp_path, clinic):
     line += ["--public", f"towns={clinic / 'towns.parquet'}", "--keys", "diagnoses.code=a,b,c"]
     done = CliRunner().invoke(main, line)
     assert done.exit_code == 0, done.output
-    with House(tmp_path / "house") as opened:
+    with DataDirectory(tmp_path / "house") as opened:
         found = opened.dataset("patients")
         assert {side.name: side.kind for side in found.tables} == {
             "diagnoses": "same_unit",

@@ -26,11 +26,11 @@ from tests.web.server import PATIENCE, serving
 ANALYSTS, KILLS = 8, 12
 
 
-def test_a_worker_that_is_killed_costs_its_reserved_budget_and_nothing_else(house, tokens):
-    with serving(house, Settings(workers=1, plan_seconds=300)) as address:
+def test_a_worker_that_is_killed_costs_its_reserved_budget_and_nothing_else(directory, tokens):
+    with serving(directory, Settings(workers=1, plan_seconds=300)) as address:
         plan = load.Wire(address, tokens["analyst"], 120)
         assert plan.post("datasets", "purchases", "plan", body=ASK)["affordable"]
-        (worker,) = [child for child in psutil.Process().children() if "neartwin.web.work" in child.cmdline()]
+        (worker,) = [child for child in psutil.Process().children() if "neartwin.web.worker" in child.cmdline()]
         worker.kill()
         job = load.answered(
             address, tokens["analyst"], ASK
@@ -38,19 +38,19 @@ def test_a_worker_that_is_killed_costs_its_reserved_budget_and_nothing_else(hous
         if job.get("error"):
             assert job["error"]["code"] == "NT-500"
             job = load.answered(address, tokens["analyst"], ASK)
-        load.check_books(house, [(ASK, job)])
+        load.check_books(directory, [(ASK, job)])
         assert load.served([(ASK, job)])
 
 
 class Machine:
     """`neartwin serve` on a port of its own, started again whenever it was killed."""
 
-    def __init__(self, house):
+    def __init__(self, directory):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        ledger = [] if "://" not in house.ledger_place else ["--ledger", house.ledger_place]
-        self.command = [sys.executable, "-m", "neartwin", "serve", "--data", str(house.place), *ledger]
+        ledger = [] if "://" not in directory.ledger_place else ["--ledger", directory.ledger_place]
+        self.command = [sys.executable, "-m", "neartwin", "serve", "--data", str(directory.place), *ledger]
         self.process = None
 
     @property
@@ -120,12 +120,12 @@ def test_workers_server_and_database_killed_at_random_lose_nothing_but_reserved_
     request, tmp_path, purchases, kind
 ):
     place = request.getfixturevalue("postgres_place") if kind == "postgres" else ""
-    with registered(tmp_path / "house", purchases, ledger=place) as house:
-        house.books.raise_cap("purchases", pure(10_000))
-        tokens = [house.mint(f"analyst {who}", "analyst", by="console")[1] for who in range(ANALYSTS)]
+    with registered(tmp_path / "house", purchases, ledger=place) as directory:
+        directory.books.raise_cap("purchases", pure(10_000))
+        tokens = [directory.mint(f"analyst {who}", "analyst", by="console")[1] for who in range(ANALYSTS)]
         for who in range(ANALYSTS):
-            house.allot("purchases", f"analyst:analyst {who}", pure(1000), by="console")
-        machine, said, end = Machine(house), [], threading.Event()
+            directory.allot("purchases", f"analyst:analyst {who}", pure(1000), by="console")
+        machine, said, end = Machine(directory), [], threading.Event()
         machine.start()
         asking = {"over": end.is_set, "said": said}
         crowd = threading.Thread(target=load.crowd, args=(lambda: machine.address, tokens), kwargs=asking)
@@ -139,23 +139,23 @@ def test_workers_server_and_database_killed_at_random_lose_nothing_but_reserved_
         machine.start()
         print(f"killed {killed}; {len(load.served(said))} of {len(said)} questions were answered")
         time.sleep(5)  # workers of a killed server finish what they had
-        load.check_books(house, said)
+        load.check_books(directory, said)
         assert load.served(said)
         told = {job["error"]["code"] for _, job in said if not job.get("release")}
         assert told <= {"NT-500", "NT-410", "NT-600", "NT-900"}  # uniform, database away, service away
-        load.check_replays(house, machine.address, tokens[0], load.served(said))
+        load.check_replays(directory, machine.address, tokens[0], load.served(said))
         machine.kill()
-        assert house.books.verify(house.books.head()).whole
+        assert directory.books.verify(directory.books.head()).whole
 
 
-def test_a_lost_job_is_asked_again_with_its_key_and_is_not_paid_twice(house, tokens):
+def test_a_lost_job_is_asked_again_with_its_key_and_is_not_paid_twice(directory, tokens):
     key = {"Idempotency-Key": "one"}
-    with serving(house, Settings(workers=1, plan_seconds=300)) as address:
+    with serving(directory, Settings(workers=1, plan_seconds=300)) as address:
         wire = load.Wire(address, tokens["analyst"], 120)
         first = wire.post("datasets", "purchases", "releases", body=ASK, headers=key, wait=10)
         while first["state"] != "done":
             first = wire.get("jobs", first["job"], wait=10)
-    with serving(house, Settings(workers=1, plan_seconds=300)) as address:  # a new process: it knows no jobs
+    with serving(directory, Settings(workers=1, plan_seconds=300)) as address:  # a new process: it knows no jobs
         wire = load.Wire(address, tokens["analyst"], 120)
         again = wire.post("datasets", "purchases", "releases", body=ASK, headers=key, wait=10)
         while again["state"] != "done":
@@ -166,4 +166,4 @@ def test_a_lost_job_is_asked_again_with_its_key_and_is_not_paid_twice(house, tok
         while refused["state"] != "done":
             refused = wire.get("jobs", refused["job"], wait=10)
         assert refused["error"]["code"] == "NT-410"
-    assert house.books.account("purchases").spent["epsilon"] == pure("0.25").epsilon
+    assert directory.books.account("purchases").spent["epsilon"] == pure("0.25").epsilon

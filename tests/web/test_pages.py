@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from neartwin.web.app import create_app
-from neartwin.web.pages.amounts import short
+from neartwin.web.pages.layout import short
 from neartwin.web.service import Settings
 from tests.web.conftest import registered
 from tests.web.matrix import EVERYONE, PAGES, STRANGERS
@@ -31,19 +31,21 @@ FIELDS = {
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory, purchases):
+def directory(tmp_path_factory, purchases):
     with registered(tmp_path_factory.mktemp("served") / "house", purchases) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def tokens(house):
-    return {role: house.mint(name, role, by="console")[1] for role, name in NAMES.items()}
+def tokens(directory):
+    return {role: directory.mint(name, role, by="console")[1] for role, name in NAMES.items()}
 
 
 @pytest.fixture(scope="module")
-def client(house):
-    with TestClient(create_app(house, Settings(workers=1, burst=10_000, per_second=10_000, patience=120))) as opened:
+def client(directory):
+    with TestClient(
+        create_app(directory, Settings(workers=1, burst=10_000, per_second=10_000, patience=120))
+    ) as opened:
         yield opened
 
 
@@ -102,14 +104,14 @@ def test_every_page_is_for_its_roles_and_no_others(client, signed, role):
         assert answer.status_code < 500, path
 
 
-def test_nothing_changes_without_the_sessions_secret(client, house, signed):
+def test_nothing_changes_without_the_sessions_secret(client, directory, signed):
     signed("analyst")
-    before = house.books.head()
+    before = directory.books.head()
     answer = client.post("/data/purchases/ask", data=FIELDS | {"action": "release"})
     assert answer.status_code == 403
     answer = client.post("/data/purchases/ask", data=FIELDS | {"action": "release", "csrf": "guessed"})
     assert answer.status_code == 403
-    assert house.books.head() == before
+    assert directory.books.head() == before
 
 
 def test_no_page_has_an_inline_script_or_style(client, signed):
@@ -131,16 +133,18 @@ def test_no_page_has_an_inline_script_or_style(client, signed):
                 assert client.get(outside).status_code == 200
 
 
-def test_a_preview_spends_nothing_and_a_release_is_paid_once_however_often_the_button_is_pressed(client, house, signed):
+def test_a_preview_spends_nothing_and_a_release_is_paid_once_however_often_the_button_is_pressed(
+    client, directory, signed
+):
     csrf = signed("analyst")
-    account, before = house.books.account("purchases"), house.books.head()
+    account, before = directory.books.account("purchases"), directory.books.head()
     shown = client.post("/data/purchases/ask", data=FIELDS | {"csrf": csrf})
     assert "Release for epsilon 0.25" in text_of(shown)
-    assert house.books.head() == before
+    assert directory.books.head() == before
     sent = previewed(client, FIELDS | {"csrf": csrf, "action": "release"})
     for changed in ({"amount": "0.5"}, {"where": "amount > 5"}, {"digest": ""}):
         assert "it changed since" in text_of(client.post("/data/purchases/ask", data=sent | changed))
-    assert house.books.head() == before
+    assert directory.books.head() == before
     first = client.post("/data/purchases/ask", data=sent)
     again = client.post("/data/purchases/ask", data=sent)
     assert first.url == again.url
@@ -168,9 +172,9 @@ def test_a_preview_spends_nothing_and_a_release_is_paid_once_however_often_the_b
     assert account.spent == {"epsilon": Fraction(1, 4)}
 
 
-def test_a_refusal_says_what_remains_and_two_ways_out(client, house, signed):
+def test_a_refusal_says_what_remains_and_two_ways_out(client, directory, signed):
     csrf = signed("analyst")
-    account = house.books.account("purchases")
+    account = directory.books.account("purchases")
     spent, left = account.spent, account.remaining["epsilon"]
     answer = client.post(
         "/data/purchases/ask", data=previewed(client, FIELDS | {"csrf": csrf, "amount": "3", "action": "release"})
@@ -205,17 +209,17 @@ def test_a_refusal_says_what_remains_and_two_ways_out(client, house, signed):
         ({"currency": "gold"}, "gold"),
     ],
 )
-def test_what_cannot_be_asked_is_said_kindly_and_spends_nothing(client, house, signed, changed, words):
-    csrf, before = signed("analyst"), house.books.head()
+def test_what_cannot_be_asked_is_said_kindly_and_spends_nothing(client, directory, signed, changed, words):
+    csrf, before = signed("analyst"), directory.books.head()
     answer = client.post("/data/purchases/ask", data=FIELDS | {"csrf": csrf} | changed)
     assert answer.status_code == 200
     assert words in text_of(answer).replace("&#39;", "'")
     assert "Not yet a question that can be answered" in answer.text
-    assert house.books.head() == before
+    assert directory.books.head() == before
 
 
-def test_names_from_people_are_escaped_everywhere(client, house, signed):
-    house.mint("<b>eve</b>", "analyst", by="console")
+def test_names_from_people_are_escaped_everywhere(client, directory, signed):
+    directory.mint("<b>eve</b>", "analyst", by="console")
     csrf = signed("curator")
     evil = {"where": "'<script>' = '</textarea><img src=x>'", "name_0": '"><script>alert(1)</script>', "csrf": csrf}
     shown = [client.get("/people"), client.get("/ledger"), client.post("/data/purchases/ask", data=FIELDS | evil)]
@@ -227,7 +231,7 @@ def test_names_from_people_are_escaped_everywhere(client, house, signed):
         assert "<img src=x" not in answer.text
 
 
-def test_a_curator_allots_raises_and_sees_who_spent(client, house, signed):
+def test_a_curator_allots_raises_and_sees_who_spent(client, directory, signed):
     csrf = signed("curator")
     allot = {"csrf": csrf, "holder": "analyst:ada", "target": "epsilon=0.75"}
     assert "of 0.75 spent" in text_of(client.post("/data/purchases/allot", data=allot))
@@ -235,9 +239,9 @@ def test_a_curator_allots_raises_and_sees_who_spent(client, house, signed):
     assert "must be analyst:NAME or project:NAME" in text_of(wrong)
     unexplained = client.post("/data/purchases/cap", data={"csrf": csrf, "target": "epsilon=2", "reason": ""})
     assert "reason" in text_of(unexplained)
-    assert house.books.account("purchases").caps == {"epsilon": 1}
+    assert directory.books.account("purchases").caps == {"epsilon": 1}
     client.post("/data/purchases/cap", data={"csrf": csrf, "target": "epsilon=2", "reason": "the board said so"})
-    assert house.books.account("purchases").caps == {"epsilon": 2}
+    assert directory.books.account("purchases").caps == {"epsilon": 2}
     shown = client.post("/people", data={"csrf": csrf, "name": "bob", "role": "analyst", "project": "", "days": "5"})
     token = re.search(r"nt_[0-9a-f]+_[0-9a-f]+", shown.text)[0]
     assert token not in client.get("/people").text
@@ -249,13 +253,13 @@ def test_a_curator_allots_raises_and_sees_who_spent(client, house, signed):
     assert "Set the allotment" not in spending
 
 
-def test_sums_over_groups_are_asked_in_fields_and_in_sql(client, house, signed):
+def test_sums_over_groups_are_asked_in_fields_and_in_sql(client, directory, signed):
     csrf = signed("analyst")
     alone = {name: value for name, value in FIELDS.items() if not name.endswith("_1")} | {
         "csrf": csrf,
         "ask_0": "count",
     }
-    head = house.books.head()
+    head = directory.books.head()
     for over, words, beside in (
         (
             {"over": "prefixes", "descending": "on"},
@@ -280,7 +284,7 @@ def test_sums_over_groups_are_asked_in_fields_and_in_sql(client, house, signed):
     assert "WEIGHTED_SUMS" not in back.text
     wrong = client.post("/data/purchases/ask", data=alone | {"over": "moving", "before": "two"})
     assert "Not yet a question" in text_of(wrong)
-    assert house.books.head() == head
+    assert directory.books.head() == head
     asked = alone | {"over": "prefixes", "key": "sums", "amount": "0.001", "action": "release"}
     released = client.post("/data/purchases/ask", data=previewed(client, asked))
     assert "cds_to" in released.text

@@ -12,7 +12,7 @@ from neartwin.accounting.targets import pure
 from neartwin.errors import LedgerError
 from neartwin.web.app import create_app
 from neartwin.web.datasets import Rule
-from neartwin.web.pages import rules
+from neartwin.web.pages import policy
 from neartwin.web.service import Settings
 from tests.web.conftest import registered
 
@@ -36,24 +36,24 @@ WANTED = Rule(
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory, purchases):
+def directory(tmp_path_factory, purchases):
     with registered(tmp_path_factory.mktemp("policed") / "house", purchases) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def client(house):
-    with TestClient(create_app(house, Settings(workers=1, burst=10_000, per_second=10_000))) as opened:
-        opened.post("/signin", data={"token": house.mint("carol", "curator", by="console")[1]})
+def client(directory):
+    with TestClient(create_app(directory, Settings(workers=1, burst=10_000, per_second=10_000))) as opened:
+        opened.post("/signin", data={"token": directory.mint("carol", "curator", by="console")[1]})
         yield opened
 
 
 @pytest.fixture
-def form(client, house):
+def form(client, directory):
     """The hidden fields of the page as it stands."""
-    before = house.dataset("purchases").policy
+    before = directory.dataset("purchases").policy
     yield hidden(client.get("/data/purchases/policy"))
-    house.set_policy("purchases", before, by="console")
+    directory.set_policy("purchases", before, by="console")
 
 
 def hidden(answer):
@@ -64,40 +64,40 @@ def send(client, fields, action):
     return client.post("/data/purchases/policy", data=fields | {"action": action}, follow_redirects=False)
 
 
-def test_what_was_reviewed_is_what_changes_and_it_stands_in_the_chain(client, house, form):
-    before, head = house.dataset("purchases").policy, house.books.head()
+def test_what_was_reviewed_is_what_changes_and_it_stands_in_the_chain(client, directory, form):
+    before, head = directory.dataset("purchases").policy, directory.books.head()
     shown = send(client, form | CENSUS, "review")
     assert "What would change" in shown.text
-    assert (house.dataset("purchases").policy, house.books.head()) == (before, head)
+    assert (directory.dataset("purchases").policy, directory.books.head()) == (before, head)
     done = send(client, form | CENSUS | hidden(shown), "confirm")
     assert (done.status_code, done.headers["location"]) == (303, "/data/purchases/office")
-    assert house.dataset("purchases").policy == (WANTED,)
-    act = house.books.acts()[-1]
+    assert directory.dataset("purchases").policy == (WANTED,)
+    act = directory.books.acts()[-1]
     assert (act.who, act.what, json.loads(act.body)["policy"]) == ("carol", "policy", [WANTED.as_dict()])
-    assert house.verify().whole
+    assert directory.verify().whole
     assert "policy changed by carol" in client.get("/data/purchases/office").text
 
 
-def test_nothing_changes_that_was_not_reviewed(client, house, form):
-    before, head = house.dataset("purchases").policy, house.books.head()
+def test_nothing_changes_that_was_not_reviewed(client, directory, form):
+    before, head = directory.dataset("purchases").policy, directory.books.head()
     assert send(client, form | CENSUS, "confirm").status_code == 200  # straight away
     reviewed = hidden(send(client, form | CENSUS, "review"))
     other = CENSUS | {"max_spend_0": "epsilon=0.9"}
     assert "What would change" in send(client, form | other | reviewed, "confirm").text  # edited after the review
     assert send(client, form | CENSUS | reviewed | {"csrf": "guessed"}, "confirm").status_code == 403
-    assert (house.dataset("purchases").policy, house.books.head()) == (before, head)
+    assert (directory.dataset("purchases").policy, directory.books.head()) == (before, head)
 
 
-def test_two_curators_do_not_overwrite_each_other_unseen(client, house, form):
+def test_two_curators_do_not_overwrite_each_other_unseen(client, directory, form):
     reviewed = hidden(send(client, form | CENSUS, "review"))
     mine = (Rule(who="analyst:ada"),)
-    before = house.dataset("purchases")
-    house.set_policy("purchases", mine, by="dora")
+    before = directory.dataset("purchases")
+    directory.set_policy("purchases", mine, by="dora")
     late = send(client, form | CENSUS | reviewed, "confirm")
     assert (late.status_code, "changed by somebody else meanwhile" in late.text) == (409, True)
     with pytest.raises(LedgerError, match="changed meanwhile"):
-        house.set_policy("purchases", (WANTED,), by="carol", instead_of=before)
-    assert house.dataset("purchases").policy == mine
+        directory.set_policy("purchases", (WANTED,), by="carol", instead_of=before)
+    assert directory.dataset("purchases").policy == mine
 
 
 @pytest.mark.parametrize(
@@ -109,31 +109,31 @@ def test_two_curators_do_not_overwrite_each_other_unseen(client, house, form):
         ({"allotment_0": "rho=1"}, "must be of the budget"),
     ],
 )
-def test_a_rule_that_breaks_a_rule_is_not_even_reviewed(client, house, form, wrong, words):
-    before = house.dataset("purchases").policy
+def test_a_rule_that_breaks_a_rule_is_not_even_reviewed(client, directory, form, wrong, words):
+    before = directory.dataset("purchases").policy
     answer = send(client, form | CENSUS | wrong, "review")
     assert answer.status_code == 422
     assert words in answer.text
     assert "What would change" not in answer.text
-    assert house.dataset("purchases").policy == before
+    assert directory.dataset("purchases").policy == before
 
 
 def test_rules_are_added_moved_and_removed_in_the_form_alone():
-    one, two = rules.Typed(who="analyst:a"), rules.Typed(who="analyst:b")
-    assert rules.changed((one,), "add") == (one, rules.Typed())
-    assert rules.changed((one, two), "up:1") == (two, one)
-    assert rules.changed((one, two), "remove:0") == (two,)
+    one, two = policy.Typed(who="analyst:a"), policy.Typed(who="analyst:b")
+    assert policy.changed((one,), "add") == (one, policy.Typed())
+    assert policy.changed((one, two), "up:1") == (two, one)
+    assert policy.changed((one, two), "remove:0") == (two,)
     for nonsense in ("up:0", "up:2", "remove:2", "remove:-1", "remove:x", "up:", "review"):
-        assert rules.changed((one, two), nonsense) == (one, two)
-    many = (one,) * rules.MOST_RULES
-    assert rules.changed(many, "add") == many
+        assert policy.changed((one, two), nonsense) == (one, two)
+    many = (one,) * policy.MOST_RULES
+    assert policy.changed(many, "add") == many
 
 
-def test_the_code_beside_it_says_the_same_policy(client, house, form):
+def test_the_code_beside_it_says_the_same_policy(client, directory, form):
     shown = send(client, form | CENSUS, "review").text
     texts = dict(re.findall(r'id="code-(http|toml)">(.*?)</pre>', shown, flags=re.DOTALL))
     texts = {name: text.replace("&#34;", '"').replace("&#39;", "'") for name, text in texts.items()}
     assert [Rule.from_dict(rule) for rule in tomllib.loads(texts["toml"])["rules"]] == [WANTED]
     *_, body = shlex.split(texts["http"].replace("\\\n", ""))
     assert [Rule.from_dict(rule) for rule in json.loads(body)["rules"]] == [WANTED]
-    assert rules.rule_of(rules.typed(WANTED)) == WANTED
+    assert policy.rule_of(policy.typed(WANTED)) == WANTED

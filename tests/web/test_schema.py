@@ -17,11 +17,11 @@ UNHARMED = {("DELETE", "/v1/session"), ("DELETE", "/v1/tokens/{identity}")}
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, purchases):
     """An application that lives for all tests of this file, and a token of each role."""
-    with registered(tmp_path_factory.mktemp("whole") / "house", purchases) as house:
-        tokens = [house.mint(role, role, by="console")[1] for role in ("curator", "analyst", "auditor")]
-        app = create_app(house, Settings(workers=1, burst=10**6, per_second=10**6, waiting=10**6, patience=5))
+    with registered(tmp_path_factory.mktemp("whole") / "house", purchases) as directory:
+        tokens = [directory.mint(role, role, by="console")[1] for role in ("curator", "analyst", "auditor")]
+        app = create_app(directory, Settings(workers=1, burst=10**6, per_second=10**6, waiting=10**6, patience=5))
         with TestClient(app):
-            yield app, tokens, house
+            yield app, tokens, directory
 
 
 def test_every_operation_says_what_it_does_and_shows_an_example_of_what_it_takes(whole):
@@ -40,8 +40,8 @@ def test_every_operation_says_what_it_does_and_shows_an_example_of_what_it_takes
 
 
 def test_the_examples_of_questions_are_questions(whole):
-    house = whole[2]
-    rows = house.rows(house.dataset("purchases"))
+    directory = whole[2]
+    rows = directory.rows(directory.dataset("purchases"))
     examples = whole[0].openapi()["components"]["schemas"]["Question"]["examples"]
     for example in examples:
         keys = {"keys": {"cds": [1, 2]}} if example.get("keys") == "declared" else {}
@@ -74,7 +74,7 @@ def tried(operation, tokens, seen, examples):
 
 def fuzz(whole, examples):
     """Requests made from the document, by every role: none may end in a fault of ours or in an answer of another shape."""
-    app, tokens, house = whole
+    app, tokens, directory = whole
     schema = schemathesis.openapi.from_asgi("/openapi.json", app)
     seen = set()
     for result in schema.get_all_operations():
@@ -83,7 +83,7 @@ def fuzz(whole, examples):
             continue
 
         tried(operation, tokens, seen, examples)
-    assert house.books.verify().whole
+    assert directory.books.verify().whole
     return seen
 
 
@@ -98,8 +98,8 @@ def test_many_requests_made_from_the_document_meet_no_fault_of_ours(whole):
 
 
 def test_a_question_of_any_shape_is_refused_in_words(whole):
-    house = whole[2]
-    rows = house.rows(house.dataset("purchases"))
+    directory = whole[2]
+    rows = directory.rows(directory.dataset("purchases"))
     for form in ({"statistics": {}}, {"keys": 5, "sql": "SELECT COUNT(*) FROM purchases"}, {"most_common": 3}):
         with pytest.raises(NeartwinError):
             question_of(form, rows)

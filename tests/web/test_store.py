@@ -15,8 +15,8 @@ from neartwin.ledger import Ledger, Population
 from neartwin.ledger.store import Database
 from neartwin.ledger.store import schema as ledger_schema
 from neartwin.web import tokens
+from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset
-from neartwin.web.house import House
 from neartwin.web.store import Store, schema
 from tests.ledger.conftest import place, postgres_place, sqlite_place  # noqa: F401 - fixtures
 
@@ -171,7 +171,7 @@ def test_a_session_ends_when_told_when_its_time_is_over_and_when_a_newer_one_nee
 
 
 def test_one_service_holds_a_directory_and_gives_it_back(tmp_path):
-    with House(tmp_path / "house") as first, House(tmp_path / "house") as second:
+    with DataDirectory(tmp_path / "house") as first, DataDirectory(tmp_path / "house") as second:
         with first.served_alone():
             with pytest.raises(LedgerError, match="another service is serving"), second.served_alone():
                 pass

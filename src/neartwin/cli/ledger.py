@@ -118,12 +118,12 @@ def restore(archive: str, path: str, head: str) -> None:
 def _of_service(path: str) -> tuple[Fault, ...]:
     """What is wrong with a service's tables in the same database, which must not be migrated by looking at them."""
     from neartwin.ledger.store import Database
-    from neartwin.web.store import standing
+    from neartwin.web.store import integrity
 
     database = Database(path, start=None)
     try:
         with database.read() as page:
-            return standing.faults(page)
+            return integrity.faults(page)
     finally:
         database.close()
 

@@ -13,7 +13,7 @@ from neartwin.cli.talk import refusing, stderr
 from neartwin.errors import NeartwinError
 
 _DATA = click.option(
-    "--data", "house", required=True, type=click.Path(file_okay=False), help="The service's directory."
+    "--data", "directory", required=True, type=click.Path(file_okay=False), help="The service's directory."
 )
 _LEDGER = click.option("--ledger", default="", help="A postgresql:// URL instead of a file in the directory.")
 _PORT = 8417
@@ -37,18 +37,18 @@ class MissingExtraError(NeartwinError):
 @click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="A TLS certificate, with --key.")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Its private key.")
 @refusing
-def serve(*, house: str, ledger: str, **options: Any) -> None:
+def serve(*, directory: str, ledger: str, **options: Any) -> None:
     """Serve the registered data sets. The first start prints a curator's token, once.
 
     One service a directory: limits of rate, and releases under way, are of this process. Sessions are kept in the database.
     """
     uvicorn = _libraries()
     from neartwin.web.app import create_app
-    from neartwin.web.house import House
+    from neartwin.web.data_directory import DataDirectory
     from neartwin.web.service import Settings
 
     https = options["https"] or bool(options["certificate"])
-    with House(house, ledger) as opened, opened.served_alone():
+    with DataDirectory(directory, ledger) as opened, opened.served_alone():
         if shown := opened.first_token():
             stderr.print(f"curator's token, shown this once: {shown}", markup=False)
         if not https and options["host"] not in {"127.0.0.1", "localhost", "::1"}:
@@ -86,16 +86,15 @@ def serve(*, house: str, ledger: str, **options: Any) -> None:
 @click.option("--policy", type=click.Path(exists=True, dir_okay=False), help="A TOML file of [[rules]].")
 @click.option("--about", default="", help="A sentence for analysts.")
 @refusing
-def register(*, place: str, house: str, ledger: str, **options: Any) -> None:
+def register(*, place: str, directory: str, ledger: str, **options: Any) -> None:
     """Register a data set: a file, a DuckDB database or a PostgreSQL URL, with its budget and what is public of it.
 
     Types, bounds and keys of tables to join are written NAME.column=...; the unit's column has one name in all of them.
     """
     _libraries()
     from neartwin.accounting.written import target_in
-    from neartwin.web.datasets import Dataset, Rule
-    from neartwin.web.house import CONSOLE, House
-    from neartwin.web.sides import schema_of
+    from neartwin.web.data_directory import CONSOLE, DataDirectory
+    from neartwin.web.datasets import Dataset, Rule, schema_of
 
     name = options["name"] or options["table"] or Path(place).name.partition(".")[0]
     types, bounds = words.types(options["types"]), words.bounds(options["bounds"])
@@ -117,7 +116,7 @@ def register(*, place: str, house: str, ledger: str, **options: Any) -> None:
     listed = {column: tuple(values) for column, values in keys.items()}
     tables = tuple(replace(side, keys=words.of(side.name, listed)) for side in tables)
     dataset = replace(probe, keys=words.own(joined, listed), policy=policy, tables=tables)
-    with House(house, ledger) as opened:
+    with DataDirectory(directory, ledger) as opened:
         opened.register(dataset, by=CONSOLE)
     stderr.print(f"registered {name!r}: {dataset.budget} for each {dataset.unit}", markup=False)
 
@@ -130,12 +129,12 @@ def register(*, place: str, house: str, ledger: str, **options: Any) -> None:
 @click.option("--project", default="", help="What the analyst works on: its allotment pays too.")
 @click.option("--days", default=90, show_default=True, help="Until it expires.")
 @refusing
-def token(*, name: str, house: str, ledger: str, role: str, project: str, days: int) -> None:
+def token(*, name: str, directory: str, ledger: str, role: str, project: str, days: int) -> None:
     """Make a token for someone and print it, this once."""
     _libraries()
-    from neartwin.web.house import CONSOLE, House
+    from neartwin.web.data_directory import CONSOLE, DataDirectory
 
-    with House(house, ledger) as opened:
+    with DataDirectory(directory, ledger) as opened:
         made, shown = opened.mint(name, role, by=CONSOLE, project=project, days=days)
     stderr.print(f"{role} {name}, until {made.expires}; it is shown this once:", markup=False)
     click.echo(shown)
@@ -143,7 +142,7 @@ def token(*, name: str, house: str, ledger: str, role: str, project: str, days: 
 
 def _sides(options: dict[str, Any], types: dict[str, str], bounds: dict[str, Any]) -> tuple[Any, ...]:
     """The tables to join, without their keys, which need their types."""
-    from neartwin.web.sides import Side
+    from neartwin.web.datasets import JoinableTable
 
     found = []
     for kind in ("public", "same_unit", "owned"):
@@ -151,7 +150,7 @@ def _sides(options: dict[str, Any], types: dict[str, str], bounds: dict[str, Any
             place, _, table = text.partition("#")
             unit = options["unit"] if kind == "same_unit" else ""
             more = {"types": words.of(name, types), "bounds": words.of(name, bounds)}
-            found.append(Side(name=name, kind=kind, place=_placed(place), table=table, unit=unit, **more))
+            found.append(JoinableTable(name=name, kind=kind, place=_placed(place), table=table, unit=unit, **more))
     return tuple(found)
 
 

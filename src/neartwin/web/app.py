@@ -1,4 +1,4 @@
-"""`create_app(house)`: the whole service as one ASGI application."""
+"""`create_app(directory)`: the whole service as one ASGI application."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,14 +8,14 @@ from pathlib import Path
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
-from neartwin.web import faults, pages
-from neartwin.web.access import Door
-from neartwin.web.guards import BodyLimit, Calm, Headers
-from neartwin.web.house import House
+from neartwin.web import errors, pages
+from neartwin.web.auth import Door
+from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
-from neartwin.web.routes import asking, datasets, ledgers, people
+from neartwin.web.middleware import BodyLimit, Calm, Headers
+from neartwin.web.routes import datasets, ledger, people, questions
+from neartwin.web.schemas import Fault
 from neartwin.web.service import Service, Settings
-from neartwin.web.shapes import Fault
 from neartwin.web.workers import Workers
 
 _ABOUT = """Private statistics from tables about people. Amounts are exact: decimal text or fractions such as "1/3".
@@ -35,13 +35,13 @@ _REFUSALS = {
 }
 
 
-def create_app(house: House, settings: Settings | None = None) -> FastAPI:
-    """The application of an opened house, which stays its opener's. Workers start with it and end with it."""
+def create_app(directory: DataDirectory, settings: Settings | None = None) -> FastAPI:
+    """The application of an opened data directory, which its opener closes. Workers start with it and end with it."""
     chosen = settings or Settings()
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
-        app.state.service = service(house, chosen)
+        app.state.service = service(directory, chosen)
         try:
             yield
         finally:
@@ -57,11 +57,11 @@ def create_app(house: House, settings: Settings | None = None) -> FastAPI:
         responses={status: {"model": Fault, "description": words} for status, words in _REFUSALS.items()},
         redirect_slashes=False,
     )
-    for router in (people.router, datasets.router, asking.router, ledgers.router):
+    for router in (people.router, datasets.router, questions.router, ledger.router):
         app.include_router(router, prefix="/v1")
     _mount_pages(app)
     _tell_how_to_sign(app)
-    faults.install(app)
+    errors.install(app)
     app.add_middleware(Calm)
     app.add_middleware(BodyLimit, most=chosen.body_bytes, seconds=chosen.body_seconds)
     app.add_middleware(Headers, https=chosen.https)  # added last, so outermost
@@ -77,18 +77,18 @@ def _tell_how_to_sign(app: FastAPI) -> None:
         document["paths"][path][method]["security"] = []
 
 
-def service(house: House, settings: Settings) -> Service:
+def service(directory: DataDirectory, settings: Settings) -> Service:
     """The parts of a running service."""
     workers = Workers(
         count=settings.workers,
-        place=str(house.place),
-        ledger=house.ledger_place,
+        place=str(directory.place),
+        ledger=directory.ledger_place,
         waiting=settings.waiting,
         warm=settings.warm,
     )
-    door = Door(house.store, burst=settings.burst, per_second=settings.per_second)
+    door = Door(directory.store, burst=settings.burst, per_second=settings.per_second)
     jobs = Jobs(workers, seconds=settings.release_seconds)
-    return Service(house=house, settings=settings, door=door, workers=workers, jobs=jobs)
+    return Service(directory=directory, settings=settings, door=door, workers=workers, jobs=jobs)
 
 
 def _mount_pages(app: FastAPI) -> None:

@@ -3,13 +3,13 @@
 from neartwin.releases.accounts import Account
 from neartwin.releases.certificates import Certificate, certificate
 from neartwin.releases.documents import release_in
-from neartwin.web.house import House
+from neartwin.web.data_directory import DataDirectory
 
 
-def certificate_of(house: House, account: Account, position: int, part: int = 1) -> Certificate:
+def certificate_of(directory: DataDirectory, account: Account, position: int, part: int = 1) -> Certificate:
     """The certificate of the release that a record paid for or settled, with the ledger's head of this moment.
 
     part: of a series, which of its questions.
     """
     release = release_in(account.book.answer(position).document, part)
-    return certificate(release, house.books, key=house.owner_key)
+    return certificate(release, directory.books, key=directory.owner_key)

@@ -13,8 +13,7 @@ from neartwin.queries.series import SeriesPlan
 from neartwin.queries.source import Source
 from neartwin.queries.stage import Stage
 from neartwin.queries.table import Bounds, Table
-from neartwin.web.datasets import Dataset, Rule
-from neartwin.web.sides import source_of
+from neartwin.web.datasets import Dataset, Rule, source_of
 
 
 def rule_for(dataset: Dataset, analyst: str, project: str) -> Rule:

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from neartwin.errors import AccessError
-from neartwin.web.access import Door
-from neartwin.web.house import House
+from neartwin.web.auth import Door
+from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
 from neartwin.web.workers import Workers
 
@@ -39,7 +39,7 @@ class Settings:
 class Service:
     """What runs."""
 
-    house: House
+    directory: DataDirectory
     settings: Settings
     door: Door
     workers: Workers

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from neartwin.errors import AccessError, ExecutionError, NeartwinError
-from neartwin.web.faults import status_of, told
+from neartwin.web.errors import as_dict, status_of
 
 Json = dict[str, Any]
 _START_SECONDS = 120
@@ -30,7 +30,7 @@ class Workers:
     """So many processes, each with a thread here that feeds it one task at a time."""
 
     def __init__(self, *, count: int, place: str, ledger: str, waiting: int, warm: bool) -> None:
-        """place, ledger: of the house that each opens for itself. waiting: the most tasks that may wait.
+        """place, ledger: of the data directory that each opens for itself. waiting: the most tasks that may wait.
 
         warm: start every process now, and not at its first task.
         """
@@ -97,7 +97,7 @@ class Workers:
     def _start(self, number: int) -> "subprocess.Popen[str] | None":
         try:
             process = subprocess.Popen(
-                [sys.executable, "-m", "neartwin.web.work"],
+                [sys.executable, "-m", "neartwin.web.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -120,7 +120,7 @@ def lost(task: Mapping[str, Any]) -> Json:
     if task.get("do") != "release":
         remedy = "ask a smaller question, or ask again in a moment"
         fault = AccessError(503, "worker", "", "ended or took too long, and nothing was spent", remedy=remedy)
-    return {"refused": told(fault), "status": status_of(fault)}
+    return {"refused": as_dict(fault), "status": status_of(fault)}
 
 
 def _asked(process: "subprocess.Popen[str]", task: _Task) -> Json | None:

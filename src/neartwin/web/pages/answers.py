@@ -13,13 +13,12 @@ from neartwin.releases.shaped import shaped
 from neartwin.report.certificate import facts as certificate_facts
 from neartwin.report.page import MOST_ROWS
 from neartwin.report.vector import Bar, bars_svg
-from neartwin.web.access import Anyone
+from neartwin.web.auth import Anyone
 from neartwin.web.builder.options import json_object
 from neartwin.web.certificates import certificate_of
-from neartwin.web.pages.amounts import percent_up
-from neartwin.web.pages.frame import PageRoute, Shape, page
+from neartwin.web.pages.layout import AfterJson, PageRoute, page, percent_up
 from neartwin.web.routes.datasets import Named
-from neartwin.web.routes.ledgers import Part, Position, readable
+from neartwin.web.routes.ledger import Part, Position, readable
 from neartwin.web.service import Running
 
 router = APIRouter(route_class=PageRoute)
@@ -33,11 +32,11 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
     request: Request,
     caller: Anyone,
     running: Running,
-    after: Shape = "",
+    after: AfterJson = "",
     part: Part = 1,
 ) -> Response:
     """A release that was paid for. after: HAVING, ORDER BY and LIMIT on what was released, for nothing."""
-    account = readable(running.house, name, position, caller)
+    account = readable(running.directory, name, position, caller)
     stored = account.book.answer(position)
     answer = _shaped(_part(stored.document, part), after)
     header, *body = answer.lines()
@@ -64,10 +63,10 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
 
 @router.get("/data/{name}/releases/{position}/csv")
 def csv(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
-    name: Named, position: Position, caller: Anyone, running: Running, after: Shape = "", part: Part = 1
+    name: Named, position: Position, caller: Anyone, running: Running, after: AfterJson = "", part: Part = 1
 ) -> Response:
     """The released table as CSV."""
-    account = readable(running.house, name, position, caller)
+    account = readable(running.directory, name, position, caller)
     text = _shaped(_part(account.book.answer(position).document, part), after).to_csv()
     told = {"Content-Disposition": f'attachment; filename="release-{position}.csv"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=told)
@@ -78,8 +77,8 @@ def certificate(  # noqa: PLR0917 - FastAPI reads the parts of a request from he
     name: Named, position: Position, request: Request, caller: Anyone, running: Running, part: Part = 1
 ) -> Response:
     """The certificate of a release, with the hazards checklist."""
-    account = readable(running.house, name, position, caller)
-    made = certificate_of(running.house, account, position, part)
+    account = readable(running.directory, name, position, caller)
+    made = certificate_of(running.directory, account, position, part)
     title = f"Certificate of answer {made.body['ledger']['reserved']}"
     told: dict[str, Any] = certificate_facts(made)
     return page(request, "certificate_page.html", caller=caller, title=title, name=name, position=position, **told)
@@ -88,8 +87,8 @@ def certificate(  # noqa: PLR0917 - FastAPI reads the parts of a request from he
 @router.get("/data/{name}/releases/{position}/certificate.json")
 def certificate_file(name: Named, position: Position, caller: Anyone, running: Running, part: Part = 1) -> Response:
     """The signed file, to the letter."""
-    account = readable(running.house, name, position, caller)
-    text = certificate_of(running.house, account, position, part).to_json()
+    account = readable(running.directory, name, position, caller)
+    text = certificate_of(running.directory, account, position, part).to_json()
     told = {"Content-Disposition": f'attachment; filename="certificate-{position}.json"'}
     return Response(text, media_type="application/json", headers=told)
 

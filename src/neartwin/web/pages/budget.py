@@ -18,7 +18,7 @@ from neartwin.mechanisms.change import root_above
 from neartwin.releases.certificates.currencies import curve
 from neartwin.releases.certificates.numbers import NONE, above
 from neartwin.report.vector import Curve, dial_svg, tradeoff_svg
-from neartwin.web.pages.amounts import digits_up, percent_up
+from neartwin.web.pages.layout import digits_up, percent_up
 
 STATED = Fraction(1, 10**6)  # the delta at which epsilon is told where an account has none of its own
 Amounts = Mapping[str, Fraction]

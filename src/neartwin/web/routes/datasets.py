@@ -9,90 +9,89 @@ import neartwin.ledger as books
 from neartwin.accounting.written import target_of
 from neartwin.queries.table import Bounds
 from neartwin.queries.types import GROUPABLE, ColumnType
-from neartwin.web import shapes
-from neartwin.web.access import Anyone, Caller, Curator, Overseer
-from neartwin.web.datasets import Dataset, Rule, Values
-from neartwin.web.house import House
+from neartwin.web import schemas
+from neartwin.web.auth import Anyone, Caller, Curator, Overseer
+from neartwin.web.data_directory import DataDirectory
+from neartwin.web.datasets import Dataset, Rule, Values, schema_of
 from neartwin.web.policy import rule_for
-from neartwin.web.reading import registration
+from neartwin.web.registration import registration
 from neartwin.web.service import Running
-from neartwin.web.sides import schema_of
 
 router = APIRouter(tags=["data sets"])
 Named = Annotated[str, Path(max_length=100)]
 Holder = Annotated[str, Path(max_length=200)]
 
 
-def visible(house: House, name: str, caller: Caller) -> tuple[Dataset, Rule | None]:
+def visible(directory: DataDirectory, name: str, caller: Caller) -> tuple[Dataset, Rule | None]:
     """A data set that the caller may see, and an analyst's rule; `AccessError` (404) otherwise."""
-    dataset = house.dataset(name)
+    dataset = directory.dataset(name)
     return dataset, None if caller.sees_all else rule_for(dataset, caller.name, caller.project)
 
 
 @router.get("/datasets")
-def datasets(caller: Anyone, running: Running) -> list[shapes.DatasetAnswer]:
+def datasets(caller: Anyone, running: Running) -> list[schemas.DatasetAnswer]:
     """The data sets that the caller may see."""
-    found = running.house.store.datasets()
+    found = running.directory.store.datasets()
     rules = [None if caller.sees_all else one.rule_for(caller.name, caller.project) for one in found]
     return [
-        _answer(running.house, one, caller, rule)
+        _answer(running.directory, one, caller, rule)
         for one, rule in zip(found, rules, strict=True)
         if rule is not None or caller.sees_all
     ]
 
 
 @router.post("/datasets", status_code=201)
-def register(wish: shapes.Registration, caller: Curator, running: Running) -> shapes.DatasetAnswer:
+def register(wish: schemas.Registration, caller: Curator, running: Running) -> schemas.DatasetAnswer:
     """Register a file of the service's folder `data`. Other places are registered from the machine's terminal."""
-    dataset = registration(wish, running.house)
-    running.house.register(dataset, by=caller.name)
-    return _answer(running.house, dataset, caller, None)
+    dataset = registration(wish, running.directory)
+    running.directory.register(dataset, by=caller.name)
+    return _answer(running.directory, dataset, caller, None)
 
 
 @router.get("/datasets/{name}")
-def dataset(name: Named, caller: Anyone, running: Running) -> shapes.DatasetAnswer:
+def dataset(name: Named, caller: Anyone, running: Running) -> schemas.DatasetAnswer:
     """One data set with its public schema: names, types, declared bounds and keys of the columns the caller may use."""
-    found, rule = visible(running.house, name, caller)
-    return _answer(running.house, found, caller, rule)
+    found, rule = visible(running.directory, name, caller)
+    return _answer(running.directory, found, caller, rule)
 
 
 @router.get("/datasets/{name}/policy")
-def policy(name: Named, _: Overseer, running: Running) -> shapes.Policy:
+def policy(name: Named, _: Overseer, running: Running) -> schemas.Policy:
     """All rules of a data set."""
-    return _policy(running.house.dataset(name))
+    return _policy(running.directory.dataset(name))
 
 
 @router.put("/datasets/{name}/policy")
-def set_policy(name: Named, wish: shapes.Policy, caller: Curator, running: Running) -> shapes.Policy:
+def set_policy(name: Named, wish: schemas.Policy, caller: Curator, running: Running) -> schemas.Policy:
     """Change who may ask what. It holds from the next question on."""
     rules = tuple(Rule.from_dict(rule.model_dump()) for rule in wish.rules)
-    return _policy(running.house.set_policy(name, rules, by=caller.name))
+    return _policy(running.directory.set_policy(name, rules, by=caller.name))
 
 
 @router.get("/datasets/{name}/allotments")
-def allotments(name: Named, caller: Anyone, running: Running) -> list[shapes.Allotment]:
+def allotments(name: Named, caller: Anyone, running: Running) -> list[schemas.Allotment]:
     """What was allotted to whom; an analyst sees what is the analyst's own and the project's."""
-    found, _ = visible(running.house, name, caller)
+    found, _ = visible(running.directory, name, caller)
     return [
         _allotment(part)
-        for part in running.house.books.account(found.name).allotments()
+        for part in running.directory.books.account(found.name).allotments()
         if caller.sees_all or part.holder in own_holders(caller)
     ]
 
 
 @router.put("/datasets/{name}/allotments/{holder}")
-def allot(name: Named, holder: Holder, wish: shapes.Target, caller: Curator, running: Running) -> shapes.Allotment:
+def allot(name: Named, holder: Holder, wish: schemas.Target, caller: Curator, running: Running) -> schemas.Allotment:
     """Set what "analyst:NAME" or "project:NAME" may spend; what was spent stays."""
     Rule(who=holder)  # its own check of what a holder is
-    return _allotment(running.house.allot(name, holder, target_of(wish.target, "target"), by=caller.name))
+    return _allotment(running.directory.allot(name, holder, target_of(wish.target, "target"), by=caller.name))
 
 
 @router.put("/datasets/{name}/cap")
-def raise_cap(name: Named, wish: shapes.Raise, caller: Curator, running: Running) -> shapes.DatasetAnswer:
+def raise_cap(name: Named, wish: schemas.Raise, caller: Curator, running: Running) -> schemas.DatasetAnswer:
     """Raise the budget of a data set: a record for ever, after which the guarantee is the weaker one of the new cap."""
-    found = running.house.dataset(name)
-    running.house.books.raise_cap(found.name, target_of(wish.target, "target"), wish.reason, by=caller.name)
-    return _answer(running.house, found, caller, None)
+    found = running.directory.dataset(name)
+    running.directory.books.raise_cap(found.name, target_of(wish.target, "target"), wish.reason, by=caller.name)
+    return _answer(running.directory, found, caller, None)
 
 
 def own_holders(caller: Caller) -> set[str]:
@@ -100,15 +99,15 @@ def own_holders(caller: Caller) -> set[str]:
     return {f"analyst:{caller.name}"} | ({f"project:{caller.project}"} if caller.project else set())
 
 
-def _answer(house: House, dataset: Dataset, caller: Caller, rule: Rule | None) -> shapes.DatasetAnswer:
-    account = house.account(dataset)
+def _answer(directory: DataDirectory, dataset: Dataset, caller: Caller, rule: Rule | None) -> schemas.DatasetAnswer:
+    account = directory.account(dataset)
     spent, remaining = account.spent, account.remaining
     if not caller.sees_all:
         for part in account.book.allotments():
             if part.holder in own_holders(caller):
                 remaining = {pool: min(left, part.remaining[pool]) for pool, left in remaining.items()}
     now = account.book.filter
-    return shapes.DatasetAnswer(
+    return schemas.DatasetAnswer(
         name=dataset.name,
         about=dataset.about,
         unit=dataset.unit,
@@ -118,25 +117,25 @@ def _answer(house: House, dataset: Dataset, caller: Caller, rule: Rule | None) -
         spent={pool: str(amount) for pool, amount in spent.items()},
         remaining={pool: str(amount) for pool, amount in remaining.items()},
         promise=str(now.promise(now.caps)),
-        columns=_columns(house, dataset, rule),
-        tables=_tables(house, dataset, rule),
-        allowed=None if rule is None else shapes.RuleShape.model_validate(rule.as_dict()),
+        columns=_columns(directory, dataset, rule),
+        tables=_tables(directory, dataset, rule),
+        allowed=None if rule is None else schemas.RuleModel.model_validate(rule.as_dict()),
     )
 
 
-def _columns(house: House, dataset: Dataset, rule: Rule | None) -> list[shapes.Column]:
-    schema = house.rows(dataset).table.schema
+def _columns(directory: DataDirectory, dataset: Dataset, rule: Rule | None) -> list[schemas.Column]:
+    schema = directory.rows(dataset).table.schema
     return _told_columns(schema, dataset.bounds, dataset.keys, rule, "")
 
 
-def _tables(house: House, dataset: Dataset, rule: Rule | None) -> list[shapes.SideAnswer]:
+def _tables(directory: DataDirectory, dataset: Dataset, rule: Rule | None) -> list[schemas.JoinableTableAnswer]:
     """The tables of which the caller may use a column."""
-    opened, found = house.tables(dataset), []
+    opened, found = directory.tables(dataset), []
     for side in dataset.tables:
         columns = _told_columns(schema_of(opened[side.name]), side.bounds, side.keys, rule, f"{side.name}.")
         if columns:
             told = {"name": side.name, "kind": side.kind, "unit": side.unit, "columns": columns}
-            found.append(shapes.SideAnswer.model_validate(told))
+            found.append(schemas.JoinableTableAnswer.model_validate(told))
     return found
 
 
@@ -146,12 +145,12 @@ def _told_columns(
     keys: Mapping[str, Values],
     rule: Rule | None,
     prefix: str,
-) -> list[shapes.Column]:
+) -> list[schemas.Column]:
     allowed = None if rule is None else rule.columns
     grouped = None if rule is None else rule.group_columns
     told = {name: [str(b.low), str(b.high), str(b.step)] for name, b in bounds.items()}
     return [
-        shapes.Column.model_validate(
+        schemas.Column.model_validate(
             {
                 "name": column,
                 "type": str(kind),
@@ -165,12 +164,12 @@ def _told_columns(
     ]
 
 
-def _policy(dataset: Dataset) -> shapes.Policy:
-    return shapes.Policy.model_validate({"rules": [rule.as_dict() for rule in dataset.policy]})
+def _policy(dataset: Dataset) -> schemas.Policy:
+    return schemas.Policy.model_validate({"rules": [rule.as_dict() for rule in dataset.policy]})
 
 
-def _allotment(part: books.Allotment) -> shapes.Allotment:
+def _allotment(part: books.Allotment) -> schemas.Allotment:
     amounts = {
         name: {pool: str(a) for pool, a in found.items()} for name, found in (("cap", part.caps), ("spent", part.spent))
     }
-    return shapes.Allotment.model_validate({"holder": part.holder} | amounts)
+    return schemas.Allotment.model_validate({"holder": part.holder} | amounts)

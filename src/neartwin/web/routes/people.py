@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 
 from neartwin.errors import AccessError
-from neartwin.web import shapes
-from neartwin.web.access import COOKIE, Anyone, Caller, Curator, Overseer
+from neartwin.web import schemas
+from neartwin.web.auth import COOKIE, Anyone, Caller, Curator, Overseer
 from neartwin.web.service import Running
 
 router = APIRouter()
@@ -16,14 +16,14 @@ TokenId = Annotated[str, Path(max_length=100)]
 
 
 @router.get("/health", tags=["service"])
-def health(running: Running) -> shapes.Health:
+def health(running: Running) -> schemas.Health:
     """Whether the service and its database answer. Needs no token."""
-    running.house.books.head()
-    return shapes.Health(status="ok", version=version("neartwin"))
+    running.directory.books.head()
+    return schemas.Health(status="ok", version=version("neartwin"))
 
 
 @router.post("/session", tags=["people"])
-def sign_in(wish: shapes.SignIn, request: Request, response: Response, running: Running) -> shapes.Me:
+def sign_in(wish: schemas.SignIn, request: Request, response: Response, running: Running) -> schemas.Me:
     """Exchange a token for a browser's session: a cookie that scripts cannot read and other sites cannot send."""
     token = running.door.by_token(wish.token, request.client.host if request.client else "")
     cookie, csrf = running.door.sign_in(token)
@@ -39,28 +39,28 @@ def sign_out(_: Anyone, request: Request, response: Response, running: Running) 
 
 
 @router.get("/me", tags=["people"])
-def me(caller: Anyone) -> shapes.Me:
+def me(caller: Anyone) -> schemas.Me:
     """Who the caller is, in which role, and until when."""
     return _me(caller)
 
 
 @router.get("/tokens", tags=["people"])
-def tokens(_: Overseer, running: Running) -> list[shapes.TokenAnswer]:
+def tokens(_: Overseer, running: Running) -> list[schemas.TokenAnswer]:
     """All tokens, without their secrets."""
-    return [shapes.TokenAnswer.model_validate(asdict(token)) for token in running.house.store.tokens()]
+    return [schemas.TokenAnswer.model_validate(asdict(token)) for token in running.directory.store.tokens()]
 
 
 @router.post("/tokens", tags=["people"], status_code=201)
-def mint(wish: shapes.TokenWish, caller: Curator, running: Running) -> shapes.NewToken:
+def mint(wish: schemas.TokenWish, caller: Curator, running: Running) -> schemas.NewToken:
     """Make a token. Its text is in this answer and nowhere else."""
-    token, shown = running.house.mint(wish.name, wish.role, by=caller.name, project=wish.project, days=wish.days)
-    return shapes.NewToken.model_validate(asdict(token) | {"token": shown})
+    token, shown = running.directory.mint(wish.name, wish.role, by=caller.name, project=wish.project, days=wish.days)
+    return schemas.NewToken.model_validate(asdict(token) | {"token": shown})
 
 
 @router.delete("/tokens/{identity}", tags=["people"], status_code=204)
 def revoke(identity: TokenId, caller: Curator, running: Running) -> None:
     """End a token now, with the sessions made from it."""
-    if not running.house.store.revoke(identity, by=caller.name):
+    if not running.directory.store.revoke(identity, by=caller.name):
         raise AccessError(404, "token", identity, "is not one of this service", remedy="list them at /v1/tokens")
 
 
@@ -70,9 +70,9 @@ def set_cookie(response: Response, cookie: str, *, https: bool) -> None:
     response.set_cookie(COOKIE, cookie, **flags)
 
 
-def _me(caller: Caller) -> shapes.Me:
+def _me(caller: Caller) -> schemas.Me:
     token = caller.token
-    return shapes.Me.model_validate(
+    return schemas.Me.model_validate(
         {
             "name": token.name,
             "role": token.role,

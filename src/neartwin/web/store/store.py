@@ -1,7 +1,7 @@
 """Reading and writing what a service remembers.
 
 Each act of a curator is chained into the ledger's records in the transaction that does it, with a digest of what it made:
-`standing` compares the two, so that a policy or a token that was changed by hand is found.
+`integrity` compares the two, so that a policy or a token that was changed by hand is found.
 """
 
 from contextlib import suppress
@@ -16,7 +16,7 @@ from neartwin.errors import LedgerError
 from neartwin.ledger import Fault, codec
 from neartwin.ledger.store import Database, Writing, migrate
 from neartwin.web.datasets import Dataset
-from neartwin.web.store import schema, standing
+from neartwin.web.store import integrity, schema
 from neartwin.web.tokens import Token
 
 _FOLDER = Path(__file__).parent / "migrations"
@@ -93,7 +93,7 @@ class Store:
             shown: dict[str, object] = {
                 name: getattr(token, name) for name in ("id", "name", "role", "project", "expires")
             }
-            _note(page, by, "token", shown | {"digest": standing.token_digest(token, kept)})
+            _note(page, by, "token", shown | {"digest": integrity.token_digest(token, kept)})
 
     def revoke(self, identity: str, *, by: str) -> bool:
         """End a token now; False where there is none."""
@@ -111,7 +111,7 @@ class Store:
     def faults(self) -> tuple[Fault, ...]:
         """Data sets, policies and tokens that are other than the chained acts made them."""
         with self._database.read() as page:
-            return standing.faults(page)
+            return integrity.faults(page)
 
     def start_session(self, digest: str, token: str, ends: datetime) -> None:
         """Remember a browser's session by the digest of its cookie."""

@@ -5,8 +5,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from neartwin.errors import AccessError
-from neartwin.web.access import COOKIE, Anyone
-from neartwin.web.pages.frame import PageRoute, first, form_fields, page
+from neartwin.web.auth import COOKIE, Anyone
+from neartwin.web.pages.layout import PageRoute, first, form_fields, page
 from neartwin.web.routes.people import set_cookie
 from neartwin.web.service import Running
 
@@ -20,7 +20,7 @@ def home(_: Anyone) -> Response:
 
 
 @router.get("/signin")
-def entrance(request: Request, ended: str = "") -> Response:
+def signin(request: Request, ended: str = "") -> Response:
     """The form. Needs no token."""
     note = "Your session ended. Sign in again with your token." if ended else ""
     return page(request, "signin.html", title="Sign in", note=note, fault=None)

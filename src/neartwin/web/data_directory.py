@@ -16,9 +16,8 @@ from neartwin.queries.joining import OtherTable
 from neartwin.queries.query import Rows
 from neartwin.releases.accounts import Account, Ledger
 from neartwin.web import tokens
-from neartwin.web.datasets import Dataset, Rule
+from neartwin.web.datasets import Dataset, Rule, schema_of, source_of
 from neartwin.web.policy import unknown
-from neartwin.web.sides import schema_of, source_of
 from neartwin.web.store import Store
 
 Tables = Mapping[str, Rows | OtherTable]
@@ -26,7 +25,7 @@ CURATOR = "curator"
 CONSOLE = "console"  # who acts from the machine's own terminal
 
 
-class House:
+class DataDirectory:
     """A service's data directory; a context manager. Any number of processes may have it open.
 
     place: the directory, readable by its owner alone. A SQLite ledger lies in it, or `ledger` is a postgresql:// URL.

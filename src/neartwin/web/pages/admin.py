@@ -14,10 +14,10 @@ from neartwin.accounting.written import target_in
 from neartwin.errors import NeartwinError, ParameterError
 from neartwin.ledger import Head
 from neartwin.report.vector import Steps, steps_svg
-from neartwin.web.access import Curator, Overseer
-from neartwin.web.faults import status_of, told
-from neartwin.web.pages.frame import PageRoute, address, first, form_fields, page
-from neartwin.web.pages.shelves import account_budget, allotment, entries
+from neartwin.web.auth import Curator, Overseer
+from neartwin.web.errors import as_dict, status_of
+from neartwin.web.pages.datasets import account_budget, allotment, entries
+from neartwin.web.pages.layout import PageRoute, address, first, form_fields, page
 from neartwin.web.routes.datasets import Named
 from neartwin.web.service import Running
 
@@ -25,25 +25,23 @@ router = APIRouter(route_class=PageRoute)
 
 
 @router.get("/data/{name}/office")
-def office(name: Named, request: Request, caller: Overseer, running: Running) -> Response:
+def admin(name: Named, request: Request, caller: Overseer, running: Running) -> Response:
     """Policy, allotments and spending of one data set."""
-    return _office(name, request, caller, running)
+    return _admin(name, request, caller, running)
 
 
-def _office(
-    name: str, request: Request, caller: Any, running: Running, fault: dict[str, str] | None = None
-) -> Response:
-    found = running.house.dataset(name)
-    account = running.house.books.account(name)
+def _admin(name: str, request: Request, caller: Any, running: Running, fault: dict[str, str] | None = None) -> Response:
+    found = running.directory.dataset(name)
+    account = running.directory.books.account(name)
     records = entries(name, caller, running)
     return page(
         request,
-        "office.html",
+        "admin.html",
         status=422 if fault else 200,
         caller=caller,
         title=f"Policy and spending of {name}",
         dataset=found,
-        budget=account_budget(running.house, found),
+        budget=account_budget(running.directory, found),
         holders=[allotment(part) for part in account.allotments()],
         spending=_spending(account),
         refusals=[entry for entry in records if entry["kind"] == "refuse"][:10],
@@ -61,7 +59,7 @@ async def allot(name: Named, request: Request, caller: Curator, running: Running
         holder = first(sent, "holder")
         if holder.partition(":")[0] not in {"analyst", "project"} or not holder.partition(":")[2]:
             raise ParameterError("holder", holder, "must be analyst:NAME or project:NAME", remedy="such as analyst:ada")
-        running.house.allot(name, holder, target_in(first(sent, "target"), "amount"), by=caller.name)
+        running.directory.allot(name, holder, target_in(first(sent, "target"), "amount"), by=caller.name)
 
     return await _done(name, request, caller, running, act)
 
@@ -75,8 +73,8 @@ async def cap(name: Named, request: Request, caller: Curator, running: Running) 
         target, reason = first(sent, "target"), first(sent, "reason")
         if not reason:
             raise ParameterError("reason", reason, "must be given", remedy="it stands in the ledger for ever")
-        found = running.house.dataset(name).name
-        running.house.books.raise_cap(found, target_in(target, "budget"), reason, by=caller.name)
+        found = running.directory.dataset(name).name
+        running.directory.books.raise_cap(found, target_in(target, "budget"), reason, by=caller.name)
 
     return await _done(name, request, caller, running, act)
 
@@ -85,7 +83,7 @@ async def _done(name: str, request: Request, caller: Any, running: Running, act:
     try:
         await run_in_threadpool(act)
     except NeartwinError as refusal:
-        return await run_in_threadpool(_office, name, request, caller, running, told(refusal))
+        return await run_in_threadpool(_admin, name, request, caller, running, as_dict(refusal))
     return RedirectResponse(address("data", name, "office"), 303)
 
 
@@ -104,7 +102,7 @@ async def mint(request: Request, caller: Curator, running: Running) -> Response:
         if not days.isdigit() or not 1 <= int(days) <= 3650:
             raise ParameterError("days", days, "must be a whole number from 1 to 3650")
         _, shown = await run_in_threadpool(
-            lambda: running.house.mint(
+            lambda: running.directory.mint(
                 first(sent, "name"),
                 first(sent, "role"),
                 by=caller.name,
@@ -114,7 +112,7 @@ async def mint(request: Request, caller: Curator, running: Running) -> Response:
         )
     except NeartwinError as refusal:
         return await run_in_threadpool(
-            _people, request, caller, running, fault=told(refusal), status=status_of(refusal)
+            _people, request, caller, running, fault=as_dict(refusal), status=status_of(refusal)
         )
     return await run_in_threadpool(_people, request, caller, running, shown=shown, owner=first(sent, "name"))
 
@@ -122,7 +120,7 @@ async def mint(request: Request, caller: Curator, running: Running) -> Response:
 @router.post("/people/{identity}/revoke")
 def revoke(identity: str, caller: Curator, running: Running) -> Response:
     """End a token now."""
-    running.house.store.revoke(identity, by=caller.name)
+    running.directory.store.revoke(identity, by=caller.name)
     return RedirectResponse("/people", 303)
 
 
@@ -130,7 +128,7 @@ def revoke(identity: str, caller: Curator, running: Running) -> Response:
 def ledger(request: Request, caller: Overseer, running: Running) -> Response:
     """The head of the ledger, and what curators did."""
     return page(
-        request, "ledger.html", caller=caller, title="Ledger", head=str(running.house.books.head()),
+        request, "ledger.html", caller=caller, title="Ledger", head=str(running.directory.books.head()),
         acts=_acts(running), verdict=None, kept="", fault=None,
     )  # fmt: skip
 
@@ -141,18 +139,18 @@ async def verify(request: Request, caller: Overseer, running: Running) -> Respon
     kept, fault, verdict = first(await form_fields(request), "head"), None, None
     try:
         head = Head.parse(kept) if kept else None
-        verdict = await run_in_threadpool(running.house.verify, head)
+        verdict = await run_in_threadpool(running.directory.verify, head)
     except NeartwinError as refusal:
-        fault = told(refusal)
+        fault = as_dict(refusal)
     return page(
-        request, "ledger.html", caller=caller, title="Ledger", head=str(running.house.books.head()),
+        request, "ledger.html", caller=caller, title="Ledger", head=str(running.directory.books.head()),
         acts=_acts(running), verdict=verdict, kept=kept, fault=fault,
     )  # fmt: skip
 
 
 def _acts(running: Running) -> list[dict[str, Any]]:
     """What curators did lately, newest first, in words and as it is recorded."""
-    shown = list(reversed(running.house.books.acts()))[:50]
+    shown = list(reversed(running.directory.books.acts()))[:50]
     return [
         {
             "position": act.position,
@@ -191,7 +189,7 @@ def _people(
     request: Request, caller: Any, running: Running, *, shown: str = "", owner: str = "",
     fault: dict[str, str] | None = None, status: int = 200,
 ) -> Response:  # fmt: skip
-    found = sorted(running.house.store.tokens(), key=lambda token: (bool(token.revoked), token.role, token.name))
+    found = sorted(running.directory.store.tokens(), key=lambda token: (bool(token.revoked), token.role, token.name))
     values = {"tokens": found, "shown": shown, "owner": owner, "fault": fault}
     return page(request, "people.html", status=status, caller=caller, title="People", **values)
 

@@ -24,7 +24,7 @@ def status_of(error: NeartwinError) -> int:
     return next((status for kind, status in kinds if isinstance(error, kind)), 422)
 
 
-def told(error: NeartwinError) -> dict[str, str]:
+def as_dict(error: NeartwinError) -> dict[str, str]:
     """The error as data, long values of the caller's cut."""
     return {
         name: part if len(part) <= 10 * SHOWN else part[: 10 * SHOWN] + "..." for name, part in error.as_dict().items()
@@ -50,14 +50,14 @@ def install(app: FastAPI) -> None:
             raise error
         status = status_of(error)
         headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(status)
-        return JSONResponse(told(error), status, headers)
+        return JSONResponse(as_dict(error), status, headers)
 
     async def unreadable(_: Request, error: Exception) -> Response:
         first = error.errors()[0] if isinstance(error, RequestValidationError) else {"loc": (), "msg": ""}
         name = ".".join(str(part) for part in first["loc"]) or "request"
         value = str(first.get("input", ""))[:SHOWN]
         told_error = AccessError(422, name, value, f"is not what is wanted: {first['msg']}", remedy="see /openapi.json")
-        return JSONResponse(told(told_error) | {"code": "NT-100", "error": "ParameterError"}, 422)
+        return JSONResponse(as_dict(told_error) | {"code": "NT-100", "error": "ParameterError"}, 422)
 
     async def elsewhere(_: Request, error: Exception) -> Response:
         status, headers = 500, None
@@ -65,7 +65,7 @@ def install(app: FastAPI) -> None:
             status, headers = error.status_code, error.headers
         rule = {404: "is not here", 405: "is not taken here"}.get(status, "is refused")
         return JSONResponse(
-            told(AccessError(status, "request", "", rule, remedy="see /openapi.json")), status, dict(headers or {})
+            as_dict(AccessError(status, "request", "", rule, remedy="see /openapi.json")), status, dict(headers or {})
         )
 
     app.add_exception_handler(NeartwinError, refused)

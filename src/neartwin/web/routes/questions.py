@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Query, Response
 from starlette.concurrency import run_in_threadpool
 
-from neartwin.web import shapes
-from neartwin.web.access import Analyst, Asker, Caller
+from neartwin.web import schemas
+from neartwin.web.auth import Analyst, Asker, Caller
 from neartwin.web.jobs import Job
 from neartwin.web.routes.datasets import Named, visible
 from neartwin.web.service import Running
@@ -27,29 +27,29 @@ JobId = Annotated[str, Path(max_length=100)]
 
 
 @router.post("/datasets/{name}/plan")
-async def plan(name: Named, ask: shapes.Ask, caller: Asker, running: Running) -> shapes.Plan:
+async def plan(name: Named, ask: schemas.Ask, caller: Asker, running: Running) -> schemas.Plan:
     """What a release would do and cost, with its preview. Free: reads no row and spends nothing."""
-    return shapes.Plan.model_validate(await running.ask(_task("plan", name, ask, caller)))
+    return schemas.Plan.model_validate(await running.ask(_task("plan", name, ask, caller)))
 
 
 @router.post("/datasets/{name}/preview")
-async def preview(name: Named, ask: shapes.Ask, caller: Asker, running: Running) -> shapes.Preview:
+async def preview(name: Named, ask: schemas.Ask, caller: Asker, running: Running) -> schemas.Preview:
     """Cost, expected error, and the budget after. Free."""
-    return shapes.Preview.model_validate(await running.ask(_task("preview", name, ask, caller)))
+    return schemas.Preview.model_validate(await running.ask(_task("preview", name, ask, caller)))
 
 
 @router.post("/datasets/{name}/releases", status_code=202)
 async def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
     name: Named,
-    ask: shapes.Ask,
+    ask: schemas.Ask,
     caller: Analyst,
     running: Running,
     response: Response,
     key: Key = "",
     wait: Seconds = 0,
-) -> shapes.JobState:
+) -> schemas.JobState:
     """Pay, ask, add noise, answer: a job, done at once where it can wait for it. A settled answer is served for nothing."""
-    await run_in_threadpool(visible, running.house, name, caller)
+    await run_in_threadpool(visible, running.directory, name, caller)
     job = running.jobs.submit(_task("release", name, ask, caller) | {"key": key})
     return await _state(job, min(wait, running.settings.patience), response)
 
@@ -57,28 +57,28 @@ async def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from 
 @router.get("/jobs/{identity}")
 async def job(
     identity: JobId, caller: Analyst, running: Running, response: Response, wait: Seconds = 0
-) -> shapes.JobState:
+) -> schemas.JobState:
     """How far a release is: queued, running or done. Nothing else is told, for speed may be data."""
     found = running.jobs.get(identity, caller.token.name)
     return await _state(found, min(wait, running.settings.patience), response)
 
 
-def _task(do: str, name: str, ask: shapes.Ask, caller: Caller) -> dict[str, Any]:
+def _task(do: str, name: str, ask: schemas.Ask, caller: Caller) -> dict[str, Any]:
     told = ask.model_dump(exclude_none=True)
     analyst = caller.name if caller.role == "analyst" else ""
     return {"do": do, "dataset": name, "analyst": analyst, "project": caller.project} | told
 
 
-async def _state(job: Job, wait: float, response: Response) -> shapes.JobState:
+async def _state(job: Job, wait: float, response: Response) -> schemas.JobState:
     if wait and job.future is not None:
         await asyncio.wait({asyncio.wrap_future(job.future)}, timeout=wait)
     if job.state != "done":
         response.status_code = 202
-        return shapes.JobState.model_validate({"job": job.id, "state": job.state})
+        return schemas.JobState.model_validate({"job": job.id, "state": job.state})
     response.status_code = 200
     told: dict[str, Any] = {"job": job.id, "state": "done"}
     if "refused" in job.outcome:
         told["error"] = job.outcome["refused"]
     else:
         told |= job.outcome["done"]
-    return shapes.JobState.model_validate(told)
+    return schemas.JobState.model_validate(told)

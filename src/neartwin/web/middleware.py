@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from neartwin.errors import AccessError
-from neartwin.web.faults import UnexpectedError
+from neartwin.web.errors import UnexpectedError
 
 _LOG = logging.getLogger("neartwin.web")
 

@@ -7,16 +7,15 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 import neartwin.ledger as books
-from neartwin.web.access import Anyone, Caller
+from neartwin.web.auth import Anyone, Caller
+from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset
-from neartwin.web.house import House
-from neartwin.web.pages.amounts import short
 from neartwin.web.pages.budget import Budget, budget, shares
-from neartwin.web.pages.frame import PageRoute, page
+from neartwin.web.pages.layout import PageRoute, page, short
 from neartwin.web.routes.datasets import Named, own_holders, visible
 from neartwin.web.routes.datasets import dataset as api_dataset
 from neartwin.web.routes.datasets import datasets as api_datasets
-from neartwin.web.routes.ledgers import history as api_history
+from neartwin.web.routes.ledger import history as api_history
 from neartwin.web.service import Running
 
 router = APIRouter(route_class=PageRoute)
@@ -24,29 +23,29 @@ _RELATIONS = {"add_remove": "adding or removing one", "replace_one": "replacing 
 
 
 @router.get("/data")
-def shelves(request: Request, caller: Anyone, running: Running) -> Response:
+def datasets(request: Request, caller: Anyone, running: Running) -> Response:
     """The data sets that the caller may see."""
     shown = [
         {"one": one, "share": max(shares(_exact(one.budget), _exact(one.spent)).values())}
         for one in api_datasets(caller, running)
     ]
-    return page(request, "shelves.html", caller=caller, title="Data sets", shown=shown)
+    return page(request, "datasets.html", caller=caller, title="Data sets", shown=shown)
 
 
 @router.get("/data/{name}")
-def shelf(name: Named, request: Request, caller: Anyone, running: Running) -> Response:
+def dataset(name: Named, request: Request, caller: Anyone, running: Running) -> Response:
     """One data set."""
-    found, rule = visible(running.house, name, caller)
+    found, rule = visible(running.directory, name, caller)
     return page(
         request,
-        "shelf.html",
+        "dataset.html",
         caller=caller,
         title=name,
         one=api_dataset(name, caller, running),
         relation=_RELATIONS[found.neighbours],
         rule=rule,
-        budget=account_budget(running.house, found),
-        own=own_allotments(running.house, found, caller),
+        budget=account_budget(running.directory, found),
+        own=own_allotments(running.directory, found, caller),
         entries=entries(name, caller, running)[:8],
     )
 
@@ -58,21 +57,21 @@ def history(name: Named, request: Request, caller: Anyone, running: Running) -> 
     return page(request, "history.html", caller=caller, title=f"History of {name}", name=name, entries=shown)
 
 
-def account_budget(house: House, dataset: Dataset, plan: dict[str, Fraction] | None = None) -> Budget:
+def account_budget(directory: DataDirectory, dataset: Dataset, plan: dict[str, Fraction] | None = None) -> Budget:
     """What the account of a data set has spent and has left, with or without a plan."""
-    account = house.books.account(dataset.name)
+    account = directory.books.account(dataset.name)
     return budget(account.filter, account.caps, account.spent, plan)
 
 
-def own_allotments(house: House, dataset: Dataset, caller: Caller) -> list[dict[str, Any]]:
+def own_allotments(directory: DataDirectory, dataset: Dataset, caller: Caller) -> list[dict[str, Any]]:
     """What was allotted to the caller and the caller's project, with shares for a bar."""
-    account = house.books.account(dataset.name)
+    account = directory.books.account(dataset.name)
     return [allotment(part) for part in account.allotments() if part.holder in own_holders(caller)]
 
 
-def payable(house: House, dataset: Dataset, caller: Caller) -> dict[str, Fraction]:
+def payable(directory: DataDirectory, dataset: Dataset, caller: Caller) -> dict[str, Fraction]:
     """What the caller can pay now, by pool: the least of the account and of each allotment that would pay beside it."""
-    account = house.books.account(dataset.name)
+    account = directory.books.account(dataset.name)
     left, parts = account.remaining, {part.holder: part.remaining for part in account.allotments()}
     if caller.role != "analyst":
         return left

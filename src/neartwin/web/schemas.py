@@ -2,20 +2,22 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
 
-from neartwin.web.shape_parts import Listed, Name, Parts, Role, Shape, Text, Value, Written
-from neartwin.web.shapes_registered import (
-    Column,
-    DatasetAnswer,
-    Policy,
-    Registration,
-    RuleShape,
-    SideAnswer,
-    SideWish,
-)
+AMOUNT = r"^([0-9]{1,30}(\.[0-9]{1,30})?([eE]-?[0-9]{1,3})?|[0-9]{1,30}/[1-9][0-9]{0,29})$"
+Written = Annotated[str, Field(pattern=AMOUNT, max_length=64)]
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f/]*$")]
+Text = Annotated[str, Field(max_length=200)]
+Value = StrictStr | StrictInt | StrictFloat | bool | None
+Listed = Annotated[list[StrictStr | StrictInt | StrictFloat], Field(max_length=1001)]
+Parts = Annotated[dict[str, Written | StrictInt | StrictFloat], Field(max_length=4)]
+Role = Literal["curator", "analyst", "auditor"]
 
-__all__ = ["Column", "DatasetAnswer", "Policy", "Registration", "RuleShape", "SideAnswer", "SideWish"]
+
+class RequestModel(BaseModel):
+    """A request: fields that are not known are refused."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class Fault(BaseModel):
@@ -44,7 +46,7 @@ class Fault(BaseModel):
     remedy: str = ""
 
 
-class Question(Shape):
+class Question(RequestModel):
     """A question as SQL, as parts, or as a choice: give one of sql, statistics, most_common. All come to the same plan."""
 
     model_config = ConfigDict(
@@ -83,7 +85,7 @@ class Question(Shape):
     after: Annotated[dict[Text, Any], Field(max_length=7)] | None = None
 
 
-class TunedBound(Shape):
+class TunedBound(RequestModel):
     """A bound that the plan finds out privately, for a share of the spend: `nt.tuned(...)`."""
 
     at_most: Annotated[int, Field(ge=1, le=10**6)] = 1024
@@ -91,14 +93,14 @@ class TunedBound(Shape):
     groups: Annotated[int, Field(ge=1, le=10**9)] | None = None
 
 
-class TunedValues(Shape):
+class TunedValues(RequestModel):
     """Clip bounds that the plan finds out privately within those given, for a share of the spend: `nt.tuned_range(...)`."""
 
     share: Written | StrictFloat = "1/10"
     groups: Annotated[int, Field(ge=1, le=10**9)] | None = None
 
 
-class Ask(Shape):
+class Ask(RequestModel):
     """A question, what its release may cost, and the most that one unit counts for. weights: of the statistics' errors.
 
     Several questions are a series: they share one price, and all are answered, or none.
@@ -186,7 +188,7 @@ class ReleaseAnswer(BaseModel):
     parts: int = 1
 
 
-class Target(Shape):
+class Target(RequestModel):
     """An amount of budget."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"target": {"epsilon": "0.5"}}})
@@ -229,7 +231,7 @@ class Entry(BaseModel):
     who: str
 
 
-class Head(Shape):
+class Head(RequestModel):
     """A head that was kept elsewhere, or "" for none."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"head": ""}})
@@ -244,7 +246,7 @@ class Verdict(BaseModel):
     faults: list[dict[str, Any]]
 
 
-class TokenWish(Shape):
+class TokenWish(RequestModel):
     """A token to be made. days: until it expires."""
 
     model_config = ConfigDict(
@@ -285,7 +287,7 @@ class Me(BaseModel):
     csrf: str = ""
 
 
-class SignIn(Shape):
+class SignIn(RequestModel):
     """A token, for a session in a browser."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"token": "nt_0123456789abcdef_..."}})
@@ -308,3 +310,113 @@ class Health(BaseModel):
 
     status: Literal["ok"]
     version: str
+
+
+Types = Annotated[dict[Text, Text], Field(max_length=2_000)]
+BoundsByColumn = Annotated[
+    dict[Text, Annotated[list[str | StrictInt], Field(min_length=2, max_length=3)]], Field(max_length=2_000)
+]
+KeysByColumn = Annotated[dict[Text, Annotated[list[Value], Field(max_length=100_000)]], Field(max_length=200)]
+
+
+class Column(BaseModel):
+    """A column that the caller may use. bounds: declared [low, high, step]; keys: declared public values."""
+
+    name: str
+    type: str
+    bounds: list[str] | None = None
+    keys: list[Value] | None = None
+    groupable: bool
+
+
+class RuleModel(RequestModel):
+    """One rule of a policy: the first that fits an asker decides. who: "*", "analyst:NAME" or "project:NAME"."""
+
+    who: Text = "*"
+    columns: list[Text] | None = None
+    group_columns: list[Text] | None = None
+    discover: bool = True
+    own_keys: bool = True
+    own_bounds: bool = True
+    max_spend: Parts | None = None
+    allotment: Parts | None = None
+
+
+class JoinableTableAnswer(BaseModel):
+    """A table that questions may join. kind: whose rows it holds. unit: of a table of the same units, its column of them."""
+
+    name: str
+    kind: Literal["public", "same_unit", "owned"]
+    unit: str
+    columns: list[Column]
+
+
+class DatasetAnswer(BaseModel):
+    """A data set with all that is public of it. remaining: what the caller may still spend, by pool."""
+
+    name: str
+    about: str
+    unit: str
+    neighbours: str
+    rule: str
+    budget: dict[str, str]
+    spent: dict[str, str]
+    remaining: dict[str, str]
+    promise: str
+    columns: list[Column]
+    tables: list[JoinableTableAnswer] = []
+    allowed: RuleModel | None = None
+
+
+class JoinableTableRequest(RequestModel):
+    """A table to be joined, from a file of the service's folder `data`: public, of the same units, or owned by key."""
+
+    name: Name
+    file: Name
+    kind: Literal["public", "same_unit", "owned"]
+    table: Text = ""
+    unit: Text = ""
+    types: Types = {}
+    bounds: BoundsByColumn = {}
+    keys: KeysByColumn = {}
+
+
+class Registration(RequestModel):
+    """A new data set from a file that lies in the service's folder `data`, by its bare name."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {
+                "name": "purchases",
+                "file": "purchases.parquet",
+                "unit": "customer_id",
+                "budget": {"epsilon": "1"},
+                "bounds": {"amount": ["0", "200"]},
+                "keys": {"cds": [1, 2, 3]},
+                "policy": [{"who": "*", "allotment": {"epsilon": "0.5"}}],
+            }
+        },
+    )
+    name: Name
+    file: Name
+    table: Text = ""
+    unit: Text
+    neighbours: Literal["add_remove", "replace_one"] = "add_remove"
+    types: Types = {}
+    bounds: BoundsByColumn = {}
+    keys: KeysByColumn = {}
+    budget: Parts
+    about: Annotated[str, Field(max_length=2_000)] = ""
+    policy: Annotated[list[RuleModel], Field(max_length=1_000)] = [RuleModel()]
+    tables: Annotated[list[JoinableTableRequest], Field(max_length=50)] = []
+
+
+class Policy(RequestModel):
+    """All rules of a data set, in order."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"example": {"rules": [{"who": "project:census", "max_spend": {"epsilon": "0.1"}}]}},
+    )
+    rules: Annotated[list[RuleModel], Field(max_length=1_000)]

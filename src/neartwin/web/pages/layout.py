@@ -1,7 +1,10 @@
 """How a page is made: templates with every value escaped, and refusals as pages that say what to do."""
 
 import hashlib
+import math
 from collections.abc import Callable, Coroutine, Mapping
+from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation
+from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,17 +17,16 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from neartwin.errors import NeartwinError
-from neartwin.web.access import COOKIE, Caller
-from neartwin.web.faults import status_of, told
-from neartwin.web.pages.amounts import short
+from neartwin.web.auth import COOKIE, Caller
+from neartwin.web.errors import as_dict, status_of
 
-Shape = Annotated[str, Query(max_length=5_000)]  # JSON of what is done to an answer when it is shown
+AfterJson = Annotated[str, Query(max_length=5_000)]  # JSON of what is done to an answer when it is shown
 _STATIC = Path(__file__).parent.parent / "static"
 _TITLES = {401: "Please sign in", 403: "Not allowed", 404: "Not here", 402: "Not enough budget", 429: "Too fast"}
 
 
 class PageRoute(APIRoute):
-    """A route whose refusals are pages; a stranger is led to the entrance."""
+    """A route whose refusals are pages; a stranger is led to the sign-in page."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the handler."""
@@ -36,8 +38,8 @@ class PageRoute(APIRoute):
             except NeartwinError as refusal:
                 status = status_of(refusal)
                 if status == 401:
-                    return to_entrance(request)
-                return page(request, "refused.html", status=status, fault=told(refusal), title=_title(status))
+                    return to_signin(request)
+                return page(request, "refused.html", status=status, fault=as_dict(refusal), title=_title(status))
             except RequestValidationError:
                 fault = {
                     "message": "this address or form is not one of this service's",
@@ -48,8 +50,8 @@ class PageRoute(APIRoute):
         return shown
 
 
-def to_entrance(request: Request) -> Response:
-    """Lead to the entrance, and forget a cookie that opens nothing."""
+def to_signin(request: Request) -> Response:
+    """Lead to the sign-in page, and forget a cookie that opens nothing."""
     answer = RedirectResponse("/signin" + ("?ended=1" if request.cookies.get(COOKIE) else ""), 303)
     answer.delete_cookie(COOKIE, path="/")
     return answer
@@ -102,3 +104,36 @@ def environment() -> Environment:
 
 def _title(status: int) -> str:
     return _TITLES.get(status, "That did not work")
+
+
+def short(amount: object) -> str:
+    """An exact amount in at most six digits; never 0 for what is not.
+
+    >>> short("1/3"), short("0"), short(Fraction(1, 10**7)), short("12345678")
+    ('0.333333', '0', '1e-07', '12,345,678')
+    """
+    value = Fraction(str(amount))
+    if value.denominator == 1:
+        return f"{value.numerator:,}"
+    return f"{float(value):.6g}"
+
+
+def percent_up(share: float) -> str:
+    """A share as a percentage, rounded up to a tenth: it is a bound.
+
+    >>> percent_up(0.73106), percent_up(0.5)
+    ('73.2 %', '50 %')
+    """
+    return f"{min(100.0, math.ceil(share * 1000 - 1e-9) / 10):g} %"
+
+
+def digits_up(value: str) -> str:
+    """A certified decimal in four digits, rounded up; words stay.
+
+    >>> digits_up("0.333333333334"), digits_up("none"), digits_up("2")
+    ('0.3334', 'none', '2')
+    """
+    try:
+        return format(Context(prec=4, rounding=ROUND_CEILING).plus(Decimal(value)).normalize(), "f")
+    except InvalidOperation:
+        return value

@@ -20,7 +20,7 @@ from starlette.responses import RedirectResponse, Response
 from neartwin.errors import NeartwinError
 from neartwin.queries.types import GROUPABLE, NUMERIC, ColumnType
 from neartwin.report.vector import Bar, bars_svg
-from neartwin.web.access import Analyst, Asker, Caller
+from neartwin.web.auth import Analyst, Asker, Caller
 from neartwin.web.builder import options
 from neartwin.web.builder.fields import (
     CURRENCIES,
@@ -38,10 +38,9 @@ from neartwin.web.builder.fields import (
 )
 from neartwin.web.builder.sql import named, sql
 from neartwin.web.datasets import Dataset
-from neartwin.web.faults import told
-from neartwin.web.pages.amounts import short
-from neartwin.web.pages.frame import PageRoute, address, first, form_fields, page
-from neartwin.web.pages.shelves import account_budget, own_allotments, payable
+from neartwin.web.errors import as_dict
+from neartwin.web.pages.datasets import account_budget, own_allotments, payable
+from neartwin.web.pages.layout import PageRoute, address, first, form_fields, page, short
 from neartwin.web.routes.datasets import Named, visible
 from neartwin.web.service import RefusedError, Running
 
@@ -64,7 +63,8 @@ async def blank(name: Named, request: Request, caller: Asker, running: Running) 
     """A first question, previewed."""
     found, columns = await run_in_threadpool(_opened, running, name, caller)
     asked = replace(
-        start(found, columns.groupable, running.house.books.account(name).filter.kind), key=secrets.token_urlsafe(12)
+        start(found, columns.groupable, running.directory.books.account(name).filter.kind),
+        key=secrets.token_urlsafe(12),
     )
     return await _page(request, running, caller, (found, columns, asked))
 
@@ -96,7 +96,7 @@ def _written(asked: AskFields, found: Dataset) -> tuple[AskFields, dict[str, str
     try:
         text = sql(asked, found)
     except NeartwinError as fault:
-        return asked, told(fault)
+        return asked, as_dict(fault)
     return replace(asked, sql=text, written=text), None
 
 
@@ -150,7 +150,7 @@ async def _release(running: Running, caller: Caller, found: Dataset, asked: AskF
     try:
         task = _task("release", found, caller, asked) | {"digest": asked.digest}
     except NeartwinError as fault:
-        return told(fault)
+        return as_dict(fault)
     key = hashlib.sha256(json.dumps([asked.key, task], sort_keys=True).encode()).hexdigest()[:32]
     one = running.jobs.submit(task | {"key": key})
     if one.future is not None:
@@ -162,8 +162,8 @@ async def _release(running: Running, caller: Caller, found: Dataset, asked: AskF
 
 
 def _opened(running: Running, name: str, caller: Caller) -> tuple[Dataset, Columns]:
-    found, rule = visible(running.house, name, caller)
-    schema = running.house.rows(found).table.schema
+    found, rule = visible(running.directory, name, caller)
+    schema = running.directory.rows(found).table.schema
     usable = [name for name in schema if rule is None or rule.columns is None or name in rule.columns]
     grouped = [name for name in usable if rule is None or rule.group_columns is None or name in rule.group_columns]
     return found, Columns(
@@ -205,15 +205,15 @@ async def _page(
         except RefusedError as fault:
             refusal = refusal or fault.as_dict()
         except NeartwinError as fault:
-            refusal = refusal or told(fault)
+            refusal = refusal or as_dict(fault)
     price = (
         None
         if plan is None
         else {pool: Fraction(b) - Fraction(plan["after"][pool]) for pool, b in plan["before"].items()}
     )
-    budget = await run_in_threadpool(account_budget, running.house, found, price)
-    own = await run_in_threadpool(own_allotments, running.house, found, caller)
-    left = await run_in_threadpool(payable, running.house, found, caller)
+    budget = await run_in_threadpool(account_budget, running.directory, found, price)
+    own = await run_in_threadpool(own_allotments, running.directory, found, caller)
+    left = await run_in_threadpool(payable, running.directory, found, caller)
     return page(
         request,
         "ask.html",

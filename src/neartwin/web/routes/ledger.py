@@ -10,13 +10,13 @@ import neartwin.ledger as books
 from neartwin.errors import AccessError, LedgerError
 from neartwin.ledger import Head
 from neartwin.releases.accounts import Account
-from neartwin.web import shapes
-from neartwin.web.access import Anyone, Caller, Overseer
-from neartwin.web.asking import replayed
+from neartwin.web import schemas
+from neartwin.web.auth import Anyone, Caller, Overseer
 from neartwin.web.certificates import certificate_of
-from neartwin.web.house import House
+from neartwin.web.data_directory import DataDirectory
 from neartwin.web.routes.datasets import Named, own_holders, visible
 from neartwin.web.service import Running
+from neartwin.web.tasks import replayed
 
 router = APIRouter(tags=["ledger"])
 Position = Annotated[int, Path(ge=1, le=2**53)]
@@ -24,20 +24,20 @@ Part = Annotated[int, Query(ge=1, le=1_000, description="Of a series, which of i
 
 
 @router.get("/datasets/{name}/history")
-def history(name: Named, caller: Anyone, running: Running) -> list[shapes.Entry]:
+def history(name: Named, caller: Anyone, running: Running) -> list[schemas.Entry]:
     """Records of a data set, oldest first: all of them, or for an analyst those that the analyst or project paid."""
-    found, _ = visible(running.house, name, caller)
-    entries = running.house.books.account(found.name).history()
+    found, _ = visible(running.directory, name, caller)
+    entries = running.directory.books.account(found.name).history()
     own = own_holders(caller)
     paid = {entry.position for entry in entries if own & set(entry.holders)}
     return [_entry(e) for e in entries if caller.sees_all or e.position in paid or e.reserved in paid]
 
 
 @router.get("/datasets/{name}/releases/{position}")
-def stored(name: Named, position: Position, caller: Anyone, running: Running, part: Part = 1) -> shapes.ReleaseAnswer:
+def stored(name: Named, position: Position, caller: Anyone, running: Running, part: Part = 1) -> schemas.ReleaseAnswer:
     """A release that was paid for, again for nothing. position: of its reservation, or of the record that settled it."""
-    account = readable(running.house, name, position, caller)
-    return shapes.ReleaseAnswer.model_validate(replayed(account, position, part))
+    account = readable(running.directory, name, position, caller)
+    return schemas.ReleaseAnswer.model_validate(replayed(account, position, part))
 
 
 @router.get(
@@ -46,42 +46,42 @@ def stored(name: Named, position: Position, caller: Anyone, running: Running, pa
 )
 def certificate(name: Named, position: Position, caller: Anyone, running: Running, part: Part = 1) -> Response:
     """The certificate of a release: what was asked, what it cost, what it promises, and where it stands in the ledger."""
-    account = readable(running.house, name, position, caller)
-    made = certificate_of(running.house, account, position, part)
+    account = readable(running.directory, name, position, caller)
+    made = certificate_of(running.directory, account, position, part)
     return Response(made.to_json(), media_type="application/json")  # as it is: every byte is signed
 
 
 @router.get("/ledger")
 def ledger(_: Overseer, running: Running) -> dict[str, Any]:
     """The head of the ledger, to be kept elsewhere, and its accounts."""
-    book = running.house.books
+    book = running.directory.books
     return {"head": str(book.head()), "accounts": [account.name for account in book.accounts()]}
 
 
 @router.post("/ledger/verify")
-def verify(wish: shapes.Head, _: Overseer, running: Running) -> shapes.Verdict:
+def verify(wish: schemas.Head, _: Overseer, running: Running) -> schemas.Verdict:
     """Whether the records are whole. head: one that was kept elsewhere, such as in a certificate; finds a rollback."""
     kept = Head.parse(wish.head) if wish.head else None
-    verdict = running.house.verify(kept)
+    verdict = running.directory.verify(kept)
     faults = [{"kind": fault.kind, "position": fault.position, "message": fault.message} for fault in verdict.faults]
-    return shapes.Verdict(whole=verdict.whole, head=str(verdict.head), faults=faults)
+    return schemas.Verdict(whole=verdict.whole, head=str(verdict.head), faults=faults)
 
 
 @router.get("/ledger/acts")
-def acts(_: Overseer, running: Running) -> list[shapes.Act]:
+def acts(_: Overseer, running: Running) -> list[schemas.Act]:
     """What curators did, oldest first."""
     return [
-        shapes.Act(
+        schemas.Act(
             position=act.position, hash=act.hash, time=act.time, who=act.who, what=act.what, body=json.loads(act.body)
         )
-        for act in running.house.books.acts()
+        for act in running.directory.books.acts()
     ]
 
 
-def readable(house: House, name: str, position: int, caller: Caller) -> Account:
+def readable(directory: DataDirectory, name: str, position: int, caller: Caller) -> Account:
     """The account whose release at a position the caller may read: one's own, the project's, or one that was served."""
-    found, _ = visible(house, name, caller)
-    account = house.account(found)
+    found, _ = visible(directory, name, caller)
+    account = directory.account(found)
     gone = AccessError(404, "release", str(position), "is not one of yours", remedy="your history lists them")
     try:
         reserved = account.book.answer(position).reserved
@@ -89,13 +89,13 @@ def readable(house: House, name: str, position: int, caller: Caller) -> Account:
         raise gone from None
     if caller.sees_all or own_holders(caller) & set(account.book.holders(reserved)):
         return account
-    if not house.store.was_served(caller.name, found.name, reserved):
+    if not directory.store.was_served(caller.name, found.name, reserved):
         raise gone
     return account
 
 
-def _entry(entry: books.Entry) -> shapes.Entry:
-    return shapes.Entry(
+def _entry(entry: books.Entry) -> schemas.Entry:
+    return schemas.Entry(
         position=entry.position,
         hash=entry.hash,
         kind=entry.kind,

@@ -19,10 +19,10 @@ from neartwin.accounting.targets import Target
 from neartwin.accounting.written import parts_of, target_in
 from neartwin.errors import AccessError, NeartwinError
 from neartwin.ledger import codec
-from neartwin.web.access import Caller, Curator
+from neartwin.web.auth import Caller, Curator
 from neartwin.web.datasets import Dataset, Rule
-from neartwin.web.faults import status_of, told
-from neartwin.web.pages.frame import PageRoute, address, first, form_fields, page
+from neartwin.web.errors import as_dict, status_of
+from neartwin.web.pages.layout import PageRoute, address, first, form_fields, page
 from neartwin.web.routes.datasets import Named
 from neartwin.web.service import Running
 
@@ -96,7 +96,7 @@ def changed(rules: tuple[Typed, ...], action: str) -> tuple[Typed, ...]:
 @router.get("/data/{name}/policy")
 def policy(name: Named, request: Request, caller: Curator, running: Running) -> Response:
     """The rules as they are, to be changed."""
-    found = running.house.dataset(name)
+    found = running.directory.dataset(name)
     return _form(request, caller, running, found, tuple(map(typed, found.policy)), base=digest(found.policy))
 
 
@@ -109,16 +109,16 @@ async def change(name: Named, request: Request, caller: Curator, running: Runnin
 
 def _change(name: str, request: Request, caller: Caller, running: Running, sent: Sent) -> Response:
     action, base = first(sent, "action"), first(sent, "base")
-    found, rules = running.house.dataset(name), changed(read(sent), first(sent, "action"))
+    found, rules = running.directory.dataset(name), changed(read(sent), first(sent, "action"))
     if action not in {"review", "confirm"}:
         return _form(request, caller, running, found, rules, base=base)
     try:
         wanted = tuple(map(rule_of, rules))
-        running.house.checked_policy(name, wanted)
+        running.directory.checked_policy(name, wanted)
         if base != digest(found.policy):
             raise _meanwhile(name)
         if action == "confirm" and first(sent, "reviewed") == digest(wanted):
-            running.house.set_policy(name, wanted, by=caller.name, instead_of=found)
+            running.directory.set_policy(name, wanted, by=caller.name, instead_of=found)
             return RedirectResponse(address("data", name, "office"), 303)
     except NeartwinError as refusal:
         return _form(request, caller, running, found, rules, base=digest(found.policy), fault=refusal)
@@ -187,13 +187,13 @@ def _form(
         title=f"Policy of {found.name}",
         dataset=found,
         rules=rules,
-        columns=running.house.policy_columns(found),
+        columns=running.directory.policy_columns(found),
         base=base,
         wanted=wanted,
         differences=[] if wanted is None else differences(found.policy, wanted),
         same=wanted is not None and digest(wanted) == digest(found.policy),
         reviewed="" if wanted is None else digest(wanted),
-        fault=None if fault is None else told(fault),
+        fault=None if fault is None else as_dict(fault),
         most=MOST_RULES,
         code=_code(str(request.base_url).rstrip("/"), found, wanted or found.policy),
     )

@@ -24,11 +24,10 @@ from neartwin.releases.accounts import Account, Proposal
 from neartwin.releases.documents import release_in, releases_in
 from neartwin.releases.series import SeriesProposal
 from neartwin.web.builder.fields import values_of
-from neartwin.web.datasets import Dataset, Rule
-from neartwin.web.faults import UnexpectedError, status_of, told
-from neartwin.web.house import House, ensure_allotments, holders
+from neartwin.web.data_directory import DataDirectory, ensure_allotments, holders
+from neartwin.web.datasets import Dataset, Rule, source_of
+from neartwin.web.errors import UnexpectedError, as_dict, status_of
 from neartwin.web.policy import check, rule_for
-from neartwin.web.sides import source_of
 
 Json = dict[str, Any]
 _LIMITS = (
@@ -38,25 +37,25 @@ _LIMITS = (
 DECLARED = "declared"  # instead of keys: the public keys of the data set
 
 
-def outcome(house: House, task: Mapping[str, Any]) -> Json:
+def outcome(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     """What a task comes to. Never raises, but for what ends the process."""
     try:
-        return {"done": _DOERS[task["do"]](house, task)}
+        return {"done": _DOERS[task["do"]](directory, task)}
     except NeartwinError as refusal:
-        return {"refused": told(refusal), "status": status_of(refusal)}
+        return {"refused": as_dict(refusal), "status": status_of(refusal)}
     except Exception:  # noqa: BLE001 - a fault of ours, whose text may hold a value
-        return {"refused": told(UnexpectedError()), "status": 500}
+        return {"refused": as_dict(UnexpectedError()), "status": 500}
 
 
-def _planned(house: House, task: Mapping[str, Any]) -> Json:
-    proposal = _proposal(house, task)[0]
+def _planned(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
+    proposal = _proposal(directory, task)[0]
     return (
         {
             "digest": proposal.plan.digest,
             "price": parts_of(proposal.price),
             "explanation": _tree(proposal.explain()),
         }
-        | _asked_parts(proposal, house.tables(house.dataset(task["dataset"])))
+        | _asked_parts(proposal, directory.tables(directory.dataset(task["dataset"])))
         | _previewed_parts(proposal)
     )
 
@@ -79,13 +78,13 @@ def _previewed_parts(proposal: Proposal | SeriesProposal) -> Json:
     }
 
 
-def _previewed(house: House, task: Mapping[str, Any]) -> Json:
-    proposal = _proposal(house, task)[0]
+def _previewed(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
+    proposal = _proposal(directory, task)[0]
     return {"price": parts_of(proposal.price)} | _previewed_parts(proposal)
 
 
-def _released(house: House, task: Mapping[str, Any]) -> Json:
-    proposal, rule = _proposal(house, task)
+def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
+    proposal, rule = _proposal(directory, task)
     if task.get("digest", proposal.plan.digest) != proposal.plan.digest:
         raise ParameterError("preview", task["digest"][:16], "must be that of the question: it changed since")
     account, analyst, project = proposal.account, task["analyst"], task["project"]
@@ -96,7 +95,7 @@ def _released(house: House, task: Mapping[str, Any]) -> Json:
         answers = account.release_series(proposal, holders=payers, key=key)
     else:
         answers = (account.release(proposal, holders=payers, key=key),)
-    house.store.serve(analyst, account.book.name, answers[0].provenance.position)
+    directory.store.serve(analyst, account.book.name, answers[0].provenance.position)
     told = [json.loads(release.to_json()) for release in answers]
     several = {"releases": told} if len(told) > 1 else {}
     return {"position": answers[0].provenance.position, "release": told[0], "after": _after(proposal)} | several
@@ -111,10 +110,10 @@ def _after(proposal: Proposal | SeriesProposal) -> Json:
 _DOERS = {"plan": _planned, "preview": _previewed, "release": _released}
 
 
-def _proposal(house: House, task: Mapping[str, Any]) -> tuple[Proposal | SeriesProposal, Rule]:
-    dataset = house.dataset(task["dataset"])
+def _proposal(directory: DataDirectory, task: Mapping[str, Any]) -> tuple[Proposal | SeriesProposal, Rule]:
+    dataset = directory.dataset(task["dataset"])
     rule = rule_for(dataset, task["analyst"], task["project"]) if task["analyst"] else Rule()
-    account, tables = house.account(dataset), house.tables(dataset)
+    account, tables = directory.account(dataset), directory.tables(dataset)
     limits = {name: _limit(name, task[name]) for name in _LIMITS if task.get(name) is not None} | _weights(task)
     spend = target_of(task["spend"], "spend")
     if isinstance(task["question"], list):
@@ -144,13 +143,13 @@ def asked(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables: Others)
     Its keys may be "declared": those that the data set says are public. Keys of a column may be text, as typed on a page.
     """
     keys = form.get("keys")
-    typed = isinstance(keys, Mapping) and any(isinstance(values, str) for values in keys.values())
-    if keys != DECLARED and not typed:
+    typed = keys if isinstance(keys, Mapping) and any(isinstance(values, str) for values in keys.values()) else None
+    if keys != DECLARED and typed is None:
         return question_of(form, rows, tables)
     table, columns = _grouped(form, rows, tables)
-    if typed:
+    if typed is not None:
         kinds = {name: str(kind) for name, kind in table.schema.items()}
-        given = {name: values_of(text, kinds.get(name, "")) for name, text in keys.items()}
+        given = {name: values_of(text, kinds.get(name, "")) for name, text in typed.items()}
         return question_of({**form, "keys": given}, rows, tables)
     if not columns:
         return question_of({**form, "keys": None}, rows, tables)
@@ -166,8 +165,8 @@ def asked(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables: Others)
 
 def declared_keys(dataset: Dataset, table: Table, tables: Others) -> dict[str, tuple[object, ...]]:
     """What is declared of the columns of joined rows, by their names in them."""
-    sides = {side.name: side for side in dataset.tables}
-    known = {source_of(other): sides[name] for name, other in tables.items()}
+    joinable = {side.name: side for side in dataset.tables}
+    known = {source_of(other): joinable[name] for name, other in tables.items()}
     found = dict(dataset.keys)
     for join in table.joins:
         theirs = known[join.source].keys

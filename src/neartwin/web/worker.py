@@ -1,14 +1,14 @@
-"""What a worker process runs: `python -m neartwin.web.work`. Tasks come in as lines of JSON, outcomes go out the same way.
+"""What a worker process runs: `python -m neartwin.web.worker`. Tasks come in as lines of JSON, outcomes go out the same way.
 
-The first line says where the house is. Nothing is written elsewhere: what an engine says on its way may be data.
+The first line names the data directory. Nothing is written elsewhere: what an engine says on its way may be data.
 """
 
 import json
 import os
 import sys
 
-from neartwin.web.asking import outcome
-from neartwin.web.house import House
+from neartwin.web.data_directory import DataDirectory
+from neartwin.web.tasks import outcome
 
 
 def main() -> None:
@@ -21,11 +21,11 @@ def main() -> None:
     first = json.loads(tasks.readline() or "null")
     if first is None:
         return
-    with House(first["place"], first["ledger"]) as house:
+    with DataDirectory(first["place"], first["ledger"]) as directory:
         outcomes.write('"ready"\n')
         outcomes.flush()
         for line in tasks:
-            outcomes.write(json.dumps(outcome(house, json.loads(line))) + "\n")
+            outcomes.write(json.dumps(outcome(directory, json.loads(line))) + "\n")
             outcomes.flush()
 
 

@@ -2,17 +2,16 @@
 
 from neartwin.accounting.written import target_of
 from neartwin.queries.table import bounded
-from neartwin.web import shapes
-from neartwin.web.datasets import Dataset, Rule
-from neartwin.web.house import House
-from neartwin.web.sides import Side
+from neartwin.web import schemas
+from neartwin.web.data_directory import DataDirectory
+from neartwin.web.datasets import Dataset, JoinableTable, Rule
 
 
-def registration(wish: shapes.Registration, house: House) -> Dataset:
-    """The data set that a request describes; its file must be one of the house's."""
+def registration(wish: schemas.Registration, directory: DataDirectory) -> Dataset:
+    """The data set that a request describes; its file must be in the data directory."""
     return Dataset(
         name=wish.name,
-        place=str(house.file(wish.file)),
+        place=str(directory.file(wish.file)),
         table=wish.table,
         unit=wish.unit,
         neighbours=wish.neighbours,
@@ -21,16 +20,16 @@ def registration(wish: shapes.Registration, house: House) -> Dataset:
         keys={name: tuple(values) for name, values in wish.keys.items()},
         budget=target_of(wish.budget, "budget"),
         about=wish.about,
-        tables=tuple(_side(side, house) for side in wish.tables),
+        tables=tuple(_joinable(side, directory) for side in wish.tables),
         policy=tuple(Rule.from_dict(rule.model_dump()) for rule in wish.policy),
     )
 
 
-def _side(wish: shapes.SideWish, house: House) -> Side:
-    return Side(
+def _joinable(wish: schemas.JoinableTableRequest, directory: DataDirectory) -> JoinableTable:
+    return JoinableTable(
         name=wish.name,
         kind=wish.kind,
-        place=str(house.file(wish.file)),
+        place=str(directory.file(wish.file)),
         table=wish.table,
         unit=wish.unit,
         types=wish.types,
