@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import neartwin as nt
 from neartwin.cli import main
-from neartwin.cli.demo_data import SECRETS
+from neartwin.cli.attack import SECRETS
 
 
 def called(*arguments):

@@ -5,7 +5,7 @@ import threading
 import time
 from fractions import Fraction
 
-from neartwin.client.wire import Wire
+from neartwin.client.http import Wire
 from neartwin.errors import NeartwinError
 from neartwin.releases.release import Release
 

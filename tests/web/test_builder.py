@@ -256,7 +256,7 @@ def test_limits_stand_beside_the_sql_as_the_service_takes_them(directory, name):
 
 def test_every_statistic_and_every_limit_has_its_field():
     assert set(STATISTIC_LABELS) == set(FIELDS)
-    limits = set(signature(Account.plan).parameters) - {"self", "query", "spend", "sampling_rate"}
+    limits = set(signature(Account.plan).parameters) - {"self", "query", "spend"}
     assert limits <= {one.name for one in fields(AskFields)}
     assert limits <= set(Ask.model_fields)
 

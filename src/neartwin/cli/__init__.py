@@ -8,11 +8,11 @@ import click
 
 import neartwin
 from neartwin.cli.account import account
-from neartwin.cli.asking import ask
-from neartwin.cli.attacks import attack
+from neartwin.cli.ask import ask
+from neartwin.cli.attack import attack
 from neartwin.cli.certificates import certificate
 from neartwin.cli.ledger import ledger
-from neartwin.cli.questions import plan, query, release
+from neartwin.cli.query import plan, query, release
 from neartwin.cli.risk import explain_risk
 from neartwin.cli.service import register, serve, token
 

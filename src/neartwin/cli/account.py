@@ -13,7 +13,7 @@ from rich.table import Table
 from neartwin.accounting.cost import Cost
 from neartwin.accounting.expression import parse
 from neartwin.accounting.spend import cost
-from neartwin.cli.talk import refusing
+from neartwin.cli.output import refusing
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from neartwin.cli.talk import refusing, stderr
+from neartwin.cli.output import refusing, stderr
 from neartwin.errors import ParameterError
 from neartwin.ledger import Head, Ledger
 from neartwin.releases.certificates import (

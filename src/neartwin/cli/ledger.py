@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from neartwin.cli.talk import refusing, stderr
+from neartwin.cli.output import refusing, stderr
 from neartwin.ledger import Account, Fault, Head, Ledger
 
 NOT_WHOLE = 4  # the exit code of a ledger that is not

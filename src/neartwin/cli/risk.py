@@ -13,7 +13,7 @@ from neartwin.accounting.guarantee import Guarantee
 from neartwin.accounting.targets import Target, approx, gdp, pure, zcdp
 from neartwin.audit.risk import Keeping, Risk, advantage_of, keeping, percent, power_at, risks
 from neartwin.audit.stated import claim_of
-from neartwin.cli.talk import refusing, stderr
+from neartwin.cli.output import refusing, stderr
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.releases.release import Release

