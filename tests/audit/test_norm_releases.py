@@ -14,8 +14,8 @@ from neartwin.audit.game import audit
 from neartwin.audit.playing import Batched
 from neartwin.audit.replicas import ReleaseGame
 from neartwin.audit.twins import Twins
-from neartwin.engines import sql
 from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.engines.sql import statement
 from neartwin.noise import SYSTEM
 from neartwin.queries.planner import plan
 from neartwin.releases.noising import noisy_answer, nothing
@@ -95,7 +95,7 @@ def test_a_limit_that_the_engine_takes_half_as_seriously_is_caught(monkeypatch):
 
 
 def test_a_norm_of_each_group_in_place_of_all_is_caught(monkeypatch):
-    honest = sql.with_norms
+    honest = statement.with_norms
 
     def alone(*arguments):
         query = honest(*arguments)
@@ -105,7 +105,7 @@ def test_a_norm_of_each_group_in_place_of_all_is_caught(monkeypatch):
         return query
 
     wide = added_up(game(keys=WIDE))
-    monkeypatch.setattr(sql, "with_norms", alone)
+    monkeypatch.setattr(statement, "with_norms", alone)
     assert audit(Batched(wide), claim_gdp(1), [LONG[2]], runs=2_000).refuted
 
 

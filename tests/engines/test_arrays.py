@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from neartwin.engines.arrays import column_of, whole_column
-from neartwin.engines.gather import ARROW, whole_numbers
+from neartwin.engines.arrow import ARROW, whole_numbers
 from neartwin.queries.types import ColumnType
 
 LISTS = {

@@ -109,7 +109,7 @@ def test_parts_of_times_are_of_utc_wherever_the_machine_is():
 
 def test_files_are_read_in_utc_wherever_the_machine_is():
     script = """
-from neartwin.engines.kept import memory_connection
+from neartwin.engines.duckdb_connections import memory_connection
 for _ in range(2):
     with memory_connection({}) as connection:
         print(*connection.execute("SELECT current_setting('TimeZone'), hour(TIMESTAMPTZ '2024-01-01 00:30:00+00')").fetchone())

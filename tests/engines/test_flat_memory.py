@@ -14,7 +14,7 @@ ASKED = (
     + """
 import sys
 import neartwin as nt
-from neartwin.engines.choice import engine_for
+from neartwin.engines.engine_for import engine_for
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.queries.planner import plan
 

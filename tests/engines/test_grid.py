@@ -9,7 +9,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.engines.grid import can_leave, is_on_grid
+from neartwin.engines.sql.expressions import can_leave, is_on_grid
 from neartwin.queries.planner import plan
 from neartwin.queries.table import bounded
 

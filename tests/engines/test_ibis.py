@@ -4,7 +4,7 @@ import duckdb
 import pytest
 
 import neartwin as nt
-from neartwin.engines.choice import engine_for
+from neartwin.engines.engine_for import engine_for
 from neartwin.errors import SchemaError
 from neartwin.queries.planner import plan
 from tests.engines.places import SALT

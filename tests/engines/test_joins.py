@@ -9,7 +9,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.accounting.targets import approx
-from neartwin.engines.choice import engine_for
+from neartwin.engines.engine_for import engine_for
 from neartwin.engines.memory import MemoryEngine, joined_rows
 from neartwin.errors import LedgerError, QueryError, SchemaError
 from neartwin.queries.explain import explain

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import neartwin as nt
-from neartwin.engines import spark_groups
+from neartwin.engines import spark as spark_engine
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import ExecutionError, LedgerError, ParameterError, QueryError
 from neartwin.ledger import Account as Book
@@ -201,7 +201,7 @@ def quantile_of(values, rank):
 def test_written_quantiles_and_counts_by_bin_are_those_of_the_rows(request, place, ledger, tmp_path, monkeypatch):
     monkeypatch.setattr(pieces, "GROUPS", 100)  # groups and their cells go on from part to part
     monkeypatch.setattr(pieces, "CELLS", 900)
-    monkeypatch.setattr(spark_groups, "CELLS", 900)
+    monkeypatch.setattr(spark_engine, "CELLS", 900)
     given = visits(4000, 12)
     rows = request.getfixturevalue(place).visits(given, name="visits")
     account = ledger.open(rows, nt.approx(10**16, "1e-3"))

@@ -127,7 +127,7 @@ def test_keys_that_no_engine_can_hold_are_refused_before_anything_is_spent(keys)
 IN_A_TERMINAL = """
 import sys
 import duckdb
-from neartwin.engines.local import opened
+from neartwin.engines.duckdb_connections import opened
 from neartwin.queries.source import DuckdbTable, ParquetFiles
 
 def drawn(connection):

@@ -10,9 +10,9 @@ import pytest
 import neartwin as nt
 from neartwin.engines import texts
 from neartwin.engines.duckdb import _SALT, DuckdbDialect, DuckdbEngine
-from neartwin.engines.joins import Place
 from neartwin.engines.memory import MemoryEngine
-from neartwin.engines.sql import statement
+from neartwin.engines.sql.joins import Place
+from neartwin.engines.sql.statement import statement
 from neartwin.queries.planner import plan
 
 ROWS = pa.table(

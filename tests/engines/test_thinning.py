@@ -9,10 +9,10 @@ from sqlglot import exp
 
 import neartwin as nt
 from neartwin.engines import duckdb as engine
-from neartwin.engines import sql
-from neartwin.engines.dialect import part_named
 from neartwin.engines.duckdb import DuckdbDialect, DuckdbEngine
-from neartwin.engines.thinning import are_many, can_thin, thinned
+from neartwin.engines.sql import statement
+from neartwin.engines.sql.bounding import are_many, can_thin, thinned
+from neartwin.engines.sql.dialect import part_named
 from neartwin.queries.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import SPEND, answers, hostile_rows
@@ -68,7 +68,9 @@ def test_a_place_too_few_would_lose_kept_groups(monkeypatch, duckdb_place):
     query = duckdb_place.visits(rows, unit="year").group_by("town").agg(**ASKED)
     made = plan(query, spend=SPEND, rows_per_group=1, groups_per_unit=5)
     monkeypatch.setattr(engine, "_thinning", thin)
-    monkeypatch.setattr(sql, "thinned", lambda query, rows, hashed, groups: thinned(query, rows, hashed, groups - 1))
+    monkeypatch.setattr(
+        statement, "thinned", lambda query, rows, hashed, groups: thinned(query, rows, hashed, groups - 1)
+    )
     found, expected = answers(duckdb_place, rows, made)
     assert found != expected
 

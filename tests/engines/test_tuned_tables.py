@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
-from neartwin.engines.choice import engine_for
+from neartwin.engines.engine_for import engine_for
 from neartwin.errors import ExecutionError
 from neartwin.queries.planner import plan
 from tests.engines.test_large import read

@@ -10,8 +10,7 @@ import duckdb
 import pytest
 
 import neartwin as nt
-from neartwin.engines.evaluate import evaluate
-from neartwin.engines.memory import MemoryEngine
+from neartwin.engines.memory import MemoryEngine, evaluate
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.queries.form import form_of, question_of
 from neartwin.queries.planner import plan

@@ -9,15 +9,15 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from neartwin.engines.arrow import gathered, gathered_rows, key_table
 from neartwin.engines.base import Aggregates
-from neartwin.engines.dialect import KEYS, digest_of, floor_half_up, in_calendar, real
-from neartwin.engines.gather import gathered, gathered_rows, key_table
-from neartwin.engines.joins import Place
-from neartwin.engines.local import opened
+from neartwin.engines.duckdb_connections import opened
 from neartwin.engines.slots import allow_slots
-from neartwin.engines.sql import first_rows, needed_columns, salted
+from neartwin.engines.sql.bounding import are_many, can_thin
+from neartwin.engines.sql.dialect import KEYS, digest_of, floor_half_up, in_calendar, real
+from neartwin.engines.sql.joins import Place
+from neartwin.engines.sql.statement import first_rows, needed_columns, salted
 from neartwin.engines.texts import text_of
-from neartwin.engines.thinning import are_many, can_thin
 from neartwin.queries.join import Join
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType

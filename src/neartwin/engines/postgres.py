@@ -16,12 +16,12 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from neartwin.engines.arrow import gathered_rows
 from neartwin.engines.base import Aggregates
-from neartwin.engines.dialect import POSITION, as_double, digest_of, floor_half_up, in_calendar, real
 from neartwin.engines.duckdb import typed_rows
-from neartwin.engines.gather import gathered_rows
-from neartwin.engines.joins import Place
-from neartwin.engines.sql import in_order, needed_columns, salted, statement
+from neartwin.engines.sql.dialect import POSITION, as_double, digest_of, floor_half_up, in_calendar, real
+from neartwin.engines.sql.joins import Place
+from neartwin.engines.sql.statement import in_order, needed_columns, salted, statement
 from neartwin.queries.postgres import PostgresTable, driver, reading
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType

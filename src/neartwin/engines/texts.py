@@ -13,10 +13,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from neartwin.engines.dialect import Dialect
-from neartwin.engines.expressions import translated
-from neartwin.engines.joins import Place
-from neartwin.engines.sql import column_aliases, in_order, statement
+from neartwin.engines.sql.dialect import Dialect
+from neartwin.engines.sql.expressions import translated
+from neartwin.engines.sql.joins import Place
+from neartwin.engines.sql.statement import column_aliases, in_order, statement
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.stage import Stage
 from neartwin.queries.terms import Term

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import neartwin.ledger as books
 from neartwin.accounting.targets import Target
 from neartwin.engines.base import Engine
-from neartwin.engines.choice import engine_for
+from neartwin.engines.engine_for import engine_for
 from neartwin.errors import LedgerError, QueryError
 from neartwin.exact import Number
 from neartwin.queries.plan import Plan

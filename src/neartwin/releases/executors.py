@@ -15,9 +15,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from neartwin import noise
-from neartwin.engines.cells import CELL
-from neartwin.engines.gather import ArrowKeys, whole_numbers
-from neartwin.engines.sql import group_names
+from neartwin.engines.arrow import ArrowKeys, whole_numbers
+from neartwin.engines.sql.statement import group_names
+from neartwin.engines.sql.trees import CELL
 from neartwin.errors import QueryError
 from neartwin.exact import WholeNumbers
 from neartwin.mechanisms.discrete_gaussian import DiscreteGaussian

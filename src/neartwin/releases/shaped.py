@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from neartwin.engines.evaluate import evaluate
+from neartwin.engines.memory import evaluate
 from neartwin.errors import ParameterError, QueryError
 from neartwin.queries.after import After
 from neartwin.queries.expression import RowExpression

@@ -21,7 +21,7 @@ from neartwin import mechanisms
 from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Target, Zcdp
 from neartwin.checks import integer
 from neartwin.engines.base import Engine
-from neartwin.engines.choice import engine_for
+from neartwin.engines.engine_for import engine_for
 from neartwin.errors import PrivacyError, QueryError, SchemaError
 from neartwin.queries.keys import Key
 from neartwin.queries.opening import table as open_table

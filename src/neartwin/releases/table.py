@@ -5,7 +5,7 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
-from neartwin.engines.gather import ARROW
+from neartwin.engines.arrow import ARROW
 from neartwin.errors import QueryError
 from neartwin.ledger.account import DOCUMENT_BYTES
 from neartwin.queries.keys import Key

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 
 from neartwin.accounting.filters import Filter
-from neartwin.engines.sql import needed_columns
+from neartwin.engines.sql.statement import needed_columns
 from neartwin.errors import AccessError
 from neartwin.queries.joining import OtherTable
 from neartwin.queries.plan import Plan

@@ -7,9 +7,8 @@ from fractions import Fraction
 import pytest
 
 import neartwin as nt
-from neartwin.engines.evaluate import evaluate
-from neartwin.engines.ladders import ladder
-from neartwin.engines.memory import MemoryEngine
+from neartwin.engines.memory import MemoryEngine, evaluate
+from neartwin.engines.sql.expressions import bins_of
 from neartwin.errors import QueryError
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.planner import plan
@@ -49,7 +48,7 @@ def test_bins_that_are_called_even_are_those_of_every_double(seed):
     low = pick.choice([0, 0, -width, width * pick.randrange(-40, 40), width * pick.uniform(-9, 9)])
     edges = [Fraction(low) + i * Fraction(width) for i in range(pick.choice([1, 2, 21, 150]) + 1)]
     term = binned("paid", edges)
-    bins = ladder(term)
+    bins = bins_of(term)
     assert bins is not None
     values = around(edges) + [pick.uniform(*map(float, (edges[0], edges[-1]))) for _ in range(300)]
     wrong = [v for v in values if by_division(bins, v) != evaluate(term, {"paid": v})]
@@ -72,10 +71,10 @@ def test_bins_are_what_their_text_says(of):
 def test_edges_of_a_half_are_even_among_whole_numbers_and_not_among_doubles():
     below = math.nextafter(0.5, 0)
     assert math.floor(below + 0.5) == 1  # rounded: the bin would be 0
-    assert not ladder(binned("paid", HALVES)).is_even()
-    assert ladder(binned("year", HALVES)).is_even()
-    assert ladder(binned("year", [0, 1, 3])).is_even()  # the last bin holds whatever is left
-    assert not ladder(binned("year", [0, 3, 4, 7])).is_even()
+    assert not bins_of(binned("paid", HALVES)).is_even()
+    assert bins_of(binned("year", HALVES)).is_even()
+    assert bins_of(binned("year", [0, 1, 3])).is_even()  # the last bin holds whatever is left
+    assert not bins_of(binned("year", [0, 3, 4, 7])).is_even()
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_edges_of_a_half_are_even_among_whole_numbers_and_not_among_doubles():
     ],
 )
 def test_a_case_that_means_something_else_is_no_ladder(text):
-    assert ladder(RowExpression.parse(text, SCHEMA).term) is None
+    assert bins_of(RowExpression.parse(text, SCHEMA).term) is None
 
 
 @pytest.mark.parametrize("place", engines(spark=False))
@@ -113,7 +112,7 @@ def test_a_case_that_means_something_else_is_no_ladder(text):
 )
 def test_a_histogram_has_the_oracles_bins_at_every_edge(request, place, of, edges, even):
     place = request.getfixturevalue(place)
-    assert ladder(binned(of, edges)).is_even() == even
+    assert bins_of(binned(of, edges)).is_even() == even
     rows = hostile_rows(0, 300)
     for i, (row, value) in enumerate(zip(rows, around(edges), strict=False)):
         row |= {"who": f"own{i}", "paid": value, "open": True}

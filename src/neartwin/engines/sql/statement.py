@@ -5,13 +5,13 @@ typed    the needed columns, each in one of the six types, by casts that cannot 
 computed the same and the expressions that are grouped by or summed, where there are any
 scaled   the same and each summed column clipped to its bounds, in steps, where any is summed
 kept     rows with a unit that meet the conditions, their group, their grid values;
-         where a unit is in far too many groups, those that may be kept: see `thinning`
+         where a unit is in far too many groups, those that may be kept: see `bounding`
 products the same and products of grid values, where moments are asked for
 units    one row a (unit, group): numbers of rows and values, totals
 bounded  the same, weighted down to C rows
 ranked   a unit's groups, those where it counts most first, then by a salted hash, where it may have too many
 within   the kept ones, weighted down to T rows of a unit in all, where that is asked for
-clipped  instead, where a norm is bounded: see `norms`
+clipped  instead, where a norm is bounded: see `bounding`
          sums by group
 ```
 Every expression in the row stages is total: a data-dependent error would tell about a row.
@@ -22,14 +22,11 @@ from operator import itemgetter
 
 from sqlglot import exp
 
-from neartwin.engines.cells import cells_of, ranking
-from neartwin.engines.dialect import KEYS, POSITION, Dialect, alias_of, least, part_named, whole
-from neartwin.engines.expressions import column_of, translated
-from neartwin.engines.grid import grid_steps, is_on_grid, on_grid
-from neartwin.engines.joins import Place, by_bytes, joined_rows, needed_parts
-from neartwin.engines.norms import Source, with_norms
-from neartwin.engines.octaves import parts_of
-from neartwin.engines.thinning import alike, can_thin, thinned
+from neartwin.engines.sql.bounding import Source, alike, can_thin, contribution_histogram, thinned, with_norms
+from neartwin.engines.sql.dialect import KEYS, POSITION, Dialect, alias_of, least, part_named, whole
+from neartwin.engines.sql.expressions import column_of, grid_steps, is_on_grid, on_grid, translated
+from neartwin.engines.sql.joins import Place, by_bytes, joined_rows, needed_parts
+from neartwin.engines.sql.trees import cells_of, ranking
 from neartwin.queries.expression import RowExpression
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
@@ -41,7 +38,7 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     """The statement of a stage. places: of the table, then of those joined to it; keys: the public keys, None if named so.
 
     Result columns: the group (position of a public key, or g0, g1, ...), then m0, m1, ... in the order of `stage.measures`; for
-    a stage with a split, the cell and its number: see `cells`.
+    a stage with a split, the cell and its number: see `trees`.
     """
     by_row = not isinstance(stage.table.unit, str)
     groups, dialect = group_names(stage), places[0].dialect
@@ -61,7 +58,9 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     if by_row:
         return query.from_(part_named("products" if stage.moments else "kept"))
     if stage.octaves:
-        return parts_of(query.with_(alias_of("units"), as_=_units(stage, dialect), copy=False), stage, dialect)
+        return contribution_histogram(
+            query.with_(alias_of("units"), as_=_units(stage, dialect), copy=False), stage, dialect
+        )
     query = query.with_(alias_of("units"), as_=_units(stage, dialect), copy=False)
     query = query.with_(alias_of("bounded"), as_=_bounded(stage, dialect), copy=False)
     return _finished(_capped(query, stage, dialect, salt), stage)
@@ -87,7 +86,7 @@ def _with_rows(
 
 
 def first_rows(stage: Stage, places: Sequence[Place]) -> exp.Select:
-    """The statement that says of the first rows how alike a unit's are: see `thinning.alike`."""
+    """The statement that says of the first rows how alike a unit's are: see `bounding.alike`."""
     query, kept = _with_rows(exp.select(), stage, places, None)
     return alike(query.with_(alias_of("kept"), as_=kept, copy=False), group_names(stage))
 

@@ -18,8 +18,8 @@ and cell first, and get m by a window over that. A norm in place of caps weights
 
 from sqlglot import exp
 
-from neartwin.engines.dialect import Dialect, alias_of, least, part_named, whole
-from neartwin.engines.norms import roots, with_parts
+from neartwin.engines.sql.bounding import roots, with_parts
+from neartwin.engines.sql.dialect import Dialect, alias_of, least, part_named, whole
 from neartwin.queries.norm_cells import FINE, CellClip
 from neartwin.queries.stage import Stage
 

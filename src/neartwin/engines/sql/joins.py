@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from neartwin.engines.dialect import Dialect
+from neartwin.engines.sql.dialect import Dialect
 from neartwin.queries.join import How, JoinKind, together
 from neartwin.queries.joining import own_columns
 from neartwin.queries.table import Table

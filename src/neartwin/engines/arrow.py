@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from neartwin.engines.arrays import column_of, whole_column
 from neartwin.engines.base import Aggregates, Cells
-from neartwin.engines.cells import CELL
-from neartwin.engines.dialect import POSITION
-from neartwin.engines.sql import group_names
+from neartwin.engines.sql.dialect import POSITION
+from neartwin.engines.sql.statement import group_names
+from neartwin.engines.sql.trees import CELL
 from neartwin.exact import WholeNumbers
 from neartwin.queries.keys import Key
 from neartwin.queries.stage import Stage
@@ -39,7 +39,7 @@ def key_table(stage: Stage) -> pa.Table:
 
 
 def gathered(stage: Stage, answer: pa.Table) -> Aggregates:
-    """The answers of a statement's result, whose columns are named as `sql.statement` says."""
+    """The answers of a statement's result, whose columns are named as `sql.statement.statement` says."""
     if stage.split is not None:
         found = [whole_numbers(answer[name]) for name in (CELL, "m0")]
         groups = [answer[name].combine_chunks() for name in group_names(stage)]

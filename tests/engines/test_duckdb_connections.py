@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import neartwin as nt
-from neartwin.engines import kept
+from neartwin.engines import duckdb_connections as kept
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.queries.planner import plan
 

@@ -25,7 +25,7 @@ class Dialect(Protocol):
 
     @property
     def thins(self) -> bool:
-        """Whether rows are left out that no kept group can come from, before they are counted: see `thinning`."""
+        """Whether rows are left out that no kept group can come from, before they are counted: see `bounding`."""
         ...
 
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:
