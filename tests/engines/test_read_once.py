@@ -3,9 +3,8 @@
 import duckdb
 
 import neartwin as nt
-from neartwin.engines import duckdb as texts
-from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.engines.texts import text_of
+from neartwin.engines import duckdb as engine
+from neartwin.engines.duckdb import DuckdbEngine, text_of
 from neartwin.queries.planner import plan
 
 
@@ -24,10 +23,10 @@ def test_rows_that_change_while_they_are_read_are_weighed_by_what_was_read(monke
 
     def read_twice(*asked, **more):
         return (
-            text_of(*asked)
+            text_of(*asked, **more)
             .replace(" AS MATERIALIZED (", " AS (")
             .replace(" AS (SELECT", " AS NOT MATERIALIZED (SELECT")
         )
 
-    monkeypatch.setattr(texts, "text_of", read_twice)
+    monkeypatch.setattr(engine, "text_of", read_twice)
     assert not all(found <= most for found in counted())  # the near miss

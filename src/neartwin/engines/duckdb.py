@@ -16,8 +16,7 @@ from neartwin.engines.slots import allow_slots
 from neartwin.engines.sql.bounding import are_many, can_thin
 from neartwin.engines.sql.dialect import KEYS, digest_of, floor_half_up, in_calendar, real
 from neartwin.engines.sql.joins import Place
-from neartwin.engines.sql.statement import first_rows, needed_columns, salted
-from neartwin.engines.texts import text_of
+from neartwin.engines.sql.statement import first_rows, in_order, needed_columns, salted, statement
 from neartwin.queries.join import Join
 from neartwin.queries.stage import Stage
 from neartwin.queries.types import ColumnType
@@ -140,7 +139,7 @@ class DuckdbEngine:
         with self._asked(stage) as (connection, places):
             parameters = _parameters(stage, salt)
             chosen = _thinning(connection, stage, places)
-            text = text_of(stage, chosen, _SALT)
+            text = text_of(stage, chosen)
             if len(stage.keys or ()) == 1:  # the shortest way to the one row that there is
                 return gathered_rows(stage, connection.execute(text, parameters).fetchall())
             answer = connection.sql(text, params=parameters).to_arrow_table()
@@ -154,7 +153,7 @@ class DuckdbEngine:
         with self._asked(stage) as (connection, places):
             parameters = _parameters(stage, salt)
             chosen = _thinning(connection, stage, places)
-            text = text_of(stage, chosen, _SALT, ordered=True)
+            text = text_of(stage, chosen, ordered=True)
             for batch in connection.sql(text, params=parameters).to_arrow_reader(groups):
                 yield gathered(stage, pa.Table.from_batches([batch]))
 
@@ -179,6 +178,12 @@ class DuckdbEngine:
             "temp_directory": self.temp_directory,
         }
         return {name: value for name, value in chosen.items() if value}
+
+
+def text_of(stage: Stage, places: list[Place], *, ordered: bool = False) -> str:
+    """The statement of a stage as DuckDB reads it; ordered: discovered groups are sorted by key."""
+    query = statement(stage, places, _SALT)
+    return (in_order(query, stage) if ordered else query).sql(dialect="duckdb", copy=False)
 
 
 def _thinning(connection: Any, stage: Stage, places: list[Place]) -> list[Place]:
