@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from neartwin.engines.arrays import column_of, whole_column
 from neartwin.engines.base import Aggregates, Cells
 from neartwin.engines.sql.dialect import POSITION
 from neartwin.engines.sql.statement import group_names
@@ -32,9 +31,9 @@ _LIMITS = np.iinfo(np.int64)
 def key_table(stage: Stage) -> pa.Table:
     """The public keys with their positions: columns p, k0, k1, ..."""
     keys = stage.keys or ()
-    columns = {POSITION: column_of(range(len(keys)), ColumnType.INTEGER)}
+    columns = {POSITION: pa.array(range(len(keys)), pa.int64())}
     for i, name in enumerate(stage.group_columns):
-        columns[f"k{i}"] = column_of(list(map(itemgetter(i), keys)), stage.table.schema[name])
+        columns[f"k{i}"] = pa.array(list(map(itemgetter(i), keys)), ARROW[stage.table.schema[name]])
     return pa.table(columns)
 
 
@@ -118,10 +117,12 @@ def dense(keys: tuple[Key, ...], places: Any, values: dict[str, WholeNumbers]) -
 def whole_numbers(column: pa.ChunkedArray | Sequence[Any]) -> WholeNumbers:
     """Whole numbers, NULL as 0: int64, or Python integers where one is too large for it."""
     if isinstance(column, pa.ChunkedArray):
-        numbers = whole_column(column)
-        if numbers is not None:
+        try:
+            numbers: NDArray[np.int64] = column.cast(pa.int64()).fill_null(0).to_numpy()
+        except pa.ArrowInvalid:  # a sum of more than 64 bits
+            column = column.to_pylist()
+        else:
             return numbers
-        column = column.to_pylist()
     values = [int(value or 0) for value in column]
     small = all(_LIMITS.min <= value <= _LIMITS.max for value in values)
     return np.array(values, dtype=np.int64 if small else object)
