@@ -1,6 +1,5 @@
 """Groups in arrays: the answer of hash tables, and never more memory than is set aside for them."""
 
-import os
 import random
 import subprocess
 import sys
@@ -12,11 +11,10 @@ import pytest
 
 import neartwin as nt
 from neartwin.engines import duckdb as engine
-from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.engines.duckdb import DuckdbEngine, array_bits
 from neartwin.engines.memory import MemoryEngine
-from neartwin.engines.slots import room_for, slot_bits
 from neartwin.queries.planner import plan
-from neartwin.queries.source import CsvFiles, DuckdbConnection, Frame, ParquetFiles
+from neartwin.queries.source import ParquetFiles
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import SPEND, as_mapping
 from tests.peaks import PEAK
@@ -50,7 +48,7 @@ def written(place, units, size=700):
 def with_bits(monkeypatch, bits):
     monkeypatch.setattr(
         engine,
-        "allow_slots",
+        "_allow_arrays",
         lambda connection, *_: connection.execute(f"SET perfect_ht_threshold = {bits}"),
     )
 
@@ -71,26 +69,31 @@ def test_arrays_of_any_size_give_the_oracles_answer(monkeypatch, tmp_path, units
 def test_arrays_of_all_threads_together_stay_in_their_room():
     rows = nt.table(pa.table({"who": [1], "paid": [2.0]}), unit="who", name="v")
     stage = plan(rows.agg(**ASKED), spend=SPEND, rows_per_group=3).stage
-    for room in (0, 2**20, 2**22, 2**26):
+    for size in (2**22, 2**24, 2**28, 2**40):
+        room = min(2**26, size // 4)
         for threads in (1, 2, 8, 64):
-            bits = slot_bits(stage, room, threads=threads)
+            bits = array_bits(stage, size, threads=threads)
             assert 12 <= bits <= 18
             assert bits == 12 or threads * 2**bits * (24 + 32) <= room
             assert bits == 18 or threads * 2 ** (bits + 1) * (24 + 32) > room
 
 
-def test_only_parquet_files_that_are_large_have_room_and_owners_settings_stay(tmp_path):
+def test_a_large_file_has_arrays_and_an_owners_setting_stays(monkeypatch, tmp_path):
     written(tmp_path / "v.parquet", range(5))
-    small = ParquetFiles((str(tmp_path / "v.parquet"),))
-    assert room_for([small]) == 0
-    large = tmp_path / "large.parquet"
-    large.touch()
-    for size, room in ((2**22 - 1, 0), (2**22, 2**20), (2**24 + 5, 2**22 + 1), (2**32, 2**26)):
-        os.truncate(large, size)  # no bytes on disk
-        assert room_for([ParquetFiles((str(large),))]) == room
-    assert room_for([ParquetFiles((str(tmp_path / "gone.parquet"),))]) == 0
-    assert room_for([CsvFiles((str(large),)), Frame(None, "")]) == 0
-    assert room_for([ParquetFiles((str(large),)), DuckdbConnection(None, "v", "")]) == 0
+    asked = []
+    bits = engine.array_bits
+    monkeypatch.setattr(engine, "array_bits", lambda *a, **more: asked.append(bits(*a, **more)) or asked[-1])
+    query = nt.table(tmp_path / "v.parquet", unit="who").group_by("town").agg(**ASKED)
+    stage = plan(query, spend=SPEND, rows_per_group=3, groups_per_unit=4).stage
+    for size, expected in ((2**22 - 1, []), (2**32, [18])):
+        monkeypatch.setattr(ParquetFiles, "size", lambda _, size=size: size)
+        DuckdbEngine(threads=2).aggregate(stage, salt=SALT)
+        assert asked == expected
+    connection = duckdb.connect()
+    connection.execute(f"CREATE TABLE v AS SELECT * FROM '{tmp_path / 'v.parquet'}'")
+    own = nt.table(connection, table="v", unit="who").group_by("town").agg(**ASKED)
+    DuckdbEngine().aggregate(plan(own, spend=SPEND, rows_per_group=3, groups_per_unit=4).stage, salt=SALT)
+    assert asked == [18]
 
 
 FEW_ROWS = (
