@@ -1,5 +1,9 @@
-"""The terminal says what the Python face says; data on stdout, talk on stderr, one exit code for one kind of end."""
+"""The terminal says what the Python face says; data on stdout, talk on stderr, one exit code for one kind of end.
 
+Commands run in this process, for an interpreter takes seconds to start; two run in one of their own.
+"""
+
+import contextlib
 import json
 import re
 import subprocess
@@ -8,6 +12,9 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
+
+from neartwin.cli import main
 
 
 @pytest.fixture
@@ -21,6 +28,13 @@ def purchases(tmp_path):
 
 
 def neartwin(*words, where):
+    with contextlib.chdir(where):
+        done = CliRunner().invoke(main, words, catch_exceptions=False)
+    return done.exit_code, done.stdout, done.stderr
+
+
+def program(*words, where):
+    """`python -m neartwin`, as a shell runs it."""
     done = subprocess.run(
         [sys.executable, "-m", "neartwin", *words], capture_output=True, text=True, cwd=where, check=False
     )
@@ -35,7 +49,7 @@ ASK = (
 
 
 def test_plan_is_free_and_query_pays_once(purchases):
-    code, out, _ = neartwin("plan", *ASK, "--spend", "epsilon=0.5", "--budget", "epsilon=1", where=purchases)
+    code, out, _ = program("plan", *ASK, "--spend", "epsilon=0.5", "--budget", "epsilon=1", where=purchases)
     assert code == 0
     assert "sensitivity 25" in out
     assert "epsilon 1 -> 0.5" in out
@@ -130,7 +144,7 @@ def test_a_large_answer_goes_to_a_file_some_groups_at_a_time(purchases):
 
 
 def test_a_refused_budget_is_exit_code_3_with_the_numbers(purchases):
-    code, out, err = neartwin("query", *ASK, "--spend", "epsilon=2", "--budget", "epsilon=1", where=purchases)
+    code, out, err = program("query", *ASK, "--spend", "epsilon=2", "--budget", "epsilon=1", where=purchases)
     assert (code, out) == (3, "")
     assert "requested epsilon 2, remaining 1, difference 1" in err
     code, out, err = neartwin("query", *ASK, "--spend", "epsilon=2", "--budget", "epsilon=1", "--json", where=purchases)
