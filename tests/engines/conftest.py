@@ -4,10 +4,28 @@ import os
 import shutil
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from tests.engines.places import DuckdbPlace, PostgresPlace, SparkPlace
+
+_QUICK = "test_spark.py"  # the one file that asks Spark in `make test`
+_SPARK = {"spark", "spark_place"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Every other test of Spark is slow: a session takes 10 s to start, and a statement seconds to compile."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and item.path.name != _QUICK and _asked(item) & _SPARK:
+            item.add_marker(pytest.mark.slow)
+
+
+def _asked(item):
+    """The names of a test's fixtures, those that parameters name included."""
+    values = getattr(getattr(item, "callspec", None), "params", {}).values()
+    return {*getattr(item, "fixturenames", ()), *(value for value in values if isinstance(value, str))}
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from neartwin.releases.executors import keyed_answer
 from neartwin.releases.table import table_schema
 from tests.engines.places import SALT, DuckdbPlace
 from tests.engines.test_large import SURE, proposed, visits
+from tests.engines.test_same_answers import SPEND, STATISTICS, answers, hostile_rows
 
 SECRET = bytes(range(100, 132))
 
@@ -182,6 +183,14 @@ def with_salt(write, salt):
         return write(self, stage, splits, **(more | {"salt": salt}))
 
     return fixed
+
+
+def test_spark_and_the_oracle_agree_to_the_last_bit(spark_place):
+    """One question with every kind of sum; `test_same_answers` asks Spark the others in `make slow`."""
+    rows = hostile_rows(4, 700)
+    query = spark_place.visits(rows).group_by("town").agg(**STATISTICS)
+    found, expected = answers(spark_place, rows, plan(query, spend=SPEND, rows_per_group=2, groups_per_unit=3))
+    assert found == expected
 
 
 def test_the_callers_session_is_left_as_it_was(spark_place, spark):
