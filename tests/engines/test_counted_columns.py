@@ -10,13 +10,13 @@ import neartwin as nt
 from neartwin.errors import QueryError
 from neartwin.queries.form import form_of, question_of
 from neartwin.queries.planner import plan
-from tests.engines.test_same_answers import answers, engines, hostile_rows
+from tests.engines.test_same_answers import ENGINES, answers, hostile_rows
 
 COLUMNS = ("paid", "town", "open", "year", "day")
 CAPS = [{"rows_per_group": 3, "groups_per_unit": 2}, {"rows_per_unit": 4}, {"norm_per_unit": 3}]
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_counts_of_every_type_are_the_oracles_to_the_last_bit(request, place):
     place = request.getfixturevalue(place)
     rows = hostile_rows("counted columns", 900)
@@ -29,7 +29,7 @@ def test_counts_of_every_type_are_the_oracles_to_the_last_bit(request, place):
         assert any(any(values) for values in found.values())
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_sql_counts_what_is_not_null(request, tmp_path, place):
     pick = random.Random(5)
     rows = [

@@ -11,12 +11,12 @@ from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError
 from neartwin.queries.planner import plan
 from tests.engines.places import SALT
-from tests.engines.test_same_answers import answers, engines, hostile_rows
+from tests.engines.test_same_answers import ENGINES, answers, hostile_rows
 
 SPEND = nt.approx(1, "1e-6")
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_every_engine_counts_finders_as_the_oracle_does(request, place):
     place = request.getfixturevalue(place)
     rows = hostile_rows("finders", 700)

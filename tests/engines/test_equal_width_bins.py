@@ -14,7 +14,7 @@ from neartwin.queries.expression import RowExpression
 from neartwin.queries.planner import plan
 from neartwin.queries.types import ColumnType
 from tests.engines.places import SALT
-from tests.engines.test_same_answers import SPEND, engines, hostile_rows, in_cells
+from tests.engines.test_same_answers import ENGINES, SPEND, hostile_rows, in_cells
 
 SCHEMA = {"paid": ColumnType.NUMBER, "year": ColumnType.INTEGER}
 TENS = list(range(0, 60, 10))
@@ -94,7 +94,7 @@ def test_a_case_that_means_something_else_is_no_ladder(text):
     assert bins_of(RowExpression.parse(text, SCHEMA).term) is None
 
 
-@pytest.mark.parametrize("place", engines(spark=False))
+@pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize(
     ("of", "edges", "even"),
     [

@@ -12,7 +12,7 @@ from neartwin.errors import QueryError
 from neartwin.queries.opening import table
 from neartwin.queries.planner import plan
 from neartwin.queries.statistics import count, mean, sum
-from tests.engines.test_same_answers import SPEND, answers, engines, hostile_rows
+from tests.engines.test_same_answers import ENGINES, SPEND, answers, hostile_rows
 
 VALUES = [
     "paid / 3",
@@ -68,7 +68,7 @@ LOGIC = [f"CASE WHEN ({it}) THEN 1 WHEN NOT ({it}) THEN 2 ELSE 4 END" for it in 
 SOME = 7  # at once: a statement each would take long
 
 
-@pytest.mark.parametrize("place", engines(spark=False))
+@pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize("start", range(0, len(VALUES + LOGIC), SOME))
 def test_a_value_and_a_condition_are_the_same_everywhere(request, place, start):
     place = request.getfixturevalue(place)
@@ -81,7 +81,7 @@ def test_a_value_and_a_condition_are_the_same_everywhere(request, place, start):
     assert found == expected
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_all_values_and_conditions_together_are_the_same_everywhere(request, place):
     place = request.getfixturevalue(place)
     rows = hostile_rows("together", 700)
@@ -144,7 +144,7 @@ def test_times_beyond_the_calendar_have_no_parts_on_postgresql(postgres_place):
     assert list(counts) == [1, 3]
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_the_largest_expressions_that_are_allowed_can_be_read_by_every_engine(request, place):
     place = request.getfixturevalue(place)
     deep, wide = "paid", " + ".join(["abs(paid)"] * 25)

@@ -13,7 +13,7 @@ from neartwin.errors import BudgetError, QueryError
 from neartwin.queries.planner import plan
 from neartwin.releases.noising import answered
 from tests.engines.places import SALT
-from tests.engines.test_same_answers import engines
+from tests.engines.test_same_answers import ENGINES
 
 TOWNS = ["a", "b", "c", "d"]
 SPEND = nt.approx(10**6, "1e-6")
@@ -28,7 +28,7 @@ def everybody_everywhere(units, **column):
     return rows
 
 
-@pytest.mark.parametrize("place", engines(spark=False))
+@pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_a_cap_of_k_groups_keeps_k_groups_of_each_unit_and_not_one_less(request, place, most):
     """OpenDP 0.16 ranks from 1 and keeps ranks below k: k = 1 is an empty release, with noise for one group."""
@@ -38,7 +38,7 @@ def test_a_cap_of_k_groups_keeps_k_groups_of_each_unit_and_not_one_less(request,
     assert sum(place.engine.aggregate(stage, salt=SALT).values["units"]) == 200 * most
 
 
-@pytest.mark.parametrize("place", engines(spark=False))
+@pytest.mark.parametrize("place", ENGINES)
 def test_which_groups_are_kept_differs_from_unit_to_unit_so_no_group_is_favoured(request, place):
     """OpenDP's sample ranks by a hash of the group alone: every user drops the same cities."""
     place = request.getfixturevalue(place)

@@ -9,7 +9,7 @@ import neartwin as nt
 from neartwin.engines.memory import MemoryEngine
 from neartwin.queries.planner import plan
 from tests.engines.places import SALT
-from tests.engines.test_same_answers import as_mapping, engines
+from tests.engines.test_same_answers import ENGINES, as_mapping
 
 SPEND = nt.approx(1, "1e-6")
 ROWS_IN = {"a": 9, "b": 6, "c": 5, "d": 3, "e": 1}
@@ -23,7 +23,7 @@ def of_one(who="x"):
     return [row(who, town, paid) for town, n in ROWS_IN.items() for paid in range(n)]
 
 
-@pytest.mark.parametrize("place", engines(spark=False))
+@pytest.mark.parametrize("place", ENGINES)
 def test_a_unit_in_too_many_groups_keeps_those_where_it_counts_most(request, place):
     place = request.getfixturevalue(place)
     query = place.visits(of_one()).group_by("town", keys=list(ROWS_IN))

@@ -7,7 +7,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.queries.planner import plan
-from tests.engines.test_same_answers import answers, engines, hostile_rows
+from tests.engines.test_same_answers import ENGINES, answers, hostile_rows
 
 KEYS = {"town": ["Ulm", None, "o'town", "nowhere"], "open": [True, None], "year": [2024, 2**63 - 1, -1]}
 SPEND = nt.gdp(10**5)
@@ -26,12 +26,12 @@ def same_table(place, statistic, **caps):
     assert any(any(values) for values in found.values())
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_the_table_behind_all_margins_is_the_oracles_to_the_last_bit(request, place):
     same_table(request.getfixturevalue(place), nt.sum("paid", -50, 50), rows_per_group=2, groups_per_unit=5)
 
 
-@pytest.mark.parametrize("place", engines(spark=False))
+@pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize("statistic", [nt.count(), nt.sum("paid", -50, 50)], ids=["count", "sum"])
 @pytest.mark.parametrize(
     "caps", [{"rows_per_group": 2, "groups_per_unit": 1000}, {"rows_per_unit": 3}, {"norm_per_unit": 2}], ids=str
@@ -49,7 +49,7 @@ def by_hand(rows, margin):
     return found
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_each_margin_that_sql_asks_for_is_what_the_rows_say(request, tmp_path, place):
     pick = random.Random(3)
     rows = [

@@ -18,7 +18,7 @@ from neartwin.queries.explain import explain
 from neartwin.queries.norm import Coordinate, NormClip
 from neartwin.queries.planner import plan
 from tests.engines.places import SALT
-from tests.engines.test_same_answers import as_mapping, engines, hostile_rows, row
+from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows, row
 
 SPEND = nt.gdp(10**6, "1e-6")
 STATISTICS = {
@@ -66,7 +66,7 @@ def by_decimals(rows, stage, order):
     return {key: tuple(sums[key][name] for name in sorted(stage.measures)) for key in keys}
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_every_engine_scales_long_vectors_down_as_the_oracles_do(request, place):
     place = request.getfixturevalue(place)
     rows = hostile_rows("norms", 900)
@@ -86,7 +86,7 @@ def test_every_engine_scales_long_vectors_down_as_the_oracles_do(request, place)
         assert any(any(value) for value in found.values())
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_sums_and_squares_beyond_64_bits_are_clipped_exactly(request, place):
     place = request.getfixturevalue(place)
     rows = [row("heavy", year=2**53) for _ in range(3000)] + [row("light", year=-(2**53) + 1) for _ in range(1025)]

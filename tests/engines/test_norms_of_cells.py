@@ -16,7 +16,7 @@ from neartwin.queries.explain import explain
 from neartwin.queries.norm_cells import FINE, CellClip
 from neartwin.queries.planner import plan
 from tests.engines.places import SALT
-from tests.engines.test_same_answers import engines, hostile_rows
+from tests.engines.test_same_answers import ENGINES, hostile_rows
 
 SPEND = nt.gdp(10**3, "1e-6")
 ASKED = {
@@ -45,7 +45,7 @@ def split_of(made):
     return split
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_every_engine_weights_the_values_of_long_units_as_the_oracle_does(request, place):
     place = request.getfixturevalue(place)
     rows = hostile_rows("norms of cells", 900)

@@ -11,12 +11,12 @@ from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import LedgerError, ParameterError, QueryError, SchemaError
 from neartwin.queries.planner import plan
 from tests.engines.places import SALT
-from tests.engines.test_same_answers import as_mapping, engines, hostile_rows
+from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows
 
 SPEND = nt.approx(10**6, "1e-6")
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize("period", [nt.day("day"), nt.part("week start", "day")], ids=["day", "week"])
 def test_every_engine_bounds_each_unit_in_each_period_as_the_oracle_does(request, place, period):
     place = request.getfixturevalue(place)

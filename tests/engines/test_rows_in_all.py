@@ -15,7 +15,7 @@ from neartwin.queries.explain import explain
 from neartwin.queries.planner import plan
 from neartwin.queries.sensitivity import Reach, of_count, of_sum
 from tests.engines.places import SALT
-from tests.engines.test_same_answers import answers, engines, hostile_rows
+from tests.engines.test_same_answers import ENGINES, answers, hostile_rows
 
 SPEND = nt.approx(10**6, "1e-6")
 STATISTICS = {
@@ -26,7 +26,7 @@ STATISTICS = {
 }
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize(
     "more", [{"groups_per_unit": 3}, {"groups_per_unit": 12, "discovery_groups": 4}], ids=["few", "found by few"]
 )
@@ -38,7 +38,7 @@ def test_every_engine_weights_heavy_units_down_as_the_oracle_does(request, place
     assert found == expected
 
 
-@pytest.mark.parametrize("place", engines(spark=False))
+@pytest.mark.parametrize("place", ENGINES)
 def test_over_public_keys_the_cap_can_stand_alone(request, place):
     place = request.getfixturevalue(place)
     rows = hostile_rows("alone", 500)

@@ -55,10 +55,7 @@ def as_mapping(aggregates):
     return {key: tuple(int(aggregates.values[name][i]) for name in names) for i, key in enumerate(aggregates.keys)}
 
 
-def engines(*, spark):
-    """The engines, by the name of their fixture. Spark takes seconds a query: where it is not marked, it runs in `slow`."""
-    marks = [] if spark else [pytest.mark.slow]
-    return ["duckdb_place", "postgres_place", pytest.param("spark_place", marks=marks)]
+ENGINES = ["duckdb_place", "postgres_place", "spark_place"]
 
 
 def answers(place, rows, asked, **order):
@@ -105,14 +102,7 @@ CAPS = [(1, 1), (2, 3), (1000, 1000)]
 
 @pytest.mark.parametrize(
     ("place", "seed", "caps"),
-    [(place, seed, caps) for place in engines(spark=False)[:2] for seed in range(6) for caps in CAPS]
-    + [
-        pytest.param("spark_place", seed, caps, marks=rest)
-        for seed, caps, rest in [
-            (4, (2, 3), []),
-            *((seed, caps, [pytest.mark.slow]) for seed in range(4) for caps in CAPS),
-        ]
-    ],
+    [(place, seed, caps) for place in ENGINES for seed in range(6) for caps in CAPS],
 )
 def test_an_engine_and_the_oracle_agree_to_the_last_bit_with_every_cap(request, place, seed, caps):
     place = request.getfixturevalue(place)
@@ -122,7 +112,7 @@ def test_an_engine_and_the_oracle_agree_to_the_last_bit_with_every_cap(request, 
     assert found == expected
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_every_type_of_group_is_found_and_ordered_by_the_engines_own_hash(request, place):
     place = request.getfixturevalue(place)
     rows = hostile_rows("groups", 600)
@@ -131,7 +121,7 @@ def test_every_type_of_group_is_found_and_ordered_by_the_engines_own_hash(reques
     assert found == expected
 
 
-@pytest.mark.parametrize("place", engines(spark=False))
+@pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize(
     "keys", [None, {"town": ["Ulm", None, "nowhere", ""], "open": [True, None]}], ids=["unknown", "public"]
@@ -145,7 +135,7 @@ def test_conditions_and_keys_mean_the_same_everywhere(request, place, condition,
     assert found == expected
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_all_conditions_together_mean_the_same_everywhere(request, place):
     place = request.getfixturevalue(place)
     rows = hostile_rows("conditions", 900)
@@ -159,7 +149,7 @@ def test_all_conditions_together_mean_the_same_everywhere(request, place):
     assert found == expected
 
 
-@pytest.mark.parametrize("place", engines(spark=False))
+@pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize("grouped", [True, False])
 def test_rows_as_units_mean_the_same_everywhere(request, place, grouped):
     place = request.getfixturevalue(place)
@@ -182,7 +172,7 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize("caps", [(2, 3)], ids=str)
 def test_sums_of_products_agree_to_the_last_bit(request, place, caps):
     place = request.getfixturevalue(place)
@@ -195,7 +185,7 @@ def test_sums_of_products_agree_to_the_last_bit(request, place, caps):
     assert found == expected
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_totals_beyond_64_bits_are_exact_and_a_heavy_unit_counts_as_its_own_mean(request, place):
     place = request.getfixturevalue(place)
     large = [row("heavy", year=2**53) for _ in range(3000)] + [row("light", year=-(2**53) + 1) for _ in range(1025)]
@@ -216,7 +206,7 @@ def row(who, **more):
     return {"who": who, "town": "Ulm", "year": 1, "paid": 50.0, "open": True, "day": None, "seen": None} | more
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_groups_per_unit_is_kept_and_no_group_is_favoured(request, place):
     place = request.getfixturevalue(place)
     rows = [row(f"p{i}", town=f"t{j}", paid=1.0) for i in range(500) for j in range(12)]
@@ -227,7 +217,7 @@ def test_groups_per_unit_is_kept_and_no_group_is_favoured(request, place):
     assert all(abs(int(n) - 125) < 6 * math.sqrt(125 * 0.75) for n in people)  # 6 sd of Binomial(500, 3/12)
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_a_key_that_no_column_can_hold_is_an_empty_group(request, place):
     place = request.getfixturevalue(place)
     rows = [row("a"), row("b", town="Bonn")]
@@ -254,7 +244,7 @@ RANKED = {
 }
 
 
-@pytest.mark.parametrize("place", engines(spark=False))
+@pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize("caps", [(1, 2), (3, 1000)])
 @pytest.mark.parametrize("keys", [None, ["Ulm", None, "nowhere", "o'town"]], ids=["unknown", "public"])
 def test_values_are_counted_by_cell_alike_everywhere(request, place, caps, keys):
@@ -278,7 +268,7 @@ def same_cells(place, caps, keys):
         assert found
 
 
-@pytest.mark.parametrize("place", engines(spark=False)[:2])
+@pytest.mark.parametrize("place", ENGINES[:2])
 def test_rows_that_are_units_and_one_group_are_counted_by_cell_too(request, place):
     place = request.getfixturevalue(place)
     rows = hostile_rows("single", 200)

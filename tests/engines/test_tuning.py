@@ -16,7 +16,7 @@ from neartwin.errors import ParameterError, QueryError
 from neartwin.queries.planner import plan
 from neartwin.queries.tuning import chosen, parted
 from tests.engines.places import SALT
-from tests.engines.test_same_answers import as_mapping, engines, hostile_rows
+from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows
 
 BOTH = {"rows_per_group": nt.tuned(256, groups=20), "groups_per_unit": nt.tuned(64, groups=20)}
 SPEND = nt.approx(1, "1e-6")
@@ -27,7 +27,7 @@ def pilot_of(rows, *columns, keys=None):
     return plan(query, spend=SPEND, **BOTH).pilot.stage
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_every_engine_counts_the_octaves_of_contributions_as_the_oracle_does(request, place):
     place = request.getfixturevalue(place)
     rows = hostile_rows("octaves", 900)

@@ -6,7 +6,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.queries.planner import plan
-from tests.engines.test_same_answers import answers, engines, hostile_rows
+from tests.engines.test_same_answers import ENGINES, answers, hostile_rows
 
 YEARS = [2024, 2**63 - 1, -1, 2023, 2022]
 ASKED = {
@@ -34,12 +34,12 @@ def same_cells(place, statistic, **caps):
     assert any(any(values) for values in found.values())
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_the_cells_behind_a_workload_are_the_oracles_to_the_last_bit(request, place):
     same_cells(request.getfixturevalue(place), nt.sum("paid", -50, 50), rows_per_group=2, groups_per_unit=2)
 
 
-@pytest.mark.parametrize("place", engines(spark=False))
+@pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize(
     "caps", [{"rows_per_group": 2, "groups_per_unit": 1000}, {"rows_per_unit": 3}, {"norm_per_unit": 2}], ids=str
 )
@@ -47,7 +47,7 @@ def test_those_cells_are_the_oracles_with_every_cap(request, place, caps):
     same_cells(request.getfixturevalue(place), nt.count(), **caps)
 
 
-@pytest.mark.parametrize("place", engines(spark=True))
+@pytest.mark.parametrize("place", ENGINES)
 def test_each_answer_that_sql_asks_for_is_what_the_rows_say(request, tmp_path, place):
     pick = random.Random(4)
     rows = [
