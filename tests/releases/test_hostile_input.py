@@ -198,7 +198,7 @@ def asked_or_refused(account, text):
     assert unspent(account) == before
 
 
-@settings(max_examples=250, derandomize=True, deadline=None, database=None)
+@settings(max_examples=100, derandomize=True, deadline=None, database=None)
 @given(text=st.sampled_from(VALID), moves=MOVES)
 def test_whatever_sql_says_it_is_planned_or_refused_by_an_error_of_ours(account, text, moves):
     asked_or_refused(account, changed(text, moves))
@@ -218,22 +218,33 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=250, derandomize=True, deadline=None, database=None)
-@given(keys=VALUES, column=st.sampled_from(["town", "day", "open", "who", "paid", "nothing"]))
-def test_whatever_keys_are_given_they_are_taken_or_refused_by_an_error_of_ours(account, keys, column):
+def taken_or_refused(account, question):
     before = unspent(account)
-    spend = nt.approx("1/2", "1e-7")
-    assert told(lambda: account.plan(account.rows.group_by(column, keys=keys).agg(a=nt.count()), spend=spend, **LIMITS))
+    assert told(lambda: account.plan(question(account.rows), spend=nt.approx("1/2", "1e-7"), **LIMITS))
     assert unspent(account) == before
 
 
-@settings(max_examples=150, derandomize=True, deadline=None, database=None)
+COLUMNS = st.sampled_from(["town", "day", "open", "who", "paid", "nothing"])
+
+
+@settings(max_examples=100, derandomize=True, deadline=None, database=None)
+@given(keys=VALUES, column=COLUMNS)
+def test_whatever_keys_are_given_they_are_taken_or_refused_by_an_error_of_ours(account, keys, column):
+    taken_or_refused(account, lambda rows: rows.group_by(column, keys=keys).agg(a=nt.count()))
+
+
+@settings(max_examples=75, derandomize=True, deadline=None, database=None)
 @given(low=VALUES, high=VALUES, step=VALUES)
 def test_whatever_bounds_are_given_they_are_taken_or_refused_by_an_error_of_ours(account, low, high, step):
-    before = unspent(account)
-    spend = nt.approx("1/2", "1e-7")
-    assert told(lambda: account.plan(account.rows.agg(a=nt.mean("paid", low, high, step)), spend=spend, **LIMITS))
-    assert unspent(account) == before
+    taken_or_refused(account, lambda rows: rows.agg(a=nt.mean("paid", low, high, step)))
+
+
+@pytest.mark.slow
+@settings(max_examples=1000, deadline=None, database=None)
+@given(keys=VALUES, column=COLUMNS, bounds=st.tuples(VALUES, VALUES, VALUES))
+def test_whatever_keys_and_bounds_are_given_they_are_taken_or_refused_at_length(account, keys, column, bounds):
+    taken_or_refused(account, lambda rows: rows.group_by(column, keys=keys).agg(a=nt.count()))
+    taken_or_refused(account, lambda rows: rows.agg(a=nt.mean("paid", *bounds)))
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_releases_withstand_units_of_any_length(asked):
     assert stands(Batched(lambda rows, runs: drawn(asked, rows, runs)), claim_gdp(1), TWINS, runs=300, search_runs=50)
 
 
-@pytest.mark.parametrize("asked", ["prefixes", "margins"])
+@pytest.mark.parametrize("asked", ["prefixes", pytest.param("margins", marks=pytest.mark.slow)])
 def test_near_miss_noise_for_half_the_norm_is_caught(asked, monkeypatch):
     def first(rows, runs):
         return drawn(asked, rows, runs)[:, 0]
