@@ -8,6 +8,10 @@ from tests.audit.controls import controls
 
 CONFIDENCE = 0.999
 NAMES = [control.name for control in controls(np.random.default_rng(0))]
+LONG = {  # each takes as long as ten others; fresh randomness plays them in `make slow`
+    "sparse vector that tells the noisy answer itself",
+    "sparse vector whose noise ignores how many it tells",
+}
 
 
 def made(name, seed):
@@ -29,7 +33,7 @@ def caught(control, scale=1):
     return finding
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in LONG])
 def test_fault_is_caught_and_its_correct_twin_is_not(name):
     control = made(name, 20_261_121)
     finding = caught(control)
@@ -50,4 +54,5 @@ def test_fault_is_caught_and_its_correct_twin_is_not_with_fresh_randomness(name)
 
 def test_there_are_a_dozen_controls_and_each_says_where_it_is_from():
     assert len(set(NAMES)) == len(NAMES) >= 12
+    assert set(NAMES) > LONG
     assert all(control.source for control in controls(np.random.default_rng(0)))
