@@ -1,8 +1,8 @@
-"""Every conversion at a million points, and beside it the nearest function of another library, in one run.
+"""Every conversion at ten thousand points, at most a second each, and beside it the nearest function of another library.
 
 Times are processor time, the best of three after a first. Peers that answer one point a call (dp_accounting, or Brent's
-method of SciPy on the textbook formula where no library has the conversion) are timed on a few points and counted for a
-million; theirs are floats without error bounds, ours are certified intervals. A peer that is not installed is left out.
+method of SciPy on the textbook formula where no library has the conversion) are timed on a few points and counted for
+ten thousand; theirs are floats without error bounds, ours are certified intervals. A peer that is not installed is left out.
 """
 
 import math
@@ -19,12 +19,12 @@ from neartwin import curves as c
 from neartwin.divergences import gaussian_pair, laplace_pair, randomized_response_pair, subsampled_gaussian_renyi
 from neartwin.losses.kov import kov_epsilon
 
-MILLION = 1_000_000
-FEW, SOME = 100, 20_000  # points of peers that take one a call, and of those that take an array
+POINTS = 10_000
+FEW, SOME = 100, 10_000  # points of peers that take one a call, and of those that take an array
 ORDERS = tuple(range(2, 257))
 RNG = np.random.default_rng(1)
-UNIT, MANY, WIDE = RNG.uniform(0, 1, MILLION), RNG.uniform(0, 3, MILLION), 10 ** RNG.uniform(-280, -1, MILLION)
-MUS, EPSILONS = 10 ** RNG.uniform(-2, 1, MILLION), RNG.uniform(0, 40, MILLION)
+UNIT, MANY, WIDE = RNG.uniform(0, 1, POINTS), RNG.uniform(0, 3, POINTS), 10 ** RNG.uniform(-280, -1, POINTS)
+MUS, EPSILONS = 10 ** RNG.uniform(-2, 1, POINTS), RNG.uniform(0, 40, POINTS)
 
 Work = Callable[[], object]
 
@@ -100,7 +100,7 @@ def each(function: Callable[[float], object], points: np.ndarray) -> tuple[Work,
 
 def whole(function: Callable[[np.ndarray], object]) -> tuple[Work, int]:
     """A peer that takes arrays and is fast."""
-    return (lambda: function(UNIT)), MILLION
+    return (lambda: function(UNIT)), POINTS
 
 
 NOBODY = ("", None, 1)
@@ -108,7 +108,7 @@ Row = tuple[str, Work, str, Work | None, int]
 
 
 def gaussian_rows(peers: dict[str, Callable[..., object]]) -> list[Row]:
-    """The conversion, our million points, the peer's name, its run and the number of points in that."""
+    """The conversion, our ten thousand points, the peer's name, its run and the number of points in that."""
     hand = "SciPy brentq by hand"
     both = list(zip(MUS[:FEW], WIDE[:FEW], strict=True))
     pairs = (lambda: [epsilon_by_brent(float(m), float(d)) for m, d in both]), FEW
@@ -163,16 +163,16 @@ def other_rows(peers: dict[str, Callable[..., object]]) -> list[Row]:
 
 
 def alone() -> None:
-    """A million points through each conversion."""
+    """Ten thousand points through each conversion."""
     peers = accountants()
-    print("a million points, certified intervals; the peer's time is for a million too, most of them one point a call")
+    print("10,000 points, certified intervals; the peer's time is for as many, most of them one point a call")
     print(f"  {'conversion':42s} {'neartwin':>9s} {'peer':>9s}  ratio")
     for name, work, peer, run, points in gaussian_rows(peers) + other_rows(peers):
         here = seconds(work)
         if run is None:
             print(f"  {name:42s} {here:7.2f} s")
             continue
-        there = seconds(run, 1) * MILLION / points
+        there = seconds(run, 1) * POINTS / points
         print(f"  {name:42s} {here:7.2f} s {there:7.2f} s  {there / here:.3g}  {peer}", flush=True)
 
 

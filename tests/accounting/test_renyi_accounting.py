@@ -34,6 +34,7 @@ from neartwin.accounting import (
 from neartwin.accounting.accountants import rdp_accountant
 from neartwin.accounting.bounded_range import bounded_range_delta_at
 from neartwin.accounting.spend import repeated
+from neartwin.balls import bounds
 from neartwin.divergences import finite_pair, gaussian_pair, laplace_pair, randomized_response_pair
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval
@@ -227,7 +228,7 @@ def test_bounded_range_rdp_is_the_worst_place(epsilon, order):
 def test_bounded_range_composition_is_the_worst_place_of_all(epsilon, count, total):
     found = bounded_range_delta(epsilon=epsilon, count=count, epsilon_total=total)
     e, g = Fraction(epsilon), Fraction(total)
-    dense = max(float(bounded_range_delta_at(e, count, g, e * i / 400).upper) for i in range(1, 400))
+    dense = max(bounds(bounded_range_delta_at, e, count, g, e * i / 400)[1] for i in range(1, 400))
     assert dense <= found.upper * (1 + 1e-12)
     assert found.lower <= dense * 1.001
 

@@ -6,8 +6,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from neartwin.balls import bounds
 from neartwin.divergences import gaussian_pair, subsampled_gaussian_renyi
-from neartwin.divergences.subsampled_gaussian import _Step
+from neartwin.divergences.subsampled_gaussian import by_quadrature as by_trapezoid
+from neartwin.divergences.subsampled_gaussian import by_sum
 from neartwin.errors import ParameterError
 
 
@@ -55,11 +57,10 @@ def test_removing_costs_at_least_what_adding_does(rate, sigma, order):
     ],
 )
 def test_finite_sum_and_quadrature_overlap(rate, sigma, order):
-    step = _Step(Fraction(rate), Fraction(sigma))
-    one, two = step._finite_sum(order), step._quadrature(float(order))
-    assert max(one.lower, two.lower) <= min(one.upper, two.upper)
-    assert one.upper - one.lower <= 1e-11 * one.upper
-    assert two.upper - two.lower <= 1e-11 * two.upper
+    one, two = (bounds(way, Fraction(rate), Fraction(sigma), order) for way in (by_sum, by_trapezoid))
+    assert max(one[0], two[0]) <= min(one[1], two[1])
+    assert one[1] - one[0] <= 1e-15 * one[1]
+    assert two[1] - two[0] <= 1e-15 * two[1]
 
 
 def test_edges():

@@ -5,19 +5,20 @@ before its first answer; basic, zCDP, Gaussian and RDP at one order also hold fo
 """
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import reduce
 
 import numpy as np
 
 import neartwin.losses.side  # noqa: F401 - the engine comes with the accountant, not with its first question
+from neartwin.accounting.advanced import mixed
 from neartwin.accounting.cost import Cost
 from neartwin.accounting.fits import as_gdp, as_zcdp
 from neartwin.accounting.rdp import DEFAULT_ORDERS, RdpCurve, RdpEpsilon, grid_of
 from neartwin.accounting.spend import Done, cost
+from neartwin.balls import bounds
 from neartwin.checks import open_probability
-from neartwin.divergences import enclose, log, sqrt, tanh_half
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval, Number, rational
 from neartwin.losses import Approx, Composed, Gaussian, Leak, ZeroConcentrated, compose
@@ -64,9 +65,10 @@ def advanced_accountant(spend: Done, *, slack: Number, neighbours: str = "add_re
     def bounded(case: Composed) -> Composed:
         parts = [(*_guarantee(factor), count) for factor, count in case.uses.items()]
         plain, failures = sum(e * n for e, _, n in parts), sum(d * n for _, d, n in parts)
-        mean = reduce(lambda x, y: x + y, [float(n) * enclose(e=e) * tanh_half(enclose(e=e)) for e, _, n in parts])
-        spread = sqrt(-2.0 * log(enclose(slack=spare)) * enclose(squares=sum(e * e * n for e, _, n in parts)))
-        advanced = float((mean + spread).upper)
+        counts: Counter[Fraction] = Counter()
+        for e, _, n in parts:
+            counts[e] += n
+        advanced = bounds(mixed, counts, spare)[1]
         return _approx(Fraction(advanced), failures + spare) if advanced < plain else _approx(plain, failures)
 
     return _by(bounded, spend, neighbours, "advanced composition, tight KL")

@@ -5,14 +5,17 @@ each outcome, the step that follows it. The bound adds one promise a level; each
 outcome, those of probability 0 included, and be fixed in advance. Mironov 2017, Proposition 1.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from neartwin.accounting.rdp import combined
+from neartwin.balls import Certified, Numeric, ball, elementwise, read
 from neartwin.checks import made_of, several
-from neartwin.divergences import Certified, Enclosure, FinitePair, Numeric, enclose
+from neartwin.divergences.finite import FinitePair, Outcome
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval, Number
 
@@ -31,9 +34,9 @@ class Step:
         made_of(FinitePair, "a FinitePair of neartwin.divergences", pair=self.pair)
         for step in several(then=self.then):
             made_of(Step, "a Step for each outcome", then=step)
-        outcomes = self.pair.P.shape[-1]
-        if self.pair.P.lower.ndim != 1:
-            raise ParameterError("pair", self.pair.P.shape, "must be one pair, not a batch")
+        if self.pair.batch != ():
+            raise ParameterError("pair", self.pair.batch, "must be one pair, not a batch")
+        outcomes = len(self.pair.outcomes(self.pair.at))
         if self.then and len(self.then) != outcomes:
             raise ParameterError("then", len(self.then), f"must hold one step for each of the {outcomes} outcomes")
 
@@ -41,18 +44,16 @@ class Step:
         """The two laws of the whole transcript, by P(x, y) = P(x) P(y | x) with the same x in both factors."""
         if not self.then:
             return self.pair
-        parts = []
-        for outcome, following in enumerate(self.then):
-            rest = following.joint()
-            head = self.pair.P[outcome], self.pair.Q[outcome], self.pair.loss[outcome]
-            parts.append((head[0] * rest.P, head[1] * rest.Q, head[2] + rest.loss))
-        P, Q, loss = (
-            Enclosure(
-                np.concatenate([part[i].lower for part in parts]), np.concatenate([part[i].upper for part in parts])
-            )
-            for i in range(3)
-        )
-        return FinitePair(*_supported(P, Q, loss))
+        rests = [following.joint() for following in self.then]
+
+        def outcomes(at: Any) -> list[Outcome]:
+            parts = zip(self.pair.outcomes(at), rests, strict=True)
+            found = [_after(head, one) for head, rest in parts for one in rest.outcomes(rest.at)]
+            return [
+                one for one in found if not (one.p.is_zero() and one.q.is_zero())
+            ]  # transcripts that neither law can produce
+
+        return FinitePair(outcomes, self.pair.at)
 
     def levels(self) -> Iterator[list[tuple[tuple[int, ...], FinitePair]]]:
         """The pairs of each level, with the outcomes that lead to them."""
@@ -62,16 +63,11 @@ class Step:
             level = [((*path, i), after) for path, step in level for i, after in enumerate(step.then)]
 
 
-def _supported(P: Enclosure, Q: Enclosure, loss: Enclosure) -> tuple[Enclosure, Enclosure, Enclosure]:
-    """Transcripts that neither law can produce do not count; an exact 0 stays one through the outward steps."""
-    no_p = P.upper == 0
-    no_q = Q.upper == 0
-    zero = np.zeros_like(P.lower)
-    P = Enclosure(np.where(no_p, zero, P.lower), np.where(no_p, zero, P.upper))
-    Q = Enclosure(np.where(no_q, zero, Q.lower), np.where(no_q, zero, Q.upper))
-    low = np.where(no_p, -np.inf, np.where(no_q, np.inf, loss.lower))
-    high = np.where(no_p, -np.inf, np.where(no_q, np.inf, loss.upper))
-    return P, Q, Enclosure(low, high)
+def _after(head: Outcome, one: Outcome) -> Outcome:
+    p, q = head.p * one.p, head.q * one.q
+    if p.is_zero() or q.is_zero():
+        return Outcome(p, q, ball(-math.inf if p.is_zero() else math.inf))
+    return Outcome(p, q, head.loss + one.loss)
 
 
 def adaptive_renyi(chain: Step, *, order: Numeric) -> Certified:
@@ -112,17 +108,21 @@ def adaptive_bound(chain: Step, *, order: Numeric, promises: Sequence[Number] | 
     """
     worst = worst_steps(chain, order=order)
     if promises is None:
-        return Enclosure(worst.lower, worst.upper).sum().interval("Mironov Proposition 1")
+        return combined(lambda *parts: sum(map(ball, parts), ball(0)), *_levels(worst), method="Mironov Proposition 1")
     if len(several(promises=promises)) != len(worst.upper):
         raise ParameterError("promises", promises, f"must be one a level, {len(worst.upper)}")
     given: Any = list(promises)
-    kept = enclose(promises=given)
+    kept = read(promises=given)
     for depth, level in enumerate(chain.levels()):
         for path, pair in level:
             true = pair.renyi(order)
-            if true.lower > kept.upper[depth]:
+            if true.lower > kept[depth]:
                 raise PrivacyError(
                     f"step {depth + 1} after outcomes {path} has Renyi divergence {true.lower:.6g}, above the promised "
-                    f"{float(kept.upper[depth]):.6g}; promise the worst over all earlier outcomes, or use a filter"
+                    f"{float(kept[depth]):.6g}; promise the worst over all earlier outcomes, or use a filter"
                 )
-    return kept.sum().interval("Mironov Proposition 1")
+    return elementwise(lambda: sum(map(ball, kept), ball(0)), method="Mironov Proposition 1")
+
+
+def _levels(worst: Certified) -> list[Certified]:
+    return [Interval(float(low), float(high)) for low, high in zip(worst.lower, worst.upper, strict=True)]

@@ -5,27 +5,21 @@ The proof: Lemma 3.17.2 makes each step purely epsilon-close up to delta; Lemma 
 with parameters fixed in advance.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from neartwin.accounting.basic import basic_composition
 from neartwin.accounting.bound import Bound, exactly, read_all, read_delta, read_epsilon
+from neartwin.balls import Certified, Exact, ball, bounds, each, elementwise, root
 from neartwin.checks import in_floats, integer, open_probability
-from neartwin.divergences import (
-    Certified,
-    Enclosure,
-    certified_root,
-    enclose,
-    expm1,
-    log,
-    sqrt,
-    square,
-    tanh_half,
-)
+from neartwin.divergences.theorems import tight_kl
 from neartwin.errors import ParameterError
-from neartwin.exact import Number, float_above, rational
+from neartwin.exact import Number, rational
+
+if TYPE_CHECKING:
+    from flint import arb
 
 
 def advanced_composition(*, epsilon: Number, delta: Number = 0, count: int, slack: Number) -> Bound:
@@ -38,9 +32,9 @@ def advanced_composition(*, epsilon: Number, delta: Number = 0, count: int, slac
     5.75610551...
     """
     e, k, spare = read_epsilon(epsilon=epsilon), _count(count), _slack(slack)
-    value = _tight(enclose(epsilon=e), k, spare)
+    method = "advanced composition, tight KL"
     total = exactly(k * read_delta(delta=delta) + spare)
-    return Bound(value.interval("advanced composition, tight KL"), total, "advanced composition, tight KL")
+    return Bound(elementwise(_tight, e, k, spare, method=method), total, method)
 
 
 def advanced_composition_classical(*, epsilon: Number, delta: Number = 0, count: int, slack: Number) -> Bound:
@@ -50,19 +44,26 @@ def advanced_composition_classical(*, epsilon: Number, delta: Number = 0, count:
     6.30823095...
     """
     e, k, spare = read_epsilon(epsilon=epsilon), _count(count), _slack(slack)
-    each = enclose(epsilon=e)
-    value = each * sqrt(2.0 * k * _nats(spare)) + float(k) * each * expm1(each)
-    total = exactly(k * read_delta(delta=delta) + spare)
-    return Bound(value.interval("Dwork-Roth Theorem 3.20"), total, "Dwork-Roth Theorem 3.20")
+    method = "Dwork-Roth Theorem 3.20"
+    value = elementwise(lambda: ball(e) * (2 * k * _nats(spare)).sqrt() + k * ball(e) * ball(e).expm1(), method=method)
+    return Bound(value, exactly(k * read_delta(delta=delta) + spare), method)
 
 
 def advanced_composition_mixed(*, epsilons: Sequence[Number], deltas: Sequence[Number] = (), slack: Number) -> Bound:
     """(sum e_i tanh(e_i/2) + sqrt(2 ln(1/slack) sum e_i^2), sum delta_i + slack): different parameters, tight KL."""
-    eps = _array(read_all(epsilons, read_epsilon, "epsilons"))
-    spare = _slack(slack)
-    value = (eps * tanh_half(eps)).sum() + sqrt(2.0 * _nats(spare) * square(eps).sum())
+    eps = read_all(epsilons, read_epsilon, "epsilons")
+    if not eps:
+        raise ParameterError("epsilons", eps, "must hold at least one mechanism")
+    spare, method = _slack(slack), "advanced composition, mixed"
     total = sum(read_all(deltas, read_delta, "deltas"), spare)
-    return Bound(value.interval("advanced composition, mixed"), exactly(total), "advanced composition, mixed")
+    return Bound(elementwise(lambda: mixed(Counter(eps), spare), method=method), exactly(total), method)
+
+
+def mixed(counts: Mapping[Fraction, int], slack: Fraction) -> "arb":
+    """The sum of n e tanh(e/2) + sqrt(2 ln(1/slack) sum n e^2), of n mechanisms an epsilon: a formula of `neartwin.balls`."""
+    mean = sum((count * tight_kl(e) for e, count in counts.items()), ball(0))
+    squares = sum((count * e * e for e, count in counts.items()), Fraction(0))
+    return mean + (2 * _nats(slack) * ball(squares)).sqrt()
 
 
 def best_composition(*, epsilons: Sequence[Number], deltas: Sequence[Number] = (), slack: Number) -> Bound:
@@ -88,10 +89,10 @@ def advanced_epsilon_each(*, epsilon_total: Number, count: int, slack: Number) -
     if total == 0:
         return exactly(total)
     # k sqrt(2 ln(1/slack) / k) e <= total bounds the answer above; f is increasing, so its negative is decreasing
-    high = np.asarray(float_above(total) / float(sqrt(2.0 * k * _nats(spare)).lower) * 1.000001)
-    goal = -enclose(epsilon_total=total)
-    root = certified_root(lambda e: -_tight(Enclosure.of(e), k, spare), goal, (np.asarray(0.0), high))
-    return root.interval("advanced composition, inverse")
+    high = bounds(lambda: ball(total) / (2 * k * _nats(spare)).sqrt())[1]
+    return each(
+        lambda: root(lambda e: ball(total) - _tight(e, k, spare), 0.0, high), method="advanced composition, inverse"
+    )
 
 
 def filter_bound(*, epsilons: Sequence[Number], deltas: Sequence[Number] = (), slack: Number) -> Bound:
@@ -103,16 +104,16 @@ def filter_bound(*, epsilons: Sequence[Number], deltas: Sequence[Number] = (), s
     2.05554345...
     """
     eps = read_all(epsilons, read_epsilon, "epsilons")
-    squares = enclose(squares=sum((e * e for e in eps), Fraction(0)))
+    squares = sum((e * e for e in eps), Fraction(0))
     spare = _slack(slack)
-    value = sqrt(2.0 * _nats(spare) * squares) + 0.5 * squares
     total = sum(read_all(deltas, read_delta, "deltas"), spare)
     method = "privacy filter, Whitehouse et al. Theorem 1"
-    return Bound(value.interval(method), exactly(total), method)
+    value = elementwise(lambda: (2 * _nats(spare) * ball(squares)).sqrt() + ball(squares) / 2, method=method)
+    return Bound(value, exactly(total), method)
 
 
-def _tight(epsilon: Enclosure, count: int, slack: Fraction) -> Enclosure:
-    return epsilon * sqrt(2.0 * count * _nats(slack)) + float(count) * epsilon * tanh_half(epsilon)
+def _tight(epsilon: Exact, count: int, slack: Fraction) -> "arb":
+    return ball(epsilon) * (2 * count * _nats(slack)).sqrt() + count * tight_kl(epsilon)
 
 
 def _count(count: int) -> int:
@@ -123,13 +124,6 @@ def _slack(slack: Number) -> Fraction:
     return open_probability(slack=rational(slack=slack))
 
 
-def _nats(slack: Fraction) -> Enclosure:
+def _nats(slack: Fraction) -> "arb":
     """ln(1/slack)."""
-    return -log(enclose(slack=slack))
-
-
-def _array(values: tuple[Fraction, ...]) -> Enclosure:
-    if not values:
-        raise ParameterError("epsilons", values, "must hold at least one mechanism")
-    read = [enclose(epsilon=v) for v in values]
-    return Enclosure(np.array([r.lower for r in read]), np.array([r.upper for r in read]))
+    return -ball(slack).log()

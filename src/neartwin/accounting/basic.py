@@ -10,11 +10,11 @@ from fractions import Fraction
 import numpy as np
 
 from neartwin.accounting.bound import Bound, exactly, read_all, read_delta, read_epsilon
-from neartwin.accounting.rdp import RdpCurve
+from neartwin.accounting.rdp import RdpCurve, combined
+from neartwin.balls import ball, elementwise
 from neartwin.checks import integer, made_of
-from neartwin.divergences import Enclosure, enclose, expm1
 from neartwin.errors import ParameterError
-from neartwin.exact import Number
+from neartwin.exact import Interval, Number
 
 
 def basic_composition(*, epsilons: Sequence[Number], deltas: Sequence[Number] = ()) -> Bound:
@@ -60,9 +60,8 @@ def group_approximate(*, epsilon: Number, delta: Number, size: int) -> Bound:
         return Bound(exactly(e), exactly(d * k), "group privacy")
     if d == 0:
         return Bound(exactly(e * k), exactly(d), "group privacy")
-    each, all_ = enclose(epsilon=e), enclose(epsilon=e * k)
-    value = enclose(delta=d) * (expm1(all_) / expm1(each))
-    return Bound(exactly(e * k), value.interval("group privacy"), "group privacy")
+    value = elementwise(lambda: ball(d) * ball(e * k).expm1() / ball(e).expm1(), method="group privacy")
+    return Bound(exactly(e * k), value, "group privacy")
 
 
 def group_zcdp(*, rho: Number, size: int) -> Fraction:
@@ -92,6 +91,6 @@ def group_rdp(curve: RdpCurve, *, doublings: int) -> RdpCurve:
         return curve
     if not np.any(keep):
         raise ParameterError("curve", curve.orders, f"must hold an order of at least {2 ** (c + 1)}")
-    orders = tuple(order / 2**c for order, kept in zip(curve.orders, keep, strict=True) if kept)
-    value = 3.0**c * Enclosure(curve.rdp.lower[keep], curve.rdp.upper[keep])
-    return RdpCurve(orders, value.interval("Mironov Proposition 2"))
+    orders = tuple(order / 2**c for order, held in zip(curve.orders, keep, strict=True) if held)
+    kept = Interval(curve.rdp.lower[keep], curve.rdp.upper[keep])
+    return RdpCurve(orders, combined(lambda r: 3**c * ball(r), kept, method="Mironov Proposition 2"))

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from neartwin.balls import Certified
 from neartwin.checks import non_negative, probability, several
-from neartwin.divergences import Certified
 from neartwin.exact import Interval, Number, float_above, float_below, rational
 
 

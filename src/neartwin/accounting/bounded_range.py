@@ -7,32 +7,19 @@ for t in [0, epsilon]. Dong, Durfee, Rogers 2020; Cesar, Rogers 2021.
 
 import math
 from fractions import Fraction
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from neartwin.accounting.bound import read_epsilon
+from neartwin.balls import Certified, Exact, Numeric, ball, binomial_cdf, bounds, elementwise, every, read
 from neartwin.checks import integer
-from neartwin.divergences import (
-    Certified,
-    Enclosure,
-    Numeric,
-    enclose,
-    exp,
-    exp_excess,
-    expm1,
-    log,
-    log1p,
-    log_excess,
-    log_sinhc,
-    loss_hockey_stick,
-    square,
-    where,
-)
-from neartwin.divergences.pairs import read_order
+from neartwin.divergences.finite import read_order
 from neartwin.errors import ParameterError
-from neartwin.exact import FloatArray, Number
+from neartwin.exact import Interval, Number
 
-MOST_PLACES = 10_000
+if TYPE_CHECKING:
+    from flint import arb
+
+MOST_PLACES = 1_000
 
 
 def bounded_range_rdp(*, epsilon: Numeric, order: Numeric) -> Certified:
@@ -45,37 +32,35 @@ def bounded_range_rdp(*, epsilon: Numeric, order: Numeric) -> Certified:
     0.12330156...
     """
     e, a = _read(epsilon), read_order(order)
-    if np.any(a.lower < 1):
+    if not every(lambda x: x >= 1, a):
         raise ParameterError("order", order, "must be at least 1")
-
-    def at(point: FloatArray) -> Enclosure:
-        special = (point == 1) | np.isinf(point)
-        b = Enclosure.of(np.where(special, 2.0, point))
-        general = (b * log_sinhc(0.5 * b * e) - (b - 1) * log_sinhc(0.5 * (b - 1) * e) - log_sinhc(0.5 * e)) / (b - 1)
-        value = where(point == 1, _kl(e), where(np.isinf(point), e, general))
-        # never below the KL nor above order epsilon^2 / 8
-        roof = np.minimum((Enclosure.of(point) * square(e) * 0.125).upper, e.upper)
-        return Enclosure(np.maximum(value.lower, _kl(e).lower), np.minimum(value.upper, roof))
-
-    return Enclosure(at(a.lower).lower, at(a.upper).upper).interval("bounded range, worst pair")
+    return elementwise(_renyi, e, a, method="bounded range, worst pair", least=0)
 
 
-def _kl(e: Enclosure) -> Enclosure:
-    """The value m - 1 - ln m with m = e / (e^e - 1)."""
-    with np.errstate(all="ignore"):
-        grown = where(e.upper == 0, 1.0, expm1(e))
-        near = log_excess((-(exp_excess(e) / grown)).at_least(-1))  # m - 1 = -(e^e - 1 - e) / (e^e - 1)
-        far = e / grown - 1 - log(where(e.upper == 0, 1.0, e)) + e + log1p(-exp(-e))
-    return where(e.upper <= 1, near, far.at_least(0))
+def _renyi(epsilon: Exact, order: Exact) -> "arb | Exact":
+    if epsilon == 0 or order == math.inf:
+        return epsilon
+    e = ball(epsilon)
+    if order == 1:
+        # m - 1 - ln m with m = e / (e^e - 1), of which e^-e is taken out of the logarithm
+        return e / e.expm1() - 1 - (e / -(-e).expm1()).log() + e
+    a = Fraction(order)
+    # s(x) = x + g(2x) with g(y) = ln((1 - e^-y) / y), and the linear parts add up to (a - 1) e
+    whole, most = ball(a) * _g(ball(a * Fraction(epsilon))), ball(a - 1) * _g(ball((a - 1) * Fraction(epsilon)))
+    return e + (whole - most - _g(e)) / ball(a - 1)
+
+
+def _g(y: "arb") -> "arb":
+    return (-(-y).expm1() / y).log()
 
 
 def zcdp_of_bounded_range(epsilon: Numeric) -> Certified:
     """epsilon^2 / 8. Cesar and Rogers 2021, Lemma 3.2.
 
     >>> zcdp_of_bounded_range(1).upper
-    0.12500000...
+    0.125
     """
-    return (0.125 * square(_read(epsilon))).interval("zCDP of bounded range")
+    return elementwise(lambda e: ball(e) ** 2 / 8, _read(epsilon), method="zCDP of bounded range")
 
 
 def bounded_range_delta(*, epsilon: Number, count: int, epsilon_total: Number) -> Certified:
@@ -96,30 +81,27 @@ def bounded_range_delta(*, epsilon: Number, count: int, epsilon_total: Number) -
             f"must not exceed {MOST_PLACES}: every one has a place of its own",
             remedy="use zcdp_of_bounded_range",
         )
+    method = "bounded range, optimal non-adaptive composition"
     if e == 0:
-        return Enclosure.of(0.0).interval("bounded range, optimal non-adaptive composition")
+        return Interval(0.0, 0.0, method)
     places = {min(max((total + (i + 1) * e) / (k + 1), Fraction(0)), e) for i in range(k + 1)}
-    values = [bounded_range_delta_at(e, k, total, place) for place in places]
-    best = Enclosure(np.array([v.lower for v in values]), np.array([v.upper for v in values])).max()
-    return best.interval("bounded range, optimal non-adaptive composition")
+    values = [bounds(bounded_range_delta_at, e, k, total, place) for place in places]
+    return Interval(max(0.0, *(low for low, _ in values)), max(0.0, *(high for _, high in values)), method)
 
 
-def bounded_range_delta_at(epsilon: Fraction, count: int, epsilon_total: Fraction, place: Fraction) -> Enclosure:
+def bounded_range_delta_at(epsilon: Fraction, count: int, epsilon_total: Fraction, place: Fraction) -> "arb | Exact":
     """The hockey-stick divergence of count pairs with losses t and t - epsilon, at one place t in [0, epsilon]."""
     if place in (0, epsilon):
-        return Enclosure.of(0.0)  # one loss only, and that is 0
-    whole = -expm1(-enclose(epsilon=epsilon))
-    p = -expm1(enclose(place=place - epsilon)) / whole
-    rest = (expm1(enclose(place=place)) * (1 - whole)) / whole
-    # i failures have loss count t - i epsilon
-    last = math.ceil((count * place - epsilon_total) / epsilon) - 1
-    last = min(last, count)
-    gap = enclose(gap=count * place - last * epsilon - epsilon_total)
-    return loss_hockey_stick(count, p=p, rest=rest, gap=gap, step=enclose(epsilon=epsilon), last=last)
+        return 0  # one loss only, and that is 0
+    # i times the smaller loss make count t - i epsilon; of P and Q, each the probability of the smaller one
+    last = min(math.ceil((count * place - epsilon_total) / epsilon) - 1, count)
+    whole = -(-ball(epsilon)).expm1()
+    P, Q = (ball(place - epsilon).exp() - (-ball(epsilon)).exp()) / whole, -(-ball(place)).expm1() / whole
+    return binomial_cdf(count, last, P) - ball(epsilon_total).exp() * binomial_cdf(count, last, Q)
 
 
-def _read(epsilon: Numeric) -> Enclosure:
-    e = enclose(epsilon=epsilon)
-    if not np.all((e.lower >= 0) & np.isfinite(e.upper)):
+def _read(epsilon: Numeric) -> Any:
+    e = read(epsilon=epsilon)
+    if not every(lambda x: 0 <= x < math.inf, e):
         raise ParameterError("epsilon", epsilon, "must be finite and not negative")
     return e

@@ -20,18 +20,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
 from neartwin.accounting.zcdp import zcdp_of_pure
-from neartwin.divergences import Enclosure, enclose, exp, log1p, tanh_half
+from neartwin.balls import ball, bounds, normal_quantile
 from neartwin.errors import ParameterError, PrivacyError
+
+if TYPE_CHECKING:
+    from flint import arb
 
 Amounts = Mapping[str, Fraction]
 _LARGEST = Fraction(700)  # e^eps must be a float
-
-
-def _up(value: Enclosure) -> Fraction:
-    return Fraction(float(value.upper))
 
 
 def mu_of_pure(epsilon: Fraction) -> Fraction:
@@ -40,20 +40,13 @@ def mu_of_pure(epsilon: Fraction) -> Fraction:
     >>> round(float(mu_of_pure(Fraction(1))), 9)
     1.232035385
     """
-    from neartwin.curves.gdp import mu_of_advantage
-
     _floats(epsilon)
-    odds = enclose(epsilon=epsilon)
-    if epsilon <= 1:
-        return Fraction(float(mu_of_advantage(_up(tanh_half(odds))).upper))
-    small = exp(-1.0 * odds)
-    kink = Fraction(float((small / (1.0 + small)).lower))  # 1 - advantage is 2 kink, without cancellation
-    return Fraction(float(mu_of_advantage(1 - 2 * kink).upper))
+    return Fraction(max(0.0, bounds(lambda: -2 * normal_quantile(1 / (1 + ball(epsilon).exp())))[1]))
 
 
 def rho_of_pure(epsilon: Fraction) -> Fraction:
     """The least rho of every epsilon-private mechanism, rounded up."""
-    return Fraction(float(zcdp_of_pure(epsilon).upper))
+    return Fraction(zcdp_of_pure(epsilon).upper)
 
 
 def renyi_of_pure(epsilon: Fraction, order: Fraction) -> Fraction:
@@ -65,11 +58,12 @@ def renyi_of_pure(epsilon: Fraction, order: Fraction) -> Fraction:
     0.735325664
     """
     _floats(epsilon)
-    e, a = enclose(epsilon=epsilon), order
-    near, far = exp(-1.0 * e), exp(-1.0 * enclose(far=(2 * a - 1) * epsilon))
-    value = e + (log1p(far) - log1p(near)) / enclose(order=a - 1)
-    # for a small epsilon the difference of logarithms cancels, and the zCDP line is the better bound
-    return min(_up(value), a * rho_of_pure(epsilon), epsilon)
+
+    def value() -> "arb":
+        near, far = (-ball(epsilon)).exp(), (-ball((2 * order - 1) * epsilon)).exp()
+        return ball(epsilon) + (far.log1p() - near.log1p()) / ball(order - 1)
+
+    return min(Fraction(bounds(value)[1]), order * rho_of_pure(epsilon), epsilon)
 
 
 def _floats(epsilon: Fraction) -> None:

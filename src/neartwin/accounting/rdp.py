@@ -4,27 +4,21 @@ A mechanism is (a, r)-RDP if the Renyi divergence of order a between neighbours 
 Mironov 2017: for one order fixed in advance, r adds up under adaptive composition.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from neartwin.balls import Certified, Exact, Numeric, ball, bounds, each, every, infinite, read
 from neartwin.checks import finite, integer, made_of, several
-from neartwin.divergences import (
-    Certified,
-    Enclosure,
-    Numeric,
-    enclose,
-    exp,
-    log,
-    log1p,
-    where,
-)
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval, float_above, rational
+
+if TYPE_CHECKING:
+    from flint import arb
 
 DEFAULT_ORDERS = (
     *(1 + x / 10 for x in range(1, 100)),
@@ -62,8 +56,7 @@ class RdpCurve:
         array([1.857...])
         """
         k = integer(at_least=0, count=count)
-        value = Enclosure(self.rdp.lower, self.rdp.upper) * float(k) if k else Enclosure.of(np.zeros(len(self.orders)))
-        return RdpCurve(self.orders, value.interval(self.rdp.method))
+        return RdpCurve(self.orders, combined(lambda r: k * ball(r) if k else 0, self.rdp, method=self.rdp.method))
 
     def epsilon(self, delta: Numeric) -> "RdpEpsilon":
         """The least epsilon over the orders, by the conversion of Canonne, Kamath and Steinke."""
@@ -123,8 +116,23 @@ def compose_rdp(curves: Sequence[RdpCurve]) -> RdpCurve:
     for curve in curves:
         if curve.orders != curves[0].orders:
             raise ParameterError("curves", curve.orders, "must share one grid of orders: RDP adds up at one order only")
-    total = reduce(lambda a, b: a + b, (Enclosure(c.rdp.lower, c.rdp.upper) for c in curves))
-    return RdpCurve(curves[0].orders, total.interval("RDP composition"))
+
+    def total(*parts: float) -> "arb":
+        return sum(map(ball, parts), ball(0))
+
+    return RdpCurve(curves[0].orders, combined(total, *(curve.rdp for curve in curves), method="RDP composition"))
+
+
+def combined(formula: Callable[..., Any], *intervals: Certified, method: str) -> Certified:
+    """An increasing formula of intervals of arrays, elementwise: its lower end at the lower ends, its upper at the upper."""
+    ends = [
+        np.asarray(end, dtype=object) if np.ndim(end) else end for one in intervals for end in (one.lower, one.upper)
+    ]
+
+    def both(*point: float) -> tuple[float, float]:
+        return bounds(formula, *point[0::2])[0], bounds(formula, *point[1::2])[1]
+
+    return each(both, *ends, method=method)
 
 
 def rdp_to_epsilon(*, rdp: Any, order: Numeric, delta: Numeric) -> Certified:
@@ -136,11 +144,13 @@ def rdp_to_epsilon(*, rdp: Any, order: Numeric, delta: Numeric) -> Certified:
     >>> rdp_to_epsilon(rdp="0.5", order=10, delta="1e-5").upper
     1.41801063...
     """
-    r, a, d = _read(rdp, order, delta)
-    finite = where(np.isinf(a.lower), 2.0, a)
-    gain = log1p(-1 / finite) - (log(d) + log(finite)) / (finite - 1)
-    value = where(np.isinf(a.lower), r, r + gain)
-    return where(np.isinf(r.lower), np.inf, value).at_least(0).interval("RDP to DP, Canonne-Kamath-Steinke")
+
+    def value(r: Exact, a: Exact, d: Exact) -> "arb | Exact":
+        if math.inf in (r, a):
+            return r
+        return ball(r) + (-1 / ball(a)).log1p() - (ball(d).log() + ball(a).log()) / (ball(a) - 1)
+
+    return _converted(value, rdp, order, delta, method="RDP to DP, Canonne-Kamath-Steinke")
 
 
 def rdp_to_epsilon_mironov(*, rdp: Any, order: Numeric, delta: Numeric) -> Certified:
@@ -149,32 +159,55 @@ def rdp_to_epsilon_mironov(*, rdp: Any, order: Numeric, delta: Numeric) -> Certi
     >>> rdp_to_epsilon_mironov(rdp="0.5", order=10, delta="1e-5").upper
     1.77921394...
     """
-    r, a, d = _read(rdp, order, delta)
-    finite = where(np.isinf(a.lower), 2.0, a)
-    value = where(np.isinf(a.lower), r, r - log(d) / (finite - 1))
-    return where(np.isinf(r.lower), np.inf, value).at_least(0).interval("RDP to DP, Mironov Proposition 3")
+
+    def value(r: Exact, a: Exact, d: Exact) -> "arb | Exact":
+        return r if math.inf in (r, a) else ball(r) - ball(d).log() / (ball(a) - 1)
+
+    return _converted(value, rdp, order, delta, method="RDP to DP, Mironov Proposition 3")
 
 
 def rdp_to_delta(*, rdp: Any, order: Numeric, epsilon: Numeric) -> Certified:
     """e^((a-1)(r - epsilon)) (1 - 1/a)^(a-1) / a, at most 1: the same conversion solved for delta."""
-    r, a, _ = _read(rdp, order, 0.5)
-    e = enclose(epsilon=epsilon)
-    finite = where(np.isinf(a.lower), 2.0, a)
-    value = exp((finite - 1) * (r - e + log1p(-1 / finite)) - log(finite))
-    value = where(np.isinf(a.lower), where(r.upper <= e.lower, 0.0, 1.0), value)
-    return value.at_least(0).at_most(1).interval("RDP to DP, Canonne-Kamath-Steinke")
+    e = read(epsilon=epsilon)
+
+    def value(r: Exact, a: Exact, e: Exact) -> "arb | Exact":
+        if a == math.inf:
+            return 0 if r <= e else 1
+        if infinite(r) or infinite(e):
+            return 1 if r == math.inf or e < 0 else 0
+        order = ball(a)
+        return ((order - 1) * (ball(r) - ball(e) + (-1 / order).log1p()) - order.log()).exp()
+
+    low, high, a, _ = _read(rdp, order, 0.5)
+    method = "RDP to DP, Canonne-Kamath-Steinke"
+    return each(
+        lambda x, y, a, e: (bounds(value, x, a, e)[0], bounds(value, y, a, e)[1]),
+        low,
+        high,
+        a,
+        e,
+        method=method,
+        least=0,
+        most=1,
+    )
 
 
-def _read(rdp: Any, order: Numeric, delta: Numeric) -> tuple[Enclosure, Enclosure, Enclosure]:
-    if isinstance(rdp, Interval):
-        r = Enclosure(np.asarray(rdp.lower, dtype=float), np.asarray(rdp.upper, dtype=float))
-    else:
-        r = enclose(rdp=rdp)
-    a, d = enclose(order=order), enclose(delta=delta)
-    if not np.all(r.lower >= 0):
+def _converted(value: Callable[..., Any], rdp: Any, order: Numeric, delta: Numeric, *, method: str) -> Certified:
+    def ends(low: Exact, high: Exact, a: Exact, d: Exact) -> tuple[float, float]:
+        both = bounds(value, high, a, d)
+        return (both[0] if low == high else bounds(value, low, a, d)[0]), both[1]
+
+    return each(ends, *_read(rdp, order, delta), method=method, least=0)
+
+
+def _read(rdp: Any, order: Numeric, delta: Numeric) -> tuple[Any, Any, Any, Any]:
+    """Both ends of r, the order, delta."""
+    low, high = (read(rdp=end) for end in ((rdp.lower, rdp.upper) if isinstance(rdp, Interval) else (rdp, rdp)))
+    a, d = read(order=order), read(delta=delta)
+    if not every(lambda r: r >= 0, low):
         raise ParameterError("rdp", rdp, "must not be negative")
-    if not np.all(a.lower > 1):
+    if not every(lambda x: x > 1, a):
         raise ParameterError("order", order, "must be above 1")
-    if not np.all((d.lower > 0) & (d.upper < 1)):
+    if not every(lambda x: 0 < x < 1, d):
         raise ParameterError("delta", delta, "must lie strictly between 0 and 1")
-    return r, a, d
+    return low, high, a, d

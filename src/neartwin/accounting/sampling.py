@@ -4,11 +4,9 @@ Poisson sampling goes with add/remove neighbours, sampling without replacement w
 shuffled fixed batches (Lebeda et al. 2024).
 """
 
-import numpy as np
-
 from neartwin.accounting.bound import Bound, exactly, read_delta, read_epsilon
+from neartwin.balls import Certified, Numeric, ball, elementwise, every, read
 from neartwin.curves.subsampling import amplified_epsilon
-from neartwin.divergences import Certified, Enclosure, Numeric, enclose, expm1, log1p
 from neartwin.errors import ParameterError
 from neartwin.exact import Number
 
@@ -33,22 +31,11 @@ def amplified_approximate(*, epsilon: Number, delta: Number, rate: Number) -> Bo
 
 def epsilon_before_sampling(*, epsilon: Numeric, rate: Numeric) -> Certified:
     """The epsilon a mechanism may have so that its sampled form has the given one: the inverse of `amplified_pure`."""
-    q = _rate(rate)
-    if not np.all(q.lower > 0):
-        raise ParameterError("rate", rate, "must be positive")
-    return log1p(expm1(_reals(epsilon=epsilon)) / q).interval("amplification by subsampling, inverse")
-
-
-def _reals(**named: Numeric) -> Enclosure:
-    ((name, value),) = named.items()
-    read = enclose(**{name: value})
-    if not np.all(read.lower >= 0):
-        raise ParameterError(name, value, "must not be negative")
-    return read
-
-
-def _rate(rate: Numeric) -> Enclosure:
-    read = enclose(rate=rate)
-    if not np.all((read.lower >= 0) & (read.upper <= 1)):
-        raise ParameterError("rate", rate, "must lie in [0, 1]")
-    return read
+    e, q = read(epsilon=epsilon), read(rate=rate)
+    if not every(lambda x: x >= 0, e):
+        raise ParameterError("epsilon", epsilon, "must not be negative")
+    if not every(lambda x: 0 < x <= 1, q):
+        raise ParameterError("rate", rate, "must lie in (0, 1]")
+    return elementwise(
+        lambda e, q: (ball(e).expm1() / ball(q)).log1p(), e, q, method="amplification by subsampling, inverse"
+    )

@@ -6,16 +6,16 @@ promise at one order has no such rule; here it is made by noise that is zCDP wit
 None of these holds with a pool of failure beside zCDP, Renyi or Gaussian privacy: that is refused.
 """
 
-import math
 from fractions import Fraction
 
 from neartwin.accounting.basic import group_approximate
 from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Target, Zcdp
+from neartwin.balls import ball, bounds
 from neartwin.checks import integer
-from neartwin.divergences import enclose, expm1
 from neartwin.errors import PrivacyError
 
-_ROOM = 1 - Fraction(1, 2**40)  # of a delta, for roundings
+_ROOM = 1 - Fraction(1, 2**40)  # of a delta, for the rounding of `of_units`
+_LEAST = 2.0**-512  # of the delta of a group, that one unit is left
 
 
 def of_one(spend: Target, units: int) -> Target:
@@ -43,13 +43,13 @@ def of_one(spend: Target, units: int) -> Target:
 
 def _share(epsilon: Fraction, k: int) -> Fraction:
     """(e^(epsilon / k) - 1) / (e^epsilon - 1), rounded down."""
-    share = (expm1(enclose(epsilon=epsilon / k)) / expm1(enclose(epsilon=epsilon))).interval("group").lower
-    if not 0 < share < math.inf:
+    share = bounds(lambda: ball(epsilon / k).expm1() / ball(epsilon).expm1())[0]
+    if not share >= _LEAST:
         raise PrivacyError(
             f"epsilon={float(epsilon):g} for {k} units together leaves one of them a delta of next to nothing, with which no "
             "unknown group is found; spend a smaller epsilon, or give public keys and spend pure(epsilon)"
         )
-    return min(Fraction(1), Fraction(float(share)) * _ROOM)
+    return min(Fraction(1), Fraction(share) * _ROOM)
 
 
 def of_units(price: Target, units: int) -> Target:

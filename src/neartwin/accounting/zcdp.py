@@ -3,30 +3,25 @@
 Bun and Steinke 2016. Composition adds rho, also when chosen adaptively.
 """
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from neartwin.accounting.bound import read_all, read_epsilon
-from neartwin.divergences import (
-    Certified,
-    Enclosure,
-    Numeric,
-    blockwise,
-    certified_root,
-    enclose,
-    kl_excess,
-    log,
-    log1p,
-    quotient,
-    sqrt,
-    square,
-    tanh_half,
-    where,
-)
+from neartwin.balls import Certified, Exact, Numeric, ball, bounds, each, elementwise, every, hull, read, root
+from neartwin.checks import open_probability
+from neartwin.divergences.gaussian import read_ratio
+from neartwin.divergences.laplace import laplace_kl
+from neartwin.divergences.theorems import tight_kl
 from neartwin.errors import ParameterError
-from neartwin.exact import Number
+from neartwin.exact import Interval, Number, rational
+
+if TYPE_CHECKING:
+    from flint import arb
+
+_NOTHING = 1e-290  # a rho below which the best order is beyond the floats
+_FAR = 1e140
 
 
 def compose_zcdp(rhos: Sequence[Number]) -> Fraction:
@@ -46,30 +41,44 @@ def zcdp_to_epsilon(*, rho: Numeric, delta: Numeric) -> Certified:
     >>> zcdp_to_epsilon(rho="0.1", delta="1e-6").upper
     2.14193892...
     """
-    value = blockwise(_best_order, _non_negative(rho=rho), _delta(delta))
-    return value.interval("zCDP to DP, optimal order")
+    method = "zCDP to DP, optimal order"
+    return each(_least_epsilon, _non_negative(rho=rho), _delta(delta), method=method, least=0)
 
 
-def _best_order(rho: Enclosure, delta: Enclosure) -> Enclosure:
-    nats = -np.log(delta.middle)
-    r = np.maximum(rho.middle, 1e-300)
-    # u = a - 1 solves r u^2 + ln(1 + u) = ln(1/delta), increasing in u: Newton from above
-    u = np.sqrt(nats / r)
-    for _ in range(60):
-        step = (r * u * u + np.log1p(u) - nats) / (2 * r * u + 1 / (1 + u))
-        u = np.maximum(u - step, 1e-12 * u)
-        if np.all(np.abs(step) <= 1e-14 * u):
-            break
-    point = Enclosure.of(u)
-    best = rho * (1 + point) - log1p(1 / point) + (-log(delta) - log1p(point)) / point
-    # f' = rho - (ln(1/delta) - ln(1 + u)) / u^2 increases to 0 and past it: where it is certified to change sign
-    # between u (1 - h) and u (1 + h), the minimum is within h u max|f'| below f(u)
-    h = 1e-9
-    before, after = (rho - (-log(delta) - log1p(side)) / square(side) for side in (point * (1 - h), point * (1 + h)))
-    found = (before.upper <= 0) & (after.lower >= 0)
-    error = 1.01 * h * u * np.maximum(np.abs(before.lower), np.abs(after.upper))
-    value = Enclosure(np.where(found, best.lower - error, 0.0), best.upper)
-    return where(rho.upper == 0, 0.0, value).at_least(0)
+def _least_epsilon(rho: Exact, delta: Exact) -> tuple[float, float]:
+    if rho == 0:
+        return 0.0, 0.0
+    if rho < _NOTHING:
+        return 0.0, max(0.0, bounds(lambda u: _epsilon_at(ball(u), rho, delta), _FAR)[1])
+
+    def slope(u: float) -> "arb":
+        """With u = a - 1: ln(1/delta) - ln(1 + u) - rho u^2, which falls through 0 at the best order."""
+        return -ball(delta).log() - ball(u).log1p() - ball(rho) * ball(u) ** 2
+
+    top = bounds(lambda r, d: (-ball(d).log() / ball(r)).sqrt(), rho, delta)[1]
+    low, high = root(slope, 0.0, top, _best(rho, delta, top))
+    # any order gives an upper bound; over a ball that holds the best one the value is a lower bound too
+    upper = bounds(lambda: _epsilon_at(ball(high), rho, delta))[1]
+    return min(bounds(lambda: _epsilon_at(hull(low, high), rho, delta))[0], upper), upper
+
+
+def _best(rho: Exact, delta: Exact, top: float) -> float | None:
+    """Newton from above, in plain floats."""
+    try:
+        r, nats, u = float(rho), -math.log(delta), top
+        for _ in range(60):
+            step = (r * u * u + math.log1p(u) - nats) / (2 * r * u + 1 / (1 + u))
+            u -= step
+            if not 0 < u <= top or abs(step) <= 1e-15 * u:
+                break
+    except (ValueError, OverflowError):  # beyond the floats
+        return None
+    return u
+
+
+def _epsilon_at(u: "arb", rho: Exact, delta: Exact) -> "arb":
+    """The epsilon of order 1 + u."""
+    return ball(rho) * (1 + u) - (1 / u).log1p() - (ball(delta).log() + u.log1p()) / u
 
 
 def zcdp_to_epsilon_bun_steinke(*, rho: Numeric, delta: Numeric) -> Certified:
@@ -78,16 +87,37 @@ def zcdp_to_epsilon_bun_steinke(*, rho: Numeric, delta: Numeric) -> Certified:
     >>> zcdp_to_epsilon_bun_steinke(rho="0.1", delta="1e-6").upper
     2.45078800...
     """
-    r, d = _non_negative(rho=rho), _delta(delta)
-    return (r + 2.0 * sqrt(-r * log(d))).interval("Bun-Steinke Proposition 1.3")
+    return elementwise(
+        lambda r, d: ball(r) + 2 * (-ball(r) * ball(d).log()).sqrt(),
+        _non_negative(rho=rho),
+        _delta(delta),
+        method="Bun-Steinke Proposition 1.3",
+    )
 
 
 def zcdp_for_epsilon(*, epsilon: Number, delta: Number) -> Certified:
-    """The largest rho that `zcdp_to_epsilon` turns into this (epsilon, delta); the guarantee is the *lower* end."""
-    e, d = enclose(epsilon=read_epsilon(epsilon=epsilon)), _delta(delta)
-    goal = -e
-    root = certified_root(lambda rho: -_best_order(Enclosure.of(rho), d), goal, (np.asarray(0.0), e.upper * 1.0000001))
-    return root.interval("zCDP to DP, inverse")
+    """The largest rho that `zcdp_to_epsilon` turns into this (epsilon, delta); the guarantee is the *lower* end.
+
+    At that rho the best order a = 1 + u has both derivatives 0, so that rho u^2 = ln(1 / (a delta)) and
+    epsilon = rho (1 + 2u) - ln(1 + 1/u); the first gives rho at u, and epsilon falls as u grows.
+    """
+    e, d = read_epsilon(epsilon=epsilon), open_probability(delta=rational(delta=delta))
+    method = "zCDP to DP, inverse"
+    if e == 0:
+        return Interval(0.0, 0.0, method)
+
+    def rho_at(u: "arb") -> "arb":
+        return (-ball(d).log() - u.log1p()) / u**2
+
+    def excess(u: float) -> "arb":
+        point = ball(u)
+        return rho_at(point) * (1 + 2 * point) - (1 / point).log1p() - ball(e)
+
+    nats = bounds(lambda: -ball(d).log())
+    low, high = root(
+        excess, min(1e-9, bounds(lambda: -ball(d).log() / ball(10 * e + 10))[0]), math.expm1(min(nats[1], 700.0))
+    )
+    return Interval(max(0.0, bounds(lambda: rho_at(ball(high)))[0]), bounds(lambda: rho_at(ball(low)))[1], method)
 
 
 def zcdp_of_pure(epsilon: Numeric) -> Certified:
@@ -99,7 +129,7 @@ def zcdp_of_pure(epsilon: Numeric) -> Certified:
     0.46211715...
     """
     e = _non_negative(epsilon=epsilon)
-    return (e * tanh_half(e)).interval("tight zCDP of pure differential privacy")
+    return elementwise(tight_kl, e, method="tight zCDP of pure differential privacy")
 
 
 def zcdp_of_laplace(*, distance: Numeric, scale: Numeric = 1) -> Certified:
@@ -108,40 +138,36 @@ def zcdp_of_laplace(*, distance: Numeric, scale: Numeric = 1) -> Certified:
     >>> zcdp_of_laplace(distance=1).upper
     0.36787944...
     """
-    if not np.all(enclose(scale=scale).lower > 0):
-        raise ParameterError("scale", scale, "must be positive")
-    d = quotient(numerator=distance, denominator=scale, names=("distance", "scale"))
-    if not np.all((d.lower >= 0) & np.isfinite(d.upper)):
-        raise ParameterError("distance", distance, "must be finite and not negative")
-    return kl_excess(d).interval("tight zCDP of the Laplace mechanism")
+    if not every(lambda d: d >= 0, read(distance=distance)):
+        raise ParameterError("distance", distance, "must not be negative")
+    d = read_ratio(distance=distance, scale=scale, name="scale")
+    return elementwise(laplace_kl, d, method="tight zCDP of the Laplace mechanism", least=0)
 
 
 def zcdp_of_gaussian(*, distance: Numeric, sigma: Numeric) -> Certified:
     """distance^2 / (2 sigma^2). Bun and Steinke 2016, Proposition 1.6."""
-    if not np.all(enclose(sigma=sigma).lower > 0):
-        raise ParameterError("sigma", sigma, "must be positive")
-    mu = quotient(numerator=distance, denominator=sigma, names=("distance", "sigma"))
-    return (0.5 * square(mu)).interval("zCDP of the Gaussian mechanism")
+    mu = read_ratio(distance=distance, scale=sigma, name="sigma")
+    return elementwise(lambda mu: mu**2 / 2, mu, method="zCDP of the Gaussian mechanism")
 
 
 def zcdp_to_rdp(*, rho: Numeric, order: Numeric) -> Certified:
     """The value rho times the order."""
-    a = enclose(order=order)
-    if not np.all(a.lower > 1):
+    a = read(order=order)
+    if not every(lambda x: x > 1, a):
         raise ParameterError("order", order, "must be above 1")
-    return (_non_negative(rho=rho) * a).interval("zCDP to RDP")
+    return elementwise(lambda r, x: ball(r) * ball(x), _non_negative(rho=rho), a, method="zCDP to RDP")
 
 
-def _non_negative(**named: Numeric) -> Enclosure:
+def _non_negative(**named: Numeric) -> Any:
     ((name, value),) = named.items()
-    read = enclose(**{name: value})
-    if not np.all((read.lower >= 0) & np.isfinite(read.upper)):
+    exact = read(**{name: value})
+    if not every(lambda x: 0 <= x < math.inf, exact):
         raise ParameterError(name, value, "must be finite and not negative")
-    return read
+    return exact
 
 
-def _delta(delta: Numeric) -> Enclosure:
-    read = enclose(delta=delta)
-    if not np.all((read.lower > 0) & (read.upper < 1)):
+def _delta(delta: Numeric) -> Any:
+    exact = read(delta=delta)
+    if not every(lambda d: 0 < d < 1, exact):
         raise ParameterError("delta", delta, "must lie strictly between 0 and 1")
-    return read
+    return exact

@@ -8,18 +8,24 @@ Add/remove neighbours and Poisson sampling at rate q: the pair is ((1 - q) Q + q
 (P, (1 - q) P + q Q) when one is added. Compose the two directions apart and take the worse at the end.
 """
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from neartwin.balls import Certified, Exact, Numeric, ball, elementwise, every
+from neartwin.balls import read as exact
 from neartwin.checks import probability
 from neartwin.curves.operations import Inverse, symmetrised
 from neartwin.curves.tradeoff import TradeOff
 from neartwin.curves.twofold import UNIT, Argument, certified, clipped, ends, levels, read
-from neartwin.divergences import Certified, Numeric, enclose, exp, expm1, log, log1p, where
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
+
+if TYPE_CHECKING:
+    from flint import arb
 
 _FAR = 700.0  # of epsilon: beyond it e^epsilon may be no number
 
@@ -231,14 +237,21 @@ def amplified_epsilon(epsilon: Numeric, rate: Numeric) -> Certified:
     >>> bool(e.lower <= 0.017036863236176550 <= e.upper)
     True
     """
-    e, q = enclose(epsilon=epsilon), enclose(rate=rate)
-    if not np.all(e.lower >= 0):
+    e, q = exact(epsilon=epsilon), exact(rate=rate)
+    if not every(lambda x: x >= 0, e):
         raise ParameterError("epsilon", epsilon, "must not be negative")
-    if not np.all((q.lower >= 0) & (q.upper <= 1)):
+    if not every(lambda x: 0 <= x <= 1, q):
         raise ParameterError("rate", rate, "must lie in [0, 1]")
-    near = log1p(q * expm1(e.at_most(_FAR)))
-    if np.all(e.upper <= _FAR):
-        return near.interval("amplification by subsampling")
-    # beyond, the same as epsilon + ln(q + (1 - q) e^-epsilon)
-    far = where(q.upper > 0, (e + log(q + (1.0 - q) * exp(-e))).at_least(0.0), 0.0)
-    return where(e.upper <= _FAR, near, far).interval("amplification by subsampling")
+    return elementwise(_amplified, e, q, method="amplification by subsampling", least=0)
+
+
+def _amplified(epsilon: Exact, rate: Exact) -> "arb | Exact":
+    if epsilon == 0 or rate == 0:
+        return 0
+    if epsilon < _FAR:
+        return (ball(rate) * ball(epsilon).expm1()).log1p()
+    return (
+        epsilon
+        if epsilon == math.inf
+        else ball(epsilon) + (ball(rate) + (1 - ball(rate)) * (-ball(epsilon)).exp()).log()
+    )

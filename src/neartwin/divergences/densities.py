@@ -15,29 +15,23 @@ no theorem here accepts.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from neartwin.balls import Certified, Numeric, ball, bounds, hull, legendre_rule, read
 from neartwin.checks import positive
-from neartwin.divergences.enclosure import (
-    Certified,
-    Enclosure,
-    Numeric,
-    concatenate,
-    enclose,
-    exp,
-    expm1,
-    log,
-    where,
-)
-from neartwin.divergences.finite import FinitePair, losses_of
+from neartwin.divergences.finite import FinitePair, Outcome, outcome
 from neartwin.errors import ParameterError
 from neartwin.exact import Estimate, FloatArray, Interval
 
+if TYPE_CHECKING:
+    from flint import arb
+
 Mass = Callable[[FloatArray, FloatArray], FloatArray]
 Real = Callable[[FloatArray], FloatArray]
+_PANELS = 256  # of an estimate, with 16 nodes each
 _FLAT = 1e-7  # below this spread of losses a cell is one outcome with an enclosed loss
 
 
@@ -98,40 +92,48 @@ def monotone_pair(
     ends = np.asarray(loss(x), dtype=float)
     if ends.shape != x.shape or np.isnan(ends).any():
         raise ParameterError("loss", ends.shape, "must give one number, not NaN, at each edge")
-    low, high = np.minimum(ends[:-1], ends[1:]), np.maximum(ends[:-1], ends[1:])
-    return BracketedPair(FinitePair(P, Q, losses_of(P, Q)), _chords(P, Q, low, high, slack))
+    low, high = np.minimum(ends[:-1], ends[1:]).tolist(), np.maximum(ends[:-1], ends[1:]).tolist()
+
+    def merged(_: None) -> list[Outcome]:
+        return [outcome(_about(p, slack), _about(q, slack)) for p, q in zip(P, Q, strict=True)]
+
+    def split(_: None) -> list[Outcome]:
+        return list(chain.from_iterable(_chord(*cell, slack) for cell in zip(P, Q, low, high, strict=True)))
+
+    return BracketedPair(FinitePair(merged), FinitePair(split))
 
 
-def _masses(name: str, mass: FloatArray, slack: float) -> Enclosure:
+def _masses(name: str, mass: FloatArray, slack: float) -> list[float]:
     value = np.asarray(mass, dtype=float)
     if np.any(value < 0) or not abs(float(value.sum()) - 1) <= 1e-9 + len(value) * slack:
         raise ParameterError(name, float(value.sum()), "must be non-negative and sum to 1 over the cells")
-    return Enclosure(value * (1 - slack), np.where(value > 0, value * (1 + slack), 0.0))
+    return [float(part) for part in value]
 
 
-def _chords(P: Enclosure, Q: Enclosure, low: FloatArray, high: FloatArray, slack: float) -> FinitePair:
-    """Each cell's P and Q split between the losses at its ends: P = a + b, Q = a e^-low + b e^-high."""
-    flat = ~(high - low > _FLAT)
-    left = Enclosure(low - slack, low + slack)
-    right = Enclosure(high - slack, high + slack)
-    with np.errstate(all="ignore"):
-        # written for finite ends; an infinite upper loss has e^(low - high) = 0, an infinite lower one takes Q alone
-        spread = -expm1(where(np.isfinite(low) & np.isfinite(high), left - right, -np.inf))
-        up = ((P - Q * exp(left)) / spread).at_least(0)
-        up = where(
-            low == -np.inf, P, where(flat, P, Enclosure(np.minimum(up.lower, P.upper), np.minimum(up.upper, P.upper)))
-        )
-        down = where(flat | (low == -np.inf), 0.0, (P - up).at_least(0))
-        up_q = where(high == np.inf, 0.0, up * exp(-right))
-        down_q = where(low == -np.inf, (Q - up_q).at_least(0), down * exp(-left))
-    whole = Enclosure(low - slack, high + slack)
-    upper_loss = where(flat, whole, where(high == np.inf, np.inf, right))
-    lower_loss = where(low == -np.inf, -np.inf, left)
-    up_q = where(flat, Q, up_q)
-    P_all, Q_all = concatenate(up, down), concatenate(up_q, where(flat, 0.0, down_q))
-    loss = concatenate(upper_loss, lower_loss)
-    loss = where(P_all.upper == 0, -np.inf, loss)
-    return FinitePair(P_all, Q_all, loss)
+def _about(mass: float, slack: float) -> "arb":
+    return ball(mass) * (1 + hull(-slack, slack))
+
+
+def _chord(p: float, q: float, low: float, high: float, slack: float) -> list[Outcome]:
+    """A cell's P and Q split between the losses at its ends: P = a + b, Q = a e^-low + b e^-high."""
+    P, Q, error = _about(p, slack), _about(q, slack), hull(-slack, slack)
+    if not high - low > _FLAT:
+        return [_placed(P, Q, hull(low, high) + error)]
+    left, right = ball(low) + error, ball(high) + error
+    if low == -math.inf:  # P stands at the upper end, and Q takes the rest
+        above = ball(0) if high == math.inf else P * (-right).exp()
+        return [_placed(P, above, right), Outcome(ball(0), (Q - above).max(ball(0)), left)]
+    spread = ball(1) if high == math.inf else -(left - right).expm1()
+    up = ((P - Q * left.exp()) / spread).max(ball(0)).min(P)
+    down = (P - up).max(ball(0))
+    return [
+        _placed(up, ball(0) if high == math.inf else up * (-right).exp(), right),
+        _placed(down, down * (-left).exp(), left),
+    ]
+
+
+def _placed(p: "arb", q: "arb", loss: "arb") -> Outcome:
+    return Outcome(p, q, ball(-math.inf) if p.is_zero() else ball(math.inf) if q.is_zero() else loss)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,85 +185,81 @@ def smooth_renyi(*, pieces: Sequence[SmoothPiece], tails: Sequence[ExponentialTa
     """
     power = _power(order)
 
-    def value(piece: SmoothPiece, x: FloatArray) -> Enclosure:
-        log_p, loss = _at(piece, x)
-        return exp(log_p + power * loss)
+    def value() -> "arb":
+        total = _integral(
+            pieces,
+            lambda log_p, loss: (log_p + power * loss).exp(),
+            lambda piece: math.exp(piece.log_bound + abs(power) * piece.loss_bound),
+        )
+        rest = sum(tail.moment(power) for tail in tails)
+        return (total + hull(0.0, rest)).log() / ball(power)
 
-    total = _integral(pieces, value, lambda piece: math.exp(piece.log_bound + abs(power) * piece.loss_bound))
     rest = sum(tail.moment(power) for tail in tails)
-    moment = Enclosure(total.lower, total.upper + rest).at_least(0)
-    return (log(moment) / Enclosure.of(power)).at_least(0).interval("Renyi divergence, certified quadrature")
+    low, high = (0.0, math.inf) if math.isinf(rest) else bounds(value)
+    return Interval(max(low, 0.0), high, "Renyi divergence, certified quadrature")
 
 
 def smooth_kl(*, pieces: Sequence[SmoothPiece], tails: Sequence[ExponentialTail]) -> Certified:
     """The KL divergence of densities made of smooth pieces and exponential tails, which cover the support of P."""
 
-    def value(piece: SmoothPiece, x: FloatArray) -> Enclosure:
-        log_p, loss = _at(piece, x)
-        return exp(log_p) * loss
+    def value() -> "arb":
+        total = _integral(
+            pieces, lambda log_p, loss: log_p.exp() * loss, lambda piece: math.exp(piece.log_bound) * piece.loss_bound
+        )
+        rest = sum(tail.mean() for tail in tails)
+        return total + hull(-rest, rest)
 
-    total = _integral(pieces, value, lambda piece: math.exp(piece.log_bound) * piece.loss_bound)
-    rest = sum(tail.mean() for tail in tails)
-    return Enclosure(total.lower - rest, total.upper + rest).at_least(0).interval("KL, certified quadrature")
+    low, high = bounds(value)
+    return Interval(max(low, 0.0), high, "KL, certified quadrature")
 
 
 def _power(order: float) -> float:
-    a = float(enclose(order=order).middle)
+    a = float(read(order=order))
     if not a > 0 or a == 1 or math.isinf(a):
         raise ParameterError("order", order, "must be positive and finite, and not 1", remedy="smooth_kl is order 1")
     return a - 1
 
 
-def _at(piece: SmoothPiece, x: FloatArray) -> tuple[Enclosure, Enclosure]:
-    values = piece.log_p(x), piece.loss(x)
-    log_p, loss = (Enclosure(v - piece.rounding, v + piece.rounding) for v in map(np.asarray, values))
-    return log_p, loss
-
-
-@cache
-def _rule(count: int) -> tuple[FloatArray, FloatArray]:
-    nodes, weights = np.polynomial.legendre.leggauss(count)
-    return np.asarray(nodes), np.asarray(weights)
-
-
 def _integral(
-    pieces: Sequence[SmoothPiece], value: Callable[[SmoothPiece, FloatArray], Enclosure], bound: Callable[..., float]
-) -> Enclosure:
+    pieces: Sequence[SmoothPiece], value: Callable[["arb", "arb"], "arb"], bound: Callable[[SmoothPiece], float]
+) -> "arb":
     if not pieces:
         raise ParameterError("pieces", (), "must hold at least one piece")
-    total = Enclosure.of(0.0)
+    total = ball(0)
     for piece in pieces:
         half, middle = 0.5 * (piece.high - piece.low), 0.5 * (piece.high + piece.low)
         most, rho = bound(piece), piece.ellipse
         count = min(400, 4 + math.ceil((max(0.0, math.log(most)) + 40) / (2 * math.log(rho))))
-        nodes, weights = _rule(count)
-        # weights are trusted to 1e-13 relatively and nodes to 4e-15 of the half length; a Cauchy estimate on the
-        # ellipse bounds the slope by most / (its distance from the interval)
-        w = Enclosure(weights * (1 - 1e-13), weights * (1 + 1e-13))
-        area = (w * value(piece, middle + half * nodes)).sum() * half
+        nodes, weights = legendre_rule(count)
+        x = middle + half * np.array(nodes)
+        error = hull(-piece.rounding, piece.rounding)
+        laws = zip(weights, piece.log_p(x).tolist(), piece.loss(x).tolist(), strict=True)
+        area = sum((w * value(ball(log_p) + error, ball(loss) + error) for w, log_p, loss in laws), ball(0)) * half
+        # x is rounded by 2^-51 (|middle| + half) at most, and a Cauchy estimate on the ellipse bounds the slope by
+        # most / (its distance from the interval)
         distance = (rho + 1 / rho) / 2 - 1
-        shift = 2 * half * most * (4e-15 + 4e-16 * abs(middle) / half) / distance
+        shift = 2 * most * 2.0**-51 * (abs(middle) + half) / distance
         # count = n + 1 nodes: at most (64/15) most rho^(-2n) / (1 - rho^-2) on [-1, 1]
         cut = 64 / 15 * most * rho ** (-2 * (count - 1)) / (1 - rho**-2) * half
-        error = (shift + cut) * (1 + 1e-12)
-        total = total + Enclosure(area.lower - error, area.upper + error)
+        room = (shift + cut) * (1 + 1e-12)
+        total += area + hull(-room, room)
     return total
 
 
 def estimate_kl(
     p: Callable[[float], float], q: Callable[[float], float], *, low: float, high: float
 ) -> Estimate[float]:
-    """KL by adaptive quadrature of two densities of which nothing is known."""
-    return Estimate(_quad(lambda x: _kl_term(p(x), q(x)), low, high), "adaptive quadrature, no error bound")
+    """KL by plain quadrature of two densities of which nothing is known."""
+    return Estimate(_quad(lambda x: _kl_term(p(x), q(x)), low, high), "Gauss-Legendre quadrature, no error bound")
 
 
 def estimate_renyi(
     p: Callable[[float], float], q: Callable[[float], float], *, order: float, low: float, high: float
 ) -> Estimate[float]:
-    """Renyi divergence by adaptive quadrature of two densities of which nothing is known."""
+    """Renyi divergence by plain quadrature of two densities of which nothing is known."""
     power = _power(order)
     total = _quad(lambda x: p(x) ** (power + 1) * q(x) ** (-power) if p(x) > 0 else 0.0, low, high)
-    return Estimate(math.log(total) / power, "adaptive quadrature, no error bound")
+    return Estimate(math.log(total) / power, "Gauss-Legendre quadrature, no error bound")
 
 
 def _kl_term(p: float, q: float) -> float:
@@ -269,7 +267,9 @@ def _kl_term(p: float, q: float) -> float:
 
 
 def _quad(integrand: Callable[[float], float], low: float, high: float) -> float:
-    from scipy.integrate import quad
-
-    found: Any = quad(integrand, low, high, limit=200)
-    return float(found[0])
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    edges = np.linspace(low, high, _PANELS + 1)
+    half = 0.5 * (high - low) / _PANELS
+    points = (edges[:-1] + half)[:, None] + half * nodes
+    values = np.array([integrand(x) for x in points.ravel().tolist()]).reshape(points.shape)
+    return float(half * (values @ weights).sum())

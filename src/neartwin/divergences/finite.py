@@ -1,85 +1,157 @@
-"""Pairs of laws on finitely many outcomes.
+"""Pairs of laws: what can be asked of them, and those on finitely many outcomes.
 
-`finite_pair` reads two lists of probabilities; randomized response, k-ary response and the discrete Laplace have their
-own makers, which know each outcome's privacy loss exactly and so keep every digit at small epsilon.
+P is the law of the answer on a data set, Q on its neighbour; L = ln dP/dQ is the privacy loss. Every answer is an `Interval`
+that contains the exact value, rounded outward: floats for scalar arguments, arrays for array arguments.
 
-With t = E_P[L] written as sum p (l - 1 + e^-l), all terms of KL are non-negative, and for order a > 1
-e^((a-1) D_a) - 1 = sum p [e^((a-1)l) - 1 - (a-1)l] + (a-1) KL has none that is negative: nothing cancels.
+`finite_pair` reads two lists of probabilities; randomized response, k-ary response and the discrete Laplace have their own
+makers, whose outcomes are formulas of epsilon.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from neartwin.balls import Certified, Exact, Numeric, all_bounds, ball, bounds, each, elementwise, every, read, root
 from neartwin.checks import integer
-from neartwin.divergences.enclosure import (
-    Certified,
-    Enclosure,
-    Numeric,
-    blockwise,
-    concatenate,
-    enclose,
-    exp,
-    expm1,
-    increasing,
-    larger,
-    log,
-    log1p,
-    log_fraction,
-    where,
-)
-from neartwin.divergences.inverse import certified_root
-from neartwin.divergences.pairs import read_delta, read_order
-from neartwin.divergences.series import exp_excess, kl_excess
 from neartwin.errors import ParameterError
-from neartwin.exact import FloatArray, Number, float_above, float_below, rational
+from neartwin.exact import Interval, Number
+
+if TYPE_CHECKING:
+    from flint import arb
 
 Law = Sequence[Number] | ArrayLike
 MASS_TOLERANCE = 1e-9
+Laws = tuple[tuple[Fraction, ...], tuple[Fraction, ...]]
+_INFINITY = float("inf")
 _FEW = 64  # outcomes, of which every prefix is tried
-Exact = tuple[tuple[Fraction, ...], tuple[Fraction, ...]]
+_MILD = 1000  # of an exponent, below which e^x is taken as it is
+
+
+@runtime_checkable
+class Pair(Protocol):
+    """Two laws on one space. The divergences are those of P from Q; `reversed` gives those of Q from P."""
+
+    def kl(self) -> Certified:
+        """KL divergence E_P[L], in nats; infinite where P charges what Q does not. Dwork and Roth 2014, Def. 3.5."""
+        ...
+
+    def max_divergence(self) -> Certified:
+        """The essential supremum of L under P. Def. 3.6; a supremum, not a maximum, for densities."""
+        ...
+
+    def approximate_max_divergence(self, delta: Numeric) -> Certified:
+        """inf{e real : H_{e^e}(P||Q) <= delta}, Def. 3.6 with its supremum over P(S) > delta.
+
+        delta: at least 0. May be negative, at least ln(1 - delta); minus infinity for delta >= 1. Never clamped.
+        """
+        ...
+
+    def total_variation(self) -> Certified:
+        """sup_S |P(S) - Q(S)|, the hockey-stick divergence at epsilon 0."""
+        ...
+
+    def hockey_stick(self, epsilon: Numeric) -> Certified:
+        """sup_S P(S) - e^epsilon Q(S), for every real epsilon and both infinities. Decreasing in epsilon."""
+        ...
+
+    def renyi(self, order: Numeric) -> Certified:
+        """Renyi divergence of any order > 0: KL at 1, the max divergence at infinity. Increasing in the order."""
+        ...
+
+    def reversed(self) -> "Pair":
+        """The same pair with P and Q exchanged."""
+        ...
+
+
+def read_order(order: Numeric) -> Any:
+    """Renyi orders, exact: above 0, infinity included."""
+    exact = read(order=order)
+    if not every(lambda a: a > 0, exact):
+        raise ParameterError("order", order, "must be above 0", remedy="order 1 is KL, order inf is max divergence")
+    return exact
+
+
+def read_delta(delta: Numeric) -> Any:
+    """Deltas, exact: at least 0; those of 1 and more are taken, for they have an answer."""
+    exact = read(delta=delta)
+    if not every(lambda d: d >= 0, exact):
+        raise ParameterError("delta", delta, "must not be negative")
+    return exact
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """One outcome: its probabilities under P and Q, and ln(p/q), infinite where one of them is exactly 0."""
+
+    p: "arb"
+    q: "arb"
+    loss: "arb"
+
+    @property
+    def only_p(self) -> bool:
+        """Whether Q never shows it."""
+        return bool(self.q.is_zero() and not self.p.is_zero())
+
+    @property
+    def only_q(self) -> bool:
+        """Whether P never shows it."""
+        return bool(self.p.is_zero())
+
+    @property
+    def both(self) -> bool:
+        """Whether both may show it."""
+        return not (self.p.is_zero() or self.q.is_zero())
+
+    def reversed(self) -> "Outcome":
+        """With P and Q exchanged."""
+        return Outcome(self.q, self.p, -self.loss)
+
+
+Outcomes = Callable[[Any], Sequence[Outcome]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FinitePair:
-    """Two laws on one finite set; leading axes, if any, are a batch of pairs.
+    """Two laws on one finite set, or a batch of such pairs.
 
-    P, Q: (..., m) probabilities, enclosed; loss: (..., m) ln(p/q), +inf where only P has mass, -inf where only Q has.
-    exact: the probabilities as rationals, where they are known and there is one pair.
+    outcomes: the list of outcomes as balls, at the working precision, from a parameter; at: the parameter, or an object array
+    of parameters, one a pair. exact: the probabilities as rationals, where they are known and there is one pair.
+
+    >>> finite_pair(["0.5", "0.3", "0.2"], ["0.2", "0.5", "0.3"]).kl().upper
+    0.22380465...
     """
 
-    P: Enclosure
-    Q: Enclosure
-    loss: Enclosure
-    exact: Exact | None = None
+    outcomes: Outcomes
+    at: Any = None
+    exact: Laws | None = None
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The shape of the batch; () for one pair."""
+        return np.shape(self.at)
+
+    def probabilities(self) -> tuple[Certified, Certified]:
+        """P and Q of one pair, outcome by outcome."""
+        found = np.array(all_bounds(lambda: [part for one in self.outcomes(self.at) for part in (one.p, one.q)]))
+        P, Q = found[0::2], found[1::2]
+        return Interval(P[:, 0], P[:, 1], "P"), Interval(Q[:, 0], Q[:, 1], "Q")
 
     def kl(self) -> Certified:
         """The sum of p ln(p/q), with 0 ln 0 = 0; infinite where P charges what Q does not.
 
-        >>> finite_pair(["0.5", "0.3", "0.2"], ["0.2", "0.5", "0.3"]).kl().upper
-        0.22380465...
         >>> finite_pair([0.5, 0.5, 0], [0.5, 0, 0.5]).kl().lower
         inf
         """
-        return self._kl().interval("KL, exact sum")
-
-    def _kl(self) -> Enclosure:
-        near = np.abs(self.loss.middle) <= 1
-        inner = where(near, self.loss, 0.0)
-        finite = where(np.isinf(self.loss.middle), 0.0, self.loss)
-        with np.errstate(invalid="ignore"):
-            wide = (self.P * finite - self.P + self.Q).at_least(0)
-        terms = where(near, self.P * kl_excess(inner), where(self._only_q(), self.Q, wide))
-        return where(np.any(self._only_p(), axis=-1), np.inf, terms.sum())
+        return elementwise(lambda at: kl_of(self.outcomes(at)), self.at, method="KL, exact sum", least=0)
 
     def max_divergence(self) -> Certified:
         """The largest ln(p/q) over the support of P."""
-        charged = where(self.P.upper > 0, self.loss, -np.inf)
-        return charged.max().interval("max divergence, exact")
+        return elementwise(lambda at: _largest(self.outcomes(at)), self.at, method="max divergence, exact")
 
     def total_variation(self) -> Certified:
         """The sum of (p - q)_+."""
@@ -87,17 +159,14 @@ class FinitePair:
 
     def hockey_stick(self, epsilon: Numeric) -> Certified:
         """The sum of (p - e^epsilon q)_+."""
-        at = enclose(epsilon=epsilon)
-        return self.hockey_stick_at(at).interval("hockey-stick, exact sum")
-
-    def hockey_stick_at(self, epsilon: Enclosure) -> Enclosure:
-        """The same of and as enclosures; epsilon broadcasts against the batch."""
-        e = Enclosure(np.asarray(epsilon.lower)[..., None], np.asarray(epsilon.upper)[..., None])
-        with np.errstate(invalid="ignore"):
-            share = (-expm1(e - self.loss)).at_least(0)
-        share = where(self._only_p() | (e.upper == -np.inf), 1.0, share)
-        share = where(self._only_q() | ((e.lower == np.inf) & ~self._only_p()), 0.0, share)
-        return (self.P * share).sum().at_most(1)
+        return elementwise(
+            lambda at, e: hockey_stick_of(self.outcomes(at), e),
+            self.at,
+            read(epsilon=epsilon),
+            method="hockey-stick, exact sum",
+            least=0,
+            most=1,
+        )
 
     def approximate_max_divergence(self, delta: Numeric) -> Certified:
         """The largest ln((P(S) - delta) / Q(S)) over S with P(S) > delta; a likelihood-ratio prefix is best.
@@ -105,59 +174,32 @@ class FinitePair:
         >>> finite_pair(["0.5", "0.3", "0.2"], ["0.2", "0.5", "0.3"]).approximate_max_divergence("0.1").upper
         0.69314718...
         """
-        scalar = not isinstance(delta, (np.ndarray, list, tuple, Enclosure))
-        read = read_delta(delta)
-        if self.exact is not None and scalar:
-            number: Any = delta
-            value = _exact_approximate_max(self.exact, rational(delta=number))
-            return value.interval("approximate max divergence, exact prefixes")
-        found = self._by_prefixes(read)
-        if found is not None:
-            return found.interval("approximate max divergence, likelihood-ratio prefixes")
-        return self._approximate_max(read).interval("approximate max divergence, certified root")
+        deltas = read_delta(delta)
+        if self.exact is not None:
+            laws = self.exact
+            return elementwise(
+                lambda d: _prefixes(laws, Fraction(min(d, 1))),
+                deltas,
+                method="approximate max divergence, exact prefixes",
+            )
+        return each(self._root, self.at, deltas, method="approximate max divergence, certified root")
 
-    def _by_prefixes(self, delta: Enclosure) -> Enclosure | None:
-        """The same for one pair of few outcomes and any deltas; None for others, or where the order is not certain."""
-        if self.loss.lower.ndim != 1 or self.loss.lower.size > _FEW:
-            return None
-        order = np.argsort(-self.loss.middle)
-        p, q, loss = self.P[order], self.Q[order], self.loss[order]
-        equal = (loss.lower[:-1] == loss.lower[1:]) & (loss.upper[:-1] == loss.upper[1:])
-        if not np.all((loss.lower[:-1] >= loss.upper[1:]) | equal):
-            return None
-
-        def best(at: Enclosure) -> Enclosure:
-            value, mass, other = Enclosure.of(np.full(at.shape, -np.inf)), Enclosure.of(0.0), Enclosure.of(0.0)
-            for k in range(p.shape[0]):
-                mass, other = mass + p[k], other + q[k]
-                left = mass - at
-                with np.errstate(all="ignore"):
-                    value = larger(value, where(left.upper <= 0, -np.inf, log(left) - log(other)))
-            return where(at.lower >= 1, -np.inf, value)
-
-        return blockwise(best, delta)
-
-    def _approximate_max(self, delta: Enclosure) -> Enclosure:
-        below = np.clip(delta.middle, 0, 1 - 2**-53)
-        losses = np.where(np.isfinite(self.loss.middle), self.loss.middle, -1e300)
-        top = np.maximum(np.max(losses, axis=-1), 0) + 1e-9
-        floor = np.log1p(-below) - 1e-9
-        low, high = np.broadcast_arrays(np.minimum(floor, top - 1e-9), np.maximum(top, floor))
-        inner = Enclosure(np.broadcast_to(np.minimum(delta.lower, below), low.shape), np.broadcast_to(below, low.shape))
-        root = certified_root(lambda e: self.hockey_stick_at(Enclosure.of(e)), inner, (low, high))
-        # with no delta the answer is the max divergence; with less than the mass at infinity it is infinite
-        stuck = where(self._only_p(), self.P, 0.0).sum()
-        most = where(self.P.upper > 0, self.loss, -np.inf).max()
-        root = where(delta.upper == 0, most, root)
-        root = Enclosure(
-            np.where(np.any(self._only_p(), axis=-1) & (stuck.lower > delta.upper), np.inf, root.lower),
-            np.where(
-                (stuck.upper > delta.lower) & np.any(self._only_p(), axis=-1),
-                np.inf,
-                np.minimum(root.upper, most.upper),
-            ),
-        )
-        return where(delta.lower >= 1, -np.inf, root)
+    def _root(self, at: Any, delta: Exact) -> tuple[float, float]:
+        if delta >= 1:
+            return -_INFINITY, -_INFINITY
+        most = bounds(lambda: _largest(self.outcomes(at)))
+        if delta == 0:
+            return most
+        lost = bounds(lambda: sum((one.p for one in self.outcomes(at) if one.only_p), ball(0)))
+        if lost[0] > delta:
+            return _INFINITY, _INFINITY
+        if not lost[1] and bounds(lambda: _ordered(self.outcomes(at)))[0] > 0:
+            return bounds(lambda: _best_prefix(self.outcomes(at), delta))
+        low = bounds(lambda d: (1 - ball(d)).log(), delta)[0] - 1.0
+        high = max(map(abs, bounds(lambda: _reach(self.outcomes(at))))) + 1.0
+        found = root(lambda e: hockey_stick_of(self.outcomes(at), e) - ball(delta), low, max(high, low + 1.0))
+        top = _INFINITY if lost[1] > delta else min(found[1], most[1])
+        return min(found[0], top), top
 
     def renyi(self, order: Numeric) -> Certified:
         """ln(sum p^a q^(1-a)) / (a - 1).
@@ -165,56 +207,112 @@ class FinitePair:
         >>> randomized_response_pair(1).renyi(2).upper
         0.73532566...
         """
-        return increasing(self._renyi, read_order(order)).interval("Renyi divergence, exact sum")
-
-    def _renyi(self, order: FloatArray) -> Enclosure:
-        special = (order == 1) | np.isinf(order)
-        a = Enclosure.of(np.where(special, 2.0, order)[..., None])
-        both = ~(self._only_p() | self._only_q())
-        loss = where(both, self.loss, 0.0)
-        with np.errstate(all="ignore"):
-            power = (a - 1) * loss
-            # atoms of P alone count only below order 1, and then as -a p (their p^a q^(1-a) is 0)
-            lone = where(self._only_p(), -a * self.P, 0.0)
-            linear = where(np.abs(loss.middle) <= 1, self.P * kl_excess(loss), self.P * loss - self.P + self.Q)
-            linear = where(self._only_p(), 0.0, where(self._only_q(), self.Q, linear))
-            excess = (where(both, self.P * exp_excess(power), 0.0) + lone + (a - 1) * linear).sum()
-            exponent = where(both & (self.P.upper > 0), power + log(self.P), -np.inf)
-            peak = np.max(exponent.upper, axis=-1, keepdims=True)
-            long = log(exp(exponent - np.where(np.isfinite(peak), peak, 0.0)).sum()) + peak[..., 0]
-            wild = np.max(np.abs(np.where(both, power.middle, 0.0)), axis=-1) > 30
-            # far below order 1 the moment may vanish, and 1 + excess with it
-            value = where(wild | (excess.lower < -0.5), long, log1p(excess)) / (a - 1)[..., 0]
-        infinite = np.any(self._only_p(), axis=-1) & (order > 1) | ~np.any(both & (self.P.upper > 0), axis=-1)
-        value = where(infinite, np.inf, value.at_least(0))
-        most = where(self.P.upper > 0, self.loss, -np.inf).max()
-        return where(order == 1, self._kl(), where(np.isinf(order), most, value))
+        return elementwise(
+            lambda at, a: _renyi(self.outcomes(at), a),
+            self.at,
+            read_order(order),
+            method="Renyi divergence, exact sum",
+            least=0,
+        )
 
     def reversed(self) -> "FinitePair":
         """The same pair with P and Q exchanged."""
         exact = None if self.exact is None else (self.exact[1], self.exact[0])
-        return FinitePair(self.Q, self.P, -self.loss, exact)
-
-    def _only_p(self) -> Any:
-        return (self.Q.upper == 0) & (self.P.upper > 0)
-
-    def _only_q(self) -> Any:
-        return self.P.upper == 0
+        return FinitePair(lambda at: [one.reversed() for one in self.outcomes(at)], self.at, exact)
 
 
-def _exact_approximate_max(exact: Exact, delta: Fraction) -> Enclosure:
+def kl_of(outcomes: Sequence[Outcome]) -> "arb | float":
+    """The KL divergence, within a formula."""
+    if any(one.only_p for one in outcomes):
+        return _INFINITY
+    total = ball(0)
+    for one in outcomes:
+        if one.only_q:
+            total += one.q  # p (l - 1 + e^-l), whose sum is that of p l
+        elif not one.loss.is_zero():
+            total += one.p * one.loss - one.p + one.q
+    return total
+
+
+def _largest(outcomes: Sequence[Outcome]) -> "arb":
+    top = ball(-_INFINITY)
+    for one in outcomes:
+        if one.only_p:
+            return one.loss
+        top = top if one.only_q else top.max(one.loss)
+    return top
+
+
+def hockey_stick_of(outcomes: Sequence[Outcome], epsilon: "Exact | arb") -> "arb":
+    """The sum of (p - e^epsilon q)_+, within a formula."""
+    total = ball(0)
+    e = ball(epsilon)
+    for one in outcomes:
+        if one.only_p or (not one.only_q and epsilon == -_INFINITY):
+            total += one.p
+        elif one.both and epsilon != _INFINITY:
+            gap = e - one.loss
+            if not gap >= 0:
+                total += one.p * (-gap.expm1()).max(ball(0))
+    return total
+
+
+def _renyi(outcomes: Sequence[Outcome], order: Exact) -> "arb | float":
+    if order == 1:
+        return kl_of(outcomes)
+    if order == _INFINITY:
+        return _largest(outcomes)
+    both = [one for one in outcomes if one.both]
+    if not both or (order > 1 and any(one.only_p for one in outcomes)):
+        return _INFINITY
+    power = ball(Fraction(order) - 1)
+    if all(abs(power * one.loss) < _MILD for one in both):
+        # 1 + sum p (x^(a-1) - 1): nothing cancels that more bits do not bring back
+        excess = sum((one.p * (power * one.loss).expm1() for one in both if not one.loss.is_zero()), ball(0))
+        return (excess - sum((one.p for one in outcomes if one.only_p), ball(0))).log1p() / power
+    extreme = both[0].loss
+    for one in both[1:]:
+        extreme = extreme.max(one.loss) if order > 1 else extreme.min(one.loss)
+    return extreme + sum((one.p * (power * (one.loss - extreme)).exp() for one in both), ball(0)).log() / power
+
+
+def _prefixes(laws: Laws, delta: Fraction) -> "arb | float":
     if delta >= 1:
-        return Enclosure.of(-np.inf)
-    charged = [(p, q) for p, q in zip(*exact, strict=True) if p > 0]
-    charged.sort(key=lambda pq: (pq[1] > 0, pq[1] / pq[0]))
+        return -_INFINITY
+    charged = sorted(((p, q) for p, q in zip(*laws, strict=True) if p > 0), key=lambda pq: pq[1] / pq[0])
     best, mass, other = Fraction(0), Fraction(0), Fraction(0)
     for p, q in charged:
         mass, other = mass + p, other + q
         if mass > delta:
             if other == 0:
-                return Enclosure.of(np.inf)
+                return _INFINITY
             best = max(best, (mass - delta) / other)
-    return log_fraction(best) if best > 0 else Enclosure.of(-np.inf)
+    return ball(best).log() if best > 0 else -_INFINITY
+
+
+def _reach(outcomes: Sequence[Outcome]) -> "arb":
+    """A number that no finite loss exceeds."""
+    top = ball(0)
+    for one in outcomes:
+        top = top.max(abs(one.loss)) if one.both else top
+    return top
+
+
+def _ordered(outcomes: Sequence[Outcome]) -> int:
+    """1 where the order of the losses is certain and few prefixes are to be tried, else 0."""
+    losses = sorted((one.loss for one in outcomes), key=lambda loss: float(loss.mid()))
+    return int(len(losses) <= _FEW and all(a <= b for a, b in pairwise(losses)))
+
+
+def _best_prefix(outcomes: Sequence[Outcome], delta: Exact) -> "arb":
+    best, mass, other = ball(-_INFINITY), -ball(delta), ball(0)
+    for one in sorted(outcomes, key=lambda one: -float(one.loss.mid())):
+        mass, other = mass + one.p, other + one.q
+        if mass > 0:
+            best = best.max((mass / other).log())
+        elif not mass <= 0:  # more bits decide
+            best = best.union(best.max((mass.upper() / other).log()))
+    return best
 
 
 def finite_pair(P: Law, Q: Law) -> FinitePair:
@@ -227,47 +325,51 @@ def finite_pair(P: Law, Q: Law) -> FinitePair:
     Traceback (most recent call last):
     neartwin.errors.ParameterError: P=[0.5, 0.6] must sum to 1; it sums to 1.1
     """
-    listed = not isinstance(P, np.ndarray) and not isinstance(Q, np.ndarray)
-    p, q = enclose(P=P), enclose(Q=Q)  # type: ignore[arg-type]  # enclose words the refusal
+    p, q = read(P=P), read(Q=Q)  # type: ignore[arg-type]  # read words the refusal
     for name, law, value in (("P", p, P), ("Q", q, Q)):
-        if law.shape == () or law.shape[-1] == 0:
+        if np.ndim(law) == 0 or law.shape[-1] == 0:
             raise ParameterError(name, value, "must be a list of at least one probability")
-        if np.any(law.upper < 0):
+        if not every(lambda part: part >= 0, law):
             raise ParameterError(name, value, "must not hold a negative probability")
-        total = np.sum(law.middle, axis=-1)
+        total = np.sum(law.astype(float), axis=-1)
         if not np.all(np.abs(total - 1) <= MASS_TOLERANCE):
             raise ParameterError(name, value, f"must sum to 1; it sums to {np.max(total):.12g}")
     if p.shape[-1] != q.shape[-1]:
         raise ParameterError("Q", Q, f"must have as many outcomes as P, {p.shape[-1]}")
-    if p.lower.ndim == q.lower.ndim == 1:
-        exact = (_rationals(P, listed=listed), _rationals(Q, listed=listed))
-        ratios = [_exact_loss(a, b) for a, b in zip(*exact, strict=True)]
-        loss = Enclosure(np.array([x.lower for x in ratios]), np.array([x.upper for x in ratios]))
-        return FinitePair(p, q, loss, exact)
-    return FinitePair(p, q, losses_of(p, q))
+    if p.ndim == q.ndim == 1:
+        laws = (tuple(map(Fraction, p)), tuple(map(Fraction, q)))
+        return FinitePair(lambda _: _of_rationals(laws), None, laws)
+    batch = np.broadcast_shapes(p.shape[:-1], q.shape[:-1])
+    pairs = np.empty(batch, dtype=object)
+    for place in np.ndindex(batch):
+        pairs[place] = tuple(
+            tuple(map(Fraction, np.broadcast_to(law, (*batch, law.shape[-1]))[place])) for law in (p, q)
+        )
+    return FinitePair(_of_rationals, pairs)
 
 
-def _rationals(law: Any, *, listed: bool) -> tuple[Fraction, ...]:
-    if listed:
-        return tuple(rational(probability=part) for part in law)
-    return tuple(
-        Fraction(float(part)) if isinstance(part, (float, np.floating)) else rational(probability=part) for part in law
-    )
+def _of_rationals(laws: Laws) -> list[Outcome]:
+    return [Outcome(ball(p), ball(q), _loss(p, q)) for p, q in zip(*laws, strict=True)]
 
 
-def _exact_loss(p: Fraction, q: Fraction) -> Enclosure:
+def _loss(p: Fraction, q: Fraction) -> "arb":
     if p == 0 or q == 0:
-        return Enclosure.of(np.inf if p > 0 else -np.inf)
-    return log_fraction(p / q)
+        return ball(_INFINITY if p > 0 else -_INFINITY)
+    return ball(p / q).log()
 
 
-def losses_of(p: Enclosure, q: Enclosure) -> Enclosure:
-    """ln(p/q) of enclosed probabilities, outcome by outcome."""
-    with np.errstate(all="ignore"):
-        close = (p.middle > 0.5 * q.middle) & (p.middle < 2 * q.middle)
-        near, far = log1p((p - q) / where(q.upper > 0, q, 1.0)), log(p) - log(where(q.upper > 0, q, 1.0))
-    value = where(close, near, far)
-    return where(p.upper == 0, -np.inf, where(q.upper == 0, np.inf, value))
+def outcome(p: "arb", q: "arb") -> Outcome:
+    """An outcome of two balls, each positive or exactly 0."""
+    if p == 0 or q == 0:
+        return Outcome(p, q, ball(-_INFINITY if p == 0 else _INFINITY))
+    return Outcome(p, q, (p / q).log())
+
+
+def _read_epsilon(epsilon: Numeric) -> Any:
+    exact = read(epsilon=epsilon)
+    if not every(lambda e: 0 <= e < _INFINITY, exact):
+        raise ParameterError("epsilon", epsilon, "must be finite and not negative")
+    return exact
 
 
 def randomized_response_pair(epsilon: Numeric) -> FinitePair:
@@ -289,18 +391,15 @@ def discrete_laplace_pair(*, epsilon: Numeric, sensitivity: int = 1) -> FinitePa
     outcome each. Ghosh, Roughgarden, Sundararajan 2009; for sensitivity 1 it is randomized response.
     """
     steps = integer(at_least=1, sensitivity=sensitivity)
-    e = enclose(epsilon=epsilon)
-    if not np.all((e.lower >= 0) & np.isfinite(e.upper)):
-        raise ParameterError("epsilon", epsilon, "must be finite and not negative")
-    e = Enclosure(np.asarray(e.lower)[..., None], np.asarray(e.upper)[..., None])
-    x = Enclosure.of(np.arange(steps + 1.0))
-    unit = e / float(steps)
-    one = 1 / (1 + exp(-unit))
-    inside = -expm1(-unit) * one * exp(-unit * x)
-    ends = (x.lower == 0) | (x.lower == steps)
-    P = where(ends, one * exp(-unit * x), inside)
-    loss = where(x.lower == 0, e, where(x.lower == steps, -e, unit * (steps - 2.0 * x)))
-    return FinitePair(P, P[..., ::-1], loss)
+
+    def outcomes(e: Exact) -> list[Outcome]:
+        unit = Fraction(e) / steps
+        one = 1 / (1 + (-ball(unit)).exp())
+        P = [one * (-ball(unit * x)).exp() for x in range(steps + 1)]
+        P = [p if x in (0, steps) else p * -(-ball(unit)).expm1() for x, p in enumerate(P)]
+        return [Outcome(P[x], P[steps - x], ball(unit * (steps - 2 * x))) for x in range(steps + 1)]
+
+    return FinitePair(outcomes, _read_epsilon(epsilon))
 
 
 def k_ary_response_pair(*, epsilon: Numeric, outcomes: int) -> FinitePair:
@@ -309,18 +408,11 @@ def k_ary_response_pair(*, epsilon: Numeric, outcomes: int) -> FinitePair:
     The other k - 2 values carry no loss and are one outcome here.
     """
     k = integer(at_least=2, outcomes=outcomes)
-    e = enclose(epsilon=epsilon)
-    if not np.all((e.lower >= 0) & np.isfinite(e.upper)):
-        raise ParameterError("epsilon", epsilon, "must be finite and not negative")
-    e = Enclosure(np.asarray(e.lower)[..., None], np.asarray(e.upper)[..., None])
-    share = exp(-e)
-    whole = 1 + (k - 1.0) * share
-    true, other = 1 / whole, share / whole
-    P = concatenate(true, (k - 2.0) * other if k > 2 else 0.0 * other, other)
-    zero = Enclosure.of(np.zeros(e.shape))
-    return FinitePair(P, P[..., ::-1], concatenate(e, zero, -e))
 
+    def parts(e: Exact) -> list[Outcome]:
+        share = (-ball(e)).exp()
+        true = 1 / (1 + (k - 1) * share)
+        other, rest = share * true, (k - 2) * share * true
+        return [Outcome(true, other, ball(e)), Outcome(rest, rest, ball(0)), Outcome(other, true, -ball(e))]
 
-def rationals_enclosed(values: Sequence[Fraction]) -> Enclosure:
-    """Rationals as an enclosure, each end the nearest float outward."""
-    return Enclosure(np.array([float_below(v) for v in values]), np.array([float_above(v) for v in values]))
+    return FinitePair(parts, _read_epsilon(epsilon))

@@ -1,43 +1,43 @@
-"""The Gaussian pair N(0, s^2) against N(D, s^2), described by mu = |D| / s; and KL and Renyi of normals.
-
-With a = mu/2 - e/mu and b = a - mu the hockey-stick divergence is Phi(a) - e^e Phi(b); phi(a) = e^e phi(b) turns it
-into phi(a) [M(a) - M(b)] with Mills ratios M, which loses no digits however small it is.
-"""
+"""The Gaussian pair N(0, s^2) against N(D, s^2), described by mu = |D| / s; and KL and Renyi of normals."""
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from neartwin.divergences.enclosure import (
-    ULPS,
+from neartwin.balls import (
     Certified,
-    Enclosure,
+    Exact,
     Numeric,
-    blockwise,
-    enclose,
-    exp,
-    expm1,
-    increasing,
-    log,
-    log1p,
+    ball,
+    bounds,
+    each,
+    elementwise,
+    every,
+    infinite,
+    normal_cdf,
     quotient,
-    sqrt,
-    square,
-    squared_excess,
-    where,
-    widened,
+    read,
+    root,
 )
-from neartwin.divergences.inverse import confirmed
-from neartwin.divergences.laplace import absolute
-from neartwin.divergences.normal_roots import epsilon_roots
-from neartwin.divergences.pairs import read_delta, read_order
-from neartwin.divergences.series import log_excess
+from neartwin.divergences.finite import read_delta, read_order
 from neartwin.errors import ParameterError
-from neartwin.exact import FloatArray
-from neartwin.special import erf, erfc, erfcx
 
-_ROOT_HALF = math.sqrt(0.5)
+if TYPE_CHECKING:
+    from flint import arb
+
+_LARGEST = 1e300  # epsilon that is searched for
+_FAR = 1e8  # standard deviations, beyond which Phi(a) alone bounds the profile
+
+
+def read_ratio(*, distance: Numeric, scale: Numeric, name: str) -> Any:
+    """|distance| / scale, exact, of a caller's finite distance and positive scale."""
+    moved, wide = read(distance=distance), read(**{name: scale})
+    if not every(lambda s: 0 < s < math.inf, wide):
+        raise ParameterError(name, scale, "must be positive")
+    if not every(lambda d: abs(d) < math.inf, moved):
+        raise ParameterError("distance", distance, "must be finite")
+    return abs(quotient(moved, wide))
 
 
 def gaussian_pair(*, distance: Numeric, sigma: Numeric = 1) -> "GaussianPair":
@@ -46,37 +46,29 @@ def gaussian_pair(*, distance: Numeric, sigma: Numeric = 1) -> "GaussianPair":
     distance: how far apart the true answers are (for vectors, in the Euclidean norm); sigma > 0. Arrays broadcast.
 
     >>> gaussian_pair(distance=1).kl().upper
-    0.50000000...
+    0.5
     """
-    if not np.all(enclose(sigma=sigma).lower > 0):
-        raise ParameterError("sigma", sigma, "must be positive")
-    mu = quotient(numerator=distance, denominator=sigma, names=("distance", "sigma"))
-    if not np.all(np.isfinite(mu.upper)):
-        raise ParameterError("distance", distance, "must be finite")
-    return GaussianPair(absolute(mu))
+    return GaussianPair(read_ratio(distance=distance, scale=sigma, name="sigma"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GaussianPair:
-    """Made by `gaussian_pair`; mu >= 0, enclosed. The pair is symmetric."""
+    """Made by `gaussian_pair`; mu >= 0, exact. The pair is symmetric."""
 
-    mu: Enclosure
+    mu: Any
 
     def kl(self) -> Certified:
         """mu^2 / 2."""
-        return (0.5 * square(self.mu)).interval("Gaussian KL, closed form")
+        return elementwise(lambda mu: mu**2 / 2, self.mu, method="Gaussian KL, closed form")
 
     def max_divergence(self) -> Certified:
         """Infinite, unless the two laws are one."""
-        value = where(self.mu.upper == 0, 0.0, np.inf)
-        return value.interval("Gaussian max divergence")
+        return elementwise(lambda mu: math.inf if mu else 0, self.mu, method="Gaussian max divergence")
 
     def total_variation(self) -> Certified:
         """2 Phi(mu/2) - 1 = erf(mu / sqrt 8)."""
-        x = self.mu * widened(np.asarray(math.sqrt(0.125)), 1)
-        value = increasing(lambda t: widened(erf(t), ULPS["erf"]), x)
-        value = where(x.upper == 0, 0.0, value.at_least(0).at_most(1))
-        return value.interval("Gaussian total variation, closed form")
+        method = "Gaussian total variation, closed form"
+        return elementwise(lambda mu: (ball(mu) / ball(8).sqrt()).erf(), self.mu, method=method, least=0, most=1)
 
     def hockey_stick(self, epsilon: Numeric) -> Certified:
         """Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), to full relative accuracy in the tail.
@@ -86,131 +78,82 @@ class GaussianPair:
         >>> gaussian_pair(distance=1).hockey_stick(1).upper
         0.12693673...
         """
-        value = blockwise(_hockey_stick, enclose(epsilon=epsilon), self.mu)
-        return value.interval("Gaussian hockey-stick, closed form")
+        method = "Gaussian hockey-stick, closed form"
+        return elementwise(gaussian_profile, read(epsilon=epsilon), self.mu, method=method, least=0, most=1)
 
     def approximate_max_divergence(self, delta: Numeric) -> Certified:
-        """The root of the hockey-stick curve, certified at both ends; infinite at delta = 0, unless mu = 0.
+        """The root of the hockey-stick curve, proved at both ends; infinite at delta = 0, unless mu = 0.
 
         >>> gaussian_pair(distance=1).approximate_max_divergence("1e-5").upper
         4.37717809...
         >>> gaussian_pair(distance=1).approximate_max_divergence(0.5).lower
         -0.37579834...
         """
-        value = blockwise(_approximate_max, read_delta(delta), self.mu)
-        return value.interval("Gaussian approximate max divergence, certified root")
+        return each(
+            epsilon_root, self.mu, read_delta(delta), method="Gaussian approximate max divergence, certified root"
+        )
 
     def renyi(self, order: Numeric) -> Certified:
         """It is order mu^2 / 2; infinite at infinity, unless mu = 0."""
-        read = read_order(order)
-        value = where(np.isinf(read.lower), np.inf, read * (0.5 * square(self.mu)))
-        return where(self.mu.upper == 0, 0.0, value).interval("Gaussian Renyi, closed form")
+
+        def value(a: Exact, mu: Fraction) -> Exact:
+            return math.inf if a == math.inf and mu else Fraction(a) * mu**2 / 2 if mu else 0
+
+        return elementwise(value, read_order(order), self.mu, method="Gaussian Renyi, closed form")
 
     def reversed(self) -> "GaussianPair":
         """Itself: shifting the other way is the mirror image."""
         return self
 
 
-def _hockey_stick(epsilon: Enclosure, mu: Enclosure) -> Enclosure:
-    # decreasing in epsilon and increasing in mu: two corners are enough
-    low = _hockey_stick_at(epsilon.upper, mu.lower)
-    one = epsilon.lower is epsilon.upper and mu.lower is mu.upper
-    return Enclosure(low.lower, (low if one else _hockey_stick_at(epsilon.lower, mu.upper)).upper)
+def gaussian_profile(epsilon: Exact, mu: Exact) -> "arb":
+    """The delta of normals mu apart at epsilon: a formula of `neartwin.balls`."""
+    if infinite(epsilon) or mu == 0:
+        return -ball(min(epsilon, 0)).expm1()
+    e, m = ball(epsilon), ball(mu)
+    a, b = m / 2 - e / m, -m / 2 - e / m
+    first = normal_cdf(a)
+    return first.union(ball(0)) if a < -_FAR else first - e.exp() * normal_cdf(b)
 
 
-def _hockey_stick_at(epsilon: FloatArray, mu: FloatArray) -> Enclosure:
-    right = _right_of_zero(np.abs(epsilon), mu)
-    if np.all(epsilon >= 0):
-        return right.at_most(1)
-    point = Enclosure.of(np.minimum(epsilon, 0))
-    left = -expm1(point) + exp(point) * right  # H(e) = 1 - e^e + e^e H(-e), for a symmetric pair
-    return where(epsilon >= 0, right, left).at_least(0).at_most(1)
+def epsilon_root(mu: Exact, delta: Exact) -> tuple[float, float]:
+    """The floats around the epsilon at which normals mu apart have this delta."""
+    if delta >= 1:
+        return -math.inf, -math.inf
+    if delta == 0:
+        return (math.inf, math.inf) if mu else (0.0, 0.0)
+    floor = bounds(lambda d: (-ball(d)).log1p(), delta)
+    if mu == 0:
+        return floor
+    low, high = floor[0], bounds(lambda m, d: ball(m) ** 2 / 2 + ball(m) * (-2 * ball(d).log()).sqrt(), mu, delta)[1]
+    if high > _LARGEST:
+        return low, high
+    return root(lambda e: gaussian_profile(e, mu) - ball(delta), low, high, _guess(mu, delta, low, high))
 
 
-def _right_of_zero(epsilon: FloatArray, mu: FloatArray) -> Enclosure:
-    """H at epsilon >= 0 and one float mu >= 0.
-
-    With s = mu/2 + epsilon/mu both a and b = -s carry at most 4 u s; that moves phi(a) by |a| 4 u s relatively, and
-    Phi and the Mills ratio by 0.8 of it; a^2 and the trusted functions add the rest. u = 2^-53.
-    """
-    with np.errstate(all="ignore"):
-        first, second, size, a = _two_parts(epsilon, mu)
-        unit = 2.0**-53
-        trust = 2 * (ULPS["erfcx"] + ULPS["exp"]) + 16
-        relative = ((np.abs(a) + 1) * 4 * size + 2 * a * a + trust) * unit * 1.01
-        error = relative * (first + second) + 1e-320
-        low, high = np.maximum(first - second - error, 0), first - second + error
-        undefined = (mu == 0) | np.isinf(epsilon)
-        low, high = np.where(undefined, 0.0, low), np.where(undefined, 0.0, high)
-    return Enclosure(np.where(np.isnan(low), 0.0, low), np.where(np.isnan(high), 1.0, high))
-
-
-def _two_parts(epsilon: FloatArray, mu: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Phi(a) and e^epsilon Phi(b) in plain floats, then mu/2 + epsilon/mu and a."""
-    shift = epsilon / mu
-    a, size = 0.5 * mu - shift, 0.5 * mu + shift
-    density = 0.5 * np.exp(-0.5 * a * a)  # phi(a) sqrt(pi/2)
-    second = density * erfcx(size * _ROOT_HALF)
-    first = density * erfcx(np.maximum(-a, 0) * _ROOT_HALF)
-    if np.any(a > 0):
-        first = np.where(a > 0, 0.5 * erfc(-np.maximum(a, 0) * _ROOT_HALF), first)
-    return np.asarray(first), np.asarray(second), np.asarray(size), np.asarray(a)
-
-
-def _approximate_max(delta: Enclosure, mu: Enclosure) -> Enclosure:
-    inner = Enclosure(np.clip(delta.lower, 5e-324, 1 - 2**-53), np.clip(delta.upper, 5e-324, 1 - 2**-53))
-    shape = np.broadcast_shapes(delta.shape, np.shape(mu.lower))
-    # the root grows with mu and falls with delta: its lower end lies at the lower mu and the upper delta
-    low, high = _quick_roots(mu.lower, inner.upper)
-    if not (np.all(delta.lower == delta.upper) and np.all(mu.lower == mu.upper)):
-        high = _quick_roots(mu.upper, inner.lower)[1]
-    low, high = (np.array(np.broadcast_to(end, shape)) for end in (low, high))
-    other = (delta.lower <= 0) | (delta.upper >= 1) | np.isnan(low) | np.isnan(high)
-    if other.any():
-        ends = (np.broadcast_to(end, shape)[other] for end in (delta.lower, delta.upper, mu.lower, mu.upper))
-        a, b, c, d = ends
-        found = _searched_max(Enclosure(a, b), Enclosure(c, d))
-        low[other], high[other] = found.lower, found.upper
-    return Enclosure(low, high)
-
-
-def _quick_roots(mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, ...]:
-    shape = np.broadcast_shapes(np.shape(mu), np.shape(delta))
-    m, d = np.ravel(mu), np.ravel(delta)
-    if m.size != 1 != d.size:
-        m, d = (np.broadcast_to(part, shape).ravel() for part in (mu, delta))
-    return tuple(end.reshape(shape) for end in epsilon_roots(m, np.zeros(1), d, 1 - d))
-
-
-def _searched_max(delta: Enclosure, mu: Enclosure) -> Enclosure:
-    inner = Enclosure(np.clip(delta.lower, 5e-324, 1 - 2**-53), np.clip(delta.upper, 5e-324, 1 - 2**-53))
-    rest = log1p(-inner)
-    roof = 0.5 * square(mu) + mu * sqrt(-2.0 * log(inner))
-    low, high = np.broadcast_arrays(rest.lower, roof.upper)
-    guess = _guess(np.broadcast_to(inner.middle, low.shape), np.maximum(mu.middle, 1e-300), low, high)
-    value = confirmed(lambda e: _hockey_stick(Enclosure.of(e), mu), inner, guess, (low, high))
-    value = where(mu.upper == 0, rest, value)
-    return where(delta.lower >= 1, -np.inf, where((delta.upper == 0) & (mu.lower > 0), np.inf, value))
-
-
-def _guess(delta: FloatArray, mu: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Newton on ln H in plain floats, kept in a shrinking bracket; its errors are caught by the certificate."""
-    goal, x = np.log(np.maximum(delta, 1e-320)), 0.5 * (low + high)
-    with np.errstate(all="ignore"):
+def _guess(mu: Exact, delta: Exact, low: float, high: float) -> float | None:
+    """Newton on ln delta in plain floats, and a last step in balls; what it misses costs `root` time alone."""
+    try:
+        m, goal, x = float(mu), math.log(delta), 0.5 * (low + high)
         for _ in range(40):
-            first, upper, _, _ = _two_parts(np.abs(x), mu)
-            value, left = first - upper, x < 0
-            # left of 0: H(x) = 1 - e^x + e^x H(-x), so -H'(x) = e^x [1 - H(-x) - e^-x Phi(b)]
-            slope = np.where(left, np.exp(x) * (1 - value - upper), upper)
-            value = np.where(left, -np.expm1(x) + np.exp(x) * value, value)
-            gap = np.log(value) - goal
-            low, high = np.where(gap > 0, x, low), np.where(gap > 0, high, x)
-            step = x + gap * value / slope
-            new = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))
-            moved, x = np.abs(new - x), new
-            if np.all(moved <= 1e-13 * (np.abs(x) + mu)):
+            tail = 0.5 * math.exp(x) * math.erfc((0.5 * m + x / m) * math.sqrt(0.5))
+            value = 0.5 * math.erfc((x / m - 0.5 * m) * math.sqrt(0.5)) - tail
+            gap = math.log(value) - goal
+            low, high = (x, high) if gap > 0 else (low, x)
+            step = x + gap * value / tail
+            new = step if low <= step <= high else 0.5 * (low + high)
+            x, moved = new, abs(new - x)
+            if moved <= 1e-9 * (abs(x) + m):
                 break
-    return np.asarray(x)
+    except (ValueError, OverflowError, ZeroDivisionError):  # beyond the floats
+        return None
+
+    def newton() -> "arb":
+        e, apart = ball(x), ball(mu)
+        tail = e.exp() * normal_cdf(-apart / 2 - e / apart)
+        return e + (normal_cdf(apart / 2 - e / apart) - tail - ball(delta)) / tail
+
+    return bounds(newton)[0]
 
 
 def kl_normal(*, mean: Numeric, sigma: Numeric, other_mean: Numeric, other_sigma: Numeric) -> Certified:
@@ -232,22 +175,28 @@ def renyi_normal(
     With s*^2 = a s2^2 + (1-a) s1^2: ln(s2/s1) + ln(s2^2/s*^2) / (2(a-1)) + a (m1-m2)^2 / (2 s*^2), infinite where
     s*^2 <= 0. Gil, Alajaji and Linder 2013, Table 2.
     """
-    s1, s2 = enclose(sigma=sigma), enclose(other_sigma=other_sigma)
-    for name, given, read in (("sigma", sigma, s1), ("other_sigma", other_sigma, s2)):
-        if not np.all(read.lower > 0):
+    s1, s2, m1, m2 = read(sigma=sigma), read(other_sigma=other_sigma), read(mean=mean), read(other_mean=other_mean)
+    for name, given, wide in (("sigma", sigma, s1), ("other_sigma", other_sigma, s2)):
+        if not every(lambda s: 0 < s < math.inf, wide):
             raise ParameterError(name, given, "must be positive")
+    for name, given, centre in (("mean", mean, m1), ("other_mean", other_mean, m2)):
+        if not every(lambda m: abs(m) < math.inf, centre):
+            raise ParameterError(name, given, "must be finite")
     a = read_order(order)
-    if np.any(np.isinf(a.upper)):
+    if not every(lambda x: x < math.inf, a):
         raise ParameterError("order", order, "must be finite", remedy="use gaussian_pair(...).max_divergence()")
-    gap = square((enclose(mean=mean) - enclose(other_mean=other_mean)) / s2)
-    r = squared_excess(numerator=sigma, denominator=other_sigma, names=("sigma", "other_sigma"))
-    unit = a.lower == 1
-    order_gap = where(unit, 1.0, a - 1)
-    # s*^2 / s2^2 = 1 - (a-1) r; the two logarithms lose their linear parts, which cancel exactly
-    inner = -order_gap * r
-    with np.errstate(all="ignore"):
-        shape = 0.5 * log_excess(inner.at_least(-1)) / order_gap + 0.5 * log_excess(r.at_least(-1))
-        value = shape + a * gap / (2 * (1 + inner))
-    value = where(unit, 0.5 * log_excess(r.at_least(-1)) + 0.5 * gap, where(inner.upper <= -1, np.inf, value))
-    value = Enclosure(value.lower, np.where((inner.lower <= -1) & ~unit, np.inf, value.upper))
-    return value.at_least(0).interval("normal Renyi, closed form")
+    return elementwise(_renyi_normal, m1, s1, m2, s2, a, method="normal Renyi, closed form", least=0)
+
+
+def _renyi_normal(m1: Exact, s1: Exact, m2: Exact, s2: Exact, order: Exact) -> "arb | Exact":
+    a = Fraction(order)
+    ratio = (Fraction(s1) / Fraction(s2)) ** 2
+    gap = ((Fraction(m1) - Fraction(m2)) / Fraction(s2)) ** 2
+    mixed = a + (1 - a) * ratio  # s*^2 / s2^2
+    if mixed <= 0:
+        return math.inf
+    if ratio == 1:
+        return a * gap / 2
+    if a == 1:
+        return (ball(ratio + gap - 1) - ball(ratio).log()) / 2
+    return ball(a * gap / mixed) / 2 - (ball(ratio).log() + ball(mixed).log() / ball(a - 1)) / 2

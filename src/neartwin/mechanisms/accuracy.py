@@ -6,28 +6,20 @@ Dwork and Roth 2014, section 3.3. Error probabilities are `beta` here, for delta
 """
 
 import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from neartwin.balls import Certified, Exact, Numeric, ball, bounds, elementwise, every, quotient, read
 from neartwin.checks import integer, positive
-from neartwin.divergences import (
-    Certified,
-    Enclosure,
-    Numeric,
-    enclose,
-    exp,
-    expm1,
-    log,
-    log1p,
-    quotient,
-    sqrt,
-    square,
-    where,
-)
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.sensitivity import count_sensitivity, histogram_sensitivity
+
+if TYPE_CHECKING:
+    from flint import arb
 
 UNION = "Dwork-Roth Theorem 3.8"
 EXACT = "exact law of the largest of k Laplace errors"
@@ -39,18 +31,17 @@ def laplace_tail(t: Numeric) -> Certified:
     >>> laplace_tail(2).upper
     0.13533528...
     """
-    read = enclose(t=t)
-    return exp(-read.at_least(0)).at_most(1).interval("Dwork-Roth Fact 3.7")
+    return elementwise(lambda t: (-ball(max(t, 0))).exp(), read(t=t), method="Dwork-Roth Fact 3.7", least=0, most=1)
 
 
 def laplace_scale(*, sensitivity: Numeric, epsilon: Numeric) -> Certified:
     """Scale b = sensitivity / epsilon, which is also the mean absolute error. Definition 3.3."""
-    return _scale(sensitivity, epsilon).interval("Dwork-Roth Definition 3.3")
+    return elementwise(lambda b: b, _scale(sensitivity, epsilon), method="Dwork-Roth Definition 3.3")
 
 
 def laplace_variance(*, sensitivity: Numeric, epsilon: Numeric) -> Certified:
     """2 b^2."""
-    return (2.0 * square(_scale(sensitivity, epsilon))).interval("variance of the Laplace law")
+    return elementwise(lambda b: 2 * b**2, _scale(sensitivity, epsilon), method="variance of the Laplace law")
 
 
 def laplace_radius(*, count: int, sensitivity: Numeric, epsilon: Numeric, beta: Numeric) -> Certified:
@@ -61,9 +52,10 @@ def laplace_radius(*, count: int, sensitivity: Numeric, epsilon: Numeric, beta: 
     >>> laplace_radius(count=10_000, sensitivity=1, epsilon=1, beta="0.05").upper
     12.20607264...
     """
-    k = float(integer(at_least=1, count=count))
-    value = _scale(sensitivity, epsilon) * log(k / _share(beta=beta))
-    return value.interval(UNION)
+    k = integer(at_least=1, count=count)
+    return elementwise(
+        lambda b, p: ball(b) * (k / ball(p)).log(), _scale(sensitivity, epsilon), _share(beta=beta), method=UNION
+    )
 
 
 def laplace_radius_exact(*, count: int, sensitivity: Numeric, epsilon: Numeric, beta: Numeric) -> Certified:
@@ -72,22 +64,32 @@ def laplace_radius_exact(*, count: int, sensitivity: Numeric, epsilon: Numeric, 
     >>> laplace_radius_exact(count=10_000, sensitivity=1, epsilon=1, beta="0.05").upper
     12.18053818...
     """
-    k = float(integer(at_least=1, count=count))
-    return (_scale(sensitivity, epsilon) * _exact_quantile(k, _share(beta=beta))).interval(EXACT)
+    k = integer(at_least=1, count=count)
+    return elementwise(
+        lambda b, p: ball(b) * _exact_quantile(k, p),
+        _scale(sensitivity, epsilon),
+        _share(beta=beta),
+        method=EXACT,
+        least=0,
+    )
 
 
 def laplace_failure(*, count: int, radius: Numeric, sensitivity: Numeric, epsilon: Numeric) -> Certified:
     """Bound k e^(-r/b), at most 1: Theorem 3.8's bound on the probability that some error reaches the radius."""
-    k = float(integer(at_least=1, count=count))
-    ratio = _non_negative(radius=radius) / _scale(sensitivity, epsilon)
-    return (k * exp(-ratio)).at_most(1).interval(UNION)
+    k, r = integer(at_least=1, count=count), _non_negative(radius=radius)
+    return elementwise(
+        lambda r, b: k * (-ball(r) / ball(b)).exp(), r, _scale(sensitivity, epsilon), method=UNION, least=0, most=1
+    )
 
 
 def laplace_failure_exact(*, count: int, radius: Numeric, sensitivity: Numeric, epsilon: Numeric) -> Certified:
     """1 - (1 - e^(-r/b))^k: the probability itself."""
-    k = float(integer(at_least=1, count=count))
-    ratio = _non_negative(radius=radius) / _scale(sensitivity, epsilon)
-    return (-expm1(k * log1p(-exp(-ratio)))).at_most(1).interval(EXACT)
+    k, r = integer(at_least=1, count=count), _non_negative(radius=radius)
+
+    def value(r: Exact, b: Exact) -> "arb | Exact":
+        return -(k * (-(-ball(r) / ball(b)).expm1()).log()).expm1() if r else 1
+
+    return elementwise(value, r, _scale(sensitivity, epsilon), method=EXACT, least=0, most=1)
 
 
 def failure_at_union_radius(*, count: int, beta: Numeric) -> Certified:
@@ -96,22 +98,24 @@ def failure_at_union_radius(*, count: int, beta: Numeric) -> Certified:
     >>> failure_at_union_radius(count=10_000, beta="0.05").upper
     0.04877069...
     """
-    k = float(integer(at_least=1, count=count))
-    return (-expm1(k * log1p(-(_share(beta=beta) / k)))).interval(EXACT)
+    k = integer(at_least=1, count=count)
+    return elementwise(lambda p: 1 - (1 - ball(p) / k) ** k, _share(beta=beta), method=EXACT)
 
 
 def epsilon_for_radius(*, count: int, sensitivity: Numeric, radius: Numeric, beta: Numeric) -> Certified:
     """Epsilon sensitivity ln(k / beta) / r: makes Theorem 3.8's radius r; spend at least the upper end."""
-    k = float(integer(at_least=1, count=count))
-    value = _positive(sensitivity=sensitivity) * log(k / _share(beta=beta)) / _positive(radius=radius)
-    return value.interval(UNION)
+    k = integer(at_least=1, count=count)
+    return elementwise(
+        lambda b, p: ball(b) * (k / ball(p)).log(), _per_radius(sensitivity, radius), _share(beta=beta), method=UNION
+    )
 
 
 def epsilon_for_radius_exact(*, count: int, sensitivity: Numeric, radius: Numeric, beta: Numeric) -> Certified:
     """The least epsilon whose exact radius is r."""
-    k = float(integer(at_least=1, count=count))
-    value = _positive(sensitivity=sensitivity) * _exact_quantile(k, _share(beta=beta)) / _positive(radius=radius)
-    return value.interval(EXACT)
+    k = integer(at_least=1, count=count)
+    return elementwise(
+        lambda b, p: ball(b) * _exact_quantile(k, p), _per_radius(sensitivity, radius), _share(beta=beta), method=EXACT
+    )
 
 
 def count_for_radius(*, sensitivity: Number, epsilon: Number, radius: Number, beta: Number) -> int:
@@ -120,11 +124,9 @@ def count_for_radius(*, sensitivity: Number, epsilon: Number, radius: Number, be
     >>> count_for_radius(sensitivity=1, epsilon=1, radius="12.3", beta="0.05")
     10984
     """
-    ratio = _positive(radius=radius) / _scale(sensitivity, epsilon)
-    most = _share(beta=beta) * exp(ratio)
-    if not math.isfinite(float(most.upper)):
-        raise ParameterError("radius", radius, "allows more answers than a float can count")
-    return math.floor(float(most.lower))
+    ratio = quotient(_positive(radius=radius), _scale(sensitivity, epsilon))
+    share = _share(beta=beta)
+    return _counted(bounds(lambda: ball(share) * ball(ratio).exp()), radius)
 
 
 def count_for_radius_exact(*, sensitivity: Number, epsilon: Number, radius: Number, beta: Number) -> int:
@@ -133,11 +135,15 @@ def count_for_radius_exact(*, sensitivity: Number, epsilon: Number, radius: Numb
     >>> count_for_radius_exact(sensitivity=1, epsilon=1, radius="12.3", beta="0.05")
     11268
     """
-    ratio = _positive(radius=radius) / _scale(sensitivity, epsilon)
-    most = log1p(-_share(beta=beta)) / log1p(-exp(-ratio))
-    if not math.isfinite(float(most.upper)):
+    ratio = quotient(_positive(radius=radius), _scale(sensitivity, epsilon))
+    share = _share(beta=beta)
+    return _counted(bounds(lambda: (-ball(share)).log1p() / (-(-ball(ratio)).expm1()).log()), radius)
+
+
+def _counted(most: tuple[float, float], radius: Number) -> int:
+    if not math.isfinite(most[1]):
         raise ParameterError("radius", radius, "allows more answers than a float can count")
-    return math.floor(float(most.lower))
+    return math.floor(most[0])
 
 
 def counts_scale(*, queries: int, epsilon: Numeric) -> Certified:
@@ -146,7 +152,7 @@ def counts_scale(*, queries: int, epsilon: Numeric) -> Certified:
     >>> counts_scale(queries=7, epsilon="0.3").upper
     23.33333333...
     """
-    return _scale(count_sensitivity(queries), epsilon).interval("Dwork-Roth Example 3.1")
+    return elementwise(lambda b: b, _scale(count_sensitivity(queries), epsilon), method="Dwork-Roth Example 3.1")
 
 
 def histogram_radius(*, bins: int, epsilon: Numeric, beta: Numeric, neighbours: Neighbours) -> Certified:
@@ -164,10 +170,11 @@ def laplace_mean_variance(*, epsilon: Numeric, records: int) -> Certified:
     """2 / (epsilon n)^2: the Laplace mechanism on the mean of n bits, n public, replace-one (sensitivity 1/n).
 
     >>> laplace_mean_variance(epsilon="0.2", records=50).upper
-    0.02000000...
+    0.02
     """
-    n = float(integer(at_least=1, records=records))
-    return (2.0 / square(_positive(epsilon=epsilon) * n)).interval("variance of the Laplace law")
+    n = integer(at_least=1, records=records)
+    e = _positive(epsilon=epsilon)
+    return elementwise(lambda e: 2 / (ball(e) * n) ** 2, e, method="variance of the Laplace law")
 
 
 def response_mean_variance(*, epsilon: Numeric, records: int) -> Certified:
@@ -178,10 +185,13 @@ def response_mean_variance(*, epsilon: Numeric, records: int) -> Certified:
     >>> response_mean_variance(epsilon=1, records=1000).upper
     0.00092067...
     """
-    n = float(integer(at_least=1, records=records))
-    e = _positive(epsilon=epsilon)
+    n = integer(at_least=1, records=records)
     # e^e / (e^e - 1)^2 = e^-e / (1 - e^-e)^2, which does not overflow
-    return (exp(-e) / (n * square(expm1(-e)))).interval("variance of randomized response")
+    return elementwise(
+        lambda e: (-ball(e)).exp() / (n * (-ball(e)).expm1() ** 2),
+        _positive(epsilon=epsilon),
+        method="variance of randomized response",
+    )
 
 
 def response_mean(answers: np.ndarray, *, epsilon: Number) -> float:
@@ -200,40 +210,38 @@ def response_mean(answers: np.ndarray, *, epsilon: Number) -> float:
 
 def chebyshev_radius(*, variance: Numeric, beta: Numeric) -> Certified:
     """sqrt(variance / beta): passed with probability at most beta, whatever the law of the error."""
-    return sqrt(_non_negative(variance=variance) / _share(beta=beta)).interval("Chebyshev")
+    squared = quotient(_non_negative(variance=variance), _share(beta=beta))
+    return elementwise(lambda x: ball(x).sqrt(), squared, method="Chebyshev")
 
 
-def _exact_quantile(k: float, beta: Enclosure) -> Enclosure:
+def _exact_quantile(k: int, beta: Exact) -> "arb":
     """-ln(1 - (1 - beta)^(1/k)); 0 at beta = 1."""
-    value = -log(-expm1(log1p(-beta) / k))
-    return where(beta.lower >= 1, 0.0, value).at_least(0)
+    return -(-((-ball(beta)).log1p() / k).expm1()).log() if beta < 1 else ball(0)
 
 
-def _scale(sensitivity: Numeric, epsilon: Numeric) -> Enclosure:
-    _positive(sensitivity=sensitivity)
-    _positive(epsilon=epsilon)
-    return quotient(numerator=sensitivity, denominator=epsilon, names=("sensitivity", "epsilon"))
+def _scale(sensitivity: Numeric, epsilon: Numeric) -> Any:
+    return quotient(_positive(sensitivity=sensitivity), _positive(epsilon=epsilon))
 
 
-def _share(**named: Numeric) -> Enclosure:
+def _per_radius(sensitivity: Numeric, radius: Numeric) -> Any:
+    return quotient(_positive(sensitivity=sensitivity), _positive(radius=radius))
+
+
+def _share(**named: Numeric) -> Any:
+    return _read(lambda x: 0 < x <= 1, "must lie in (0, 1]", **named)
+
+
+def _positive(**named: Numeric) -> Any:
+    return _read(lambda x: 0 < x < math.inf, "must be positive and finite", **named)
+
+
+def _non_negative(**named: Numeric) -> Any:
+    return _read(lambda x: x >= 0, "must not be negative", **named)
+
+
+def _read(holds: Callable[[Any], bool], rule: str, **named: Numeric) -> Any:
     ((name, value),) = named.items()
-    read = enclose(**{name: value})
-    if not np.all((read.lower > 0) & (read.upper <= 1)):
-        raise ParameterError(name, value, "must lie in (0, 1]")
-    return read
-
-
-def _positive(**named: Numeric) -> Enclosure:
-    ((name, value),) = named.items()
-    read = enclose(**{name: value})
-    if not np.all((read.lower > 0) & np.isfinite(read.upper)):
-        raise ParameterError(name, value, "must be positive and finite")
-    return read
-
-
-def _non_negative(**named: Numeric) -> Enclosure:
-    ((name, value),) = named.items()
-    read = enclose(**{name: value})
-    if not np.all(read.lower >= 0):
-        raise ParameterError(name, value, "must not be negative")
-    return read
+    exact = read(**{name: value})
+    if not every(holds, exact):
+        raise ParameterError(name, value, rule)
+    return exact

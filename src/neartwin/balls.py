@@ -1,0 +1,296 @@
+"""The one certified arithmetic: balls of Arb, whose errors are proved, and floats rounded outward from them.
+
+A formula is written once, as a function of exact parameters that computes with balls (`flint.arb`: a midpoint and a radius,
+with every elementary and error function). `bounds` evaluates it at 128 bits, then at more, until the two floats around the
+result are next to one another; so a formula may cancel, and no error analysis stands beside it. `root` inverts a monotone
+one. Exact parameters make exact cases: a formula compares them with plain `if`.
+
+>>> bounds(lambda x: ball(x).exp() - 1 - ball(x), Fraction(1, 10**40))
+(5e-81, 5.000000000000001e-81)
+
+python-flint has one working precision a process. A lock is held while it is raised, and it is put back after; threads and
+forks are safe. FLINT is loaded by the first ball (30 ms), not by the import of this module.
+"""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import cache
+from threading import RLock
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from neartwin.errors import ParameterError
+from neartwin.exact import Interval, Number, floats_around, rational
+
+if TYPE_CHECKING:
+    from flint import arb
+
+Exact = int | float | Fraction  # a float stands for its own binary value; both infinities are taken
+Numeric = Number | ArrayLike  # what a caller may give: a scalar, a list or an array
+Certified = Interval[Any]  # ends are floats for scalar arguments and arrays for array arguments
+Formula = Callable[..., "arb | Exact"]
+
+PRECISIONS = (128, 512, 2048, 8192)  # bits
+_SUBNORMAL = 2.0**-1021
+_LOCK = RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+
+
+@cache
+def _flint() -> ModuleType:
+    import flint
+
+    return flint
+
+
+def ball(value: "Exact | arb") -> "arb":
+    """The number as a ball: of radius 0 for an integer or a float, of one rounding for a fraction."""
+    make = _flint().arb
+    exact: arb = make(value.numerator) / value.denominator if isinstance(value, Fraction) else make(value)
+    return exact
+
+
+def infinite(value: Exact) -> bool:
+    """Whether an exact number is one of the two infinities; a fraction beyond all floats is not."""
+    return isinstance(value, float) and math.isinf(value)
+
+
+def pi() -> "arb":
+    """The ball of pi at the working precision."""
+    value: arb = _flint().arb.pi()
+    return value
+
+
+def floats(value: "arb | Exact") -> tuple[float, float]:
+    """The floats around a ball, rounded outward; both infinities where it is undefined. Call it within `bounds` alone."""
+    if isinstance(value, float):
+        return value, value
+    if isinstance(value, (int, Fraction)):
+        return floats_around(Fraction(value))
+    _flint().ctx.prec = 53  # to which `lower` and `upper` round outward
+    low, high = float(value.lower()), float(value.upper())
+    if not value.is_finite():
+        exact = value.is_exact() and low == high
+        return (low, high) if exact else (-math.inf, math.inf)
+    if abs(low) < _SUBNORMAL or low == math.inf:
+        low = low if value.is_zero() else math.nextafter(low, -math.inf)
+    if abs(high) < _SUBNORMAL or high == -math.inf:
+        high = high if value.is_zero() else math.nextafter(high, math.inf)
+    return low, high
+
+
+def bounds(formula: Formula, *arguments: Any) -> tuple[float, float]:
+    """The floats around formula(*arguments), next to one another unless its own balls are wide at every precision."""
+    return all_bounds(lambda: [formula(*arguments)])[0]
+
+
+def all_bounds(formulas: Callable[[], "Sequence[arb | Exact]"]) -> list[tuple[float, float]]:
+    """The same for several values that one function computes at once."""
+    found: list[tuple[float, float]] = []
+    width = math.inf
+    with _LOCK:
+        context = _flint().ctx
+        before = context.prec
+        try:
+            for bits in PRECISIONS:
+                context.prec = bits
+                found = [floats(value) for value in formulas()]
+                wide = [
+                    high - low for low, high in found if math.nextafter(math.nextafter(low, math.inf), math.inf) < high
+                ]
+                if not wide or 2 * max(wide) > width:  # two steps: around a float
+                    break
+                width = max(wide)
+        finally:
+            context.prec = before
+    return found
+
+
+def precision() -> int:
+    """The bits that a formula is asked for."""
+    return int(_flint().ctx.prec)
+
+
+def elementwise(
+    formula: Formula, *arguments: Any, method: str, least: float = -math.inf, most: float = math.inf
+) -> Certified:
+    """A formula at exact scalars, or at each place of exact arrays (of `read`), which broadcast.
+
+    formula: a function of exact scalars. method: the theorem, for the reader. least, most: known ends of its values.
+    """
+    return each(lambda *point: bounds(formula, *point), *arguments, method=method, least=least, most=most)
+
+
+def each(
+    ends: Callable[..., tuple[float, float]],
+    *arguments: Any,
+    method: str,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> Certified:
+    """The same of a function that gives both ends, as `bounds` and `root` do."""
+    if not any(isinstance(argument, np.ndarray) for argument in arguments):
+        low, high = ends(*arguments)
+        return Interval(float(min(max(low, least), most)), float(min(max(high, least), most)), method)
+    places = np.broadcast(*(np.asarray(argument, dtype=object) for argument in arguments))
+    pairs = np.array([ends(*point) for point in places], dtype=float).reshape(*places.shape, 2)
+    pairs = np.clip(pairs, least, most)
+    return Interval(pairs[..., 0], pairs[..., 1], method)
+
+
+def quotient(numerator: Any, denominator: Any) -> Any:
+    """The exact quotient of exact numbers or arrays; the denominator is not 0."""
+    return np.frompyfunc(lambda one, two: Fraction(one) / Fraction(two), 2, 1)(numerator, denominator)
+
+
+def read(**named: Numeric) -> Any:
+    """A caller's number as an exact one, and lists or arrays of numbers as object arrays of exact ones; NaN is refused.
+
+    A scalar, and each element of a list, is the decimal it prints as (`exact.rational`). A NumPy array of floats is taken at
+    face value.
+    """
+    ((name, value),) = named.items()
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
+        if np.isnan(value).any():
+            raise ParameterError(name, value, "must not contain NaN")
+        return np.array(value.tolist(), dtype=object) if value.ndim else value.item()
+    if isinstance(value, (list, tuple, np.ndarray)):
+        parts = [read(**{name: part}) for part in value]
+        if len({np.shape(part) for part in parts}) > 1:
+            raise ParameterError(name, value, "must be a rectangular array of numbers")
+        return np.array(parts, dtype=object).reshape(len(parts), *np.shape(parts[0] if parts else 0))
+    if isinstance(value, (float, np.floating)) and math.isinf(value):
+        return float(value)
+    return rational(**{name: value})  # type: ignore[arg-type]  # rational words the refusal
+
+
+def every(holds: Callable[[Any], bool], value: Any) -> bool:
+    """Whether a property holds for an exact number, or for all of an array."""
+    return all(map(holds, value.flat)) if isinstance(value, np.ndarray) else holds(value)
+
+
+def _sign(formula: Formula, x: float) -> tuple[int, float]:
+    """The proved sign of formula(x) and its value; 0 and NaN where the sign stays open."""
+    radius = math.inf
+    with _LOCK:
+        context = _flint().ctx
+        before = context.prec
+        try:
+            for bits in PRECISIONS:
+                context.prec = bits
+                value: Any = formula(x)
+                if value > 0:
+                    return 1, float(value)
+                if value < 0:
+                    return -1, float(value)
+                if value == 0:
+                    return 0, 0.0
+                if not 2 * float(value.rad()) < radius:  # its parameters are balls
+                    break
+                radius = float(value.rad())
+        finally:
+            context.prec = before
+    return 0, math.nan
+
+
+def root(formula: Formula, low: float, high: float, guess: float | None = None) -> tuple[float, float]:
+    """The floats around the zero of a function that falls: proved not to be below 0 at the first, nor above 0 at the second.
+
+    formula: of a float. low, high: finite; an end beyond which the zero lies is both answers. guess: near the zero; one
+    that is right to the last places saves eight evaluations of ten.
+    """
+    if guess is not None and low < guess < high:
+        step = 2 * math.ulp(guess)
+        while step < high - low:  # outward by growing steps, until the zero is between
+            a, b = max(guess - step, low), min(guess + step, high)
+            (one, fa), (other, fb) = _sign(formula, a), _sign(formula, b)
+            if one > 0 > other:
+                return _closed(formula, (a, fa), (b, fb)) if step > 2 * math.ulp(guess) else (a, b)
+            step *= 64
+    (one, fa), (other, fb) = _sign(formula, low), _sign(formula, high)
+    if one <= 0 or other >= 0:
+        first = low if one <= 0 or math.isnan(fb) else high
+        return (first, high if math.isnan(fa) or math.isnan(fb) else first)
+    return _closed(formula, (low, fa), (high, fb))
+
+
+def _closed(
+    formula: Formula, left: tuple[float, float], right: tuple[float, float], open_is: int = 0
+) -> tuple[float, float]:
+    """A bracket closed to neighbouring floats (Chandrupatla 1997: inverse quadratic steps, safeguarded by halving).
+
+    open_is: the sign taken where none is proved. Where the first is met, the two ends are searched for apart.
+    """
+    (a, fa), (b, fb) = left, right
+    c, fc, share = a, fa, 0.5
+    while math.nextafter(min(a, b), math.inf) < max(a, b):
+        least, most = math.nextafter(min(a, b), math.inf), math.nextafter(max(a, b), -math.inf)
+        far = share == 0.5 and 0 < 4 * min(a, b) < max(a, b)
+        x = math.sqrt(a) * math.sqrt(b) if far else a + share * (b - a)
+        x = min(max(x, least), most)
+        sign, fx = _sign(formula, x)
+        if fx == 0:
+            return x, x
+        if sign == 0 and not open_is:
+            return _closed(formula, left, right, -1)[0], _closed(formula, left, right, 1)[1]
+        sign = sign or open_is
+        if (sign > 0) == (fa > 0):
+            c, fc = a, fa
+        else:
+            c, fc, b, fb = b, fb, a, fa
+        a, fa = x, fx if math.isfinite(fx) else math.copysign(1.0, sign)
+        share = 0.5
+        xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb) if fc != fb else math.nan
+        if phi * phi < xi and (1 - phi) ** 2 < 1 - xi:
+            share = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+        share = share if 0 < share < 1 else 0.5
+    return min(a, b), max(a, b)
+
+
+def normal_cdf(x: "arb") -> "arb":
+    """Phi(x), with its relative accuracy in the lower tail."""
+    return (-x / ball(2).sqrt()).erfc() / 2
+
+
+def normal_density(x: "arb") -> "arb":
+    """phi(x) = e^(-x^2/2) / sqrt(2 pi)."""
+    return (-x * x / 2).exp() / (2 * pi()).sqrt()
+
+
+def normal_quantile(p: "arb") -> "arb":
+    """The z with Phi(z) = p, for p in (0, 1)."""
+    return -ball(2).sqrt() * (2 * p).erfcinv()
+
+
+def erfcx(x: "arb") -> "arb":
+    """e^(x^2) erfc(x)."""
+    return (x * x).exp() * x.erfc()
+
+
+def binomial_cdf(count: int, last: int, p: "arb") -> "arb":
+    """Pr[at most `last` successes in `count` trials of probability p], an incomplete beta function."""
+    if last < 0:
+        return ball(0)
+    return ball(1) if last >= count else (1 - p).beta_lower(count - last, last + 1, 1)
+
+
+def hull(low: float, high: float) -> "arb":
+    """A ball that holds both floats."""
+    return ball(low).union(ball(high))
+
+
+def legendre_rule(count: int) -> "tuple[list[float], list[arb]]":
+    """The nodes of a Gauss-Legendre rule on [-1, 1], each within 2^-53, and its weights."""
+    rule = [_flint().arb.legendre_p_root(count, k, True) for k in range(count)]
+    return [float(node) for node, _ in rule], [weight for _, weight in rule]
+
+
+def exceeds(one: Callable[[], "arb"], other: Callable[[], "arb"]) -> bool:
+    """Whether one value is above another, decided by as many bits as it takes; also where 8192 bits leave it open."""
+    return _sign(lambda _: one() - other(), 0.0)[0] >= 0
