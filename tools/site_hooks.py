@@ -10,7 +10,7 @@ from typing import Any
 
 from matplotlib import pyplot as plt
 
-from neartwin.curves import compose_power, epsilon_delta, gaussian
+from neartwin.curves import compose, epsilon_delta, gaussian
 from neartwin.report.figures import Figure, draw, epsilon_delta_polygon, error_regions, gaussian_family, tradeoff_figure
 
 TOOLS = Path(__file__).parent
@@ -46,7 +46,7 @@ def figures() -> dict[str, Figure]:
 
 def many_answers() -> Figure:
     """One, five and twenty-five randomized answers of epsilon 0.4, and the bells that they approach."""
-    answers = {f"{n} of epsilon 0.4": compose_power(epsilon_delta("0.4"), n) for n in (1, 5, 25)}
+    answers = {f"{n} of epsilon 0.4": compose(*[epsilon_delta("0.4")] * n) for n in (1, 5, 25)}
     figure = tradeoff_figure({**answers, "two bells, mu = 2": gaussian(2)})
     bells = replace(figure.lines[-1], style="dashed")
     return replace(figure, title="Many small answers", lines=(*figure.lines[:-1], bells))

@@ -27,7 +27,7 @@ KEPT = {
     "Renyi": (rdp(4, 2), claim_gdp(1).floor, 0.46),
     "three pools": (
         three_pools(1, 1),
-        lambda a: curves.compose(curves.randomized_response(1), curves.gaussian(1)).beta(a).upper,
+        lambda a: losses.compose([losses.RandomizedResponse(epsilon=1), losses.Gaussian(mu=1)]).tradeoff(a).upper,
         1e-4,
     ),
     "advantage": (advantage("0.38292492254802624"), claim_gdp(1).floor, 0.39),

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from neartwin.curves.gdp import mu_of_advantage as mu_of_advantage
     from neartwin.curves.gdp import sigma_of as sigma_of
     from neartwin.curves.gdp import sigma_of_mu as sigma_of_mu
-    from neartwin.curves.laplace_copies import LaplacePower as LaplacePower
-    from neartwin.curves.laplace_copies import laplace_power as laplace_power
     from neartwin.curves.limits import Normalised as Normalised
     from neartwin.curves.limits import berry_esseen as berry_esseen
     from neartwin.curves.limits import clt as clt
@@ -57,6 +55,7 @@ if TYPE_CHECKING:
     from neartwin.curves.loss_moments import quadrature as quadrature
     from neartwin.curves.operations import Group as Group
     from neartwin.curves.operations import WithFailure as WithFailure
+    from neartwin.curves.operations import compose as compose
     from neartwin.curves.operations import group as group
     from neartwin.curves.operations import maximum as maximum
     from neartwin.curves.operations import symmetrised as symmetrised
@@ -79,9 +78,6 @@ if TYPE_CHECKING:
     from neartwin.curves.subsampling import amplified_epsilon as amplified_epsilon
     from neartwin.curves.subsampling import poisson as poisson
     from neartwin.curves.subsampling import subsampled as subsampled
-    from neartwin.curves.tensor import Between as Between
-    from neartwin.curves.tensor import compose as compose
-    from neartwin.curves.tensor import compose_power as compose_power
     from neartwin.curves.testing import Errors as Errors
     from neartwin.curves.testing import adaptive_chain as adaptive_chain
     from neartwin.curves.testing import best_test as best_test
@@ -116,7 +112,6 @@ _ROOMS = {
     ),
     "curves.finite": ("FinitePair", "finite_pair", "polygon", "randomized_response", "randomized_response_power"),
     "curves.gdp": ("delta_of", "epsilon_of", "log_delta_of", "mu_of", "mu_of_advantage", "sigma_of", "sigma_of_mu"),
-    "curves.laplace_copies": ("LaplacePower", "laplace_power"),
     "curves.limits": (
         "Normalised",
         "berry_esseen",
@@ -128,7 +123,7 @@ _ROOMS = {
         "poisson_limit",
     ),
     "curves.loss_moments": ("Moments", "largest_loss", "moments", "quadrature"),
-    "curves.operations": ("Group", "WithFailure", "group", "maximum", "symmetrised", "with_failure"),
+    "curves.operations": ("Group", "WithFailure", "compose", "group", "maximum", "symmetrised", "with_failure"),
     "curves.polygons": ("excess", "polygon_above", "polygon_below"),
     "curves.risk": (
         "advantage",
@@ -142,7 +137,6 @@ _ROOMS = {
     ),
     "curves.shuffling": ("shuffle_delta", "shuffle_epsilon_closed_form"),
     "curves.subsampling": ("Mixture", "Subsampled", "amplified_epsilon", "poisson", "subsampled"),
-    "curves.tensor": ("Between", "compose", "compose_power"),
     "curves.testing": ("Errors", "adaptive_chain", "best_test", "errors_of", "post_process", "worst_excess"),
     "curves.tradeoff": ("TradeOff",),
     "exact": ("Estimate",),

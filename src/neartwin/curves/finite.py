@@ -129,6 +129,12 @@ def from_masses(P: FloatArray, Q: FloatArray, *, slack: float) -> FinitePair:
     return FinitePair(a, b, c, d, slack + (2 + p.size) * 2 * UNIT)
 
 
+def product(first: FinitePair, second: FinitePair) -> FinitePair:
+    """The product of two finite pairs, outcome by outcome."""
+    P, Q = np.outer(first.P, second.P).ravel(), np.outer(first.Q, second.Q).ravel()
+    return from_masses(P, Q, slack=first.slack + second.slack + 2 * UNIT)
+
+
 def exact_masses(name: str, masses: Sequence[Number] | FloatArray) -> list[Fraction]:
     """A law's probabilities as rationals that sum to 1; a sum within 1e-9 of 1 is scaled."""
     exact = [rational(**{name: value}) for value in masses]

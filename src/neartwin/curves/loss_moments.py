@@ -12,7 +12,6 @@ import numpy as np
 from neartwin import special
 from neartwin.curves.families import EpsilonDelta, Gaussian, Laplace
 from neartwin.curves.finite import FinitePair
-from neartwin.curves.laplace_copies import LaplacePower
 from neartwin.curves.normal import ROOM
 from neartwin.curves.operations import Group, Maximum
 from neartwin.curves.polygons import alphas_grid
@@ -120,8 +119,6 @@ def largest_loss(curve: TradeOff) -> float:
             return float(epsilon) * (1 + UNIT)
         case Laplace(shift=shift):
             return float(shift) * (1 + UNIT)
-        case LaplacePower(shift=shift, n=n):
-            return float(shift * n) * (1 + UNIT)
         case Subsampled(of=inner) | Group(of=inner, k=1):
             return largest_loss(inner)
         case Group(of=inner, k=k):

@@ -1,7 +1,6 @@
 """Polygons on either side of a curve: by chords above it, by support lines below it.
 
-The composition f (x) g is monotone in both factors, so polygons around the factors give polygons around the product;
-orders, maxima and moments of general curves rest on the same two. Below: f(a) >= 1 - delta(epsilon) - e^epsilon a for
+Orders, maxima and moments of general curves rest on the two. Below: f(a) >= 1 - delta(epsilon) - e^epsilon a for
 every epsilon, so any finite set of lines with delta rounded up is a lower bound. Above: f is convex, so it lies under
 the chords of any points that are not below it.
 """
