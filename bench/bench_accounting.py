@@ -18,8 +18,8 @@ from neartwin.accounting.calibration import largest_rate, least_noise, most_uses
 from neartwin.accounting.filters import filter_for
 from neartwin.accounting.spend import cost, repeated
 from neartwin.accounting.targets import approx, gdp, pure
-from neartwin.curves import epsilon_of
 from neartwin.losses import Gaussian, Laplace, SubsampledGaussian, central_limit, edgeworth, saddle_point
+from neartwin.tradeoff import epsilon_of
 
 RATE, STEPS = "256/60000", 15 * 60_000 // 256
 ORDERS = [float(order) for order in range(2, 65)]

@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from neartwin import accounting as a
-from neartwin import curves as c
+from neartwin import tradeoff as c
 from neartwin.divergences import gaussian_pair, laplace_pair, randomized_response_pair, subsampled_gaussian_renyi
 from neartwin.losses.kov import kov_epsilon
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from neartwin.curves import delta_of, gaussian
+from neartwin.tradeoff import delta_of, gaussian
 
 SIZE = 1_000_000
 FAR = 34.0  # epsilon at mu = 1: delta is about 1e-246

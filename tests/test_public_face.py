@@ -6,10 +6,10 @@ from types import ModuleType
 
 import neartwin as nt
 import neartwin.accounting
-import neartwin.curves
 import neartwin.divergences
 import neartwin.losses
 import neartwin.mechanisms
+import neartwin.tradeoff
 
 
 def test_every_public_name_can_be_had_and_says_what_it_is():
@@ -62,7 +62,7 @@ print(ndtri([0.5] * 17)[16], "scipy.special" in sys.modules)
 
 
 def test_rooms_that_load_their_names_late_hold_all_of_them():
-    for room in (neartwin.accounting, neartwin.curves, neartwin.losses, neartwin.divergences, neartwin.mechanisms):
+    for room in (neartwin.accounting, neartwin.tradeoff, neartwin.losses, neartwin.divergences, neartwin.mechanisms):
         assert room.__all__ == sorted(room.__all__)
         assert set(room.__all__) <= set(dir(room))
         for name in room.__all__:

@@ -25,7 +25,7 @@ ROOMS = {
     "neartwin.accounting": "What was done, what it costs, and how much noise is enough.",
     "neartwin.losses": "Factors of privacy loss and their certified composition.",
     "neartwin.mechanisms": "Laws of noise with their guarantees and errors.",
-    "neartwin.curves": "Trade-off functions.",
+    "neartwin.tradeoff": "Trade-off functions.",
     "neartwin.divergences": "Divergences of laws, verdicts and witnesses.",
     "neartwin.noise": "Exact samplers.",
     "neartwin.audit": "Attacks and audits.",

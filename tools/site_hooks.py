@@ -10,8 +10,8 @@ from typing import Any
 
 from matplotlib import pyplot as plt
 
-from neartwin.curves import compose, epsilon_delta, gaussian
 from neartwin.report.figures import Figure, draw, epsilon_delta_polygon, error_regions, gaussian_family, tradeoff_figure
+from neartwin.tradeoff import compose, epsilon_delta, gaussian
 
 TOOLS = Path(__file__).parent
 DOCS = TOOLS.parent / "docs"

@@ -15,12 +15,12 @@ from neartwin.accounting.guarantee import Guarantee
 from neartwin.accounting.targets import Approx, Gdp, Pure, Zcdp
 from neartwin.accounting.unit_groups import of_one, of_units
 from neartwin.cli import main
-from neartwin.curves import epsilon_delta, group
 from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.queries.planner import plan
+from neartwin.tradeoff import epsilon_delta, group
 from tests.engines.places import SALT
 
 ALPHAS = np.linspace(0, 1, 401)

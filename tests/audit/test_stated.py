@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from neartwin import curves, losses
+from neartwin import losses, tradeoff
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.accounting.targets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
 from neartwin.audit.claims import EpsilonDelta, GaussianPrivacy, claim_gdp, claim_pure
@@ -67,7 +67,7 @@ def normals(mu, runs=40_000):
         zcdp("0.5"),
         gdp(1, "1e-4"),
         Guarantee.of(gdp(1), unit="who", neighbours="add_remove"),
-        curves.gaussian(1),
+        tradeoff.gaussian(1),
         Gaussian.for_gdp(mu=1, l2_squared=9).curve(),
         1 * losses.Gaussian(mu=1),
         4 * losses.Gaussian(mu="0.5"),

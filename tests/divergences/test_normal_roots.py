@@ -4,10 +4,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin import curves as c
+from neartwin import tradeoff as c
 from neartwin.divergences import gaussian_pair
 from neartwin.divergences import normal_roots as roots
-from tests.oracles import curves as oracle
+from tests.oracles import tradeoff as oracle
 
 RNG = np.random.default_rng(20)
 MUS = np.concatenate([10 ** RNG.uniform(-6, 2, 60), RNG.uniform(0.1, 3, 60)])

@@ -71,8 +71,8 @@ def functions_of(path):
 
 
 def test_a_missing_function_or_test_would_be_seen():
-    assert resolved("neartwin.curves.delta_of") is not None
-    assert resolved("neartwin.curves.no_such_function") is None
-    assert resolved("neartwin.curves.TradeOff.inverse") is not None
-    assert resolved("neartwin.curves.TradeOff.no_such_method") is None
-    assert "no_such_test" not in functions_of(ROOT / "tests" / "curves" / "test_gdp.py")
+    assert resolved("neartwin.tradeoff.delta_of") is not None
+    assert resolved("neartwin.tradeoff.no_such_function") is None
+    assert resolved("neartwin.tradeoff.TradeOff.inverse") is not None
+    assert resolved("neartwin.tradeoff.TradeOff.no_such_method") is None
+    assert "no_such_test" not in functions_of(ROOT / "tests" / "tradeoff" / "test_gaussian_dp.py")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from neartwin import losses
-from neartwin.curves import epsilon_delta
 from neartwin.mechanisms.above_threshold import AboveThreshold
 from neartwin.mechanisms.batches import Histogram, of_histogram
 from neartwin.mechanisms.bounds import MagnitudeBounds
@@ -31,6 +30,7 @@ from neartwin.mechanisms.staircase import Staircase
 from neartwin.mechanisms.threshold import GaussianThreshold, UnitThreshold
 from neartwin.mechanisms.top import JointTop, PeeledTop
 from neartwin.mechanisms.unary import OptimisedUnary, Rappor, SymmetricUnary
+from neartwin.tradeoff import epsilon_delta
 from tests.mechanisms.test_above_threshold import chance
 from tests.mechanisms.test_local import bits_law, hadamard_law, response_law
 from tests.mechanisms.test_partition import outcome_law

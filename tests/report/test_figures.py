@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from neartwin import curves as c
+from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
 from neartwin.report import figures
 

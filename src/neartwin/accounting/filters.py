@@ -161,7 +161,7 @@ def _mu_for(wanted: Advantage) -> Fraction:
 
     delta + (1 - delta)(2 Phi(mu/2) - 1) <= a.
     """
-    from neartwin.curves.gdp import mu_of_advantage
+    from neartwin.tradeoff.gaussian_dp import mu_of_advantage
 
     return Fraction(float(mu_of_advantage((wanted.value - wanted.delta) / (1 - wanted.delta)).lower))
 

@@ -6,9 +6,9 @@ shuffled fixed batches (Lebeda et al. 2024).
 
 from neartwin.accounting.bound import Bound, exactly, read_delta, read_epsilon
 from neartwin.balls import Certified, Numeric, ball, elementwise, every, read
-from neartwin.curves.subsampling import amplified_epsilon
 from neartwin.errors import ParameterError
 from neartwin.exact import Number
+from neartwin.tradeoff.amplification import amplified_epsilon
 
 
 def amplified_pure(*, epsilon: Numeric, rate: Numeric) -> Certified:

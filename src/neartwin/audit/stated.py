@@ -11,9 +11,9 @@ import numpy as np
 from neartwin.accounting.guarantee import Guarantee, whole_of
 from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
 from neartwin.audit.claims import BelowCurve, Claim, Curve, claim_approx, claim_gdp, claim_pure
-from neartwin.curves.tradeoff import TradeOff
 from neartwin.exact import FloatArray
 from neartwin.losses import Composed
+from neartwin.tradeoff.functions import TradeOff
 
 _EPSILONS = np.concatenate([np.linspace(0, 8, 801), np.geomspace(8, 700, 121)[1:]])  # a line under the curve from each
 _ROOM = 1e-13  # over the rounding of some dozen float operations
@@ -30,7 +30,7 @@ def claim_of(stated: Target | Guarantee | TradeOff | Composed) -> Claim:
     'epsilon=1, delta=1e-06'
     >>> claim_of(Guarantee.of(zcdp("0.1"), unit="id", neighbours="add_remove")).floor(np.array([0.01])).round(3)
     array([0.965])
-    >>> from neartwin.curves import gaussian
+    >>> from neartwin.tradeoff import gaussian
     >>> claim_of(gaussian(1)).floor(np.array([0.1])).round(6)
     array([0.610856])
     """

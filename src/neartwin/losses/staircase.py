@@ -11,12 +11,12 @@ from fractions import Fraction
 from typing import ClassVar
 
 from neartwin.checks import in_floats, integer
-from neartwin.curves.discrete import staircase_masses
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
 from neartwin.losses.loss import Factor, Order, Pair, Summand
 from neartwin.losses.response import ResponsePair, three_losses
 from neartwin.losses.rounding import U
+from neartwin.tradeoff.discrete import staircase_masses
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,10 @@ from typing import NoReturn, final
 
 from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
-from neartwin.curves import TradeOff, epsilon_delta
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Composed, Pure
 from neartwin.mechanisms.laws import GeometricLaw
+from neartwin.tradeoff import TradeOff, epsilon_delta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from neartwin import noise
 from neartwin.checks import integer
-from neartwin.curves import TradeOff
 from neartwin.errors import ParameterError
 from neartwin.losses import Composed
 from neartwin.mechanisms.change import Change
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.tradeoff import TradeOff
 
 _MOST_PAIRS = 1 << 26  # entries compared one by one; beyond, differences are bounded by sums
 

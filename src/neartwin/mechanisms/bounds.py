@@ -16,13 +16,13 @@ import numpy as np
 
 from neartwin import noise
 from neartwin.checks import integer, open_probability
-from neartwin.curves import TradeOff
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
 from neartwin.losses import Composed
 from neartwin.mechanisms.adding import clipped_whole
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.tradeoff import TradeOff
 
 _MOST_BITS = 62
 

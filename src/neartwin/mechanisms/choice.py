@@ -14,11 +14,11 @@ import numpy as np
 
 from neartwin import noise
 from neartwin.checks import integer, positive
-from neartwin.curves import TradeOff, epsilon_delta
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Composed, Pure
 from neartwin.mechanisms.scores import gaps_of
 from neartwin.mechanisms.winners import exponential_noise_wins
+from neartwin.tradeoff import TradeOff, epsilon_delta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,13 @@ import numpy as np
 
 from neartwin import noise
 from neartwin.checks import integer, positive
-from neartwin.curves import TradeOff, discrete_gaussian_delta, from_profile
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, WholeNumbers
 from neartwin.losses import Composed, ZeroConcentrated, compose
 from neartwin.losses import DiscreteGaussian as DiscreteGaussianLoss
 from neartwin.mechanisms.adding import add_noise
 from neartwin.mechanisms.laws import DiscreteGaussianLaw
+from neartwin.tradeoff import TradeOff, discrete_gaussian_delta, from_profile
 
 _FEW = 16  # up to this squared norm all changes of whole numbers are tried
 _ALL_ONES = 3  # up to this one they are all made of ones

@@ -10,12 +10,12 @@ from fractions import Fraction
 
 from neartwin import noise
 from neartwin.checks import integer, positive
-from neartwin.curves import TradeOff, epsilon_delta
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import BoundedRange, Composed
 from neartwin.mechanisms.pick import exact_choice
 from neartwin.mechanisms.scores import small_gaps_of
 from neartwin.mechanisms.winners import gumbel_noise_wins
+from neartwin.tradeoff import TradeOff, epsilon_delta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,14 @@ from fractions import Fraction
 
 from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
-from neartwin.curves import Gaussian as GaussianCurve
-from neartwin.curves import TradeOff, mu_of
 from neartwin.exact import WholeNumbers
 from neartwin.losses import Composed
 from neartwin.losses import Gaussian as GaussianLoss
 from neartwin.mechanisms.adding import add_noise
 from neartwin.mechanisms.change import root_above
 from neartwin.mechanisms.laws import RoundedGaussianLaw
+from neartwin.tradeoff import Gaussian as GaussianCurve
+from neartwin.tradeoff import TradeOff, mu_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

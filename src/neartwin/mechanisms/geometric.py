@@ -11,12 +11,12 @@ from fractions import Fraction
 
 from neartwin import noise
 from neartwin.checks import integer, positive
-from neartwin.curves import TradeOff, discrete_laplace
 from neartwin.exact import WholeNumbers
 from neartwin.losses import Composed
 from neartwin.losses import Geometric as GeometricLoss
 from neartwin.mechanisms.adding import add_noise
 from neartwin.mechanisms.laws import GeometricLaw, most_noise
+from neartwin.tradeoff import TradeOff, discrete_laplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from neartwin import noise
 from neartwin.checks import integer, positive
-from neartwin.curves import TradeOff
-from neartwin.curves.finite import from_masses
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Composed, SilentResponse
 from neartwin.mechanisms.frequencies import Frequencies, debiased
 from neartwin.mechanisms.response import RandomizedResponse, known_answers
+from neartwin.tradeoff import TradeOff
+from neartwin.tradeoff.finite import from_masses
 
 
 class HadamardReports(NamedTuple):

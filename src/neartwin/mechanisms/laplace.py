@@ -10,13 +10,13 @@ from fractions import Fraction
 
 from neartwin import noise
 from neartwin.checks import integer, positive
-from neartwin.curves import TradeOff
-from neartwin.curves import laplace as laplace_curve
 from neartwin.exact import WholeNumbers
 from neartwin.losses import Composed
 from neartwin.losses import Laplace as LaplaceLoss
 from neartwin.mechanisms.adding import add_noise
 from neartwin.mechanisms.laws import RoundedLaplaceLaw
+from neartwin.tradeoff import TradeOff
+from neartwin.tradeoff import laplace as laplace_curve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from neartwin import noise
 from neartwin.checks import integer, open_probability
-from neartwin.curves import TradeOff
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Composed
@@ -25,6 +24,7 @@ from neartwin.mechanisms.change import Change
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.special import ndtri
+from neartwin.tradeoff import TradeOff
 
 Table = NDArray[np.int64]
 

@@ -16,12 +16,12 @@ import numpy as np
 
 from neartwin import noise
 from neartwin.checks import open_probability, positive
-from neartwin.curves import TradeOff, compose
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval, WholeNumbers
 from neartwin.losses import Composed
 from neartwin.mechanisms.adding import clipped_whole
 from neartwin.mechanisms.geometric import Geometric
+from neartwin.tradeoff import TradeOff, compose
 
 
 class MeanRelease(NamedTuple):

@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 from neartwin import noise
 from neartwin.checks import integer, positive
-from neartwin.curves import TradeOff, epsilon_delta
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Composed, Pure
 from neartwin.mechanisms.scores import gaps_of
 from neartwin.mechanisms.winners import geometric_noise_wins
+from neartwin.tradeoff import TradeOff, epsilon_delta
 
 
 class Lead(NamedTuple):

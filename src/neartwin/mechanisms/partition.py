@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
-from neartwin.curves import TradeOff, epsilon_delta
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Approx, Composed
 from neartwin.noise.bounds import exp_neg
+from neartwin.tradeoff import TradeOff, epsilon_delta
 
 _BITS = 256
 _DIGITS = 5  # to base 2**63, of a probability

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from neartwin import noise
 from neartwin.checks import integer
-from neartwin.curves import TradeOff
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Composed
 from neartwin.mechanisms.gaussian import Gaussian
+from neartwin.tradeoff import TradeOff
 
 _GRID_BITS = 20  # C' = C to 6 digits: the error grows by less than 1e-5 of itself
 _LONGEST = 1 << 16

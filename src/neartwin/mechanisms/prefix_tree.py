@@ -17,13 +17,13 @@ import numpy as np
 
 from neartwin import noise
 from neartwin.checks import integer
-from neartwin.curves import TradeOff
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Composed
 from neartwin.mechanisms.change import Change
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
+from neartwin.tradeoff import TradeOff
 
 
 def intervals_change(*, steps: int, sensitivity: int = 1, steps_per_unit: int = 1) -> Change:

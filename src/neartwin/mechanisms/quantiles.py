@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from neartwin import noise
 from neartwin.checks import integer, positive
-from neartwin.curves import TradeOff, epsilon_delta
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, WholeNumbers, rational
 from neartwin.losses import Composed, Pure
 from neartwin.mechanisms.adding import clipped_whole
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.pick import exact_choice
+from neartwin.tradeoff import TradeOff, epsilon_delta
 
 _LARGEST = 2**53
 

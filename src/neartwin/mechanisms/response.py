@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from neartwin import noise
 from neartwin.checks import integer, positive
-from neartwin.curves import TradeOff
-from neartwin.curves import randomized_response as response_curve
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
 from neartwin.losses import Composed
 from neartwin.losses import RandomizedResponse as ResponseLoss
 from neartwin.mechanisms.frequencies import Frequencies, debiased
+from neartwin.tradeoff import TradeOff
+from neartwin.tradeoff import randomized_response as response_curve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

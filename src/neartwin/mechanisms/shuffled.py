@@ -3,7 +3,7 @@
 n people run one epsilon_0-local protocol; a trusted shuffler forwards the reports in uniformly random order. Against whoever
 sees the shuffled reports the whole is (epsilon, delta)-DP under replace-one, with epsilon much below epsilon_0. The delta
 is that of one pair of laws that dominates every such protocol (Feldman, McMillan, Talwar 2021, Thm 3.2), evaluated with
-certified ends in `curves.shuffle_delta`. The local guarantee epsilon_0 holds besides, against the shuffler too.
+certified ends in `tradeoff.shuffle_delta`. The local guarantee epsilon_0 holds besides, against the shuffler too.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
-from neartwin.curves import TradeOff, epsilon_delta, shuffle_delta
 from neartwin.errors import ParameterError
+from neartwin.tradeoff import TradeOff, epsilon_delta, shuffle_delta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,13 +12,13 @@ from fractions import Fraction
 
 from neartwin import noise
 from neartwin.checks import integer, positive
-from neartwin.curves import TradeOff, staircase
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
 from neartwin.losses import Composed
 from neartwin.losses import Staircase as StaircaseLoss
 from neartwin.mechanisms.adding import add_noise
 from neartwin.mechanisms.laws import StaircaseLaw
+from neartwin.tradeoff import TradeOff, staircase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from neartwin import noise
 from neartwin.checks import integer, open_probability
-from neartwin.curves import TradeOff, with_failure
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Composed, Leak
@@ -23,6 +22,7 @@ from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.noise.bounds import exp_neg
 from neartwin.special import erfc
+from neartwin.tradeoff import TradeOff, with_failure
 
 _LEAST = 1e-290  # below, floats lose digits
 _SLACK = 1e-9  # relative: erfc, log and the float arithmetic here err by less than 1e-13

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from neartwin import noise
 from neartwin.checks import integer, positive
-from neartwin.curves import TradeOff, epsilon_delta
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
 from neartwin.losses import BoundedRange, Composed
 from neartwin.mechanisms.choice import PermuteAndFlip
 from neartwin.mechanisms.pick import exact_choice
 from neartwin.mechanisms.scores import small_gaps_of
+from neartwin.tradeoff import TradeOff, epsilon_delta
 
 
 def _enough(scores: WholeNumbers, count: int) -> None:

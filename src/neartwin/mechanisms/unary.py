@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
-from neartwin.curves import TradeOff, finite_pair, randomized_response_power
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, WholeNumbers, rational
 from neartwin.losses import Composed, FinitePair, Pure, SilentResponse
 from neartwin.mechanisms.frequencies import Frequencies, debiased
 from neartwin.mechanisms.hadamard import half_silent
 from neartwin.mechanisms.response import RandomizedResponse, known_answers
+from neartwin.tradeoff import TradeOff, finite_pair, randomized_response_power
 
 Bits = NDArray[np.bool_]
 

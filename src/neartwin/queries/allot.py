@@ -19,7 +19,6 @@ from functools import lru_cache
 
 from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Target, Zcdp
 from neartwin.checks import positive
-from neartwin.curves import mu_of
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Composed
 from neartwin.losses import Pure as PureLoss
@@ -28,6 +27,7 @@ from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
 from neartwin.queries.discovery import Selection, best_selection, missed
 from neartwin.queries.sensitivity import Sensitivity
+from neartwin.tradeoff import mu_of
 
 Noise = Geometric | Gaussian | DiscreteGaussian
 CONFIDENCE = 0.95

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Target, Zcdp
-from neartwin.curves import mu_of
 from neartwin.errors import PrivacyError, QueryError
 from neartwin.mechanisms.gaussian import Gaussian
 from neartwin.mechanisms.geometric import Geometric
@@ -26,6 +25,7 @@ from neartwin.queries.norm_sums import WHY, NormReach, entry_parts, norm_reach, 
 from neartwin.queries.plan import GroupPlan, MarginalPlan, Measure
 from neartwin.queries.query import Query
 from neartwin.queries.sensitivity import Sensitivity
+from neartwin.tradeoff import mu_of
 
 CONFIDENCE = 0.95
 _FINE = 2**16  # the least noise in parts of a step, so that rounding it is nothing beside it

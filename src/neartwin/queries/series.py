@@ -15,7 +15,6 @@ from fractions import Fraction
 from typing import Any
 
 from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Target, Zcdp
-from neartwin.curves import mu_of
 from neartwin.errors import PrivacyError, QueryError
 from neartwin.exact import Number
 from neartwin.losses import Composed, compose
@@ -26,6 +25,7 @@ from neartwin.queries.planner import plan
 from neartwin.queries.query import MostCommon, Query
 from neartwin.queries.statistics import CountUnits
 from neartwin.queries.tuned import Tuned
+from neartwin.tradeoff import mu_of
 
 _PARTS = 4096  # shares are multiples of one part in this
 Limits = Mapping[str, Number | Tuned | None]

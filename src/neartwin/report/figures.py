@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from neartwin.curves import TradeOff, epsilon_delta, gaussian
 from neartwin.errors import NeartwinError, ParameterError
 from neartwin.exact import FloatArray, Number, rational
+from neartwin.tradeoff import TradeOff, epsilon_delta, gaussian
 
 Style = Literal["solid", "dashed", "dotted", "area"]
 _COLORS = ("#1b4965", "#d1495b", "#2e8b57", "#e09f3e", "#6a4c93", "#3d5a80")
@@ -144,7 +144,7 @@ def domination(standard: TradeOff, candidates: Mapping[str, TradeOff], *, size: 
     """A standard f as a solid line and candidates as dashed ones, named by whether they are f-DP at the points drawn.
 
     A candidate "satisfies f" here if no drawn point of it lies certainly below f, a picture's answer;
-    `curves.excess` decides the order with a proof.
+    `tradeoff.excess` decides the order with a proof.
     """
     alpha, beta = _points(standard, size)
     lines = [Line("blind guessing", np.array([0.0, 1.0]), np.array([1.0, 0.0]), "dotted"), Line("f", alpha, beta)]

@@ -12,8 +12,8 @@ M(S); that of the opposite order is `inverse().delta`.
 
 from typing import Protocol
 
-from neartwin.curves.twofold import Argument
 from neartwin.exact import FloatArray, Interval
+from neartwin.tradeoff.twofold import Argument
 
 
 class TradeOff(Protocol):

@@ -18,10 +18,10 @@ import math
 import numpy as np
 
 from neartwin.checks import in_floats, integer, non_negative, positive
-from neartwin.curves.finite import FinitePair, from_masses
-from neartwin.curves.twofold import TINY, UNIT, Argument, certified, clipped, exponential, levels, read
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
+from neartwin.tradeoff.finite import FinitePair, from_masses
+from neartwin.tradeoff.twofold import TINY, UNIT, Argument, certified, clipped, exponential, levels, read
 
 _WIDEST = 10**9
 
@@ -29,7 +29,7 @@ _WIDEST = 10**9
 def discrete_laplace(epsilon: Number, sensitivity: int = 1) -> FinitePair:
     """T of integer noise with odds e^{-epsilon/sensitivity} a step, against its shift by the whole sensitivity.
 
-    >>> from neartwin.curves.families import epsilon_delta
+    >>> from neartwin.tradeoff.families import epsilon_delta
     >>> flat, pure = discrete_laplace(1), epsilon_delta(1)
     >>> abs(flat.beta("0.2").lower - pure.beta("0.2").lower) < 1e-14
     True
@@ -81,7 +81,7 @@ def staircase_masses(epsilon: Number, sensitivity: int, step: int) -> tuple[floa
 def staircase(epsilon: Number, sensitivity: int, step: int) -> FinitePair:
     """T of staircase noise against its shift by the whole sensitivity, the worst of its shifts: two knees, or one.
 
-    >>> from neartwin.curves.families import epsilon_delta
+    >>> from neartwin.tradeoff.families import epsilon_delta
     >>> staircase(1, 100, 27).beta("0.27").lower > epsilon_delta(1).beta("0.27").upper
     True
     """

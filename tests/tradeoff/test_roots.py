@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from neartwin.curves.roots import decreasing_root
+from neartwin.tradeoff.roots import decreasing_root
 
 
 def solved(function, slope, error, low=0.0, high=4.0):

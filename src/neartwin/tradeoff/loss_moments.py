@@ -10,16 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from neartwin import special
-from neartwin.curves.families import EpsilonDelta, Gaussian, Laplace
-from neartwin.curves.finite import FinitePair
-from neartwin.curves.normal import ROOM
-from neartwin.curves.operations import Group, Maximum
-from neartwin.curves.polygons import alphas_grid
-from neartwin.curves.subsampling import Subsampled
-from neartwin.curves.tradeoff import TradeOff
-from neartwin.curves.twofold import UNIT, ends, root
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval
+from neartwin.tradeoff.amplification import Subsampled
+from neartwin.tradeoff.families import EpsilonDelta, Gaussian, Laplace
+from neartwin.tradeoff.finite import FinitePair
+from neartwin.tradeoff.functions import TradeOff
+from neartwin.tradeoff.normal import ROOM
+from neartwin.tradeoff.operations import Group, Maximum
+from neartwin.tradeoff.polygons import alphas_grid
+from neartwin.tradeoff.twofold import UNIT, ends, root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ def moments(curve: TradeOff, size: int = 1 << 14) -> Moments:
     size: cells of the quadrature; its width falls in proportion. Upper ends are infinite where the loss has no known
     bound. Refused where f(0) < 1.
 
-    >>> from neartwin.curves.families import laplace
+    >>> from neartwin.tradeoff.families import laplace
     >>> m = moments(laplace(1))
     >>> bool(m.kl.lower <= 0.36787944117144232 <= m.kl.upper)
     True

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neartwin.curves.finite import FinitePair
-from neartwin.curves.polygons import knots_below, pair_through, polygon_above
-from neartwin.curves.tradeoff import TradeOff
-from neartwin.curves.twofold import UNIT, certified, ends, read
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number
+from neartwin.tradeoff.finite import FinitePair
+from neartwin.tradeoff.functions import TradeOff
+from neartwin.tradeoff.polygons import knots_below, pair_through, polygon_above
+from neartwin.tradeoff.twofold import UNIT, certified, ends, read
 
 
 def from_lines(epsilon: Sequence[Number] | FloatArray, delta: Sequence[Number] | FloatArray) -> FinitePair:
@@ -56,7 +56,7 @@ def from_profile(epsilon: Sequence[Number] | FloatArray, delta: Sequence[Number]
 
 def conjugate(curve: TradeOff, epsilon: FloatArray, size: int = 4096) -> Interval[FloatArray]:
     """delta(epsilon) = sup_a 1 - f(a) - e^epsilon a from beta alone: an independent route to `curve.delta`."""
-    from neartwin.curves.polygons import delta_by_points
+    from neartwin.tradeoff.polygons import delta_by_points
 
     return delta_by_points(curve, epsilon, size)
 
@@ -139,7 +139,7 @@ class WitnessPair:
 def witness_pair(curve: TradeOff) -> WitnessPair:
     """A pair of laws whose trade-off function is the given curve (Dong, Roth, Su 2022, Prop. 2.2, proof).
 
-    >>> from neartwin.curves.families import epsilon_delta
+    >>> from neartwin.tradeoff.families import epsilon_delta
     >>> round(float(witness_pair(epsilon_delta(1, "0.25")).atom().lower), 12)
     0.25
     """

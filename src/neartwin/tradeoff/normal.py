@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from neartwin import special
-from neartwin.curves.twofold import TINY, UNIT, Twofold, plus, quotient, times, two_product
 from neartwin.exact import FloatArray
+from neartwin.tradeoff.twofold import TINY, UNIT, Twofold, plus, quotient, times, two_product
 
 ROOM = 16 * UNIT
 LOG_ROOT_TAU = 0.9189385332046727  # ln sqrt(2 pi)

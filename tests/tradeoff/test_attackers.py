@@ -4,9 +4,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin import curves as c
+from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
-from tests.oracles import curves as oracle
+from tests.oracles import tradeoff as oracle
 
 CURVES = [c.gaussian(1), c.laplace(2), c.epsilon_delta(1, "0.05"), c.subsampled(c.gaussian(2), "0.3")]
 

@@ -10,10 +10,10 @@ import math
 import numpy as np
 
 from neartwin.checks import open_probability, positive
-from neartwin.curves.gdp import delta_of, sigma_of
-from neartwin.curves.twofold import UNIT, ends
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval, Number, float_above, float_below, rational
+from neartwin.tradeoff.gaussian_dp import delta_of, sigma_of
+from neartwin.tradeoff.twofold import UNIT, ends
 
 
 def _sigma(epsilon: Number, delta: Number, sensitivity: Number) -> Interval[float]:

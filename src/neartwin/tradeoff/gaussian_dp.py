@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from neartwin.curves.normal import GaussianProfile, gaussian_profile, plain_delta, plain_log_delta, quantile
-from neartwin.curves.roots import Places, decreasing_root
-from neartwin.curves.twofold import UNIT, Argument, Twofold, certified, clipped, levels, quotient, read
 from neartwin.divergences.normal_roots import epsilon_roots, mu_roots
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval
+from neartwin.tradeoff.normal import GaussianProfile, gaussian_profile, plain_delta, plain_log_delta, quantile
+from neartwin.tradeoff.roots import Places, decreasing_root
+from neartwin.tradeoff.twofold import UNIT, Argument, Twofold, certified, clipped, levels, quotient, read
 
 _METHOD = "closed form, Mills ratios"
 _BLOCK = 1 << 14  # a block's temporaries stay in the processor's cache

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neartwin import curves as c
+from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
-from tests.oracles import curves as oracle
+from tests.oracles import tradeoff as oracle
 
 masses = st.lists(st.integers(0, 6), min_size=2, max_size=5).filter(any)
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neartwin import curves as c
+from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
-from tests.curves.test_finite import masses, pairs
-from tests.oracles import curves as oracle
+from tests.oracles import tradeoff as oracle
+from tests.tradeoff.test_finite import masses, pairs
 
 ALPHA = np.linspace(0, 1, 41)
 

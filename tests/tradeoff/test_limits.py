@@ -4,11 +4,11 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin import curves as c
 from neartwin import losses
+from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval
-from tests.oracles import curves as oracle
+from tests.oracles import tradeoff as oracle
 
 NAMES = ("kl", "kappa2", "kappa3", "centred3", "variance")
 

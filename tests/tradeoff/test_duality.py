@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neartwin import curves as c
+from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
 
 ALPHA = np.linspace(0, 1, 201)

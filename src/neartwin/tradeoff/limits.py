@@ -16,15 +16,15 @@ from fractions import Fraction
 import numpy as np
 
 from neartwin.checks import non_negative, positive
-from neartwin.curves.families import Gaussian
-from neartwin.curves.loss_moments import Moments
-from neartwin.curves.normal import cdf
-from neartwin.curves.operations import with_failure
-from neartwin.curves.tradeoff import TradeOff
-from neartwin.curves.twofold import UNIT, Argument, certified, ends, levels, read
 from neartwin.errors import ParameterError
 from neartwin.exact import Estimate, FloatArray, Interval, Number, rational
 from neartwin.special import erf
+from neartwin.tradeoff.families import Gaussian
+from neartwin.tradeoff.functions import TradeOff
+from neartwin.tradeoff.loss_moments import Moments
+from neartwin.tradeoff.normal import cdf
+from neartwin.tradeoff.operations import with_failure
+from neartwin.tradeoff.twofold import UNIT, Argument, certified, ends, levels, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class Normalised:
 def normalised(factors: Sequence[tuple[Moments, int]]) -> Normalised:
     """Mu and gamma of a composition: each factor's moments with how often it stands.
 
-    >>> from neartwin.curves.families import epsilon_delta
-    >>> from neartwin.curves.loss_moments import moments
+    >>> from neartwin.tradeoff.families import epsilon_delta
+    >>> from neartwin.tradeoff.loss_moments import moments
     >>> n = normalised([(moments(epsilon_delta("0.1")), 100)])
     >>> bool(n.mu.lower <= 1.0004167187531003 <= n.mu.upper)
     True
@@ -73,8 +73,8 @@ def berry_esseen(factors: Sequence[tuple[Moments, int]], alpha: Argument) -> Int
 
     Refused where gamma may reach 1/2 or alpha leave [gamma, 1 - gamma].
 
-    >>> from neartwin.curves.families import epsilon_delta
-    >>> from neartwin.curves.loss_moments import moments
+    >>> from neartwin.tradeoff.families import epsilon_delta
+    >>> from neartwin.tradeoff.loss_moments import moments
     >>> b = berry_esseen([(moments(epsilon_delta("0.1")), 100)], "0.2")
     >>> round(b.lower, 12), round(b.upper, 12)
     (0.308708526905, 0.581338058725)

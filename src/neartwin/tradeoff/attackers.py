@@ -6,19 +6,19 @@ the attacker when taken at `upper` (Kulynych et al. 2024; Hayes et al. 2023 for 
 
 import numpy as np
 
-from neartwin.curves.gdp import found, mu_of
-from neartwin.curves.normal import ROOM, quantile
-from neartwin.curves.tradeoff import TradeOff
-from neartwin.curves.twofold import UNIT, Argument, certified, clipped, ends, levels
 from neartwin.divergences.normal_roots import mu_roots
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval
+from neartwin.tradeoff.functions import TradeOff
+from neartwin.tradeoff.gaussian_dp import found, mu_of
+from neartwin.tradeoff.normal import ROOM, quantile
+from neartwin.tradeoff.twofold import UNIT, Argument, certified, clipped, ends, levels
 
 
 def advantage(curve: TradeOff) -> Interval[FloatArray]:
     """The most of TPR - FPR = delta(0) = the total variation distance.
 
-    >>> from neartwin.curves.families import gaussian
+    >>> from neartwin.tradeoff.families import gaussian
     >>> a = advantage(gaussian(2))
     >>> bool(a.lower <= 0.68268949213708590 <= a.upper)
     True
@@ -34,7 +34,7 @@ def tpr_at(curve: TradeOff, fpr: Argument) -> Interval[FloatArray]:
 def reconstruction_success(curve: TradeOff, prior: Argument) -> Interval[FloatArray]:
     """Bound on the chance to reconstruct a unit that is guessed blindly with probability `prior`: 1 - f(prior).
 
-    >>> from neartwin.curves.families import gaussian
+    >>> from neartwin.tradeoff.families import gaussian
     >>> r = reconstruction_success(gaussian(1), "0.01")
     >>> bool(r.lower <= 0.092362248073693936 <= r.upper)
     True
@@ -64,7 +64,7 @@ def betting_posterior(curve: TradeOff, fpr: Argument, prior: Argument) -> Interv
 def bayes_success(curve: TradeOff, prior: Argument) -> Interval[FloatArray]:
     """The best chance to decide rightly at a prior pi of membership: 1 - pi (1 - delta(ln((1 - pi)/pi))).
 
-    >>> from neartwin.curves.families import gaussian
+    >>> from neartwin.tradeoff.families import gaussian
     >>> b = bayes_success(gaussian(2), "0.5")
     >>> bool(b.lower <= 0.84134474606854295 <= b.upper)
     True

@@ -4,9 +4,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin import curves as c
+from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
-from tests.oracles import curves as oracle
+from tests.oracles import tradeoff as oracle
 
 ALPHA = np.linspace(0.0, 1.0, 201)
 

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from neartwin import curves as c
 from neartwin import losses
-from neartwin.curves.operations import MOST_OUTCOMES
-from neartwin.curves.polygons import polygon_above, polygon_below
+from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
-from tests.curves.test_finite import pairs
-from tests.oracles import curves as oracle
+from neartwin.tradeoff.operations import MOST_OUTCOMES
+from neartwin.tradeoff.polygons import polygon_above, polygon_below
+from tests.oracles import tradeoff as oracle
+from tests.tradeoff.test_finite import pairs
 
 ALPHA = np.linspace(0, 1, 101)
 SEVERAL = [c.gaussian("0.6"), c.laplace("0.5"), c.epsilon_delta("0.3", "0.01"), c.randomized_response(1, 4)]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neartwin import curves as c
-from neartwin.curves.normal import _mean_far, _mean_near, cdf, quantile
-from neartwin.curves.twofold import levels
+from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
-from tests.oracles import curves as oracle
+from neartwin.tradeoff.normal import _mean_far, _mean_near, cdf, quantile
+from neartwin.tradeoff.twofold import levels
+from tests.oracles import tradeoff as oracle
 
 PLACES = [
     ("1", "1"), ("0.1", "0.5"), ("0.5", "0.01"), ("0.51", "0.01"), ("1e-3", "0.03"), ("1e-6", "1e-7"), ("1e-6", "3e-5"),

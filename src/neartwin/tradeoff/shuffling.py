@@ -11,9 +11,9 @@ import numpy as np
 
 from neartwin import special
 from neartwin.checks import integer, open_probability, positive
-from neartwin.curves.twofold import UNIT, Argument, clipped, read
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
+from neartwin.tradeoff.twofold import UNIT, Argument, clipped, read
 
 
 def shuffle_epsilon_closed_form(local_epsilon: Number, n: int, delta: Number) -> Interval[float]:

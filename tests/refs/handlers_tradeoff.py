@@ -2,9 +2,9 @@
 
 from fractions import Fraction
 
-from neartwin import curves as c
 from neartwin import losses
-from tests.oracles import curves as oracle
+from neartwin import tradeoff as c
+from tests.oracles import tradeoff as oracle
 
 
 def middle(interval):

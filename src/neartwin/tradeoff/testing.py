@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin.checks import probability
-from neartwin.curves.finite import FinitePair, exact_masses, finite_pair
-from neartwin.curves.polygons import excess
-from neartwin.curves.tradeoff import TradeOff
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval, Number, rational
+from neartwin.tradeoff.finite import FinitePair, exact_masses, finite_pair
+from neartwin.tradeoff.functions import TradeOff
+from neartwin.tradeoff.polygons import excess
 
 Law = Sequence[Number]
 
@@ -100,7 +100,7 @@ def worst_excess(pairs: Iterable[tuple[Law, Law]], f: TradeOff) -> Interval[floa
 
     The mechanism is f-DP on these neighbours if `upper` <= 0 (a room of rounding apart), and is not if `lower` > 0.
 
-    >>> from neartwin.curves.families import epsilon_delta
+    >>> from neartwin.tradeoff.families import epsilon_delta
     >>> worst_excess([(["0.7", "0.3"], ["0.3", "0.7"])], epsilon_delta(1)).upper < 1e-12
     True
     >>> worst_excess([(["0.8", "0.2"], ["0.2", "0.8"])], epsilon_delta(1)).lower > 0.01

@@ -6,9 +6,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin import curves as c
-from neartwin.curves.operations import Group, Inverse
+from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
+from neartwin.tradeoff.operations import Group, Inverse
 
 ALPHA = np.linspace(0, 1, 41)
 PAIR = c.finite_pair(["0.5", "0.3", "0.2"], ["0.1", "0.3", "0.6"])

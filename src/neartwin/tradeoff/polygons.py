@@ -7,11 +7,11 @@ the chords of any points that are not below it.
 
 import numpy as np
 
-from neartwin.curves.families import EpsilonDelta
-from neartwin.curves.finite import FinitePair, from_masses
-from neartwin.curves.tradeoff import TradeOff
-from neartwin.curves.twofold import UNIT, clipped, ends
 from neartwin.exact import FloatArray, Interval
+from neartwin.tradeoff.families import EpsilonDelta
+from neartwin.tradeoff.finite import FinitePair, from_masses
+from neartwin.tradeoff.functions import TradeOff
+from neartwin.tradeoff.twofold import UNIT, clipped, ends
 
 
 def knots_below(slopes: FloatArray, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -193,7 +193,7 @@ def excess(above: TradeOff, below: TradeOff, size: int = 2048) -> Interval[float
     The lower end is attained at a type I error, so a positive one refutes the order; the upper end comes from a polygon
     above the one and a polygon below the other, whose largest difference is at a corner.
 
-    >>> from neartwin.curves.families import gaussian, identity
+    >>> from neartwin.tradeoff.families import gaussian, identity
     >>> excess(gaussian(1), identity()).upper < 1e-12
     True
     >>> excess(identity(), gaussian(1)).lower > 0.38

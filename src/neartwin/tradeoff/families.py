@@ -11,10 +11,10 @@ from fractions import Fraction
 import numpy as np
 
 from neartwin.checks import non_negative, positive, probability
-from neartwin.curves.gdp import delta_of_twofold
-from neartwin.curves.normal import ROOM, cdf, quantile
-from neartwin.curves.twofold import UNIT, Argument, Twofold, clipped, exponential, grown, levels, plus, read, root
 from neartwin.exact import FloatArray, Interval, Number, rational
+from neartwin.tradeoff.gaussian_dp import delta_of_twofold
+from neartwin.tradeoff.normal import ROOM, cdf, quantile
+from neartwin.tradeoff.twofold import UNIT, Argument, Twofold, clipped, exponential, grown, levels, plus, read, root
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neartwin.checks import integer, probability
-from neartwin.curves.families import EpsilonDelta, Gaussian, Laplace, identity
-from neartwin.curves.finite import FinitePair, product, randomized_response_power
-from neartwin.curves.tradeoff import TradeOff
-from neartwin.curves.twofold import UNIT, Argument, clipped, ends, exponential, levels, read
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
+from neartwin.tradeoff.families import EpsilonDelta, Gaussian, Laplace, identity
+from neartwin.tradeoff.finite import FinitePair, product, randomized_response_power
+from neartwin.tradeoff.functions import TradeOff
+from neartwin.tradeoff.twofold import UNIT, Argument, clipped, ends, exponential, levels, read
 
 MOST_OUTCOMES = 1 << 22  # of a product of finite pairs: 32 MB an array
 
@@ -128,7 +128,7 @@ class Maximum:
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """By points and corners; never above the smallest of the parts' own."""
-        from neartwin.curves.polygons import delta_by_points
+        from neartwin.tradeoff.polygons import delta_by_points
 
         wanted = _plain(epsilon)
         smallest = np.min([ends(curve.delta(epsilon))[1] for curve in self.of], axis=0)
@@ -140,7 +140,7 @@ class Maximum:
 def maximum(*curves: TradeOff) -> TradeOff:
     """The best of several lower bounds that all hold: their pointwise maximum, again a trade-off function.
 
-    >>> from neartwin.curves.families import epsilon_delta
+    >>> from neartwin.tradeoff.families import epsilon_delta
     >>> both = maximum(epsilon_delta(1), epsilon_delta("0.1", "0.2"))
     >>> both.beta("0.3").lower == epsilon_delta("0.1", "0.2").beta("0.3").lower
     True
@@ -155,7 +155,7 @@ def symmetrised(curve: TradeOff) -> TradeOff:
 
     Swapping S and S' turns T(M(S), M(S')) into its inverse, so f^-1 is a lower bound as well.
 
-    >>> from neartwin.curves.finite import finite_pair
+    >>> from neartwin.tradeoff.finite import finite_pair
     >>> f = finite_pair(["0.5", "0.3", "0.2"], ["0.1", "0.3", "0.6"])
     >>> round(symmetrised(f).beta("0.15").lower, 12)
     0.55
@@ -221,7 +221,7 @@ class WithFailure:
 def with_failure(curve: TradeOff, delta: Number) -> TradeOff:
     """The curve composed with f_{0,delta}: with probability delta nothing is promised.
 
-    >>> from neartwin.curves.families import gaussian
+    >>> from neartwin.tradeoff.families import gaussian
     >>> round(with_failure(gaussian(1), "0.01").beta("0.1").lower, 12)
     0.602569145923
     """
@@ -278,7 +278,7 @@ class Group:
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """By points and corners."""
-        from neartwin.curves.polygons import delta_by_points
+        from neartwin.tradeoff.polygons import delta_by_points
 
         return delta_by_points(self, _plain(epsilon))
 
@@ -286,7 +286,7 @@ class Group:
 def group(curve: TradeOff, k: int) -> TradeOff:
     """The curve of k units at once, k >= 1: G_{k mu} of a Gaussian, shift k s of a Laplace curve, else the iterate.
 
-    >>> from neartwin.curves.families import epsilon_delta, gaussian
+    >>> from neartwin.tradeoff.families import epsilon_delta, gaussian
     >>> group(gaussian("0.4"), 3) == gaussian("1.2")
     True
     >>> round(group(epsilon_delta("0.5"), 4).beta("0.1").lower, 12)
@@ -346,7 +346,7 @@ def compose(*curves: TradeOff) -> TradeOff:
 
     Source: Dong, Roth, Su 2022, Prop. 3.1, Thm 3.2.
 
-    >>> from neartwin.curves.families import epsilon_delta, gaussian, laplace
+    >>> from neartwin.tradeoff.families import epsilon_delta, gaussian, laplace
     >>> compose(gaussian("0.3"), gaussian("0.4")) == gaussian("0.5")
     True
     >>> compose(epsilon_delta(0, "0.1"), epsilon_delta(0, "0.5")).delta_mass

@@ -15,9 +15,9 @@ from itertools import pairwise
 import numpy as np
 
 from neartwin.checks import integer, non_negative
-from neartwin.curves.twofold import TINY, UNIT, Argument, clipped, exponential, levels, read
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
+from neartwin.tradeoff.twofold import TINY, UNIT, Argument, clipped, exponential, levels, read
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neartwin import curves as c
+from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
-from tests.oracles import curves as oracle
+from tests.oracles import tradeoff as oracle
 
 PAIR = c.finite_pair(["0.5", "0.3", "0.2"], ["0.1", "0.3", "0.6"])
 CURVES = {

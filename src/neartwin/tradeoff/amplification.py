@@ -18,11 +18,11 @@ import numpy as np
 from neartwin.balls import Certified, Exact, Numeric, ball, elementwise, every
 from neartwin.balls import read as exact
 from neartwin.checks import probability
-from neartwin.curves.operations import Inverse, symmetrised
-from neartwin.curves.tradeoff import TradeOff
-from neartwin.curves.twofold import UNIT, Argument, certified, clipped, ends, levels, read
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
+from neartwin.tradeoff.functions import TradeOff
+from neartwin.tradeoff.operations import Inverse, symmetrised
+from neartwin.tradeoff.twofold import UNIT, Argument, certified, clipped, ends, levels, read
 
 if TYPE_CHECKING:
     from flint import arb
@@ -136,7 +136,7 @@ def poisson(curve: TradeOff, rate: Number) -> Mixture:
     `delta` of the result speaks for the mixture exceeding the plain law (a unit removed); `inverse().delta` for the
     plain law exceeding the mixture (a unit added).
 
-    >>> from neartwin.curves.families import gaussian
+    >>> from neartwin.tradeoff.families import gaussian
     >>> round(poisson(gaussian(1), "0.1").delta("0.5").upper, 16)
     0.0020325369203404
     """
@@ -219,7 +219,7 @@ def subsampled(curve: TradeOff, p: Number) -> TradeOff:
 
     An asymmetric f is symmetrised first: f-DP is f^S-DP.
 
-    >>> from neartwin.curves.families import epsilon_delta
+    >>> from neartwin.tradeoff.families import epsilon_delta
     >>> round(subsampled(epsilon_delta(1, "0.01"), "0.2").beta("0.3").lower, 12)
     0.606500802863
     """
