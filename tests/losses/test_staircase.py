@@ -10,7 +10,7 @@ import pytest
 from neartwin.errors import ParameterError
 from neartwin.losses import Pure, RandomizedResponse, Staircase
 from neartwin.tradeoff import epsilon_delta, staircase
-from neartwin.tradeoff.discrete import staircase_masses
+from neartwin.tradeoff.finite import staircase_masses
 
 LAWS = [("1", 5, 2), ("1", 5, 3), ("2", 7, 7), ("1/3", 10, 1), ("3", 4, 2), ("1/7", 6, 4), ("40", 3, 1), ("1", 1, 1)]
 

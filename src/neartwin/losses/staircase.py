@@ -16,7 +16,7 @@ from neartwin.exact import Number, rational
 from neartwin.losses.loss import Factor, Order, Pair, Summand
 from neartwin.losses.response import ResponsePair, three_losses
 from neartwin.losses.rounding import U
-from neartwin.tradeoff.discrete import staircase_masses
+from neartwin.tradeoff.finite import staircase_masses
 
 
 @dataclass(frozen=True, slots=True)
