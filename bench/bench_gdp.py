@@ -1,4 +1,4 @@
-"""A million conversions of Gaussian DP, against the nearest functions of other libraries.
+"""Ten thousand conversions of Gaussian DP, against the nearest functions of other libraries.
 
 Peers: dp_accounting for delta(epsilon), riskcal for the curve G_mu(alpha). They come from the optional group
 `peers-accounting` (`pip install "neartwin[peers-accounting]"`), or from any environment whose Python is named by
@@ -18,7 +18,7 @@ import numpy as np
 
 from neartwin.tradeoff import delta_of, gaussian
 
-SIZE = 1_000_000
+SIZE = 10_000
 FAR = 34.0  # epsilon at mu = 1: delta is about 1e-246
 
 PEERS = {

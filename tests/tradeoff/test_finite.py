@@ -112,3 +112,11 @@ def test_a_polygon_passes_through_its_knots():
     curve = c.polygon([0, "0.1", "0.4", 1], ["0.9", "0.5", "0.1", 0])
     for alpha, beta in (("0", 0.9), ("0.1", 0.5), ("0.25", 0.3), ("0.4", 0.1), ("0.7", 0.05)):
         assert curve.beta(alpha).lower - 1e-15 <= beta <= curve.beta(alpha).upper + 1e-15
+
+
+def test_what_q_alone_can_produce_is_lost_at_every_epsilon():
+    curve = c.finite_pair([0, "0.6", "0.4"], ["0.3", "0.5", "0.2"])
+    for epsilon in (5, 700, 800, 10**6):
+        found = curve.delta(epsilon)
+        assert found.lower <= 0.3 <= found.upper
+        assert found.width < 1e-12

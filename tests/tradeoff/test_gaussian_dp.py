@@ -1,5 +1,6 @@
 """Gaussian DP against 60-digit arithmetic, from the middle to the last representable tail."""
 
+import time
 from fractions import Fraction
 
 import mpmath as mp
@@ -10,8 +11,6 @@ from hypothesis import strategies as st
 
 from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
-from neartwin.tradeoff.normal import _mean_far, _mean_near, cdf, quantile
-from neartwin.tradeoff.twofold import levels
 from tests.oracles import tradeoff as oracle
 
 PLACES = [
@@ -101,45 +100,44 @@ def test_bad_numbers_are_refused(bad):
         c.epsilon_of(1, "1.5")
 
 
-def test_shapes_are_broadcast_and_blocks_join():
-    epsilon = np.linspace(-3, 30, 40_001)
+def test_shapes_are_broadcast():
+    epsilon = np.linspace(-3, 30, 401)
     whole = c.delta_of(1, epsilon)
-    assert whole.lower.shape == (40_001,)
-    for i in (0, 16_383, 16_384, 40_000):
+    assert whole.lower.shape == (401,)
+    for i in (0, 163, 400):
         one = c.delta_of(1, epsilon[i : i + 1])
-        assert max(one.lower[0], whole.lower[i]) <= min(one.upper[0], whole.upper[i])
-        assert one.lower[0] == pytest.approx(whole.lower[i], rel=1e-12)
+        assert one.lower[0] == whole.lower[i]
     assert c.delta_of(np.ones((3, 1)), np.ones((1, 4))).upper.shape == (3, 4)
     assert c.delta_of(np.ones(0), np.ones(0)).upper.shape == (0,)
 
 
-def test_the_normal_law_keeps_its_digits_in_both_tails():
-    for x in [-37.4, -20.3, -5.0, -1e-9, 0.0, 0.7, 8.0]:
-        truth = mp.ncdf(mp.mpf(x))
-        assert abs(mp.mpf(float(cdf(np.array(x)))) / truth - 1) < 4e-15
-    for p in ["1e-300", "1e-10", "0.3", "0.4999999", "0.9", "0.99999999999999999"]:
-        level, rest = levels(alpha=p)
-        assert abs(mp.mpf(float(quantile(level, rest))) / oracle.quantile(p) - 1) < 2e-9
-    for p in ["1e-300", "1e-10", "0.3", "0.9"]:
-        level, rest = levels(alpha=p)
-        assert abs(mp.mpf(float(quantile(level, rest))) / oracle.quantile(p) - 1) < 2e-15
+def test_ten_thousand_conversions_take_about_a_second():
+    """Five times the promise on a quiet machine: processor time of 500 of each, ten times over."""
+    rng = np.random.default_rng(4)
+    mu, delta = np.exp(rng.uniform(-4, 2, 500)), 10 ** rng.uniform(-12, -2, 500)
+    start = time.process_time()
+    epsilon = c.epsilon_of(mu, delta)
+    found = c.mu_of(epsilon.upper, delta)
+    took = time.process_time() - start
+    assert np.all(found.upper >= mu * (1 - 1e-10))
+    assert np.all(found.lower <= mu * (1 + 1e-10))
+    assert took < 0.5
 
 
-def test_the_means_of_mills_slope_are_as_good_as_their_proofs():
-    unit = 2.0**-53
-    for m, half in [
-        (0.0, 0.15),
-        (0.5, 0.12),
-        (2.0, 0.07),
-        (5.99, 0.037),
-        (1.0, 1e-9),
-        (6.0, 0.25),
-        (15.0, 0.2),
-        (37.0, 1e-6),
+def test_the_normal_curve_keeps_its_digits_in_both_tails():
+    for mu, alpha in [
+        ("1", "1e-300"),
+        ("0.5", "1e-10"),
+        ("2", "0.3"),
+        ("1e-9", "0.5"),
+        ("3", "0.9"),
+        ("1", "0.99999999999999999"),
     ]:
-        at, room = np.array([m]), np.array([half])
-        found = mp.mpf(float((_mean_near if m < 6 else _mean_far)(at, room)[0]))
-        with mp.workdps(80):
-            a, b = mp.mpf(m) - mp.mpf(half), mp.mpf(m) + mp.mpf(half)
-            truth = (mp.ncdf(-a) / mp.npdf(a) - mp.ncdf(-b) / mp.npdf(b)) / (2 * mp.mpf(half))
-            assert abs(found - truth) < 24 * unit * (1 if m < 6 else truth), (m, half)
+        with mp.workdps(60):
+            z = oracle.quantile(alpha)
+            truth = mp.ncdf(-z - oracle.num(mu)), mp.ncdf(z + oracle.num(mu))
+        found = c.gaussian(mu).beta(alpha), c.gaussian(mu).power(alpha)
+        for interval, exact in zip(found, truth, strict=True):
+            assert interval.lower <= exact <= interval.upper
+            assert interval.upper - interval.lower <= 5e-16 * interval.upper
+            assert not interval.lower <= exact * (1 + mp.mpf("1e-15")) <= interval.upper

@@ -1,4 +1,4 @@
-"""Amplification by sampling: the operator C_p, and Poisson sampling with its two directions.
+"""Amplification: by a sample that nobody knows, and by shuffling reports.
 
 Replace-one neighbours and a uniform sample of a share p: M o Sample is C_p(f)-DP with f_p = p f + (1 - p) Id and
 C_p(f) = min{f_p, f_p^-1}** (Dong, Roth, Su 2022, Thm 4.2). For symmetric f with fixed point x* = f(x*) it is f_p up to
@@ -7,29 +7,46 @@ x*, its inverse from f_p(x*) on, and the chord of slope -1 between.
 Add/remove neighbours and Poisson sampling at rate q: the pair is ((1 - q) Q + q P, Q) when a unit is removed and
 (P, (1 - q) P + q Q) when one is added. Compose the two directions apart and take the worse at the end.
 
-Amplification by shuffling: n reports, each epsilon_0-DP on its own, in an order that nobody knows.
-
-Feldman, McMillan, Talwar 2021: the shuffled outputs on neighbours are no easier to tell apart than the pair
-(A + D, C - A + 1 - D) and (A + 1 - D, C - A + D), with C ~ Bin(n - 1, e^-eps0), A ~ Bin(C, 1/2) and
-D ~ Bernoulli(e^eps0/(e^eps0 + 1)). Replace-one neighbours. A closed form, and the pair's delta itself.
+Shuffling takes n reports, each epsilon_0-DP on its own, in an order that nobody knows. Feldman, McMillan, Talwar
+2021: the outputs on neighbours are no easier to tell apart than the pair (A + D, C - A + 1 - D) and (A + 1 - D, C - A
++ D), with C ~ Bin(n - 1, e^-eps0), A ~ Bin(C, 1/2) and D ~ Bernoulli(e^eps0/(e^eps0 + 1)). Replace-one neighbours. A
+closed form, and the pair's delta itself.
 """
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from neartwin import special
+from neartwin.balls import Exact, ball, bounds, elementwise, every
 from neartwin.checks import integer, open_probability, positive, probability
-from neartwin.divergences import Certified, Numeric, enclose, exp, expm1, log, log1p, where
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
-from neartwin.tradeoff.functions import TradeOff
+from neartwin.tradeoff.functions import (
+    UNIT,
+    Argument,
+    TradeOff,
+    as_floats,
+    at_each,
+    certified,
+    clipped,
+    closed_form,
+    complement,
+    ends,
+    finite,
+    levels,
+    mapped,
+)
 from neartwin.tradeoff.operations import Inverse, symmetrised
-from neartwin.tradeoff.twofold import UNIT, Argument, certified, clipped, ends, levels, read
 
-_FAR = 700.0  # of epsilon: beyond it e^epsilon may be no number
+if TYPE_CHECKING:
+    from flint import arb
+
+_FAR = 700.0  # an epsilon at which no float of delta is left
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,40 +67,33 @@ class Mixture:
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
         """The mixture p f(a) + (1 - p)(1 - a)."""
-        _, rest = levels(alpha=alpha)
-        lower, upper = ends(self.of.beta(alpha))
-        p, idle = float(self.rate), float(1 - self.rate) * rest
-        return clipped((p * lower + idle) * (1 - 4 * UNIT), (p * upper + idle) * (1 + 4 * UNIT), "mixture")
+        level = levels(alpha=alpha)
+        return mapped(lambda end, a: self._mixed(end, 1 - Fraction(a)), self.of.beta(alpha), level, method="mixture")
 
     def power(self, alpha: Argument) -> Interval[FloatArray]:
         """The mixture of p times the power + (1 - p) a."""
-        level, _ = levels(alpha=alpha)
-        lower, upper = ends(self.of.power(alpha))
-        p, idle = float(self.rate), float(1 - self.rate) * level
-        return clipped((p * lower + idle) * (1 - 4 * UNIT), (p * upper + idle) * (1 + 4 * UNIT), "mixture")
+        return mapped(self._mixed, self.of.power(alpha), levels(alpha=alpha), method="mixture")
+
+    def _mixed(self, end: float, idle: Exact) -> Fraction:
+        return self.rate * Fraction(end) + (1 - self.rate) * Fraction(idle)
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """With e^e' = 1 + (e^epsilon - 1)/p: p times delta at e'; 1 - e^epsilon where that is not positive."""
-        high, low = read(epsilon=epsilon)
-        p = float(self.rate)
-        if p == 0:
-            value = -np.expm1(np.minimum(high, 0.0))
-            return clipped(value * (1 - 4 * UNIT), value * (1 + 4 * UNIT), "mixture")
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            excess = np.where(high < 600, np.expm1(high) / p, np.inf)
-            inner = np.where(excess > -1, np.log1p(np.maximum(excess, -1.0)), -np.inf)
-            inner = np.where(np.isposinf(inner), high - np.log(p), inner)
-            # rounding of e': through 1 + excess, which may nearly vanish, and the dropped low part
-            shrunk = np.maximum(1 + np.where(np.isfinite(excess), excess, 1.0), 1e-300)
-            spread = 8 * UNIT * (1 + np.abs(inner) + np.minimum(np.abs(excess), 1e300) / shrunk) + np.abs(low) / shrunk
-        within = np.isfinite(inner) & np.isfinite(spread)
-        centre, spread = np.where(within, inner, 0.0), np.where(within, spread, 0.0)
-        lower = ends(self.of.delta(centre + spread))[0] * p * (1 - 4 * UNIT)
-        upper = ends(self.of.delta(centre - spread))[1] * p * (1 + 4 * UNIT)
-        trivial = np.maximum(0.0, -np.expm1(high))
-        lower = np.where(within, lower, trivial * (1 - 8 * UNIT))
-        upper = np.where(within, upper, trivial * (1 + 8 * UNIT))
-        return clipped(lower, upper, "mixture")
+        wanted = finite(epsilon=epsilon)
+        if self.rate == 0:
+            return closed_form(lambda e: -ball(min(e, 0)).expm1(), wanted, method="mixture")
+        moved = ends(at_each(partial(bounds, self._moved), wanted, method="mixture"))
+        lower, upper = ends(self.of.delta(moved[1]))[0], ends(self.of.delta(moved[0]))[1]
+
+        def value(end: float, exponent: Exact) -> "arb":
+            return (ball(self.rate) * ball(end)).max(-ball(exponent).expm1())
+
+        return mapped(value, certified(lower, upper, "mixture"), wanted, method="mixture")
+
+    def _moved(self, epsilon: Exact) -> "arb | int":
+        growth = 1 + ball(epsilon).expm1() / ball(self.rate)
+        # where growth is not positive 1 - e^epsilon is at least p, and any e' will do; where it is tiny, e' < -80
+        return growth.log() if growth > 0 else -80
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,25 +121,26 @@ class DilutedNull:
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """With c = 1 - (1 - p) e^epsilon: c times the inner inverse's delta at epsilon + ln(p/c); 0 where c <= 0."""
-        high, low = read(epsilon=epsilon)
-        p = float(self.of.rate)
-        inner = self.of.of.inverse()
-        if p == 0:
+        if self.of.rate == 0:
             return self.of.delta(epsilon)
-        rest = -float(np.log1p(-p)) if p < 1 else np.inf  # c is positive below this epsilon
-        gap = np.minimum(high - rest, 0.0) if np.isfinite(rest) else np.where(True, -np.inf, high)
-        c = -np.expm1(gap + np.where(gap < 0, low, 0.0))
-        # c may be tiny: its absolute error is that of its exponent
-        room = 4 * UNIT * (1 + np.abs(high) + (rest if np.isfinite(rest) else 0.0))
-        c_low, c_high = np.maximum(c - room, 0.0), np.minimum(c + room, 1.0)
-        ends_of = []
-        for factor, side in ((c_low, 0), (c_high, 1)):
-            with np.errstate(divide="ignore"):
-                shift = np.where(factor > 0, np.log(p) - np.log(np.maximum(factor, 1e-300)), 0.0)
-            moved = high + shift
-            step = 8 * UNIT * (1 + np.abs(moved)) * (1 if side == 0 else -1)
-            ends_of.append(np.where(factor > 0, factor * ends(inner.delta(moved + step))[side], 0.0))
-        return clipped(ends_of[0] * (1 - 4 * UNIT), ends_of[1] * (1 + 4 * UNIT) + 1e-322, "diluted null")
+        wanted, inner = finite(epsilon=epsilon), self.of.of.inverse()
+        moved = ends(at_each(self._moved, wanted, method="diluted null"))
+        lower, upper = ends(inner.delta(moved[1]))[0], ends(inner.delta(moved[0]))[1]
+
+        def value(end: float, exponent: Exact) -> "arb":
+            return self._kept(exponent).max(ball(0)) * end
+
+        return mapped(value, certified(lower, upper, "diluted null"), wanted, method="diluted null")
+
+    def _kept(self, epsilon: Exact) -> "arb":
+        return 1 - ball(1 - self.of.rate) * ball(epsilon).exp()
+
+    def _moved(self, epsilon: Exact) -> tuple[float, float]:
+        """Bounds on epsilon + ln(p/c); any where c is not positive, for delta is then 0."""
+        low, high = bounds(self._kept, epsilon)
+        if low > 0:
+            return bounds(lambda: ball(epsilon) + (ball(self.of.rate) / self._kept(epsilon)).log())
+        return (0.0, 0.0) if high <= 0 else (0.0, _FAR)
 
 
 def poisson(curve: TradeOff, rate: Number) -> Mixture:
@@ -163,35 +174,26 @@ class Subsampled:
 
     def fixed_point(self) -> Interval[float]:
         """x* = f(x*), where the line of slope -1 touches a symmetric curve: a bracket by two bisections."""
-        found = []
-        for side in (0, 1):  # f certainly above the diagonal at the lower end, certainly not at the upper
-            low, high = 0.0, 0.5
-            while high - low > UNIT * high:
-                middle = 0.5 * (low + high)
-                if middle in (low, high):
-                    break
-                value = ends(self.of.beta(np.array(middle)))[side]
-                low, high = (middle, high) if value > middle else (low, middle)
-            found.append((low, high)[side])
-        return Interval(found[0], found[1], "bisection")
+        return _fixed_point(self.of)  # type: ignore[arg-type]  # every curve is a frozen value
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
         """The three pieces; where rounding leaves the piece open, the bracket holds both."""
-        level, rest = levels(alpha=alpha)
+        exact = levels(alpha=alpha)
+        level, rest = as_floats(exact), as_floats(complement(exact))
         mixed = Mixture(self.of, self.rate)
         touch = self.fixed_point()
         start, stop = touch.lower, float(ends(mixed.beta(np.array(touch.lower)))[1])
         chord = ends(self.delta(np.array(0.0)))
         direct = ends(mixed.beta(alpha))
-        turned = ends(Inverse(mixed).beta(alpha))
         low, high = level <= start, level >= stop
+        turned = ends(Inverse(mixed).beta(np.where(high, level, 1.0)))
         lower = np.where(low, direct[0], np.where(high, turned[0], rest - chord[1] - 4 * UNIT))
         upper = np.where(low, direct[1], np.where(high, turned[1], np.minimum(rest - chord[0] + 4 * UNIT, direct[1])))
         return clipped(lower, np.maximum(lower, upper), "C_p in three pieces")
 
     def power(self, alpha: Argument) -> Interval[FloatArray]:
         """1 - beta; the mixture's own power on the first piece."""
-        level, _ = levels(alpha=alpha)
+        level = as_floats(levels(alpha=alpha))
         mixed = ends(Mixture(self.of, self.rate).power(alpha))
         beta = ends(self.beta(alpha))
         low = level <= self.fixed_point().lower
@@ -203,17 +205,28 @@ class Subsampled:
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """With e^e' = 1 + (e^epsilon - 1)/p: p times delta at e', for epsilon >= 0; below zero by symmetry."""
-        high, low = read(epsilon=epsilon)
-        mixed = Mixture(self.of, self.rate)
-        lower, upper = ends(mixed.delta(np.abs(high)))
-        down = np.minimum(high, 0.0)
-        spread = 4 * UNIT + np.abs(low)
-        whole = [-np.expm1(down) + np.exp(down) * end for end in (lower, upper)]
-        return certified(
-            np.where(high < 0, np.clip(whole[0] - spread, 0, 1), lower),
-            np.where(high < 0, np.clip(whole[1] + spread, 0, 1), upper),
-            "C_p",
-        )
+        wanted = finite(epsilon=epsilon)
+        above = Mixture(self.of, self.rate).delta(np.frompyfunc(lambda e: abs(Fraction(e)), 1, 1)(wanted))
+
+        def value(end: float, exponent: Exact) -> "arb | float":
+            return end if exponent >= 0 else ball(exponent).exp() * end - ball(exponent).expm1()
+
+        return mapped(value, above, wanted, method="C_p")
+
+
+@lru_cache(maxsize=64)
+def _fixed_point(curve: TradeOff) -> Interval[float]:
+    found = []
+    for side in (0, 1):  # f certainly above the diagonal at the lower end, certainly not at the upper
+        low, high = 0.0, 0.5
+        while high - low > UNIT * high:
+            middle = 0.5 * (low + high)
+            if middle in (low, high):
+                break
+            value = ends(curve.beta(np.array(middle)))[side]
+            low, high = (middle, high) if value > middle else (low, middle)
+        found.append((low, high)[side])
+    return Interval(found[0], found[1], "bisection")
 
 
 def subsampled(curve: TradeOff, p: Number) -> TradeOff:
@@ -230,26 +243,32 @@ def subsampled(curve: TradeOff, p: Number) -> TradeOff:
     return whole if share == 1 else Subsampled(whole, share)
 
 
-def amplified_epsilon(epsilon: Numeric, rate: Numeric) -> Certified:
-    """ln(1 + q (e^epsilon - 1)): pure DP after sampling each unit with probability q (Balle, Barthe, Gaboardi 2018).
+def amplified_epsilon(epsilon: Argument, rate: Argument) -> Interval[FloatArray]:
+    """Pure DP after sampling each unit with a probability: ln(1 + q (e^epsilon - 1)).
 
-    epsilon >= 0 and rate in [0, 1], broadcast.
+    Args:
+        epsilon: before sampling, at least 0; broadcast with rate.
+        rate: probability q of each unit to be sampled, in [0, 1].
+
+    Returns:
+        Epsilon after sampling, of the broadcast shape; `upper` is the safe side.
+
+    Raises:
+        ParameterError: if a parameter lies outside its range.
+
+    Source: Balle, Barthe, Gaboardi 2018, Thm 9.
 
     >>> e = amplified_epsilon(1, "0.01")
     >>> bool(e.lower <= 0.017036863236176550 <= e.upper)
     True
     """
-    e, q = enclose(epsilon=epsilon), enclose(rate=rate)
-    if not np.all(e.lower >= 0):
+    size, share = finite(epsilon=epsilon), finite(rate=rate)
+    if not every(lambda one: one >= 0, size):
         raise ParameterError("epsilon", epsilon, "must not be negative")
-    if not np.all((q.lower >= 0) & (q.upper <= 1)):
+    if not every(lambda one: 0 <= one <= 1, share):
         raise ParameterError("rate", rate, "must lie in [0, 1]")
-    near = log1p(q * expm1(e.at_most(_FAR)))
-    if np.all(e.upper <= _FAR):
-        return near.interval("amplification by subsampling")
-    # beyond, the same as epsilon + ln(q + (1 - q) e^-epsilon)
-    far = where(q.upper > 0, (e + log(q + (1.0 - q) * exp(-e))).at_least(0.0), 0.0)
-    return where(e.upper <= _FAR, near, far).interval("amplification by subsampling")
+    method = "amplification by subsampling"
+    return elementwise(lambda e, q: (ball(q) * ball(e).expm1()).log1p(), size, share, method=method, least=0.0)
 
 
 def shuffle_epsilon_closed_form(local_epsilon: Number, n: int, delta: Number) -> Interval[float]:
@@ -263,16 +282,22 @@ def shuffle_epsilon_closed_form(local_epsilon: Number, n: int, delta: Number) ->
     """
     exact = positive(local_epsilon=rational(local_epsilon=local_epsilon))
     people = integer(at_least=1, n=n)
-    log_delta = math.log(float(open_probability(delta=rational(delta=delta))))
-    most = math.log(people / (16 * (math.log(2) - log_delta)))
-    e0 = float(exact)
-    if e0 > most * (1 - 8 * UNIT):
+    lost = open_probability(delta=rational(delta=delta))
+
+    def furthest() -> "arb":
+        return (people / (16 * (2 / ball(lost)).log())).log()
+
+    most = bounds(furthest)[0]
+    if exact > most:
         rule = f"must be at most ln(n/(16 ln(2/delta))) = {most:.6g}"
         raise ParameterError("local_epsilon", local_epsilon, rule, remedy="take more people or shuffle_delta")
-    growth = math.exp(e0)
-    size = 8 * math.sqrt(growth * (math.log(4) - log_delta) / people) + 8 * growth / people
-    value = math.log1p(math.tanh(e0 / 2) * size)
-    return Interval(value * (1 - 64 * UNIT), value * (1 + 64 * UNIT), "closed form")
+
+    def formula() -> "arb":
+        growth = ball(exact).exp()
+        size = 8 * (growth * (4 / ball(lost)).log() / people).sqrt() + 8 * growth / people
+        return ((growth - 1) / (growth + 1) * size).log1p()
+
+    return Interval(*bounds(formula), "closed form")
 
 
 def _binomial_tail(least: FloatArray, count: FloatArray) -> FloatArray:
@@ -315,7 +340,7 @@ def shuffle_delta(local_epsilon: Number, n: int, epsilon: Argument) -> Interval[
     """
     exact = float(positive(local_epsilon=rational(local_epsilon=local_epsilon)))
     people = integer(at_least=1, n=n)
-    wanted = read(epsilon=epsilon)[0]
+    wanted = as_floats(finite(epsilon=epsilon))
     if np.any(wanted < 0):
         raise ParameterError("epsilon", epsilon, "must not be negative")
     pairs = np.array([_delta_at(float(e), exact, people) for e in wanted.ravel()]).reshape(*wanted.shape, 2)

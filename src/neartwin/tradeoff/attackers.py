@@ -1,31 +1,31 @@
-"""What an attacker can reach, read from a curve: advantage, true positives, bets, reconstruction; and the inverses.
+"""What an attacker can reach, read from a curve, the inverses, and the tests of two finite laws.
 
 The attacker sees the output and decides which of two neighbouring data sets made it. Every number is an upper bound on
 the attacker when taken at `upper` (Kulynych et al. 2024; Hayes et al. 2023 for reconstruction).
 
-Hypothesis testing on finite laws, to the letter: tests, their errors, the best one, channels and adaptive chains.
-
-A test is a vector phi in [0, 1]: phi_i is the chance to reject the null P on seeing outcome i. Its errors are
+On finite laws a test is a vector phi in [0, 1]: phi_i is the chance to reject the null P on seeing outcome i. Its errors are
 alpha = E_P[phi] and beta = 1 - E_Q[phi], and alpha + beta >= 1 - TV(P, Q), with equality for some test.
-Everything here is exact, in rationals.
+Tests, channels and adaptive chains are exact, in rationals.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from neartwin.balls import Exact, ball, bounds, elementwise, every, normal_quantile
 from neartwin.checks import probability
-from neartwin.divergences.normal_roots import mu_roots
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
 from neartwin.tradeoff.finite import FinitePair, exact_masses, finite_pair
-from neartwin.tradeoff.functions import TradeOff
-from neartwin.tradeoff.gaussian_dp import found, mu_of
-from neartwin.tradeoff.normal import ROOM, quantile
+from neartwin.tradeoff.functions import Argument, TradeOff, as_floats, at_each, certified, ends, levels, mapped
+from neartwin.tradeoff.gaussian_dp import mu_between
 from neartwin.tradeoff.polygons import excess
-from neartwin.tradeoff.twofold import UNIT, Argument, certified, clipped, ends, levels
+
+if TYPE_CHECKING:
+    from flint import arb
 
 
 def advantage(curve: TradeOff) -> Interval[FloatArray]:
@@ -61,17 +61,16 @@ def betting_posterior(curve: TradeOff, fpr: Argument, prior: Argument) -> Interv
     prior: probability that the unit is in. pi TPR / (pi TPR + (1 - pi) FPR), increasing in TPR; 1 at fpr = 0 only if
     some outcome gives the unit away, else the limit's value is not defined and [prior, 1] is returned.
     """
-    share, other = levels(prior=prior)
-    level, _ = levels(fpr=fpr)
-    lower, upper = ends(curve.power(fpr))
+    share, level = levels(prior=prior), levels(fpr=fpr)
 
-    def posterior(power: FloatArray) -> FloatArray:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            value = share * power / (share * power + other * level)
-        return np.where(np.isnan(value), share, value)
+    def posterior(power: float, chance: Exact, bets: Exact) -> Fraction:
+        right, wrong = Fraction(chance) * Fraction(power), (1 - Fraction(chance)) * Fraction(bets)
+        return right / (right + wrong) if right + wrong else Fraction(chance)
 
-    low, high = posterior(lower) * (1 - 8 * UNIT), posterior(upper) * (1 + 8 * UNIT)
-    return clipped(np.where(level <= 0, np.minimum(low, share), low), np.where(level <= 0, 1.0, high), "Bayes")
+    found = mapped(posterior, curve.power(fpr), share, level, method="Bayes")
+    nothing, prior_ = as_floats(level) <= 0, as_floats(share)
+    lower, upper = ends(found)
+    return certified(np.where(nothing, np.minimum(lower, prior_), lower), np.where(nothing, 1.0, upper), "Bayes")
 
 
 def bayes_success(curve: TradeOff, prior: Argument) -> Interval[FloatArray]:
@@ -82,25 +81,38 @@ def bayes_success(curve: TradeOff, prior: Argument) -> Interval[FloatArray]:
     >>> bool(b.lower <= 0.84134474606854295 <= b.upper)
     True
     """
-    share, other = levels(prior=prior)
-    if np.any(share <= 0) or np.any(other <= 0):
+    share = levels(prior=prior)
+    if not every(_inside, share):
         raise ParameterError("prior", prior, "must lie strictly between 0 and 1")
-    epsilon = np.log(other) - np.log(share)
-    room = 8 * UNIT * (1 + np.abs(np.log(other)) + np.abs(np.log(share)))
-    lower, upper = ends(curve.delta(epsilon + room))[0], ends(curve.delta(epsilon - room))[1]
-    return clipped(1 - share * (1 - lower) - 4 * UNIT, 1 - share * (1 - upper) + 4 * UNIT, "Bayes")
+    odds = ends(at_each(lambda pi: bounds(lambda: _log_odds(pi)), share, method="Bayes"))
+    lower, upper = ends(curve.delta(odds[1]))[0], ends(curve.delta(odds[0]))[1]
+    delta = certified(lower, upper, "Bayes")
+    return mapped(lambda end, pi: 1 - Fraction(pi) * (1 - Fraction(end)), delta, share, method="Bayes")
+
+
+def _inside(probability: Exact) -> bool:
+    return 0 < probability < 1
+
+
+def _log_odds(share: Exact) -> "arb":
+    """ln((1 - pi)/pi)."""
+    return (ball(1 - Fraction(share)) / ball(share)).log()
 
 
 def _points(tpr: Argument, fpr: Argument) -> Interval[FloatArray]:
-    reached, missed = levels(tpr=tpr)
-    level, rest = levels(fpr=fpr)
-    if np.any(level <= 0) or np.any(rest <= 0) or np.any(missed <= 0):
+    reached, level = levels(tpr=tpr), levels(fpr=fpr)
+    if not every(_inside, level) or not every(lambda one: one < 1, reached):
         raise ParameterError("fpr", fpr, "must lie strictly between 0 and 1, and tpr below 1")
-    if np.any(reached < level):
+    if not all(high >= low for high, low in np.broadcast(np.asarray(reached), np.asarray(level))):
         raise ParameterError("tpr", tpr, "must not be below fpr: guessing blindly reaches that")
-    up, down = quantile(reached, missed), quantile(level, rest)
-    value, room = up - down, ROOM * (np.abs(up) + np.abs(down)) + 4 * UNIT
-    return certified(np.maximum(value - room, 0.0), value + room, "normal quantiles")
+    found = elementwise(
+        lambda high, low: _quantile(high) - _quantile(low), reached, level, method="normal quantiles", least=0.0
+    )
+    return certified(found.lower, found.upper, found.method)
+
+
+def _quantile(share: Exact) -> "arb":
+    return normal_quantile(ball(share)) if share <= 0.5 else -normal_quantile(ball(1 - Fraction(share)))
 
 
 def mu_of_tpr(tpr: Argument, fpr: Argument) -> Interval[FloatArray]:
@@ -123,32 +135,20 @@ def mu_of_bayes_success(success: Argument, prior: Argument) -> Interval[FloatArr
 
     Solved through delta(ln((1 - pi)/pi)) = 1 - (1 - success)/pi; `lower` is the safe side.
     """
-    share, other = levels(prior=prior)
-    right, wrong = levels(success=success)
-    if np.any(share <= 0) or np.any(other <= 0) or np.any(wrong <= 0):
+    share, right = levels(prior=prior), levels(success=success)
+    if not every(_inside, share) or not every(lambda one: one < 1, right):
         raise ParameterError("prior", prior, "must lie strictly between 0 and 1, and success below 1")
-    if np.any(right <= np.maximum(share, other) + 8 * UNIT):
+    pairs = np.broadcast(np.asarray(share, dtype=object), np.asarray(right, dtype=object))
+    if any(done <= max(pi, 1 - Fraction(pi)) for pi, done in pairs):
         raise ParameterError("success", success, "must exceed max(prior, 1 - prior): guessing blindly reaches that")
+    return at_each(_mu_of_decision, share, right, method="signs of delta")
+
+
+def _mu_of_decision(prior: Exact, success: Exact) -> tuple[float, float]:
     # by the symmetry of the curve prior and 1 - prior ask the same; with the smaller one epsilon >= 0
-    share, wrong = np.broadcast_arrays(np.minimum(share, other), wrong)
-    epsilon = np.log1p(-share) - np.log(share)
-    epsilon = np.maximum(epsilon, 0.0)
-    least, most = found(_bayes_quick, _bayes_searched, epsilon, (share - wrong) / share, wrong / share)
-    return certified(least, np.maximum(least, most), "signs of delta")
-
-
-def _bayes_quick(epsilon: FloatArray, delta: FloatArray, rest: FloatArray) -> tuple[FloatArray, ...]:
-    doubt = 8 * UNIT * (1 + rest) / np.minimum(delta, rest)
-    least, most = mu_roots(epsilon, delta, rest, doubt)
-    # epsilon errs by less than 8 units of 1 + epsilon, and d mu / d epsilon = R(b) < 1.26 for b >= 0
-    room = 11 * UNIT * (1 + epsilon)
-    return np.maximum(least - room, 0.0), most + room
-
-
-def _bayes_searched(epsilon: FloatArray, delta: FloatArray, rest: FloatArray) -> tuple[FloatArray, FloatArray]:
-    room_e, room_d = 8 * UNIT * (1 + epsilon), 8 * UNIT * (1 + rest)
-    least = ends(mu_of(epsilon - room_e, np.maximum(delta - room_d, 1e-300)))[0]
-    return least, ends(mu_of(epsilon + room_e, np.minimum(delta + room_d, 1 - UNIT)))[1]
+    share = min(Fraction(prior), 1 - Fraction(prior))
+    rest = (1 - Fraction(success)) / share
+    return mu_between(lambda: _log_odds(share), lambda: ball(1 - rest), lambda: ball(rest))
 
 
 Law = Sequence[Number]

@@ -6,22 +6,21 @@ itself is decided by the exact delta of the Gaussian; `gdp.sigma_of` is never wo
 """
 
 import math
+from fractions import Fraction
 
-import numpy as np
-
+from neartwin.balls import ball, bounds
 from neartwin.checks import open_probability, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval, Number, float_above, float_below, rational
+from neartwin.tradeoff.functions import ends
 from neartwin.tradeoff.gaussian_dp import delta_of, sigma_of
-from neartwin.tradeoff.twofold import UNIT, ends
 
 
 def _sigma(epsilon: Number, delta: Number, sensitivity: Number) -> Interval[float]:
     e = positive(epsilon=rational(epsilon=epsilon))
     d = open_probability(delta=rational(delta=delta))
     moved = positive(sensitivity=rational(sensitivity=sensitivity))
-    value = math.sqrt(2 * (math.log(1.25) - math.log(float(d)))) * float(moved / e)
-    return Interval(value * (1 - 16 * UNIT), value * (1 + 16 * UNIT), "classical formula")
+    return Interval(*bounds(lambda: (2 * ball(Fraction(5, 4) / d).log()).sqrt() * ball(moved / e)), "classical formula")
 
 
 def classical_sigma(epsilon: Number, delta: Number, sensitivity: Number = 1) -> Interval[float]:
@@ -48,8 +47,8 @@ def classical_delta(epsilon: Number, delta: Number) -> Interval[float]:
     True
     """
     sigma = _sigma(epsilon, delta, 1)
-    quiet, loud = (delta_of(np.array(1 / s), epsilon) for s in (sigma.upper * (1 + UNIT), sigma.lower * (1 - UNIT)))
-    return Interval(float(ends(quiet)[0]), float(ends(loud)[1]), "closed form, Mills ratios")
+    quiet, loud = (delta_of(1 / Fraction(s), epsilon) for s in (sigma.upper, sigma.lower))
+    return Interval(float(ends(quiet)[0]), float(ends(loud)[1]), "closed form")
 
 
 def classical_holds(epsilon: Number, delta: Number) -> bool:
@@ -90,4 +89,5 @@ def classical_waste(epsilon: Number, delta: Number) -> Interval[float]:
     """The classical sigma over the least sufficient one: above 1 it wastes noise, below 1 it breaks the promise."""
     formula, exact = _sigma(epsilon, delta, 1), sigma_of(epsilon, delta)
     least, most = ends(exact)
-    return Interval(formula.lower / float(most), formula.upper / float(least), "ratio")
+    low, high = Fraction(formula.lower) / Fraction(float(most)), Fraction(formula.upper) / Fraction(float(least))
+    return Interval(float_below(low), float_above(high), "ratio")

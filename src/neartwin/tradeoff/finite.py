@@ -5,7 +5,7 @@ f(0) may be below 1. The curve is the polygon through (p_1 + ... + p_k, q_{k+1} 
 summed exactly and rounded once; masses known to a relative error `slack` give every knot to about that error, and the
 bracket moves the whole polygon by it, both ways.
 
-The curves of integer noise: discrete Laplace and the staircase exactly, discrete Gaussian by its own delta.
+Integer noise has such curves: discrete Laplace and the staircase exactly, discrete Gaussian by its own delta.
 
 Discrete Laplace with P(x) proportional to a^|x|, a = e^{-epsilon/D}: against its shift by D the loss takes the D + 1
 values epsilon, epsilon (1 - 2/D), ..., -epsilon. At D = 1 the curve is f_{epsilon,0}: the worst of all epsilon-DP.
@@ -25,13 +25,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from neartwin.balls import ball, bounds
 from neartwin.checks import in_floats, integer, non_negative, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
-from neartwin.tradeoff.twofold import TINY, UNIT, Argument, certified, clipped, exponential, levels, read
+from neartwin.tradeoff.functions import TINY, UNIT, Argument, as_floats, certified, clipped, complement, finite, levels
+
+if TYPE_CHECKING:
+    from flint import arb
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +76,7 @@ class FinitePair:
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
         """The polygon, widened by the slack of its knots."""
-        level, rest = levels(alpha=alpha)
+        level, rest = _level_and_rest(alpha)
         room = self.slack + 8 * UNIT
         moved = np.minimum(level * (1 + room) + 16 * TINY, 1.0)
         lower = self._at(np.where(level <= 0, 0.0, moved), np.where(level <= 0, 1.0, rest - level * room))
@@ -84,7 +89,7 @@ class FinitePair:
 
     def power(self, alpha: Argument) -> Interval[FloatArray]:
         """1 - beta, through the cumulative masses of Q."""
-        level, rest = levels(alpha=alpha)
+        level, rest = _level_and_rest(alpha)
         room = self.slack + 8 * UNIT
         gained = np.concatenate(([0.0], np.cumsum(self.Q)))
         room = room + self.Q.size * UNIT
@@ -96,9 +101,11 @@ class FinitePair:
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """Sum of (q - e^epsilon p) over the outcomes where it is positive."""
-        wanted = read(epsilon=epsilon)
-        factor = np.atleast_1d(exponential(wanted))
-        room = self.slack + (8 + self.Q.size) * UNIT
+        wanted = as_floats(finite(epsilon=epsilon))
+        with np.errstate(over="ignore"):  # the largest float is still below the ratio of an outcome of Q alone
+            factor = np.minimum(np.atleast_1d(np.exp(wanted)), np.finfo(np.float64).max)
+        # the rounding of epsilon moves e^epsilon by |epsilon| units; 1 - e^epsilon < 0 where it is large
+        room = self.slack + (8 + self.Q.size + np.minimum(np.abs(np.atleast_1d(wanted)), 1e3)) * UNIT
         with np.errstate(divide="ignore", over="ignore"):
             ratios = np.where(self.P > 0, self.Q / np.maximum(self.P, TINY), np.inf)
         count = np.searchsorted(-ratios, -factor.ravel(), side="left").reshape(factor.shape)
@@ -107,10 +114,15 @@ class FinitePair:
         with np.errstate(invalid="ignore", over="ignore"):
             paid = np.where(count > 0, factor * paid, 0.0)
         value, slack = won - paid, room * (won + paid)
-        lower = np.maximum(value - slack, np.maximum(0.0, 1 - factor - 4 * UNIT))
+        lower = np.maximum(value - slack, np.maximum(0.0, 1 - factor - 8 * UNIT))
         upper = np.maximum(value + slack, lower)
-        shape = wanted[0].shape
-        return clipped(lower.reshape(shape), upper.reshape(shape), "sum over outcomes")
+        return clipped(lower.reshape(wanted.shape), upper.reshape(wanted.shape), "sum over outcomes")
+
+
+def _level_and_rest(alpha: Argument) -> tuple[FloatArray, FloatArray]:
+    """A probability and its complement, each to the last bit."""
+    level = levels(alpha=alpha)
+    return as_floats(level), as_floats(complement(level))
 
 
 def _between(at: FloatArray, values: FloatArray, x: FloatArray) -> FloatArray:
@@ -121,6 +133,11 @@ def _between(at: FloatArray, values: FloatArray, x: FloatArray) -> FloatArray:
     share = np.clip(np.minimum(right - x, width) / width, 0.0, 1.0)
     other = np.clip(np.minimum(x - left, width) / width, 0.0, 1.0)
     return np.asarray(share * values[index] + other * values[index + 1])
+
+
+def _exp(exponent: Fraction) -> float:
+    """e^exponent, within one unit in the last place."""
+    return bounds(lambda: ball(exponent).exp())[0]
 
 
 def _frozen(array: FloatArray) -> FloatArray:
@@ -217,7 +234,7 @@ def randomized_response(epsilon: Number, k: int = 2) -> FinitePair:
     """
     exact = non_negative(epsilon=rational(epsilon=epsilon))
     others = integer(at_least=2, k=k) - 1
-    shrink = float(exponential(read(epsilon=-exact)))
+    shrink = _exp(-exact)
     truth = 1 / (1 + others * shrink)
     lie = truth * shrink
     shared = (others - 1) * lie
@@ -235,7 +252,7 @@ def randomized_response_power(epsilon: Number, n: int) -> FinitePair:
     """
     exact = non_negative(epsilon=rational(epsilon=epsilon))
     count = integer(at_least=1, n=n)
-    growth = float(exponential(read(epsilon=exact)))
+    growth = _exp(exact)
     i = np.arange(count, dtype=np.float64)
     with np.errstate(under="ignore"):
         steps = (count - i) / (i + 1) * growth
@@ -266,7 +283,7 @@ def discrete_laplace(epsilon: Number, sensitivity: int = 1) -> FinitePair:
     rate = float(exact / steps)
     a, rest = float(np.exp(-rate)), float(-np.expm1(-rate))
     inner = np.exp(-rate * np.arange(1, steps)) * rest / (1 + a)
-    whole, far = 1 / (1 + a), float(exponential(read(epsilon=-exact))) / (1 + a)
+    whole, far = 1 / (1 + a), _exp(-exact) / (1 + a)
     P = np.maximum(np.concatenate(([whole], inner, [far])), TINY)  # below the range of floats, still not nothing
     return from_masses(P, P[::-1].copy(), slack=(32 + 8 * float(exact)) * UNIT)
 
@@ -280,9 +297,7 @@ def discrete_laplace_beta(epsilon: Number, alpha: Argument, sensitivity: int = 1
 def staircase_masses(epsilon: Number, sensitivity: int, step: int) -> tuple[float, float, float]:
     """P of the losses epsilon, 0 and -epsilon of staircase noise against its shift by the sensitivity.
 
-    sensitivity: D, a whole number; step: r, 1 to D. Each with a relative error of at most (64 + 4 epsilon) 2^-53: q errs by
-    epsilon 2^-53 for the rounding of epsilon and 2 for the function, 1 - q by 3, so H, a quotient of sums of positive numbers,
-    by epsilon + 8, and 2H - 1 >= H by no more than twice that.
+    sensitivity: D, a whole number; step: r, 1 to D. Each is within one unit in its last place.
 
     >>> [round(mass, 6) for mass in staircase_masses(1, 5, 2)]
     [0.670073, 0.083422, 0.246506]
@@ -294,13 +309,21 @@ def staircase_masses(epsilon: Number, sensitivity: int, step: int) -> tuple[floa
     upper = integer(at_least=1, step=step)
     if upper > distance:
         raise ParameterError("step", step, f"must be at most the sensitivity, {distance}")
-    e = float(exact)
-    q = math.exp(-e)
-    half = (upper + (distance - upper) * q) / -math.expm1(-e)
-    whole = 2 * half - 1
-    shared = (distance - 2 * upper + 1) * q if 2 * upper <= distance else 2 * upper - distance - 1
-    truth = (half + min(upper - 1, distance - upper)) / whole
-    return truth, shared / whole, truth * q
+
+    def mass(loss: int) -> "arb":
+        q = ball(-exact).exp()
+        half = (upper + (distance - upper) * q) / (1 - q)
+        whole = 2 * half - 1
+        if loss == 0:
+            return (
+                ball(2 * upper - distance - 1) / whole
+                if 2 * upper > distance
+                else (distance - 2 * upper + 1) * q / whole
+            )
+        return (half + min(upper - 1, distance - upper)) / whole * (1 if loss > 0 else q)
+
+    truth, shared, lie = (bounds(mass, loss)[0] for loss in (1, 0, -1))
+    return truth, shared, lie
 
 
 def staircase(epsilon: Number, sensitivity: int, step: int) -> FinitePair:
@@ -312,7 +335,7 @@ def staircase(epsilon: Number, sensitivity: int, step: int) -> FinitePair:
     """
     truth, shared, lie = staircase_masses(epsilon, sensitivity, step)
     lie = max(lie, TINY)  # below the range of floats, and still not nothing
-    slack = (128 + 8 * float(rational(epsilon=epsilon))) * UNIT
+    slack = 8 * UNIT
     return from_masses(np.array([lie, shared, truth]), np.array([truth, shared, lie]), slack=slack)
 
 
@@ -330,7 +353,7 @@ def discrete_gaussian_delta(sigma_squared: Number, epsilon: Argument, sensitivit
     if square > _WIDEST:
         raise ParameterError("sigma_squared", sigma_squared, f"must be at most {_WIDEST}: the sum is term by term")
     moved = integer(at_least=1, sensitivity=sensitivity)
-    wanted = read(epsilon=epsilon)
+    wanted = as_floats(finite(epsilon=epsilon))
     reach = int(40 * float(square) ** 0.5) + 2 + moved
     # the centre of a window is free, by the law's symmetry about 0
     x = np.arange(-reach, reach + 1, dtype=np.float64)
@@ -339,16 +362,16 @@ def discrete_gaussian_delta(sigma_squared: Number, epsilon: Argument, sensitivit
     slope = float(moved / square)
     loss = slope * x + float(moved * moved / (2 * square))
     lows, highs = [], []
-    for e_high, e_low in zip(wanted[0].ravel(), wanted[1].ravel(), strict=True):
-        short = np.minimum((e_high - loss) + e_low, 0.0)
+    for e in wanted.ravel():
+        short = np.minimum(e - loss, 0.0)
         terms = mass * -np.expm1(short)
         value = float(np.sum(terms))
         # roundings of the mass's exponent, of the loss and of the sum
         error = UNIT * float(np.sum(terms * (64 - 4 * log_mass)))
-        error += 8 * UNIT * float(np.sum(np.where(short < 0, mass * (abs(e_high) + np.abs(loss)), 0.0)))
+        error += 8 * UNIT * float(np.sum(np.where(short < 0, mass * (abs(e) + np.abs(loss)), 0.0)))
         lows.append(value - error)
         highs.append(value + error + 1e-300)
-    shape = wanted[0].shape
+    shape = wanted.shape
     return clipped(np.array(lows).reshape(shape), np.array(highs).reshape(shape), "sum over integers")
 
 

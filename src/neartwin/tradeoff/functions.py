@@ -1,4 +1,4 @@
-"""What a trade-off function is, and the two views of it that every curve offers.
+"""What a trade-off function is, the two views of it that every curve offers, and how its numbers are read and rounded.
 
 f = T(P, Q): f(alpha) is the least type II error of a test that tells P (the null) from Q with type I error at most
 alpha. A function on [0, 1] is one exactly if it is convex, continuous, non-increasing and at most 1 - alpha
@@ -8,12 +8,25 @@ Its dual is delta(epsilon) = 1 + f*(-e^epsilon) = sup_alpha 1 - f(alpha) - e^eps
 hockey-stick divergence of Q from P; and f(alpha) = sup_epsilon 1 - delta(epsilon) - e^epsilon alpha. A symmetric f
 (f = its inverse) bounds both orders of a pair. Where f = T(M(S), M(S')), delta is the one with which M(S') exceeds
 M(S); that of the opposite order is `inverse().delta`.
+
+Closed forms are evaluated with balls (`neartwin.balls`) at the exact arguments. Laws on finitely many outcomes are float
+arrays with a bound on the relative error of their masses.
 """
 
-from typing import Protocol
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, Protocol
 
-from neartwin.exact import FloatArray, Interval
-from neartwin.tradeoff.twofold import Argument
+import numpy as np
+
+from neartwin.balls import Formula, Numeric, elementwise, every, read
+from neartwin.errors import ParameterError
+from neartwin.exact import FloatArray, Interval, Number
+
+Argument = Numeric | Sequence[Number]
+UNIT = 2.0**-53  # the relative error of one rounding
+TINY = 5e-324
 
 
 class TradeOff(Protocol):
@@ -42,3 +55,87 @@ class TradeOff(Protocol):
     def inverse(self) -> "TradeOff":
         """T(Q, P), alpha -> inf of t with f(t) <= alpha."""
         ...
+
+
+def finite(**named: Argument) -> Any:
+    """A caller's number, exactly, or an object array of exact numbers; infinities and NaN are refused.
+
+    >>> finite(epsilon="0.1"), finite(epsilon=[1, "1/3"]).tolist()
+    (Fraction(1, 10), [Fraction(1, 1), Fraction(1, 3)])
+    """
+    ((name, value),) = named.items()
+    found = read(**named)  # type: ignore[arg-type]  # a sequence of numbers is read one by one
+    if not every(lambda one: not isinstance(one, float) or math.isfinite(one), found):
+        raise ParameterError(name, value, "must hold finite numbers only")
+    return found
+
+
+def levels(**named: Argument) -> Any:
+    """Probabilities, exactly.
+
+    >>> levels(alpha="0.25")
+    Fraction(1, 4)
+    >>> levels(alpha=2)
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: alpha=2 must lie in [0, 1]
+    """
+    ((name, value),) = named.items()
+    found = finite(**named)
+    if not every(lambda one: 0 <= one <= 1, found):
+        raise ParameterError(name, value, "must lie in [0, 1]")
+    return found
+
+
+def as_floats(exact: Any) -> FloatArray:
+    """The nearest floats of exact numbers."""
+    return np.asarray(exact, dtype=np.float64)
+
+
+def complement(exact: Any) -> Any:
+    """1 - alpha, exactly, of a probability or an array of them."""
+    whole = np.frompyfunc(lambda alpha: 1 - Fraction(alpha), 1, 1)
+    return whole(exact)
+
+
+def at_each(function: Callable[..., tuple[float, float]], *arguments: Any, method: str) -> Interval[FloatArray]:
+    """A function that bounds a number, at each place of exact arguments, which are broadcast.
+
+    function: of exact scalars, returns a lower and an upper float.
+    """
+    places = np.broadcast(*(np.asarray(argument, dtype=object) for argument in arguments))
+    pairs = np.array([function(*point) for point in places], dtype=np.float64).reshape(*places.shape, 2)
+    return certified(pairs[..., 0], pairs[..., 1], method)
+
+
+def closed_form(formula: Formula, *arguments: Any, method: str = "closed form") -> Interval[FloatArray]:
+    """A probability by its formula in balls, at each place of exact arguments, which are broadcast."""
+    found = elementwise(formula, *arguments, method=method, least=0.0, most=1.0)
+    return certified(found.lower, found.upper, method)
+
+
+def mapped(formula: Formula, interval: Interval[FloatArray], *arguments: Any, method: str) -> Interval[FloatArray]:
+    """A probability that rises with a number known to an interval: its formula at both ends, rounded outward.
+
+    formula: of the number as a float, then of the exact arguments, which are broadcast.
+    """
+    low, high = (elementwise(formula, read(end=end), *arguments, method=method) for end in ends(interval))
+    return clipped(low.lower, high.upper, method)
+
+
+def certified(lower: FloatArray, upper: FloatArray, method: str) -> Interval[FloatArray]:
+    """The interval of two arrays of ends; of two floats where the arguments were single numbers."""
+    low: Any = np.asarray(lower, dtype=np.float64)
+    high: Any = np.asarray(upper, dtype=np.float64)
+    if low.ndim == 0:
+        low, high = float(low), float(high)
+    return Interval(low, high, method)
+
+
+def ends(interval: Interval[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """Both ends as arrays."""
+    return np.asarray(interval.lower), np.asarray(interval.upper)
+
+
+def clipped(lower: FloatArray, upper: FloatArray, method: str) -> Interval[FloatArray]:
+    """The interval of two arrays of ends that are probabilities: cut to [0, 1]."""
+    return certified(np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0), method)

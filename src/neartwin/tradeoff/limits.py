@@ -7,32 +7,32 @@ Dong, Roth, Su 2022, Thm 3.4: for symmetric f_1, ..., f_n with finite kappa3, wi
 
 G_mu itself, and every limit below, is an `Estimate`: published DP-SGD budgets from it lie below the truth.
 
-The functionals kl, kappa2, kappa3 and the centred kappa3 of a curve: moments of the privacy loss.
-
-|f'| at the threshold is q/p, so with L = ln p/q under P: kl = E L, kappa2 = E L^2, kappa3 = E |L|^3 and
-centred = E |L - kl|^3 (Dong, Roth, Su 2022, section 3). All are infinite where f(0) < 1: factor f_{0,delta} out first.
+The functionals of a curve are moments of the privacy loss. |f'| at the threshold is q/p, so with L = ln p/q under P:
+kl = E L, kappa2 = E L^2, kappa3 = E |L|^3 and centred = E |L - kl|^3 (Dong, Roth, Su 2022, section 3). All are
+infinite where f(0) < 1: factor f_{0,delta} out first.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neartwin import special
+from neartwin.balls import Exact, ball, bounds, elementwise, every, normal_cdf, normal_density, pi
 from neartwin.checks import non_negative, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Estimate, FloatArray, Interval, Number, rational
-from neartwin.special import erf
 from neartwin.tradeoff.amplification import Subsampled
 from neartwin.tradeoff.families import EpsilonDelta, Gaussian, Laplace
 from neartwin.tradeoff.finite import FinitePair
-from neartwin.tradeoff.functions import TradeOff
-from neartwin.tradeoff.normal import ROOM, cdf
+from neartwin.tradeoff.functions import UNIT, Argument, TradeOff, certified, ends, finite, levels, mapped
 from neartwin.tradeoff.operations import Group, Maximum, with_failure
 from neartwin.tradeoff.polygons import alphas_grid
-from neartwin.tradeoff.twofold import UNIT, Argument, certified, ends, levels, read, root
+
+if TYPE_CHECKING:
+    from flint import arb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,51 +46,70 @@ class Moments:
     variance: Interval[float]
 
 
-def _near(value: float, relative: float, method: str) -> Interval[float]:
-    return Interval(value * (1 - relative), value * (1 + relative), method)
+def _each(formulas: "Sequence[Callable[[], arb]]") -> Moments:
+    """kl, kappa2, kappa3, centred kappa3 and variance by their formulas."""
+    kl, kappa2, kappa3, centred3, variance = (Interval(*bounds(formula), "closed form") for formula in formulas)
+    return Moments(kl=kl, kappa2=kappa2, kappa3=kappa3, centred3=centred3, variance=variance)
 
 
-def _all_near(values: tuple[float, float, float, float, float], relative: float, method: str) -> Moments:
-    """kl, kappa2, kappa3, centred kappa3 and variance, each to a relative error."""
-    parts = [_near(value, relative, method) for value in values]
-    return Moments(kl=parts[0], kappa2=parts[1], kappa3=parts[2], centred3=parts[3], variance=parts[4])
+def _of_pure(epsilon: Fraction) -> Moments:
+    """The loss is epsilon or -epsilon, with mean epsilon t for t = tanh(epsilon/2)."""
 
+    def t() -> "arb":
+        return (ball(epsilon) / 2).tanh()
 
-def _of_pure(epsilon: float) -> Moments:
-    t, sech = math.tanh(epsilon / 2), 1 / math.cosh(min(epsilon / 2, 700.0))
-    variance = epsilon**2 * sech**2
-    centred = epsilon * variance * (1 + t * t)  # epsilon^3 (1 - t^4)
-    return _all_near((epsilon * t, epsilon**2, epsilon**3, centred, variance), 32 * UNIT * (1 + epsilon), "closed form")
-
-
-def _of_gaussian(curve: Gaussian) -> Moments:
-    mu, square = float(root(curve.mu_squared)[0]), float(curve.mu_squared)
-    z = mu / 2
-    folded = (z**3 + 3 * z) * math.erf(z / math.sqrt(2)) + 2 * (z**2 + 2) * math.exp(-z * z / 2) / math.sqrt(
-        2 * math.pi
+    return _each(
+        [
+            lambda: ball(epsilon) * t(),
+            lambda: ball(epsilon**2),
+            lambda: ball(epsilon**3),
+            lambda: ball(epsilon**3) * (1 - t() ** 4),
+            lambda: ball(epsilon**2) * (1 - t() ** 2),
+        ]
     )
-    centred = 2 * math.sqrt(2 / math.pi) * mu**3
-    return _all_near((square / 2, square + square**2 / 4, mu**3 * folded, centred, square), 4 * ROOM, "closed form")
 
 
-def _of_laplace(shift: float) -> Moments:
-    """Atoms 1/2 at s and e^-s/2 at -s, density e^{(l - s)/2}/4 between: positive terms, Gauss-Legendre by pieces."""
-    shrink = math.exp(-shift)
-    kl = shift + math.expm1(-shift)
-    if shift < 1:
-        kl = math.fsum((-shift) ** k / math.factorial(k) for k in range(2, 25))
-    nodes, weights = (np.asarray(part) for part in special.roots_legendre(24))
-    cuts = np.unique(np.concatenate((np.linspace(-shift, shift, 2 * math.ceil(shift / 4) + 1), [0.0, kl])))
-    half = 0.5 * np.diff(cuts)[:, None]
-    loss = 0.5 * (cuts[1:] + cuts[:-1])[:, None] + half * nodes
-    mass = half * weights * np.exp((loss - shift) / 2) / 4
+def _of_gaussian(square: Fraction) -> Moments:
+    """The loss is normal with mean mu^2/2 and variance mu^2."""
 
-    def mean(power: int, centre: float) -> float:
-        atoms = abs(shift - centre) ** power / 2 + abs(shift + centre) ** power * shrink / 2
-        return atoms + float(np.sum(mass * np.abs(loss - centre) ** power))
+    def folded() -> "arb":
+        z = ball(square).sqrt() / 2
+        return (z**3 + 3 * z) * (z / ball(2).sqrt()).erf() + 2 * (z**2 + 2) * normal_density(z)
 
-    method = "exact integral by pieces"
-    return _all_near((kl, mean(2, 0.0), mean(3, 0.0), mean(3, kl), mean(2, kl)), 400 * UNIT, method)
+    return _each(
+        [
+            lambda: ball(square / 2),
+            lambda: ball(square + square**2 / 4),
+            lambda: ball(square).sqrt() ** 3 * folded(),
+            lambda: 2 * (2 / pi()).sqrt() * ball(square).sqrt() ** 3,
+            lambda: ball(square),
+        ]
+    )
+
+
+def _of_laplace(shift: Fraction) -> Moments:
+    """The loss has atoms 1/2 at s and e^-s/2 at -s, and density e^{(l - s)/2}/4 between."""
+
+    def kl() -> "arb":
+        return ball(shift) + (-ball(shift)).expm1()
+
+    def mean(power: int, centre: "arb") -> "arb":
+        """E |L - centre|^power; int (l - c)^k e^{l/2} dl = 2 (l - c)^k e^{l/2} - 2 k int (l - c)^{k - 1} e^{l/2} dl."""
+        s = ball(shift)
+
+        def primitive(loss: "arb") -> Any:
+            total, away, raised = ball(1), loss - centre, ball(1)
+            for k in range(1, power + 1):
+                raised *= away
+                total = raised - 2 * k * total
+            return 2 * total * ((loss - s) / 2).exp()
+
+        below, at, above = primitive(-s), primitive(centre), primitive(s)
+        inner = (above - at) + (-1) ** power * (at - below)
+        total: arb = (s - centre) ** power / 2 + (s + centre) ** power * (-s).exp() / 2 + inner / 4
+        return total
+
+    return _each([kl, lambda: mean(2, ball(0)), lambda: mean(3, ball(0)), lambda: mean(3, kl()), lambda: mean(2, kl())])
 
 
 def _of_finite(pair: FinitePair) -> Moments:
@@ -157,11 +176,11 @@ def moments(curve: TradeOff, size: int = 1 << 14) -> Moments:
         case EpsilonDelta(delta_mass=mass) if mass > 0:
             raise _infinite()
         case EpsilonDelta(epsilon=epsilon):
-            return _of_pure(float(epsilon))
-        case Gaussian():
-            return _of_gaussian(curve)
+            return _of_pure(epsilon)
+        case Gaussian(mu_squared=square):
+            return _of_gaussian(square)
         case Laplace(shift=shift):
-            return _of_laplace(float(shift))
+            return _of_laplace(shift)
         case FinitePair():
             return _of_finite(curve)
         case _:
@@ -229,25 +248,35 @@ def normalised(factors: Sequence[tuple[Moments, int]]) -> Normalised:
     if not factors:
         raise ParameterError("factors", factors, "must not be empty")
 
-    def summed(values: Sequence[Interval[float]]) -> tuple[float, float]:
-        counted = list(zip(values, factors, strict=True))
-        low = math.fsum(value.lower * times for value, (_, times) in counted)
-        return low, math.fsum(value.upper * times for value, (_, times) in counted)
+    def summed(name: str, end: str) -> Fraction | float:
+        ends_of = [(getattr(getattr(part, name), end), times) for part, times in factors]
+        if any(math.isinf(value) for value, _ in ends_of):
+            return math.inf
+        return sum((Fraction(value) * times for value, times in ends_of), Fraction(0))
 
-    kl = summed([part.kl for part, _ in factors])
-    variance = summed([part.variance for part, _ in factors])
-    third = summed([part.centred3 for part, _ in factors])
-    if not variance[0] > 0 or math.isinf(third[1]) or math.isinf(kl[1]):
+    low, high = ({name: summed(name, end) for name in ("kl", "variance", "centred3")} for end in ("lower", "upper"))
+    if not low["variance"] > 0 or math.inf in high.values():
         raise ParameterError("factors", factors, "must have finite third moments and a positive variance")
-    room = 16 * UNIT
-    mu = 2 * kl[0] / math.sqrt(variance[1]) * (1 - room), 2 * kl[1] / math.sqrt(variance[0]) * (1 + room)
-    gamma = 0.56 * third[0] / variance[1] ** 1.5 * (1 - room), 0.56 * third[1] / variance[0] ** 1.5 * (1 + room)
-    return Normalised(Interval(*mu, "moments"), Interval(*gamma, "moments"))
+
+    def mu(kl: Fraction, variance: Fraction) -> "arb":
+        return 2 * ball(kl) / ball(variance).sqrt()
+
+    def gamma(third: Fraction, variance: Fraction) -> "arb":
+        return ball(Fraction(56, 100) * third) / (ball(variance) * ball(variance).sqrt())
+
+    return Normalised(
+        Interval(bounds(mu, low["kl"], high["variance"])[0], bounds(mu, high["kl"], low["variance"])[1], "moments"),
+        Interval(
+            bounds(gamma, low["centred3"], high["variance"])[0],
+            bounds(gamma, high["centred3"], low["variance"])[1],
+            "moments",
+        ),
+    )
 
 
-def _gaussian_at(mu: float, alpha: FloatArray, side: int) -> FloatArray:
-    """G_mu(alpha) rounded down (side 0) or up (side 1), for a float mu; alpha outside [0, 1] is clipped."""
-    return ends(Gaussian(Fraction(mu) ** 2).beta(np.clip(alpha, 0.0, 1.0)))[side]
+def _shifted(level: Any, by: float) -> Any:
+    """Type I errors moved by a number and cut to [0, 1], exactly."""
+    return np.frompyfunc(lambda one: min(max(Fraction(one) + Fraction(by), Fraction(0)), Fraction(1)), 1, 1)(level)
 
 
 def berry_esseen(factors: Sequence[tuple[Moments, int]], alpha: Argument) -> Interval[FloatArray]:
@@ -267,13 +296,18 @@ def berry_esseen(factors: Sequence[tuple[Moments, int]], alpha: Argument) -> Int
         raise ParameterError(
             "gamma", gamma, "must be below 1/2: too few compositions for the theorem", remedy="compose"
         )
-    level, rest = levels(alpha=alpha)
-    if np.any(level < gamma) or np.any(rest < gamma):
+    level = levels(alpha=alpha)
+    if not every(lambda one: Fraction(gamma) <= one <= 1 - Fraction(gamma), level):
         raise ParameterError("alpha", alpha, f"must lie in [gamma, 1 - gamma], gamma={gamma:.6g}")
-    lower = _gaussian_at(constants.mu.upper, level + gamma + UNIT, 0) - gamma - UNIT
-    upper = _gaussian_at(constants.mu.lower, level - gamma - UNIT, 1) + gamma + UNIT
-    cut = np.minimum(np.maximum(upper, 0.0), np.minimum(rest + UNIT, 1.0))
-    return certified(np.clip(lower, 0.0, cut), cut, "Berry-Esseen")
+    steep, flat = (Gaussian(Fraction(end) ** 2) for end in (constants.mu.upper, constants.mu.lower))
+    lower = mapped(lambda end: Fraction(end) - Fraction(gamma), steep.beta(_shifted(level, gamma)), method="")
+    upper = mapped(
+        lambda end, a: min(Fraction(end) + Fraction(gamma), 1 - Fraction(a)),
+        flat.beta(_shifted(level, -gamma)),
+        level,
+        method="",
+    )
+    return certified(ends(lower)[0], ends(upper)[1], "Berry-Esseen")
 
 
 def clt(factors: Sequence[tuple[Moments, int]]) -> Estimate[Gaussian]:
@@ -301,19 +335,26 @@ def poisson_limit(mu: Number, delta_total: Number) -> Estimate[TradeOff]:
     True
     """
     square = non_negative(mu=rational(mu=mu)) ** 2
-    lost = -math.expm1(-float(non_negative(delta_total=rational(delta_total=delta_total))))
+    total = non_negative(delta_total=rational(delta_total=delta_total))
+    lost = bounds(lambda: -ball(-total).expm1())[0]
     curve = with_failure(Gaussian(square), Fraction(lost))
     return Estimate(curve, method="limit of (epsilon, delta) compositions", error="no rate is stated")
 
 
-def _sampling(rate: Argument, steps: Argument, sigma: Argument) -> tuple[FloatArray, FloatArray]:
-    """Q sqrt(T) and 1/sigma, broadcast."""
-    share, rounds, width = np.broadcast_arrays(levels(rate=rate)[0], read(steps=steps)[0], read(sigma=sigma)[0])
-    if np.any(rounds < 0):
+def _sampled(
+    of_sigma: "Callable[[arb], arb]", rate: Argument, steps: Argument, sigma: Argument, method: str
+) -> Estimate[FloatArray]:
+    """Q sqrt(T) sqrt(of_sigma(1/sigma)), arguments broadcast."""
+    share, rounds, width = levels(rate=rate), finite(steps=steps), finite(sigma=sigma)
+    if not every(lambda one: one >= 0, rounds):
         raise ParameterError("steps", steps, "must not be negative")
-    if np.any(width < _LEAST_SIGMA):
+    if not every(lambda one: one >= _LEAST_SIGMA, width):
         raise ParameterError("sigma", sigma, f"must be at least {_LEAST_SIGMA}: below it the value is no number")
-    return share * np.sqrt(rounds), 1 / width
+
+    def value(q: Exact, t: Exact, s: Exact) -> "arb":
+        return ball(q) * ball(t).sqrt() * of_sigma(1 / ball(s)).sqrt()
+
+    return Estimate(elementwise(value, share, rounds, width, method=method).lower, method=method, error=_UNSAFE)
 
 
 _LEAST_SIGMA = 0.04
@@ -321,23 +362,45 @@ _UNSAFE = "unknown sign: published budgets from it are below the certified ones"
 
 
 def dpsgd_mu_poisson(rate: Argument, steps: Argument, sigma: Argument) -> Estimate[FloatArray]:
-    """The value q sqrt(T) sqrt(e^{1/sigma^2} - 1): noisy gradients under Poisson sampling (Bu, Dong, Long, Su 2020).
+    """The value q sqrt(T) sqrt(e^{1/sigma^2} - 1): noisy gradients under Poisson sampling.
 
-    Arguments are broadcast.
+    Args:
+        rate: probability q of each unit to be sampled, in [0, 1]; arguments are broadcast.
+        steps: how many gradients T, at least 0.
+        sigma: standard deviation of the noise, in units of the clipping norm, at least 0.04.
+
+    Returns:
+        An estimate of mu, of the broadcast shape. It may lie below the truth.
+
+    Raises:
+        ParameterError: if a parameter lies outside its range.
+
+    Source: Bu, Dong, Long, Su 2020.
 
     >>> round(float(dpsgd_mu_poisson("0.01", 10000, 4).value), 12)
     0.253957592755
     """
-    scale, inverse = _sampling(rate, steps, sigma)
-    return Estimate(scale * np.sqrt(np.expm1(inverse**2)), method="central limit, Poisson sampling", error=_UNSAFE)
+    return _sampled(lambda w: (w * w).expm1(), rate, steps, sigma, "central limit, Poisson sampling")
 
 
 def dpsgd_mu_uniform(rate: Argument, steps: Argument, sigma: Argument) -> Estimate[FloatArray]:
-    """sqrt(2) q sqrt(T) sqrt(e^{1/s^2} Phi(1.5/s) + 3 Phi(-0.5/s) - 2): uniform batches (Dong, Roth, Su, Cor. 5.4).
+    """sqrt(2) q sqrt(T) sqrt(e^{1/s^2} Phi(1.5/s) + 3 Phi(-0.5/s) - 2): noisy gradients of uniform batches.
 
-    Arguments are broadcast.
+    Args:
+        rate: share q of the units in a batch, in [0, 1]; arguments are broadcast.
+        steps: how many gradients T, at least 0.
+        sigma: standard deviation of the noise, in units of the clipping norm, at least 0.04.
+
+    Returns:
+        An estimate of mu, of the broadcast shape. It may lie below the truth.
+
+    Raises:
+        ParameterError: if a parameter lies outside its range.
+
+    Source: Dong, Roth, Su 2022, Cor. 5.4.
     """
-    scale, inverse = _sampling(rate, steps, sigma)
-    root_half = math.sqrt(0.5) * inverse
-    inner = np.expm1(inverse**2) * cdf(1.5 * inverse) + 0.5 * erf(1.5 * root_half) - 1.5 * erf(0.5 * root_half)
-    return Estimate(np.sqrt(2 * inner) * scale, method="central limit, uniform batches", error=_UNSAFE)
+
+    def of_sigma(w: "arb") -> "arb":
+        return 2 * ((w * w).exp() * normal_cdf(3 * w / 2) + 3 * normal_cdf(-w / 2) - 2)
+
+    return _sampled(of_sigma, rate, steps, sigma, "central limit, uniform batches")

@@ -1,13 +1,12 @@
-"""Operations on trade-off functions: inverse, symmetrisation, maximum, groups, failure mass and composition.
+"""Operations on trade-off functions: inverse, symmetrisation, maximum, groups, failure mass, composition, duality.
 
 Each value is frozen around the curves it is made of (Dong, Roth, Su 2022, sections 2 to 4). Composition here is exact.
 Where a product has no closed form, `neartwin.losses.compose` bounds it.
 
-From statements to curves and back: a profile delta(epsilon) as a curve, validity, and a pair that has the curve.
-
-A set of (epsilon, delta) guarantees is the supremum of the f_{epsilon,delta}, which is again a trade-off function
-(Dong, Roth, Su 2022, Prop. 2.12); and every trade-off function is T(P, Q) of some pair, for instance of P uniform on
-[0, 1] and Q with distribution function f(1 - x) below 1 and the atom 1 - f(0) at 1.
+Statements become curves and curves become pairs of laws. A set of (epsilon, delta) guarantees is the supremum of the
+f_{epsilon,delta}, which is again a trade-off function (Dong, Roth, Su 2022, Prop. 2.12); and every trade-off function
+is T(P, Q) of some pair, for instance of P uniform on [0, 1] and Q with distribution function f(1 - x) below 1 and the
+atom 1 - f(0) at 1.
 """
 
 import math
@@ -16,41 +15,47 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from neartwin.balls import Exact, ball
 from neartwin.checks import integer, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
 from neartwin.tradeoff.families import EpsilonDelta, Gaussian, Laplace, identity
 from neartwin.tradeoff.finite import FinitePair, product, randomized_response_power
-from neartwin.tradeoff.functions import TradeOff
+from neartwin.tradeoff.functions import (
+    TINY,
+    UNIT,
+    Argument,
+    TradeOff,
+    as_floats,
+    certified,
+    clipped,
+    closed_form,
+    ends,
+    finite,
+    levels,
+    mapped,
+)
 from neartwin.tradeoff.polygons import delta_by_points, knots_below, pair_through, polygon_above
-from neartwin.tradeoff.twofold import UNIT, Argument, certified, clipped, ends, exponential, levels, read
+
+if TYPE_CHECKING:
+    from flint import arb
 
 MOST_OUTCOMES = 1 << 22  # of a product of finite pairs: 32 MB an array
 
 
-def _plain(epsilon: Argument) -> FloatArray:
-    return read(epsilon=epsilon)[0]
-
-
 def turned_delta(of: TradeOff, epsilon: Argument) -> Interval[FloatArray]:
     """The delta of the inverse curve: 1 - e^epsilon (1 - delta(-epsilon))."""
-    high, low = read(epsilon=epsilon)
-    lower, upper = ends(of.delta(-high))
-    factor = exponential((high, low))
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = [1 - factor * (1 - end) for end in (lower, upper)]
-        room = 8 * UNIT * (1 + factor * (1 - lower))
-    room = np.where(np.isfinite(room), room, 1.0)
-    floor = np.maximum(0.0, -np.expm1(np.minimum(high, 0.0)))
-    return clipped(
-        np.maximum(np.nan_to_num(value[0]) - room, floor * (1 - 8 * UNIT)),
-        np.maximum(np.nan_to_num(value[1]) + room, floor),
-        "turned",
-    )
+    wanted = finite(epsilon=epsilon)
+
+    def turned(end: float, exponent: Exact) -> "arb":
+        growth = ball(exponent).exp()
+        return (1 - growth * (1 - ball(end))).max(1 - growth)
+
+    return mapped(turned, of.delta(np.frompyfunc(lambda one: -Fraction(one), 1, 1)(wanted)), wanted, method="turned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +75,7 @@ class Inverse:
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
         """Both ends of a cell in which f crosses alpha: surely above it at the lower, surely not at the upper."""
-        level, _ = levels(alpha=alpha)
-        low = _last_float(lambda at: ends(self.of.beta(at))[0] > level, level.shape)
-        high = _last_float(lambda at: ends(self.of.beta(at))[1] > level, level.shape)
-        return clipped(low, np.nextafter(np.maximum(low, high), 1.0) * (high > 0), "bisection")
+        return _crossing(self.of, as_floats(levels(alpha=alpha)))
 
     def power(self, alpha: Argument) -> Interval[FloatArray]:
         """1 - beta."""
@@ -84,18 +86,45 @@ class Inverse:
         return turned_delta(self.of, epsilon)
 
 
-def _last_float(test: Callable[[FloatArray], NDArray[np.bool_]], shape: tuple[int, ...]) -> FloatArray:
-    """The largest float in [0, 1] at which a test holds that holds up to a point; 0 if it never does.
+def _crossing(curve: TradeOff, level: FloatArray) -> Interval[FloatArray]:
+    """Where a curve crosses each level: surely above it at the lower end, surely not at the upper.
 
-    Floats of one sign are ordered as their bit patterns are, so 62 halvings of the patterns decide, at every scale.
+    False position (Illinois) on the middles of the intervals finds the place; steps that grow from it prove both ends.
     """
-    low = np.zeros(shape, dtype=np.int64)
-    high = np.full(shape, np.float64(1.0).view(np.int64), dtype=np.int64)
-    for _ in range(62):
-        middle = low + (high - low) // 2
-        held = test(middle.view(np.float64))
-        low, high = np.where(held, middle, low), np.where(held, high, middle)
-    return low.view(np.float64)
+    flat = level.ravel()
+    low, high = np.zeros_like(flat), np.ones_like(flat)
+    above, below = np.full_like(flat, 0.5 * float(sum(ends(curve.beta(np.array(0.0)))))) - flat, -flat
+    point, open_ = np.zeros_like(flat), np.flatnonzero(above > 0)
+    for turn in range(60):
+        if not open_.size:
+            break
+        a, b, fa, fb = low[open_], high[open_], above[open_], below[open_]
+        halved = (fb == 0) | (turn % 4 == 3)  # where the curve stays on the level there is no slope to follow
+        x = a + (b - a) * np.where(halved, 0.5, fa / (fa - fb))
+        moved = np.abs(x - point[open_])
+        point[open_] = x
+        value = 0.5 * sum(ends(curve.beta(x))) - flat[open_]
+        up = value > 0
+        # the end that stays counts half, so that it moves soon
+        low[open_], above[open_] = np.where(up, x, a), np.where(up, value, 0.5 * fa)
+        high[open_], below[open_] = np.where(up, b, x), np.where(up, 0.5 * fb, value)
+        open_ = open_[moved > 1e-14 * x]
+    left = _proved(curve, flat, point, -1)
+    right = _proved(curve, flat, point, 1)
+    return clipped(left.reshape(level.shape), right.reshape(level.shape), "false position")
+
+
+def _proved(curve: TradeOff, level: FloatArray, point: FloatArray, side: int) -> FloatArray:
+    """The first of the places point + side * step, for growing steps, where the curve is surely on that side of the level."""
+    found, step, open_ = point.copy(), 4 * UNIT * point + TINY, np.arange(point.size)
+    while open_.size:
+        x = np.clip(point[open_] + side * step[open_], 0.0, 1.0)
+        lower, upper = ends(curve.beta(x))
+        sure = (lower > level[open_]) | (x <= 0) if side < 0 else (upper <= level[open_]) | (x >= 1)
+        found[open_[sure]] = x[sure]
+        open_ = open_[~sure]
+        step[open_] *= 16
+    return found
 
 
 def _complement(beta: Interval[FloatArray]) -> Interval[FloatArray]:
@@ -135,7 +164,7 @@ class Maximum:
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """By points and corners; never above the smallest of the parts' own."""
-        wanted = _plain(epsilon)
+        wanted = as_floats(finite(epsilon=epsilon))
         smallest = np.min([ends(curve.delta(epsilon))[1] for curve in self.of], axis=0)
         lower, upper = ends(delta_by_points(self, wanted))
         upper = np.minimum(upper, smallest)
@@ -184,43 +213,30 @@ class WithFailure:
         """The inverse, weakened alike."""
         return WithFailure(self.of.inverse(), self.failure)
 
-    def _inner(self, alpha: Argument) -> tuple[FloatArray, FloatArray, FloatArray]:
-        level, rest = levels(alpha=alpha)
-        kept = float(1 - self.failure)
-        inside = np.clip((rest - float(self.failure)) / kept, 0.0, 1.0)
-        return np.where(inside >= 0.5, np.minimum(level / kept, 1.0), 1 - inside), level, rest
+    def _inner(self, alpha: Argument) -> Any:
+        """The type I error alpha/(1 - delta), exactly, cut at 1."""
+        share = np.frompyfunc(lambda level: min(Fraction(level) / (1 - self.failure), Fraction(1)), 1, 1)
+        return share(levels(alpha=alpha))
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
-        """The scaled curve; its argument's own rounding is carried to both sides."""
-        inner, _, rest = self._inner(alpha)
-        kept = float(1 - self.failure)
-        room = np.where((inner > 0) & (inner < 1), 4 * UNIT * inner, 0.0)
-        lower = ends(self.of.beta(np.minimum(inner + room, 1.0)))[0] * kept * (1 - 4 * UNIT)
-        upper = ends(self.of.beta(np.maximum(inner - room, 0.0)))[1] * kept * (1 + 4 * UNIT)
-        gone = rest <= float(self.failure) * (1 - 2 * UNIT)
-        return clipped(np.where(gone, 0.0, lower), np.where(gone, 0.0, upper), "failure mass apart")
+        """The scaled curve."""
+        return mapped(
+            lambda end: (1 - self.failure) * Fraction(end),
+            self.of.beta(self._inner(alpha)),
+            method="failure mass apart",
+        )
 
     def power(self, alpha: Argument) -> Interval[FloatArray]:
         """The mass delta + (1 - delta) times the inner power."""
-        inner, _, rest = self._inner(alpha)
-        kept, mass = float(1 - self.failure), float(self.failure)
-        room = np.where((inner > 0) & (inner < 1), 4 * UNIT * inner, 0.0)
-        lower = mass + kept * ends(self.of.power(np.maximum(inner - room, 0.0)))[0]
-        upper = mass + kept * ends(self.of.power(np.minimum(inner + room, 1.0)))[1]
-        gone = rest <= mass * (1 - 2 * UNIT)
-        return clipped(
-            np.where(gone, 1.0, lower * (1 - 8 * UNIT)),
-            np.where(gone, 1.0, upper * (1 + 8 * UNIT)),
-            "failure mass apart",
-        )
+        return self._with_mass(self.of.power(self._inner(alpha)))
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
-        """The mass delta + (1 - delta) times the inner one."""
-        lower, upper = ends(self.of.delta(epsilon))
-        kept, mass = float(1 - self.failure), float(self.failure)
-        return clipped(
-            (mass + kept * lower) * (1 - 8 * UNIT), (mass + kept * upper) * (1 + 8 * UNIT), "failure mass apart"
-        )
+        """The mass delta + (1 - delta) times the inner delta."""
+        return self._with_mass(self.of.delta(epsilon))
+
+    def _with_mass(self, inner: Interval[FloatArray]) -> Interval[FloatArray]:
+        mass, kept = self.failure, 1 - self.failure
+        return mapped(lambda end: mass + kept * Fraction(end), inner, method="failure mass apart")
 
 
 def with_failure(curve: TradeOff, delta: Number) -> TradeOff:
@@ -259,31 +275,32 @@ class Group:
         return Group(self.of.inverse(), self.k)
 
     def _steps(self, alpha: Argument) -> tuple[FloatArray, FloatArray]:
-        low = high = levels(alpha=alpha)[0]
-        for _ in range(self.k - 1):
-            # 1 - f increases, so each end steps on its own
+        # 1 - f increases, so each end steps on its own
+        first = self.of.power(alpha)
+        low, high = ends(first)
+        for _ in range(self.k - 2):
             low, high = ends(self.of.power(low))[0], ends(self.of.power(high))[1]
         return low, high
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
         """The curve f after k - 1 steps of 1 - f."""
         if isinstance(self.of, EpsilonDelta):
-            _, _, lower, upper = self.of.walk(*levels(alpha=alpha), self.k)
-            return clipped(lower, upper, "iterated")
+            curve = self.of
+            return closed_form(lambda a: 1 - curve.stepped(a, self.k), levels(alpha=alpha), method="iterated")
         low, high = self._steps(alpha)
         return clipped(ends(self.of.beta(high))[0], ends(self.of.beta(low))[1], "iterated")
 
     def power(self, alpha: Argument) -> Interval[FloatArray]:
         """All k steps of 1 - f."""
         if isinstance(self.of, EpsilonDelta):
-            lower, upper, _, _ = self.of.walk(*levels(alpha=alpha), self.k)
-            return clipped(lower, upper, "iterated")
+            curve = self.of
+            return closed_form(lambda a: curve.stepped(a, self.k), levels(alpha=alpha), method="iterated")
         low, high = self._steps(alpha)
         return clipped(ends(self.of.power(low))[0], ends(self.of.power(high))[1], "iterated")
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """By points and corners."""
-        return delta_by_points(self, _plain(epsilon))
+        return delta_by_points(self, as_floats(finite(epsilon=epsilon)))
 
 
 def group(curve: TradeOff, k: int) -> TradeOff:
@@ -381,13 +398,12 @@ def from_lines(epsilon: Sequence[Number] | FloatArray, delta: Sequence[Number] |
 
     epsilon: (n,) of any sign; delta: (n,) in [0, 1]. Rounded down: a guarantee may rest on it.
     """
-    slope, height = read(epsilon=epsilon), read(delta=delta)
-    if slope[0].shape != height[0].shape or slope[0].ndim != 1:
+    slope, height = as_floats(finite(epsilon=epsilon)), as_floats(levels(delta=delta))
+    if slope.shape != height.shape or slope.ndim != 1:
         raise ParameterError("delta", delta, "must give one value for each epsilon")
-    if np.any(height[0] < 0) or np.any(height[0] > 1):
-        raise ParameterError("delta", delta, "must lie in [0, 1]")
-    lines = np.append(slope[0], 0.0), np.append(height[0], 0.0 if slope[0].size == 0 else 1.0)
-    alphas, betas = knots_below(np.exp(lines[0]) * (1 + 8 * UNIT), 1 - lines[1] - 8 * UNIT)
+    lines = np.append(slope, 0.0), np.append(height, 0.0 if slope.size == 0 else 1.0)
+    # the rounding of epsilon moves e^epsilon by |epsilon| units
+    alphas, betas = knots_below(np.exp(lines[0]) * (1 + (8 + np.abs(lines[0])) * UNIT), 1 - lines[1] - 8 * UNIT)
     return pair_through(alphas, np.where(alphas >= 1, 0.0, np.maximum(betas - 16 * UNIT, 0.0)))
 
 
@@ -401,14 +417,14 @@ def from_profile(epsilon: Sequence[Number] | FloatArray, delta: Sequence[Number]
     >>> round(curve.beta("0.3").lower, 9), round(curve.beta("0.01").lower, 9)
     (0.5, 0.922817182)
     """
-    slope, _ = read(epsilon=epsilon)
+    slope = as_floats(finite(epsilon=epsilon))
     if np.any(slope < 0):
         raise ParameterError("epsilon", epsilon, "must not be negative", remedy="from_lines takes one order of a pair")
-    lost, _ = read(delta=delta)
+    lost = as_floats(levels(delta=delta))
     if slope.shape != lost.shape or slope.ndim != 1:
         raise ParameterError("delta", delta, "must give one value for each epsilon")
     # e^-e (1 - delta - a) is the line of slope e^-e with delta' = 1 - e^-e (1 - delta)
-    mirrored = 1 - np.exp(-slope) * (1 - lost) * (1 - 4 * UNIT)
+    mirrored = 1 - np.exp(-slope) * (1 - lost) * (1 - (8 + slope) * UNIT)
     return from_lines(np.concatenate((slope, -slope)), np.concatenate((lost, np.clip(mirrored, 0.0, 1.0))))
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from neartwin.exact import FloatArray, Interval
 from neartwin.tradeoff.families import EpsilonDelta
 from neartwin.tradeoff.finite import FinitePair, from_masses
-from neartwin.tradeoff.functions import TradeOff
-from neartwin.tradeoff.twofold import UNIT, clipped, ends
+from neartwin.tradeoff.functions import UNIT, TradeOff, clipped, ends
 
 
 def knots_below(slopes: FloatArray, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
