@@ -4,7 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import Gaussian, Laplace, SubsampledGaussian, SubsampledLaplace
+from neartwin.losses import FinitePair, Gaussian, Laplace, SubsampledGaussian, SubsampledLaplace
 
 
 def one_step(mu, q, order, eps):
@@ -99,3 +99,23 @@ def test_gaussians_whose_second_tail_leaves_the_range_of_floats_are_as_narrow_as
             return far[0] - mp.exp(eps) * far[1]
 
         assert delta(mp.mpf(found.upper)) <= mp.mpf("4.9e-27") <= delta(mp.mpf(found.lower))
+
+
+def test_one_seldom_and_far_moved_step_holds_its_truth_where_a_cap_by_one_minus_the_rate_cancels():
+    mu, rate, delta = 20, "1e-9", "9.9999998e-10"
+    found = (1 * SubsampledGaussian(mu=mu, rate=rate)).epsilon(delta, direction="remove")
+    with mp.workdps(60):
+        q = mp.mpf(rate)
+
+        def true_delta(eps):
+            u = mp.log((mp.exp(eps) - 1 + q) / q) / mu + mp.mpf(mu) / 2
+            return (1 - q - mp.exp(eps)) * mp.ncdf(-u) + q * mp.ncdf(mu - u)
+
+        assert true_delta(mp.mpf(found.lower)) >= mp.mpf(delta) >= true_delta(mp.mpf(found.upper))
+    assert 68.29 < found.lower <= found.upper < 68.30
+
+
+def test_delta_of_a_negative_epsilon_holds_where_all_may_be_revealed():
+    found = (2 * FinitePair(p=("1/2", "1/2"), q=(1, 0))).delta(-2.0, direction="remove")
+    assert found.lower <= -float(mp.expm1(-2)) <= found.upper  # P(reveals) + P(other) - e^eps
+    assert found.upper - found.lower < 1e-12

@@ -100,9 +100,7 @@ def log_mgf_roughly_above(w: Weighted, s: float, count: int) -> float:
     return count * (one + 1.01 * (fixed + s * per_s + gamma(len(w.losses)) + 4 * U * (abs(top) + 1)) + 2 * w.outside)
 
 
-def line(
-    w: Weighted, tilt: Tilted, t: FloatArray, count: int, again_at_most: int = AGAIN
-) -> tuple[ComplexArray, FloatArray]:
+def line(w: Weighted, tilt: Tilted, t: FloatArray, count: int) -> tuple[ComplexArray, FloatArray]:
     """Log of 1 + sum w (e^{itl} - 1), and its error E, at equally spaced t from 0; blocks keep the memory small.
 
     Error of the sum: |delta w_j| |e^{itl_j} - 1| with |e^{ix} - 1| <= min(2, |x|); the angle errs by |t| loss_error and, from the
@@ -120,7 +118,7 @@ def line(
         x, y = found.real - found[0].real, found.imag - found[0].imag
         own = own + 2 * slack
         large = np.flatnonzero(count * 0.5 * np.log1p(np.maximum(2 * x + x * x + y * y, -1 + 1e-12)) > NEGLIGIBLE)
-        most = EXACT if 2 * count * slack > LOOSE else again_at_most
+        most = EXACT if 2 * count * slack > LOOSE else AGAIN
         again = large if len(large) * len(w.losses) < most else large[:0]
         own[again] = 3 * ELEMENTARY * np.minimum(2.0, t[again] * float(tilt.weights @ np.abs(w.losses)) * 1.01)
     elif _even(t):

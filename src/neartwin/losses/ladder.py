@@ -32,20 +32,18 @@ from neartwin.exact import FloatArray
 from neartwin.losses import contour
 from neartwin.losses.answer import CONTOUR, NARROW, NO_LINE, WIDE, Answer, narrow
 from neartwin.losses.contour import Contour
-from neartwin.losses.humps import Humps
 from neartwin.losses.inversion import invert
 from neartwin.losses.loss import Summand
 from neartwin.losses.panels import Panels, log_height
 from neartwin.losses.reached import Reached, together
-from neartwin.losses.rounding import SMALLEST, NoCertificateError
+from neartwin.losses.rounding import SMALLEST, NoCertificateError, U
 from neartwin.losses.saddle import Saddle
 from neartwin.losses.slices import Edges, SlicedSum
-from neartwin.losses.splitting import at_saddles, log_moduli, logsumexp, tilted
 from neartwin.losses.subsampled_gaussian import SubsampledGaussianSum
 from neartwin.losses.total import Total, log_c
 from neartwin.special import log_ndtr
 
-MOST_MOVED = 20.0  # mu
+MOST_MOVED, MOST_OFTEN = 20.0, 1e-3  # mu; the rate, from which one line is short
 STEEPNESS = 3.0  # of the shares, over mu
 POWERS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0])  # m of the bounds on what lies above the last rung
 WIDEST = 0.1  # deviation of all other losses, beside which a tilt of the whole sees no far hump
@@ -62,9 +60,6 @@ GUESSES, AGAIN, OFF = 60, 4, 0.05
 BELOW, LEAST = 10.0, -600.0  # of log delta: a first guess under the total variation; what is asked at all
 
 
-Rates = tuple[float, float]  # above the first, up to the second
-
-
 class Rung(NamedTuple):
     """A term's K, K', K'' (3, lams), uncertified, at its lams; alone: the same of all that does not reach above its edge."""
 
@@ -72,6 +67,72 @@ class Rung(NamedTuple):
     reached: FloatArray
     alone: FloatArray
     loss: float  # at the edge, over the least
+
+
+def logsumexp(logs: FloatArray, axis: int = 0) -> FloatArray:
+    """Of an array with few infinities, without the care that costs most of the time of SciPy's."""
+    top = np.maximum(logs.max(axis=axis, keepdims=True), -1e300)
+    least = np.squeeze(top, axis)
+    found: FloatArray = np.where(np.isposinf(least), least, np.log(np.exp(logs - top).sum(axis=axis)) + least)
+    return found
+
+
+def tilted(logs: FloatArray, losses: FloatArray) -> FloatArray:
+    """K, K', K'' of one copy, (3, lams), of tilted log masses (lams, places)."""
+    k = logsumexp(logs, axis=1)
+    weights = np.exp(logs - k[:, None])
+    mean = weights @ losses
+    return np.array([k, mean, np.maximum(weights @ np.square(losses) - mean * mean, 0.0)])
+
+
+def log_moduli(lams: FloatArray, k: FloatArray, variance: FloatArray, eps: float) -> FloatArray:
+    """Log of about the integral of the moduli on the line of each lam, uncertified; k, variance: (..., lams)."""
+    spread = variance + 1 / lams**2 + 1 / (1 + lams) ** 2
+    found: FloatArray = k - lams * eps - np.log(lams) - np.log1p(lams) - 0.5 * np.log(2 * math.pi * spread)
+    return found
+
+
+def at_saddles(lams: FloatArray, cumulants_there: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Eps and log delta at the saddles of all lams, uncertified. cumulants_there: (3, lams)."""
+    k, mean, variance = cumulants_there
+    eps = mean - 1 / lams - 1 / (1 + lams)
+    return eps, log_moduli(lams, k, variance, 0.0) - lams * eps
+
+
+@dataclass(frozen=True)
+class SeparateLines:
+    """The lines of the terms that matter, and Chernoff for the rest: log c(s) M(s) and s, (rests,)."""
+
+    parts: tuple[Contour, ...]
+    log_rest: FloatArray
+    s_rest: FloatArray
+
+    @property
+    def nodes(self) -> int:
+        """Of all lines."""
+        return sum(part.nodes for part in self.parts)
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Certified bounds on the finite part of delta at each eps."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            lower, upper, _ = self.ledger(eps)
+        return np.where(np.isnan(lower), 0.0, lower), np.where(np.isnan(upper), 1.0, upper)
+
+    def ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+        """The bounds and the errors of all lines together; a line that proves nothing far from its saddle gives 0 and 1."""
+        each = [part.ledger(eps) for part in self.parts]
+        more = 1 + (len(each) + 8) * U
+        rest = np.exp(np.minimum(self.log_rest - np.multiply.outer(eps, self.s_rest), 700.0)).sum(axis=1) * (1 + 1e-9)
+        lower = np.sum([np.nan_to_num(one[0], nan=0.0) for one in each], axis=0) + np.zeros(len(eps))
+        upper = np.sum([np.nan_to_num(one[1], nan=1.0) for one in each], axis=0) + rest
+        names = each[0][2] if each else {}
+        errors = {name: np.asarray(np.sum([one[2][name] for one in each], axis=0)) for name in names}
+        return lower / more, np.minimum(upper * more, 1.0), errors | {"terms without a line": rest}
+
+    def middle(self, eps: float) -> tuple[float, float]:
+        """Delta and -d delta/d eps, uncertified."""
+        both = [part.middle(eps) for part in self.parts]
+        return sum(one[0] for one in both), sum(one[1] for one in both)
 
 
 def log_beyond(steep: float, place: float) -> float:
@@ -94,10 +155,10 @@ class Ladder:
     log_delta: float
 
     @classmethod
-    def of(cls, total: Total, log_delta: float, rates: Rates) -> Ladder:
-        """`NoCertificateError` where there is not just one law that is seldom sampled, above the first rate, up to the second."""
-        seldom = [one for one in total.summands if isinstance(one, SubsampledGaussianSum) and one.divides]
-        if len(seldom) != 1 or not rates[0] < seldom[0].q <= rates[1] or seldom[0].mu > MOST_MOVED:
+    def of(cls, total: Total, log_delta: float) -> Ladder:
+        """`NoCertificateError` where there is not just one law that is seldom sampled, at a rate of MOST_OFTEN at most."""
+        seldom = [one for one in total.summands if isinstance(one, SubsampledGaussianSum) and one.rare]
+        if len(seldom) != 1 or seldom[0].q > MOST_OFTEN or seldom[0].mu > MOST_MOVED:
             raise NoCertificateError
         others = tuple(one for one in total.summands if one is not seldom[0])
         if sum(one.cumulants(1.0)[2] for one in others) > WIDEST * WIDEST:
@@ -228,7 +289,7 @@ class Ladder:
         at = Saddle(lam, eps, math.sqrt(max(total.cumulants(lam)[2], 1e-300)), self.log_delta)
         return contour.build(total, at, 0.0, tolerance=TOLERANCE, share=share)
 
-    def line(self, eps: float) -> tuple[Humps, Saddle]:
+    def line(self, eps: float) -> tuple[SeparateLines, Saddle]:
         """The lines for questions near this eps: the first of the highest rung from which it is short."""
         highest = self.first(eps)
         charge, mass = self.never(*self.top)
@@ -256,7 +317,7 @@ class Ladder:
         weights = [part.middle(eps)[0] for part in parts]
         at = parts[int(np.argmax(weights))].saddle
         rest = np.array([*rests, (mass + log_c(at.lam), at.lam)])
-        return Humps(tuple(parts), rest[:, 0], rest[:, 1]), at
+        return SeparateLines(tuple(parts), rest[:, 0], rest[:, 1]), at
 
 
 def _size(lams: FloatArray, k: FloatArray, eps: float) -> FloatArray:
@@ -266,9 +327,9 @@ def _size(lams: FloatArray, k: FloatArray, eps: float) -> FloatArray:
 
 
 @np.errstate(all="ignore")
-def by_ladder(total: Total, low_target: float, high_target: float, rates: Rates) -> Answer:
-    """Eps where delta meets the target; `NoCertificateError` where no law's rate is one of these."""
-    ladder = Ladder.of(total, math.log(high_target), rates)
+def by_ladder(total: Total, low_target: float, high_target: float) -> Answer:
+    """Eps where delta meets the target; `NoCertificateError` where not just one law is seldom sampled."""
+    ladder = Ladder.of(total, math.log(high_target))
     eps, best = ladder.guess(), None
     for _ in range(AGAIN):
         line, at = ladder.line(eps)
@@ -288,10 +349,10 @@ def by_ladder(total: Total, low_target: float, high_target: float, rates: Rates)
 
 
 @np.errstate(all="ignore")
-def at_eps(total: Total, eps: float, rates: Rates) -> tuple[Humps, Saddle]:
-    """The line for questions near this eps, and about how far it serves; `NoCertificateError` where no rate is one of these."""
-    rough = Ladder.of(total, math.log(min(sum(one.variation for one in total.summands), 1.0)) - BELOW, rates)
+def at_eps(total: Total, eps: float) -> tuple[SeparateLines, Saddle]:
+    """The line for questions near this eps, and about how far it serves; `NoCertificateError` as above."""
+    rough = Ladder.of(total, math.log(min(sum(one.variation for one in total.summands), 1.0)) - BELOW)
     log_delta = min(rough.log_delta_at(eps), rough.log_delta + BELOW)
     if not log_delta > LEAST:
         raise NoCertificateError
-    return Ladder.of(total, log_delta, rates).line(eps)
+    return Ladder.of(total, log_delta).line(eps)

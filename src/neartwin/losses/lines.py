@@ -23,7 +23,6 @@ REPEATS = 2  # of them at a lam tried before
 FAR = 0.05  # how far off a guess of eps may be
 NEARER = (1.0, 0.6, 0.3, 0.1)  # lines tried for one eps, as shares of the saddle's lam
 BLUR, SLIGHT = 0.05, 5e-4  # of delta's logarithm, what smooth kernels of a level may blur; where delta itself is asked
-LESS, LOPSIDED = 0.75, 4.0  # of the tilt; times the variance
 BRIEF = 0.26  # of the usual budget, for a line that may be asked in vain
 CLOSE = 1e-11  # relative width below which a line of the last question still stands well
 FINER = 0.02  # share of the last level that a next line may aim at
@@ -162,17 +161,6 @@ def by_line(
             _, line = _smooth(total, at, tuple(w for w in COARSER if least < w * best.upper < best.upper - best.lower))
             best = common(best, _at_line(CONTOUR, line, at, (low_target, high_target), within)[0])
     return best
-
-
-def unless_lopsided(total: Total, low_target: float, high_target: float, within: float) -> Answer:
-    """What one line proves; none is tried where a little less tilt leaves a far narrower law.
-
-    Great losses are rare there, and one line is long or sees little.
-    """
-    at = saddle.for_delta(total, high_target)
-    if total.cumulants(LESS * at.lam)[2] * LOPSIDED < at.deviation**2:
-        raise NoCertificateError
-    return by_line(total, low_target, high_target, within=within, tries=1)
 
 
 def at_once(total: Total, low_target: float, high_target: float) -> Answer:

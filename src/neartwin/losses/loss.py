@@ -21,7 +21,6 @@ from neartwin.losses.rounding import ComplexArray, U
 
 if TYPE_CHECKING:
     from neartwin.losses.composed import Composed
-    from neartwin.losses.window import Divisible
 
 Order = Literal["remove", "add", "replace", "replace_back"]
 
@@ -103,7 +102,7 @@ class Summand(ABC):
     pace: float = 0.0  # how fast atoms turn, the largest loss of one copy; 0 where `quiet` has none
     variation: float = 1.0  # an upper bound on the total variation of P and Q
     copies: int = 1  # of the law that `cells` describes
-    divides: bool = False  # whether `divisible` may have a law
+    rare: bool = False  # whether great losses may be rare, as those of a seldom sampled law are
     kind: Hashable = None  # names a law of which this sum is `multiple` copies, for lines kept by it; or None
 
     @property
@@ -188,10 +187,6 @@ class Summand(ABC):
     def has_closed_form(self) -> bool:
         """Whether `delta` answers."""
         return self.delta(np.zeros(1)) is not None
-
-    def divisible(self) -> Divisible | None:
-        """One copy where great losses may be rare; None: nothing is to be split."""
-        return None
 
     def peaks(self) -> list[Peak]:
         """The atoms of the largest loss, one for each kind; empty where the largest loss is none."""

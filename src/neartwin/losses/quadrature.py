@@ -55,8 +55,6 @@ class QuadratureSum(Summand):
 
     shares: bool = False  # `nodes` proves one rule for a whole range of lam
     shared: float = SHARED  # the first such range
-    few: int = FEW_NODES  # nodes that lams share
-    again: int = atoms.AGAIN  # terms at most that a line sums once more where its error is small already
 
     @abstractmethod
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
@@ -85,7 +83,7 @@ class QuadratureSum(Summand):
             most = self.shared
             high = most * 4.0 ** math.ceil(math.log(2 * lam / most, 4)) if lam > most else most
             low = 0.0 if high == most else high / 16
-        if low == high or self.size(low, high, reach) > self.few:
+        if low == high or self.size(low, high, reach) > FEW_NODES:
             low = high = lam
             if self.size(low, high, reach) > MOST_NODES:
                 raise NoCertificateError
@@ -150,5 +148,5 @@ class QuadratureSum(Summand):
     def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy."""
         rule = self.rule(lam, float(t.max(initial=0.0)))
-        one, error = atoms.line(rule.weighted, rule.tilt, t, self.count, self.again)
+        one, error = atoms.line(rule.weighted, rule.tilt, t, self.count)
         return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)

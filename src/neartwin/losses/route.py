@@ -19,9 +19,8 @@ from neartwin.losses import chernoff, rounded, saddle
 from neartwin.losses.answer import CLOSED, CONTOUR, FINE, FLOOR, LATTICE, NARROW, NO_LINE, Answer, common, narrow
 from neartwin.losses.closed import by_closed_form, closed_form
 from neartwin.losses.extremes import Extremes, by_extremes
-from neartwin.losses.humps import at_eps, by_humps
 from neartwin.losses.inversion import Line
-from neartwin.losses.lines import FURTHER, at_once, by_line, lines_at, unless_lopsided, wide_line_at
+from neartwin.losses.lines import FURTHER, at_once, by_line, lines_at, wide_line_at
 from neartwin.losses.rounding import U, down, up
 from neartwin.losses.saddle import Saddle
 from neartwin.losses.total import Total
@@ -30,12 +29,9 @@ KEPT = 24  # lines kept for the next question
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
 LINES = 48  # lines one vectorised query may build
 LAWS = 8  # eps of one vectorised query that rounded laws may serve
-PARTS = 8  # lines of laws in parts that one vectorised query may build
-COARSE = 1e-7  # relative width of delta from which they are
+PARTS = 8  # lines by rungs that one vectorised query may build
 ROUGH = 1e-6  # relative width in eps that the first smooth lines aim at
 POOR = 1e-3  # relative width from which the last routes are asked
-# rates, above the first and up to the second: looked at by rungs first, and for what a law in parts leaves wide
-SELDOM, LESS_SELDOM = (0.0, 1e-4), (1e-4, 1e-3)
 NOTHING = Answer(-math.inf, math.inf, FLOOR)  # known so far
 Indices = np.ndarray[tuple[int], np.dtype[np.intp]]
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
@@ -83,7 +79,11 @@ def delta(total: Total, eps: FloatArray, within: float = NARROW) -> tuple[FloatA
     if exact is not None:
         return *with_infinity(total, *exact), np.full(len(eps), CLOSED)
     lower, upper = np.zeros(len(eps)), np.ones(len(eps))
-    lower = np.maximum(lower, -np.expm1(np.minimum(eps, 0.0)) * (1 - 1e-15))  # delta >= 1 - e^eps for every pair
+    # delta >= 1 - e^eps for every pair, and Q has at most 1/P(L < inf) times as much mass given a finite loss
+    revealed = total.infinity[1]
+    if revealed < 1:
+        grown = np.exp(np.minimum(eps, 0.0)) * (revealed / (1 - revealed)) * (1 + 8 * U)
+        lower = np.maximum(lower, -np.expm1(np.minimum(eps, 0.0)) * (1 - 1e-15) - grown)
     method = np.full(len(eps), FLOOR, dtype="<U16")
     open_ = eps < total.top.loss
     upper[~open_] = lower[~open_] = 0.0
@@ -95,7 +95,7 @@ def delta(total: Total, eps: FloatArray, within: float = NARROW) -> tuple[FloatA
         done = high - low <= NARROW * high
         method[order[done]] = CLOSED
         order = order[~done]
-    divides = any(part.divides for part in total.summands)
+    divides = any(part.rare for part in total.summands)
     levels = (NARROW,) if divides else (ROUGH, NARROW)
     kept: list[_Kept] = total.lines
     for one in kept:
@@ -111,7 +111,6 @@ def delta(total: Total, eps: FloatArray, within: float = NARROW) -> tuple[FloatA
                 left = _keep(total, name, line, at).answer(eps, order, lower, upper, method)
             order = left
         order = order[order != centre]
-    _by_parts(total, eps, lower, upper, method)
     for i in np.flatnonzero(upper - lower > POOR * upper)[:LAWS]:
         with contextlib.suppress(*NO_LINE):
             below, above = rounded.delta(total, float(eps[i]))
@@ -135,7 +134,7 @@ def _keep(total: Total, name: str, line: Line, at: Saddle) -> _Kept:
 
 def _by_rungs(total: Total, eps: FloatArray, asked: Indices, bounds: tuple[FloatArray, FloatArray, Names]) -> Indices:
     """Narrow the bounds where a law is so seldom sampled that no one line serves; return those still open."""
-    if not any(part.divides for part in total.summands):
+    if not any(part.rare for part in total.summands):
         return asked
     # here, since the engine alone loads no family that is not used
     from neartwin.losses import ladder
@@ -145,28 +144,10 @@ def _by_rungs(total: Total, eps: FloatArray, asked: Indices, bounds: tuple[Float
             if not len(asked):
                 break
             centre = asked[len(asked) // 2]
-            line, at = ladder.at_eps(total, float(eps[centre]), SELDOM)
+            line, at = ladder.at_eps(total, float(eps[centre]))
             left = _keep(total, CONTOUR, line, at).answer(eps, asked, *bounds)
             asked = left[left != centre]
     return asked
-
-
-def _by_parts(total: Total, eps: FloatArray, lower: FloatArray, upper: FloatArray, method: Names) -> None:
-    """Narrow the bounds that a line left wide because great losses are rare, by lines of the law in parts."""
-    if not any(part.divides for part in total.summands):
-        return
-    wide = np.flatnonzero(upper - lower > COARSE * upper)
-    for _ in range(PARTS):
-        if not len(wide):
-            return
-        centre = wide[len(wide) // 2]
-        here, low, high = float(eps[centre]), lower[centre], upper[centre]
-        with contextlib.suppress(*NO_LINE):
-            known = high - low < 0.5 * high
-            at = saddle.for_delta(total, 0.5 * (low + high)) if known else saddle.for_eps(total, here)
-            line, at = at_eps(total, at._replace(eps=here))
-            wide = _keep(total, CONTOUR, line, at).answer(eps, wide, lower, upper, method)
-        wide = wide[wide != centre]
 
 
 def _near_the_top(total: Total, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -211,23 +192,20 @@ def _routes(
 ) -> Iterator[tuple[float, Callable[[Answer], Answer]]]:
     """Every route in turn, with the relative width from which it is not worth asking; it is told what was found before.
 
-    Where great losses may be rare, a short line is tried before the law is looked at in parts. The width asked for only ends the
+    Where great losses may be rare, a short line is tried before the ladder. The width asked for only ends the
     turns, so that what is proved of a lesser width lies inside what is proved of a greater one.
     """
     if total.has_closed_form:
         yield 1e-13, lambda _: by_closed_form(total, low_target, high_target)
-        if total.summands[0].divides:
-            yield max(NARROW, within), lambda _: _ladder(total, low_target, high_target, SELDOM)
+        if total.summands[0].rare:
+            yield max(NARROW, within), lambda _: _ladder(total, low_target, high_target)
         return
     if low_target < total.top.mass:
         yield 1e-9, lambda _: by_extremes(total, low_target, high_target)
     enough, fine = max(NARROW, within), max(FINE, within)
-    if any(part.divides for part in total.summands):
-        yield enough, lambda _: _ladder(total, low_target, high_target, SELDOM)
+    if any(part.rare for part in total.summands):
         yield enough, lambda _: at_once(total, low_target, high_target)
-        yield enough, lambda _: unless_lopsided(total, low_target, high_target, within)
-        yield enough, lambda found: by_humps(total, low_target, high_target, found)
-        yield enough, lambda _: _ladder(total, low_target, high_target, LESS_SELDOM)
+        yield enough, lambda _: _ladder(total, low_target, high_target)
     yield enough, lambda _: by_line(total, low_target, high_target, within=within)
     yield fine, lambda _: rounded.epsilon(total, low_target, high_target, rounded.FINER[:1])
     yield fine, lambda _: rounded.epsilon(total, low_target, high_target, rounded.FINER[1:])
@@ -239,11 +217,11 @@ def _routes(
         wider = level
 
 
-def _ladder(total: Total, low_target: float, high_target: float, rates: tuple[float, float]) -> Answer:
+def _ladder(total: Total, low_target: float, high_target: float) -> Answer:
     # here, since the engine alone loads no family that is not used
     from neartwin.losses import ladder
 
-    return ladder.by_ladder(total, low_target, high_target, rates)
+    return ladder.by_ladder(total, low_target, high_target)
 
 
 def _further(total: Total, targets: tuple[float, float], within: float, level: float, _: Answer) -> Answer:

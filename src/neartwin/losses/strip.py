@@ -16,12 +16,11 @@ which stands for the last two factors; under replace, with r~ for r and the mean
 one. E X >= (1-q)^lam, by Jensen from E[1+k] <= 1/(1-q) (under replace: k falls and r^{1+lam} rises in u); under add also
 E X >= Phi(a) (1+k(a))^{-lam} for every a, for X falls in u. Under remove |w| <= 1+k, and arg w <= tan(theta) log(1+k), so that
 with x = |t| tan(theta) the integral of phi |r(u+iy)|^{1+lam} e^{|t| arg r} is at most that of phi r^{1+lam+x} (1-q)^{-x},
-    M(lam+x) (1-q)^{-x} (of a part: its M; K(lam+x) - K(lam) rises in lam, K being convex).
+    M(lam+x) (1-q)^{-x} (K(lam+x) - K(lam) rises in lam, K being convex).
 Under replace, with k~(u) = k(-u) and c = cos theta, it is at most that of phi (1-q) (1+k)^{1+lam+x} (1+k~)^{x - c lam}. Above
 any -b that is the integrand of M(lam+x) times (1+k~)^{2x + (1-c) lam}, k~ <= k(b); below -b, where k <= k(-b), and for
-x <= c lam, the density of the noise times the share, times (1+k(-b))^{1+lam+x}: together
-    M(lam+x) (1+k(b))^{2x + (1-c) lam} + Phi(-b) share(-b) (1+k(-b))^{1+lam+x},
-share(-b) that of the factors that rise with u.
+x <= c lam, the density of the noise times (1+k(-b))^{1+lam+x}: together
+    M(lam+x) (1+k(b))^{2x + (1-c) lam} + Phi(-b) (1+k(-b))^{1+lam+x}.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.losses.loss import Order
 from neartwin.losses.rounding import SMALLEST
-from neartwin.losses.window import WHOLE, Window
 from neartwin.special import log_ndtr
 
 ANGLES = np.pi * np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97])
@@ -50,23 +48,20 @@ PLACES = np.linspace(-30.0, 3.0, 67)  # the a at which E X is bounded from below
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """One law of one order: order is remove, add or replace; window: the part looked at."""
+    """One law of one order: order is remove, add or replace."""
 
     mu: float
     q: float
     order: Order
-    window: Window
 
     def negative(self, lam: float) -> float:
         """The size of the negative power of r or r~."""
         return 0.0 if self.order == "remove" else lam
 
     def hidden(self, lam: float) -> float:
-        """An upper bound on -log E X, rising in lam; infinite for a part of replace, of which the mean of k is not known."""
+        """An upper bound on -log E X, rising in lam."""
         if self.order == "remove":
             return 0.0
-        if self.order == "replace" and self.window is not WHOLE:
-            return math.inf
         found = -lam * math.log1p(-self.q)
         if self.order == "add" and found > 1:
             k = self.q / (1 - self.q) * np.exp(self.mu * PLACES - 0.5 * self.mu**2)
@@ -84,7 +79,7 @@ class Strip:
         else:
             seldom = turned + (1 - np.cos(theta)) * self.hidden(high)
         grown: FloatArray = np.minimum(often, np.where(theta < QUARTER, seldom, np.inf))
-        return 0.5 * self.window.bend * y * y + grown
+        return 0.5 * y * y + grown
 
     def step(self, low: float, high: float, t: float, log_goal: float, further: Further = ()) -> float:
         """The widest step whose error is below the goal for all of [low, high]; of so few bits that nodes are exact.
@@ -97,7 +92,7 @@ class Strip:
         wide = float((2 * math.pi * theta / self.mu / (cost + self.log_grown(low, high, theta, t))).max())
         for x, grown in further:
             y = math.atan2(x, t) * (1 - 1e-12) / self.mu
-            more = grown + 0.5 * self.window.bend * y * y
+            more = grown + 0.5 * y * y
             wide = max(wide, 2 * math.pi * y / (cost + more * (1 + 1e-9)))
         mantissa, exponent = math.frexp(wide)
         return math.ldexp(math.floor(mantissa * 64) / 64, exponent)
@@ -115,7 +110,7 @@ class Strip:
         odds = self.q / (1 - self.q)
         near, far = (np.log1p(odds * np.exp(sign * self.mu * BACK - 0.5 * self.mu**2)) for sign in (1, -1))
         above = grown + (2 * x + (1 - c) * lam + 1e-9) * near
-        below = log_ndtr(-BACK) + self.window.sides(-BACK)[0] + (1 + lam + x) * far - log_mgf
+        below = log_ndtr(-BACK) + (1 + lam + x) * far - log_mgf
         return max(float(np.min(np.logaddexp(above, below))), 0.0) * (1 + 1e-9) + 1e-9
 
     def log_rule_error(self, step: float, lam: float, theta: FloatArray) -> FloatArray:
@@ -123,21 +118,16 @@ class Strip:
 
         e^{-x} stands for 1/(e^x - 1); where that is less than a quarter too small, four times the bound proves nothing.
         """
-        bend, negative, hidden = self.window.bend, self.negative(lam), self.hidden(lam)
+        negative, hidden = self.negative(lam), self.hidden(lam)
         widest = 0.95 * (math.pi - theta)[:, None] / self.mu
         falls = np.array([negative / 4, min(negative / 4, hidden)]) * self.mu**2
-        best = 2 * math.pi / step / (bend + falls)  # of e^{eta^2 (bend + fall)/2 - 2 pi eta/h}, small eta
-        eta = np.append(np.multiply.outer(best, STRIPS), 2 * math.pi / step / bend)
+        best = 2 * math.pi / step / (1 + falls)  # of e^{eta^2 (1 + fall)/2 - 2 pi eta/h}, small eta
+        eta = np.append(np.multiply.outer(best, STRIPS), 2 * math.pi / step)
         # up to the quarter turn within which a seldom sampled law is bounded
         inside = (np.maximum(QUARTER - theta, 0.0) / self.mu)[:, None] * INSIDE
         eta = np.minimum(widest, np.hstack([np.broadcast_to(eta, (len(theta), len(eta))), inside]))
         turned = theta[:, None] + eta * self.mu
         seldom = np.where(turned < QUARTER, (1 - np.cos(turned)) * hidden, np.inf)
-        strip = math.log(2) + 0.5 * bend * eta * eta + np.minimum(-negative * np.log(np.cos(turned / 2)), seldom)
+        strip = math.log(2) + 0.5 * eta * eta + np.minimum(-negative * np.log(np.cos(turned / 2)), seldom)
         least: FloatArray = np.min(strip - 2 * math.pi * eta / step, axis=1) + 1e-9
         return least
-
-    def log_cut(self, lam: float, theta: FloatArray) -> FloatArray:
-        """What the nodes' cut may grow by under theta < pi/2; that of a whole law has |r| >= 1 - q in it and stands."""
-        grown: FloatArray = -self.negative(lam) * np.log(np.cos(theta / 2)) * (0.0 if self.window is WHOLE else 1.0)
-        return grown

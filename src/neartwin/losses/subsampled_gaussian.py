@@ -31,33 +31,28 @@ import numpy as np
 
 from neartwin.checks import in_floats, sampling_rate
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
-from neartwin.losses.atoms import AGAIN
 from neartwin.losses.gaussian import GaussianPair
 from neartwin.losses.loss import UNBOUNDED, Factor, Masses, Order, Pair, Summand, Top
-from neartwin.losses.parts import Part
 from neartwin.losses.quadrature import FEW_NODES, REACH, SHARED, QuadratureSum, Rule
-from neartwin.losses.rounding import ELEMENTARY, NoCertificateError, U, gamma
+from neartwin.losses.rounding import ELEMENTARY, U, gamma
 from neartwin.losses.single import half_line_cells, half_line_delta
 from neartwin.losses.strip import Strip
 from neartwin.losses.weighted import Weighted
-from neartwin.losses.window import WHOLE, Divisible, Window
 from neartwin.special import ndtr, ndtri
 
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
-MANY_NODES, BRIEFLY = 1 << 13, 1 << 16  # of a part that lams share; terms of its line summed once more
 LONG = 4 * REACH  # from which further moments are asked for
 FURTHER = np.array([0.5, 2.0, 8.0])  # over lam, under remove
 BESIDE = np.array([0.1, 0.3, 0.6, 0.9])  # and under replace
 GENTLE = 0.25  # mu below which a tilt moves the law so little that more lams share their nodes
-LEFT, RIGHT, FINE = 12.0, 28.0, 1 / 16  # where the places of a divisible law end, and their step
 FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide; below pi/2
 
 
 class SubsampledGaussianSum(QuadratureSum):
     """`count` steps of one order."""
 
-    def __init__(self, mu: Fraction, rate: Fraction, count: int, order: Order, window: Window = WHOLE) -> None:
-        """mu: sensitivity over sigma; rate: the sampling probability, strictly between 0 and 1; window: the part looked at."""
+    def __init__(self, mu: Fraction, rate: Fraction, count: int, order: Order) -> None:
+        """mu: sensitivity over sigma; rate: the sampling probability, strictly between 0 and 1."""
         self.mu, self.q, self.count, self.copies = float(mu), float(rate), count, count
         self.order: Order = "replace" if order == "replace_back" else order
         self.turns = 2 if self.order == "replace" else 1
@@ -67,16 +62,14 @@ class SubsampledGaussianSum(QuadratureSum):
         self.top = Top(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY)) if self.order == "add" else UNBOUNDED
         self._steps: dict[tuple[float, float, float], float] = {}
         self._growth: dict[tuple[float, float], float] = {}
-        self._found_ends: dict[tuple[float, float], tuple[float, float]] = {}
         self._rules: dict[tuple[float, bool], Rule] = {}
         self.variation = min(count * float_above(rate), 1.0)  # P and Q are equal unless the unit takes part
         self._goal = math.log(2.0**-58 / max(count, 1))
         self.exact = (mu, rate)
-        self.window, self.shares = window, True
-        self.few, self.again = (FEW_NODES, AGAIN) if window is WHOLE else (MANY_NODES, BRIEFLY)
-        self.divides = self.order != "add"  # there no loss is great
+        self.shares = True
+        self.rare = self.order != "add"  # there no loss is great
         self.shared = 4 * SHARED if self.mu <= GENTLE else SHARED
-        self.strip = Strip(self.mu, self.q, self.order, window)
+        self.strip = Strip(self.mu, self.q, self.order)
 
     # -- the loss and the P-density over phi, at nodes -------------------------------------------------------------
     def _log_ratio(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -137,36 +130,14 @@ class SubsampledGaussianSum(QuadratureSum):
 
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
         """Equal steps over the range that matters; the strip's bound grows with lam."""
-        left, right = self._ends(low, high) if self.window is WHOLE else self._part_ends(low, high)
+        left, right = self._ends(low, high)
         step = self._step(low, high, reach, right - left)
         u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
-        law = replace(self.law(u, step), outside=4 * math.exp(self._goal))
-        return u, law if self.window is WHOLE else self._part(low, high).seen(u, law)
-
-    def _part_ends(self, low: float, high: float) -> tuple[float, float]:
-        """Nodes in [left, right] leave out about e^goal of the part's M(lam), low <= lam <= high; none hangs on it."""
-        if (low, high) not in self._found_ends:
-            u: FloatArray = np.linspace(-40.0, 40.0 + self.window.highest((1 + high) * self.mu), 1024)
-            self._found_ends[low, high] = self._part(low, high).ends(u, self.law(u, 1.0), self._goal - 4)
-        return self._found_ends[low, high]
-
-    def _part(self, low: float, high: float) -> Part:
-        return Part(self.window, self.mu, self.q, low, high, self.turns == 2)
-
-    def cumulants(self, lam: float) -> tuple[float, float, float]:
-        """Of a part on nodes that prove more."""
-        if self.window is WHOLE:
-            return super().cumulants(lam)
-        try:
-            rule = self.rule(lam, 0.0)
-        except NoCertificateError:
-            return math.inf, math.inf, math.inf
-        tilt, n = rule.tilt, self.count
-        return n * (tilt.log_mgf + rule.weighted.log_share[0]), n * tilt.mean, n * tilt.variance
+        return u, replace(self.law(u, step), outside=4 * math.exp(self._goal))
 
     def size(self, low: float, high: float, reach: float) -> int:
         """The nodes of the rule that reaches so far."""
-        left, right = self._ends(low, high) if self.window is WHOLE else self._part_ends(low, high)
+        left, right = self._ends(low, high)
         return math.ceil((right - left) / self._step(low, high, reach, right - left))
 
     def _step(self, low: float, high: float, reach: float, span: float) -> float:
@@ -202,7 +173,7 @@ class SubsampledGaussianSum(QuadratureSum):
         rule = self.rule(lam, 0.0)
         weights = rule.tilt.weights  # tilted, normalised: phi r^.. over M(lam)
         slope = abs(float(weights @ self._slope(rule.nodes)))
-        centre = t * slope * self.mu / self.window.bend  # theta of the Gaussian approximation
+        centre = t * slope * self.mu  # theta of the Gaussian approximation
         theta = centre * NEAR if centre < 1 else FAR
         return self.count * min(float(np.min(self._log_shifted(rule, lam, t, theta))), 0.0) * (1 - 1e-12)
 
@@ -238,9 +209,8 @@ class SubsampledGaussianSum(QuadratureSum):
         slack = 1.01 * (terms * (own + np.minimum(np.expm1(moved), 1e300))).sum(axis=1)
         slack += value * (1.01 * float(weights @ own) + 4 * gamma(len(weights)))
         step, strip = float(rule.nodes[1] - rule.nodes[0]), self.strip
-        missed = strip.log_rule_error(step, lam, theta), math.log(law.outside) + strip.log_cut(lam, theta)
-        outside = np.exp(np.minimum(missed, 700.0)).sum(axis=0)
-        bound: FloatArray = 0.5 * self.window.bend * y * y * (1 + 8 * U) + np.log(value + slack + 4 * outside)
+        outside = np.exp(np.minimum(strip.log_rule_error(step, lam, theta), 700.0)) + law.outside
+        bound: FloatArray = 0.5 * y * y * (1 + 8 * U) + np.log(value + slack + 4 * outside)
         return bound
 
     def _turned(self, u: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -263,19 +233,6 @@ class SubsampledGaussianSum(QuadratureSum):
         relative = 1.5 * (5 * ELEMENTARY + 16 * U + 2 * U / (1 - self.q) + 4 * U * (np.abs(self.mu * u) + self.mu**2))
         return modulus, np.arctan2(height, base), relative
 
-    def divisible(self) -> Divisible | None:
-        """Seldom sampled, much moved."""
-        if not self.divides:
-            return None
-        u: FloatArray = np.arange(-LEFT, RIGHT + self.turns * self.mu, FINE)
-        plus, _ = self._log_ratio(u)
-        minus = self._log_ratio(-u)[0] if self.order == "replace" else 0.0
-        log_density = plus - 0.5 * u * u + math.log(FINE / math.sqrt(2 * math.pi))
-        return Divisible(self.count, u, plus - minus, log_density, self._shown)
-
-    def _shown(self, window: Window, count: int) -> Summand:
-        return SubsampledGaussianSum(*self.exact, count, self.order, window)
-
     def zcdp_tail(self, s: float) -> float:
         """Sampling adds nothing: a mixture with a pair of equal laws, and Renyi divergence is quasi-convex."""
         own = 0.5 * self.count * (self.turns * self.mu) ** 2 * (1 + 16 * U)
@@ -287,7 +244,8 @@ class SubsampledGaussianSum(QuadratureSum):
         if self.count > 1:
             return None
         lower, upper = half_line_delta(self._loss, self._beyond, eps, self._rising, self._big(eps), guess=self._where)
-        most = (1 - (1 - self.q) * np.exp(np.minimum(eps, 0.0))) * (1 + 8 * U)  # 1 - e^eps + e^eps q below 0
+        # 1 - e^eps + e^eps q below 0, as a sum of positive numbers
+        most = (float_above(self.exact[1]) + -np.expm1(np.minimum(eps, 0.0)) * (1 - self.q)) * (1 + 8 * U)
         return np.minimum(lower, most), np.minimum(upper, most)
 
     def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
