@@ -12,7 +12,6 @@ from neartwin.losses import Gaussian, SubsampledGaussian, SubsampledLaplace, com
 from neartwin.losses.panels import Panels
 from neartwin.losses.reached import Reached
 from neartwin.losses.rounding import NoCertificateError
-from neartwin.losses.route import SELDOM
 from neartwin.losses.slices import Edges, SlicedSum
 
 MU, RATE, STEEP, TOP = Fraction(1), Fraction(1, 10**8), 3.0, 12.0
@@ -272,5 +271,5 @@ def test_only_one_seldom_sampled_law_is_looked_at_by_rungs():
         {SubsampledLaplace(epsilon=1, rate="1e-8"): 9},
     ):
         with pytest.raises(NoCertificateError):
-            ladder.by_ladder(compose(uses).sides("remove")[0].upper, 1e-9, 1e-9, SELDOM)
-    assert ladder.by_ladder(compose({rare: 10}).sides("remove")[0].upper, 1e-9, 1e-9, SELDOM).upper < 2e-7
+            ladder.by_ladder(compose(uses).sides("remove")[0].upper, 1e-9, 1e-9)
+    assert ladder.by_ladder(compose({rare: 10}).sides("remove")[0].upper, 1e-9, 1e-9).upper < 2e-7

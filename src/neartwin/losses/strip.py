@@ -14,19 +14,12 @@ d arg w/d log|w| = sin(theta)/(c + k) and both are 0 at k = 0. Under add, with l
     int phi |r(u+iy)^{-lam-it}| <= (1-q)^{-lam} E X^{lam'/lam} <= M(lam) (E X)^{lam'/lam - 1}            (Jensen),
 which stands for the last two factors; under replace, with r~ for r and the mean over phi r^{1+lam}, (E X)^{c-1} for the last
 one. E X >= (1-q)^lam, by Jensen from E[1+k] <= 1/(1-q) (under replace: k falls and r^{1+lam} rises in u); under add also
-E X >= Phi(a) (1+k(a))^{-lam} for every a, for X falls in u. Under remove |w| <= 1+k, and arg w <= tan(theta) log(1+k), so that
-with x = |t| tan(theta) the integral of phi |r(u+iy)|^{1+lam} e^{|t| arg r} is at most that of phi r^{1+lam+x} (1-q)^{-x},
-    M(lam+x) (1-q)^{-x} (K(lam+x) - K(lam) rises in lam, K being convex).
-Under replace, with k~(u) = k(-u) and c = cos theta, it is at most that of phi (1-q) (1+k)^{1+lam+x} (1+k~)^{x - c lam}. Above
-any -b that is the integrand of M(lam+x) times (1+k~)^{2x + (1-c) lam}, k~ <= k(b); below -b, where k <= k(-b), and for
-x <= c lam, the density of the noise times (1+k(-b))^{1+lam+x}: together
-    M(lam+x) (1+k(b))^{2x + (1-c) lam} + Phi(-b) (1+k(-b))^{1+lam+x}.
+E X >= Phi(a) (1+k(a))^{-lam} for every a, for X falls in u.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,8 +34,6 @@ TURNS = np.array([0.2, 0.4, 0.6, 0.8])  # angles tried, as shares of the one tha
 QUARTER = 0.5 * math.pi * (1 - 1e-12)
 STRIPS = np.geomspace(0.25, 1.5, 8)  # strips tried, as shares of about the best
 INSIDE = np.array([0.25, 0.5, 0.75, 0.9, 0.98])  # strips tried, as shares of the one that a quarter turn leaves
-Further = Sequence[tuple[float, float]]
-BACK = np.array([0.0, 1.0, 2.0, 3.0, 4.0])  # the b below whose negative no greater moment is asked for
 PLACES = np.linspace(-30.0, 3.0, 67)  # the a at which E X is bounded from below
 
 
@@ -81,37 +72,14 @@ class Strip:
         grown: FloatArray = np.minimum(often, np.where(theta < QUARTER, seldom, np.inf))
         return 0.5 * y * y + grown
 
-    def step(self, low: float, high: float, t: float, log_goal: float, further: Further = ()) -> float:
-        """The widest step whose error is below the goal for all of [low, high]; of so few bits that nodes are exact.
-
-        further: x and what `further` says of it.
-        """
+    def step(self, low: float, high: float, t: float, log_goal: float) -> float:
+        """The widest step whose error is below the goal for all of [low, high]; of so few bits that nodes are exact."""
         theta = np.append(ANGLES, math.atan2(low, t) * TURNS) if self.order == "add" and low > 0 else ANGLES
         theta = np.minimum(theta, 40 * self.mu)
         cost = math.log(2) - log_goal + 0.01
         wide = float((2 * math.pi * theta / self.mu / (cost + self.log_grown(low, high, theta, t))).max())
-        for x, grown in further:
-            y = math.atan2(x, t) * (1 - 1e-12) / self.mu
-            more = grown + 0.5 * y * y
-            wide = max(wide, 2 * math.pi * y / (cost + more * (1 + 1e-9)))
         mantissa, exponent = math.frexp(wide)
         return math.ldexp(math.floor(mantissa * 64) / 64, exponent)
-
-    def further(self, lam: float, x: float, t: float, log_mgf: float, grown: float) -> float:
-        """Log of what a greater moment bounds the growth by at the turn whose tangent is x/t, at this lam.
-
-        grown: K(lam + x) - K(lam) of one copy, rounded up; under remove the greatest of all lam. log_mgf: K(lam), rounded down.
-        """
-        if self.order == "remove":
-            return max(grown, 0.0) - x * math.log1p(-self.q)
-        c = t / math.hypot(x, t)
-        if self.order == "add" or x > c * lam * (1 - 1e-12):
-            return math.inf
-        odds = self.q / (1 - self.q)
-        near, far = (np.log1p(odds * np.exp(sign * self.mu * BACK - 0.5 * self.mu**2)) for sign in (1, -1))
-        above = grown + (2 * x + (1 - c) * lam + 1e-9) * near
-        below = log_ndtr(-BACK) + (1 + lam + x) * far - log_mgf
-        return max(float(np.min(np.logaddexp(above, below))), 0.0) * (1 + 1e-9) + 1e-9
 
     def log_rule_error(self, step: float, lam: float, theta: FloatArray) -> FloatArray:
         """Log of what the rule errs by in the integral of B(t), over M(lam) e^{y^2/2}: the best of some strips eta.

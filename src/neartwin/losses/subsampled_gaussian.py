@@ -33,7 +33,7 @@ from neartwin.checks import in_floats, sampling_rate
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
 from neartwin.losses.gaussian import GaussianPair
 from neartwin.losses.loss import UNBOUNDED, Factor, Masses, Order, Pair, Summand, Top
-from neartwin.losses.quadrature import FEW_NODES, REACH, SHARED, QuadratureSum, Rule
+from neartwin.losses.quadrature import SHARED, QuadratureSum, Rule
 from neartwin.losses.rounding import ELEMENTARY, U, gamma
 from neartwin.losses.single import half_line_cells, half_line_delta
 from neartwin.losses.strip import Strip
@@ -41,9 +41,6 @@ from neartwin.losses.weighted import Weighted
 from neartwin.special import ndtr, ndtri
 
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
-LONG = 4 * REACH  # from which further moments are asked for
-FURTHER = np.array([0.5, 2.0, 8.0])  # over lam, under remove
-BESIDE = np.array([0.1, 0.3, 0.6, 0.9])  # and under replace
 GENTLE = 0.25  # mu below which a tilt moves the law so little that more lams share their nodes
 FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide; below pi/2
 
@@ -61,7 +58,6 @@ class SubsampledGaussianSum(QuadratureSum):
         )
         self.top = Top(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY)) if self.order == "add" else UNBOUNDED
         self._steps: dict[tuple[float, float, float], float] = {}
-        self._growth: dict[tuple[float, float], float] = {}
         self._rules: dict[tuple[float, bool], Rule] = {}
         self.variation = min(count * float_above(rate), 1.0)  # P and Q are equal unless the unit takes part
         self._goal = math.log(2.0**-58 / max(count, 1))
@@ -131,39 +127,20 @@ class SubsampledGaussianSum(QuadratureSum):
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
         """Equal steps over the range that matters; the strip's bound grows with lam."""
         left, right = self._ends(low, high)
-        step = self._step(low, high, reach, right - left)
+        step = self._step(low, high, reach)
         u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
         return u, replace(self.law(u, step), outside=4 * math.exp(self._goal))
 
     def size(self, low: float, high: float, reach: float) -> int:
         """The nodes of the rule that reaches so far."""
         left, right = self._ends(low, high)
-        return math.ceil((right - left) / self._step(low, high, reach, right - left))
+        return math.ceil((right - left) / self._step(low, high, reach))
 
-    def _step(self, low: float, high: float, reach: float, span: float) -> float:
-        """The rule's, over so long a span; on long lines by greater moments, where these may pay; kept: size and nodes ask."""
+    def _step(self, low: float, high: float, reach: float) -> float:
+        """The rule's; kept: size and nodes ask."""
         if (low, high, reach) not in self._steps:
-            found = self.strip.step(low, high, reach, self._goal)
-            if reach > LONG and span > FEW_NODES * found:
-                found = self.strip.step(low, high, reach, self._goal, self._further(low, high, reach))
-            self._steps[low, high, reach] = found
+            self._steps[low, high, reach] = self.strip.step(low, high, reach, self._goal)
         return self._steps[low, high, reach]
-
-    def _further(self, low: float, high: float, reach: float) -> list[tuple[float, float]]:
-        if self.order == "add" or (self.order == "replace" and low < high):
-            return []
-        value, error = self.log_mgf(high)
-        tried = high * (FURTHER if self.order == "remove" else BESIDE)
-        least = (value - error) / self.count - 4 * U * abs(value)
-        return [(x, self.strip.further(high, x, reach, least, self._grown(high, x))) for x in tried.tolist()]
-
-    def _grown(self, lam: float, x: float) -> float:
-        """K(lam + x) - K(lam) of one copy, rounded up."""
-        if (lam, x) not in self._growth:
-            (less, error), more = self.log_mgf(lam), self.log_mgf_roughly_above(lam + x)
-            grown = (more - less + error) / self.count + 4 * U * (abs(more) + abs(less))
-            self._growth[lam, x] = grown if less < math.inf else math.inf
-        return self._growth[lam, x]
 
     def log_tail(self, lam: float, t: float, until: float) -> float:
         """Count log (B(t)/M(lam)), the best of a few shifts."""
