@@ -40,12 +40,6 @@ class Alias(NamedTuple):
         bound: FloatArray = np.logaddexp(right, self.below[1] - self.below[0] * eps) + 1e-12
         return bound
 
-    def bound(self, eps: float) -> float:
-        """The bound at one eps, in plain floats."""
-        right = -math.inf if eps + self.period * (1 - 4 * U) >= self.top else self.above[1] - self.above[0] * eps
-        left = self.below[1] - self.below[0] * eps
-        return (math.exp(min(right, 700.0)) + math.exp(min(left, 700.0))) * (1 + 2e-12)
-
 
 def _chernoff(total: Total, s: float) -> float:
     """Log of c(s) M(s), rounded up; 0 at s = 0."""
@@ -97,11 +91,6 @@ def find_alias(total: Total, saddle: Saddle, log_goal: float, *, longest: float 
         (above, _over(log_above, lam, above, period)),
         (below, _over(log_below, lam, below, period)),
     )
-
-
-def over(total: Total, lam: float, s: float, period: float) -> tuple[float, float]:
-    """One end of an alias at a chosen s: (s, log of c(s) M(s) / (e^{|s-lam| W} - 1)), rounded up."""
-    return s, _over(_chernoff(total, s), lam, s, period)
 
 
 def _over(log: float, lam: float, s: float, period: float) -> float:

@@ -91,9 +91,6 @@ class Composed:
             from neartwin.losses.side import Side
 
             self._sides[order] = Side.of(self.uses, order)
-            for part, _ in self._parts:  # what it grew from may have left a line
-                if isinstance(part, Composed) and order in part._sides:  # noqa: SLF001
-                    self._sides[order].follow(part._sides[order])  # noqa: SLF001
         return self._sides[order]
 
     def sides(self, direction: Direction | None) -> list[Side]:
@@ -129,7 +126,6 @@ class Composed:
         for other in others:
             slope = found[0].slope
             if not (found[0].lower > 0 and other.meets(found[0].lower, low, slope)):
-                other.beside(first)
                 found.append(other.epsilon(low, high, within))
         return greatest(found)
 

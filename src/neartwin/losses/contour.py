@@ -35,27 +35,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses.alias import Alias, find_alias
 from neartwin.losses.audible import audible
-from neartwin.losses.inversion import Ends
 from neartwin.losses.rounding import ComplexArray, NoCertificateError, U, gamma
 from neartwin.losses.saddle import Saddle
-from neartwin.losses.table import FEWEST, Table, table
 from neartwin.losses.total import Total
 from neartwin.special import ndtr
 
 TOLERANCE = 1e-13  # wanted relative size of alias and cut
 FEW = 64
 SHORT = 256  # nodes of which none is worth dropping
-USUAL = (1e-13, 1e-12, 1e-11, 1e-10)  # relative half-widths that short lines reach
 MOST_NODES = 1 << 18
 MOST_WORK = 1 << 24  # exponentials in one line
 SMOOTH = 4  # times as many of both where smooth kernels must stand for the decay that nearly atomic losses lack
@@ -114,7 +109,6 @@ class Contour:
     dip_rounding: Rounding
     alias: Alias
     cut: float
-    known: dict[Hashable, Any] = field(default_factory=dict)  # of this line, for the next whole: see follow.py
 
     @property
     def nodes(self) -> int:
@@ -154,96 +148,12 @@ class Contour:
 
     def _sums(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """S of the upper kernel, and what the lower one adds to it, at each eps."""
-        if self._table is not None:
-            found = self._table.sums(eps)
-            return found[0], found[1] if len(found) > 1 else np.zeros(len(eps))
         turned = self.angle - np.multiply.outer(eps, self.t)
         cosine = np.cos(turned)
         if self.dip is None:
             return cosine @ self.size, np.zeros(len(eps))
         dip = cosine @ (self.size * self.dip.real) - np.sin(turned) @ (self.size * self.dip.imag)
         return cosine @ self.size, dip
-
-    @cached_property
-    def _table(self) -> Table | None:
-        if len(self.t) < FEWEST:
-            return None
-        terms = self.size * np.exp(1j * self.angle)
-        return table(self.step, self.t, [terms] if self.dip is None else [terms, terms * self.dip])
-
-    def quick(self, low_target: float, high_target: float) -> tuple[Ends, float, float] | None:
-        """Where a short line of the plain kernel meets the targets, in plain floats; None where it had better be searched for.
-
-        Halley's steps on log delta from the saddle, then one look at both ends; the same formulas as `ledger`.
-        """
-        if self.dip is not None or len(self.t) > SHORT:
-            return None
-        lam, log_target = self.saddle.lam, 0.5 * (math.log(low_target) + math.log(high_target))
-        once, e = self.size * self.t, self.saddle.eps
-        twice = once * self.t
-        for _ in range(8):
-            turned = self.angle - e * self.t
-            cosine, sine = np.cos(turned), np.sin(turned)
-            value, first, second = float(cosine @ self.size), float(sine @ once), float(cosine @ twice)
-            fall = lam * value - first
-            if not (value > 0 and fall > 0):
-                return None
-            slope = fall / value
-            bend = (lam * (lam * value - 2 * first) - second) / value - slope * slope
-            gap = math.log(value) + self.log_scale - lam * e - log_target
-            move = gap / slope / max(1 - 0.5 * gap * bend / (slope * slope), 0.5)
-            if not abs(move) < 2 * self.saddle.deviation + 1 / lam:
-                return None
-            e += move
-            if abs(move) * slope < 1e-5 or abs(move) <= 1e-13 * (abs(e) + 1e-3):
-                break
-        there = (e - move, value, first, second, float(np.add.reduce(twice)))
-        found = self._both_ends(e, slope, there, (low_target, high_target))
-        return None if found is None else (found, e, slope)
-
-    def _both_ends(
-        self, e: float, slope: float, there: tuple[float, float, float, float, float], targets: tuple[float, float]
-    ) -> Ends | None:
-        """The narrowest proved ends e -+ width among the usual widths.
-
-        there: an eps near e, the sum S there, S', -S'' and the sum of size t^2, all as computed. At d from it S is at most
-        |d|^3/6 longest (sum of size t^2) from the parabola. What rounding does to S', S'' is what it does to S times longest and
-        its square, together rounding (1 + 1.03x + x^2) for x = |d| longest <= 1; the parabola itself rounds by 6U.
-        """
-        near, value, first, second, curve = there
-        longest = float(self.t[-1])
-        x = (abs(e - near) + 2 * USUAL[-1] * (abs(e) + 1e-3)) * longest
-        if 2 * U * (abs(e) + 1) * longest > 1 or x > 1:
-            return None
-        rounding = (self.rounding.fixed + (abs(near) + abs(e)) * self.rounding.per_eps) * (1 + 1.03 * x + x * x)
-        rounding += x * x * x / 6 * 1.01 * curve / (longest * longest) + 6 * U * (value + x * abs(first) / longest)
-        own = (rounding + self.cut) / value + self.scale_error
-        for share in USUAL:
-            width = share * (abs(e) + 1e-3)
-            if width * slope < own:
-                continue
-            points = (e - width, e + width)
-            sums = [value + d * (first - 0.5 * d * second) for d in (points[0] - near, points[1] - near)]
-            (low, _, _), (_, high, parts) = (self._at(eps, s, rounding) for eps, s in zip(points, sums, strict=True))
-            if low >= targets[0] and high <= targets[1]:
-                return Ends(*points, parts)
-        return None
-
-    def _at(self, eps: float, s: float, rounding: float) -> tuple[float, float, dict[str, float]]:
-        """`ledger` at one eps for the plain kernel, in plain floats, given the sum there and how far it may be off."""
-        log_scale = self.log_scale - self.saddle.lam * eps
-        error = self.scale_error + 4 * U * (abs(self.log_scale) + self.saddle.lam * abs(eps)) + 32 * U
-        scale = math.exp(min(log_scale, 700.0))
-        alias = self.alias.bound(eps)
-        upper = (s + rounding + self.cut) * scale * (1 + math.expm1(error))
-        lower = (s - rounding - self.cut) * scale * (1 - error) - alias
-        parts = {
-            "aliasing": alias,
-            "frequency cut": self.cut * scale,
-            "rounding": (rounding + abs(s) * error) * scale,
-            "smoothing": 0.0,
-        }
-        return lower, upper, parts
 
     def middle(self, eps: float) -> tuple[float, float]:
         """S between the kernels and -dS/deps, uncertified; for Newton."""

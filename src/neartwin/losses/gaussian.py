@@ -65,12 +65,6 @@ class GaussianSum(Summand):
     def __init__(self, mu2: Fraction | float) -> None:
         """mu2: exact, or its nearest float: it errs by U."""
         self.mu2 = float(mu2)
-        self.kind = GaussianSum
-
-    @property
-    def multiple(self) -> float:
-        """Mu^2 copies of mu = 1."""
-        return self.mu2
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """K = mu^2 lam(lam+1)/2 and its derivatives."""

@@ -114,7 +114,7 @@ class LaplaceSum(Summand):
         self.copies = int(self.times)
         if len(rates) == 1:
             self.pace, copies = self.first, self.times
-            self.kind, reach = ("Laplace", self.pace), self.pace * copies
+            reach = self.pace * copies
         else:
             self.pace, copies, reach = float(rates.max()), float(counts.sum()), float(rates @ counts)
         log_mass = -math.log(2) * copies

@@ -6,9 +6,8 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator
 
-from neartwin.losses import contour, draws, lattice, saddle, sampled_draws
+from neartwin.losses import contour, lattice, saddle
 from neartwin.losses.answer import CONTOUR, FINE, LATTICE, NARROW, NO_LINE, WIDE, Answer, common, narrow
-from neartwin.losses.follow import follow
 from neartwin.losses.inversion import Line, invert
 from neartwin.losses.rounding import NoCertificateError
 from neartwin.losses.saddle import Saddle
@@ -24,7 +23,6 @@ FAR = 0.05  # how far off a guess of eps may be
 NEARER = (1.0, 0.6, 0.3, 0.1)  # lines tried for one eps, as shares of the saddle's lam
 BLUR, SLIGHT = 0.05, 5e-4  # of delta's logarithm, what smooth kernels of a level may blur; where delta itself is asked
 BRIEF = 0.26  # of the usual budget, for a line that may be asked in vain
-CLOSE = 1e-11  # relative width below which a line of the last question still stands well
 FINER = 0.02  # share of the last level that a next line may aim at
 Build = Callable[[Total, Saddle, float], tuple[str, Line]]
 
@@ -34,9 +32,6 @@ def line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line
     if total.lattice is not None:
         with contextlib.suppress(NoCertificateError):
             return LATTICE, lattice.build(total, at)
-    for few in (draws, sampled_draws) if len(total.summands) == 1 else ():
-        with contextlib.suppress(NoCertificateError):
-            return CONTOUR, few.build(total, at, min(within, NARROW))
     try:
         return CONTOUR, contour.build(total, at, 0.0)
     except NoCertificateError:
@@ -115,14 +110,6 @@ def by_line(
     density), finer ones are asked for. within: the relative width at which to stop. It decides nothing else, so that what is
     proved of a lesser width lies inside what is proved of a greater one.
     """
-    if total.start is not None and build is line_at:
-        with contextlib.suppress(*NO_LINE):
-            earlier, met = total.start
-            near = follow(total, earlier, met, high_target)
-            found, middle = _at_line(CONTOUR, near, near.saddle, (low_target, high_target), within)
-            if narrow(found.lower, found.upper, CLOSE):
-                total.last, total.first = (near, middle), total.first or near.saddle.lam
-                return found
     best: Answer | None = None
     at, factor, repeats, left = saddle.for_delta(total, high_target), 0, 0, tries
     (aim, *ahead), least, look = _resolved(at, levels), levels[-1], build
@@ -135,9 +122,7 @@ def by_line(
             factor, look = factor + (look is build), build
             continue
         best = found if best is None else common(best, found)
-        total.first = total.first or (line.saddle.lam if isinstance(line, contour.Contour) else 0.0)
         if narrow(best.lower, best.upper, within):
-            total.last = (line, middle) if isinstance(line, contour.Contour) else None
             break
         smooth = found.errors.get("smoothing", 0.0) > 0
         if smooth and ahead:
@@ -165,21 +150,14 @@ def by_line(
 
 def at_once(total: Total, low_target: float, high_target: float) -> Answer:
     """What one plain and rather short line proves."""
-    if total.start is not None:
-        return by_line(total, low_target, high_target, tries=1)
     at = saddle.for_delta(total, high_target)
     line = contour.build(total, at, 0.0, share=BRIEF)
-    found, middle = _at_line(CONTOUR, line, at, (low_target, high_target), NARROW)
-    total.first = total.first or at.lam
-    if narrow(found.lower, found.upper):
-        total.last = line, middle
-    return found
+    return _at_line(CONTOUR, line, at, (low_target, high_target), NARROW)[0]
 
 
 def _at_line(name: str, line: Line, at: Saddle, targets: tuple[float, float], within: float) -> tuple[Answer, float]:
     """The answer of one line, and where it believes eps to be."""
-    found = line.quick(*targets) if isinstance(line, contour.Contour) else None
-    (lower, upper, errors), middle, slope = found or invert(line, at, *targets)
+    (lower, upper, errors), middle, slope = invert(line, at, *targets)
     name = WIDE if name == CONTOUR and not narrow(lower, upper, max(within, NARROW)) else name
     slope = slope if math.isfinite(lower) and math.isfinite(upper) else at.lam
     return Answer(lower, upper, name, errors, slope), middle if math.isfinite(middle) else at.eps

@@ -9,7 +9,7 @@ apart and the maximum is taken at the end (Zhu, Dong, Wang 2022: a maximum at ea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
@@ -103,12 +103,6 @@ class Summand(ABC):
     variation: float = 1.0  # an upper bound on the total variation of P and Q
     copies: int = 1  # of the law that `cells` describes
     rare: bool = False  # whether great losses may be rare, as those of a seldom sampled law are
-    kind: Hashable = None  # names a law of which this sum is `multiple` copies, for lines kept by it; or None
-
-    @property
-    def multiple(self) -> float:
-        """How many copies of what `kind` names: log M is so many times that of the one."""
-        return self.copies
 
     @abstractmethod
     def cumulants(self, lam: float) -> tuple[float, float, float]:

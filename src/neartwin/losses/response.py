@@ -41,9 +41,7 @@ class ResponsePair(Pair):
         e = float(self.epsilon)
         infinity = (max(float_below(self.delta), 0.0), float_above(self.delta)) if self.delta else (0.0, 0.0)
         if not self.others and fits(e, count):
-            found = TwoSidedSum(self.epsilon, count, infinity)
-            found.kind = self
-            return found
+            return TwoSidedSum(self.epsilon, count, infinity)
         small = math.exp(-e)
         whole = 1 + small + self.others * small
         atoms = [(e, 1 / whole), (-e, small / whole), (0.0, self.others * small / whole)]

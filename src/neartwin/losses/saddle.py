@@ -78,7 +78,7 @@ def for_delta(total: Total, delta: float, close: float = 0.5) -> Saddle:
     close: how near in its logarithm, before a last step.
     """
     wanted = math.log(delta)
-    near = math.log(total.near) if total.near else _near(max(total.cumulants(1e-3)[2], 1e-300), wanted)
+    near = _near(max(total.cumulants(1e-3)[2], 1e-300), wanted)
     last = (0.0, 0.0, 0.0, 0.0, 0.0, -1.0)  # where, its lam, eps, K'' and d eps/d lam, and how far off
 
     def above(x: float) -> tuple[float, float]:

@@ -18,7 +18,7 @@ import numpy as np
 from neartwin.exact import FloatArray, float_above
 from neartwin.losses import answer, chernoff, fits, route, trade
 from neartwin.losses.answer import Answer
-from neartwin.losses.loss import Factor, Order, Pair, RenyiCurve, Summand
+from neartwin.losses.loss import Factor, Order, Pair, RenyiCurve
 from neartwin.losses.rounding import U, up
 from neartwin.losses.route import Names
 from neartwin.losses.total import Total, log_c
@@ -31,25 +31,16 @@ SMALL = 1e-6  # the order above 1 that stands for 1 where only bounds are known
 OTHER: dict[Order, Order] = {"remove": "add", "add": "remove", "replace": "replace_back", "replace_back": "replace"}
 
 
-def _total(pairs: Mapping[Pair, int], earlier: Total | None = None) -> Total | None:
-    """Pairs grouped by family, each family summed by its own rule; as it is in another total where that has the same."""
+def _total(pairs: Mapping[Pair, int]) -> Total | None:
+    """Pairs grouped by family, each family summed by its own rule."""
     if not pairs:
         return None
-    families: dict[type[Pair], tuple[list[Pair], list[int], list[Summand]]] = {}
+    families: dict[type[Pair], tuple[list[Pair], list[int]]] = {}
     for pair, count in pairs.items():
-        members, counts, _ = families.setdefault(type(pair), ([], [], []))
+        members, counts = families.setdefault(type(pair), ([], []))
         members.append(pair)
         counts.append(count)
-    known = {} if earlier is None else earlier.families
-    whole: list[Summand] = []
-    for family, (members, counts, summands) in families.items():
-        same = known.get(family) if known else None
-        kept = same is not None and same[1] == counts and same[0] == members
-        summands.extend(same[2] if same is not None and kept else family.together(members, counts))
-        whole += summands
-    found = Total(whole)
-    found.families = families
-    return found
+    return Total([one for family, found in families.items() for one in family.together(*found)])
 
 
 def _gather(found: Sequence[tuple[Pair | None, int]]) -> dict[Pair, int]:
@@ -90,21 +81,6 @@ class Side:
             f.above(order) == f.above(back) and f.renyi(order) == f.renyi(back) for f in uses
         )
         return cls(pairs, below, tuple(curves), complete, symmetric)
-
-    def follow(self, other: Side) -> None:
-        """Start the next search where that of another whole ended, with what both are made of; it decides nothing but time."""
-        earlier = other.upper if "upper" in vars(other) else None
-        if earlier is None:
-            return
-        if "upper" not in vars(self):
-            vars(self)["upper"] = _total(self.above, earlier)
-        if earlier.last is not None and self.upper is not None:
-            self.upper.start = earlier.last
-
-    def beside(self, other: Side) -> None:
-        """Look for a saddle first where the other order has its own; it decides nothing but time."""
-        if "upper" in vars(other) and other.upper is not None and other.upper.first and self.upper is not None:
-            self.upper.near = other.upper.first
 
     def same_as(self, other: Side) -> bool:
         """Nothing to gain from asking the other order too."""

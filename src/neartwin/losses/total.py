@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.loss import Lattice, Pair, Ratio, Summand, Top
+from neartwin.losses.loss import Lattice, Ratio, Summand, Top
 from neartwin.losses.rounding import ELEMENTARY, ComplexArray, U, log_parts
 
 # M(s) and Chernoff: for L under P and s > 0, (1 - e^{-x})_+ <= c(s) e^{sx} with c(s) = s^s / (1+s)^{1+s}, attained at
@@ -59,15 +58,6 @@ def _logarithms(ratios: list[Ratio], t: FloatArray) -> tuple[FloatArray, FloatAr
     return n @ real - base, n @ imaginary, n @ bound + (4 * U) * size + base_error, size + abs(base)
 
 
-def _one(part: Summand, lam: float, t: FloatArray) -> FloatArray:
-    """(4, n): a logarithm of one copy of the kind, its real and imaginary part, the bound and the sum of moduli."""
-    ratio = part.ratio(lam, t)
-    if ratio is not None:
-        return np.array(_logarithms([ratio._replace(copies=1.0)], t))
-    x, y, bound = part.parts(lam, t)
-    return np.array([x, y, bound, np.abs(x) + np.abs(y)]) / part.multiple
-
-
 class Total:
     """Summands of one order together. Values are those of the sum of independent losses."""
 
@@ -80,15 +70,8 @@ class Total:
         loss, mass, least = math.fsum(losses), math.prod(masses), math.fsum(leasts)
         slack = 64 * U * math.fsum(map(abs, leasts))
         self.top = Top(loss + slack, mass * (1 - 64 * U), least - slack if slack < math.inf else least)
-        self.near = 0.0  # a lam beside which a saddle may be looked for first; 0: none is known
         self.wander = sum([part.wander for part in self.summands])
         self.lines: list[Any] = []  # kept by the router
-        self.families: dict[
-            type[Pair], tuple[list[Pair], list[int], list[Summand]]
-        ] = {}  # what it is made of, if known
-        self.start: Any = None  # the line of a whole that this one grew from, and where it met its delta
-        self.last: Any = None  # the same for those that grow from this one
-        self.first = 0.0  # the lam of the first line found, 0 before; a question's width has no part in it
         self._mgf: dict[float, tuple[float, float]] = {}
 
     def work(self, lam: float, t: float, frequencies: int) -> int:
@@ -183,33 +166,8 @@ class Total:
         real, imaginary, error = self.parts(lam, t)
         return real + 1j * imaginary, error
 
-    def _known_parts(self, lam: float, t: FloatArray, known: dict[Hashable, Any]) -> FloatArray:
-        """(3, n): real and imaginary part and bound of the sum, by the counts of its kinds; one copy of each is kept in `known`.
-
-        Their bounds hold what the sum and the products round: of each size 3U and U for every kind.
-        """
-        kinds = [part.kind for part in self.summands]
-        if known.get("kinds") != kinds:
-            rows = []
-            for part in self.summands:
-                if part.kind not in known:
-                    known[part.kind] = _one(part, lam, t)
-                real, imaginary, bound, size = known[part.kind]
-                rows.append([real, imaginary, (bound * 1.01 + ((len(kinds) + 3) * U) * size) * (1 + 64 * U)])
-            known["kinds"], known["rows"] = kinds, np.array(rows).reshape(len(kinds), -1)
-        together: FloatArray = np.array([part.multiple for part in self.summands]) @ known["rows"]
-        return together.reshape(3, -1)
-
-    def parts(
-        self, lam: float, t: FloatArray, known: dict[Hashable, Any] | None = None
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The same, real and imaginary parts apart; what can wait for its logarithm is taken together.
-
-        known: lines of one copy of some kinds at this lam and t, to use and to add to.
-        """
-        if known is not None and None not in [part.kind for part in self.summands]:
-            real, imaginary, error = self._known_parts(lam, t, known)
-            return real, imaginary, error
+    def parts(self, lam: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The same, real and imaginary parts apart; what can wait for its logarithm is taken together."""
         ratios, terms = [], []
         for part in self.summands:
             ratio = part.ratio(lam, t)
