@@ -28,7 +28,7 @@ from neartwin.accounting import (
 )
 from neartwin.divergences import finite_pair, gaussian_pair, laplace_pair, randomized_response_pair
 from neartwin.errors import ParameterError
-from neartwin.losses.kov import kov_epsilon
+from tests.oracles.kov import kov_epsilon
 
 
 def test_basic_composition_adds_exactly():

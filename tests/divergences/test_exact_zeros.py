@@ -27,7 +27,7 @@ from neartwin.divergences import (
     randomized_response_pair,
     subsampled_gaussian_renyi,
 )
-from neartwin.losses.kov import kov_delta, kov_epsilon
+from tests.oracles.kov import kov_delta, kov_epsilon
 
 SAME = finite_pair(["0.3", "0.7"], ["0.3", "0.7"])
 ZEROS = {

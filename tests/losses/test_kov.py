@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from neartwin.accounting.advanced import advanced_composition
 from neartwin.errors import ParameterError
 from neartwin.losses import Approx
-from neartwin.losses.kov import kov_delta, kov_epsilon, kov_mixed_delta, kov_mixed_epsilon
+from tests.oracles.kov import kov_delta, kov_epsilon, kov_mixed_delta, kov_mixed_epsilon
 from tests.oracles.laws import holds
 
 

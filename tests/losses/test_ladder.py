@@ -264,7 +264,7 @@ def test_a_slight_gaussian_beside_it_is_looked_at_too_and_matters():
 
 
 def test_only_one_seldom_sampled_law_is_looked_at_by_rungs():
-    rare, often = SubsampledGaussian(mu=1, rate="1e-8"), SubsampledGaussian(mu=1, rate="1e-3")
+    rare, often = SubsampledGaussian(mu=1, rate="1e-8"), SubsampledGaussian(mu=1, rate="2e-3")
     for uses in (
         {often: 10},
         {rare: 10, SubsampledGaussian(mu=1, rate="1e-7"): 10},

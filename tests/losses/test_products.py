@@ -8,8 +8,6 @@ import pytest
 
 from neartwin.losses import Gaussian, Laplace, RandomizedResponse, SubsampledGaussian, atoms, compose, laplace, saddle
 from neartwin.losses.rounding import U
-from neartwin.losses.side import Side
-from neartwin.losses.total import Total
 from neartwin.losses.weighted import Weighted
 
 
@@ -127,21 +125,3 @@ def test_squared_sines_near_a_turn_are_bounded_below_and_closely():
     assert np.all(np.abs(still - truth) < 1e-4)  # the terms left out: 4 d^14/42567525 and on
     assert np.any(found[:, :50] < still[:, :50] - 0.01)  # a turn within reach takes some of it away
     assert np.any(still > np.square(np.sin(np.multiply.outer(e, t + 3.0))))  # which a bound at t alone would miss
-
-
-def test_the_second_order_looks_for_its_saddle_beside_the_first(monkeypatch):
-    looks, found = [], Total.cumulants
-    monkeypatch.setattr(Total, "cumulants", lambda total, lam: looks.append(total) or found(total, lam))
-
-    def asked():
-        whole = 1_000_000 * SubsampledGaussian(mu="0.2", rate="0.001")
-        answer = whole.epsilon("1e-5")
-        return answer, looks.count(whole.sides(None)[1].upper)
-
-    together, few = asked()
-    monkeypatch.setattr(Side, "beside", lambda *_: None)
-    alone, many = asked()
-    assert 0 < few < many
-    assert together.lower <= alone.upper
-    assert alone.lower <= together.upper
-    assert together.width <= 1e-8 * together.upper

@@ -32,7 +32,6 @@ from neartwin.divergences import (
     response_loss_tail,
     subsampled_gaussian_renyi,
 )
-from neartwin.losses.kov import kov_delta, kov_epsilon, kov_mixed_delta
 from neartwin.mechanisms.accuracy import (
     counts_scale,
     failure_at_union_radius,
@@ -44,6 +43,7 @@ from neartwin.mechanisms.accuracy import (
     response_mean_variance,
 )
 from neartwin.mechanisms.neighbours import Neighbours
+from tests.oracles.kov import kov_delta, kov_epsilon, kov_mixed_delta
 
 
 def number(interval):

@@ -4,7 +4,7 @@ Every (epsilon, delta)-DP mechanism is a post-processing of randomized response 
 k of them are no worse than k such responses, whose hockey-stick divergence is a sum over signs. Equal parameters: two
 binomial tails (Kairouz, Oh, Viswanath 2015, Theorem 3.3). Different ones: the product of such counts (Murtagh, Vadhan 2016).
 
-`compose` answers the same questions for any mixture; this file shares no arithmetic with it and checks it.
+`neartwin.losses.compose` answers the same questions for any mixture; this file shares no arithmetic with it and checks it.
 
 The parameters must be *fixed in advance*: for adaptively chosen ones optimal composition is not a theorem.
 """
