@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from typing import Any
 
+from neartwin.audit.attacks import time_follows_noise
 from neartwin.audit.claims import Claim, claim_approx, claim_pure
 from neartwin.audit.game import audit
-from neartwin.audit.timing import time_follows_noise
-from neartwin.audit.twins import Twins, answer_patterns, known
+from neartwin.audit.neighbouring_inputs import Twins, answer_patterns, known
 
 Case = tuple[str, Callable[[Any], Any], Claim, list[Twins], int]
 

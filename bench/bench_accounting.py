@@ -14,10 +14,10 @@ from math import exp, sqrt
 from statistics import median
 
 from neartwin.accounting.accountants import moments_accountant, rdp_accountant, rdp_epsilon
+from neartwin.accounting.budgets import approx, gdp, pure
 from neartwin.accounting.calibration import largest_rate, least_noise, most_uses
 from neartwin.accounting.filters import filter_for
-from neartwin.accounting.spend import cost, repeated
-from neartwin.accounting.targets import approx, gdp, pure
+from neartwin.accounting.usage import cost, repeated
 from neartwin.losses import Gaussian, Laplace, SubsampledGaussian, central_limit, edgeworth, saddle_point
 from neartwin.tradeoff import epsilon_of
 

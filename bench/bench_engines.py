@@ -17,7 +17,7 @@ import duckdb
 
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 
 RUNS = 5
 THREADS = os.cpu_count() or 1

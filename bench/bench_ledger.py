@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from neartwin.accounting.targets import pure
+from neartwin.accounting.budgets import pure
 from neartwin.ledger import Ledger, Population
 
 PAIRS, WINDOW = 2000, 200

@@ -13,8 +13,8 @@ from importlib import import_module
 import numpy as np
 
 from neartwin import noise
+from neartwin.noise.lookup_table import build
 from neartwin.noise.sampler import WIDEST_BLOCK
-from neartwin.noise.table import build
 
 SCALES = (1, 100, 10**4, 10**9)
 BATCHES = (1, 10**3, 10**7)

@@ -23,7 +23,7 @@ from bench_engines import SPEND, make_visits
 
 import neartwin as nt
 from neartwin.engines.postgres import PostgresEngine
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 
 RUNS = 3
 BY_HAND = """

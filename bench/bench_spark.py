@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 import neartwin as nt
 from neartwin.engines.spark import SparkEngine, asked
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 
 
 def session(folder: Path, memory: str = "3g") -> SparkSession:

@@ -26,9 +26,9 @@ import duckdb
 import neartwin as nt
 from neartwin.engines.base import Engine
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
+from neartwin.planning.stage import Stage
 from neartwin.queries.query import Query, Rows
-from neartwin.queries.stage import Stage
 from neartwin.releases.accounts import Account
 
 MODES = ["AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"]

@@ -49,9 +49,9 @@ class Family:
 
 FAMILIES = (
     Family("statistics", ("neartwin.queries.statistics.Aggregate",), "neartwin/queries/statistics.py"),
-    Family("plans", ("neartwin.queries.plan.Plan", "neartwin.queries.series.SeriesPlan"), "neartwin/queries/plan.py"),
+    Family("plans", ("neartwin.planning.plan.Plan", "neartwin.planning.series.SeriesPlan"), "neartwin/queries/plan.py"),
     Family("mechanisms", ("neartwin.mechanisms",), "neartwin/mechanisms/laws.py"),
-    Family("summands", ("neartwin.losses.loss.Summand",), "neartwin/losses/loss.py"),
+    Family("summands", ("neartwin.losses.summands.base.Summand",), "neartwin/losses/loss.py"),
 )
 
 

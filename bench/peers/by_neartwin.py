@@ -68,7 +68,7 @@ def exact(path, asked, **limits):
     """What the release would say without noise of every group there is: (plan, groups' keys, values by measure)."""
     import neartwin as nt
     from neartwin.engines.duckdb import DuckdbEngine
-    from neartwin.queries.planner import plan
+    from neartwin.planning.planner import plan
 
     made = plan(asked(nt.table(path, unit="user_id")), spend=nt.approx(1, "1e-6"), **limits)
     answer = DuckdbEngine().aggregate(made.stage, salt=7)

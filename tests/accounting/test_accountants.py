@@ -16,7 +16,7 @@ from neartwin.accounting.accountants import (
     rdp_epsilon,
     zcdp_accountant,
 )
-from neartwin.accounting.spend import parallel, repeated, together
+from neartwin.accounting.usage import parallel, repeated, together
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Approx, Gaussian, Laplace, Leak, Pure, SubsampledGaussian
 

@@ -6,9 +6,9 @@ from fractions import Fraction
 import pytest
 
 from neartwin.accounting import calibration
+from neartwin.accounting.budgets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
 from neartwin.accounting.calibration import largest_rate, least_noise, most_uses
-from neartwin.accounting.spend import cost, repeated
-from neartwin.accounting.targets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
+from neartwin.accounting.usage import cost, repeated
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Gaussian, Laplace, Leak, Pure, SubsampledGaussian
 from neartwin.losses.estimates import drift

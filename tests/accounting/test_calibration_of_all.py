@@ -6,10 +6,9 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from neartwin.accounting.calibration import largest_rate, least_noise, most_uses
-from neartwin.accounting.goals import betting_odds, true_positives
-from neartwin.accounting.spend import cost, repeated
-from neartwin.accounting.targets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
+from neartwin.accounting.budgets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
+from neartwin.accounting.calibration import betting_odds, largest_rate, least_noise, most_uses, true_positives
+from neartwin.accounting.usage import cost, repeated
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import (
     Approx,

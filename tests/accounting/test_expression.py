@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from neartwin.accounting.expression import NAMES, parse
-from neartwin.accounting.spend import cost, on_sample, parallel, to_group
+from neartwin.accounting.expressions import NAMES, parse
+from neartwin.accounting.usage import cost, on_sample, parallel, to_group
 from neartwin.errors import ParameterError
 from neartwin.losses import (
     Approx,

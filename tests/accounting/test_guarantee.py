@@ -5,8 +5,8 @@ import math
 import mpmath
 import pytest
 
+from neartwin.accounting.budgets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
 from neartwin.accounting.guarantee import Guarantee, whole_of
-from neartwin.accounting.targets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
 from neartwin.errors import ParameterError, PrivacyError
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from neartwin import accounting, losses
-from neartwin.accounting import calibration, filters, fits, goals, odometer, targets
+from neartwin.accounting import budgets, calibration, conversions, filters
 from neartwin.divergences import randomized_response_pair
 from neartwin.errors import NeartwinError
 from neartwin.losses import Gaussian, Laplace
@@ -101,8 +101,8 @@ GOOD = {
     "neighbours": "add_remove",
     "base": losses.FinitePair(p=("0.7", "0.3"), q=("0.3", "0.7")),
     "whole": 3 * Laplace(epsilon="0.1"),
-    "target": targets.approx(1, "1e-6"),
-    "first": targets.gdp(1, "1e-9"),
+    "target": budgets.approx(1, "1e-6"),
+    "first": budgets.gdp(1, "1e-9"),
     "odds": 3,
     "tolerance": "1e-2",
     "eps": 1.0,
@@ -138,11 +138,12 @@ def doors() -> dict[str, Callable[..., object]]:
     found: dict[str, Callable[..., object]] = {}
     for room in (accounting, losses):
         found |= {name: getattr(room, name) for name in room.__all__ if name not in SKIPPED}
-    for module in (calibration, filters, fits, goals, odometer, targets):
+    for module in (calibration, filters, conversions, budgets):
         for name, door in vars(module).items():
             if inspect.isfunction(door) and door.__module__ == module.__name__ and not name.startswith("_"):
                 found[name] = door
-    found.pop("spent")  # a step of calibration
+    for step in ("spent", "target_of", "target_in", "parts_of"):  # steps of calibration, and of what reads texts
+        found.pop(step)
     whole = 3 * Laplace(epsilon="0.1")
     for name in ("epsilon", "delta", "renyi", "tradeoff", "advantage", "tpr", "odds", "gdp", "zcdp", "pure"):
         found[f"Composed.{name}"] = getattr(whole, name)

@@ -6,9 +6,9 @@ import os
 import numpy as np
 import pytest
 
-from neartwin.accounting import interop
-from neartwin.accounting.interop import from_event, from_pld, to_pld
-from neartwin.accounting.spend import cost, parallel
+from neartwin.accounting import dp_accounting
+from neartwin.accounting.dp_accounting import from_event, from_pld, to_pld
+from neartwin.accounting.usage import cost, parallel
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Gaussian, Geometric, Laplace, Leak, SubsampledGaussian
 
@@ -116,8 +116,8 @@ def test_every_kind_of_event_of_the_installed_library_is_read_or_refused_with_it
     kinds = {
         name for name, kind in inspect.getmembers(dp.dp_event, inspect.isclass) if issubclass(kind, dp.dp_event.DpEvent)
     }
-    assert kinds == set(interop._EVENTS) | set(interop._REFUSED)
-    assert not set(interop._EVENTS) & set(interop._REFUSED)
+    assert kinds == set(dp_accounting._EVENTS) | set(dp_accounting._REFUSED)
+    assert not set(dp_accounting._EVENTS) & set(dp_accounting._REFUSED)
 
 
 def test_trees_of_one_epoch_are_the_gaussians_that_one_record_meets(dp):

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
+from neartwin.accounting.budgets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
 from neartwin.accounting.guarantee import Guarantee
-from neartwin.accounting.targets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
 from neartwin.errors import BudgetError, LedgerError, PrivacyError
 from neartwin.ledger import Ledger, Population, Ticket
 

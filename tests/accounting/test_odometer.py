@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from neartwin.accounting.odometer import odometer
-from neartwin.accounting.targets import approx, gdp, pure, rdp, three_pools, zcdp
+from neartwin.accounting.budgets import approx, gdp, pure, rdp, three_pools, zcdp
+from neartwin.accounting.filters import odometer
 from neartwin.errors import PrivacyError
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from neartwin.accounting import prices
+from neartwin.accounting.budgets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
+from neartwin.accounting.conversions import as_approx, as_gdp, as_pure, as_rdp, as_zcdp
 from neartwin.accounting.filters import Filter, filter_for
-from neartwin.accounting.fits import as_approx, as_gdp, as_pure, as_rdp, as_zcdp
-from neartwin.accounting.targets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
 from neartwin.errors import BudgetError, PrivacyError
 from neartwin.losses import Gaussian, Laplace, Leak, SubsampledGaussian
 

@@ -33,7 +33,7 @@ from neartwin.accounting import (
 )
 from neartwin.accounting.accountants import rdp_accountant
 from neartwin.accounting.bounded_range import bounded_range_delta_at
-from neartwin.accounting.spend import repeated
+from neartwin.accounting.usage import repeated
 from neartwin.balls import bounds
 from neartwin.divergences import finite_pair, gaussian_pair, laplace_pair, randomized_response_pair
 from neartwin.errors import ParameterError, PrivacyError

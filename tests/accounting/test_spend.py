@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from neartwin.accounting.spend import cost, on_sample, once, parallel, repeated, to_group, together
+from neartwin.accounting.usage import cost, on_sample, once, parallel, repeated, to_group, together
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import (
     Approx,

@@ -11,15 +11,15 @@ import pytest
 from click.testing import CliRunner
 
 import neartwin as nt
+from neartwin.accounting.budgets import Approx, Gdp, Pure, Zcdp
+from neartwin.accounting.groups import of_one, of_units
 from neartwin.accounting.guarantee import Guarantee
-from neartwin.accounting.targets import Approx, Gdp, Pure, Zcdp
-from neartwin.accounting.unit_groups import of_one, of_units
 from neartwin.cli import main
 from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.mechanisms.gaussian import Gaussian
-from neartwin.mechanisms.geometric import Geometric
-from neartwin.queries.planner import plan
+from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.planning.planner import plan
 from neartwin.tradeoff import epsilon_delta, group
 from tests.engines.places import SALT
 

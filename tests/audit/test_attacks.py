@@ -8,13 +8,31 @@ import pytest
 from scipy import special
 
 import neartwin as nt
-from neartwin.audit.asking import averaged, differenced
-from neartwin.audit.floats import naive_laplace, order_spread, reachable, repeated_rounding_twins, sum_excess
-from neartwin.audit.reconstruction import every_subset, exhaustive, least_squares, linear_program, wrong_share
-from neartwin.audit.released import released
-from neartwin.audit.timing import correlated, time_follows_noise
-from neartwin.audit.tracing import traced, tracing_scores
-from neartwin.audit.transition import bounded_noise, gaussian_noise, laplace_noise, sweep
+from neartwin.audit.attacks import (
+    averaged,
+    correlated,
+    differenced,
+    naive_laplace,
+    order_spread,
+    reachable,
+    repeated_rounding_twins,
+    sum_excess,
+    time_follows_noise,
+    traced,
+    tracing_scores,
+)
+from neartwin.audit.reconstruction import (
+    bounded_noise,
+    every_subset,
+    exhaustive,
+    gaussian_noise,
+    laplace_noise,
+    least_squares,
+    linear_program,
+    released,
+    sweep,
+    wrong_share,
+)
 from neartwin.errors import BudgetError, ParameterError
 from tests.audit.controls import discrete_laplace
 

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from neartwin.audit.bands import band
-from neartwin.audit.claims import BelowCurve, claim_approx, claim_gdp, claim_pure, refutes
-from neartwin.audit.game import examine
-from neartwin.audit.losses_seen import epsilon_seen, mu_seen
-from neartwin.audit.playing import Transcript
-from neartwin.audit.proportions import lower_bound, upper_bound
-from neartwin.audit.twins import Twins
+from neartwin.audit.claims import BelowCurve, claim_approx, claim_gdp, claim_pure, epsilon_seen, mu_seen, refutes
+from neartwin.audit.confidence import lower_bound, upper_bound
+from neartwin.audit.game import band, examine
+from neartwin.audit.neighbouring_inputs import Twins
+from neartwin.audit.runs import Transcript
 from neartwin.errors import ParameterError
 
 PAIR = Twins(0, 1, "simulated")

@@ -11,9 +11,8 @@ import pytest
 import neartwin as nt
 from neartwin.audit.claims import claim_approx, claim_gdp, claim_pure
 from neartwin.audit.game import audit
-from neartwin.audit.playing import Batched
-from neartwin.audit.replicas import in_process, written
-from neartwin.audit.twins import Twins
+from neartwin.audit.neighbouring_inputs import Twins
+from neartwin.audit.runs import Batched, in_process, written
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.engines.memory import MemoryEngine
 from tests.audit.whole_releases import (

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from neartwin.audit.claims import claim_gdp, claim_pure
-from neartwin.audit.finite import exact_gap, exact_tradeoff, exact_violation, exceeds
-from neartwin.audit.programs import exact_law
+from neartwin.audit.exact import exact_gap, exact_law, exact_tradeoff, exact_violation, exceeds
 from neartwin.errors import ParameterError
 
 P = {"a": F(1, 2), "b": F(3, 10), "c": F(1, 5)}

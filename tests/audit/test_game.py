@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from neartwin.audit.claims import EpsilonDelta, claim_gdp, claim_pure
-from neartwin.audit.features import columns
+from neartwin.audit.claims import EpsilonDelta, claim_gdp, claim_of, claim_pure
 from neartwin.audit.game import audit, examine
-from neartwin.audit.playing import Batched, Raised, Transcript, play
-from neartwin.audit.stated import claim_of
-from neartwin.audit.twins import Twins, answer_patterns, known, searched, table_corners
+from neartwin.audit.neighbouring_inputs import Twins, answer_patterns, known, searched, table_corners
+from neartwin.audit.runs import Batched, Raised, Transcript, play
+from neartwin.audit.scores import columns
 from neartwin.errors import ParameterError, PrivacyError
 from tests.audit.controls import discrete_laplace
 
@@ -188,7 +187,7 @@ def test_the_game_refuses_what_it_cannot_play():
 
 
 def test_a_target_is_a_claim():
-    from neartwin.accounting.targets import approx, pure
+    from neartwin.accounting.budgets import approx, pure
 
     assert claim_of(pure("0.5")) == EpsilonDelta(0.5, 0.0)
     assert claim_of(approx("0.5", "1e-6")).delta == pytest.approx(1e-6)

@@ -11,13 +11,12 @@ from sqlglot import exp
 import neartwin as nt
 from neartwin.audit.claims import claim_gdp
 from neartwin.audit.game import audit
-from neartwin.audit.playing import Batched
-from neartwin.audit.replicas import ReleaseGame
-from neartwin.audit.twins import Twins
+from neartwin.audit.neighbouring_inputs import Twins
+from neartwin.audit.runs import Batched, ReleaseGame
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.engines.sql import statement
 from neartwin.noise import SYSTEM
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 from neartwin.releases.noising import noisy_answer, nothing
 from tests.audit.verdicts import stands
 from tests.audit.whole_releases import CROWD, KEYS, WIDE, counts, pairs, three, withstands

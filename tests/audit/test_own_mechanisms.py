@@ -8,30 +8,26 @@ import numpy as np
 import pytest
 
 from neartwin import noise
-from neartwin.accounting.targets import pure
-from neartwin.audit.asking import averaged, differenced
-from neartwin.audit.claims import claim_approx, claim_gdp, claim_pure
-from neartwin.audit.floats import reachable
+from neartwin.accounting.budgets import pure
+from neartwin.audit.attacks import averaged, differenced, reachable, time_follows_noise
+from neartwin.audit.claims import claim_approx, claim_gdp, claim_of, claim_pure
 from neartwin.audit.game import audit
-from neartwin.audit.playing import Batched
-from neartwin.audit.stated import claim_of
-from neartwin.audit.timing import time_follows_noise
-from neartwin.audit.twins import answer_patterns, known
+from neartwin.audit.neighbouring_inputs import answer_patterns, known
+from neartwin.audit.runs import Batched
 from neartwin.errors import BudgetError
-from neartwin.mechanisms.above_threshold import AboveThreshold
-from neartwin.mechanisms.choice import PermuteAndFlip
-from neartwin.mechanisms.discrete_gaussian import DiscreteGaussian
-from neartwin.mechanisms.exponential import ExponentialMechanism
-from neartwin.mechanisms.gaussian import Gaussian
-from neartwin.mechanisms.geometric import Geometric
-from neartwin.mechanisms.laplace import Laplace
+from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
+from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.mechanisms.additive.laplace import Laplace
+from neartwin.mechanisms.additive.staircase import Staircase
+from neartwin.mechanisms.local.randomized_response import RandomizedResponse
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.noisy_max import NoisyMax
-from neartwin.mechanisms.partition import OptimalSelection
-from neartwin.mechanisms.quantiles import Quantiles
-from neartwin.mechanisms.response import RandomizedResponse
-from neartwin.mechanisms.staircase import Staircase
-from neartwin.mechanisms.threshold import UnitThreshold
+from neartwin.mechanisms.selection.exponential import ExponentialMechanism
+from neartwin.mechanisms.selection.noisy_max import NoisyMax
+from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
+from neartwin.mechanisms.selection.quantiles import Quantiles
+from neartwin.mechanisms.selection.sparse_vector import AboveThreshold
+from neartwin.mechanisms.selection.thresholds import OptimalSelection, UnitThreshold
 from tests.audit.verdicts import stands
 
 ONE = F(1)

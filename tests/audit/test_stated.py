@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 
 from neartwin import losses, tradeoff
+from neartwin.accounting.budgets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
 from neartwin.accounting.guarantee import Guarantee
-from neartwin.accounting.targets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
-from neartwin.audit.claims import EpsilonDelta, GaussianPrivacy, claim_gdp, claim_pure
+from neartwin.audit.claims import EpsilonDelta, GaussianPrivacy, claim_gdp, claim_of, claim_pure
 from neartwin.audit.game import examine
-from neartwin.audit.playing import Transcript
+from neartwin.audit.neighbouring_inputs import Twins
 from neartwin.audit.risk import advantage_of, risks
-from neartwin.audit.stated import claim_of
-from neartwin.audit.twins import Twins
-from neartwin.mechanisms.gaussian import Gaussian
-from neartwin.mechanisms.geometric import Geometric
+from neartwin.audit.runs import Transcript
+from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.gaussian import Gaussian
 
 RATES = np.concatenate([[0.0], np.geomspace(1e-9, 1, 400)])
 # a promise beside the floor of a mechanism that keeps it exactly

@@ -9,11 +9,11 @@ import pytest
 import neartwin as nt
 from neartwin.audit.claims import claim_gdp, claim_pure
 from neartwin.audit.game import audit
-from neartwin.audit.playing import Batched
+from neartwin.audit.runs import Batched
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.noise import SYSTEM
-from neartwin.queries import workload_planning
-from neartwin.queries.planner import plan
+from neartwin.planning import workloads
+from neartwin.planning.planner import plan
 from neartwin.releases.noising import workload_answers
 from tests.audit.verdicts import stands
 from tests.audit.whole_releases import EVERYWHERE, KEYS, WIDE, pairs
@@ -57,10 +57,10 @@ def test_a_workload_withstands_heavy_and_odd_units(ask, spend, claim):
 def test_a_planner_that_takes_a_unit_of_every_group_for_one_of_a_single_group_is_caught(monkeypatch, spend, claim):
     one = game(totals, spend, keys=WIDE, groups=len(WIDE), last=True)  # the last prefix, which such a unit moves most
     assert stands(one, claim, [EVERYWHERE], runs=1_000)
-    honest = workload_planning._contribution
+    honest = workloads._contribution
 
     def small(query, base):
         return dataclasses.replace(honest(query, base), groups=1, total=1)
 
-    monkeypatch.setattr(workload_planning, "_contribution", small)
+    monkeypatch.setattr(workloads, "_contribution", small)
     assert audit(one, claim, [EVERYWHERE], runs=1_000).refuted

@@ -7,10 +7,9 @@ import pytest
 
 import neartwin as nt
 from neartwin.audit.claims import claim_approx, claim_pure
-from neartwin.audit.playing import Batched
-from neartwin.audit.replicas import ReleaseGame
-from neartwin.audit.twins import Twins
-from neartwin.mechanisms.geometric import Geometric
+from neartwin.audit.neighbouring_inputs import Twins
+from neartwin.audit.runs import Batched, ReleaseGame
+from neartwin.mechanisms.additive.discrete_laplace import Geometric
 from tests.audit.verdicts import stands
 
 KEYS = ("a", "b", "c", "d")

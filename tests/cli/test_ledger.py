@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 from click.testing import CliRunner
 
-from neartwin.accounting.targets import pure
+from neartwin.accounting.budgets import pure
 from neartwin.cli import main
 from neartwin.ledger import Ledger
 from tests.ledger.conftest import PEOPLE

@@ -113,7 +113,7 @@ def toml_text(example):
 
 def sql_text(example):
     """SQL, read as a question to the table of that name in the page."""
-    from neartwin.queries.sql import from_sql
+    from neartwin.queries.sql.parse import from_sql
 
     tables = {name: value for name, value in example.namespace.items() if hasattr(value, "group_by")}
     base = re.search(r"\bFROM\s+(\w+)", example.parsed)[1]

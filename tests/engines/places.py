@@ -10,8 +10,8 @@ from sqlglot import exp
 from neartwin.engines.duckdb import DuckdbDialect, DuckdbEngine
 from neartwin.engines.postgres import PostgresDialect, PostgresEngine
 from neartwin.engines.spark import SparkDialect, SparkEngine
-from neartwin.queries.opening import table
-from neartwin.queries.types import ColumnType
+from neartwin.queries.open import table
+from neartwin.tables.types import ColumnType
 
 SALT = 0x9E3779B97F4A7C15
 SIGNED = SALT - 2**64

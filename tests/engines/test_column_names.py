@@ -8,7 +8,7 @@ import pytest
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import SchemaError
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 
 ROWS = {"visit": [*range(80)], "ID": [*range(80)], "id": [7] * 80, "v": [1.0] * 80}
 

@@ -8,8 +8,8 @@ import pytest
 
 import neartwin as nt
 from neartwin.errors import QueryError
-from neartwin.queries.form import form_of, question_of
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
+from neartwin.queries.wire.parse import form_of, question_of
 from tests.engines.test_same_answers import ENGINES, answers, hostile_rows
 
 COLUMNS = ("paid", "town", "open", "year", "day")

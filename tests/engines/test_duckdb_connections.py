@@ -12,13 +12,13 @@ import pytest
 import neartwin as nt
 from neartwin.engines import duckdb_connections as kept
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 
 FORKED = """
 import os, sys
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 
 stage = plan(nt.table(sys.argv[1], unit="who").agg(n=nt.count()), spend=nt.pure(1), rows_per_group=1).stage
 asked = lambda: int(DuckdbEngine().aggregate(stage, salt=1).values["units"][0])

@@ -10,9 +10,9 @@ import neartwin as nt
 from neartwin.engines.memory import MemoryEngine, evaluate
 from neartwin.engines.sql.expressions import bins_of
 from neartwin.errors import QueryError
-from neartwin.queries.expression import RowExpression
-from neartwin.queries.planner import plan
-from neartwin.queries.types import ColumnType
+from neartwin.planning.planner import plan
+from neartwin.tables.expressions import RowExpression
+from neartwin.tables.types import ColumnType
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, SPEND, hostile_rows, in_cells
 

@@ -9,8 +9,8 @@ import pytest
 
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import QueryError
-from neartwin.queries.opening import table
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
+from neartwin.queries.open import table
 from neartwin.queries.statistics import count, mean, sum
 from tests.engines.test_same_answers import ENGINES, SPEND, answers, hostile_rows
 

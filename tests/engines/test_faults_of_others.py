@@ -10,7 +10,7 @@ import neartwin as nt
 from neartwin import noise
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import BudgetError, QueryError
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 from neartwin.releases.noising import answered
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES

@@ -16,7 +16,7 @@ import sys
 import neartwin as nt
 from neartwin.engines.engine_for import engine_for
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 
 address, table, folder = sys.argv[1:]
 rows = nt.table(address, table=table, unit="who", name="pages", snapshot="one")

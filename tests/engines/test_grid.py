@@ -10,8 +10,8 @@ import pytest
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.engines.sql.expressions import can_leave, is_on_grid
-from neartwin.queries.planner import plan
-from neartwin.queries.table import bounded
+from neartwin.planning.planner import plan
+from neartwin.tables.table import bounded
 
 NEAR_HALVES = [0.0, 0.49999999999999994, 0.5, 0.5000000000000001, 1.5, 2.5, 4503599627370495.5, 4503599627370496.0]
 NEAR_HALVES += [4503599627370497.0, 9007199254740991.0, 9007199254740992.0, 1e300, math.inf, 5e-324]

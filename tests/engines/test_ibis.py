@@ -6,7 +6,7 @@ import pytest
 import neartwin as nt
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import SchemaError
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 
 

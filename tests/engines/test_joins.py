@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
-from neartwin.accounting.targets import approx
+from neartwin.accounting.budgets import approx
 from neartwin.engines.engine_for import engine_for
 from neartwin.engines.memory import MemoryEngine, joined_rows
 from neartwin.errors import LedgerError, QueryError, SchemaError
-from neartwin.queries.explain import explain
-from neartwin.queries.planner import plan
+from neartwin.planning.explain import explain
+from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import as_mapping
 
@@ -310,7 +310,7 @@ def test_explain_says_whose_the_rows_are():
     tables = local(made(1))
     asked, _ = questions(tables)["all"]
     made_plan = plan(asked.agg(n=nt.count()), spend=SPEND, rows_per_group=5)
-    from neartwin.queries.explain import explain
+    from neartwin.planning.explain import explain
 
     told = str(explain(made_plan))
     assert "all its rows in all private tables" in told

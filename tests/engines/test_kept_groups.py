@@ -7,7 +7,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.engines.memory import MemoryEngine
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, as_mapping
 

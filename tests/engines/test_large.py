@@ -13,9 +13,9 @@ from neartwin.engines import spark as spark_engine
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import ExecutionError, LedgerError, ParameterError, QueryError
 from neartwin.ledger import Account as Book
-from neartwin.releases import large, pieces
+from neartwin.releases import parquet
 from neartwin.releases.noising import Noisy
-from neartwin.releases.release import Statistic
+from neartwin.releases.values import Statistic
 from tests.engines.places import DuckdbPlace
 
 SURE = {"spend": nt.approx(10**8, "1e-9"), "rows_per_group": 5, "groups_per_unit": 40}  # noise of no size
@@ -138,7 +138,7 @@ def test_one_question_has_one_answer_in_one_form(ledger, tmp_path):
 
 
 def test_pieces_of_the_file_have_a_fixed_number_of_released_rows(ledger, tmp_path, monkeypatch):
-    monkeypatch.setattr(large, "GROUPS", 16)
+    monkeypatch.setattr(parquet, "GROUPS", 16)
     account, proposal = proposed(ledger, DuckdbPlace().visits(visits(900, 200), name="visits"))
     place = account.release_to_parquet(proposal, tmp_path / "t.parquet").place
     pieces = pq.ParquetFile(place).metadata
@@ -169,7 +169,7 @@ def test_a_file_tells_nothing_of_the_parts_that_it_came_in(asked, tmp_path):
             )
             for part in some
         )
-        large._write(proposal.plan, answers, str(tmp_path / f"{size}.parquet"))
+        parquet._write(proposal.plan, answers, str(tmp_path / f"{size}.parquet"))
         files.append((tmp_path / f"{size}.parquet").read_bytes())
     assert len(set(files)) == 1
 
@@ -199,8 +199,8 @@ def quantile_of(values, rank):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_written_quantiles_and_counts_by_bin_are_those_of_the_rows(request, place, ledger, tmp_path, monkeypatch):
-    monkeypatch.setattr(pieces, "GROUPS", 100)  # groups and their cells go on from part to part
-    monkeypatch.setattr(pieces, "CELLS", 900)
+    monkeypatch.setattr(parquet, "GROUPS_AT_ONCE", 100)  # groups and their cells go on from part to part
+    monkeypatch.setattr(parquet, "CELLS", 900)
     monkeypatch.setattr(spark_engine, "CELLS", 900)
     given = visits(4000, 12)
     rows = request.getfixturevalue(place).visits(given, name="visits")

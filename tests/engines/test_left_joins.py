@@ -9,8 +9,8 @@ import pytest
 import neartwin as nt
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import QueryError, SchemaError
-from neartwin.queries.form import form_of
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
+from neartwin.queries.wire.parse import form_of
 from tests.engines.places import SALT
 from tests.engines.test_joins import PEOPLE, SPEND
 

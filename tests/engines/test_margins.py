@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 import neartwin as nt
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 from tests.engines.test_same_answers import ENGINES, answers, hostile_rows
 
 KEYS = {"town": ["Ulm", None, "o'town", "nowhere"], "open": [True, None], "year": [2024, 2**63 - 1, -1]}

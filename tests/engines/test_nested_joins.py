@@ -9,7 +9,7 @@ import pytest
 import neartwin as nt
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import QueryError, SchemaError
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_joins import PEOPLE, SPEND, TOWNS, VISITS, local, made
 

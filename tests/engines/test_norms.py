@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
-from neartwin.accounting import targets
+from neartwin.accounting import budgets
 from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, PrivacyError, QueryError
-from neartwin.queries.explain import explain
-from neartwin.queries.norm import Coordinate, NormClip
-from neartwin.queries.planner import plan
+from neartwin.planning.explain import explain
+from neartwin.planning.planner import plan
+from neartwin.planning.stage import Coordinate, NormClip
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows, row
 
@@ -191,11 +191,11 @@ def test_all_measures_are_one_mechanism_that_costs_no_more_than_the_spend(spend)
         assert noise.variance * one.weight**2 >= made.shared.variance  # in lengths, each entry has at least this noise
         assert noise.mu_squared <= made.shared.mu_squared
     match spend:
-        case targets.Gdp(mu=mu):
+        case budgets.Gdp(mu=mu):
             assert Fraction(9999, 10000) * mu**2 < made.shared.mu_squared <= mu**2
-        case targets.Approx(epsilon=epsilon, delta=delta):
+        case budgets.Approx(epsilon=epsilon, delta=delta):
             assert 0.99 * epsilon < made.losses().epsilon(delta).upper <= epsilon
-        case targets.Zcdp(rho=rho):
+        case budgets.Zcdp(rho=rho):
             assert Fraction(9999, 10000) * rho < made.shared.rho <= rho
         case _:
             assert made.shared.rho * spend.order <= spend.epsilon

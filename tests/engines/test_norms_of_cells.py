@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
-from neartwin.accounting import targets
+from neartwin.accounting import budgets
 from neartwin.engines.memory import MemoryEngine
-from neartwin.queries.explain import explain
-from neartwin.queries.norm_cells import FINE, CellClip
-from neartwin.queries.planner import plan
+from neartwin.planning.explain import explain
+from neartwin.planning.planner import plan
+from neartwin.planning.stage import FINE, CellClip
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, hostile_rows
 
@@ -160,12 +160,12 @@ def test_trees_and_the_vector_of_all_else_cost_together_no_more_than_the_spend(s
     (tree,) = (made.measures[name].mechanism for name in made.splits)
     mu_squared = made.shared.mu_squared + tree.mu_squared
     match spend:
-        case targets.Gdp(mu=mu):
+        case budgets.Gdp(mu=mu):
             assert 0.9999 * mu**2 < mu_squared <= mu**2
-        case targets.Approx(epsilon=epsilon, delta=delta):
+        case budgets.Approx(epsilon=epsilon, delta=delta):
             assert 0.99 * epsilon < made.losses().epsilon(delta).upper <= epsilon
             assert made.shared.losses().epsilon(delta).upper < 0.99 * epsilon  # near miss: the tree left out
-        case targets.Zcdp(rho=rho):
+        case budgets.Zcdp(rho=rho):
             assert 0.9999 * rho < mu_squared / 2 <= rho
         case _:
             assert mu_squared / 2 * spend.order <= spend.epsilon

@@ -9,7 +9,7 @@ import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import LedgerError, ParameterError, QueryError, SchemaError
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows
 

@@ -8,14 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import neartwin as nt
-from neartwin.accounting.targets import approx
+from neartwin.accounting.budgets import approx
 from neartwin.engines.memory import MemoryEngine, on_grid
 from neartwin.errors import ParameterError, SchemaError
-from neartwin.queries.opening import table
-from neartwin.queries.planner import plan
-from neartwin.queries.postgres import postgres_table, reading
+from neartwin.planning.planner import plan
+from neartwin.queries.open import table
 from neartwin.queries.statistics import count, count_units, sum
-from neartwin.queries.types import ColumnType
+from neartwin.tables.postgres import postgres_table, reading
+from neartwin.tables.types import ColumnType
 from tests.engines.places import SALT
 
 SPEND = approx(10**9, "1e-6")

@@ -5,7 +5,7 @@ import duckdb
 import neartwin as nt
 from neartwin.engines import duckdb as engine
 from neartwin.engines.duckdb import DuckdbEngine, text_of
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 
 
 def test_rows_that_change_while_they_are_read_are_weighed_by_what_was_read(monkeypatch):

@@ -11,9 +11,9 @@ import neartwin as nt
 from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, QueryError
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.queries.explain import explain
-from neartwin.queries.planner import plan
-from neartwin.queries.sensitivity import Reach, of_count, of_sum
+from neartwin.planning.explain import explain
+from neartwin.planning.planner import plan
+from neartwin.planning.sensitivity import Reach, of_count, of_sum
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, answers, hostile_rows
 

@@ -7,13 +7,22 @@ from datetime import date, datetime
 
 import pytest
 
-from neartwin.accounting.targets import approx
+from neartwin.accounting.budgets import approx
 from neartwin.engines.memory import MemoryEngine
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 from neartwin.queries.quantiles import maximum, median, quantile
-from neartwin.queries.relations import correlation, covariance, regression
-from neartwin.queries.statistics import count, count_units, mean, stddev, sum, variance
-from neartwin.queries.table import EACH_ROW
+from neartwin.queries.statistics import (
+    correlation,
+    count,
+    count_units,
+    covariance,
+    mean,
+    regression,
+    stddev,
+    sum,
+    variance,
+)
+from neartwin.tables.table import EACH_ROW
 from tests.engines.places import SALT
 
 LARGEST = 1.7976931348623157e308

@@ -13,7 +13,7 @@ import pytest
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import NeartwinError, ParameterError, QueryError, SchemaError
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 
 
 def rows_counted(rows, **limits):
@@ -128,7 +128,7 @@ IN_A_TERMINAL = """
 import sys
 import duckdb
 from neartwin.engines.duckdb_connections import opened
-from neartwin.queries.source import DuckdbTable, ParquetFiles
+from neartwin.tables.sources import DuckdbTable, ParquetFiles
 
 def drawn(connection):
     return connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()[0]

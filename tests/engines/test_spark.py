@@ -13,10 +13,10 @@ import neartwin as nt
 from neartwin import noise
 from neartwin.engines.spark import SparkEngine, asked
 from neartwin.errors import QueryError, SchemaError
-from neartwin.queries.planner import plan
-from neartwin.releases import executors
-from neartwin.releases.executors import keyed_answer
-from neartwin.releases.table import table_schema
+from neartwin.planning.planner import plan
+from neartwin.releases import distributed
+from neartwin.releases.distributed import keyed_answer
+from neartwin.releases.run import table_schema
 from tests.engines.places import SALT, DuckdbPlace
 from tests.engines.test_large import SURE, proposed, visits
 from tests.engines.test_same_answers import SPEND, STATISTICS, answers, hostile_rows
@@ -132,9 +132,9 @@ def noise_of_nodes(answer, batch, monkeypatch):
         found.append(noisy_nodes(keyed, keys, level) - level)
         return found[-1] + level
 
-    noisy_nodes = executors._noisy_nodes
+    noisy_nodes = distributed._noisy_nodes
     with monkeypatch.context() as patched:
-        patched.setattr(executors, "_noisy_nodes", watched)
+        patched.setattr(distributed, "_noisy_nodes", watched)
         released(answer, batch)
     return found
 

@@ -14,8 +14,8 @@ import pytest
 import neartwin as nt
 from neartwin.engines.spark import asked
 from neartwin.errors import ExecutionError
-from neartwin.queries.planner import plan
-from neartwin.releases import large
+from neartwin.planning.planner import plan
+from neartwin.releases import parquet
 from tests.engines.places import SALT
 from tests.engines.test_large import SURE, read
 
@@ -115,7 +115,7 @@ TASKS, TOWNS = 4, 400
 def tried(spark, folder, monkeypatch, answer_of):
     """What each attempt at each task drew, by task and attempt, and the table; every first attempt is lost at its end."""
     (folder / "drawn").mkdir(parents=True)
-    honest, place = large.keyed_answer, str(folder / "drawn")
+    honest, place = parquet.keyed_answer, str(folder / "drawn")
 
     def losing(made, *, release, secret):
         answer = honest(made, release=release, secret=secret)
@@ -134,7 +134,7 @@ def tried(spark, folder, monkeypatch, answer_of):
 
     chosen = {"spark_sql_shuffle_partitions": str(TASKS), "spark_sql_adaptive_coalescePartitions_enabled": "false"}
     with monkeypatch.context() as patched, nt.open_ledger(folder / "b.db") as ledger, settings(spark, **chosen):
-        patched.setattr(large, "keyed_answer", losing)
+        patched.setattr(parquet, "keyed_answer", losing)
         rows = of_towns(spark, TOWNS, 300)
         account = ledger.open(rows, nt.approx(1, "1e-6"))
         query = rows.group_by("town").agg(people=nt.count_units())

@@ -13,7 +13,7 @@ from neartwin.engines.duckdb import DuckdbDialect, DuckdbEngine
 from neartwin.engines.sql import statement
 from neartwin.engines.sql.bounding import are_many, can_thin, thinned
 from neartwin.engines.sql.dialect import part_named
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import SPEND, answers, hostile_rows
 

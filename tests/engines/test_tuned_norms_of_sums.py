@@ -16,9 +16,9 @@ from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Gaussian, compose
-from neartwin.queries.norm_sums import entry_parts
-from neartwin.queries.planner import plan
-from neartwin.queries.tuning import chosen
+from neartwin.planning.norm_clipping import entry_parts
+from neartwin.planning.pilot_bounds import chosen
+from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 
 TOWNS, SEXES = range(4), [0, 1]

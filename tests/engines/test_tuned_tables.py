@@ -8,7 +8,7 @@ import pytest
 import neartwin as nt
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import ExecutionError
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 from tests.engines.test_large import read
 
 PLACES = ["duckdb_place", "postgres_place", "spark_place"]

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
-from neartwin.accounting.targets import Approx, Gdp, Pure, Rdp, Zcdp
+from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Zcdp
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, QueryError
-from neartwin.queries.planner import plan
-from neartwin.queries.tuning import chosen, parted
+from neartwin.planning.pilot_bounds import chosen, parted
+from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows
 

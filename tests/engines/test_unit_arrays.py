@@ -13,8 +13,8 @@ import neartwin as nt
 from neartwin.engines import duckdb as engine
 from neartwin.engines.duckdb import DuckdbEngine, array_bits
 from neartwin.engines.memory import MemoryEngine
-from neartwin.queries.planner import plan
-from neartwin.queries.source import ParquetFiles
+from neartwin.planning.planner import plan
+from neartwin.tables.sources import ParquetFiles
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import SPEND, as_mapping
 from tests.peaks import PEAK
@@ -102,7 +102,7 @@ FEW_ROWS = (
 import sys
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 rows = nt.table(sys.argv[1], unit="who").where("paid < 0.001")
 asked = rows.agg(n=nt.count(), **{f"s{i}": nt.sum("paid", 0, i, 1) for i in range(1, 7)})
 stage = plan(asked, spend=nt.pure(1), rows_per_group=5).stage

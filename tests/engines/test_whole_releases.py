@@ -8,9 +8,8 @@ import neartwin as nt
 from neartwin import noise
 from neartwin.audit.claims import claim_approx, claim_pure
 from neartwin.audit.game import audit
-from neartwin.audit.playing import Batched
-from neartwin.audit.replicas import written
-from neartwin.audit.twins import Twins
+from neartwin.audit.neighbouring_inputs import Twins
+from neartwin.audit.runs import Batched, written
 from neartwin.engines.postgres import PostgresEngine
 from neartwin.engines.spark import SparkEngine
 from tests.audit.whole_releases import (

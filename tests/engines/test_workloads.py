@@ -5,7 +5,7 @@ import random
 import pytest
 
 import neartwin as nt
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 from tests.engines.test_same_answers import ENGINES, answers, hostile_rows
 
 YEARS = [2024, 2**63 - 1, -1, 2023, 2022]

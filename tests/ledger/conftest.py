@@ -5,7 +5,7 @@ import secrets
 import pytest
 import sqlalchemy as sa
 
-from neartwin.accounting.targets import pure
+from neartwin.accounting.budgets import pure
 from neartwin.ledger import Ledger, Population
 
 PEOPLE = Population(name="purchases", unit="customer_id", relation="add_remove", source="duckdb:purchases.parquet")

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event
 
 from neartwin.accounting import prices
-from neartwin.accounting.targets import approx, gdp, pure, zcdp
+from neartwin.accounting.budgets import approx, gdp, pure, zcdp
 from neartwin.errors import BudgetError, LedgerError, ParameterError, PrivacyError
 from neartwin.ledger import Ledger, Population, Stored, Ticket
 from tests.ledger.conftest import PEOPLE

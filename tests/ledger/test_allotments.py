@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from neartwin.accounting.targets import approx, pure
+from neartwin.accounting.budgets import approx, pure
 from neartwin.errors import BudgetError, LedgerError, ParameterError
 from neartwin.ledger import Ledger, Stored, Ticket
 from tests.ledger import writers

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from neartwin.accounting.targets import pure
+from neartwin.accounting.budgets import pure
 from neartwin.errors import LedgerError
-from neartwin.ledger import Head, Ledger, Stored, codec
+from neartwin.ledger import Head, Ledger, Stored, records
 from tests.ledger.test_verify import by_hand, sql, tell_a_story
 
 FROZEN = Path(__file__).parent / "data" / "archive-1.jsonl"
@@ -154,4 +154,4 @@ def test_records_written_by_the_first_version_are_readable_for_ever(tmp_path):
     assert versions >= {(kind, 1) for kind in (*kinds, "begin")}
     for line in lines:
         if '"kind"' in line:
-            assert codec.write(codec.read(line)) == line
+            assert records.write(records.read(line)) == line

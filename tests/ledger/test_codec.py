@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neartwin.errors import LedgerError
-from neartwin.ledger import codec
-from neartwin.ledger.codec import Record
+from neartwin.ledger import records
+from neartwin.ledger.records import Record
 
 WORDS = st.text(max_size=20)
 WHOLE = st.integers(min_value=0, max_value=10**30)
@@ -23,9 +23,9 @@ ASKED = {
     "holders": st.lists(WORDS, max_size=3).map(tuple),
 }
 EVENTS = st.one_of(
-    st.builds(codec.Begun, ledger=WORDS),
+    st.builds(records.Begun, ledger=WORDS),
     st.builds(
-        codec.Opened,
+        records.Opened,
         account=WORDS,
         unit=WORDS,
         relation=WORDS,
@@ -34,32 +34,32 @@ EVENTS = st.one_of(
         pools=POOLS,
         caps=PRICES,
     ),
-    st.builds(codec.Sourced, account=WORDS, source=WORDS),
-    st.builds(codec.Raised, account=WORDS, caps=PRICES, reason=WORDS),
-    st.builds(codec.Allotted, account=WORDS, holder=WORDS, caps=PRICES),
-    st.builds(codec.Acted, account=WORDS, who=WORDS, what=WORDS, body=WORDS, happened=WORDS),
-    st.builds(codec.Reserved, **ASKED, key=WORDS),
-    st.builds(codec.Refused, **ASKED, pool=WORDS, holder=WORDS),
-    st.builds(codec.Settled, account=WORDS, reserved=WHOLE, digest=WORDS, size=WHOLE),
-    st.builds(codec.Failed, account=WORDS, reserved=WHOLE),
+    st.builds(records.Sourced, account=WORDS, source=WORDS),
+    st.builds(records.Raised, account=WORDS, caps=PRICES, reason=WORDS),
+    st.builds(records.Allotted, account=WORDS, holder=WORDS, caps=PRICES),
+    st.builds(records.Acted, account=WORDS, who=WORDS, what=WORDS, body=WORDS, happened=WORDS),
+    st.builds(records.Reserved, **ASKED, key=WORDS),
+    st.builds(records.Refused, **ASKED, pool=WORDS, holder=WORDS),
+    st.builds(records.Settled, account=WORDS, reserved=WHOLE, digest=WORDS, size=WHOLE),
+    st.builds(records.Failed, account=WORDS, reserved=WHOLE),
 )
 RECORDS = st.builds(Record, position=WHOLE, previous=WORDS, time=WORDS, event=EVENTS)
 
 
 @given(RECORDS)
 def test_a_record_is_read_back_as_it_was_from_one_ascii_line(record):
-    line = codec.write(record)
+    line = records.write(record)
     assert line.isascii()
     assert "\n" not in line
-    assert codec.read_strictly(line) == record
+    assert records.read_strictly(line) == record
 
 
 @given(RECORDS, RECORDS)
 def test_two_records_share_a_line_only_if_they_are_one(left, right):
-    assert (codec.write(left) == codec.write(right)) == (left == right)
+    assert (records.write(left) == records.write(right)) == (left == right)
 
 
-LINE = codec.write(Record(position=7, previous="00", time="now", event=codec.Failed(account="a", reserved=3)))
+LINE = records.write(Record(position=7, previous="00", time="now", event=records.Failed(account="a", reserved=3)))
 
 
 @pytest.mark.parametrize(
@@ -80,20 +80,20 @@ LINE = codec.write(Record(position=7, previous="00", time="now", event=codec.Fai
     ],
 )
 def test_what_is_no_record_is_not_read_as_one(before, after):
-    assert codec.read(LINE).event == codec.Failed(account="a", reserved=3)
+    assert records.read(LINE).event == records.Failed(account="a", reserved=3)
     assert before in LINE
     with pytest.raises(ValueError):
-        codec.read(LINE.replace(before, after))
+        records.read(LINE.replace(before, after))
 
 
 @pytest.mark.parametrize(("before", "after"), [('"version":1', '"version":2'), ('"kind":"fail"', '"kind":"refund"')])
 def test_a_kind_of_the_future_is_not_guessed_at(before, after):
     with pytest.raises(LedgerError, match="install a newer one"):
-        codec.read(LINE.replace(before, after))
+        records.read(LINE.replace(before, after))
 
 
 def test_the_same_in_other_letters_is_not_canonical():
     for other in (LINE.replace(":", ": "), LINE.replace('"a"', '"\\u0061"'), LINE + " "):
-        assert codec.read(other) == codec.read(LINE)
+        assert records.read(other) == records.read(LINE)
         with pytest.raises(ValueError, match="canonical"):
-            codec.read_strictly(other)
+            records.read_strictly(other)

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 import sqlalchemy as sa
 
-from neartwin.accounting.targets import pure
+from neartwin.accounting.budgets import pure
 from neartwin.errors import LedgerError
 from neartwin.ledger import Ledger, Stored, Ticket
 from tests.ledger import writers

@@ -8,7 +8,7 @@ import sys
 import pytest
 import sqlalchemy as sa
 
-from neartwin.accounting.targets import pure
+from neartwin.accounting.budgets import pure
 from neartwin.errors import LedgerError
 from neartwin.ledger import Ledger
 from neartwin.ledger.store import connect

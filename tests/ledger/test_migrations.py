@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from neartwin.accounting.targets import pure
+from neartwin.accounting.budgets import pure
 from neartwin.errors import LedgerError
 from neartwin.ledger import Ledger, Stored
 from neartwin.ledger.store import connect, migrate, schema

@@ -6,7 +6,7 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neartwin.accounting.targets import Approx, approx
+from neartwin.accounting.budgets import Approx, approx
 from neartwin.errors import BudgetError, LedgerError
 from neartwin.ledger import Ledger, Stored, Ticket
 from tests.ledger.conftest import PEOPLE

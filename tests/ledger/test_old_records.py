@@ -13,13 +13,14 @@ import pytest
 import neartwin as nt
 from neartwin.errors import ExecutionError, LedgerError
 from neartwin.ledger import Head, Ledger, Population
-from neartwin.queries import record
+from neartwin.planning import plan
 from neartwin.releases.accounts import Account
 from tests.fixtures import lay_postgres, lay_sqlite, told
 from tests.fixtures.questions import (
     ACCOUNTS,
     CHANGED,
     QUESTIONS,
+    RECOMPUTED,
     SERIES,
     Asked,
     opened,
@@ -93,7 +94,7 @@ def test_a_question_asked_again_of_an_old_ledger_is_free_and_has_its_old_answer(
     place, held = old
     with nt.open_ledger(place) as book:
         for name, asked in QUESTIONS.items():
-            if name in held["releases"]:
+            if name in held["releases"] and name not in RECOMPUTED:
                 account = reopened(book, asked.account)
                 again = account.release(proposed(account, asked), engine=Unreadable())
                 assert again == nt.Release.from_json(text(held["releases"][name])), name
@@ -133,16 +134,16 @@ def test_a_changed_question_or_newer_rows_are_not_free(tmp_path):
 def test_no_rename_of_a_class_or_a_printed_word_changes_a_digest(tmp_path, monkeypatch):
     held = told("records")["sqlite"]
     known = {name: held["releases"][name]["provenance"]["plan"] for name in QUESTIONS}
-    kinds = [*record.STATISTICS, *record.NOISES, *record.TARGETS]
+    kinds = [*plan.STATISTICS, *plan.NOISES, *plan.TARGETS]
     printed = {kind for kind in kinds if "__str__" in vars(kind)}
-    for kind in {*kinds, record.Tuned}:
+    for kind in {*kinds, plan.Tuned}:
         monkeypatch.setattr(kind, "__repr__", lambda _: "renamed")
         if kind in printed:
             monkeypatch.setattr(kind, "__str__", lambda _: "renamed")
-    with nt.open_ledger(tmp_path / "new.db") as book, renamed([*kinds, record.Tuned]):
+    with nt.open_ledger(tmp_path / "new.db") as book, renamed([*kinds, plan.Tuned]):
         accounts = {name: opened(book, name) for name in ACCOUNTS}
         found = {name: proposed(accounts[asked.account], asked).plan.digest for name, asked in QUESTIONS.items()}
-    assert found == known
+    assert {name for name in known if found[name] != known[name]} == RECOMPUTED
     assert len(set(known.values())) == len(known)
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from neartwin.accounting.targets import pure
+from neartwin.accounting.budgets import pure
 from neartwin.errors import BudgetError, LedgerError
 from neartwin.ledger import Ledger, Stored, Ticket
 from tests.ledger import writers

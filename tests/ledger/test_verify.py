@@ -7,10 +7,10 @@ from contextlib import contextmanager
 import pytest
 import sqlalchemy as sa
 
-from neartwin.accounting.targets import approx, pure
+from neartwin.accounting.budgets import approx, pure
 from neartwin.errors import BudgetError, LedgerError
 from neartwin.ledger import Head, Ledger, Population
-from neartwin.ledger.codec import digest
+from neartwin.ledger.records import digest
 from tests.ledger.conftest import PEOPLE
 
 

@@ -5,7 +5,7 @@ import threading
 import time
 from pathlib import Path
 
-from neartwin.accounting.targets import pure
+from neartwin.accounting.budgets import pure
 from neartwin.errors import BudgetError
 from neartwin.ledger import Ledger, Ticket
 

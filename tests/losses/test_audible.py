@@ -4,8 +4,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import Gaussian, Laplace, RandomizedResponse, audible, compose, contour, saddle
-from neartwin.losses.laplace import LaplaceSum
+from neartwin.losses import Gaussian, Laplace, RandomizedResponse, compose
+from neartwin.losses.families.laplace import LaplaceSum
+from neartwin.losses.inversion import aliasing, contour, saddle
 
 RATES = np.random.default_rng(3).uniform(0.005, 0.06, 90).round(4)
 LAM = 5.0
@@ -56,8 +57,8 @@ def test_a_bound_that_is_enough_may_stop_there():
 def lines(monkeypatch, within):
     """The same line with and without the quick look."""
     found = []
-    for least in (audible.MANY, 1 << 40):
-        monkeypatch.setattr(audible, "MANY", least)
+    for least in (aliasing.MANY, 1 << 40):
+        monkeypatch.setattr(aliasing, "MANY", least)
         total = many(Laplace(epsilon="0.07")).side("remove").upper
         at = saddle.for_delta(total, 1e-6)
         found.append(contour.build(total, at, np.sqrt(within * at.eps / (at.lam + 1)), tolerance=1e-8))
@@ -77,7 +78,7 @@ def test_few_frequencies_give_what_all_of_them_give(monkeypatch):
 
 def test_silence_that_is_not_proved_misses_the_truth(monkeypatch):
     quick, whole = lines(monkeypatch, 1e-6)
-    monkeypatch.setattr(audible, "MANY", 64)
+    monkeypatch.setattr(aliasing, "MANY", 64)
     monkeypatch.setattr(LaplaceSum, "quiet", lambda *asked: np.full(len(asked[2]), -1e3))
     total = many(Laplace(epsilon="0.07")).side("remove").upper
     deaf = contour.build(total, quick.saddle, np.sqrt(1e-6 * quick.saddle.eps / (quick.saddle.lam + 1)), tolerance=1e-8)
@@ -88,9 +89,9 @@ def test_silence_that_is_not_proved_misses_the_truth(monkeypatch):
 
 def test_a_law_without_a_quick_bound_keeps_all_frequencies():
     total = many(3 * RandomizedResponse(epsilon="0.3", answers=3)).side("remove").upper
-    every, lost = audible.audible(total, LAM, 0.5, 5000, (1e-8, 1.0, -30.0))
+    every, lost = aliasing.audible(total, LAM, 0.5, 5000, (1e-8, 1.0, -30.0))
     assert len(every) == 5001
     assert lost == 0
-    few, lost = audible.audible(many(Gaussian(mu="0.01")).side("remove").upper, LAM, 0.5, 5000, (1e-8, 1.0, -30.0))
+    few, lost = aliasing.audible(many(Gaussian(mu="0.01")).side("remove").upper, LAM, 0.5, 5000, (1e-8, 1.0, -30.0))
     assert len(few) < 200
     assert 0 < lost < np.exp(-30.0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from neartwin.losses import Approx, Gaussian, Laplace, Pure, RandomizedResponse
-from neartwin.losses.binomial import TwoSidedSum, fits
+from neartwin.losses.families.randomized_response import TwoSidedSum, fits
 
 JOBS = [
     (1, "0.5", "0", "1e-6"),

@@ -7,12 +7,13 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import SubsampledLaplace, contour, lattice, saddle
-from neartwin.losses.gaussian import GaussianSum
-from neartwin.losses.laplace import LaplacePair
-from neartwin.losses.response import ResponsePair
-from neartwin.losses.subsampled_gaussian import SubsampledGaussianPair
-from neartwin.losses.total import Total
+from neartwin.losses import SubsampledLaplace
+from neartwin.losses.families.gaussian import GaussianSum
+from neartwin.losses.families.laplace import LaplacePair
+from neartwin.losses.families.randomized_response import ResponsePair
+from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianPair
+from neartwin.losses.inversion import contour, lattice, saddle
+from neartwin.losses.inversion.total import Total
 from tests.oracles import compositions as truth
 
 GAUSSIAN = Total([GaussianSum(Fraction(4))])

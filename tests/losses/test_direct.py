@@ -4,7 +4,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import FinitePair, Laplace, SubsampledGaussian, cells, direct, lattice, saddle
+from neartwin.losses import FinitePair, Laplace, SubsampledGaussian
+from neartwin.losses.inversion import convolution, discretization, lattice, saddle
 from tests.oracles import compositions as truth
 
 
@@ -12,11 +13,11 @@ from tests.oracles import compositions as truth
 def test_it_agrees_with_the_lattice_line_where_that_is_sharp(count):
     total = (count * Laplace(epsilon="0.3")).sides("remove")[0].upper
     for side, law in (
-        ("above", cells.above(total, 2.0**-6, 1e-3)),
-        ("below", cells.below(total, 2.0**-6, 1e-3, 1.0, 1.0)),
+        ("above", discretization.rounded_above(total, 2.0**-6, 1e-3)),
+        ("below", discretization.rounded_below(total, 2.0**-6, 1e-3, 1.0, 1.0)),
     ):
         eps = np.array([0.1 * count**0.5])
-        low, high = direct.build(law.total, 1e-3, above=side == "above").delta(eps)
+        low, high = convolution.build(law.total, 1e-3, above=side == "above").delta(eps)
         other = lattice.build(law.total, saddle.for_eps(law.total, float(eps[0]))).delta(eps)
         assert low[0] <= other[1][0] * (1 + 1e-9)
         assert other[0][0] <= high[0] * (1 + 1e-9)
@@ -31,10 +32,10 @@ def test_a_rare_great_loss_decides(delta):
     total = (30 * rare).sides("remove")[0].upper
     high, low, p = mp.log(1000), mp.log(mp.mpf(9999999000) / 9999999999), mp.mpf(1) / 10**7
     step = 2.0**-6
-    above = cells.above(total, step, delta)
-    upper = direct.epsilon(above.total, delta * float(np.exp(-above.log_scale)), above=True)
-    below = cells.below(total, step, delta, upper.slope, upper.upper)
-    lower = direct.epsilon(below.total, delta * float(np.exp(-below.log_scale)), above=False)
+    above = discretization.rounded_above(total, step, delta)
+    upper = convolution.epsilon(above.total, delta * float(np.exp(-above.log_scale)), above=True)
+    below = discretization.rounded_below(total, step, delta, upper.slope, upper.upper)
+    lower = convolution.epsilon(below.total, delta * float(np.exp(-below.log_scale)), above=False)
     assert truth.two_atoms(high, low, p, 30, upper.upper + above.shift) <= delta * (1 + 1e-9)
     assert truth.two_atoms(high, low, p, 30, lower.lower - below.shift) >= delta * (1 - 1e-9)
     assert upper.upper - lower.lower < 0.05 * upper.upper

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
+from neartwin.accounting.budgets import approx, gdp, pure
 from neartwin.accounting.guarantee import Guarantee
-from neartwin.accounting.targets import approx, gdp, pure
 from neartwin.errors import ParameterError
 from neartwin.exact import Estimate, Interval
 from neartwin.losses import Gaussian, Laplace, Renyi, SubsampledGaussian, central_limit, edgeworth, saddle_point

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from neartwin.losses import FinitePair, Laplace, SubsampledGaussian, SubsampledLaplace
-from neartwin.losses.extremes import Extremes
-from neartwin.losses.rounding import NoCertificateError
+from neartwin.losses.inversion.closed_form import Extremes
+from neartwin.losses.summands.rounding import NoCertificateError
 from tests.oracles import compositions as truth
 from tests.oracles import sums
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neartwin.accounting.advanced import advanced_composition
+from neartwin.accounting.theorems import advanced_composition
 from neartwin.errors import ParameterError
 from neartwin.losses import Approx
 from tests.oracles.kov import kov_delta, kov_epsilon, kov_mixed_delta, kov_mixed_epsilon

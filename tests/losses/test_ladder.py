@@ -8,11 +8,11 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import Gaussian, SubsampledGaussian, SubsampledLaplace, compose, ladder
-from neartwin.losses.panels import Panels
-from neartwin.losses.reached import Reached
-from neartwin.losses.rounding import NoCertificateError
-from neartwin.losses.slices import Edges, SlicedSum
+from neartwin.losses import Gaussian, SubsampledGaussian, SubsampledLaplace, compose
+from neartwin.losses.families import rare_participation
+from neartwin.losses.families.rare_participation import Reached
+from neartwin.losses.families.rare_slices import Edges, Panels, SlicedSum
+from neartwin.losses.summands.rounding import NoCertificateError
 
 MU, RATE, STEEP, TOP = Fraction(1), Fraction(1, 10**8), 3.0, 12.0
 SLICES = [(Edges(-math.inf, 3.0), 3e7), (Edges(3.0, 4.0), 1e7), (Edges(9.0, 10.0), 1e8 / 8000)]
@@ -114,7 +114,7 @@ def test_what_is_above_the_last_rung_weighs_no_more_than_stated(steep, place):
         return mp.npdf(u) * -mp.expm1(-mp.exp(x - mp.exp(-x)))
 
     exact = mp.log(mp.quad(lacking, [-2, 2, place - 4, place - 2, place - 1, place, place + 1, place + 3, place + 6]))
-    assert exact <= ladder.log_beyond(steep, place) < exact + 3
+    assert exact <= rare_participation.log_beyond(steep, place) < exact + 3
 
 
 def alone(mu, q, order, eps):
@@ -271,5 +271,5 @@ def test_only_one_seldom_sampled_law_is_looked_at_by_rungs():
         {SubsampledLaplace(epsilon=1, rate="1e-8"): 9},
     ):
         with pytest.raises(NoCertificateError):
-            ladder.by_ladder(compose(uses).sides("remove")[0].upper, 1e-9, 1e-9)
-    assert ladder.by_ladder(compose({rare: 10}).sides("remove")[0].upper, 1e-9, 1e-9).upper < 2e-7
+            rare_participation.by_ladder(compose(uses).sides("remove")[0].upper, 1e-9, 1e-9)
+    assert rare_participation.by_ladder(compose({rare: 10}).sides("remove")[0].upper, 1e-9, 1e-9).upper < 2e-7

@@ -6,9 +6,12 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import Gaussian, Laplace, RandomizedResponse, SubsampledGaussian, atoms, compose, laplace, saddle
-from neartwin.losses.rounding import U
-from neartwin.losses.weighted import Weighted
+from neartwin.losses import Gaussian, Laplace, RandomizedResponse, SubsampledGaussian, compose
+from neartwin.losses.families import laplace
+from neartwin.losses.inversion import saddle
+from neartwin.losses.summands import atoms
+from neartwin.losses.summands.atoms import Weighted
+from neartwin.losses.summands.rounding import U
 
 
 def law(count, seed):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from neartwin.losses.rounding import ELEMENTARY, U, log_one_plus
-from neartwin.losses.subsampled_laplace import POINTS, legendre
+from neartwin.losses.families.subsampled_laplace import POINTS, legendre
+from neartwin.losses.summands.rounding import ELEMENTARY, U, log_one_plus
 
 mp.mp.dps = 40
 

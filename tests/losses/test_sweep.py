@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from neartwin.losses import Composed, FinitePair, compose, contour, lattice, saddle
-from neartwin.losses import lines as lines_of
-from neartwin.losses.answer import CLOSED, CONTOUR, LATTICE
-from neartwin.losses.rounding import NoCertificateError
+from neartwin.losses import Composed, FinitePair, compose
+from neartwin.losses.inversion import contour, lattice, saddle
+from neartwin.losses.inversion import lines as lines_of
+from neartwin.losses.inversion.answer import CLOSED, CONTOUR, LATTICE
+from neartwin.losses.summands.rounding import NoCertificateError
 from tests.losses import strata
 from tests.losses.jobs import EXACT, FACTORS, job, ranged
 from tests.oracles import ranges

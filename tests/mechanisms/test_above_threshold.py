@@ -10,8 +10,8 @@ import pytest
 
 from neartwin import noise
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.mechanisms.above_threshold import AboveThreshold
-from neartwin.mechanisms.laws import GeometricLaw
+from neartwin.mechanisms.noise_laws import GeometricLaw
+from neartwin.mechanisms.selection.sparse_vector import AboveThreshold
 
 REACH = 160
 X = np.arange(-REACH, REACH + 1)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.accuracy import (
+from neartwin.mechanisms.additive.accuracy import (
     chebyshev_radius,
     count_for_radius,
     count_for_radius_exact,

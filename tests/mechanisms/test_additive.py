@@ -10,11 +10,11 @@ from scipy.stats import norm
 from neartwin import noise
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.adding import add_noise
-from neartwin.mechanisms.discrete_gaussian import DiscreteGaussian
-from neartwin.mechanisms.gaussian import Gaussian
-from neartwin.mechanisms.geometric import Geometric
-from neartwin.mechanisms.laplace import Laplace
-from neartwin.mechanisms.staircase import Staircase
+from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
+from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.mechanisms.additive.laplace import Laplace
+from neartwin.mechanisms.additive.staircase import Staircase
 from tests.oracles import pairs
 
 X = np.arange(-600, 601)

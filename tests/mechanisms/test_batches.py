@@ -8,10 +8,9 @@ import pytest
 from neartwin import noise
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval
-from neartwin.mechanisms.batches import Histogram, of_counts, of_histogram, of_linear
-from neartwin.mechanisms.bounds import MagnitudeBounds
-from neartwin.mechanisms.clip import clipped_rows, squared_bound
-from neartwin.mechanisms.mean import BoundedMean, ratio_interval
+from neartwin.mechanisms.additive.magnitude_bounds import MagnitudeBounds
+from neartwin.mechanisms.additive.mean import BoundedMean, clipped_rows, ratio_interval, squared_bound
+from neartwin.mechanisms.linear.matrix import Histogram, of_counts, of_histogram, of_linear
 from neartwin.mechanisms.neighbours import Neighbours
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.change import Change, root_above, root_below
+from neartwin.mechanisms.sensitivity import Change, root_above, root_below
 
 
 def half_up(x):

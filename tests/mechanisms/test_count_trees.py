@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from neartwin.mechanisms.count_trees import CountTree, moments
+from neartwin.mechanisms.linear.count_trees import CountTree, moments
 
 TREES = [(1, 2), (2, 2), (7, 2), (8, 2), (10, 3), (100, 10), (101, 10), (37, 37), (50, 7), (64, 4)]
 FULL = [(1, 2), (8, 2), (100, 10), (37, 37), (64, 4), (81, 3)]

@@ -8,28 +8,26 @@ import numpy as np
 import pytest
 
 from neartwin import losses
-from neartwin.mechanisms.above_threshold import AboveThreshold
-from neartwin.mechanisms.batches import Histogram, of_histogram
-from neartwin.mechanisms.bounds import MagnitudeBounds
-from neartwin.mechanisms.choice import PermuteAndFlip
-from neartwin.mechanisms.discrete_gaussian import DiscreteGaussian
-from neartwin.mechanisms.exponential import ExponentialMechanism
-from neartwin.mechanisms.gaussian import Gaussian
-from neartwin.mechanisms.geometric import Geometric
-from neartwin.mechanisms.hadamard import HadamardResponse
-from neartwin.mechanisms.laplace import Laplace
-from neartwin.mechanisms.matrix import MatrixMechanism, intervals_tree
-from neartwin.mechanisms.mean import BoundedMean
+from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
+from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.mechanisms.additive.laplace import Laplace
+from neartwin.mechanisms.additive.magnitude_bounds import MagnitudeBounds
+from neartwin.mechanisms.additive.mean import BoundedMean
+from neartwin.mechanisms.additive.staircase import Staircase
+from neartwin.mechanisms.linear.continual import PrefixTree
+from neartwin.mechanisms.linear.matrix import Histogram, MatrixMechanism, intervals_tree, of_histogram
+from neartwin.mechanisms.local.hadamard import HadamardResponse
+from neartwin.mechanisms.local.randomized_response import RandomizedResponse
+from neartwin.mechanisms.local.unary import OptimisedUnary, Rappor, SymmetricUnary
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.noisy_max import NoisyMax
-from neartwin.mechanisms.partition import OptimalSelection
-from neartwin.mechanisms.prefix_tree import PrefixTree
-from neartwin.mechanisms.quantiles import Quantiles
-from neartwin.mechanisms.response import RandomizedResponse
-from neartwin.mechanisms.staircase import Staircase
-from neartwin.mechanisms.threshold import GaussianThreshold, UnitThreshold
-from neartwin.mechanisms.top import JointTop, PeeledTop
-from neartwin.mechanisms.unary import OptimisedUnary, Rappor, SymmetricUnary
+from neartwin.mechanisms.selection.exponential import ExponentialMechanism
+from neartwin.mechanisms.selection.noisy_max import NoisyMax
+from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
+from neartwin.mechanisms.selection.quantiles import Quantiles
+from neartwin.mechanisms.selection.sparse_vector import AboveThreshold
+from neartwin.mechanisms.selection.thresholds import GaussianThreshold, OptimalSelection, UnitThreshold
+from neartwin.mechanisms.selection.top_k import JointTop, PeeledTop
 from neartwin.tradeoff import epsilon_delta
 from tests.mechanisms.test_above_threshold import chance
 from tests.mechanisms.test_local import bits_law, hadamard_law, response_law

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chisquare
 
 from neartwin import noise
-from neartwin.mechanisms.laws import (
+from neartwin.mechanisms.noise_laws import (
     DiscreteGaussianLaw,
     GeometricLaw,
     RoundedGaussianLaw,

@@ -8,10 +8,10 @@ from scipy.stats import binom, chisquare
 
 from neartwin import noise
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.frequencies import debiased
-from neartwin.mechanisms.hadamard import HadamardResponse, transform
-from neartwin.mechanisms.response import RandomizedResponse
-from neartwin.mechanisms.unary import OptimisedUnary, Rappor, SymmetricUnary, one_hot
+from neartwin.mechanisms.local.frequencies import debiased
+from neartwin.mechanisms.local.hadamard import HadamardResponse, transform
+from neartwin.mechanisms.local.randomized_response import RandomizedResponse
+from neartwin.mechanisms.local.unary import OptimisedUnary, Rappor, SymmetricUnary, one_hot
 from tests.oracles import pairs
 
 # shares of a survey question with six answers, one of them chosen by nobody

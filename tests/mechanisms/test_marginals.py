@@ -5,7 +5,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from neartwin.mechanisms.marginals import MarginalDesign, best_shares, subsets
+from neartwin.mechanisms.linear.marginals import MarginalDesign, best_shares, subsets
 
 SIZES = (2, 3, 4)
 VARIANCES = {(0, 1): 2.0, (1, 2): 1.5, (0, 1, 2): 5.0, (): 0.7}

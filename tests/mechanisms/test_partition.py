@@ -6,8 +6,7 @@ import pytest
 
 from neartwin import noise
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.partition import OptimalSelection
-from neartwin.mechanisms.threshold import GaussianThreshold, UnitThreshold
+from neartwin.mechanisms.selection.thresholds import GaussianThreshold, OptimalSelection, UnitThreshold
 from tests.oracles import pairs
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**5)

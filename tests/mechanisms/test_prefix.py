@@ -9,10 +9,15 @@ import pytest
 
 from neartwin import noise
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.mechanisms.matrix import MatrixMechanism, eigen_design, identity, intervals_tree
+from neartwin.mechanisms.linear.continual import (
+    PrefixRoot,
+    PrefixTree,
+    intervals_change,
+    root_coefficients,
+    root_norm_squared,
+)
+from neartwin.mechanisms.linear.matrix import MatrixMechanism, eigen_design, identity, intervals_tree
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.prefix_root import PrefixRoot, root_coefficients, root_norm_squared
-from neartwin.mechanisms.prefix_tree import PrefixTree, intervals_change
 
 ADD = Neighbours.ADD_REMOVE
 

@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 from neartwin import noise
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.quantiles import Quantiles
+from neartwin.mechanisms.selection.quantiles import Quantiles
 from tests.oracles import pairs
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)

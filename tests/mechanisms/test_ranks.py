@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from neartwin.mechanisms.count_trees import CountTree, moments
-from neartwin.mechanisms.laws import GeometricLaw, RoundedGaussianLaw
-from neartwin.mechanisms.ranks import Ranks, best_tree
+from neartwin.mechanisms.linear.count_trees import CountTree, moments
+from neartwin.mechanisms.linear.ranks import Ranks, best_tree
+from neartwin.mechanisms.noise_laws import GeometricLaw, RoundedGaussianLaw
 
 
 def exact_quantile(values, rank):

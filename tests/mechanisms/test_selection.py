@@ -9,16 +9,17 @@ from scipy.stats import chisquare
 
 from neartwin import noise
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.choice import PermuteAndFlip
-from neartwin.mechanisms.exponential import ExponentialMechanism
-from neartwin.mechanisms.noisy_max import NoisyMax, reused_value_loss
-from neartwin.mechanisms.pick import exact_choice
-from neartwin.mechanisms.winners import (
+from neartwin.mechanisms.selection.exponential import ExponentialMechanism
+from neartwin.mechanisms.selection.noisy_max import (
+    NoisyMax,
     exponential_noise_wins,
     geometric_noise_wins,
     gumbel_noise_wins,
     laplace_noise_wins,
+    reused_value_loss,
 )
+from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
+from neartwin.mechanisms.selection.scores import exact_choice
 from tests.oracles import pairs
 
 KINDS = [PermuteAndFlip, ExponentialMechanism, NoisyMax]

@@ -7,8 +7,8 @@ import pytest
 
 from neartwin import noise
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.response import RandomizedResponse
-from neartwin.mechanisms.shuffled import Shuffled
+from neartwin.mechanisms.local.randomized_response import RandomizedResponse
+from neartwin.mechanisms.local.shuffled import Shuffled
 from tests.oracles import pairs
 
 

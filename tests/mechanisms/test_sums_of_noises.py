@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from neartwin.mechanisms.laws import DiscreteGaussianLaw, GeometricLaw, RoundedGaussianLaw, RoundedLaplaceLaw
-from neartwin.mechanisms.sums_of_noises import half_widths_of_sums
+from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw, GeometricLaw, RoundedGaussianLaw, RoundedLaplaceLaw
+from neartwin.mechanisms.noise_sums import half_widths_of_sums
 
 SIZE = 400
 

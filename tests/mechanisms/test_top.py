@@ -7,7 +7,7 @@ from scipy.stats import chisquare
 
 from neartwin import noise
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.top import JointTop, PeeledTop
+from neartwin.mechanisms.selection.top_k import JointTop, PeeledTop
 from tests.oracles import pairs
 
 

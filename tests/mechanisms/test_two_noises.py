@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from neartwin.mechanisms.laws import DiscreteGaussianLaw, GeometricLaw, RoundedGaussianLaw
-from neartwin.mechanisms.two_noises import half_width_of_two
+from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw, GeometricLaw, RoundedGaussianLaw
+from neartwin.mechanisms.noise_sums import half_width_of_two
 
 LAWS = {
     "laplace": GeometricLaw(Fraction(30)),

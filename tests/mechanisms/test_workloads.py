@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate
 
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.workloads import (
+from neartwin.mechanisms.linear.workloads import (
     Contribution,
     Intervals,
     Strategy,

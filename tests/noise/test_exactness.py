@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from neartwin import noise
-from neartwin.noise import exactly, kernel
-from neartwin.noise.floats import exp_floats, loss
+from neartwin.noise import kernel
+from neartwin.noise.exponentials import exp_floats, loss
 from neartwin.noise.keyed import _Streams
-from neartwin.noise.recipes import RealBlocks, Single
+from neartwin.noise.layouts import RealBlocks, Single
+from neartwin.noise.lookup_table import CELL_BITS, build
 from neartwin.noise.streams import Fresh
-from neartwin.noise.table import CELL_BITS, build
 from tests.noise.test_fit import LAWS, grid, setting
 from tests.oracles.noise_laws import THRESHOLD, Fit, chi_square
 
@@ -112,7 +112,7 @@ def test_arrays_and_integers_read_the_same_bits_as_the_same_values(name, scale, 
     by_arrays = np.empty(len(rows), np.int64)
     kernel.fill(table, by_arrays, _Streams(b"key", rows))
     by_integers = _Streams(b"key", rows)
-    assert by_arrays.tolist() == [exactly.draw(table, by_integers, row) for row in range(len(rows))]
+    assert by_arrays.tolist() == [kernel.draw(table, by_integers, row) for row in range(len(rows))]
 
 
 @pytest.mark.parametrize(("name", "scale"), grid([7, 1000]))
@@ -171,11 +171,11 @@ def test_a_rim_on_its_edge_is_decided_by_further_bits(name):
                 1 - mp.exp(-real(smooth.fall(layout.length, h, Fraction(1))))
             )
             edge = int(mp.floor(ratio * 2 ** (52 + 64)))
-            point = exactly.RimPoint(h, place, bits, edge >> 64)
+            point = kernel.RimPoint(h, place, bits, edge >> 64)
             for step, taken in ((-2, False), (2, True)):
                 further = (edge + step) & (2**64 - 1)
                 stream = Words(*((further, 0) if is_real else (further,)), *([0] * 8))
-                assert exactly.rim_taken(table, point, stream, 0) is taken
+                assert kernel.rim_taken(table, point, stream, 0) is taken
                 assert len(stream.words) < 9  # it did ask
 
 
@@ -192,7 +192,7 @@ def test_a_real_rim_point_waits_for_the_bits_of_its_place(name):
         v = int((loss_at[0] + loss_at[1]) / 2 / loss_at[2] * 2**52)
         for further, taken in ((1, True), (2**64 - 1, False)):  # q at the inner end of what is known, or at the outer
             stream = Words(5, further)
-            assert exactly.rim_taken(table, exactly.RimPoint(h, place, 4, v), stream, 0) is taken
+            assert kernel.rim_taken(table, kernel.RimPoint(h, place, 4, v), stream, 0) is taken
             assert not stream.words
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from neartwin import noise
-from neartwin.noise.bounds import exp_neg
+from neartwin.noise.exponentials import exp_neg
 from tests.oracles import noise_laws as oracles
 from tests.oracles.noise_laws import THRESHOLD, Fit, chi_square
 

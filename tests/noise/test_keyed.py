@@ -12,7 +12,7 @@ import pytest
 
 from neartwin import noise
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.noise.encoding import encode_rows
+from neartwin.noise.keyed import encode_rows
 from tests.oracles import noise_laws as oracles
 from tests.oracles.noise_laws import THRESHOLD, Fit
 

@@ -9,14 +9,13 @@ import pytest
 from scipy.optimize import minimize
 
 import neartwin as nt
+from neartwin.accounting.budgets import Approx, Gdp, Rdp, Zcdp
 from neartwin.accounting.guarantee import whole_of
-from neartwin.accounting.targets import Approx, Gdp, Rdp, Zcdp
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.mechanisms import DiscreteGaussian, Gaussian, GaussianThreshold, Geometric, OptimalSelection
-from neartwin.queries.allot import CONFIDENCE, DISCOVERY_WEIGHT, Discovery, Need, allot
-from neartwin.queries.discovery import best_selection, missed
-from neartwin.queries.planner import plan
-from neartwin.queries.sensitivity import Sensitivity
+from neartwin.planning.allocation import CONFIDENCE, DISCOVERY_WEIGHT, Discovery, Need, allot, best_selection, missed
+from neartwin.planning.planner import plan
+from neartwin.planning.sensitivity import Sensitivity
 
 SPENDS = [nt.pure(1), nt.approx(1, "1e-6"), nt.zcdp("0.3", "1e-7"), nt.rdp(8, 1, "1e-7"), nt.gdp("0.7", "1e-7")]
 MU_SQUARED = {

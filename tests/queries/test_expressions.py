@@ -12,10 +12,10 @@ import pytest
 import neartwin as nt
 from neartwin.engines.memory import MemoryEngine, evaluate
 from neartwin.errors import ParameterError, QueryError, SchemaError
-from neartwin.queries.form import form_of, question_of
-from neartwin.queries.planner import plan
-from neartwin.queries.ranges import clipped, range_of
+from neartwin.planning.planner import plan
 from neartwin.queries.statistics import summand
+from neartwin.queries.wire.parse import form_of, question_of
+from neartwin.tables.ranges import clipped, range_of
 
 
 @pytest.fixture

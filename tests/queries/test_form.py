@@ -9,8 +9,8 @@ import pytest
 
 import neartwin as nt
 from neartwin.errors import NeartwinError, QueryError
-from neartwin.queries.form import STATISTICS, form_of, question_of
 from neartwin.queries.statistics import Aggregate
+from neartwin.queries.wire.parse import STATISTICS, form_of, question_of
 
 FRAME = pa.table({"who": [1], "cds": [1], "day": [date(2026, 1, 1)], "paid": [1.0], "town": ["Ulm"]})
 

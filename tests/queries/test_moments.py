@@ -10,9 +10,9 @@ import pytest
 import neartwin as nt
 from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, QueryError, SchemaError
-from neartwin.queries.form import form_of, question_of
-from neartwin.queries.planner import plan
-from neartwin.queries.sql import from_sql
+from neartwin.planning.planner import plan
+from neartwin.queries.sql.parse import from_sql
+from neartwin.queries.wire.parse import form_of, question_of
 
 TOWNS = ("a", "b", "c", "d")
 CAPS = [(1, 1), (2, 1), (1, 2), (2, 2)]
@@ -140,8 +140,8 @@ def test_the_expected_errors_shrink_with_the_group_and_every_number_is_explained
         v=nt.variance("x"), s=nt.stddev("x"), c=nt.covariance("x", "y"), r=nt.correlation("x", "y"), fit=nt.regression("y", ["x"])
     )  # fmt: skip
     made = plan(query, spend=nt.pure(1), rows_per_group=2)
-    from neartwin.queries.expected import expected_errors
-    from neartwin.queries.explain import explain
+    from neartwin.planning.expected_errors import expected_errors
+    from neartwin.planning.explain import explain
 
     for error in expected_errors(made):
         widths = [width for _, width in error.by_size]

@@ -9,8 +9,8 @@ import pytest
 import neartwin as nt
 from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, QueryError, SchemaError
-from neartwin.mechanisms.count_trees import CountTree
-from neartwin.queries.planner import plan
+from neartwin.mechanisms.linear.count_trees import CountTree
+from neartwin.planning.planner import plan
 from tests.queries.test_sensitivity import empty_table, one_unit_tables
 
 
@@ -100,8 +100,8 @@ def test_one_unit_moves_the_nodes_by_no_more_than_stated(neighbours, caps, branc
 def test_explain_says_what_a_private_minimum_means_and_preview_gives_ranks(rows):
     query = rows.agg(lo=nt.minimum("age"), q=nt.quantile("paid", [0.1, 0.5], 0, 200))
     made = plan(query, spend=nt.gdp(1), rows_per_group=2)
-    from neartwin.queries.expected import expected_errors
-    from neartwin.queries.explain import explain
+    from neartwin.planning.expected_errors import expected_errors
+    from neartwin.planning.explain import explain
 
     told = str(explain(made))
     assert "the least value that is certainly reached" in told

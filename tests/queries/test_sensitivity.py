@@ -10,12 +10,12 @@ import duckdb
 import numpy as np
 import pytest
 
-from neartwin.accounting.targets import approx, pure
+from neartwin.accounting.budgets import approx, pure
 from neartwin.engines.memory import MemoryEngine
-from neartwin.queries.opening import table
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
+from neartwin.queries.open import table
 from neartwin.queries.statistics import count, count_units, mean, sum
-from neartwin.queries.table import EACH_ROW
+from neartwin.tables.table import EACH_ROW
 
 GROUPS = ("a", "b", "c", "d")
 CAPS = [(1, 1), (2, 1), (1, 2), (2, 2)]

@@ -7,8 +7,8 @@ import pytest
 
 import neartwin as nt
 from neartwin.errors import QueryError, SchemaError
-from neartwin.queries.form import form_of, question_of
 from neartwin.queries.statistics import Aggregate
+from neartwin.queries.wire.parse import form_of, question_of
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def test_names_are_quoted_whatever_they_hold():
     rows = nt.table(connection, table='t\'s "table"', unit="who is")
     query = rows.group_by(odd, keys=["Ulm", "'; DROP TABLE t"]).agg(n=nt.count())
     from neartwin.engines.duckdb import DuckdbEngine
-    from neartwin.queries.planner import plan
+    from neartwin.planning.planner import plan
 
     found = DuckdbEngine().aggregate(plan(query, spend=nt.pure(1), rows_per_group=1, groups_per_unit=1).stage, salt=1)
     assert found.values["units"].tolist() == [1, 0]

@@ -8,7 +8,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.errors import NeartwinError, ParameterError, QueryError
-from neartwin.queries.form import form_of, question_of
+from neartwin.queries.wire.parse import form_of, question_of
 
 FRAME = pa.table({"who": [1], "age": [2], "paid": [1.0], "town": ["Ulm"], "day": [date(2026, 1, 1)]})
 AGES = [3, 1, 2, 8]

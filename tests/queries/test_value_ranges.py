@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 import neartwin as nt
-from neartwin.accounting.targets import Approx, Gdp, Pure, Zcdp
+from neartwin.accounting.budgets import Approx, Gdp, Pure, Zcdp
 from neartwin.cli import main
 from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, QueryError
-from neartwin.queries.planner import plan
-from neartwin.queries.value_ranges import chosen
+from neartwin.planning.pilot_ranges import chosen
+from neartwin.planning.planner import plan
 
 SALT, TOWNS = 5, 4
 LIMITS = {"rows_per_group": 8, "groups_per_unit": TOWNS}

@@ -1,8 +1,8 @@
 """The audit room's answers to its families of reference values."""
 
-from neartwin.audit.losses_seen import epsilon_seen, mu_seen
+from neartwin.audit.claims import epsilon_seen, mu_seen
+from neartwin.audit.confidence import lower_bound, upper_bound
 from neartwin.audit.one_run import one_run_pvalue
-from neartwin.audit.proportions import lower_bound, upper_bound
 
 SIDES = {"lower": lower_bound, "upper": upper_bound}
 

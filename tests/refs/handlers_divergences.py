@@ -4,18 +4,28 @@ import math
 
 import numpy as np
 
-from neartwin.accounting.adaptive import Step, adaptive_bound, adaptive_renyi
-from neartwin.accounting.advanced import (
+from neartwin.accounting.amplification import amplified_pure
+from neartwin.accounting.bounded_range import bounded_range_delta, bounded_range_rdp, zcdp_of_bounded_range
+from neartwin.accounting.renyi import (
+    rdp_curve,
+    rdp_to_epsilon,
+    rdp_to_epsilon_mironov,
+    zcdp_of_laplace,
+    zcdp_to_epsilon,
+    zcdp_to_epsilon_bun_steinke,
+)
+from neartwin.accounting.theorems import (
+    Step,
+    adaptive_bound,
+    adaptive_renyi,
     advanced_composition,
     advanced_composition_classical,
     advanced_epsilon_each,
+    basic_composition,
     filter_bound,
+    group_approximate,
+    group_zcdp,
 )
-from neartwin.accounting.basic import basic_composition, group_approximate, group_zcdp
-from neartwin.accounting.bounded_range import bounded_range_delta, bounded_range_rdp, zcdp_of_bounded_range
-from neartwin.accounting.rdp import rdp_curve, rdp_to_epsilon, rdp_to_epsilon_mironov
-from neartwin.accounting.sampling import amplified_pure
-from neartwin.accounting.zcdp import zcdp_of_laplace, zcdp_to_epsilon, zcdp_to_epsilon_bun_steinke
 from neartwin.divergences import (
     azuma_tail,
     azuma_threshold,
@@ -32,7 +42,7 @@ from neartwin.divergences import (
     response_loss_tail,
     subsampled_gaussian_renyi,
 )
-from neartwin.mechanisms.accuracy import (
+from neartwin.mechanisms.additive.accuracy import (
     counts_scale,
     failure_at_union_radius,
     histogram_radius,

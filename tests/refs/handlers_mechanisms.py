@@ -5,19 +5,18 @@ from fractions import Fraction
 
 import numpy as np
 
-from neartwin.mechanisms.above_threshold import theorem_accuracy
-from neartwin.mechanisms.laws import DiscreteGaussianLaw, GeometricLaw
-from neartwin.mechanisms.noisy_max import reused_value_loss
-from neartwin.mechanisms.partition import OptimalSelection
-from neartwin.mechanisms.prefix_root import root_norm_squared
-from neartwin.mechanisms.prefix_tree import intervals_change
-from neartwin.mechanisms.unary import Rappor
-from neartwin.mechanisms.winners import (
+from neartwin.mechanisms.linear.continual import intervals_change, root_norm_squared
+from neartwin.mechanisms.local.unary import Rappor
+from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw, GeometricLaw
+from neartwin.mechanisms.selection.noisy_max import (
     exponential_noise_wins,
     gumbel_noise_wins,
     laplace_noise_wins,
     log_laplace_noise_wins,
+    reused_value_loss,
 )
+from neartwin.mechanisms.selection.sparse_vector import theorem_accuracy
+from neartwin.mechanisms.selection.thresholds import OptimalSelection
 
 
 def first_wins(chances):

@@ -9,7 +9,8 @@ import pytest
 
 import neartwin as nt
 from neartwin.errors import ParameterError, QueryError
-from neartwin.releases.release import UNBOUNDED, Release, Statistic
+from neartwin.releases.release import Release
+from neartwin.releases.values import UNBOUNDED, Statistic
 
 
 @pytest.fixture

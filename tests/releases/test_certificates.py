@@ -18,8 +18,7 @@ from neartwin.accounting.guarantee import Guarantee
 from neartwin.cli import main
 from neartwin.errors import LedgerError, ParameterError
 from neartwin.releases.certificates import OwnerKey, PublicKey, check, head_of, read_certificate, released
-from neartwin.releases.certificates.currencies import currencies, curve
-from neartwin.releases.certificates.numbers import above, below
+from neartwin.releases.certificates.document import above, below, currencies, curve
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import neartwin as nt
 from neartwin.cli import main
 from neartwin.errors import ExecutionError, NeartwinError, QueryError
-from neartwin.queries.sql_series import series_from_sql
-from neartwin.releases import table
+from neartwin.queries.sql.series import series_from_sql
+from neartwin.releases import run
 
 LIMITS = {"rows_per_group": 2, "groups_per_unit": 2}
 
@@ -43,7 +43,7 @@ def unspent(account):
 def test_more_public_groups_than_a_document_holds_are_refused_before_the_budget_and_one_fewer_is_not(
     account, monkeypatch
 ):
-    monkeypatch.setattr(table, "MOST_NUMBERS", 4 * 10)  # a key, a value and the ends of its bar
+    monkeypatch.setattr(run, "MOST_NUMBERS", 4 * 10)  # a key, a value and the ends of its bar
     few, many = (
         account.rows.group_by("town", keys=[f"town {i}" for i in range(towns)]).agg(n=nt.count()) for towns in (10, 11)
     )

@@ -12,12 +12,11 @@ from neartwin.accounting.guarantee import whole_of
 from neartwin.cli import main
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import ParameterError, QueryError
-from neartwin.mechanisms.marginals import subsets
+from neartwin.mechanisms.linear.marginals import subsets
 from neartwin.noise import SYSTEM
-from neartwin.queries.form import form_of, question_of
-from neartwin.queries.margin_bars import _chernoff, _on_lattice
-from neartwin.queries.marginal_planning import _Reach
-from neartwin.releases.margins import margin_answers, noisy_margins
+from neartwin.planning.marginals import _chernoff, _on_lattice, _Reach
+from neartwin.queries.wire.parse import form_of, question_of
+from neartwin.releases.estimates import margin_answers, noisy_margins
 
 KEYS = {"sex": ["f", "m"], "age": [1, 2, 3, 4], "town": ["Ulm", "Bonn", "Hof"]}
 MARGINS = [["sex", "age"], ["town", "sex"], []]

@@ -5,11 +5,10 @@ import pytest
 
 import neartwin as nt
 from neartwin import noise
-from neartwin.queries.expected import expected_errors
-from neartwin.queries.mean_bars import Thresholds, thresholds
-from neartwin.queries.mean_ends import mean_bounds
-from neartwin.queries.measuring import filled_measure, grid_column
-from neartwin.queries.planner import plan
+from neartwin.error_bars.sums_means import Thresholds, mean_bounds, thresholds
+from neartwin.planning.expected_errors import expected_errors
+from neartwin.planning.measures import filled_measure, grid_column
+from neartwin.planning.planner import plan
 from tests.queries.test_sensitivity import empty_table
 
 SPENDS = [nt.pure("1/2"), nt.gdp("1/3"), nt.zcdp("1/20")]

@@ -6,13 +6,13 @@ import pytest
 import neartwin as nt
 from neartwin import noise
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.queries import moment_sums
-from neartwin.queries.expected import GROUP_SIZES, expected_errors
-from neartwin.queries.moment_bars import correlation_ends, covariance_ends, mean_ends, variance_ends
-from neartwin.queries.moment_sums import MomentNoise, MomentSums, half_of
+from neartwin.error_bars import moment_noise
+from neartwin.error_bars.moment_noise import MomentNoise, MomentSums, half_of
+from neartwin.error_bars.moments import correlation_ends, covariance_ends, mean_ends, variance_ends
+from neartwin.error_bars.regression import _noises, _solved, fitted, slopes_of
+from neartwin.planning.expected_errors import GROUP_SIZES, expected_errors
+from neartwin.planning.planner import plan
 from neartwin.queries.moments import moment_set
-from neartwin.queries.planner import plan
-from neartwin.queries.regression_bars import _noises, _solved, fitted, slopes_of
 from neartwin.releases.estimates import statistics_of
 from tests.releases.test_moments import ASKED, people, table_of
 
@@ -65,7 +65,7 @@ def test_the_preview_says_how_wide_bars_are_in_such_groups(spend):
             exact[f"total:{sums.second(i, j).name}"] = size * (
                 half[i] * half[j] * (1 / 16 + (i == j) / 4) - sums.second(i, j).centre
             )
-        exact[moment_sums.number_measure(sums, made.bounding)] = size
+        exact[moment_noise.number_measure(sums, made.bounding)] = size
         for name, value in exact.items():
             if name not in noisy:
                 whole = np.full(60, round(value * made.measures[name].parts), dtype=np.int64)
@@ -131,7 +131,7 @@ def test_a_coefficient_is_off_by_no_more_than_its_weighted_noises_and_what_is_of
             continue
         exact = np.linalg.lstsq(design, rows[target], rcond=None)[0]
         asked = slopes_of(sums, features)
-        from neartwin.queries.regression_bars import _equations
+        from neartwin.error_bars.regression import _equations
 
         matrix, right = (part[0] for part in _equations(sums))
         values, rest, weights = _solved(matrix, right, boxed, asked)

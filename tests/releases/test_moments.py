@@ -10,7 +10,8 @@ import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import QueryError
 from neartwin.releases.estimates import statistics_of
-from neartwin.releases.release import UNBOUNDED, shown
+from neartwin.releases.release import shown
+from neartwin.releases.values import UNBOUNDED
 
 BOUNDS = {"x": nt.bounded(0, 10), "y": nt.bounded(-20, 20), "z": nt.bounded(0, 1, "0.001")}
 ASKED = {
@@ -105,7 +106,7 @@ def test_rows_count_by_weight_and_moments_come_from_the_same_ones():
     heavy = {"who": [1] * 4 + [2], "town": ["Ulm"] * 5, "x": [0.0, 0.0, 10.0, 10.0, 5.0]}
     rows = nt.table(pa.table(heavy), unit="who", name="people", columns={"x": nt.bounded(0, 10, 1)})
     with_cap = nt.pure(1)
-    from neartwin.queries.planner import plan
+    from neartwin.planning.planner import plan
 
     made = plan(rows.agg(v=nt.variance("x")), spend=with_cap, rows_per_group=2)
     exact = DuckdbEngine().aggregate(made.stage, salt=1).values

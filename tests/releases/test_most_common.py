@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
-from neartwin.accounting.targets import Approx, Pure
+from neartwin.accounting.budgets import Approx, Pure
 from neartwin.errors import ParameterError, PrivacyError, QueryError
-from neartwin.mechanisms.geometric import Geometric
-from neartwin.queries.form import form_of, question_of
-from neartwin.queries.planner import plan
+from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.planning.planner import plan
+from neartwin.queries.wire.parse import form_of, question_of
 
 ILLS = ["gout", "cold", "flu", "measles", "mumps"]
 SPENDS = [nt.pure(1), nt.approx(1, "1e-6"), nt.zcdp("0.3", "1e-7"), nt.rdp(8, 1), nt.gdp("0.7")]

@@ -10,17 +10,17 @@ import neartwin as nt
 from neartwin import noise
 from neartwin.audit.claims import claim_gdp
 from neartwin.audit.game import audit
-from neartwin.audit.playing import Batched
-from neartwin.audit.twins import Twins
+from neartwin.audit.neighbouring_inputs import Twins
+from neartwin.audit.runs import Batched
 from neartwin.engines.base import Aggregates
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import PrivacyError
-from neartwin.mechanisms.workloads import strategies
-from neartwin.queries import marginal_planning, workload_planning
-from neartwin.queries.explain import explain
-from neartwin.queries.norm_sums import NormReach, entry_parts, norm_reach
-from neartwin.queries.planner import plan
-from neartwin.releases.margins import margin_answers, noisy_margins
+from neartwin.mechanisms.linear.workloads import strategies
+from neartwin.planning import marginals, workloads
+from neartwin.planning.explain import explain
+from neartwin.planning.norm_clipping import NormReach, entry_parts, norm_reach
+from neartwin.planning.planner import plan
+from neartwin.releases.estimates import margin_answers, noisy_margins
 from neartwin.releases.noising import workload_answers
 from tests.audit.verdicts import stands
 from tests.queries.test_sensitivity import empty_table
@@ -150,7 +150,7 @@ def test_near_miss_noise_for_half_the_norm_is_caught(asked, monkeypatch):
         Twins((), rows_of("new", *("a" * 40)), "all of the norm in the first key") if asked == "prefixes" else TWINS[1]
     )
     assert stands(Batched(first), claim_gdp(1), [heavy], runs=1_500)
-    monkeypatch.setattr(marginal_planning if asked == "margins" else workload_planning, "norm_reach", half)
+    monkeypatch.setattr(marginals if asked == "margins" else workloads, "norm_reach", half)
     assert audit(Batched(first), claim_gdp(1), [heavy], runs=3_000).refuted
 
 

@@ -14,10 +14,10 @@ import neartwin as nt
 from neartwin import noise
 from neartwin.engines.base import Aggregates, Cells
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.queries.planner import plan
-from neartwin.releases import pieces as parts
+from neartwin.planning.planner import plan
+from neartwin.releases import parquet as parts
 from neartwin.releases.noising import answered
-from neartwin.releases.pieces import pieces
+from neartwin.releases.parquet import pieces
 from tests.peaks import PEAK
 
 SURE = {"spend": nt.approx(10**12, "1e-9"), "rows_per_group": 4, "groups_per_unit": 9}  # noise of no size
@@ -99,7 +99,7 @@ def test_in_many_parts_the_answer_is_that_of_an_ordinary_release(rows, name, siz
     made = plan(asked, **(SURE | more))
     expected = whole([answered(made, DuckdbEngine(), noise.ScriptedSource(b"x"))])
     assert len(expected[0]) >= 1
-    monkeypatch.setattr(parts, "GROUPS", 13 * size)
+    monkeypatch.setattr(parts, "GROUPS_AT_ONCE", 13 * size)
     monkeypatch.setattr(parts, "CELLS", size * max(split.tree.cells for split in made.splits.values()))
     found = list(pieces(made, DuckdbEngine(), noise.ScriptedSource(b"x")))
     assert len(found) > 1 or len(expected[0]) <= size * (4 if "bins" in name else 1)
@@ -136,7 +136,7 @@ def shops():
 
 
 def test_memory_does_not_grow_with_the_groups(shops, monkeypatch):
-    monkeypatch.setattr(parts, "GROUPS", 500)
+    monkeypatch.setattr(parts, "GROUPS_AT_ONCE", 500)
     monkeypatch.setattr(parts, "CELLS", 101 * 100)
     peaks = []
     for groups in (1000, 1000, 8000):  # the first warms up

@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 import neartwin as nt
 from neartwin import noise
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 from neartwin.releases.estimates import statistics_of
 
 RANKS = ["0.1", "0.25", "0.5", "0.9", "0.99"]
@@ -117,7 +117,7 @@ def test_bars_of_even_values_are_hardly_wider_than_the_estimates_are_off(cells, 
 @pytest.mark.parametrize("values", [one_in_doubt, edge], ids=lambda it: it.__name__)
 def test_bars_that_are_a_third_shorter_would_not_hold(monkeypatch, values, cells, spend):
     """Where noise on either side decides, or on one side of a gap, a bar holds its rate and hardly more."""
-    from neartwin.mechanisms.ranks import Ranks
+    from neartwin.mechanisms.linear.ranks import Ranks
 
     bars, draws, fails = Ranks.bars, 4000, []
     for cut in (1.0, 2 / 3):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
-from neartwin.queries.planner import plan
+from neartwin.planning.planner import plan
 from neartwin.releases.estimates import statistics_of
 
 TOWNS = ["Ulm", "Bonn", "nowhere"]

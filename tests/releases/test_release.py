@@ -13,7 +13,8 @@ import pytest
 
 import neartwin as nt
 from neartwin.errors import ParameterError
-from neartwin.releases.release import Statistic, shown
+from neartwin.releases.release import shown
+from neartwin.releases.values import Statistic
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,9 @@ from click.testing import CliRunner
 import neartwin as nt
 from neartwin.cli import main
 from neartwin.errors import QueryError
-from neartwin.queries.form import form_of, question_of
-from neartwin.releases.release import UNBOUNDED, Release
+from neartwin.queries.wire.parse import form_of, question_of
+from neartwin.releases.release import Release
+from neartwin.releases.values import UNBOUNDED
 
 KEYS = {"town": ["Ulm", "Bonn", "Trier", "nowhere"]}
 SURE = 10**6  # an epsilon that leaves next to no noise

@@ -13,9 +13,9 @@ from neartwin import noise
 from neartwin.cli import main
 from neartwin.engines.base import Aggregates
 from neartwin.errors import NeartwinError, ParameterError, QueryError
-from neartwin.queries.expected import expected_errors
-from neartwin.queries.explain import explain
-from neartwin.queries.planner import plan
+from neartwin.planning.expected_errors import expected_errors
+from neartwin.planning.explain import explain
+from neartwin.planning.planner import plan
 from neartwin.releases.noising import workload_answers
 from tests.queries.test_sensitivity import empty_table
 

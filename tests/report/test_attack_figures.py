@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from neartwin.audit.bands import band
 from neartwin.audit.claims import claim_gdp
-from neartwin.audit.playing import Transcript
-from neartwin.audit.transition import Attempt
-from neartwin.audit.twins import Twins
+from neartwin.audit.game import band
+from neartwin.audit.neighbouring_inputs import Twins
+from neartwin.audit.reconstruction import Attempt
+from neartwin.audit.runs import Transcript
 from neartwin.errors import ParameterError
-from neartwin.report.attack_figures import band_figure, risk_figure, transition_figure, transition_lines
+from neartwin.report.figures import band_figure, risk_figure, transition_figure, transition_lines
 
 
 @pytest.fixture(autouse=True)

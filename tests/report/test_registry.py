@@ -10,9 +10,9 @@ import yaml
 import neartwin as nt
 from neartwin.errors import ParameterError
 from neartwin.report.certificate import lines, page
-from neartwin.report.hazards import hazards
-from neartwin.report.registry import check_entry, registry_entry, registry_yaml, schema
-from neartwin.report.vector import Bar, Curve, Steps, bars_svg, steps_svg, tradeoff_svg
+from neartwin.report.nist_checklist import hazards
+from neartwin.report.opendp_registry import check_entry, registry_entry, registry_yaml, schema
+from neartwin.report.svg import Bar, Curve, Steps, bars_svg, steps_svg, tradeoff_svg
 
 ABOUT = {
     "name": "Visits <2026>",

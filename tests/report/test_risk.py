@@ -5,13 +5,12 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
+from neartwin.accounting.budgets import approx, pure, zcdp
 from neartwin.accounting.guarantee import Guarantee
-from neartwin.accounting.targets import approx, pure, zcdp
+from neartwin.audit.claims import claim_of
 from neartwin.audit.risk import percent, power_at, risks
-from neartwin.audit.stated import claim_of
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.report.page import page
-from neartwin.report.risk import risk_facts
+from neartwin.report.page import page, risk_facts
 
 
 def promised(target, neighbours="add_remove"):

@@ -4,7 +4,7 @@ from fractions import Fraction
 from typing import assert_type
 
 import neartwin as nt
-from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, ThreePools, Zcdp
+from neartwin.accounting.budgets import Advantage, Approx, Gdp, Pure, Rdp, ThreePools, Zcdp
 from neartwin.queries.query import Groups, MostCommon, Query, Rows
 from neartwin.releases.accounts import Account, Ledger, Proposal
 from neartwin.releases.preview import Preview

@@ -4,8 +4,8 @@ import duckdb
 import pytest
 from starlette.testclient import TestClient
 
-from neartwin.accounting.targets import pure
-from neartwin.queries.table import bounded
+from neartwin.accounting.budgets import pure
+from neartwin.tables.table import bounded
 from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, Rule

@@ -6,9 +6,9 @@ from fractions import Fraction
 import pytest
 
 import neartwin as nt
-from neartwin.accounting.targets import approx
-from neartwin.queries.table import bounded
+from neartwin.accounting.budgets import approx
 from neartwin.releases.certificates import OwnerKey, check
+from neartwin.tables.table import bounded
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.service import Settings

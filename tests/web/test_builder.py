@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import duckdb
 import pytest
 
-from neartwin.accounting.targets import approx
+from neartwin.accounting.budgets import approx
 from neartwin.errors import NeartwinError
-from neartwin.queries.table import bounded
 from neartwin.releases.accounts import Account
+from neartwin.tables.table import bounded
 from neartwin.web.builder import options
 from neartwin.web.builder.fields import FIELDS, STATISTIC_LABELS, AskFields, GroupFields, StatisticFields, read
 from neartwin.web.builder.sql import sql

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from neartwin.accounting.targets import pure
+from neartwin.accounting.budgets import pure
 from tests.ledger.conftest import postgres_place, sqlite_place  # noqa: F401 - fixtures
 from tests.web import load
 from tests.web.conftest import registered

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
-from neartwin.accounting.targets import pure
+from neartwin.accounting.budgets import pure
 from neartwin.web.app import create_app
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.errors import UnexpectedError

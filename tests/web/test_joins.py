@@ -6,11 +6,11 @@ from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 import neartwin as nt
-from neartwin.accounting.targets import pure
+from neartwin.accounting.budgets import pure
 from neartwin.cli import main
 from neartwin.errors import AccessError, LedgerError, NeartwinError, ParameterError
-from neartwin.queries.sql import from_sql
-from neartwin.queries.table import bounded
+from neartwin.queries.sql.parse import from_sql
+from neartwin.tables.table import bounded
 from neartwin.web.app import create_app
 from neartwin.web.builder import options
 from neartwin.web.builder.fields import AskFields

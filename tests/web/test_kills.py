@@ -16,7 +16,7 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from neartwin.accounting.targets import pure
+from neartwin.accounting.budgets import pure
 from neartwin.web.service import Settings
 from tests.ledger.conftest import postgres_place, sqlite_place  # noqa: F401 - fixtures
 from tests.web import load

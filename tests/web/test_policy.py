@@ -2,9 +2,9 @@
 
 import pytest
 
-from neartwin.accounting.targets import approx, gdp, pure
+from neartwin.accounting.budgets import approx, gdp, pure
 from neartwin.errors import ParameterError, SchemaError
-from neartwin.queries.table import bounded
+from neartwin.tables.table import bounded
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.tasks import outcome
 from tests.web.conftest import registered

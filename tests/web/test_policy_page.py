@@ -8,7 +8,7 @@ import tomllib
 import pytest
 from starlette.testclient import TestClient
 
-from neartwin.accounting.targets import pure
+from neartwin.accounting.budgets import pure
 from neartwin.errors import LedgerError
 from neartwin.web.app import create_app
 from neartwin.web.datasets import Rule

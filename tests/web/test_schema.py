@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from starlette.testclient import TestClient
 
 from neartwin.errors import NeartwinError
-from neartwin.queries.form import question_of
+from neartwin.queries.wire.parse import question_of
 from neartwin.web.app import create_app
 from neartwin.web.service import Settings
 from tests.web.conftest import bearer, registered

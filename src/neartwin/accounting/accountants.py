@@ -11,18 +11,17 @@ from fractions import Fraction
 
 import numpy as np
 
-import neartwin.losses.side  # noqa: F401 - the engine comes with the accountant, not with its first question
-from neartwin.accounting.advanced import mixed
-from neartwin.accounting.cost import Cost
-from neartwin.accounting.fits import as_gdp, as_zcdp
-from neartwin.accounting.rdp import DEFAULT_ORDERS, RdpCurve, RdpEpsilon, grid_of
-from neartwin.accounting.spend import Done, cost
+import neartwin.losses.directions  # noqa: F401 - the engine comes with the accountant, not with its first question
+from neartwin.accounting.conversions import as_gdp, as_zcdp
+from neartwin.accounting.renyi import DEFAULT_ORDERS, RdpCurve, RdpEpsilon, grid_of
+from neartwin.accounting.theorems import mixed
+from neartwin.accounting.usage import Cost, Done, cost
 from neartwin.balls import bounds
 from neartwin.checks import open_probability
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval, Number, rational
 from neartwin.losses import Approx, Composed, Gaussian, Leak, ZeroConcentrated, compose
-from neartwin.losses.loss import Factor
+from neartwin.losses.composition import Factor
 
 INTEGER_ORDERS = tuple(float(order) for order in range(2, 65))
 
@@ -37,7 +36,7 @@ def basic_accountant(spend: Done, *, neighbours: str = "add_remove") -> Cost:
 
     Errors: `PrivacyError` for a mechanism without a pure or (epsilon, delta) guarantee of its own, such as the Gaussian.
 
-    >>> from neartwin.accounting.spend import repeated
+    >>> from neartwin.accounting.usage import repeated
     >>> from neartwin.losses import Laplace
     >>> round(basic_accountant(repeated(Laplace(epsilon="0.1"), 100)).pure().upper, 9)
     10.0
@@ -55,7 +54,7 @@ def advanced_accountant(spend: Done, *, slack: Number, neighbours: str = "add_re
 
     slack: the delta spent on the deviation, in (0, 1). Dwork, Roth 2014, theorem 3.20, with the tight mean.
 
-    >>> from neartwin.accounting.spend import repeated
+    >>> from neartwin.accounting.usage import repeated
     >>> from neartwin.losses import Laplace
     >>> advanced_accountant(repeated(Laplace(epsilon="0.1"), 100), slack="1e-6").epsilon("1.001e-6").upper
     5.7561...
@@ -77,7 +76,7 @@ def advanced_accountant(spend: Done, *, slack: Number, neighbours: str = "add_re
 def optimal_accountant(spend: Done, *, neighbours: str = "add_remove") -> Cost:
     """The best that follows from each mechanism's (epsilon, delta) alone. Kairouz, Oh, Viswanath 2015, theorem 3.3.
 
-    >>> from neartwin.accounting.spend import repeated
+    >>> from neartwin.accounting.usage import repeated
     >>> six = optimal_accountant(repeated(Approx(epsilon="0.1", delta="1e-8"), 200))
     >>> 6.571974667452005 in six.epsilon("1e-5")
     True
@@ -112,7 +111,7 @@ def rdp_accountant(
 def rdp_epsilon(curve: RdpCurve, delta: Number) -> RdpEpsilon:
     """The least epsilon over the grid, by the better conversion; a `UserWarning` where the best order is the grid's edge.
 
-    >>> from neartwin.accounting.spend import repeated
+    >>> from neartwin.accounting.usage import repeated
     >>> found = rdp_epsilon(rdp_accountant(repeated(Gaussian(mu="0.05"), 1000)), "1e-6")
     >>> bool(8.306225 < found.epsilon.upper < 8.9)
     True
@@ -129,7 +128,7 @@ def moments_accountant(spend: Done, delta: Number, *, neighbours: str = "add_rem
 def zcdp_accountant(spend: Done, *, neighbours: str = "add_remove") -> Cost:
     """The least rho of the whole, and what rho-zCDP alone implies. Bun, Steinke 2016; Canonne, Kamath, Steinke 2020.
 
-    >>> from neartwin.accounting.spend import repeated
+    >>> from neartwin.accounting.usage import repeated
     >>> zcdp_accountant(repeated(Gaussian(mu="0.05"), 1000)).epsilon("1e-6").upper
     8.8...
     """
@@ -142,7 +141,7 @@ def gdp_accountant(spend: Done, *, delta: Number = 0, neighbours: str = "add_rem
 
     No central limit theorem: that is an estimate, and often below the truth.
 
-    >>> from neartwin.accounting.spend import repeated
+    >>> from neartwin.accounting.usage import repeated
     >>> 8.306225049954728 in gdp_accountant(repeated(Gaussian(mu="0.05"), 1000)).epsilon("1e-6").outward(10**6)
     True
     """

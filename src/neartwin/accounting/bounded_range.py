@@ -9,7 +9,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from neartwin.accounting.bound import read_epsilon
+from neartwin.accounting.bounds import read_epsilon
 from neartwin.balls import Certified, Exact, Numeric, ball, binomial_cdf, bounds, elementwise, every, read
 from neartwin.checks import integer
 from neartwin.divergences.finite import read_order

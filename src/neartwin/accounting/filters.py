@@ -8,6 +8,16 @@ Sources. pure and basic: Rogers, Roth, Ullman, Vadhan 2016; zCDP with its pool: 
 theorem 1; one Renyi order: Feldman, Zrnic 2021, theorem 3.1; Gaussian: Smith, Thakurta 2022; the pool of failures and the
 three pools: docs/composition.md, sections 3 and 4. Failures that compose as 1 - prod(1 - delta_i) are charged their sum, which
 is never less.
+
+Odometers: what a fully adaptive series has cost so far, when no cap was set beforehand.
+
+A filter promises its cap, and the series may be stopped or read at any moment before it is reached. An odometer runs the
+filters of a fixed ladder of caps at once, each twice the one before in every pool, and reports the lowest rung that covers
+what was spent: everything answered until that rung is passed has that rung's guarantee. The ladder is fixed before the
+first answer, which makes this a theorem (Feldman, Zrnic 2021, section 4; Whitehouse et al. 2023). Reporting the exact sum as a
+guarantee would not be one, except of pure privacy, where the sum bounds the loss on every path.
+
+The state is one whole number a pool: the thousandth answer costs what the first did.
 """
 
 from collections.abc import Mapping
@@ -15,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
-from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
+from neartwin.accounting.budgets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
 from neartwin.errors import BudgetError, PrivacyError
 from neartwin.exact import ceil_to
 
@@ -53,7 +63,7 @@ class Filter:
 
         Errors: `PrivacyError` where no theorem turns the spend into this filter's currency.
 
-        >>> from neartwin.accounting.targets import approx, gdp, pure, zcdp
+        >>> from neartwin.accounting.budgets import approx, gdp, pure, zcdp
         >>> filter_for(approx(1, "1e-6")).price(pure("1/3"))
         (333333333334, 0)
         >>> filter_for(zcdp(1)).price(gdp("0.1"))
@@ -89,12 +99,12 @@ class Filter:
     def promise(self, amounts: tuple[int, ...]) -> Target:
         """What amounts in the pools' units promise together: the guarantee at the caps, or of what is spent so far.
 
-        >>> from neartwin.accounting.targets import gdp
+        >>> from neartwin.accounting.budgets import gdp
         >>> account = filter_for(gdp(1, "1e-6"))
         >>> str(account.promise(account.caps)), str(account.promise((90000000000000, 0)))
         ('mu=1, delta=1e-06', 'mu=0.3')
         """
-        from neartwin.mechanisms.change import root_above
+        from neartwin.mechanisms.sensitivity import root_above
 
         owed = {pool.name: amount * pool.unit for pool, amount in zip(self.pools, amounts, strict=True)}
         delta = owed.get("delta", Fraction(0))
@@ -120,7 +130,7 @@ def filter_for(target: Target) -> Filter:
 
     Errors: `PrivacyError` for what is no target, a composed whole for instance.
 
-    >>> from neartwin.accounting.targets import advantage, pure, rdp
+    >>> from neartwin.accounting.budgets import advantage, pure, rdp
     >>> filter_for(pure(1)).caps
     (1000000000000,)
     >>> filter_for(rdp("5/2", 1)).kind
@@ -208,3 +218,68 @@ def _unknown(kind: str) -> PrivacyError:
         f"no theorem composes plans that are chosen adaptively by the rule {kind!r}; optimal and numerical composition need "
         "parameters fixed in advance: announce the series as one plan, or take pure, basic, zcdp, rdp, gdp or three pools"
     )
+
+
+BY_PATH = "pure"  # the sum itself is a guarantee
+
+
+@dataclass(frozen=True, slots=True)
+class Odometer:
+    """What a series of adaptively chosen spends has cost. first: the lowest rung; used: sums in the pools' units.
+
+    >>> from neartwin.accounting.budgets import gdp
+    >>> read = odometer(gdp("0.5", "1e-9"))
+    >>> for _ in range(10):
+    ...     read = read.add(gdp("0.2"))
+    >>> str(read.spent), str(read.promise)
+    ('mu=0.632456', 'mu=0.707107, delta=2e-09')
+    """
+
+    first: Filter
+    used: tuple[int, ...]
+
+    def add(self, spend: Target) -> "Odometer":
+        """The odometer after one more answer; call it before the answer is given. `PrivacyError` as for a filter."""
+        price = self.first.price(spend)
+        for pool, cap, more in zip(self.first.pools, self.first.caps, price, strict=True):
+            if more and not cap:
+                raise PrivacyError(
+                    f"this odometer has no {pool.name} on any rung to pay {spend} with; start it with {pool.name} above 0"
+                )
+        return Odometer(self.first, tuple(sum(pair) for pair in zip(self.used, price, strict=True)))
+
+    @property
+    def spent(self) -> Target:
+        """The sums themselves; a guarantee of pure privacy only."""
+        return self.first.promise(self.used)
+
+    @property
+    def rung(self) -> int:
+        """How often the first caps are doubled to cover what was spent."""
+        most = 0
+        for cap, used in zip(self.first.caps, self.used, strict=True):
+            if used > cap:  # and cap > 0: `add` refuses a pool without a rung
+                most = max(most, ((used + cap - 1) // cap - 1).bit_length())
+        return most
+
+    @property
+    def promise(self) -> Target:
+        """The guarantee of everything so far."""
+        if self.first.kind == BY_PATH:
+            return self.spent
+        return self.first.promise(tuple(cap << self.rung for cap in self.first.caps))
+
+    @property
+    def amounts(self) -> dict[str, Fraction]:
+        """What was spent by pool, exact."""
+        return {pool.name: used * pool.unit for pool, used in zip(self.first.pools, self.used, strict=True)}
+
+
+def odometer(first: Target) -> Odometer:
+    """An odometer at 0 whose lowest rung is `first`; a pool that is 0 there can take nothing, on any rung.
+
+    first: small enough to be the first report one would want; doubling then loses at most a factor 2 in the pool that fills
+    fastest. The kind of target fixes the currency. Errors: `PrivacyError` for what opens no account.
+    """
+    ladder = filter_for(first)
+    return Odometer(ladder, (0,) * len(ladder.caps))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, assert_never
 
-from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
+from neartwin.accounting.budgets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
 from neartwin.errors import ParameterError, PrivacyError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Guarantee:
     def whole(self) -> "Composed":
         """The promise as its worst case: certified delta(eps), eps(delta), T(alpha), advantage and odds come from it.
 
-        >>> from neartwin.accounting.targets import gdp
+        >>> from neartwin.accounting.budgets import gdp
         >>> promised = Guarantee.of(gdp(1), unit="id", neighbours="add_remove").whole()
         >>> 4.886554117462212 in promised.epsilon("1e-6")
         True
@@ -74,7 +74,7 @@ class Guarantee:
     def best_guess(self) -> float:
         """Upper bound on how often someone who starts at 50 % can be right: (1 + advantage) / 2.
 
-        >>> from neartwin.accounting.targets import pure
+        >>> from neartwin.accounting.budgets import pure
         >>> round(Guarantee.of(pure(1), unit="id", neighbours="add_remove").best_guess, 4)
         0.7311
         """
@@ -131,7 +131,7 @@ class Guarantee:
     def from_dict(cls, written: Mapping[str, Any]) -> "Guarantee":
         """The guarantee that `as_dict` wrote.
 
-        >>> from neartwin.accounting.targets import gdp
+        >>> from neartwin.accounting.budgets import gdp
         >>> one = Guarantee.of(gdp("0.1", "1e-9"), unit="id", neighbours="replace_one")
         >>> Guarantee.from_dict(one.as_dict()) == one
         True

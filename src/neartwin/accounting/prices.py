@@ -22,8 +22,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from neartwin.accounting.targets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
-from neartwin.accounting.zcdp import zcdp_of_pure
+from neartwin.accounting.budgets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
+from neartwin.accounting.renyi import zcdp_of_pure
 from neartwin.balls import ball, bounds, normal_quantile
 from neartwin.errors import ParameterError, PrivacyError
 

@@ -1,7 +1,22 @@
 """The adversary's side: games, attackers, reconstruction, statistical lower bounds on the loss."""
 
-from neartwin.audit.asking import Estimate, averaged, differenced
-from neartwin.audit.bands import ErrorBand, band
+from neartwin.audit.attacks import (
+    Estimate,
+    SumTwins,
+    TimingFinding,
+    Traced,
+    averaged,
+    correlated,
+    differenced,
+    naive_laplace,
+    order_spread,
+    reachable,
+    repeated_rounding_twins,
+    sum_excess,
+    time_follows_noise,
+    traced,
+    tracing_scores,
+)
 from neartwin.audit.claims import (
     BelowCurve,
     Claim,
@@ -9,40 +24,42 @@ from neartwin.audit.claims import (
     GaussianPrivacy,
     claim_approx,
     claim_gdp,
+    claim_of,
     claim_pure,
+    epsilon_seen,
+    mu_seen,
 )
-from neartwin.audit.finding import Event, Finding
-from neartwin.audit.finite import Knots, Violation, exact_gap, exact_tradeoff, exact_violation
-from neartwin.audit.floats import (
-    SumTwins,
-    naive_laplace,
-    order_spread,
-    reachable,
-    repeated_rounding_twins,
-    sum_excess,
-)
-from neartwin.audit.game import audit, examine, measured
-from neartwin.audit.losses_seen import epsilon_seen, mu_seen
+from neartwin.audit.confidence import Event, Finding, lower_bound, upper_bound
+from neartwin.audit.exact import Knots, Violation, exact_gap, exact_law, exact_tradeoff, exact_violation
+from neartwin.audit.game import ErrorBand, audit, band, examine, measured
+from neartwin.audit.neighbouring_inputs import Twins, answer_patterns, known, searched, table_corners
 from neartwin.audit.one_run import one_run_curve_pvalue, one_run_epsilon, one_run_parameter, one_run_pvalue
-from neartwin.audit.playing import Batched, Mechanism, Raised, Transcript, play
-from neartwin.audit.programs import exact_law
-from neartwin.audit.proportions import lower_bound, upper_bound
 from neartwin.audit.reconstruction import (
+    Attempt,
+    bounded_noise,
     every_subset,
     exhaustive,
+    gaussian_noise,
+    laplace_noise,
     least_squares,
     linear_program,
     random_subsets,
+    released,
+    sweep,
     wrong_share,
 )
-from neartwin.audit.released import released
-from neartwin.audit.replicas import ReleaseGame, collected, in_process, written
 from neartwin.audit.risk import Keeping, Risk, advantage_of, keeping, largest_parameter, power_at, risks
-from neartwin.audit.stated import claim_of
-from neartwin.audit.timing import TimingFinding, correlated, time_follows_noise
-from neartwin.audit.tracing import Traced, traced, tracing_scores
-from neartwin.audit.transition import Attempt, bounded_noise, gaussian_noise, laplace_noise, sweep
-from neartwin.audit.twins import Twins, answer_patterns, known, searched, table_corners
+from neartwin.audit.runs import (
+    Batched,
+    Mechanism,
+    Raised,
+    ReleaseGame,
+    Transcript,
+    collected,
+    in_process,
+    play,
+    written,
+)
 
 __all__ = [
     "Attempt",

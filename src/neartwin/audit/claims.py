@@ -3,19 +3,84 @@
 A claim answers two questions. `floor(fpr)`: the least miss rate the claim allows at a false-alarm rate, for either
 order of the two inputs. `reached(fpr, fnr)`: the least parameter of the claim's family that would allow these errors;
 above `limit`, the claim is false. For a claim without a family the number is how far the attacker got below the curve.
+
+What an attacker's two error rates say about the privacy loss: the least parameter that would allow them.
+
+fpr: how often the attacker says "right" when the input was left; fnr: how often he says "left" when it was right. Given
+*upper* bounds on both, the results are *lower* bounds on the mechanism's true parameter. All are raw: a value below 0
+means that these errors prove nothing. Kairouz, Oh and Viswanath 2015, Theorem 2.1; Nasr et al. 2023, section 5.
+
+From what is promised to a claim that can be attacked: targets, guarantees, trade-off curves and composed wholes.
+
+The floor under the attacker's errors is the promised one, the *lower* end of a curve that comes as bounds: an attacker who
+gets below it has refuted the promise, and every risk read from it is an upper bound.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, assert_never
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 
-from neartwin.audit.losses_seen import epsilon_seen, mu_seen
+from neartwin.accounting.budgets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
+from neartwin.accounting.guarantee import Guarantee, whole_of
 from neartwin.checks import non_negative, probability
+from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
+from neartwin.losses import Composed
+from neartwin.tradeoff.functions import TradeOff
+
+
+def epsilon_seen(fpr: ArrayLike, fnr: ArrayLike, *, delta: float = 0.0) -> FloatArray:
+    """The least epsilon for which (epsilon, delta)-privacy allows these errors.
+
+    max(ln((1 - delta - fnr) / fpr), ln((1 - delta - fpr) / fnr)), of the broadcast shape; inf if an event that cannot
+    happen on one side happens on the other by more than delta; 0 or below if nothing is proved.
+
+    >>> float(epsilon_seen(0.01, 0.6, delta=1e-5))
+    3.68885445380...
+    >>> float(epsilon_seen(0.0, 0.5)), float(epsilon_seen(0.0, 1.0))
+    (inf, 0.0)
+    """
+    false_alarm, miss = _rates(fpr, fnr)
+    if not 0 <= delta <= 1:
+        raise ParameterError("delta", delta, "must lie in [0, 1]")
+    return np.maximum(
+        _log_ratio((1 - delta) - miss, false_alarm),  # the event itself
+        _log_ratio((1 - delta) - false_alarm, miss),  # its complement, sides swapped
+    )
+
+
+def _log_ratio(gain: FloatArray, rate: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.log(np.maximum(gain, 0.0)) - np.log(rate)
+    return np.where(gain <= 0, -np.inf, ratio)
+
+
+def mu_seen(fpr: ArrayLike, fnr: ArrayLike) -> FloatArray:
+    """The least mu for which mu-Gaussian privacy allows these errors: Phi^-1(1 - fpr) - Phi^-1(fnr).
+
+    -inf at (0, 1) and (1, 0): the attacker who always says the same meets every curve.
+
+    >>> float(mu_seen(0.01, 0.6))
+    2.0730007709...
+    """
+    false_alarm, miss = _rates(fpr, fnr)
+    with np.errstate(invalid="ignore"):
+        mu = -special.ndtri(false_alarm) - special.ndtri(miss)
+    return np.where(np.isnan(mu), -np.inf, mu)
+
+
+def _rates(fpr: ArrayLike, fnr: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    false_alarm, miss = np.broadcast_arrays(np.asarray(fpr, np.float64), np.asarray(fnr, np.float64))
+    for name, rate in (("fpr", false_alarm), ("fnr", miss)):
+        if not np.all((rate >= 0) & (rate <= 1)):
+            raise ParameterError(name, rate, "must lie in [0, 1]")
+    return false_alarm, miss
+
 
 Curve = Callable[[FloatArray], FloatArray]
 
@@ -164,3 +229,66 @@ def refutes(claim: Claim, reached: float) -> bool:
         return reached > 0
     slack = Fraction(16, 2**53)
     return float_below(Fraction(reached) * (1 - slack) - slack) > claim.limit
+
+
+_EPSILONS = np.concatenate([np.linspace(0, 8, 801), np.geomspace(8, 700, 121)[1:]])  # a line under the curve from each
+_ROOM = 1e-13  # over the rounding of some dozen float operations
+
+
+def claim_of(stated: Target | Guarantee | TradeOff | Composed) -> Claim:
+    """The claim that a spend, an account, a release's guarantee, a mechanism's curve or a composed whole makes.
+
+    Pure, approximate, Gaussian and advantage promises are audited in their own number; any other by the gap below its
+    curve. A curve of one ordered pair claims both orders only if it is symmetric: give the pointwise least of both.
+
+    >>> from neartwin.accounting.budgets import approx, zcdp
+    >>> str(claim_of(approx(1, "1e-6")))
+    'epsilon=1, delta=1e-06'
+    >>> claim_of(Guarantee.of(zcdp("0.1"), unit="id", neighbours="add_remove")).floor(np.array([0.01])).round(3)
+    array([0.965])
+    >>> from neartwin.tradeoff import gaussian
+    >>> claim_of(gaussian(1)).floor(np.array([0.1])).round(6)
+    array([0.610856])
+    """
+    match stated:
+        case Guarantee(promise=promise):
+            return _promised(promise)
+        case Pure() | Approx() | Zcdp() | Rdp() | Gdp() | ThreePools() | Advantage():
+            return _promised(stated)
+        case Composed():
+            return BelowCurve(_of_whole(stated), repr(stated))
+        case _:
+            return BelowCurve(_of_curve(stated), repr(stated))
+
+
+def _promised(promise: Target) -> Claim:
+    match promise:
+        case Pure(epsilon=epsilon):
+            return claim_pure(epsilon)
+        case Approx(epsilon=epsilon, delta=delta):
+            return claim_approx(epsilon, delta)
+        case Gdp(mu=mu, delta=delta) if delta == 0:
+            return claim_gdp(mu)
+        case Advantage(value=value):  # total variation at most `value` is (0, value)-privacy
+            return claim_approx(0, value)
+        case Zcdp() | Rdp() | Gdp() | ThreePools():
+            return BelowCurve(_of_whole(whole_of(promise)), str(promise))
+        case _:
+            assert_never(promise)
+
+
+def _of_curve(curve: TradeOff) -> Curve:
+    return lambda fpr: np.asarray(curve.beta(fpr).lower, np.float64)
+
+
+def _of_whole(whole: Composed) -> Curve:
+    least = np.minimum(np.asarray(whole.delta(_EPSILONS).upper, np.float64), 1.0)
+    return lambda fpr: _above_lines(np.atleast_1d(np.asarray(fpr, np.float64)), least).reshape(np.shape(fpr))
+
+
+def _above_lines(fpr: FloatArray, delta: FloatArray) -> FloatArray:
+    """The most of the lines that delta at each of `_EPSILONS` puts under a curve that holds in both orders; rounded down."""
+    found = np.zeros(len(fpr))
+    for epsilon, least in zip(np.exp(_EPSILONS), delta, strict=True):
+        np.maximum(found, np.maximum(1 - least - epsilon * fpr, (1 - least - fpr) / epsilon), out=found)
+    return np.asarray(np.maximum(found * (1 - _ROOM) - _ROOM, 0.0))

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special
 
 from neartwin.audit.claims import Claim
-from neartwin.audit.proportions import failure_of
+from neartwin.audit.confidence import failure_of
 from neartwin.checks import integer, non_negative, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number

@@ -2,14 +2,29 @@
 
 Dinur and Nissim 2003: with n or more random subsets and errors below c sqrt(n), almost every bit comes back; answering
 every subset within E lets an exhaustive attacker err in at most 4E people. Attackers see queries and answers alone.
+
+The phase transition of reconstruction: below an error of order sqrt(n) everything comes back, above it nothing.
+
+And the floor that differential privacy puts under the attack: whatever the attacker does, a fair secret bit stays wrong
+with at least the probability that the guarantee's curve allows.
+
+Subset counts answered by neartwin itself: one release that a ledger paid for, to be attacked like any other answers.
+
+A person whose bit is 1 has a row for each subset that holds them, and a person whose bit is 0 has none: the secret is
+whether the person is in the data, which is what the guarantee hides. Questions are groups, so that one plan answers them
+all, and its noise is for a person who may be in every one.
 """
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from neartwin.accounting.budgets import Target
 from neartwin.checks import integer
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
@@ -105,3 +120,117 @@ def _rounded(values: FloatArray) -> Bits:
 def _shapes(subsets: Subsets, answers: FloatArray) -> None:
     if subsets.ndim != 2 or np.shape(answers) != (len(subsets),):
         raise ParameterError("answers", np.shape(answers), f"must hold one answer for each of {len(subsets)} subsets")
+
+
+Answerer = Callable[[Subsets, Bits], FloatArray]  # queries and secret in, noisy counts out; random
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One reconstruction. error: the largest error among the answers, in counts; wrong: the share of wrong bits."""
+
+    attacker: str
+    setting: float
+    people: int
+    queries: int
+    error: float
+    wrong: float
+
+    @property
+    def error_in_roots(self) -> float:
+        """The error in units of sqrt(people), where the transition has a fixed place."""
+        return self.error / float(np.sqrt(self.people))
+
+
+def bounded_noise(most: float, rng: np.random.Generator) -> Answerer:
+    """Counts with an error uniform in [-most, most]."""
+    return lambda subsets, secret: subsets @ secret.astype(np.float64) + rng.uniform(-most, most, len(subsets))
+
+
+def laplace_noise(epsilon: float, rng: np.random.Generator) -> Answerer:
+    """Counts as a basic-composition account of `epsilon` would answer: Laplace noise of scale queries / epsilon.
+
+    In floats, to show the attack at size; a release uses exact noise.
+    """
+    return lambda subsets, secret: (
+        subsets @ secret.astype(np.float64) + rng.laplace(0, len(subsets) / epsilon, len(subsets))
+    )
+
+
+def gaussian_noise(mu: float, rng: np.random.Generator) -> Answerer:
+    """Counts as a GDP account of `mu` would answer: normal noise of deviation sqrt(queries) / mu, in floats."""
+    return lambda subsets, secret: (
+        subsets @ secret.astype(np.float64) + rng.normal(0, np.sqrt(len(subsets)) / mu, len(subsets))
+    )
+
+
+def sweep(
+    answerer_of: Callable[[float, np.random.Generator], Answerer],
+    settings: Sequence[float],
+    attackers: Mapping[str, Attacker],
+    *,
+    people: int,
+    queries: int,
+    repeats: int = 1,
+    seed: int = 0,
+    secret: Bits | None = None,
+) -> list[Attempt]:
+    """Attack fresh secrets at each setting; a row an attempt, in order of settings, repeats and attackers.
+
+    answerer_of: `bounded_noise`, `laplace_noise`, `gaussian_noise`, or any other; `settings` are its first argument.
+    The attackers of one repeat see the same answers. `secret`: attack these bits each time instead of fair random ones.
+
+    >>> from neartwin.audit.reconstruction import least_squares
+    >>> rows = sweep(bounded_noise, [0.1, 100.0], {"least squares": least_squares}, people=40, queries=160)
+    >>> rows[0].wrong, rows[1].wrong > 0.2
+    (0.0, True)
+    """
+    integer(repeats=repeats, at_least=1)
+    rows: list[Attempt] = []
+    for setting_number, setting in enumerate(settings):
+        for repeat in range(repeats):
+            rng = np.random.default_rng([seed, setting_number, repeat])
+            bits = rng.integers(0, 2, people, dtype=np.int8) if secret is None else secret
+            subsets = random_subsets(len(bits), queries, rng)
+            answers = answerer_of(setting, rng)(subsets, bits)
+            error = float(np.max(np.abs(answers - subsets @ bits.astype(np.float64))))
+            rows += [
+                Attempt(name, setting, len(bits), queries, error, wrong_share(bits, attack(subsets, answers)))
+                for name, attack in attackers.items()
+            ]
+    return rows
+
+
+_PERSON, _QUESTION = "person", "question"
+
+
+def released(spend: Callable[[float], Target]) -> Callable[[float, np.random.Generator], Answerer]:
+    """Counts from a neartwin release at each setting, for `sweep`: `released(nt.pure)`, `released(nt.gdp)`.
+
+    spend: from a setting to what the whole release may cost. The noise is the release's own, from the system's generator:
+    no seed repeats it.
+
+    >>> from neartwin.accounting.budgets import pure
+    >>> subsets, bits = np.ones((2, 30), np.int8), np.ones(30, np.int8)
+    >>> answers = released(pure)(10**6, np.random.default_rng(0))(subsets, bits)
+    >>> bool(np.abs(answers - 30).max() < 1)
+    True
+    """
+    return lambda setting, rng: lambda subsets, secret: _counts(subsets, secret, spend(setting))  # noqa: ARG005 - the noise is not seeded
+
+
+def _counts(subsets: Subsets, secret: Bits, spend: Target) -> FloatArray:
+    import pyarrow as pa
+
+    from neartwin.queries.open import table  # heavy rooms, for this attack alone
+    from neartwin.queries.statistics import count_units
+    from neartwin.releases.accounts import open_ledger
+
+    questions, people = np.nonzero(subsets * np.asarray(secret, np.int8))
+    rows = pa.table({_PERSON: pa.array(people, pa.int64()), _QUESTION: pa.array(questions, pa.int64())})
+    asked = table(rows, unit=_PERSON, name="secrets")
+    counted = asked.group_by(_QUESTION, keys={_QUESTION: range(len(subsets))}).agg(n=count_units())
+    with tempfile.TemporaryDirectory() as folder, open_ledger(Path(folder) / "attack.db") as book:
+        account = book.open(asked, spend)
+        proposal = account.plan(counted, spend=spend, groups_per_unit=len(subsets))
+        return np.array(account.release(proposal)["n"].values)

@@ -10,9 +10,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from neartwin.accounting.cost import Cost
-from neartwin.accounting.expression import parse
-from neartwin.accounting.spend import cost
+from neartwin.accounting.expressions import parse
+from neartwin.accounting.usage import Cost, cost
 from neartwin.cli.output import refusing
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval

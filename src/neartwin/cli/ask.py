@@ -10,8 +10,8 @@ from neartwin.cli import options
 from neartwin.cli.output import refusing, show_releases
 from neartwin.errors import ParameterError
 from neartwin.queries.query import MostCommon, Query
-from neartwin.queries.sql import from_sql, grouped_rows
-from neartwin.queries.sql_series import statements
+from neartwin.queries.sql.parse import from_sql, grouped_rows
+from neartwin.queries.sql.series import statements
 
 if TYPE_CHECKING:
     from neartwin.client.service import ServedAccount

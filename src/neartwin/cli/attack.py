@@ -14,10 +14,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from neartwin.accounting.targets import gdp, pure
-from neartwin.audit.reconstruction import Bits, least_squares, linear_program
-from neartwin.audit.released import released
-from neartwin.audit.transition import Attempt, bounded_noise, sweep
+from neartwin.accounting.budgets import gdp, pure
+from neartwin.audit.reconstruction import Attempt, Bits, bounded_noise, least_squares, linear_program, released, sweep
 from neartwin.cli.output import refusing, stderr
 from neartwin.errors import ParameterError
 
@@ -78,7 +76,7 @@ def reconstruct(as_json: bool, picture: str | None, **options: Any) -> None:  # 
     """
     attempts = _attempts(**options)
     if picture:
-        from neartwin.report.attack_figures import reconstruction_figure
+        from neartwin.report.figures import reconstruction_figure
 
         reconstruction_figure(attempts["bounded"], attempts["epsilon"], attempts["mu"]).savefig(picture)
         stderr.print(f"picture: {picture}", markup=False)

@@ -90,7 +90,7 @@ def export(  # noqa: PLR0917 - a command's options
 
             target.write_text(page(made), encoding="utf-8")
         case ".yaml" | ".yml":
-            from neartwin.report.registry import registry_yaml
+            from neartwin.report.opendp_registry import registry_yaml
 
             target.write_text(registry_yaml(made, _about(about)), encoding="utf-8")
         case _:

@@ -4,14 +4,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from neartwin.accounting.targets import Target
-from neartwin.accounting.written import target_in
+from neartwin.accounting.budgets import Target, target_in
 from neartwin.errors import ParameterError
 from neartwin.exact import Number
-from neartwin.queries.grouping import Grouping, day, part
-from neartwin.queries.table import EACH_ROW, Bounds, RowUnit, bounded
-from neartwin.queries.tuned import Tuned, TunedRange, tuned, tuned_range
-from neartwin.queries.types import ColumnType
+from neartwin.planning.limits import Tuned, TunedRange, tuned, tuned_range
+from neartwin.queries.groups import Grouping, day, part
+from neartwin.tables.table import EACH_ROW, Bounds, RowUnit, bounded
+from neartwin.tables.types import ColumnType
 
 T = TypeVar("T")
 

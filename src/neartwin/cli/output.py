@@ -72,7 +72,7 @@ def show_releases(releases: Sequence[Release], *, as_json: bool, out: str | None
                 click.echo()
             show_release(release, as_json=as_json)
     if out:
-        from neartwin.report.files import save
+        from neartwin.report.page import save
 
         place = Path(out)
         for number, release in enumerate(releases, start=1):

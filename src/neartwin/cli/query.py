@@ -13,15 +13,15 @@ import click
 from neartwin.cli import options
 from neartwin.cli.output import refusing, show_releases, stderr
 from neartwin.errors import ParameterError, QueryError
-from neartwin.queries.joining import OtherTable, owned, public
-from neartwin.queries.opening import table as open_table
+from neartwin.queries.open import table as open_table
 from neartwin.queries.query import Rows
-from neartwin.queries.sql import explained_sql
-from neartwin.queries.sql_series import series_from_sql
-from neartwin.queries.types import ColumnType
+from neartwin.queries.sql.parse import explained_sql
+from neartwin.queries.sql.series import series_from_sql
 from neartwin.releases.accounts import Ledger, Proposal, open_ledger
+from neartwin.releases.rehearsal import StandInPreview
 from neartwin.releases.series import SeriesProposal
-from neartwin.releases.standin import StandInPreview
+from neartwin.tables.joins import OtherTable, owned, public
+from neartwin.tables.types import ColumnType
 
 Options = dict[str, Any]
 

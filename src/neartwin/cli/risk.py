@@ -9,10 +9,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from neartwin.accounting.budgets import Target, approx, gdp, pure, zcdp
 from neartwin.accounting.guarantee import Guarantee
-from neartwin.accounting.targets import Target, approx, gdp, pure, zcdp
+from neartwin.audit.claims import claim_of
 from neartwin.audit.risk import Keeping, Risk, advantage_of, keeping, percent, power_at, risks
-from neartwin.audit.stated import claim_of
 from neartwin.cli.output import refusing, stderr
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.neighbours import Neighbours
@@ -54,7 +54,7 @@ def explain_risk(
     found = _given(release, **guarantee)
     claim = claim_of(found)
     if picture:
-        from neartwin.report.attack_figures import risk_figure
+        from neartwin.report.figures import risk_figure
 
         risk_figure(claim.floor, str(found.promise)).savefig(picture)
         stderr.print(f"picture: {picture}", markup=False)

@@ -92,7 +92,7 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
     Types, bounds and keys of tables to join are written NAME.column=...; the unit's column has one name in all of them.
     """
     _libraries()
-    from neartwin.accounting.written import target_in
+    from neartwin.accounting.budgets import target_in
     from neartwin.web.data_directory import CONSOLE, DataDirectory
     from neartwin.web.datasets import Dataset, Rule, schema_of
 

@@ -16,26 +16,24 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from neartwin.accounting.targets import Target
-from neartwin.accounting.written import parts_of, target_of
+from neartwin.accounting.budgets import Target, parts_of, target_of
 from neartwin.client.http import Wire, raised
 from neartwin.errors import AccessError, LedgerError, QueryError
 from neartwin.exact import Number, rational
 from neartwin.ledger import Entry
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.queries.expected import ExpectedError
-from neartwin.queries.explained import Explained
-from neartwin.queries.form import form_of
-from neartwin.queries.join import JoinKind
-from neartwin.queries.joining import OtherTable
+from neartwin.planning.expected_errors import ExpectedError
+from neartwin.planning.explain import Explained
+from neartwin.planning.limits import Tuned, TunedRange
 from neartwin.queries.query import MostCommon, Query, Rows
-from neartwin.queries.served import ServedTable
-from neartwin.queries.table import EACH_ROW, Table, bounded
-from neartwin.queries.tuned import Tuned, TunedRange
-from neartwin.queries.types import ColumnType
+from neartwin.queries.wire.parse import form_of
 from neartwin.releases.certificates import Certificate
 from neartwin.releases.preview import Preview
 from neartwin.releases.release import Release
+from neartwin.tables.joins import OtherTable
+from neartwin.tables.sources import ServedTable
+from neartwin.tables.table import EACH_ROW, JoinKind, Table, bounded
+from neartwin.tables.types import ColumnType
 
 Json = dict[str, Any]
 _WAIT = 10  # seconds that one request waits for a release

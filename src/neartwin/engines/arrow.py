@@ -15,9 +15,8 @@ from neartwin.engines.sql.dialect import POSITION
 from neartwin.engines.sql.statement import group_names
 from neartwin.engines.sql.trees import CELL
 from neartwin.exact import WholeNumbers
-from neartwin.queries.keys import Key
-from neartwin.queries.stage import Stage
-from neartwin.queries.types import ColumnType
+from neartwin.planning.stage import Stage
+from neartwin.tables.types import ColumnType, Key
 
 ARROW = {
     ColumnType.INTEGER: pa.int64(),

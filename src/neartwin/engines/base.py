@@ -9,8 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from neartwin.exact import WholeNumbers
-from neartwin.queries.keys import Key
-from neartwin.queries.stage import Stage
+from neartwin.planning.stage import Stage
+from neartwin.tables.types import Key
 
 SALT_BITS = 64  # of fresh randomness a release
 

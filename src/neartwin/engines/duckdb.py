@@ -16,10 +16,10 @@ from neartwin.engines.sql.bounding import are_many, can_thin
 from neartwin.engines.sql.dialect import KEYS, digest_of, floor_half_up, in_calendar, real
 from neartwin.engines.sql.joins import Place
 from neartwin.engines.sql.statement import first_rows, in_order, needed_columns, salted, statement
-from neartwin.queries.join import Join
-from neartwin.queries.source import DuckdbConnection, DuckdbQuery, ParquetFiles, Source
-from neartwin.queries.stage import Stage
-from neartwin.queries.types import ColumnType
+from neartwin.planning.stage import Stage
+from neartwin.tables.sources import DuckdbConnection, DuckdbQuery, ParquetFiles, Source
+from neartwin.tables.table import Join
+from neartwin.tables.types import ColumnType
 
 _SALT = exp.cast(exp.Placeholder(this="salt"), "UBIGINT", dialect="duckdb")
 _LEAST_BYTES = 2**22  # of files: to set arrays up takes longer than to read smaller ones

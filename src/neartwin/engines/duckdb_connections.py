@@ -21,7 +21,7 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
-from neartwin.queries.source import (
+from neartwin.tables.sources import (
     CsvFiles,
     DuckdbConnection,
     DuckdbQuery,

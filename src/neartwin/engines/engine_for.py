@@ -4,10 +4,18 @@ from typing import assert_never
 
 from neartwin.engines.base import Engine
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.queries.postgres import PostgresTable
-from neartwin.queries.served import ServedTable
-from neartwin.queries.source import CsvFiles, DuckdbConnection, DuckdbQuery, DuckdbTable, Frame, ParquetFiles, Source
-from neartwin.queries.spark import SparkFrame
+from neartwin.tables.postgres import PostgresTable
+from neartwin.tables.sources import (
+    CsvFiles,
+    DuckdbConnection,
+    DuckdbQuery,
+    DuckdbTable,
+    Frame,
+    ParquetFiles,
+    ServedTable,
+    Source,
+    SparkFrame,
+)
 
 
 def engine_for(source: Source) -> Engine:

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from neartwin.engines.base import Aggregates, Cells
-from neartwin.queries.join import How, Join, JoinKind, together
-from neartwin.queries.keys import Key
-from neartwin.queries.stage import GridColumn, Stage
-from neartwin.queries.table import Table
-from neartwin.queries.terms import ARITHMETIC, COMPARISONS, PARTS, Term
+from neartwin.planning.stage import Stage
+from neartwin.tables.grid import GridColumn
+from neartwin.tables.table import How, Join, JoinKind, Table, together
+from neartwin.tables.terms import ARITHMETIC, COMPARISONS, PARTS, Term
+from neartwin.tables.types import Key
 
 Row = Mapping[str, Any]
 

@@ -22,9 +22,9 @@ from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.sql.dialect import POSITION, as_double, digest_of, floor_half_up, in_calendar, real
 from neartwin.engines.sql.joins import Place
 from neartwin.engines.sql.statement import in_order, needed_columns, salted, statement
-from neartwin.queries.postgres import PostgresTable, driver, reading
-from neartwin.queries.stage import Stage
-from neartwin.queries.types import ColumnType
+from neartwin.planning.stage import Stage
+from neartwin.tables.postgres import PostgresTable, driver, reading
+from neartwin.tables.types import ColumnType
 
 _BATCH = 50_000  # rows a round trip
 _SIGN = 2**63

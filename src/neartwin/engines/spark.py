@@ -23,9 +23,9 @@ from neartwin.engines.sql.dialect import KEYS, POSITION, as_double, digest_of, f
 from neartwin.engines.sql.joins import Place
 from neartwin.engines.sql.statement import group_names, needed_columns, statement
 from neartwin.engines.sql.trees import CELL
-from neartwin.queries.spark import SparkFrame
-from neartwin.queries.stage import Stage
-from neartwin.queries.types import ColumnType
+from neartwin.planning.stage import Stage
+from neartwin.tables.sources import SparkFrame
+from neartwin.tables.types import ColumnType
 
 _SALT = "neartwin_salt"
 _SETTINGS = {

@@ -1,19 +1,72 @@
-"""An account: the budget of one population, spent before data is read and never given back."""
+"""An account: the budget of one population, spent before data is read and never given back.
 
-from collections.abc import Iterable
+Records as a reader sees them.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import starmap
+from typing import Any
 
+from neartwin.accounting.budgets import Target
 from neartwin.accounting.filters import Filter
-from neartwin.accounting.targets import Target
 from neartwin.checks import text
 from neartwin.errors import BudgetError, LedgerError, ParameterError
-from neartwin.ledger import codec
-from neartwin.ledger.history import entry
-from neartwin.ledger.rule import Rule, vector
+from neartwin.ledger import records
+from neartwin.ledger.records import Record
 from neartwin.ledger.store import AccountRow, Database, Reading, ReservationRow, Writing, ask_digest
-from neartwin.ledger.values import Allotment, Entry, Population, Stored, Ticket
+from neartwin.ledger.values import Allotment, Entry, Population, Rule, Stored, Ticket, vector
+
+
+def entry(record: Record, made: str, rule: Rule, states: Mapping[int, str]) -> Entry:
+    """One record of an account. states: of its reservations, by position."""
+    event = record.event
+    shown: dict[str, Any] = {}
+    match event:
+        case records.Opened(caps=caps, source=source):
+            shown = {"caps": rule.amounts(caps), "source": source}
+        case records.Sourced(source=source):
+            shown = {"source": source}
+        case records.Raised(caps=caps, reason=reason):
+            shown = {"caps": rule.amounts(caps), "description": reason}
+        case records.Allotted(caps=caps, holder=holder):
+            shown = {"caps": rule.amounts(caps), "holders": (holder,)}
+        case records.Reserved():
+            shown = _asked(event, rule.amounts(event.price)) | {"state": _state(record.position, states)}
+        case records.Refused():
+            shown = _asked(event, rule.amounts(event.price)) | {"state": "refused", "pool": event.pool}
+        case records.Settled(reserved=reserved) | records.Failed(reserved=reserved):
+            shown = {"reserved": reserved}
+        case records.Acted(who=who, what=what):
+            shown = {"who": who, "description": what}
+        case records.Begun():
+            pass
+    return Entry(
+        position=record.position,
+        hash=made,
+        kind=records.kind_of(event),
+        time=record.time,
+        account="" if isinstance(event, records.Begun) else event.account,
+        **shown,
+    )
+
+
+def _state(position: int, states: Mapping[int, str]) -> str:
+    if position not in states:
+        raise LedgerError(f"reservation {position} is missing from its index; verify the ledger")
+    return states[position]
+
+
+def _asked(event: records.Reserved | records.Refused, price: dict[str, Fraction]) -> dict[str, Any]:
+    return {
+        "price": price,
+        "plan_digest": event.plan_digest,
+        "snapshot": event.snapshot,
+        "description": event.description,
+        "holders": event.holders,
+    }
+
 
 DOCUMENT_BYTES = 64 * 2**20  # a larger release belongs in a table of the engine, with its digest in the document
 
@@ -65,7 +118,7 @@ class Account:
         with self.database.write() as page:
             claimed(page, self.name, source)
 
-    def price(self, spend: Target) -> codec.Price:
+    def price(self, spend: Target) -> records.Price:
         """What a spend would cost, in whole units of the account's pools, rounded up. Spends nothing.
 
         Raises `PrivacyError` when the account's rule cannot express it.
@@ -95,7 +148,7 @@ class Account:
         ask again, at worst the price is paid twice.
         """
         owned = tuple(dict.fromkeys(holders))
-        asked = codec.Reserved(
+        asked = records.Reserved(
             account=self.name,
             plan_digest=text(plan_digest=plan_digest, at_least=1, at_most=200),
             snapshot=text(snapshot=snapshot, at_least=1, at_most=4000),
@@ -133,8 +186,8 @@ class Account:
             )
         with self.database.write() as page:
             asked = self._reserved(page, ticket)
-            event = codec.Settled(
-                account=self.name, reserved=ticket.position, digest=codec.digest(content), size=len(content)
+            event = records.Settled(
+                account=self.name, reserved=ticket.position, digest=records.digest(content), size=len(content)
             )
             record, made = page.append(event)
             page.store(record.position, content)
@@ -144,7 +197,7 @@ class Account:
         """Record that a ticket's run failed: its budget stays spent, and it can no longer be settled."""
         with self.database.write() as page:
             self._reserved(page, ticket)
-            page.append(codec.Failed(account=self.name, reserved=ticket.position))
+            page.append(records.Failed(account=self.name, reserved=ticket.position))
 
     def answer(self, position: int) -> Stored:
         """The release of the reservation made by the record at a position, or settled by it.
@@ -162,7 +215,7 @@ class Account:
         with self.database.read() as page:
             row = page.reservation(position)
             event = page.record(position)[0].event if row is not None and row.account == self.name else None
-        if not isinstance(event, codec.Reserved):
+        if not isinstance(event, records.Reserved):
             raise LedgerError(f"account {self.name!r} has no reservation {position}; its history lists them")
         return event.holders
 
@@ -173,7 +226,7 @@ class Account:
         return tuple(
             self._ticket(record.position, made, record.event)
             for record, made in found
-            if isinstance(record.event, codec.Reserved)
+            if isinstance(record.event, records.Reserved)
         )
 
     def allot(self, holder: str, target: Target, *, by: str = "") -> Allotment:
@@ -189,10 +242,10 @@ class Account:
             if row is not None and any(cap < used for (_, cap), (_, used) in zip(caps, row.spent, strict=True)):
                 used_up = self.rule.written(row.spent)
                 raise LedgerError(f"{holder!r} has spent {used_up} already; allot at least that much, which stops them")
-            page.append(codec.Allotted(account=self.name, holder=holder, caps=caps))
+            page.append(records.Allotted(account=self.name, holder=holder, caps=caps))
             if by:
-                body = codec.canonical({"dataset": self.name, "holder": holder, "target": str(target)})
-                page.append(codec.Acted(account=self.name, who=by, what="allot", body=body))
+                body = records.canonical({"dataset": self.name, "holder": holder, "target": str(target)})
+                page.append(records.Acted(account=self.name, who=by, what="allot", body=body))
             spent = row.spent if row is not None else self.rule.named((0,) * len(caps))
         return self._allotment(holder, AccountRow(caps=caps, spent=spent))
 
@@ -211,7 +264,7 @@ class Account:
         with self.database.read() as page:
             return page.account(self.name)
 
-    def _answer(self, page: Reading, asked: codec.Reserved) -> Stored | None:
+    def _answer(self, page: Reading, asked: records.Reserved) -> Stored | None:
         """What was paid for already, or None when this must be paid; `LedgerError` for a key that cannot be used."""
         row = page.reservation_with_key(self.name, asked.key) if asked.key else None
         if row is not None:
@@ -230,7 +283,7 @@ class Account:
             row = page.answered(ask_digest(self.name, asked.plan_digest, asked.snapshot))
         return None if row is None else self._read_stored(page, row)
 
-    def _refusal(self, page: Writing, row: AccountRow, asked: codec.Reserved) -> BudgetError | None:
+    def _refusal(self, page: Writing, row: AccountRow, asked: records.Reserved) -> BudgetError | None:
         """Why the price does not fit, recorded; None when it fits."""
         holder = ""
         price = vector(asked.price)
@@ -243,7 +296,7 @@ class Account:
                 self.rule.filter(allotted.caps).check(vector(allotted.spent), price)
         except BudgetError as refusal:
             page.append(
-                codec.Refused(
+                records.Refused(
                     account=self.name,
                     plan_digest=asked.plan_digest,
                     snapshot=asked.snapshot,
@@ -257,14 +310,14 @@ class Account:
             return _of_holder(refusal, holder) if holder else refusal
         return None
 
-    def _reserved(self, page: Reading, ticket: Ticket) -> codec.Reserved:
+    def _reserved(self, page: Reading, ticket: Ticket) -> records.Reserved:
         """The open reservation a ticket stands for."""
         row = page.reservation(ticket.position)
         if row is None or row.account != self.name or ticket.account != self.name:
             raise LedgerError(f"account {self.name!r} has no reservation {ticket.position}; reserve before you settle")
         record, made = page.record(ticket.position)
         asked = record.event
-        if not isinstance(asked, codec.Reserved) or ticket != self._ticket(ticket.position, made, asked):
+        if not isinstance(asked, records.Reserved) or ticket != self._ticket(ticket.position, made, asked):
             raise LedgerError(
                 f"the ticket of reservation {ticket.position} does not fit its record: it is from another ledger, or "
                 "from a history that was rolled back"
@@ -273,7 +326,7 @@ class Account:
             raise LedgerError(f"reservation {ticket.position} was {row.state} by record {row.closed}; reserve anew")
         return asked
 
-    def _ticket(self, position: int, made: str, asked: codec.Reserved) -> Ticket:
+    def _ticket(self, position: int, made: str, asked: records.Reserved) -> Ticket:
         return Ticket(
             account=self.name,
             position=position,
@@ -287,14 +340,14 @@ class Account:
         asked = page.record(row.position)[0].event
         record, made = page.record(row.closed or 0)
         event, content = record.event, page.document(record.position)
-        if not isinstance(event, codec.Settled) or not isinstance(asked, codec.Reserved) or content is None:
+        if not isinstance(event, records.Settled) or not isinstance(asked, records.Reserved) or content is None:
             raise LedgerError(f"the release of reservation {row.position} is missing; verify the ledger")
-        if codec.digest(content) != event.digest:
+        if records.digest(content) != event.digest:
             raise LedgerError(f"the release stored with record {record.position} was changed; verify the ledger")
         return self._stored(record, made, event, asked, content)
 
     def _stored(
-        self, record: codec.Record, made: str, event: codec.Settled, asked: codec.Reserved, content: bytes
+        self, record: records.Record, made: str, event: records.Settled, asked: records.Reserved, content: bytes
     ) -> Stored:
         return Stored(
             account=self.name,
@@ -331,7 +384,7 @@ def claimed(page: Writing, name: str, source: str) -> None:
     """Add a source to a population; nothing for one that it has, `LedgerError` for one that another has."""
     refuse_taken(page, name, source)
     if page.owner_of(source) is None:
-        page.append(codec.Sourced(account=name, source=source))
+        page.append(records.Sourced(account=name, source=source))
 
 
 def refuse_taken(page: Writing, name: str, source: str) -> None:

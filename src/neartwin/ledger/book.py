@@ -1,21 +1,102 @@
-"""The ledger: which populations are registered, with what budget, and whether its records are whole."""
+"""The ledger: which populations are registered, with what budget, and whether its records are whole.
 
+A whole ledger as JSON lines: records exactly as they lie, documents beside them, the head at the end.
+
+```
+{"archive":"neartwin ledger","version":1}
+{"body":{...},"kind":"begin","position":1,...}      a record: these bytes are what its hash is made of
+{"content":"...base64...","document":4}             the release that record 4 settled
+{"head":"12:ab..."}                                 the last line: position and hash of the newest record
+```
+"""
+
+import base64
+import json
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from neartwin.accounting.budgets import Target
 from neartwin.accounting.filters import filter_for
-from neartwin.accounting.targets import Target
 from neartwin.checks import text
 from neartwin.errors import LedgerError
-from neartwin.ledger import codec
+from neartwin.ledger import records
 from neartwin.ledger.account import Account, claimed, refuse_taken
-from neartwin.ledger.archive import fill, save
-from neartwin.ledger.rule import Rule
 from neartwin.ledger.store import Database, Reading, Writing
-from neartwin.ledger.values import Act, Head, Population
-from neartwin.ledger.verify import Verdict, verified
+from neartwin.ledger.values import Act, Head, Population, Rule
+from neartwin.ledger.verify import Chain, Replay, Verdict, verified
+
+_FIRST = {"archive": "neartwin ledger", "version": 1}
+
+
+def lines(page: Reading) -> Iterator[str]:
+    """The lines of an archive, without line ends; `LedgerError` for a ledger that is not whole."""
+    verdict = verified(page, None)
+    if not verdict.whole:
+        raise LedgerError(f"the ledger is not whole and cannot be archived: {verdict}")
+    yield records.canonical(_FIRST)
+    documents = set(page.document_positions())
+    for position, _, line, _ in page.lines():
+        yield line
+        if position in documents:
+            content = base64.b64encode(page.document(position) or b"").decode("ascii")
+            yield records.canonical({"document": position, "content": content})
+    yield records.canonical({"head": str(verdict.head)})
+
+
+def save(page: Reading, path: Path) -> None:
+    """Write an archive to a new file that its owner alone can read; it is on disk when this returns."""
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        raise LedgerError(f"{path} exists; archives are not written over, give a new name") from None
+    except OSError as fault:
+        raise LedgerError(f"the archive {path} cannot be made: {fault.strerror}; choose another place") from None
+    try:
+        with os.fdopen(handle, "w", encoding="ascii", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines(page))
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        path.unlink()
+        raise
+
+
+def fill(page: Writing, archived: Iterable[str]) -> None:
+    """Put an archive's records and documents into an empty ledger; `LedgerError` unless they are whole to the last."""
+    chain, replay, head = Chain(), Replay(), None
+    numbered = enumerate(archived, start=1)
+    if json.loads(next(numbered, (0, "null"))[1]) != _FIRST:
+        raise LedgerError("this is no archive of a ledger, or one of a newer neartwin")
+    for number, line in numbered:
+        text = line.rstrip("\n")
+        parts = json.loads(text)
+        if head is not None:
+            raise LedgerError(f"line {number} of the archive stands after its end")
+        if "head" in parts:
+            head = Head.parse(parts["head"])
+        elif "document" in parts:
+            page.store(parts["document"], base64.b64decode(parts["content"], validate=True))
+        else:
+            _take(page, chain, replay, text)
+    if head is None:
+        raise LedgerError("the archive is cut off: its last line, with the head, is missing")
+    if head.position != chain.position:
+        raise LedgerError(f"the archive says it has {head.position} records, it has {chain.position}")
+    verdict = verified(page, head)
+    if not verdict.whole:
+        raise LedgerError(f"the archive is not whole: {verdict}")
+
+
+def _take(page: Writing, chain: Chain, replay: Replay, line: str) -> None:
+    record = chain.take(chain.position + 1, line, records.digest(line))
+    if record is None or chain.faults:
+        raise LedgerError(f"the archive is not whole: {chain.faults[0]}")
+    if reason := replay.broken(record):
+        raise LedgerError(f"the archive is not whole: record {record.position} breaks a rule: {reason}")
+    page.take(record)
 
 
 class Ledger:
@@ -25,7 +106,7 @@ class Ledger:
     by its owner alone. Any number of processes and threads may hold it open; each write waits for its turn, and is on
     disk when the call returns. A SQLite ledger must lie on a disk of this machine, not on a network file system.
 
-    >>> from neartwin.accounting.targets import pure
+    >>> from neartwin.accounting.budgets import pure
     >>> people = Population(name="purchases", unit="customer_id", relation="add_remove")
     >>> with Ledger(getfixture("tmp_path") / "budget.db") as ledger:
     ...     account = ledger.open(people, pure(1))
@@ -103,7 +184,7 @@ class Ledger:
                 if population.source:
                     refuse_taken(page, population.name, population.source)
                 rule = Rule.of(wanted)
-                event = codec.Opened(
+                event = records.Opened(
                     account=population.name,
                     unit=population.unit,
                     relation=population.relation,
@@ -150,10 +231,10 @@ class Ledger:
                     f"account {name!r} has caps {account.rule.written(present)}; they can only be raised, "
                     f"{target} does not"
                 )
-            page.append(codec.Raised(account=name, caps=caps, reason=reason))
+            page.append(records.Raised(account=name, caps=caps, reason=reason))
             if by:
-                body = codec.canonical({"dataset": name, "target": str(target), "reason": reason})
-                page.append(codec.Acted(account=name, who=by, what="cap", body=body))
+                body = records.canonical({"dataset": name, "target": str(target), "reason": reason})
+                page.append(records.Acted(account=name, who=by, what="cap", body=body))
         return account
 
     def acts(self) -> tuple[Act, ...]:
@@ -170,7 +251,7 @@ class Ledger:
                     body=event.body,
                 )
                 for record, made in page.acts()
-                if isinstance(event := record.event, codec.Acted)
+                if isinstance(event := record.event, records.Acted)
             )
 
     def head(self) -> Head:
@@ -193,11 +274,11 @@ class Ledger:
             save(page, Path(path))
             return page.head()
 
-    def _account(self, opened: codec.Opened, source: str) -> Account:
+    def _account(self, opened: records.Opened, source: str) -> Account:
         population = Population(name=opened.account, unit=opened.unit, relation=opened.relation, source=source)
         return Account(population=population, rule=Rule.of(opened), database=self._database)
 
-    def _check_terms(self, page: Reading, opened: codec.Opened, population: Population, target: Target) -> None:
+    def _check_terms(self, page: Reading, opened: records.Opened, population: Population, target: Target) -> None:
         for term in ("unit", "relation"):
             before, now = getattr(opened, term), getattr(population, term)
             if before != now:
@@ -214,11 +295,11 @@ class Ledger:
             )
 
 
-def _opening(page: Reading, name: str) -> codec.Opened | None:
+def _opening(page: Reading, name: str) -> records.Opened | None:
     position = page.opened(name)
     if position is None:
         return None
     event = page.record(position)[0].event
-    if not isinstance(event, codec.Opened) or event.account != name:
+    if not isinstance(event, records.Opened) or event.account != name:
         raise LedgerError(f"record {position} no longer opens account {name!r}; verify the ledger")
     return event

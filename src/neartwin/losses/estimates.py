@@ -16,9 +16,9 @@ import numpy as np
 
 from neartwin.checks import made_of, open_probability
 from neartwin.exact import Estimate, FloatArray, Number, rational
-from neartwin.losses import saddle
-from neartwin.losses.composed import Composed, Direction
-from neartwin.losses.total import Total
+from neartwin.losses.composition import Composed, Direction
+from neartwin.losses.inversion import saddle
+from neartwin.losses.inversion.total import Total
 
 SMALL = 1e-4  # in units of the inverse deviation: where the derivatives at 0 are taken
 REACH, CELLS = 40.0, 8001

@@ -3,20 +3,121 @@
 Sensitivity is the largest distance, in a named norm, between the answers on two neighbouring data sets. Which data sets are
 neighbours is always named. All results are exact rationals; an L2 norm that is irrational is rounded up.
 Dwork and Roth 2014, Definitions 2.3 and 3.1.
+
+How much one unit can change a vector of whole numbers: all the bounds that follow from the bounds that are known.
+
+For an integer vector v that differs from zero in c coordinates: |v|_inf <= |v|_1 <= |v|_2^2, c <= |v|_1,
+|v|_1 <= c |v|_inf, |v|_1^2 <= c |v|_2^2, |v|_2^2 <= |v|_inf |v|_1. Each bound that is left out follows from the others;
+each that is given may be sharpened by them. Laplace-like noise asks for `l1`, Gaussian noise for `l2_squared`.
 """
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from itertools import combinations_with_replacement
+from math import ceil, floor, isqrt
 from typing import TypeVar
 
-from neartwin.checks import integer
+from neartwin.checks import integer, non_negative, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.mechanisms.change import root_above
 from neartwin.mechanisms.neighbours import Neighbours
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Change:
+    """Bounds on an integer vector: absolute sum, squared length, largest entry, entries that differ from zero.
+
+    Give l1, or l2_squared, or linf with cells; any further bound sharpens. Whole numbers, in grid steps.
+
+    >>> Change(linf=20, cells=3)
+    Change(l1=60, l2_squared=1200, linf=20, cells=3)
+    >>> Change(l1=5).l2_squared, Change(l2_squared=100, cells=4).l1
+    (25, 20)
+    """
+
+    l1: int
+    l2_squared: int
+    linf: int
+    cells: int
+
+    def __init__(
+        self, *, l1: int | None = None, l2_squared: int | None = None, linf: int | None = None, cells: int | None = None
+    ) -> None:
+        """All bounds are at least 1: what nobody can change needs no noise."""
+        known = {"l1": l1, "l2_squared": l2_squared, "linf": linf, "cells": cells}
+        for name, value in known.items():
+            if value is not None:
+                integer(at_least=1, **{name: value})
+        if l1 is None and l2_squared is None and (linf is None or cells is None):
+            raise ParameterError("l1", l1, "must be given", remedy="or l2_squared, or linf together with cells")
+        if l1 is None:
+            options = [] if l2_squared is None else [l2_squared]
+            if cells is not None:
+                options += [] if l2_squared is None else [isqrt(cells * l2_squared)]
+                options += [] if linf is None else [cells * linf]
+            l1 = min(options)
+        one, square, most, count = l1, l2_squared or l1 * l1, linf or l1, cells or l1
+        while True:
+            before = (one, square, most, count)
+            most = min(most, one, isqrt(square))
+            count = min(count, one, square)
+            one = min(one, square, count * most, isqrt(count * square))
+            square = min(square, most * one)
+            if before == (one, square, most, count):
+                break
+        for name, value in zip(("l1", "l2_squared", "linf", "cells"), before, strict=True):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of_rounded(
+        cls, *, step: Number, cells: int, l1: Number | None = None, l2: Number | None = None, linf: Number | None = None
+    ) -> "Change":
+        """Of a real vector that is rounded half up to multiples of `step`, in steps.
+
+        l1, l2, linf: bounds before rounding, of a real change in at most `cells` coordinates. Rounding half up commutes
+        with shifts by a step, so one coordinate moves by at most ceil(|v_i| / step): see docs/mechanisms/grid.md.
+
+        >>> Change.of_rounded(step="1/2", linf=1, cells=1).l1, Change.of_rounded(step=1, l1="0.3", cells=4).l1
+        (2, 4)
+        """
+        g, k = positive(step=rational(step=step)), integer(at_least=1, cells=cells)
+        bounds: dict[str, int] = {"cells": k}
+        if l1 is not None:
+            bounds["l1"] = ceil(non_negative(l1=rational(l1=l1)) / g) + k - 1
+        if linf is not None:
+            bounds["linf"] = max(1, ceil(non_negative(linf=rational(linf=linf)) / g))
+        if l2 is not None:
+            length = non_negative(l2=rational(l2=l2)) / g
+            bounds["l2_squared"] = max(1, floor(length**2 + k + root_above(4 * k * length**2)))
+        for name in ("l1", "linf", "l2_squared"):
+            if name in bounds:
+                bounds[name] = max(1, bounds[name])
+        return cls(**bounds)
+
+
+def root_above(value: Fraction, bits: int = 64) -> Fraction:
+    """A rational at least the square root, above it by at most 2**-bits; exact where the root is rational.
+
+    >>> root_above(Fraction(9, 4)), root_above(Fraction(2)) > Fraction("1.4142135623730950488")
+    (Fraction(3, 2), True)
+    """
+    top, bottom = isqrt(value.numerator), isqrt(value.denominator)
+    if top * top == value.numerator and bottom * bottom == value.denominator:
+        return Fraction(top, bottom)
+    bits += max(0, value.denominator.bit_length() - value.numerator.bit_length()) // 2  # digits of small values too
+    scaled = (value.numerator << 2 * bits) // value.denominator
+    return Fraction(isqrt(scaled) + 1, 1 << bits)
+
+
+def root_below(value: Fraction, bits: int = 64) -> Fraction:
+    """A rational at most the square root, below it by at most 2**-bits; exact where the root is rational."""
+    above = root_above(value, bits)
+    bits += max(0, value.denominator.bit_length() - value.numerator.bit_length()) // 2
+    return above if above * above == value else max(Fraction(0), above - Fraction(1, 1 << bits))
+
 
 Record = TypeVar("Record", bound=Hashable)
 

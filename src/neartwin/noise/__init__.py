@@ -1,20 +1,21 @@
 """Exact noise from the operating system's cryptographic generator: bit source, exact samplers, exact choice."""
 
 from neartwin.noise.choice import bernoulli, bernoulli_exp, permutation, uniform_below, weighted_choice
-from neartwin.noise.families import (
+from neartwin.noise.distributions import Law, UniformBits
+from neartwin.noise.keyed import Keyed, fresh_secret, keyed
+from neartwin.noise.sampler import (
+    Sampler,
+    add,
     decreasing,
     discrete_gaussian,
     geometric,
     one_sided_geometric,
     rounded_gaussian,
     rounded_laplace,
+    sampler,
     staircase,
 )
-from neartwin.noise.keyed import Keyed, fresh_secret, keyed
-from neartwin.noise.laws import Law, UniformBits
-from neartwin.noise.sampler import Sampler, sampler
 from neartwin.noise.source import SYSTEM, ScriptedSource, Source, require_system
-from neartwin.noise.sums import add
 
 __all__ = [
     "SYSTEM",

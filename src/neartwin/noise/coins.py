@@ -8,8 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from neartwin.noise.bounds import Bounds, exp_neg
-from neartwin.noise.floats import exp_floats
+from neartwin.noise.exponentials import Bounds, exp_floats, exp_neg
 from neartwin.noise.streams import Rows, Stream
 
 Bits = NDArray[np.bool_]

@@ -9,21 +9,32 @@ use, and by a hook), a served value is wiped from the block, `close` wipes the r
 Single values wait as Python integers, for making one from a machine word takes longer where Python keeps no such
 integer ready (it does from -5 to 256), which is a function of the value. Python integers cannot be overwritten, only
 dropped.
+
+The named laws. Each is exact for any rational parameter; scales are in units of the released integers (grid steps).
+
+Up to scales of 2**50 values are int64; beyond, Python integers.
+
+Adding noise to exact integers, without wrapping around.
 """
 
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NoReturn, Self, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neartwin.checks import integer
+from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.noise.laws import Law
+from neartwin.exact import Number, rational
+from neartwin.noise.densities import Exponential, Gaussian, Given
+from neartwin.noise.distributions import Law, Staircase, Tabulated
+from neartwin.noise.exponentials import Bounds
+from neartwin.noise.layouts import Recipe, Single, on_integers, rounded
 from neartwin.noise.source import SYSTEM, Source
 from neartwin.noise.streams import Fresh
 
@@ -251,3 +262,113 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 def sampler(law: Law) -> Sampler:
     """The process's one sampler of a law."""
     return Sampler(law)
+
+
+def geometric(scale: Number) -> Sampler:
+    """The two-sided geometric law (discrete Laplace): P(x) in proportion to exp(-|x| / scale) on the integers.
+
+    Ghosh, Roughgarden, Sundararajan 2009. Variance 2r / (1 - r)**2 with r = exp(-1 / scale).
+
+    >>> bool(abs(geometric(5).draw(10_000).mean()) < 1)
+    True
+    """
+    return sampler(Tabulated(on_integers(Exponential(_scale(scale)), 2)))
+
+
+def one_sided_geometric(scale: Number) -> Sampler:
+    """The geometric law: P(x) in proportion to exp(-x / scale) on 0, 1, 2, ...; the floor of an exponential variable.
+
+    >>> one_sided_geometric("1/3").draw() >= 0
+    True
+    """
+    return sampler(Tabulated(on_integers(Exponential(_scale(scale)), 1)))
+
+
+def discrete_gaussian(variance: Number) -> Sampler:
+    """P(x) in proportion to exp(-x**2 / (2 variance)) on the integers. Canonne, Kamath, Steinke 2020.
+
+    `variance` is the law's parameter; its own variance is at most that, and nearly that from 1 on.
+
+    >>> bool(abs(discrete_gaussian(100).draw(10_000).mean()) < 1)
+    True
+    """
+    return sampler(Tabulated(on_integers(Gaussian(positive(variance=rational(variance=variance))), 2)))
+
+
+def rounded_gaussian(variance: Number) -> Sampler:
+    """The nearest integer to a normal variable with mean 0: x plus it is the ideal Gaussian mechanism, rounded.
+
+    Rounding x + N(0, variance), for an integer x, is post-processing of the ideal mechanism, which so keeps its curve.
+
+    >>> bool(abs(rounded_gaussian(100).draw(10_000).mean()) < 1)
+    True
+    """
+    return sampler(Tabulated(rounded(Gaussian(positive(variance=rational(variance=variance))))))
+
+
+def rounded_laplace(scale: Number) -> Sampler:
+    """The nearest integer to a continuous Laplace variable: x plus it is the ideal Laplace mechanism, rounded.
+
+    >>> bool(abs(rounded_laplace(5).draw(10_000).mean()) < 1)
+    True
+    """
+    return sampler(Tabulated(rounded(Exponential(_scale(scale)))))
+
+
+def staircase(epsilon: Number, sensitivity: int, step: int) -> Sampler:
+    """The staircase law on the integers, epsilon-private at distance `sensitivity`; step: width of the upper step.
+
+    1 <= step <= sensitivity; sensitivity * max(1, 1 / epsilon) at most 2**50. See `staircase.py`.
+
+    >>> bool(abs(staircase(1, 5, 2).draw(10_000).mean()) < 1)
+    True
+    """
+    exact = positive(epsilon=rational(epsilon=epsilon))
+    width, step = integer(at_least=1, sensitivity=sensitivity), integer(at_least=1, step=step)
+    if step > width:
+        raise ParameterError("step", step, f"must not exceed sensitivity={width}")
+    if max(Fraction(width), width / exact) > 1 << 50:
+        raise ParameterError("sensitivity", width, "must not exceed 2**50 min(1, epsilon)", remedy="use a coarser grid")
+    return sampler(Staircase(exact, width, step))
+
+
+def decreasing(weight: Callable[[int, int], Bounds], tail: Callable[[int, int], int]) -> Sampler:
+    """Any law that falls on both sides of 0, P(x) in proportion to f(|x|), given by certified integers.
+
+    weight(k, bits): integers (lo, hi) with lo <= 2**bits f(k) <= hi, f(0) at most 1; tail(k, bits): an integer at least
+    2**bits times the sum of f over k, k + 1, .... Both tighten as `bits` grows. Time and memory of the table grow with
+    the number of values that matter, so this serves laws of scale up to a few thousand. Keyed noise of it can be sent to
+    workers if both functions can be (functions of a module).
+
+    >>> def weight(k, bits):  # 2**-k
+    ...     return (1 << bits) >> k, -(-(1 << bits) >> k)
+    >>> halves = decreasing(weight, lambda k, bits: 2 * weight(k, bits)[1])
+    >>> bool(abs(halves.draw(10_000).mean()) < 1)
+    True
+    """
+    return sampler(Tabulated(Recipe(Given(weight, tail), Single(), 2)))
+
+
+def _scale(scale: Number) -> Fraction:
+    return positive(scale=rational(scale=scale))
+
+
+def add(exact: Any, noise: Any) -> NDArray[Any]:
+    """The elementwise sums: int64 where all of them fit, else Python integers (dtype object).
+
+    exact, noise: integers or integer arrays that broadcast. Wrapping around would be private, and useless.
+
+    >>> add(np.array([1, 2]), np.array([10, -20]))
+    array([ 11, -18])
+    >>> add(2**63 - 1, np.array([1]))
+    array([9223372036854775808], dtype=object)
+    """
+    first, second = np.asarray(exact), np.asarray(noise)
+    for each in (first, second):
+        if each.dtype.kind not in "iuO":
+            raise ParameterError("exact, noise", each.dtype, "must be integers")
+    if first.dtype.kind == "i" and second.dtype.kind == "i":
+        sums: NDArray[Any] = first.astype(np.int64) + second.astype(np.int64)
+        if not (((first ^ sums) & (second ^ sums)) < 0).any():  # both terms have the other sign: it wrapped
+            return sums
+    return np.asarray(first.astype(object) + second.astype(object), object)

@@ -9,10 +9,9 @@ from typing import Any
 from neartwin.checks import several
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
-from neartwin.queries.expression import RowExpression
-from neartwin.queries.limits import check_bins, check_term
-from neartwin.queries.terms import Term, as_kind
-from neartwin.queries.types import NUMERIC, ColumnType
+from neartwin.tables.expressions import RowExpression
+from neartwin.tables.terms import Term, as_kind, check_bins, check_term
+from neartwin.tables.types import NUMERIC, ColumnType
 
 MOST_BINS = 1000
 

@@ -12,9 +12,9 @@ from fractions import Fraction
 from math import ceil, floor
 
 from neartwin.errors import QueryError
-from neartwin.queries.stage import GridColumn, Moment
-from neartwin.queries.table import Bounds, Table, bounded
-from neartwin.queries.values import Value, value_of
+from neartwin.tables.grid import GridColumn, Moment
+from neartwin.tables.ranges import Value, value_of
+from neartwin.tables.table import Bounds, Table, bounded
 
 _MOST_STEPS = 50_000  # of a grid that nobody asked for: its squares have a noise that can be drawn
 _LARGEST_GRID = 2**31  # products of two fit 62 bits

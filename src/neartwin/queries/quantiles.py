@@ -8,8 +8,8 @@ from typing import Literal
 
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
-from neartwin.queries.table import Bounds, both_ends, bounded
-from neartwin.queries.types import ColumnType
+from neartwin.tables.table import Bounds, both_ends, bounded
+from neartwin.tables.types import ColumnType
 
 MOST_CELLS = 2**16  # of a grid: its counts are held for every group
 _GOOD = 1000  # cells of a grid that nobody asked for

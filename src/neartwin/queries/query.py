@@ -1,4 +1,9 @@
-"""Questions: rows of a table, grouped or not, and the statistics asked of them. Frozen; building one reads no row."""
+"""Questions: rows of a table, grouped or not, and the statistics asked of them. Frozen; building one reads no row.
+
+What is done to the noisy release, so it costs nothing: shapes, ratios, and what SQL says as HAVING, ORDER BY, LIMIT.
+
+It is no part of a plan: the same question in another order has the same stored answer.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,18 +13,34 @@ from typing import Any
 from neartwin.checks import integer
 from neartwin.errors import QueryError
 from neartwin.exact import Number
-from neartwin.queries.after import NOTHING, After
-from neartwin.queries.expression import RowExpression
-from neartwin.queries.grouping import Grouping
+from neartwin.queries.groups import MARGIN, Grouping, completed, linear_alone, margins_of
 from neartwin.queries.histograms import COUNTS, Histogram
-from neartwin.queries.joining import On, OtherTable, joined, met
-from neartwin.queries.key_columns import completed
-from neartwin.queries.keys import Key, public_keys
-from neartwin.queries.margins import MARGIN, linear_alone, margins_of
 from neartwin.queries.statistics import Aggregate, Count, Sum, as_spelled, check_value, columns_of
-from neartwin.queries.table import Table
-from neartwin.queries.types import ColumnType
 from neartwin.queries.workloads import Workload, weighted
+from neartwin.tables.expressions import RowExpression
+from neartwin.tables.joins import On, OtherTable, joined, met
+from neartwin.tables.table import Table
+from neartwin.tables.types import ColumnType, Key, public_keys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class After:
+    """What is done, in this order. monotone: columns and whether they grow. ratios: name, top, bottom.
+
+    having: over the release's columns. order: column and whether it descends, first things first. limit: None for all.
+    """
+
+    monotone: tuple[tuple[str, bool], ...] = ()
+    non_negative: tuple[str, ...] = ()
+    ratios: tuple[tuple[str, str, str], ...] = ()
+    having: str = ""
+    order: tuple[tuple[str, bool], ...] = ()
+    limit: int | None = None
+    offset: int = 0
+
+
+NOTHING = After()
+WAYS = {"increasing": True, "decreasing": False}  # of monotone columns, in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +86,7 @@ class Rows:
         """The same with a computed column, which conditions, groups and statistics can name.
 
         >>> import pyarrow as pa
-        >>> from neartwin.queries.opening import table
+        >>> from neartwin.queries.open import table
         >>> visits = table(pa.table({"who": ["ada"], "age": [36]}), unit="who", name="visits")
         >>> visits.with_column("adult", "age >= 18").group_by("adult").columns
         ('adult',)
@@ -149,7 +170,7 @@ class Groups:
         answers that the same groups make up add up. Keys must be public; ranges go by their order.
 
         >>> import pyarrow as pa
-        >>> from neartwin.queries.opening import table
+        >>> from neartwin.queries.open import table
         >>> visits = table(pa.table({"who": ["ada"], "age": [36]}), unit="who", name="visits")
         >>> visits.group_by("age", keys=range(18, 91)).workload({"mean age, times people": {k: k for k in range(18, 91)}}).columns
         ('age',)

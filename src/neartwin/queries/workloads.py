@@ -10,9 +10,8 @@ import numpy as np
 from neartwin.checks import integer
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import rational
-from neartwin.mechanisms.workloads import MOST_CELLS, Intervals, Queries, Weighted
-from neartwin.queries.keys import Key
-from neartwin.queries.types import ColumnType
+from neartwin.mechanisms.linear.workloads import MOST_CELLS, Intervals, Queries, Weighted
+from neartwin.tables.types import ColumnType, Key
 
 QUERY = "query"  # the release's column that names a query by weights
 MOST_QUERIES = 2**19

@@ -11,27 +11,27 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import neartwin.ledger as books
-from neartwin.accounting.targets import Target
+from neartwin.accounting.budgets import Target
 from neartwin.engines.base import Engine
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import LedgerError, QueryError
 from neartwin.exact import Number
-from neartwin.queries.plan import Plan
-from neartwin.queries.planner import plan as make_plan
+from neartwin.planning.limits import Tuned, TunedRange
+from neartwin.planning.plan import Plan
+from neartwin.planning.planner import plan as make_plan
 from neartwin.queries.query import MostCommon, Query, Rows
-from neartwin.queries.table import Table
-from neartwin.queries.tuned import Tuned, TunedRange
+from neartwin.releases.postprocess import shaped
 from neartwin.releases.release import Release
 from neartwin.releases.run import Payer, run
-from neartwin.releases.shaped import shaped
+from neartwin.tables.table import Table
 
 if TYPE_CHECKING:
-    from neartwin.queries.explained import Explained
-    from neartwin.queries.sql_joins import Others
+    from neartwin.planning.explain import Explained
+    from neartwin.queries.sql.joins import Others
+    from neartwin.releases.documents import WrittenRelease
     from neartwin.releases.preview import Preview
+    from neartwin.releases.rehearsal import StandInPreview
     from neartwin.releases.series import SeriesProposal
-    from neartwin.releases.standin import StandInPreview
-    from neartwin.releases.written import WrittenRelease
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,13 @@ class Proposal:
 
     def explain(self) -> "Explained":
         """The plan as a tree in which every number says why."""
-        from neartwin.queries.explain import explain
+        from neartwin.planning.explain import explain
 
         return explain(self.plan)
 
     def preview(self) -> "Preview":
         """Cost and expected error, and the budget after."""
-        from neartwin.queries.expected import expected_errors
+        from neartwin.planning.expected_errors import expected_errors
         from neartwin.releases.preview import preview_of
 
         return preview_of(self.account.book, self.plan.price, expected_errors(self.plan))
@@ -65,9 +65,9 @@ class Proposal:
     def preview_on(self, standin: Any, *, runs: int = 3) -> "StandInPreview":
         """Errors on public or synthetic rows of the same columns, bounding's loss included; no private row is read.
 
-        standin: whatever `nt.table` takes, or a table that it opened. Nothing is spent: see `neartwin.releases.standin`.
+        standin: whatever `nt.table` takes, or a table that it opened. Nothing is spent: see `neartwin.releases.rehearsal`.
         """
-        from neartwin.releases.standin import preview_on
+        from neartwin.releases.rehearsal import preview_on
 
         return preview_on(self.plan, standin, runs=runs)
 
@@ -154,7 +154,7 @@ class Account:
         Arguments as of `plan`; each question takes those bounds that it can have. `QueryError` for units_together
         and value_range, which are for one question.
         """
-        from neartwin.queries.series import plan_series
+        from neartwin.planning.series import plan_series
         from neartwin.releases.series import SeriesProposal
 
         if units_together != 1 or value_range is not None:
@@ -211,8 +211,8 @@ class Account:
         EXPLAIN before the first explains them all. rows: a fresher state of the table. keys, tables: as for `nt.from_sql`.
         limits: spend= and what else `plan` takes.
         """
-        from neartwin.queries.sql import explained_sql
-        from neartwin.queries.sql_series import series_from_sql
+        from neartwin.queries.sql.parse import explained_sql
+        from neartwin.queries.sql.series import series_from_sql
 
         inner = explained_sql(text)
         asked = series_from_sql(inner or text, rows or self.rows, keys=keys, tables=tables)
@@ -229,7 +229,7 @@ class Account:
 
         place: must not exist; on Spark it may be of any file system of the cluster. It appears when the ledger has it.
         """
-        from neartwin.releases.large import run_to_parquet
+        from neartwin.releases.parquet import run_to_parquet
 
         plan = proposal.plan
         self._same_population(plan.stage.table)

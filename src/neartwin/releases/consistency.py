@@ -14,8 +14,9 @@ import numpy as np
 
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
-from neartwin.queries.keys import Key
-from neartwin.releases.release import Release, Statistic
+from neartwin.releases.release import Release
+from neartwin.releases.values import Statistic
+from neartwin.tables.types import Key
 
 
 def non_negative(release: Release, *names: str) -> Release:

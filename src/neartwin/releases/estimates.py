@@ -1,26 +1,74 @@
-"""From noisy measures to the named statistics with error bars. Post-processing: nothing here sees an exact number."""
+"""From noisy measures to the named statistics with error bars. Post-processing: nothing here sees an exact number.
+
+Statistics from noisy moments: variance, standard deviation, covariance, correlation, regression. Post-processing.
+
+From the exact table behind margins to noisy answers of those asked for. Exact numbers end in `noisy_margins`.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import assert_never
 
 import numpy as np
 
+from neartwin import noise
+from neartwin.engines.base import Aggregates
+from neartwin.error_bars.moment_noise import MomentNoise, MomentSums, half_of
+from neartwin.error_bars.moments import moment_values
+from neartwin.error_bars.sums_means import mean_bounds, sum_half_width, thresholds
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.mechanisms.ranks import Ranks
+from neartwin.mechanisms.linear.marginals import Margin
+from neartwin.mechanisms.linear.ranks import Ranks
+from neartwin.planning.marginals import half_width
+from neartwin.planning.measures import (
+    cell_measure,
+    count_measure,
+    filled_measure,
+    grid_column,
+    histogram_column,
+    number_measure,
+    quantile_column,
+)
+from neartwin.planning.norm_clipping import entry_parts
+from neartwin.planning.plan import GroupPlan, MarginalPlan, Measure
+from neartwin.queries.groups import named, values_of
 from neartwin.queries.histograms import Histogram
-from neartwin.queries.mean_bars import thresholds
-from neartwin.queries.mean_ends import mean_bounds
-from neartwin.queries.measuring import count_measure, filled_measure, grid_column
-from neartwin.queries.moments import MomentStatistic
-from neartwin.queries.plan import GroupPlan, Measure
+from neartwin.queries.moments import MomentStatistic, moment_set
 from neartwin.queries.quantiles import Extreme, Quantile
-from neartwin.queries.stage import GridColumn
-from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum
-from neartwin.queries.sum_bars import sum_half_width
-from neartwin.queries.trees import cell_measure, histogram_column, quantile_column
-from neartwin.releases.moments import moment_statistics
-from neartwin.releases.release import Statistic
+from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum, columns_of
+from neartwin.releases.values import UNBOUNDED, Statistic
+from neartwin.tables.grid import GridColumn
+from neartwin.tables.types import Key
+
+
+def moment_statistics(
+    plan: GroupPlan, name: str, statistic: MomentStatistic, noisy: Mapping[str, WholeNumbers], confidence: float
+) -> tuple[Statistic, ...]:
+    """A statistic of every group, a regression as several; each bar holds with probability at least `confidence`."""
+    made = moment_values(_sums(plan, statistic, noisy), statistic, 1 - confidence)
+    names, told = columns_of(name, statistic), []
+    for one, ends in zip(names, made, strict=True):
+        value, low, high = (np.clip(np.nan_to_num(end), -UNBOUNDED, UNBOUNDED).tolist() for end in ends)
+        told.append(Statistic(name=one, what=str(statistic), values=tuple(value), lower=tuple(low), upper=tuple(high)))
+    return tuple(told)
+
+
+def _sums(plan: GroupPlan, statistic: MomentStatistic, noisy: Mapping[str, WholeNumbers]) -> MomentSums:
+    sums = moment_set(plan.query.table, statistic)
+    noise, half = MomentNoise.of(plan, sums), [half_of(sums, place) for place in range(len(sums.columns))]
+
+    def taken(measure: str) -> np.ndarray:
+        return noisy[measure].astype(float) / plan.measures[measure].parts
+
+    number = taken(number_measure(sums, plan.bounding))
+    first = tuple(taken(f"total:{sums.first(place).name}") / half[place] for place in range(len(half)))
+    second = {
+        (i, j): taken(f"total:{sums.second(i, j).name}") / (half[i] * half[j]) + noise.centres[i, j] * number
+        for i, j in sums.pairs
+    }
+    return MomentSums(noise, number, first, second)
+
 
 _AT_ONCE = 1 << 22  # cells of groups that are worked on together
 
@@ -81,7 +129,7 @@ def statistic(
 
 
 def _sum(plan: GroupPlan, name: str, aggregate: Sum, noisy: Noisy, confidence: float) -> Statistic:
-    """The total, and where values are counted around a centre so many times that: see `neartwin.queries.sum_bars`."""
+    """The total, and where values are counted around a centre so many times that: see `neartwin.error_bars.sums_means`."""
     column = grid_column(plan.query, aggregate)
     total, parts, step = plan.measures[f"total:{column.name}"], 1, column.bounds.step
     steps: list[int] = noisy[total.name].tolist()  # in parts
@@ -198,3 +246,52 @@ def _with_bar(
 ) -> Statistic:
     """A statistic from its values and the ends of its bars, (groups,) each."""
     return Statistic(name=name, what=str(aggregate), values=tuple(values), lower=tuple(lower), upper=tuple(upper))
+
+
+WHOLE_TABLE = (
+    "All margins are of one table: what two of them share adds up to the same. Rows with a value outside the public keys of any "
+    "column are in none. Single answers may be negative or no whole numbers."
+)
+
+
+def noisy_margins(plan: MarginalPlan, aggregates: Aggregates, source: noise.Source) -> dict[Margin, FloatArray]:
+    """Each measured margin with its noise, in steps, of its own sizes."""
+    sizes = plan.design.sizes
+    (exact,) = (aggregates.values[name] for name in plan.stage.measures)
+    whole = np.asarray(exact).astype(object).reshape(sizes)
+    finer, found = plan.parts // entry_parts(plan.stage), {}
+    for margin, measure in zip(plan.measured, plan.measures.values(), strict=True):
+        away = tuple(place for place in range(len(sizes)) if place not in margin)
+        cells = np.asarray(whole.sum(axis=away) if away else whole, dtype=object)
+        noisy = measure.mechanism.noisy(narrowed(cells.reshape(-1) * finer), source=source)
+        found[margin] = np.asarray(noisy, dtype=float).reshape(cells.shape) / plan.parts
+    return found
+
+
+def narrowed(cells: WholeNumbers) -> WholeNumbers:
+    """As 64 bits where they fit."""
+    if all(-(2**62) < cell < 2**62 for cell in cells):
+        return cells.astype(np.int64)
+    return cells
+
+
+def margin_answers(
+    plan: MarginalPlan, noisy: dict[Margin, FloatArray], confidence: float
+) -> tuple[tuple[Key, ...], Statistic]:
+    """The groups of all margins asked for, one margin after the other, and the statistic of each with its bar."""
+    columns = plan.query.groups.columns
+    values = values_of(len(columns), plan.query.groups.keys or ())
+    ((name, asked),) = plan.outputs.items()
+    keys: list[Key] = []
+    answers, bars = [], []
+    for margin in plan.query.groups.margins:
+        found = plan.design.answers(margin, noisy).reshape(-1) * float(plan.unit)
+        bar = half_width(plan, margin, confidence) * float(plan.unit)
+        for chosen in product(*(values[place] for place in margin)):
+            told = dict(zip(margin, chosen, strict=True))
+            keys.append((*(told.get(place) for place in range(len(columns))), named(columns, margin)))
+        answers += found.tolist()
+        bars += [bar] * len(found)
+    lower = tuple(value - bar for value, bar in zip(answers, bars, strict=True))
+    upper = tuple(value + bar for value, bar in zip(answers, bars, strict=True))
+    return tuple(keys), Statistic(name=name, what=str(asked), values=tuple(answers), lower=lower, upper=upper)

@@ -12,12 +12,11 @@ import numpy as np
 from neartwin import noise
 from neartwin.engines.base import SALT_BITS, Aggregates, Engine
 from neartwin.exact import WholeNumbers
-from neartwin.queries.keys import Key
-from neartwin.queries.norm_sums import entry_parts
-from neartwin.queries.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, Split, WorkloadPlan
-from neartwin.releases.estimates import counted, statistics_of
-from neartwin.releases.margins import margin_answers, narrowed, noisy_margins
-from neartwin.releases.release import Statistic
+from neartwin.planning.norm_clipping import entry_parts
+from neartwin.planning.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, Split, WorkloadPlan
+from neartwin.releases.estimates import counted, margin_answers, narrowed, noisy_margins, statistics_of
+from neartwin.releases.values import Statistic
+from neartwin.tables.types import Key
 
 CONFIDENCE = 0.95
 

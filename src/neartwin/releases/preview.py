@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import neartwin.ledger as books
-from neartwin.accounting.targets import Target
-from neartwin.queries.expected import ExpectedError
+from neartwin.accounting.budgets import Target
+from neartwin.planning.expected_errors import ExpectedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

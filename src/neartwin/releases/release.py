@@ -2,9 +2,8 @@
 
 import io
 import json
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from datetime import date
 from html import escape
 from itertools import chain
@@ -17,58 +16,11 @@ import pyarrow.parquet as pq
 
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import ParameterError
-from neartwin.queries.keys import Key
+from neartwin.releases.values import Provenance, Statistic
+from neartwin.tables.types import Key
 
-UNBOUNDED = sys.float_info.max  # the ends of a bar that is none: JSON has no infinity
 MOST_LINES = 60  # of groups, in text
 FORMAT = 1  # of the document that a ledger stores; a new meaning takes a new number
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statistic:
-    """One statistic of every group: values with error bars, all around the bounded statistic.
-
-    values, lower, upper: (groups,). Each bar alone holds with probability at least the release's confidence, or its own
-    where it has one; the bias of clipping and bounding is not in it, and unknown unless an estimate of it was paid for.
-    """
-
-    name: str
-    what: str
-    values: tuple[float, ...]
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
-    confidence: float | None = None
-
-    def bar(self, place: int) -> tuple[float, float]:
-        """The bar of a group as it can be drawn: the value alone where nothing is proven of it."""
-        if self.proven(place):
-            return self.lower[place], self.upper[place]
-        return self.values[place], self.values[place]
-
-    def proven(self, place: int) -> bool:
-        """Whether there is a bar: an estimate of which nothing is proven has the largest doubles as its ends."""
-        return max(-self.lower[place], self.upper[place]) < UNBOUNDED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
-    """Where a release comes from: enough to judge it, nothing private.
-
-    method: what was asked, bounds, mechanisms and expected errors as data; empty in documents older than certificates.
-    """
-
-    population: str
-    snapshot: str
-    plan: str
-    explanation: str
-    created: str
-    version: str
-    account: str
-    position: int
-    budget_before: Mapping[str, str]
-    budget_after: Mapping[str, str]
-    cap: Mapping[str, str]
-    method: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,31 +51,31 @@ class Release:
 
     def having(self, condition: str) -> "Release":
         """Only the groups whose noisy values meet a condition such as `n > 100 AND town <> 'Ulm'`; costs nothing."""
-        from neartwin.releases.shaped import having
+        from neartwin.releases.postprocess import having
 
         return having(self, condition)
 
     def order_by(self, *columns: str | tuple[str, bool]) -> "Release":
         """Groups ordered by columns; `("n", True)` descends. NULL comes last."""
-        from neartwin.releases.shaped import order_by
+        from neartwin.releases.postprocess import order_by
 
         return order_by(self, *columns)
 
     def limit(self, groups: int) -> "Release":
         """The first so many groups."""
-        from neartwin.releases.shaped import limit
+        from neartwin.releases.postprocess import limit
 
         return limit(self, groups)
 
     def margin(self, *columns: str) -> "Release":
         """Of a release of marginals, the one of these columns, grouped by them alone; no column: the total."""
-        from neartwin.releases.shaped import margin
+        from neartwin.releases.postprocess import margin
 
         return margin(self, *columns)
 
     def ratio(self, top: str, bottom: str, *, name: str) -> "Release":
         """With one more statistic, top / bottom, whose bar holds wherever both bars do."""
-        from neartwin.releases.shaped import ratio
+        from neartwin.releases.postprocess import ratio
 
         return ratio(self, top, bottom, name=name)
 

@@ -6,26 +6,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from neartwin import noise
-from neartwin.accounting.targets import Target
+from neartwin.accounting.budgets import Target
 from neartwin.engines.base import Engine
 from neartwin.errors import ExecutionError
 from neartwin.ledger import Account, Stored
-from neartwin.queries.expected import ExpectedError, expected_errors
-from neartwin.queries.explain import explain
-from neartwin.queries.explained import Explained
+from neartwin.planning.expected_errors import ExpectedError, expected_errors
+from neartwin.planning.explain import Explained, explain
+from neartwin.planning.series import SeriesPlan
 from neartwin.queries.query import MostCommon
-from neartwin.queries.series import SeriesPlan
-from neartwin.queries.unchanged import state_of
+from neartwin.releases.documents import SERIES_FORMAT
+from neartwin.releases.postprocess import shaped
 from neartwin.releases.preview import Preview, preview_of
 from neartwin.releases.release import Release
-from neartwin.releases.run import ACCOUNT_ALONE, Paid, Payer, released, written_down
-from neartwin.releases.shaped import shaped
-from neartwin.releases.table import require_document
+from neartwin.releases.run import ACCOUNT_ALONE, Paid, Payer, released, require_document, written_down
+from neartwin.tables.snapshot import state_of
 
 if TYPE_CHECKING:
     from neartwin.releases.accounts import Account as Opened
-
-SERIES_FORMAT = "series-1"  # of the document; a new meaning takes a new number
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from fractions import Fraction
 from typing import Any
 
 from neartwin.releases.certificates import Certificate
-from neartwin.report.hazards import hazards
+from neartwin.report.nist_checklist import hazards
 from neartwin.report.page import render
-from neartwin.report.vector import Curve, tradeoff_svg
+from neartwin.report.svg import Curve, tradeoff_svg
 
 
 def page(certificate: Certificate) -> str:

@@ -1,14 +1,41 @@
-"""One self-contained HTML page about a release: the answer, its chart, its promise, and how it was made."""
+"""One self-contained HTML page about a release: the answer, its chart, its promise, and how it was made.
+
+What an attacker can do with a release, as a table and a picture for its page.
+
+Saving a release under the name that says how: .html, .json, .csv or .parquet.
+"""
 
 import math
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from neartwin.accounting.guarantee import Guarantee
+from neartwin.audit.claims import claim_of
+from neartwin.audit.risk import percent, risks
+from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.releases.release import Release
+from neartwin.report.figures import risk_figure
 from neartwin.report.plots import plot, shown_groups, svg
-from neartwin.report.risk import risk_facts
+
+
+def risk_facts(guarantee: Guarantee) -> dict[str, Any]:
+    """The rows of the table, each chance written as text and rounded up, and the picture as SVG.
+
+    The bet on membership is left to the page's first card, which says the same in the same words.
+    """
+    floor = claim_of(guarantee).floor
+    rows = risks(floor, neighbours=Neighbours(guarantee.neighbours))[1:]
+    return {
+        "rows": [
+            {"name": row.name, "blindly": percent(row.blindly), "at_most": percent(row.at_most), "words": row.words}
+            for row in rows
+        ],
+        "picture": svg(risk_figure(floor, guarantee.symbols)),
+    }
+
 
 MOST_ROWS = 200  # of a table on a page; the files hold all
 
@@ -63,3 +90,12 @@ def render(template: str, **values: Any) -> str:
         lstrip_blocks=True,
     )
     return environment.get_template(template).render(**values)
+
+
+def save(release: Release, path: str | Path) -> Path:
+    """Write a release to a file: one self-contained page for .html (extra `plots`), its data for .json, .csv, .parquet."""
+    target = Path(path)
+    if target.suffix == ".html":
+        target.write_text(page(release), encoding="utf-8")
+        return target
+    return release.write(target)

@@ -5,7 +5,8 @@ from textwrap import shorten
 from typing import Any
 
 from neartwin.errors import ParameterError
-from neartwin.releases.release import Release, Statistic
+from neartwin.releases.release import Release
+from neartwin.releases.values import Statistic
 
 MOST_GROUPS = 30  # that one chart can show and a person can read
 

@@ -10,11 +10,11 @@ from types import TracebackType
 from typing import Self
 
 import neartwin.ledger as records
-from neartwin.accounting.targets import Target
+from neartwin.accounting.budgets import Target
 from neartwin.errors import LedgerError, NeartwinError, ParameterError
-from neartwin.queries.joining import OtherTable
 from neartwin.queries.query import Rows
 from neartwin.releases.accounts import Account, Ledger
+from neartwin.tables.joins import OtherTable
 from neartwin.web import tokens
 from neartwin.web.datasets import Dataset, Rule, schema_of, source_of
 from neartwin.web.policy import unknown

@@ -9,15 +9,14 @@ from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from neartwin.accounting.targets import Target
-from neartwin.accounting.written import parts_of, target_of
+from neartwin.accounting.budgets import Target, parts_of, target_of
 from neartwin.checks import one_of, text
 from neartwin.errors import ParameterError
-from neartwin.queries.joining import OtherTable, owned, public
-from neartwin.queries.opening import table as open_table
+from neartwin.queries.open import table as open_table
 from neartwin.queries.query import Rows
-from neartwin.queries.source import Source
-from neartwin.queries.table import EACH_ROW, Bounds, bounded
+from neartwin.tables.joins import OtherTable, owned, public
+from neartwin.tables.sources import Source
+from neartwin.tables.table import EACH_ROW, Bounds, bounded
 
 Values = tuple[object, ...]
 EACH_ROW_NAME = "(each row)"

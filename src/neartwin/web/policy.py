@@ -6,13 +6,13 @@ from dataclasses import fields, is_dataclass
 from neartwin.accounting.filters import Filter
 from neartwin.engines.sql.statement import needed_columns
 from neartwin.errors import AccessError
-from neartwin.queries.joining import OtherTable
-from neartwin.queries.plan import Plan
+from neartwin.planning.plan import Plan
+from neartwin.planning.series import SeriesPlan
+from neartwin.planning.stage import Stage
 from neartwin.queries.query import Rows
-from neartwin.queries.series import SeriesPlan
-from neartwin.queries.source import Source
-from neartwin.queries.stage import Stage
-from neartwin.queries.table import Bounds, Table
+from neartwin.tables.joins import OtherTable
+from neartwin.tables.sources import Source
+from neartwin.tables.table import Bounds, Table
 from neartwin.web.datasets import Dataset, Rule, source_of
 
 

@@ -1,7 +1,7 @@
 """From what a curator sends to a `Dataset`."""
 
-from neartwin.accounting.written import target_of
-from neartwin.queries.table import bounded
+from neartwin.accounting.budgets import target_of
+from neartwin.tables.table import bounded
 from neartwin.web import schemas
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, JoinableTable, Rule

@@ -8,21 +8,21 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from neartwin.accounting.written import parts_of, target_of
+from neartwin.accounting.budgets import parts_of, target_of
 from neartwin.errors import NeartwinError, ParameterError, QueryError
-from neartwin.queries.expected import ExpectedError
-from neartwin.queries.explained import Explained
-from neartwin.queries.form import form_of, question_of
-from neartwin.queries.form_after import after_form
-from neartwin.queries.key_columns import completed
+from neartwin.planning.expected_errors import ExpectedError
+from neartwin.planning.explain import Explained
+from neartwin.planning.limits import tuned, tuned_range
+from neartwin.queries.groups import completed
 from neartwin.queries.query import MostCommon, Query, Rows
-from neartwin.queries.sql import grouped_rows
-from neartwin.queries.sql_joins import Others
-from neartwin.queries.table import Table
-from neartwin.queries.tuned import tuned, tuned_range
+from neartwin.queries.sql.joins import Others
+from neartwin.queries.sql.parse import grouped_rows
+from neartwin.queries.wire.parse import form_of, question_of
+from neartwin.queries.wire.postprocess import after_form
 from neartwin.releases.accounts import Account, Proposal
 from neartwin.releases.documents import release_in, releases_in
 from neartwin.releases.series import SeriesProposal
+from neartwin.tables.table import Table
 from neartwin.web.builder.fields import values_of
 from neartwin.web.data_directory import DataDirectory, ensure_allotments, holders
 from neartwin.web.datasets import Dataset, Rule, source_of

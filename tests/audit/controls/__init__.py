@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from neartwin.audit.claims import Claim
-from neartwin.audit.playing import Batched
-from neartwin.audit.twins import Twins
+from neartwin.audit.neighbouring_inputs import Twins
+from neartwin.audit.runs import Batched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,10 @@ import math
 import numpy as np
 from scipy import special
 
+from neartwin.audit.attacks import naive_laplace, repeated_rounding_twins
 from neartwin.audit.claims import claim_gdp, claim_pure
-from neartwin.audit.floats import naive_laplace, repeated_rounding_twins
-from neartwin.audit.playing import Batched
-from neartwin.audit.twins import Twins, known
+from neartwin.audit.neighbouring_inputs import Twins, known
+from neartwin.audit.runs import Batched
 from tests.audit.controls import Control, discrete_laplace
 
 

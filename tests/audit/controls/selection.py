@@ -3,8 +3,8 @@
 import numpy as np
 
 from neartwin.audit.claims import claim_pure
-from neartwin.audit.playing import Batched
-from neartwin.audit.twins import Twins, answer_patterns, known
+from neartwin.audit.neighbouring_inputs import Twins, answer_patterns, known
+from neartwin.audit.runs import Batched
 from tests.audit.controls import Control, discrete_laplace
 
 LENGTH = 12

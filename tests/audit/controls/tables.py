@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 import numpy as np
 
 from neartwin.audit.claims import claim_approx, claim_pure
-from neartwin.audit.playing import Batched, Raised
-from neartwin.audit.twins import Twins, table_corners
+from neartwin.audit.neighbouring_inputs import Twins, table_corners
+from neartwin.audit.runs import Batched, Raised
 from tests.audit.controls import Control, discrete_laplace
 
 LOW, HIGH, CAP = 0, 10, 3

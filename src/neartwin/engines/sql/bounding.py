@@ -1,6 +1,6 @@
 """What bounds a unit's contributions beyond the caps of `statement`: norms, thinned rows, and the contribution histogram.
 
-**The L2 norm clip** of `neartwin.queries.norm`, from one row a (unit, group), equal on all engines to the last bit:
+**The L2 norm clip** of `neartwin.planning.stage`, from one row a (unit, group), equal on all engines to the last bit:
 
 ```
 measured  each measure's entry and its length, rounded up
@@ -29,7 +29,7 @@ A place is 60 times the fourth root of the hash over its range, rounded down. Th
 enough around the K-th hash of a unit in a hundred groups and of one in ten thousand. It costs a pass over the rows, so the engine
 does it where the first rows tell that groups are many: see `alike`.
 
-**The contribution histogram** of `neartwin.queries.tuning`, from the rows of `units`:
+**The contribution histogram** of `neartwin.planning.pilot_bounds`, from the rows of `units`:
 
 ```
 counted  the same with k, the number of groups of the unit
@@ -44,9 +44,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from neartwin.engines.sql.dialect import POSITION, Dialect, alias_of, as_double, least, part_named, real, whole
-from neartwin.queries.norm import Coordinate, NormClip
-from neartwin.queries.stage import Stage
-from neartwin.queries.types import ColumnType
+from neartwin.planning.stage import Coordinate, NormClip, Stage
+from neartwin.tables.types import ColumnType
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from neartwin.queries.types import ColumnType
+from neartwin.tables.types import ColumnType
 
 KEYS = "neartwin_keys"  # the table of public keys: position, then the group columns k0, k1, ...
 POSITION = "p"

@@ -18,11 +18,12 @@ from itertools import pairwise
 from sqlglot import exp
 
 from neartwin.engines.sql.dialect import Dialect, as_double, greatest, least, real, whole
-from neartwin.queries.ranges import possible_values
-from neartwin.queries.stage import GridColumn, Stage
-from neartwin.queries.table import Bounds
-from neartwin.queries.terms import PARTS, Term
-from neartwin.queries.types import ColumnType
+from neartwin.planning.stage import Stage
+from neartwin.tables.grid import GridColumn
+from neartwin.tables.ranges import possible_values
+from neartwin.tables.table import Bounds
+from neartwin.tables.terms import PARTS, Term
+from neartwin.tables.types import ColumnType
 
 _WHOLE = 2.0**53  # below it a whole number is a double
 _COMPARISONS: dict[str, type[exp.Binary]] = {
@@ -82,7 +83,7 @@ class Bins:
 def bins_of(case: Term) -> Bins | None:
     """The bins that a CASE of this form is; None for any other.
 
-    >>> from neartwin.queries.expression import RowExpression
+    >>> from neartwin.tables.expressions import RowExpression
     >>> text = "CASE WHEN x >= 0.0 AND x <= 2.0 THEN CASE WHEN x < 1.0 THEN 0 ELSE 1 END END"
     >>> bins_of(RowExpression.parse(text, {"x": ColumnType.NUMBER}).term).edges
     (0.0, 1.0, 2.0)

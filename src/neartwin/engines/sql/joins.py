@@ -1,4 +1,4 @@
-"""The first rows of the one statement where tables are joined; `neartwin.queries.join` says what the kinds mean.
+"""The first rows of the one statement where tables are joined; `neartwin.tables.table` says what the kinds mean.
 
 ```
 part0, part1, ...  the needed columns of each table, typed
@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from neartwin.engines.sql.dialect import Dialect
-from neartwin.queries.join import How, JoinKind, together
-from neartwin.queries.joining import own_columns
-from neartwin.queries.table import Table
-from neartwin.queries.types import ColumnType
+from neartwin.tables.joins import own_columns
+from neartwin.tables.table import How, JoinKind, Table, together
+from neartwin.tables.types import ColumnType
 
 
 @dataclass(frozen=True, slots=True)

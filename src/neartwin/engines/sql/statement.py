@@ -27,9 +27,9 @@ from neartwin.engines.sql.dialect import KEYS, POSITION, Dialect, alias_of, leas
 from neartwin.engines.sql.expressions import column_of, grid_steps, is_on_grid, on_grid, translated
 from neartwin.engines.sql.joins import Place, by_bytes, joined_rows, needed_parts
 from neartwin.engines.sql.trees import cells_of, ranking
-from neartwin.queries.expression import RowExpression
-from neartwin.queries.stage import Stage
-from neartwin.queries.types import ColumnType
+from neartwin.planning.stage import Stage
+from neartwin.tables.expressions import RowExpression
+from neartwin.tables.types import ColumnType
 
 _MOST_ROWS = 2**62  # no unit has more, so a larger cap is this one
 

@@ -13,15 +13,14 @@ they are. So each value is as likely as any other to be what is read from the co
 Where an engine computes a marked part of a statement once, rows are joined with the weight of their unit: no aggregate by unit,
 group *and* cell, and no sort. Weights would be wrong if rows were read twice and had changed, so others count by unit, group
 and cell first, and get m by a window over that. A norm in place of caps weights a unit's values in all groups alike: see
-`neartwin.queries.norm_cells`.
+`neartwin.planning.stage`.
 """
 
 from sqlglot import exp
 
 from neartwin.engines.sql.bounding import roots, with_parts
 from neartwin.engines.sql.dialect import Dialect, alias_of, least, part_named, whole
-from neartwin.queries.norm_cells import FINE, CellClip
-from neartwin.queries.stage import Stage
+from neartwin.planning.stage import FINE, CellClip, Stage
 
 CELL = "b"
 _MOST_ROWS = 2**31  # of a cap: times the parts of a row it stays within 62 bits

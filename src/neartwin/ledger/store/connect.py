@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from neartwin.errors import LedgerError
-from neartwin.ledger.codec import NO_HASH
+from neartwin.ledger.records import NO_HASH
 from neartwin.ledger.store import migrate, schema
 from neartwin.ledger.store.pages import Reading, Writing
 

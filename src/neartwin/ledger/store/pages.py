@@ -14,8 +14,8 @@ from typing import Any, assert_never
 import sqlalchemy as sa
 
 from neartwin.errors import LedgerError
-from neartwin.ledger import codec
-from neartwin.ledger.codec import Event, Price, Record
+from neartwin.ledger import records
+from neartwin.ledger.records import Event, Price, Record
 from neartwin.ledger.store import schema, statements
 from neartwin.ledger.values import Head
 
@@ -41,11 +41,11 @@ class ReservationRow:
 
 def ask_digest(account: str, plan_digest: str, snapshot: str) -> str:
     """One index key for one plan on one snapshot of one population."""
-    return codec.digest(codec.canonical([account, plan_digest, snapshot]))
+    return records.digest(records.canonical([account, plan_digest, snapshot]))
 
 
 def _pack(price: Price) -> str:
-    return codec.canonical([[pool, str(amount)] for pool, amount in price])
+    return records.canonical([[pool, str(amount)] for pool, amount in price])
 
 
 def _unpack(packed: str) -> Price:
@@ -150,7 +150,9 @@ class Reading:
     def owner_of(self, source: str) -> str | None:
         """The account that a source belongs to."""
         return self._connection.execute(
-            sa.select(schema.source.c.account).where(schema.source.c.digest == codec.digest(codec.canonical(source)))
+            sa.select(schema.source.c.account).where(
+                schema.source.c.digest == records.digest(records.canonical(source))
+            )
         ).scalar_one_or_none()
 
     def allotments(self, account: str) -> dict[str, AccountRow]:
@@ -200,7 +202,7 @@ class Reading:
 
     def _readable(self, position: int, line: str) -> Record:
         try:
-            return codec.read(line)
+            return records.read(line)
         except ValueError:
             raise LedgerError(f"record {position} was changed and cannot be read; verify the ledger") from None
 
@@ -220,7 +222,7 @@ class Writing(Reading):
 
     def begin_chain(self) -> None:
         """Append the first record, which gives the ledger its random name."""
-        self._append(0, codec.NO_HASH, codec.Begun(ledger=secrets.token_hex(16)))
+        self._append(0, records.NO_HASH, records.Begun(ledger=secrets.token_hex(16)))
 
     def append(self, event: Event) -> tuple[Record, str]:
         """Chain the event to the head and bring the index up to date; the record and its hash."""
@@ -238,9 +240,9 @@ class Writing(Reading):
 
     def take(self, record: Record) -> str:
         """Add a record as it is, whose place in the chain the caller has checked; its hash."""
-        line = codec.write(record)
-        made = codec.digest(line)
-        account = "" if isinstance(record.event, codec.Begun) else record.event.account
+        line = records.write(record)
+        made = records.digest(line)
+        account = "" if isinstance(record.event, records.Begun) else record.event.account
         statements.ADD_RECORD.rows(self._connection, position=record.position, account=account, line=line, hash=made)
         statements.MOVE_HEAD.rows(self._connection, its_position=record.position, its_hash=made)
         self._index(record.position, record.event)
@@ -248,34 +250,34 @@ class Writing(Reading):
 
     def _index(self, position: int, event: Event) -> None:
         match event:
-            case codec.Begun() | codec.Refused() | codec.Acted():
+            case records.Begun() | records.Refused() | records.Acted():
                 pass
-            case codec.Opened(account=name, source=source, caps=caps):
+            case records.Opened(account=name, source=source, caps=caps):
                 nothing = tuple((pool, 0) for pool, _ in caps)
                 self._connection.execute(
                     sa.insert(schema.account).values(name=name, opened=position, caps=_pack(caps), spent=_pack(nothing))
                 )
                 if source:
                     self._index_source(name, source)
-            case codec.Sourced(account=name, source=source):
+            case records.Sourced(account=name, source=source):
                 self._index_source(name, source)
-            case codec.Raised(account=name, caps=caps):
+            case records.Raised(account=name, caps=caps):
                 self._connection.execute(
                     sa.update(schema.account).where(schema.account.c.name == name).values(caps=_pack(caps))
                 )
-            case codec.Allotted(account=name, holder=holder, caps=caps):
+            case records.Allotted(account=name, holder=holder, caps=caps):
                 self._index_allotment(name, holder, caps)
-            case codec.Reserved():
+            case records.Reserved():
                 self._index_reserved(position, event)
-            case codec.Settled(reserved=reserved):
+            case records.Settled(reserved=reserved):
                 self._close(reserved, "settled", position)
-            case codec.Failed(reserved=reserved):
+            case records.Failed(reserved=reserved):
                 self._close(reserved, "failed", position)
             case _:
                 assert_never(event)
 
     def _index_source(self, name: str, source: str) -> None:
-        digest = codec.digest(codec.canonical(source))
+        digest = records.digest(records.canonical(source))
         self._connection.execute(sa.insert(schema.source).values(digest=digest, account=name))
 
     def _index_allotment(self, account: str, holder: str, caps: Price) -> None:
@@ -289,7 +291,7 @@ class Writing(Reading):
             here = (table.c.account == account, table.c.holder == holder)
             self._connection.execute(sa.update(table).where(*here).values(caps=_pack(caps)))
 
-    def _index_reserved(self, position: int, event: codec.Reserved) -> None:
+    def _index_reserved(self, position: int, event: records.Reserved) -> None:
         row = self.account(event.account)
         spent = _pack(add(row.spent, event.price))
         statements.SPEND.rows(self._connection, its_name=event.account, its_sum=spent)

@@ -6,7 +6,7 @@ from pathlib import Path
 import neartwin.ledger as books
 from neartwin.errors import LedgerError
 from neartwin.ledger import Head
-from neartwin.ledger.codec import digest
+from neartwin.ledger.records import digest
 from neartwin.releases.certificates.document import Certificate, head_of
 from neartwin.releases.certificates.signing import PublicKey
 

@@ -9,14 +9,12 @@ import neartwin.ledger as books
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import LedgerError
 from neartwin.ledger import Stored
-from neartwin.ledger.codec import digest
+from neartwin.ledger.records import digest
 from neartwin.releases.accounts import Ledger
-from neartwin.releases.certificates.currencies import currencies, curve
-from neartwin.releases.certificates.document import KIND, VERSION, Certificate
+from neartwin.releases.certificates.document import KIND, VERSION, Certificate, currencies, curve
 from neartwin.releases.certificates.signing import OwnerKey
-from neartwin.releases.documents import release_in, releases_in
+from neartwin.releases.documents import WrittenRelease, release_in, releases_in
 from neartwin.releases.release import Release
-from neartwin.releases.written import WrittenRelease
 
 
 def certificate(

@@ -6,9 +6,9 @@ from datetime import date, datetime
 from typing import Any
 
 from neartwin.errors import NeartwinError, ParameterError
-from neartwin.queries.grouping import Edge, Grouping, bins, day, part
-from neartwin.queries.terms import UNITS
-from neartwin.queries.types import ColumnType
+from neartwin.queries.groups import Edge, Grouping, bins, day, part
+from neartwin.tables.terms import UNITS
+from neartwin.tables.types import ColumnType
 from neartwin.web.datasets import EACH_ROW_NAME, Dataset
 
 MAX_STATISTICS, MAX_COMPUTED_GROUPS = 8, 6

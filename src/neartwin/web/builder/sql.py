@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from sqlglot.dialects.duckdb import DuckDB
 
 from neartwin.errors import ParameterError, QueryError
-from neartwin.queries.types import ColumnType
+from neartwin.tables.types import ColumnType
 from neartwin.web.builder.fields import AskFields, StatisticFields
 from neartwin.web.datasets import Dataset
 

@@ -10,10 +10,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 import neartwin.ledger as books
-from neartwin.accounting.written import target_in
+from neartwin.accounting.budgets import target_in
 from neartwin.errors import NeartwinError, ParameterError
 from neartwin.ledger import Head
-from neartwin.report.vector import Steps, steps_svg
+from neartwin.report.svg import Steps, steps_svg
 from neartwin.web.auth import Curator, Overseer
 from neartwin.web.errors import as_dict, status_of
 from neartwin.web.pages.datasets import account_budget, allotment, entries

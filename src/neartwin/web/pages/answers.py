@@ -6,13 +6,13 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from neartwin.errors import AccessError
-from neartwin.queries.form_after import after_read
+from neartwin.queries.wire.postprocess import after_read
 from neartwin.releases.documents import release_in, releases_in
+from neartwin.releases.postprocess import shaped
 from neartwin.releases.release import Release
-from neartwin.releases.shaped import shaped
 from neartwin.report.certificate import facts as certificate_facts
 from neartwin.report.page import MOST_ROWS
-from neartwin.report.vector import Bar, bars_svg
+from neartwin.report.svg import Bar, bars_svg
 from neartwin.web.auth import Anyone
 from neartwin.web.builder.options import json_object
 from neartwin.web.certificates import certificate_of

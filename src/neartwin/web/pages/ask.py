@@ -18,8 +18,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from neartwin.errors import NeartwinError
-from neartwin.queries.types import GROUPABLE, NUMERIC, ColumnType
-from neartwin.report.vector import Bar, bars_svg
+from neartwin.report.svg import Bar, bars_svg
+from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 from neartwin.web.auth import Analyst, Asker, Caller
 from neartwin.web.builder import options
 from neartwin.web.builder.fields import (

@@ -10,14 +10,13 @@ from functools import lru_cache
 from typing import Any
 
 from neartwin.accounting import prices
+from neartwin.accounting.budgets import Approx, Pure, Target
 from neartwin.accounting.filters import Filter
 from neartwin.accounting.guarantee import Guarantee
-from neartwin.accounting.targets import Approx, Pure, Target
 from neartwin.errors import PrivacyError
-from neartwin.mechanisms.change import root_above
-from neartwin.releases.certificates.currencies import curve
-from neartwin.releases.certificates.numbers import NONE, above
-from neartwin.report.vector import Curve, dial_svg, tradeoff_svg
+from neartwin.mechanisms.sensitivity import root_above
+from neartwin.releases.certificates.document import NONE, above, curve
+from neartwin.report.svg import Curve, dial_svg, tradeoff_svg
 from neartwin.web.pages.layout import digits_up, percent_up
 
 STATED = Fraction(1, 10**6)  # the delta at which epsilon is told where an account has none of its own

@@ -15,10 +15,9 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from neartwin.accounting.targets import Target
-from neartwin.accounting.written import parts_of, target_in
+from neartwin.accounting.budgets import Target, parts_of, target_in
 from neartwin.errors import AccessError, NeartwinError
-from neartwin.ledger import codec
+from neartwin.ledger import records
 from neartwin.web.auth import Caller, Curator
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.errors import as_dict, status_of
@@ -172,7 +171,7 @@ def _shown(name: str, value: object) -> str:
 
 def digest(rules: tuple[Rule, ...]) -> str:
     """Equal for equal policies."""
-    return codec.digest(codec.canonical([rule.as_dict() for rule in rules]))
+    return records.digest(records.canonical([rule.as_dict() for rule in rules]))
 
 
 def _form(

@@ -6,9 +6,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 import neartwin.ledger as books
-from neartwin.accounting.written import target_of
-from neartwin.queries.table import Bounds
-from neartwin.queries.types import GROUPABLE, ColumnType
+from neartwin.accounting.budgets import target_of
+from neartwin.tables.table import Bounds
+from neartwin.tables.types import GROUPABLE, ColumnType
 from neartwin.web import schemas
 from neartwin.web.auth import Anyone, Caller, Curator, Overseer
 from neartwin.web.data_directory import DataDirectory

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from neartwin.ledger import Fault, codec
+from neartwin.ledger import Fault, records
 from neartwin.ledger.store import Reading
 from neartwin.web.store import schema
 from neartwin.web.tokens import Token
@@ -27,7 +27,7 @@ def faults(page: Reading) -> tuple[Fault, ...]:
     found = _compared(
         "data set",
         datasets,
-        {row.name: codec.digest(row.body) for row in page.connection.execute(sa.select(schema.dataset))},
+        {row.name: records.digest(row.body) for row in page.connection.execute(sa.select(schema.dataset))},
     )
     rows = {row.id: row for row in page.connection.execute(sa.select(schema.token))}
     found += _compared("token", tokens, {name: _of_token(row._mapping, row.hash) for name, row in rows.items()})  # noqa: SLF001 - its public name
@@ -46,12 +46,12 @@ def _made(page: Reading) -> tuple[Standing, Standing, set[str]]:
     tokens: Standing = {}
     revoked: set[str] = set()
     for record, _ in page.acts():
-        told: dict[str, Any] = json.loads(record.event.body) if isinstance(record.event, codec.Acted) else {}
+        told: dict[str, Any] = json.loads(record.event.body) if isinstance(record.event, records.Acted) else {}
         if "digest" in told and "dataset" in told:
             datasets[told["dataset"]] = (record.position, told["digest"])
         elif "digest" in told:
             tokens[told["id"]] = (record.position, told["digest"])
-        if told.get("revoked") or (isinstance(record.event, codec.Acted) and record.event.what == "revoke"):
+        if told.get("revoked") or (isinstance(record.event, records.Acted) and record.event.what == "revoke"):
             revoked.add(told["id"])
     return datasets, tokens, revoked
 
@@ -69,4 +69,4 @@ def _compared(what: str, made: Standing, there: dict[str, str]) -> list[Fault]:
 
 def _of_token(row: Any, kept: str) -> str:
     first, *rest = (row[name] for name in _TOKEN)
-    return codec.digest(codec.canonical([first, kept, *rest]))
+    return records.digest(records.canonical([first, kept, *rest]))

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from neartwin.errors import LedgerError
-from neartwin.ledger import Fault, codec
+from neartwin.ledger import Fault, records
 from neartwin.ledger.store import Database, Writing, migrate
 from neartwin.web.datasets import Dataset
 from neartwin.web.store import integrity, schema
@@ -161,12 +161,12 @@ def _was_served(connection: sa.Connection, analyst: str, account: str, position:
 
 def _note(page: Writing, who: str, what: str, body: dict[str, object]) -> None:
     account = str(body.get("dataset", ""))
-    page.append(codec.Acted(account=account, who=who, what=what, body=codec.canonical(body)))
+    page.append(records.Acted(account=account, who=who, what=what, body=records.canonical(body)))
 
 
 def _told(dataset: Dataset) -> dict[str, object]:
     rules = [rule.as_dict() for rule in dataset.policy]
-    return {"dataset": dataset.name, "policy": rules, "digest": codec.digest(dataset.to_json())}
+    return {"dataset": dataset.name, "policy": rules, "digest": records.digest(dataset.to_json())}
 
 
 def _token(row: sa.Row[tuple[object, ...]]) -> Token:

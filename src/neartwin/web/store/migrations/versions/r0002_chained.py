@@ -6,7 +6,7 @@ import json
 import sqlalchemy as sa
 from alembic import op
 
-from neartwin.ledger.codec import Acted
+from neartwin.ledger.records import Acted
 from neartwin.ledger.store import Writing
 
 revision = "0002"

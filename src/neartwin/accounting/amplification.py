@@ -1,0 +1,41 @@
+"""Amplification by subsampling: a mechanism run on a secret random sample tells less.
+
+Poisson sampling goes with add/remove neighbours, sampling without replacement with replace-one. Neither is valid for
+shuffled fixed batches (Lebeda et al. 2024).
+"""
+
+from neartwin.accounting.bounds import Bound, exactly, read_delta, read_epsilon
+from neartwin.balls import Certified, Numeric, ball, elementwise, every, read
+from neartwin.errors import ParameterError
+from neartwin.exact import Number
+from neartwin.tradeoff.amplification import amplified_epsilon
+
+
+def amplified_pure(*, epsilon: Numeric, rate: Numeric) -> Certified:
+    """ln(1 + q (e^epsilon - 1)): epsilon-DP run on a random sample.
+
+    rate: q, the Poisson sampling probability (then under add/remove), or the sampled fraction without replacement (then
+    under replace-one). Balle, Barthe, Gaboardi 2018, Theorems 8 and 9.
+
+    >>> amplified_pure(epsilon=1, rate="0.01").upper
+    0.01703686...
+    """
+    return amplified_epsilon(epsilon, rate)
+
+
+def amplified_approximate(*, epsilon: Number, delta: Number, rate: Number) -> Bound:
+    """(ln(1 + q (e^epsilon - 1)), q delta): the same for (epsilon, delta)-DP."""
+    e, d, q = read_epsilon(epsilon=epsilon), read_delta(delta=delta), read_delta(rate=rate)
+    return Bound(amplified_pure(epsilon=e, rate=q), exactly(q * d), "amplification by subsampling")
+
+
+def epsilon_before_sampling(*, epsilon: Numeric, rate: Numeric) -> Certified:
+    """The epsilon a mechanism may have so that its sampled form has the given one: the inverse of `amplified_pure`."""
+    e, q = read(epsilon=epsilon), read(rate=rate)
+    if not every(lambda x: x >= 0, e):
+        raise ParameterError("epsilon", epsilon, "must not be negative")
+    if not every(lambda x: 0 < x <= 1, q):
+        raise ParameterError("rate", rate, "must lie in (0, 1]")
+    return elementwise(
+        lambda e, q: (ball(e).expm1() / ball(q)).log1p(), e, q, method="amplification by subsampling, inverse"
+    )

@@ -1,0 +1,250 @@
+"""Privacy targets: how much may be told, in the currency its user thinks in.
+
+A target is a frozen value with exact parameters. An account is opened with one; a plan spends one. Where a currency has
+a `delta`, it is the probability with which everything may be revealed: the pool of failure beside the currency.
+
+Targets as they are written in options, files and requests: `epsilon=0.5,delta=1e-6`, or a table of the same parts.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+
+from neartwin.checks import non_negative, open_probability, positive, probability
+from neartwin.errors import ParameterError
+from neartwin.exact import Number, rational
+
+
+@dataclass(frozen=True, slots=True)
+class Pure:
+    """Pure differential privacy: no event's odds change by more than a factor exp(epsilon)."""
+
+    epsilon: Fraction
+
+    def __str__(self) -> str:
+        return f"epsilon={float(self.epsilon):g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Approx:
+    """(epsilon, delta)-differential privacy: as `Pure`, except on events of probability delta."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __str__(self) -> str:
+        return f"epsilon={float(self.epsilon):g}, delta={float(self.delta):g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Zcdp:
+    """delta-approximate rho-zCDP: Renyi divergences at most rho times their order. Bun, Steinke 2016, definition 8.1."""
+
+    rho: Fraction
+    delta: Fraction
+
+    def __str__(self) -> str:
+        return f"rho={float(self.rho):g}" + _and(self.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Rdp:
+    """Renyi divergence at most epsilon at one order, but for failures of probability delta. Mironov 2017."""
+
+    order: Fraction
+    epsilon: Fraction
+    delta: Fraction
+
+    def __str__(self) -> str:
+        return f"order={float(self.order):g}, epsilon={float(self.epsilon):g}" + _and(self.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Gdp:
+    """T >= G_mu (x) f_{0,delta}: no easier to tell apart than N(0, 1) and N(mu, 1), but for failures."""
+
+    mu: Fraction
+    delta: Fraction
+
+    def __str__(self) -> str:
+        return f"mu={float(self.mu):g}" + _and(self.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreePools:
+    """T >= f_{epsilon,0} (x) G_mu (x) f_{0,delta}: pure and Gaussian privacy side by side."""
+
+    epsilon: Fraction
+    mu: Fraction
+    delta: Fraction
+
+    def __str__(self) -> str:
+        return f"epsilon={float(self.epsilon):g}, mu={float(self.mu):g}" + _and(self.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Advantage:
+    """A wanted bound on an attacker's true positive rate less false positive rate.
+
+    An account opened with it becomes a Gaussian one, whose curve at this advantage gives the most noisy releases.
+    """
+
+    value: Fraction
+    delta: Fraction
+
+    def __str__(self) -> str:
+        return f"advantage={float(self.value):g}" + _and(self.delta)
+
+
+Target = Pure | Approx | Zcdp | Rdp | Gdp | ThreePools | Advantage
+
+
+def pure(epsilon: Number) -> Pure:
+    """Pure differential privacy with the given epsilon.
+
+    >>> pure(0.5)
+    Pure(epsilon=Fraction(1, 2))
+    >>> pure(0)
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: epsilon=0 must be positive
+    """
+    return Pure(positive(epsilon=rational(epsilon=epsilon)))
+
+
+def approx(epsilon: Number, delta: Number) -> Approx:
+    """(epsilon, delta)-differential privacy, with delta strictly between 0 and 1.
+
+    >>> approx(1, "1e-6")
+    Approx(epsilon=Fraction(1, 1), delta=Fraction(1, 1000000))
+    """
+    return Approx(positive(epsilon=rational(epsilon=epsilon)), open_probability(delta=rational(delta=delta)))
+
+
+def zcdp(rho: Number, delta: Number = 0) -> Zcdp:
+    """rho-zero-concentrated privacy, with a pool of failure probability delta in [0, 1).
+
+    >>> str(zcdp("0.5", "1e-6"))
+    'rho=0.5, delta=1e-06'
+    """
+    return Zcdp(positive(rho=rational(rho=rho)), _pool(delta))
+
+
+def rdp(order: Number, epsilon: Number, delta: Number = 0) -> Rdp:
+    """Renyi privacy epsilon at one order above 1, fixed in advance, with a pool of failure probability delta.
+
+    >>> rdp(1, "0.5")
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: order=1 must be above 1
+    """
+    if not (fixed := rational(order=order)) > 1:
+        raise ParameterError("order", fixed, "must be above 1")
+    return Rdp(fixed, positive(epsilon=rational(epsilon=epsilon)), _pool(delta))
+
+
+def gdp(mu: Number, delta: Number = 0) -> Gdp:
+    """mu-Gaussian privacy, with a pool of failure probability delta in [0, 1). Dong, Roth, Su 2022.
+
+    >>> str(gdp(1))
+    'mu=1'
+    """
+    return Gdp(positive(mu=rational(mu=mu)), _pool(delta))
+
+
+def three_pools(epsilon: Number, mu: Number, delta: Number = 0) -> ThreePools:
+    """Three pools side by side: pure plans pay epsilon, Gaussian ones mu (in squares), failures delta.
+
+    epsilon, mu: not negative, and not both 0.
+
+    >>> str(three_pools(1, "0.5"))
+    'epsilon=1, mu=0.5'
+    """
+    e, m = non_negative(epsilon=rational(epsilon=epsilon)), non_negative(mu=rational(mu=mu))
+    if e == 0 and m == 0:
+        raise ParameterError("epsilon", e, "must be positive where mu is 0 too")
+    return ThreePools(e, m, _pool(delta))
+
+
+def advantage(value: Number, delta: Number = 0) -> Advantage:
+    """A bound in (0, 1) on any attacker's advantage, of which failures of probability delta take their part.
+
+    >>> str(advantage("0.3"))
+    'advantage=0.3'
+    """
+    wanted, pool = open_probability(advantage=rational(advantage=value)), _pool(delta)
+    if pool >= wanted:
+        raise ParameterError("delta", pool, f"must be below the advantage {float(wanted):g}, of which it is a part")
+    return Advantage(wanted, pool)
+
+
+def _pool(delta: Number) -> Fraction:
+    value = probability(delta=rational(delta=delta))
+    if value == 1:
+        raise ParameterError("delta", value, "must be below 1")
+    return value
+
+
+def _and(delta: Fraction) -> str:
+    return f", delta={float(delta):g}" if delta else ""
+
+
+_MAKERS: dict[frozenset[str], Callable[..., Target]] = {
+    frozenset({"epsilon"}): pure,
+    frozenset({"epsilon", "delta"}): approx,
+    frozenset({"rho"}): zcdp,
+    frozenset({"mu"}): gdp,
+    frozenset({"order", "epsilon"}): rdp,
+    frozenset({"epsilon", "mu"}): three_pools,
+    frozenset({"advantage"}): advantage,
+}
+
+
+def target_of(written: Mapping[str, object], name: str, shown: str = "") -> Target:
+    """The target whose parts these are, each decimal text, a fraction like "1/3", or a number.
+
+    name: of the option or field, for the refusal. shown: how its user wrote it, where that was another way.
+
+    >>> target_of({"epsilon": "0.5", "delta": "1e-6"}, "spend")
+    Approx(epsilon=Fraction(1, 2), delta=Fraction(1, 1000000))
+    >>> target_of({"delta": "1e-6"}, "spend")
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: spend={'delta': '1e-6'} must be epsilon=..., epsilon=...,delta=..., rho=..., ...
+    """
+    parts = dict(written)
+    make = _MAKERS.get(frozenset(parts)) or _MAKERS.get(frozenset(parts) - {"delta"})
+    if make is None or (make is pure and "delta" in parts):
+        raise ParameterError(
+            name,
+            shown or parts,
+            "must be epsilon=..., epsilon=...,delta=..., rho=..., mu=..., order=...,epsilon=..., epsilon=...,mu=... or "
+            "advantage=...",
+            remedy="all but the first may have a delta=...",
+        )
+    if "advantage" in parts:
+        parts["value"] = parts.pop("advantage")
+    return make(**parts)
+
+
+def target_in(text: str, name: str) -> Target:
+    """The target that a text says.
+
+    >>> str(target_in("mu=1, delta=1e-9", "budget"))
+    'mu=1, delta=1e-09'
+    """
+    parts: dict[str, object] = {}
+    for part in text.split(","):
+        key, sign, value = part.partition("=")
+        if not sign or not key.strip() or not value.strip() or key.strip() in parts:
+            raise ParameterError(name, text, "must be name=value, with commas between", remedy="such as epsilon=0.5")
+        parts[key.strip()] = value.strip()
+    return target_of(parts, name, text)
+
+
+def parts_of(target: Target) -> dict[str, str]:
+    """The parts that `target_of` reads back, exact.
+
+    >>> parts_of(target_in("epsilon=1/3", "spend"))
+    {'epsilon': '1/3'}
+    """
+    found = {field.name: getattr(target, field.name) for field in fields(target)}
+    renamed = {"advantage" if name == "value" else name: value for name, value in found.items()}
+    return {name: str(value) for name, value in renamed.items() if value or name != "delta"}

@@ -1,0 +1,129 @@
+"""A composed whole as a spend: the least target in each currency that certainly covers it, for both orders.
+
+The whole must be fixed before its first answer is seen: a plan, a series announced in advance. Rounded up.
+"""
+
+import math
+from fractions import Fraction
+
+from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Zcdp, approx, gdp, pure, rdp, zcdp
+from neartwin.checks import made_of, non_negative
+from neartwin.errors import ParameterError, PrivacyError
+from neartwin.exact import Number, float_below, rational
+from neartwin.losses import Composed, Gaussian
+from neartwin.losses.composition import Factor
+
+
+def as_pure(whole: Composed | Factor) -> Pure:
+    """The largest privacy loss, as a pure spend; `PrivacyError` where it is unbounded.
+
+    Exact where the parameters of all mechanisms state their epsilon.
+
+    >>> from neartwin.losses import Laplace
+    >>> as_pure(10 * Laplace(epsilon="0.1"))
+    Pure(epsilon=Fraction(1, 1))
+    """
+    whole = _read(whole)
+    stated = [(factor.stated_pure(), count) for factor, count in whole.uses.items()]
+    if all(epsilon is not None for epsilon, _ in stated):
+        return pure(sum(((epsilon or 0) * count for epsilon, count in stated), Fraction(0)) or _LEAST)
+    return pure(_finite(whole.pure().upper, "epsilon alone", "as_approx(whole, delta=...)"))
+
+
+def as_approx(whole: Composed | Factor, *, delta: Number) -> Approx:
+    """The least epsilon at a chosen delta, as an (epsilon, delta) spend.
+
+    >>> from neartwin.losses import Gaussian
+    >>> round(float(as_approx(4 * Gaussian(mu="0.5"), delta="1e-6").epsilon), 9)
+    4.886554117
+    """
+    whole = _read(whole)
+    return approx(
+        max(_finite(whole.epsilon(delta).upper, f"epsilon at delta={delta}", "a larger delta"), _LEAST), delta
+    )
+
+
+def as_zcdp(whole: Composed | Factor) -> Zcdp:
+    """The least rho over all orders; `PrivacyError` where everything may be revealed.
+
+    >>> from neartwin.losses import Gaussian
+    >>> as_zcdp(4 * Gaussian(mu="0.5")).rho
+    Fraction(1, 2)
+    """
+    whole = _read(whole)
+    exact = whole.stated_rho()
+    if exact is not None:
+        return zcdp(exact)
+    return zcdp(_finite(whole.zcdp().upper, "rho", "as_gdp(whole, delta=...) or as_approx(whole, delta=...)"))
+
+
+def as_rdp(whole: Composed | Factor, *, order: Number) -> Rdp:
+    """The Renyi divergence at one order, an account's own; `PrivacyError` where it is infinite.
+
+    >>> from neartwin.losses import Gaussian
+    >>> float(as_rdp(4 * Gaussian(mu="0.5"), order=8).epsilon)
+    4.0
+    """
+    whole, fixed = _read(whole), rational(order=order)
+    if not fixed > 1:
+        raise ParameterError("order", fixed, "must be above 1")
+    exact, rho = _gaussian(whole), whole.stated_rho()
+    if exact is not None:
+        return rdp(fixed, fixed * exact / 2)
+    # a divergence grows with its order, and the float above the order bounds it
+    found = whole.renyi(math.nextafter(-float_below(-fixed), math.inf)).upper
+    least = max(_finite(found, f"order {float(fixed):g}", "as_approx(whole, delta=...)"), _LEAST)
+    return rdp(fixed, least if rho is None else min(least, fixed * rho))
+
+
+def as_gdp(whole: Composed | Factor, *, delta: Number = 0) -> Gdp:
+    """The least mu with T >= G_mu (x) f_{0,delta} at every alpha and in both orders.
+
+    delta: set aside as failures; 0 for Gaussian mechanisms, whose mu is exact, beside mechanisms with a largest loss.
+    `PrivacyError` where more than delta may be revealed, or a loss has no bound and no Gaussian's tail.
+
+    >>> from neartwin.losses import Gaussian, Laplace
+    >>> as_gdp(4 * Gaussian(mu="0.5"))
+    Gdp(mu=Fraction(1, 1), delta=Fraction(0, 1))
+    >>> fit = as_gdp(4 * Gaussian(mu="0.5") + Laplace(epsilon="0.1"), delta="1e-9")
+    >>> bool(1 < fit.mu < 1.02)
+    True
+    >>> bool(1 < as_gdp(4 * Gaussian(mu="0.5") + Laplace(epsilon="0.1")).mu < 1.02)
+    True
+    """
+    from neartwin.mechanisms.sensitivity import root_above
+
+    whole = _read(whole)
+    exact, pool = _gaussian(whole), non_negative(delta=rational(delta=delta))
+    if exact is not None:
+        return gdp(root_above(exact))
+    remedy = "a larger delta" if pool else "a small delta set aside, for instance 1e-9"
+    return gdp(_finite(whole.gdp(pool).upper, "mu", remedy), pool)
+
+
+_LEAST = Fraction(1, 10**12)  # one unit of a ledger: a price is never 0
+
+
+def _read(whole: Composed | Factor) -> Composed:
+    """A single mechanism is a whole of one use."""
+    return (
+        Composed.of(whole)
+        if isinstance(whole, Factor)
+        else made_of(Composed, "mechanisms of neartwin.losses", whole=whole)
+    )
+
+
+def _gaussian(whole: Composed) -> Fraction | None:
+    """The exact mu squared of a whole that is Gaussian throughout."""
+    total = Fraction(0)
+    for factor, count in whole.uses.items():
+        if not isinstance(factor, Gaussian):
+            return None
+        total += count * factor.mu**2
+    return total
+
+
+def _finite(value: float, currency: str, remedy: str) -> Fraction:
+    if not math.isfinite(value):
+        raise PrivacyError(f"this whole has no finite price in {currency}; take {remedy}")
+    return Fraction(value)

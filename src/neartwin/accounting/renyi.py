@@ -1,0 +1,376 @@
+"""Renyi differential privacy: curves over a grid of orders, their composition, and conversion to (epsilon, delta).
+
+A mechanism is (a, r)-RDP if the Renyi divergence of order a between neighbours is at most r, in nats. Proposition 1 of
+Mironov 2017: for one order fixed in advance, r adds up under adaptive composition.
+
+Zero-concentrated DP: Renyi divergence of order a at most rho a, for every a > 1; and what it converts to and from.
+
+Bun and Steinke 2016. Composition adds rho, also when chosen adaptively.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from neartwin.accounting.bounds import read_all, read_epsilon
+from neartwin.balls import Certified, Exact, Numeric, ball, bounds, each, elementwise, every, hull, infinite, read, root
+from neartwin.checks import finite, integer, made_of, open_probability, several
+from neartwin.divergences.gaussian import read_ratio
+from neartwin.divergences.laplace import laplace_kl
+from neartwin.divergences.theorems import tight_kl
+from neartwin.errors import ParameterError, PrivacyError
+from neartwin.exact import Interval, Number, float_above, rational
+
+if TYPE_CHECKING:
+    from flint import arb
+
+
+DEFAULT_ORDERS = (
+    *(1 + x / 10 for x in range(1, 100)),
+    *(float(x) for x in range(11, 64)),
+    *(64.0 * 2 ** (x / 4) for x in range(25)),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RdpCurve:
+    """The RDP of something at each of a grid of orders.
+
+    orders: increasing, all at least 1, where it is the KL divergence, which converts to no epsilon; rdp: an interval of one value
+    an order, whose upper end is the guarantee.
+    """
+
+    orders: tuple[float, ...]
+    rdp: Certified
+
+    def __post_init__(self) -> None:
+        for order in several(orders=self.orders):
+            finite(orders=order)  # type: ignore[type-var]
+        made_of(Interval, "an Interval of arrays", rdp=self.rdp)
+        rising = all(a < b for a, b in pairwise(self.orders))
+        if not self.orders or not rising or not self.orders[0] >= 1:
+            raise ParameterError("orders", self.orders, "must be increasing and all at least 1")
+        if np.shape(self.rdp.upper) != (len(self.orders),):
+            raise ParameterError("rdp", self.rdp, f"must hold one value an order, {len(self.orders)}")
+
+    def times(self, count: int) -> "RdpCurve":
+        """The curve of count of these, composed.
+
+        >>> from neartwin.divergences import laplace_pair
+        >>> rdp_curve(laplace_pair(distance=1).renyi, orders=(2.0,)).times(3).rdp.upper
+        array([1.857...])
+        """
+        k = integer(at_least=0, count=count)
+        return RdpCurve(self.orders, combined(lambda r: k * ball(r) if k else 0, self.rdp, method=self.rdp.method))
+
+    def epsilon(self, delta: Numeric) -> "RdpEpsilon":
+        """The least epsilon over the orders, by the conversion of Canonne, Kamath and Steinke."""
+        return self._least(rdp_to_epsilon, delta)
+
+    def epsilon_mironov(self, delta: Numeric) -> "RdpEpsilon":
+        """The least epsilon over the orders, by the first and looser conversion."""
+        return self._least(rdp_to_epsilon_mironov, delta)
+
+    def _least(self, convert: Callable[..., Certified], delta: Any) -> "RdpEpsilon":
+        if np.ndim(delta) != 0:
+            raise ParameterError("delta", delta, "must be one number")
+        first = int(self.orders[0] == 1)  # order 1 bounds no tail
+        if first == len(self.orders):
+            raise PrivacyError("order 1 alone, the KL divergence, gives no epsilon; add orders above 1")
+        orders, rdp = self.orders[first:], Interval(self.rdp.lower[first:], self.rdp.upper[first:])
+        all_ = convert(rdp=rdp, order=np.asarray(orders), delta=delta)
+        best = int(np.argmin(all_.upper))
+        edge = best in (0, len(orders) - 1) and len(orders) > 1 and all_.upper[best] > 0
+        value = Interval(float(np.min(all_.lower)), float(all_.upper[best]), all_.method)
+        return RdpEpsilon(value, orders[best], at_edge=bool(edge))
+
+
+@dataclass(frozen=True, slots=True)
+class RdpEpsilon:
+    """The converted epsilon, the order that gave it, and whether that order is the first or last of the grid.
+
+    at_edge: a wider grid would probably give a smaller epsilon; the one here is valid all the same.
+    """
+
+    epsilon: Certified
+    order: float
+    at_edge: bool
+
+
+def grid_of(orders: Sequence[float]) -> tuple[float, ...]:
+    """The orders as floats, each rounded up: a Renyi divergence grows with its order. Whether they rise `RdpCurve` checks."""
+    return tuple(float_above(rational(orders=order)) for order in several(orders=orders))  # type: ignore[arg-type]
+
+
+def rdp_curve(renyi: Callable[[Any], Certified], *, orders: Sequence[float] = DEFAULT_ORDERS) -> RdpCurve:
+    """The curve of a Renyi divergence, for instance `laplace_pair(distance=1).renyi`, on a grid of orders."""
+    grid = grid_of(orders)
+    if not callable(renyi):
+        raise ParameterError("renyi", renyi, "must be a function of the order")
+    return RdpCurve(grid, renyi(np.asarray(grid)))
+
+
+def compose_rdp(curves: Sequence[RdpCurve]) -> RdpCurve:
+    """The sum at each order: Mironov 2017, Proposition 1. All curves must have the same orders.
+
+    Valid for adaptively chosen mechanisms if each curve was fixed in advance and holds for every earlier output.
+    """
+    curves = [made_of(RdpCurve, "RdpCurves", curves=curve) for curve in several(curves=curves)]
+    if not curves:
+        raise ParameterError("curves", (), "must hold at least one curve")
+    for curve in curves:
+        if curve.orders != curves[0].orders:
+            raise ParameterError("curves", curve.orders, "must share one grid of orders: RDP adds up at one order only")
+
+    def total(*parts: float) -> "arb":
+        return sum(map(ball, parts), ball(0))
+
+    return RdpCurve(curves[0].orders, combined(total, *(curve.rdp for curve in curves), method="RDP composition"))
+
+
+def combined(formula: Callable[..., Any], *intervals: Certified, method: str) -> Certified:
+    """An increasing formula of intervals of arrays, elementwise: its lower end at the lower ends, its upper at the upper."""
+    ends = [
+        np.asarray(end, dtype=object) if np.ndim(end) else end for one in intervals for end in (one.lower, one.upper)
+    ]
+
+    def both(*point: float) -> tuple[float, float]:
+        return bounds(formula, *point[0::2])[0], bounds(formula, *point[1::2])[1]
+
+    return each(both, *ends, method=method)
+
+
+def rdp_to_epsilon(*, rdp: Any, order: Numeric, delta: Numeric) -> Certified:
+    """The value r + ln((a-1)/a) - (ln delta + ln a)/(a-1), at least 0: the better conversion to (epsilon, delta)-DP.
+
+    rdp: r, a number, an array or an interval; order: a > 1, infinity taken; delta in (0, 1). Canonne, Kamath, Steinke
+    2020, Proposition 12 (Balle et al. 2020, Theorem 21).
+
+    >>> rdp_to_epsilon(rdp="0.5", order=10, delta="1e-5").upper
+    1.41801063...
+    """
+
+    def value(r: Exact, a: Exact, d: Exact) -> "arb | Exact":
+        if math.inf in (r, a):
+            return r
+        return ball(r) + (-1 / ball(a)).log1p() - (ball(d).log() + ball(a).log()) / (ball(a) - 1)
+
+    return _converted(value, rdp, order, delta, method="RDP to DP, Canonne-Kamath-Steinke")
+
+
+def rdp_to_epsilon_mironov(*, rdp: Any, order: Numeric, delta: Numeric) -> Certified:
+    """The value r + ln(1/delta)/(a-1): Mironov 2017, Proposition 3. Never better than `rdp_to_epsilon`.
+
+    >>> rdp_to_epsilon_mironov(rdp="0.5", order=10, delta="1e-5").upper
+    1.77921394...
+    """
+
+    def value(r: Exact, a: Exact, d: Exact) -> "arb | Exact":
+        return r if math.inf in (r, a) else ball(r) - ball(d).log() / (ball(a) - 1)
+
+    return _converted(value, rdp, order, delta, method="RDP to DP, Mironov Proposition 3")
+
+
+def rdp_to_delta(*, rdp: Any, order: Numeric, epsilon: Numeric) -> Certified:
+    """e^((a-1)(r - epsilon)) (1 - 1/a)^(a-1) / a, at most 1: the same conversion solved for delta."""
+    e = read(epsilon=epsilon)
+
+    def value(r: Exact, a: Exact, e: Exact) -> "arb | Exact":
+        if a == math.inf:
+            return 0 if r <= e else 1
+        if infinite(r) or infinite(e):
+            return 1 if r == math.inf or e < 0 else 0
+        order = ball(a)
+        return ((order - 1) * (ball(r) - ball(e) + (-1 / order).log1p()) - order.log()).exp()
+
+    low, high, a, _ = _read(rdp, order, 0.5)
+    method = "RDP to DP, Canonne-Kamath-Steinke"
+    return each(
+        lambda x, y, a, e: (bounds(value, x, a, e)[0], bounds(value, y, a, e)[1]),
+        low,
+        high,
+        a,
+        e,
+        method=method,
+        least=0,
+        most=1,
+    )
+
+
+def _converted(value: Callable[..., Any], rdp: Any, order: Numeric, delta: Numeric, *, method: str) -> Certified:
+    def ends(low: Exact, high: Exact, a: Exact, d: Exact) -> tuple[float, float]:
+        both = bounds(value, high, a, d)
+        return (both[0] if low == high else bounds(value, low, a, d)[0]), both[1]
+
+    return each(ends, *_read(rdp, order, delta), method=method, least=0)
+
+
+def _read(rdp: Any, order: Numeric, delta: Numeric) -> tuple[Any, Any, Any, Any]:
+    """Both ends of r, the order, delta."""
+    low, high = (read(rdp=end) for end in ((rdp.lower, rdp.upper) if isinstance(rdp, Interval) else (rdp, rdp)))
+    a, d = read(order=order), read(delta=delta)
+    if not every(lambda r: r >= 0, low):
+        raise ParameterError("rdp", rdp, "must not be negative")
+    if not every(lambda x: x > 1, a):
+        raise ParameterError("order", order, "must be above 1")
+    if not every(lambda x: 0 < x < 1, d):
+        raise ParameterError("delta", delta, "must lie strictly between 0 and 1")
+    return low, high, a, d
+
+
+_NOTHING = 1e-290  # a rho below which the best order is beyond the floats
+_FAR = 1e140
+
+
+def compose_zcdp(rhos: Sequence[Number]) -> Fraction:
+    """The sum of rho, exact. Bun and Steinke 2016, Lemma 1.7.
+
+    >>> compose_zcdp(["0.1", "0.2"])
+    Fraction(3, 10)
+    """
+    return sum(read_all(rhos, read_epsilon, "rhos"), Fraction(0))
+
+
+def zcdp_to_epsilon(*, rho: Numeric, delta: Numeric) -> Certified:
+    """The least of rho a + ln((a-1)/a) - (ln delta + ln a)/(a-1) over a > 1, or 0 if that is negative.
+
+    delta in (0, 1). The minimum is at (a-1)^2 rho = ln(1 / (a delta)). Canonne, Kamath, Steinke 2020, Corollary 13.
+
+    >>> zcdp_to_epsilon(rho="0.1", delta="1e-6").upper
+    2.14193892...
+    """
+    method = "zCDP to DP, optimal order"
+    return each(_least_epsilon, _non_negative(rho=rho), _delta(delta), method=method, least=0)
+
+
+def _least_epsilon(rho: Exact, delta: Exact) -> tuple[float, float]:
+    if rho == 0:
+        return 0.0, 0.0
+    if rho < _NOTHING:
+        return 0.0, max(0.0, bounds(lambda u: _epsilon_at(ball(u), rho, delta), _FAR)[1])
+
+    def slope(u: float) -> "arb":
+        """With u = a - 1: ln(1/delta) - ln(1 + u) - rho u^2, which falls through 0 at the best order."""
+        return -ball(delta).log() - ball(u).log1p() - ball(rho) * ball(u) ** 2
+
+    top = bounds(lambda r, d: (-ball(d).log() / ball(r)).sqrt(), rho, delta)[1]
+    low, high = root(slope, 0.0, top, _best(rho, delta, top))
+    # any order gives an upper bound; over a ball that holds the best one the value is a lower bound too
+    upper = bounds(lambda: _epsilon_at(ball(high), rho, delta))[1]
+    return min(bounds(lambda: _epsilon_at(hull(low, high), rho, delta))[0], upper), upper
+
+
+def _best(rho: Exact, delta: Exact, top: float) -> float | None:
+    """Newton from above, in plain floats."""
+    try:
+        r, nats, u = float(rho), -math.log(delta), top
+        for _ in range(60):
+            step = (r * u * u + math.log1p(u) - nats) / (2 * r * u + 1 / (1 + u))
+            u -= step
+            if not 0 < u <= top or abs(step) <= 1e-15 * u:
+                break
+    except (ValueError, OverflowError):  # beyond the floats
+        return None
+    return u
+
+
+def _epsilon_at(u: "arb", rho: Exact, delta: Exact) -> "arb":
+    """The epsilon of order 1 + u."""
+    return ball(rho) * (1 + u) - (1 / u).log1p() - (ball(delta).log() + u.log1p()) / u
+
+
+def zcdp_to_epsilon_bun_steinke(*, rho: Numeric, delta: Numeric) -> Certified:
+    """The value rho + 2 sqrt(rho ln(1/delta)), never better than `zcdp_to_epsilon`. Bun, Steinke 2016, Prop. 1.3.
+
+    >>> zcdp_to_epsilon_bun_steinke(rho="0.1", delta="1e-6").upper
+    2.45078800...
+    """
+    return elementwise(
+        lambda r, d: ball(r) + 2 * (-ball(r) * ball(d).log()).sqrt(),
+        _non_negative(rho=rho),
+        _delta(delta),
+        method="Bun-Steinke Proposition 1.3",
+    )
+
+
+def zcdp_for_epsilon(*, epsilon: Number, delta: Number) -> Certified:
+    """The largest rho that `zcdp_to_epsilon` turns into this (epsilon, delta); the guarantee is the *lower* end.
+
+    At that rho the best order a = 1 + u has both derivatives 0, so that rho u^2 = ln(1 / (a delta)) and
+    epsilon = rho (1 + 2u) - ln(1 + 1/u); the first gives rho at u, and epsilon falls as u grows.
+    """
+    e, d = read_epsilon(epsilon=epsilon), open_probability(delta=rational(delta=delta))
+    method = "zCDP to DP, inverse"
+    if e == 0:
+        return Interval(0.0, 0.0, method)
+
+    def rho_at(u: "arb") -> "arb":
+        return (-ball(d).log() - u.log1p()) / u**2
+
+    def excess(u: float) -> "arb":
+        point = ball(u)
+        return rho_at(point) * (1 + 2 * point) - (1 / point).log1p() - ball(e)
+
+    nats = bounds(lambda: -ball(d).log())
+    low, high = root(
+        excess, min(1e-9, bounds(lambda: -ball(d).log() / ball(10 * e + 10))[0]), math.expm1(min(nats[1], 700.0))
+    )
+    return Interval(max(0.0, bounds(lambda: rho_at(ball(high)))[0]), bounds(lambda: rho_at(ball(low)))[1], method)
+
+
+def zcdp_of_pure(epsilon: Numeric) -> Certified:
+    """The value epsilon tanh(epsilon/2): the least rho of all epsilon-DP mechanisms, attained by randomized response.
+
+    Harrison and Manurangsi 2025; the first bound was epsilon^2 / 2.
+
+    >>> zcdp_of_pure(1).upper
+    0.46211715...
+    """
+    e = _non_negative(epsilon=epsilon)
+    return elementwise(tight_kl, e, method="tight zCDP of pure differential privacy")
+
+
+def zcdp_of_laplace(*, distance: Numeric, scale: Numeric = 1) -> Certified:
+    """The value d + e^-d - 1, d = distance / scale: the least rho of the Laplace mechanism. Harrison, Manurangsi 2025.
+
+    >>> zcdp_of_laplace(distance=1).upper
+    0.36787944...
+    """
+    if not every(lambda d: d >= 0, read(distance=distance)):
+        raise ParameterError("distance", distance, "must not be negative")
+    d = read_ratio(distance=distance, scale=scale, name="scale")
+    return elementwise(laplace_kl, d, method="tight zCDP of the Laplace mechanism", least=0)
+
+
+def zcdp_of_gaussian(*, distance: Numeric, sigma: Numeric) -> Certified:
+    """distance^2 / (2 sigma^2). Bun and Steinke 2016, Proposition 1.6."""
+    mu = read_ratio(distance=distance, scale=sigma, name="sigma")
+    return elementwise(lambda mu: mu**2 / 2, mu, method="zCDP of the Gaussian mechanism")
+
+
+def zcdp_to_rdp(*, rho: Numeric, order: Numeric) -> Certified:
+    """The value rho times the order."""
+    a = read(order=order)
+    if not every(lambda x: x > 1, a):
+        raise ParameterError("order", order, "must be above 1")
+    return elementwise(lambda r, x: ball(r) * ball(x), _non_negative(rho=rho), a, method="zCDP to RDP")
+
+
+def _non_negative(**named: Numeric) -> Any:
+    ((name, value),) = named.items()
+    exact = read(**{name: value})
+    if not every(lambda x: 0 <= x < math.inf, exact):
+        raise ParameterError(name, value, "must be finite and not negative")
+    return exact
+
+
+def _delta(delta: Numeric) -> Any:
+    exact = read(delta=delta)
+    if not every(lambda d: 0 < d < 1, exact):
+        raise ParameterError("delta", delta, "must lie strictly between 0 and 1")
+    return exact

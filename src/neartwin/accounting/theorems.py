@@ -1,0 +1,332 @@
+"""Basic composition and group privacy, in every currency.
+
+Basic composition holds for adaptively chosen mechanisms whose parameters are fixed in advance; as a filter also for
+parameters chosen on the way (sums only).
+
+Advanced composition: Theorem 3.20 as printed and with the tight KL, for equal and for different parameters.
+
+The proof: Lemma 3.17.2 makes each step purely epsilon-close up to delta; Lemma 3.18 bounds the mean of its loss; Lemma
+3.19 the deviation of the sum. Only the mean differs between the forms here. All hold for adaptively chosen mechanisms
+with parameters fixed in advance.
+
+Proposition 1 on finite adaptive chains: the exact divergence of everything seen, and the bound, hypothesis checked.
+
+X comes from f(D), then Y from g(X, D) with that same X, and so on. A `Step` is the pair of laws of one answer with, for
+each outcome, the step that follows it. The bound adds one promise a level; each promise must hold for *every* earlier
+outcome, those of probability 0 included, and be fixed in advance. Mironov 2017, Proposition 1.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from neartwin.accounting.bounds import Bound, exactly, read_all, read_delta, read_epsilon
+from neartwin.accounting.renyi import RdpCurve, combined
+from neartwin.balls import Certified, Exact, Numeric, ball, bounds, each, elementwise, read, root
+from neartwin.checks import in_floats, integer, made_of, open_probability, several
+from neartwin.divergences.finite import FinitePair, Outcome
+from neartwin.divergences.theorems import tight_kl
+from neartwin.errors import ParameterError, PrivacyError
+from neartwin.exact import Interval, Number, rational
+
+if TYPE_CHECKING:
+    from flint import arb
+
+
+def basic_composition(*, epsilons: Sequence[Number], deltas: Sequence[Number] = ()) -> Bound:
+    """(sum of epsilon, sum of delta): Dwork and Roth 2014, Theorem 3.16. Exact sums; no deltas means all 0.
+
+    >>> basic_composition(epsilons=["0.1", "0.25", "0.65"]).epsilon.upper
+    1.0
+    """
+    eps = read_all(epsilons, read_epsilon, "epsilons")
+    dels = read_all(deltas, read_delta, "deltas") or (Fraction(0),) * len(eps)
+    if len(dels) != len(eps):
+        raise ParameterError("deltas", deltas, f"must be as many as epsilons, {len(eps)}")
+    return Bound(
+        exactly(sum(eps, Fraction(0))), exactly(sum(dels, Fraction(0))), "basic composition, Dwork-Roth Theorem 3.16"
+    )
+
+
+def each_share(*, epsilon_total: Number, count: int) -> Fraction:
+    """The epsilon each of count mechanisms may spend under basic composition: total / count, exact.
+
+    >>> each_share(epsilon_total=1, count=50)
+    Fraction(1, 50)
+    """
+    return read_epsilon(epsilon_total=epsilon_total) / integer(at_least=1, count=count)
+
+
+def group_privacy(*, epsilon: Number, size: int) -> Fraction:
+    """The value k epsilon: what epsilon-DP gives a group of k people. Dwork and Roth 2014, Theorem 2.2."""
+    return read_epsilon(epsilon=epsilon) * integer(at_least=1, size=size)
+
+
+def group_approximate(*, epsilon: Number, delta: Number, size: int) -> Bound:
+    """(k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)): what (epsilon, delta)-DP gives a group of k people.
+
+    Vadhan 2017, Lemma 2.2, summed exactly. The delta is not clamped: above 1 it promises nothing.
+
+    >>> group_approximate(epsilon="0.5", delta="1e-6", size=3).delta.upper
+    5.36700309...e-06
+    """
+    e, d = read_epsilon(epsilon=epsilon), read_delta(delta=delta)
+    k = integer(at_least=1, size=size)
+    if e == 0:
+        return Bound(exactly(e), exactly(d * k), "group privacy")
+    if d == 0:
+        return Bound(exactly(e * k), exactly(d), "group privacy")
+    value = elementwise(lambda: ball(d) * ball(e * k).expm1() / ball(e).expm1(), method="group privacy")
+    return Bound(exactly(e * k), value, "group privacy")
+
+
+def group_zcdp(*, rho: Number, size: int) -> Fraction:
+    """k^2 rho: what rho-zCDP gives a group of k people. Bun and Steinke 2016, Proposition 1.9.
+
+    >>> group_zcdp(rho="0.02", size=3)
+    Fraction(9, 50)
+    """
+    return read_epsilon(rho=rho) * integer(at_least=1, size=size) ** 2
+
+
+MOST_DOUBLINGS = 300
+
+
+def group_rdp(curve: RdpCurve, *, doublings: int) -> RdpCurve:
+    """(order / 2^c, 3^c epsilon) for a group of 2^c people, at the orders of at least 2^(c+1).
+
+    Mironov 2017, Proposition 2. doublings: c.
+    """
+    c, curve = integer(at_least=0, doublings=doublings), made_of(RdpCurve, "an RdpCurve", curve=curve)
+    if c > MOST_DOUBLINGS:
+        raise ParameterError(
+            "doublings", doublings, f"must not exceed {MOST_DOUBLINGS}: no order of a grid is so large"
+        )
+    keep = np.asarray(curve.orders) >= 2.0 ** (c + 1)
+    if c == 0:
+        return curve
+    if not np.any(keep):
+        raise ParameterError("curve", curve.orders, f"must hold an order of at least {2 ** (c + 1)}")
+    orders = tuple(order / 2**c for order, held in zip(curve.orders, keep, strict=True) if held)
+    kept = Interval(curve.rdp.lower[keep], curve.rdp.upper[keep])
+    return RdpCurve(orders, combined(lambda r: 3**c * ball(r), kept, method="Mironov Proposition 2"))
+
+
+def advanced_composition(*, epsilon: Number, delta: Number = 0, count: int, slack: Number) -> Bound:
+    """(epsilon sqrt(2k ln(1/slack)) + k epsilon tanh(epsilon/2), k delta + slack): with the tight KL of Lemma 3.18.
+
+    epsilon, delta: of each of the count = k mechanisms; slack: the extra delta spent on the deviation, in (0, 1).
+    Never worse than `advanced_composition_classical`.
+
+    >>> advanced_composition(epsilon="0.1", count=100, slack="1e-6").epsilon.upper
+    5.75610551...
+    """
+    e, k, spare = read_epsilon(epsilon=epsilon), _count(count), _slack(slack)
+    method = "advanced composition, tight KL"
+    total = exactly(k * read_delta(delta=delta) + spare)
+    return Bound(elementwise(_tight, e, k, spare, method=method), total, method)
+
+
+def advanced_composition_classical(*, epsilon: Number, delta: Number = 0, count: int, slack: Number) -> Bound:
+    """(epsilon sqrt(2k ln(1/slack)) + k epsilon (e^epsilon - 1), k delta + slack): Dwork and Roth 2014, Theorem 3.20.
+
+    >>> advanced_composition_classical(epsilon="0.1", count=100, slack="1e-6").epsilon.upper
+    6.30823095...
+    """
+    e, k, spare = read_epsilon(epsilon=epsilon), _count(count), _slack(slack)
+    method = "Dwork-Roth Theorem 3.20"
+    value = elementwise(lambda: ball(e) * (2 * k * _nats(spare)).sqrt() + k * ball(e) * ball(e).expm1(), method=method)
+    return Bound(value, exactly(k * read_delta(delta=delta) + spare), method)
+
+
+def advanced_composition_mixed(*, epsilons: Sequence[Number], deltas: Sequence[Number] = (), slack: Number) -> Bound:
+    """(sum e_i tanh(e_i/2) + sqrt(2 ln(1/slack) sum e_i^2), sum delta_i + slack): different parameters, tight KL."""
+    eps = read_all(epsilons, read_epsilon, "epsilons")
+    if not eps:
+        raise ParameterError("epsilons", eps, "must hold at least one mechanism")
+    spare, method = _slack(slack), "advanced composition, mixed"
+    total = sum(read_all(deltas, read_delta, "deltas"), spare)
+    return Bound(elementwise(lambda: mixed(Counter(eps), spare), method=method), exactly(total), method)
+
+
+def mixed(counts: Mapping[Fraction, int], slack: Fraction) -> "arb":
+    """The sum of n e tanh(e/2) + sqrt(2 ln(1/slack) sum n e^2), of n mechanisms an epsilon: a formula of `neartwin.balls`."""
+    mean = sum((count * tight_kl(e) for e, count in counts.items()), ball(0))
+    squares = sum((count * e * e for e, count in counts.items()), Fraction(0))
+    return mean + (2 * _nats(slack) * ball(squares)).sqrt()
+
+
+def best_composition(*, epsilons: Sequence[Number], deltas: Sequence[Number] = (), slack: Number) -> Bound:
+    """The smaller epsilon of advanced and basic composition; basic needs no slack and keeps its smaller delta.
+
+    >>> best_composition(epsilons=["0.1"] * 3, slack="1e-6").theorem
+    'basic composition, Dwork-Roth Theorem 3.16'
+    """
+    advanced = advanced_composition_mixed(epsilons=epsilons, deltas=deltas, slack=slack)
+    basic = basic_composition(epsilons=epsilons, deltas=deltas)
+    return basic if basic.epsilon.upper <= advanced.epsilon.upper else advanced
+
+
+def advanced_epsilon_each(*, epsilon_total: Number, count: int, slack: Number) -> Certified:
+    """The epsilon each of count mechanisms may have so that `advanced_composition` gives epsilon_total.
+
+    The guarantee is the *lower* end: spend no more than that.
+
+    >>> advanced_epsilon_each(epsilon_total=1, count=100, slack="1e-6").lower
+    0.01869166...
+    """
+    total, k, spare = read_epsilon(epsilon_total=epsilon_total), _count(count), _slack(slack)
+    if total == 0:
+        return exactly(total)
+    # k sqrt(2 ln(1/slack) / k) e <= total bounds the answer above; f is increasing, so its negative is decreasing
+    high = bounds(lambda: ball(total) / (2 * k * _nats(spare)).sqrt())[1]
+    return each(
+        lambda: root(lambda e: ball(total) - _tight(e, k, spare), 0.0, high), method="advanced composition, inverse"
+    )
+
+
+def filter_bound(*, epsilons: Sequence[Number], deltas: Sequence[Number] = (), slack: Number) -> Bound:
+    """(sqrt(2 ln(1/slack) sum e_i^2) + sum e_i^2 / 2, sum delta_i + slack): for parameters chosen adaptively too.
+
+    The privacy filter of Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1, at the sums reached.
+
+    >>> filter_bound(epsilons=["0.1", "0.2", "0.05", "0.3"], slack="1e-6").epsilon.upper
+    2.05554345...
+    """
+    eps = read_all(epsilons, read_epsilon, "epsilons")
+    squares = sum((e * e for e in eps), Fraction(0))
+    spare = _slack(slack)
+    total = sum(read_all(deltas, read_delta, "deltas"), spare)
+    method = "privacy filter, Whitehouse et al. Theorem 1"
+    value = elementwise(lambda: (2 * _nats(spare) * ball(squares)).sqrt() + ball(squares) / 2, method=method)
+    return Bound(value, exactly(total), method)
+
+
+def _tight(epsilon: Exact, count: int, slack: Fraction) -> "arb":
+    return ball(epsilon) * (2 * count * _nats(slack)).sqrt() + count * tight_kl(epsilon)
+
+
+def _count(count: int) -> int:
+    return in_floats(count=integer(at_least=1, count=count))
+
+
+def _slack(slack: Number) -> Fraction:
+    return open_probability(slack=rational(slack=slack))
+
+
+def _nats(slack: Fraction) -> "arb":
+    """ln(1/slack)."""
+    return -ball(slack).log()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One answer of an adaptive chain.
+
+    pair: its two laws; then: the next step after each outcome (one each), or nothing where the chain ends.
+    """
+
+    pair: FinitePair
+    then: tuple["Step", ...] = ()
+
+    def __post_init__(self) -> None:
+        made_of(FinitePair, "a FinitePair of neartwin.divergences", pair=self.pair)
+        for step in several(then=self.then):
+            made_of(Step, "a Step for each outcome", then=step)
+        if self.pair.batch != ():
+            raise ParameterError("pair", self.pair.batch, "must be one pair, not a batch")
+        outcomes = len(self.pair.outcomes(self.pair.at))
+        if self.then and len(self.then) != outcomes:
+            raise ParameterError("then", len(self.then), f"must hold one step for each of the {outcomes} outcomes")
+
+    def joint(self) -> FinitePair:
+        """The two laws of the whole transcript, by P(x, y) = P(x) P(y | x) with the same x in both factors."""
+        if not self.then:
+            return self.pair
+        rests = [following.joint() for following in self.then]
+
+        def outcomes(at: Any) -> list[Outcome]:
+            parts = zip(self.pair.outcomes(at), rests, strict=True)
+            found = [_after(head, one) for head, rest in parts for one in rest.outcomes(rest.at)]
+            return [
+                one for one in found if not (one.p.is_zero() and one.q.is_zero())
+            ]  # transcripts that neither law can produce
+
+        return FinitePair(outcomes, self.pair.at)
+
+    def levels(self) -> Iterator[list[tuple[tuple[int, ...], FinitePair]]]:
+        """The pairs of each level, with the outcomes that lead to them."""
+        level: list[tuple[tuple[int, ...], Step]] = [((), self)]
+        while level:
+            yield [(path, step.pair) for path, step in level]
+            level = [((*path, i), after) for path, step in level for i, after in enumerate(step.then)]
+
+
+def _after(head: Outcome, one: Outcome) -> Outcome:
+    p, q = head.p * one.p, head.q * one.q
+    if p.is_zero() or q.is_zero():
+        return Outcome(p, q, ball(-math.inf if p.is_zero() else math.inf))
+    return Outcome(p, q, head.loss + one.loss)
+
+
+def adaptive_renyi(chain: Step, *, order: Numeric) -> Certified:
+    """The exact Renyi divergence of the chain's whole transcript.
+
+    >>> from neartwin.divergences import randomized_response_pair as rr
+    >>> chain = Step(rr("0.5"), (Step(rr("0.3")), Step(rr("0.7"))))
+    >>> adaptive_renyi(chain, order=2).upper, adaptive_bound(chain, order=2).upper
+    (0.38197305..., 0.63966976...)
+    """
+    return made_of(Step, "a Step", chain=chain).joint().renyi(_one_order(order))
+
+
+def _one_order(order: Numeric) -> Numeric:
+    given: Any = order
+    if np.ndim(given) != 0:
+        raise ParameterError("order", order, "must be one number")
+    return order
+
+
+def worst_steps(chain: Step, *, order: Numeric) -> Certified:
+    """For each level the largest divergence over all earlier outcomes, reachable or not: the least valid promises."""
+    _one_order(order)
+    worst = []
+    for level in made_of(Step, "a Step", chain=chain).levels():
+        values = [pair.renyi(order) for _, pair in level]
+        worst.append((max(float(v.lower) for v in values), max(float(v.upper) for v in values)))
+    lower, upper = np.array(worst).T
+    return Interval(lower, upper, "worst Renyi divergence of each step")
+
+
+def adaptive_bound(chain: Step, *, order: Numeric, promises: Sequence[Number] | None = None) -> Certified:
+    """The sum of the promises, one a level: Proposition 1's bound on `adaptive_renyi`.
+
+    promises: the divergence each level was declared to have, fixed in advance; without them, `worst_steps`. A promise
+    that some outcome breaks raises `PrivacyError`, for then the proposition does not apply: an epsilon that depends on
+    the earlier answer needs a filter.
+    """
+    worst = worst_steps(chain, order=order)
+    if promises is None:
+        return combined(lambda *parts: sum(map(ball, parts), ball(0)), *_levels(worst), method="Mironov Proposition 1")
+    if len(several(promises=promises)) != len(worst.upper):
+        raise ParameterError("promises", promises, f"must be one a level, {len(worst.upper)}")
+    given: Any = list(promises)
+    kept = read(promises=given)
+    for depth, level in enumerate(chain.levels()):
+        for path, pair in level:
+            true = pair.renyi(order)
+            if true.lower > kept[depth]:
+                raise PrivacyError(
+                    f"step {depth + 1} after outcomes {path} has Renyi divergence {true.lower:.6g}, above the promised "
+                    f"{float(kept[depth]):.6g}; promise the worst over all earlier outcomes, or use a filter"
+                )
+    return elementwise(lambda: sum(map(ball, kept), ball(0)), method="Mironov Proposition 1")
+
+
+def _levels(worst: Certified) -> list[Certified]:
+    return [Interval(float(low), float(high)) for low, high in zip(worst.lower, worst.upper, strict=True)]

@@ -1,0 +1,270 @@
+"""Attacks by asking: the same question again and again, and two questions that differ by one person.
+
+`ask` is whatever answers: an unprotected database, a mechanism, an account. An account that refuses raises; the attack
+then stops with what it has.
+
+Tracing: was this person among those whose means were published?
+
+Homer et al. 2008; Dwork, Smith, Steinke, Ullman and Vadhan 2015: the inner product of what is special about a person
+with what is special about the published means separates members from strangers once there are about as many columns as
+members, even when the means are a little noisy.
+
+Timing: does the time of a call follow the noise it drew?
+
+Jin, McMurtry, Rubinstein and Ohrimenko 2022: if it does, the wall clock tells the noise, and the answer follows.
+
+Float attacks: what floating-point numbers betray that real numbers would not.
+
+Mironov 2012: a float Laplace sampler reaches only some floats around its centre; an output that one centre can reach
+and the other cannot tells them apart for certain. Casacuberta, Shoemate, Vadhan and Wagaman 2022: a float sum may move
+by far more than its sensitivity, through rounding that repeats or through the order of rows.
+"""
+
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neartwin.checks import integer, positive
+from neartwin.errors import BudgetError, NeartwinError, ParameterError
+from neartwin.exact import FloatArray
+
+Ask = Callable[[Sequence[Hashable]], float]  # the people counted in, the answer out
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What the attacker believes, from how many answers, and the refusal that stopped him, if one did."""
+
+    value: float
+    answers: int
+    refusal: NeartwinError | None = None
+
+
+def averaged(ask: Callable[[], float], *, times: int) -> Estimate:
+    """Ask the same question up to `times` times and take the mean; NaN without an answer.
+
+    Fresh noise on each answer averages out; a stored answer, or a budget, does not.
+
+    >>> averaged(lambda: 7.0, times=3)
+    Estimate(value=7.0, answers=3, refusal=None)
+    """
+    integer(times=times, at_least=1)
+    heard: list[float] = []
+    try:
+        heard.extend(float(ask()) for _ in range(times))
+    except BudgetError as refusal:
+        return Estimate(_mean(heard), len(heard), refusal)
+    return Estimate(_mean(heard), len(heard))
+
+
+def differenced(ask: Ask, everyone: Sequence[Hashable], target: Hashable, *, times: int = 1) -> Estimate:
+    """The target's own value: what everyone adds up to, less what everyone else adds up to, averaged over `times`.
+
+    >>> salaries = {"ann": 30.0, "bob": 45.0}
+    >>> differenced(lambda people: sum(salaries[name] for name in people), ["ann", "bob"], "bob").value
+    45.0
+    """
+    integer(times=times, at_least=1)
+    others = [person for person in everyone if person != target]
+    gaps: list[float] = []
+    try:
+        gaps.extend(float(ask(everyone)) - float(ask(others)) for _ in range(times))
+    except BudgetError as refusal:
+        return Estimate(_mean(gaps), 2 * len(gaps), refusal)
+    return Estimate(_mean(gaps), 2 * len(gaps))
+
+
+def _mean(heard: list[float]) -> float:
+    return float(np.mean(heard)) if heard else float("nan")
+
+
+def tracing_scores(people: FloatArray, published: FloatArray, reference: FloatArray) -> FloatArray:
+    """<published - reference, person - reference>, higher for members: shape (people,).
+
+    people: (people, columns), each person's own values; published, reference: (columns,), the released means and those
+    of the population.
+    """
+    table = np.asarray(people, np.float64)
+    if table.ndim != 2 or np.shape(published) != table.shape[1:] or np.shape(reference) != table.shape[1:]:
+        raise ParameterError("people", table.shape, "must have one column for each published and reference mean")
+    return np.asarray((table - reference) @ (np.asarray(published) - reference))
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """How well scores tell members from strangers.
+
+    advantage: the largest true-positive less false-positive rate over all thresholds. auc: the chance that a member
+    scores above a stranger, ties counted half. Both are estimates from these people.
+    """
+
+    advantage: float
+    auc: float
+
+
+def traced(members: FloatArray, strangers: FloatArray) -> Traced:
+    """Compare the scores of members (n,) with those of strangers (m,).
+
+    >>> traced(np.array([2.0, 3.0]), np.array([0.0, 1.0]))
+    Traced(advantage=1.0, auc=1.0)
+    """
+    if len(members) == 0 or len(strangers) == 0:
+        raise ParameterError("members", len(members), f"and strangers={len(strangers)} must both be some")
+    cuts = np.unique(np.concatenate([members, strangers]))
+    inside, outside = np.sort(members), np.sort(strangers)
+    tpr = 1 - np.searchsorted(inside, cuts, side="left") / len(inside)
+    fpr = 1 - np.searchsorted(outside, cuts, side="left") / len(outside)
+    below = np.searchsorted(outside, members, side="left")
+    upto = np.searchsorted(outside, members, side="right")
+    return Traced(float(np.max(tpr - fpr)), float(np.mean(below + upto) / 2 / len(outside)))
+
+
+@dataclass(frozen=True, slots=True)
+class TimingFinding:
+    """Rank correlation between |noise| and time over `calls` calls, in [-1, 1], with a permutation p-value.
+
+    p_value: the share of shuffled pairings, the real one among them, with as large an absolute correlation; small means
+    that time follows noise on this machine. A large one proves nothing beyond `calls` calls.
+    """
+
+    correlation: float
+    p_value: float
+    calls: int
+
+
+def time_follows_noise(
+    draw: Callable[[], float], *, calls: int = 2_000, shuffles: int = 999, seed: int = 0
+) -> TimingFinding:
+    """Time single calls of `draw`, which returns the noise it drew, and correlate.
+
+    Times are those of this process and this machine, load included. The seed fixes the shuffles alone.
+    """
+    integer(calls=calls, at_least=10)
+    noise, elapsed = np.empty(calls), np.empty(calls)
+    for i in range(calls):
+        before = time.perf_counter_ns()
+        drawn = draw()
+        elapsed[i] = time.perf_counter_ns() - before
+        noise[i] = abs(drawn)
+    return correlated(noise, elapsed, shuffles=shuffles, seed=seed)
+
+
+def correlated(noise: FloatArray, elapsed: FloatArray, *, shuffles: int = 999, seed: int = 0) -> TimingFinding:
+    """Spearman's rank correlation, ties sharing their mean rank, and its permutation p-value.
+
+    >>> correlated(np.arange(20.0), np.arange(20.0) ** 2).correlation
+    1.0
+    """
+    integer(shuffles=shuffles, at_least=1)
+    first, second = _standard(_ranks(noise)), _standard(_ranks(elapsed))
+    real = float(first @ second)
+    rng = np.random.default_rng(seed)
+    as_large = sum(abs(float(first @ rng.permutation(second))) >= abs(real) for _ in range(shuffles))
+    return TimingFinding(round(real, 12), (1 + as_large) / (1 + shuffles), len(first))
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return np.asarray((last - (counts - 1) / 2)[place], np.float64)
+
+
+def _standard(ranks: FloatArray) -> FloatArray:
+    centred = ranks - ranks.mean()
+    length = float(np.sqrt(centred @ centred))
+    return np.asarray(centred / length if length > 0 else centred)
+
+
+_ULP = 2.0**-53
+
+
+def naive_laplace(centre: float, scale: float, runs: int, rng: np.random.Generator) -> FloatArray:
+    """The textbook sampler that this attack breaks: centre -/+ scale * log(u), u a multiple of 2^-53 in (0, 1]."""
+    uniform = (rng.integers(0, 2**53, runs) + 1) * _ULP
+    sign = rng.choice([-1.0, 1.0], runs)
+    return np.asarray(centre + sign * (scale * np.log(uniform)))
+
+
+def reachable(outputs: FloatArray, centre: float, scale: float, *, tries: int = 4) -> NDArray[np.bool_]:
+    """Whether the textbook sampler around this centre can give each output, bit for bit; (n,).
+
+    Inverts the sampler and tries the `tries` nearest uniforms on either side. A "no" for the true centre happens only
+    where more uniforms than that share the rounding, deep in the small noise. Mironov 2012, section 4.
+
+    >>> rng = np.random.default_rng(3)
+    >>> drawn = naive_laplace(0.0, 1.0, 10_000, rng)
+    >>> from_zero, from_one = reachable(drawn, 0.0, 1.0), reachable(drawn, 1.0, 1.0)
+    >>> bool(np.mean(from_zero) > 0.99), bool(np.mean(from_one) < 0.9)
+    (True, True)
+    """
+    positive(scale=scale)
+    targets = np.asarray(outputs, np.float64)
+    noise = np.abs(targets - centre)
+    near = np.rint(np.exp(-noise / scale) / _ULP)
+    found = np.zeros(targets.shape, bool)
+    for shift in range(-tries, tries + 1):
+        # among large uniforms neighbours in u are one float apart in noise; among small ones many floats apart
+        uniform = np.clip(near + shift, 1, 2.0**53) * _ULP
+        step = scale * np.log(uniform)
+        found |= (centre + step == targets) | (centre - step == targets)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class SumTwins:
+    """Two lists of numbers within [-bound, bound] that differ in one person's number, replaced."""
+
+    left: FloatArray
+    right: FloatArray
+    bound: float
+
+
+def repeated_rounding_twins(mantissa_bits: int = 24, drift: int = 20_000) -> SumTwins:
+    """Neighbours (one value replaced) on which a running float sum differs by about `drift`, its sensitivity aside.
+
+    mantissa_bits: 24 for float32, 53 for float64. The left list climbs to 2^b + 2, where floats are 2 apart and
+    subtracting 3/4 is rounded away; the right one to 2^b, below which each 3/4 counts as 1. Casacuberta et al. 2022,
+    section 5.
+
+    >>> twins = repeated_rounding_twins()
+    >>> running = [float(np.cumsum(side, dtype=np.float32)[-1]) for side in (twins.left, twins.right)]
+    >>> running[0] - running[1] > 2 * twins.bound
+    True
+    """
+    bound = 2.0 ** (mantissa_bits // 2)
+    climb = np.full(2 ** (mantissa_bits - mantissa_bits // 2), bound)
+    fall = np.full(drift, -0.75)
+    return SumTwins(np.concatenate([climb, [2.0], fall]), np.concatenate([climb, [0.0], fall]), bound)
+
+
+def sum_excess(total: Callable[[FloatArray], float], twins: SumTwins) -> float:
+    """By how much a summation moves between the twins beyond the declared sensitivity 2 * bound; at most 0 is sound.
+
+    >>> import math
+    >>> sum_excess(math.fsum, repeated_rounding_twins()) <= 0
+    True
+    """
+    return abs(float(total(twins.left)) - float(total(twins.right))) - 2 * twins.bound
+
+
+def order_spread(
+    total: Callable[[FloatArray], float], values: Sequence[float], *, seed: int, orders: int = 20
+) -> float:
+    """The largest difference between sums of the same rows in different orders; any is a leak where order is free.
+
+    Sorted up, sorted down, and `orders` random permutations.
+
+    >>> order_spread(sum, [2.0**53, 1.0, 1.0, -(2.0**53)], seed=1) > 0
+    True
+    >>> import math
+    >>> order_spread(math.fsum, [2.0**53, 1.0, 1.0, -(2.0**53)], seed=1)
+    0.0
+    """
+    rng = np.random.default_rng(seed)
+    rows = np.asarray(values, np.float64)
+    tried = [np.sort(rows), np.sort(rows)[::-1]] + [rng.permutation(rows) for _ in range(orders)]
+    sums = [float(total(order)) for order in tried]
+    return max(sums) - min(sums)

@@ -1,0 +1,252 @@
+"""Proven bars of means, variances, covariances and correlations from noisy sums. Arithmetic only, no data.
+
+A bar is the set of values that the noisy sums do not speak against, as Fieller (1954) has it for a ratio. With N rows, sums X
+and Q = sum of x^2, the mean m and the variance v are such that
+
+    X - m N = 0   and   Q - 2 m X + (m^2 - v) N = 0,
+
+so the same of the noisy sums is noise alone: Z_X - m Z_N, and Z_Q - 2 m Z_X + (m^2 - v) Z_N. Its law is known for each m and
+v, and it is within t(m, v) of 0 but for the chance that t is taken for. The first says which means are possible; for these
+the second says which variances are. As the second's left side has no slope in m at the noisy mean, that m is not known costs
+nothing but in small groups. The chances to fail add up: a tenth of the whole for the first. In the same way, with the
+covariance c,
+
+    P - m_x Y - m_y X + (m_x m_y - c) N = 0   for P = sum of x y,
+
+and with the correlation r and any s, V_x = Q_x - 2 m_x X + m_x^2 N and V_y likewise, s the ratio of standard deviations of y
+and x,
+
+    (P - m_x Y - m_y X + m_x m_y N) - r / 2 (s V_x + V_y / s) = 0.
+
+As r multiplies its least value over s, errors of s cost little too. Where t depends on what is bounded, it is taken at the
+farthest of what is still possible, again and again: a set can only shrink to one that holds all that is not spoken against.
+
+Values and bars of variances, covariances, correlations and regressions in the columns' own units, from sums of moments.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neartwin.error_bars.moment_noise import Ends, MomentSums, Weights, half_of
+from neartwin.error_bars.regression import fitted, slopes_of
+from neartwin.exact import FloatArray
+from neartwin.queries.moments import (
+    Coefficient,
+    Correlation,
+    Covariance,
+    Deviation,
+    MomentStatistic,
+    Regression,
+    Variance,
+)
+
+_ROUNDS = 4
+_SLACK = 1e-12  # of rounding, in units of the largest value
+_FEW, _SOME = 0.1, 0.2  # of what may fail, for what a variance or covariance, and what a correlation depends on
+
+
+def mean_ends(sums: MomentSums, place: int, miss: float) -> Ends:
+    """The means of a column that are possible."""
+
+    def reach(inside: Ends) -> FloatArray:
+        return sums.noise.reach({place: 1.0, "n": largest(inside)}, sums.groups, miss)
+
+    total = sums.first[place]
+    return _narrowed(sums, sums.limits(place), lambda: (total, total), reach)
+
+
+def variance_ends(sums: MomentSums, place: int, miss: float) -> Ends:
+    """The variances of a column that are possible, within [0, 1]."""
+    mean = mean_ends(sums, place, miss * _FEW)
+    squares, centre = squared(mean), sums.noise.centres[place, place]
+
+    def reach(inside: Ends) -> FloatArray:
+        number = largest((centre + squares[0] - inside[1], centre + squares[1] - inside[0]))
+        weights: Weights = {(place, place): 1.0, place: 2 * largest(mean), "n": number}
+        return sums.noise.reach(weights, sums.groups, miss * (1 - _FEW))
+
+    return _narrowed(sums, (0.0, 1.0), lambda: spread_ends(sums, place, mean), reach)
+
+
+def covariance_ends(sums: MomentSums, miss: float) -> Ends:
+    """The covariances of the two columns that are possible, within [-1, 1]."""
+    x, y = (mean_ends(sums, place, miss * _FEW / 2) for place in (0, 1))
+    both, centre = times(x, y), sums.noise.centres[0, 1]
+
+    def reach(inside: Ends) -> FloatArray:
+        number = largest((centre + both[0] - inside[1], centre + both[1] - inside[0]))
+        weights: Weights = {(0, 1): 1.0, 0: largest(y), 1: largest(x), "n": number}
+        return sums.noise.reach(weights, sums.groups, miss * (1 - _FEW))
+
+    return _narrowed(sums, (-1.0, 1.0), lambda: product_ends(sums, x, y), reach)
+
+
+def correlation_ends(sums: MomentSums, miss: float) -> Ends:
+    """The correlations of the two columns that are possible; all where one may not vary."""
+    each = miss * _SOME / 4  # of two means and two variances
+    means = [mean_ends(sums, place, each) for place in (0, 1)]
+    varies = [variance_ends(sums, place, each) for place in (0, 1)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.sqrt(varies[1][0] / varies[0][1]), np.sqrt(varies[1][1] / varies[0][0])
+    spreads = [spread_ends(sums, place, means[place]) for place in (0, 1)]
+    known = (sums.number > 0) & (ratio[0] > 0) & np.isfinite(ratio[1]) & (spreads[0][0] > 0) & (spreads[1][0] > 0)
+    s = tuple(np.where(known, end, 1.0) for end in ratio)
+    positive = [tuple(np.where(known, end, 1.0) for end in ends) for ends in spreads]
+    (low_x, high_x), (low_y, high_y) = positive
+    best = np.clip(np.sqrt(low_y / low_x), *s)
+    scale = (best * low_x + low_y / best) / 2, np.maximum(*((one * high_x + high_y / one) / 2 for one in s))
+    above = product_ends(sums, *means)
+    found = -np.ones(sums.groups), np.ones(sums.groups)
+    for _ in range(_ROUNDS):
+        t = sums.noise.reach(_of_correlation(sums, means, (s[0], s[1]), found), sums.groups, miss * (1 - _SOME))
+        low, high = above[0] - t, above[1] + t
+        low, high = (
+            np.where(low < 0, low / scale[0], low / scale[1]),
+            np.where(high > 0, high / scale[0], high / scale[1]),
+        )
+        found = _within(found, (low, high), known)
+    return found
+
+
+def _of_correlation(sums: MomentSums, means: list[Ends], s: Ends, r: Ends) -> Weights:
+    """At most how much each noise weighs."""
+    over, (x, y) = (1 / s[1], 1 / s[0]), means
+    half = r[0] / 2, r[1] / 2
+    by_x, by_y = times(half, s), times(half, over)
+    centres = sums.noise.centres
+    of_x, of_y = (squared(mean) for mean in means)
+    inner = [
+        times(by_x, (centres[0, 0] + of_x[0], centres[0, 0] + of_x[1])),
+        times(by_y, (centres[1, 1] + of_y[0], centres[1, 1] + of_y[1])),
+    ]
+    both = times(x, y)
+    number = centres[0, 1] + both[0] - inner[0][1] - inner[1][1], centres[0, 1] + both[1] - inner[0][0] - inner[1][0]
+    first = _less(times((2 * by_x[0], 2 * by_x[1]), x), y), _less(times((2 * by_y[0], 2 * by_y[1]), y), x)
+    return {
+        (0, 1): 1.0,
+        (0, 0): largest(by_x),
+        (1, 1): largest(by_y),
+        0: largest(first[0]),
+        1: largest(first[1]),
+        "n": largest(number),
+    }
+
+
+def spread_ends(sums: MomentSums, place: int, mean: Ends) -> Ends:
+    """The range of Q - 2 m X + m^2 N over these means, for N above 0."""
+    total, square = sums.first[place], sums.second[place, place]
+    nearest = np.clip(total / np.where(sums.number > 0, sums.number, 1.0), *mean)
+    low, *ends = (square - 2 * m * total + m * m * sums.number for m in (nearest, *mean))
+    return low, np.maximum(*ends)
+
+
+def product_ends(sums: MomentSums, x: Ends, y: Ends) -> Ends:
+    """The range of P - m_x Y - m_y X + m_x m_y N over these means: at their corners, for it is linear in each."""
+    product, (of_x, of_y) = sums.second[0, 1], sums.first
+    corners = [product - a * of_y - b * of_x + a * b * sums.number for a in x for b in y]
+    return np.minimum.reduce(corners), np.maximum.reduce(corners)
+
+
+def _narrowed(
+    sums: MomentSums, limits: tuple[float, float], range_of: Callable[[], Ends], reach: Callable[[Ends], FloatArray]
+) -> Ends:
+    """All q within limits with |a - q N| <= t(q) for an a of a range; t only grows as the range of q does."""
+    seen, (low, high) = sums.number > 0, range_of()
+    some = np.where(seen, sums.number, 1.0)
+    found = np.full(sums.groups, limits[0]), np.full(sums.groups, limits[1])
+    for _ in range(_ROUNDS):
+        t = reach(found)
+        found = _within(found, ((low - t) / some, (high + t) / some), seen)
+    return found
+
+
+def _within(outer: Ends, inner: Ends, known: NDArray[np.bool_]) -> Ends:
+    """What both hold. Where that is nothing, which is as rare as a bar that misses, a point of the outer that is nearest."""
+    middle = np.clip((inner[0] + inner[1]) / 2, *outer)
+    low = np.where(known, np.minimum(np.maximum(inner[0] - _SLACK, outer[0]), middle), outer[0])
+    high = np.where(known, np.maximum(np.minimum(inner[1] + _SLACK, outer[1]), middle), outer[1])
+    return low, high
+
+
+def largest(ends: Ends) -> FloatArray:
+    """The largest size of what lies between."""
+    found: FloatArray = np.maximum(np.abs(ends[0]), np.abs(ends[1]))
+    return found
+
+
+def squared(ends: Ends) -> Ends:
+    """The range of squares."""
+    near = np.where((ends[0] <= 0) & (ends[1] >= 0), 0.0, np.minimum(np.abs(ends[0]), np.abs(ends[1])))
+    return near**2, largest(ends) ** 2
+
+
+def times(one: Ends, other: Ends) -> Ends:
+    """The range of products."""
+    corners = [a * b for a in one for b in other]
+    return np.minimum.reduce(corners), np.maximum.reduce(corners)
+
+
+def _less(one: Ends, other: Ends) -> Ends:
+    return one[0] - other[1], one[1] - other[0]
+
+
+Told = tuple[FloatArray, FloatArray, FloatArray]  # values, and the lower and upper ends of their bars
+
+
+def moment_values(sums: MomentSums, statistic: MomentStatistic, miss: float) -> list[Told]:
+    """Every group's value and bar, (groups,) each, several for a regression; a bar misses with probability at most `miss`."""
+    match statistic:
+        case Regression():
+            return _regressed(sums, miss)
+        case Coefficient():
+            place = 1 + statistic.features.index(statistic.feature) if statistic.feature else 0
+            return [_regressed(sums, miss)[place]]
+        case Variance():
+            return [_scaled(_variance(sums, 0), variance_ends(sums, 0, miss), _unit(sums, 0) ** 2)]
+        case Deviation():
+            low, high = variance_ends(sums, 0, miss)
+            return [_scaled(np.sqrt(_variance(sums, 0)), (np.sqrt(low), np.sqrt(high)), _unit(sums, 0))]
+        case Covariance():
+            return [_scaled(_covariance(sums), covariance_ends(sums, miss), _unit(sums, 0) * _unit(sums, 1))]
+        case Correlation():
+            return [_scaled(_correlation(sums), correlation_ends(sums, miss), 1.0)]
+
+
+def _scaled(value: FloatArray, ends: Ends, unit: float) -> Told:
+    return np.clip(value, *ends) * unit, ends[0] * unit, ends[1] * unit
+
+
+def _unit(sums: MomentSums, place: int) -> float:
+    """Half the width of a column's bounds."""
+    return half_of(sums.noise.sums, place) * float(sums.noise.sums.columns[place].bounds.step)
+
+
+def _variance(sums: MomentSums, place: int) -> FloatArray:
+    n = np.maximum(sums.number, 1.0)
+    value = np.clip(sums.second[place, place] / n - (sums.first[place] / n) ** 2, 0.0, 1.0)
+    return np.where(sums.number >= 1, value, 0.5)
+
+
+def _covariance(sums: MomentSums) -> FloatArray:
+    n = np.maximum(sums.number, 1.0)
+    value = sums.second[0, 1] / n - sums.first[0] * sums.first[1] / n**2
+    return np.where(sums.number >= 1, np.clip(value, -1.0, 1.0), 0.0)
+
+
+def _correlation(sums: MomentSums) -> FloatArray:
+    v, w, c = _variance(sums, 0), _variance(sums, 1), _covariance(sums)
+    varies = (v > 0) & (w > 0) & (sums.number >= 1)
+    return np.clip(np.where(varies, c / np.sqrt(np.where(varies, v * w, 1.0)), 0.0), -1.0, 1.0)
+
+
+def _regressed(sums: MomentSums, miss: float) -> list[Told]:
+    """Intercept and slopes."""
+    target, *features = sums.noise.sums.operands
+    values, bars = fitted(sums, slopes_of(sums, features), miss)
+    up, column = _unit(sums, target), sums.noise.sums.columns[target]
+    start = column.centre * float(column.bounds.step)
+    units = [up, *(up / _unit(sums, place) for place in features)]
+    found = [(start * (i == 0) + values[:, i] * unit, bars[:, i] * unit) for i, unit in enumerate(units)]
+    return [(value, value - bar, value + bar) for value, bar in found]

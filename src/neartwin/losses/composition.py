@@ -1,0 +1,426 @@
+"""A composed whole: how often each factor was used, and what that proves.
+
+Adding to a whole is O(1): it keeps its two parts, and counts equal factors together when first asked. A query costs one
+line of some fifty frequencies for each distinct kind. The two orders are composed apart; the maximum is taken here.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from neartwin.checks import finite, integer, made_of, one_of, open_probability, positive, several
+from neartwin.errors import ParameterError
+from neartwin.exact import End, FloatArray, Number, float_above, float_below, floats_around, rational
+from neartwin.losses.inversion.answer import NARROW, Certified, greatest
+from neartwin.losses.summands.base import Order, Pair, RenyiCurve
+
+if TYPE_CHECKING:
+    from neartwin.losses.directions import Side
+
+
+class Factor(ABC):
+    """One use of a mechanism as the accountant sees it: frozen, hashable, exact parameters.
+
+    Factors add and multiply: `50 * Laplace(epsilon="0.05") + Gaussian(mu="0.1")` is a composed whole.
+    """
+
+    __slots__ = ()
+    both_ways: ClassVar[bool] = False  # the same pairs and curves in every order, so that one order answers for all
+
+    @abstractmethod
+    def above(self, order: Order) -> Pair | None:
+        """A pair that dominates every such mechanism in this order; None when only `renyi` bounds it."""
+
+    def below(self, order: Order) -> Pair | None:
+        """A pair that one such mechanism has, so that no upper bound can be lower; None when nothing is known."""
+        return self.above(order)
+
+    def renyi(self, order: Order) -> RenyiCurve | None:
+        """A further upper bound that may beat the pair, or stand in for it."""
+        del order
+        return None
+
+    def stated_pure(self) -> Fraction | None:
+        """The exact epsilon of one use in every order, where the parameters state it; None where only the engine bounds it."""
+        return None
+
+    def stated_rho(self) -> Fraction | None:
+        """The exact least rho of one use under add/remove, approached at great whole orders; None where the engine is asked."""
+        return None
+
+    def __mul__(self, count: int) -> Composed:
+        """`factor * n`: n uses, their losses independent."""
+        return _whole(self, count)
+
+    def __rmul__(self, count: int) -> Composed:
+        """`n * factor`."""
+        return _whole(self, count)
+
+    def __add__(self, other: Factor | Composed) -> Composed:
+        """`factor + other`: one use of each."""
+        return _whole(self) + other
+
+
+def _whole(factor: Factor, count: int = 1) -> Composed:
+
+    return Composed.of(factor, count)
+
+
+Direction = Literal["remove", "add", "replace"]
+DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")
+MOST_USES = 10**12
+LOOKS = 32  # at parts of a whole, one by one, before they are put in order
+
+
+class Composed:
+    """Factors used together, each with its count; immutable, equal when the counts are equal.
+
+    Add with `+`, repeat with `*`, or build from a mapping by `compose`. All queries are vectorised, all answers
+    certified: the true value of the stated mechanisms, in their worst order, lies in the interval.
+
+    >>> from neartwin.losses import Gaussian, Laplace, RandomizedResponse
+    >>> whole = 50 * Laplace(epsilon="0.05") + 50 * Gaussian(mu="0.1") + 20 * RandomizedResponse(epsilon="0.3")
+    >>> eps = whole.epsilon(1e-6)
+    >>> 7.566593620816 in eps.outward(5000), eps.width < 1e-9, eps.method
+    (True, True, 'contour')
+    """
+
+    __slots__ = ("_parts", "_sides", "_uses")
+    _parts: tuple[tuple[Composed | Factor, int], ...]
+    _uses: Mapping[Factor, int] | None
+    _sides: dict[Order, Side]
+
+    @staticmethod
+    def of(factor: Factor, count: int = 1) -> Composed:
+        """So many uses of one factor."""
+        return _make(((factor, _counted(count)),))
+
+    @property
+    def uses(self) -> Mapping[Factor, int]:
+        """How often each factor was used; read-only."""
+        if self._uses is None:
+            self._uses = MappingProxyType(_count(self))
+        return self._uses
+
+    def __add__(self, other: Composed | Factor) -> Composed:
+        """Both together."""
+        if not isinstance(other, Composed | Factor):
+            return NotImplemented
+        return _make(((self, 1), (other, 1)))
+
+    __radd__ = __add__
+
+    def __mul__(self, count: int) -> Composed:
+        """The whole, `count` times over; a whole number from 1."""
+        return _make(((self, _counted(count)),))
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        """Equal counts of equal factors."""
+        return dict(self.uses) == dict(other.uses) if isinstance(other, Composed) else NotImplemented
+
+    def __hash__(self) -> int:
+        """By counts."""
+        return hash(frozenset(self.uses.items()))
+
+    def __repr__(self) -> str:
+        """As it would be written."""
+        return " + ".join(f"{count} * {factor!r}" for factor, count in self.uses.items())
+
+    def side(self, order: Order) -> Side:
+        """The composition in one order, ready for queries; kept."""
+        if order not in self._sides:
+            from neartwin.losses.directions import Side
+
+            self._sides[order] = Side.of(self.uses, order)
+        return self._sides[order]
+
+    def sides(self, direction: Direction | None) -> list[Side]:
+        """The orders whose maximum answers; None is both of add/remove, `replace` both of replace-one."""
+        if direction is not None:
+            one_of(DIRECTIONS, direction=direction)
+        if all(type(factor).both_ways for factor in self.uses):
+            return [self.side("remove")]
+        chosen: tuple[Order, ...] = ("remove", "add") if direction is None else (direction,)
+        found = [self.side(order) for order in (("replace", "replace_back") if direction == "replace" else chosen)]
+        return found[:1] if len(found) > 1 and found[0].same_as(found[1]) else found
+
+    def epsilon(self, delta: Number, *, direction: Direction | None = None, within: float = NARROW) -> Certified[float]:
+        """The least eps >= 0 for which the whole is (eps, delta)-DP.
+
+        delta: strictly between 0 and 1, exact; `pure` answers for 0. direction: one order alone ("remove", "add"), or
+        replace-one. within: the relative width worth paying for where the losses are nearly atomic, at most 1e-2; what is
+        returned is proved whatever it is, and the answer for a lesser width lies inside that for a greater one. inf when the
+        probability of revealing all exceeds delta. Gopi, Lee, Wutschitz 2021 for the inversion. Errors: `ParameterError`.
+
+        >>> from neartwin.losses import Gaussian
+        >>> (4 * Gaussian(mu="0.5")).epsilon("1e-6").method
+        'closed form'
+        """
+        exact = open_probability(delta=rational(delta=delta))
+        low, high = floats_around(exact)
+        if low <= 0:
+            raise ParameterError("delta", delta, "must not be below 1e-300")
+        if not (type(within) is float and 0 < within <= 1e-2) and positive(within=within) > 1e-2:
+            raise ParameterError("within", within, "must not exceed 0.01")
+        first, *others = self.sides(direction)
+        found = [first.epsilon(low, high, within)]
+        for other in others:
+            slope = found[0].slope
+            if not (found[0].lower > 0 and other.meets(found[0].lower, low, slope)):
+                found.append(other.epsilon(low, high, within))
+        return greatest(found)
+
+    def delta(self, eps: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
+        """The least delta for which the whole is (eps, delta)-DP, at each eps; any finite eps, any shape.
+
+        Errors: `ParameterError` for NaN or infinite eps.
+
+        >>> from neartwin.losses import Laplace
+        >>> whole = 100 * Laplace(epsilon="0.1")
+        >>> (whole.delta(np.array([1.0, 2.0])).width < 1e-6).all()
+        np.True_
+        """
+        values = _checked(eps)
+        flat = values.ravel()
+        found = [one.delta(flat) for one in self.sides(direction)]
+        lower = np.maximum.reduce([f[0] for f in found]).reshape(values.shape)
+        upper = np.maximum.reduce([f[1] for f in found]).reshape(values.shape)
+        method = ", ".join(sorted({str(name) for f in found for name in f[2]}))
+        return _interval(lower, upper, method)
+
+    def pure(self) -> Certified[float]:
+        """The pure guarantee: the largest privacy loss, inf where it is unbounded or all may be revealed."""
+        return greatest([one.pure() for one in self.sides(None)])
+
+    def renyi(self, order: float, *, direction: Direction | None = None) -> Certified[float]:
+        """The Renyi divergence of one order, the worst over both directions; inf when all may be revealed.
+
+        order: at least 1, where it is the Kullback-Leibler divergence. Errors: `ParameterError`. Mironov 2017.
+
+        >>> from neartwin.losses import Gaussian
+        >>> 4.0 in (2 * Gaussian(mu=1)).renyi(4.0)
+        True
+        """
+        if not finite(order=order) >= 1 or order > sys.float_info.max:
+            raise ParameterError("order", order, "must be at least 1, where it is the KL divergence")
+        return greatest([one.renyi(order) for one in self.sides(direction)])
+
+    def tradeoff(self, alpha: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
+        """T(alpha), the least type-II error of any test at level alpha, in the worse order; any shape.
+
+        alpha: in [0, 1]. Lower end: a guarantee; upper end: some attacker does that well against the stated mechanisms.
+        Dong, Roth, Su 2022, definition 2.1. Errors: `ParameterError`.
+
+        >>> from neartwin.losses import Gaussian
+        >>> 0.61085630835463903 in (4 * Gaussian(mu="0.5")).tradeoff(0.1)
+        True
+        """
+        values = _checked(alpha, "alpha")
+        if np.any((values < 0) | (values > 1)):
+            raise ParameterError("alpha", alpha, "must lie in [0, 1]")
+        found = [one.tradeoff(values.ravel()) for one in self.sides(direction)]
+        lower = np.minimum.reduce([f[0] for f in found]).reshape(values.shape)
+        upper = np.minimum.reduce([f[1] for f in found]).reshape(values.shape)
+        return _interval(lower, upper, "convex envelope")
+
+    def advantage(self, *, direction: Direction | None = None) -> Certified[float]:
+        """The attacker's advantage max(TPR - FPR), the total variation distance: delta at eps = 0.
+
+        >>> from neartwin.losses import Gaussian
+        >>> 0.38292492254802621 in (1 * Gaussian(mu=1)).advantage()
+        True
+        """
+        return self.delta(0.0, direction=direction)
+
+    def tpr(self, fpr: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
+        """The best true positive rate of a membership attack at each false positive rate: 1 - T."""
+        curve: Certified[End] = self.tradeoff(fpr, direction=direction)
+        lower, upper = (np.clip(1 - np.asarray(end), 0.0, 1.0) for end in (curve.upper, curve.lower))
+        return _interval(np.maximum(lower - 1e-16, 0.0), np.minimum(upper + 2e-16, 1.0), curve.method)
+
+    def odds(self, fpr: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
+        """Betting odds: how many to one a positive of the best attack at this FPR is right, starting from even odds.
+
+        fpr: above 0. TPR/FPR, at most e^eps under pure eps.
+
+        >>> from neartwin.losses import Pure
+        >>> odds = (1 * Pure(epsilon=1)).odds(0.01)
+        >>> 2.718281828459045 in odds.outward(100)
+        True
+        """
+        rates = _checked(fpr, "fpr")
+        if np.any(rates <= 0):
+            raise ParameterError("fpr", fpr, "must be above 0")
+        found: Certified[End] = self.tpr(fpr, direction=direction)
+        lower, upper = np.asarray(found.lower) / rates, np.asarray(found.upper) / rates
+        return _interval(lower * (1 - 4e-16), upper * (1 + 4e-16), found.method)
+
+    def gdp(self, pool: Number) -> Certified[float]:
+        """The least mu for which T >= G_mu (x) f_{0,pool} at all alpha and in both orders.
+
+        pool: the delta set aside, at least 0 and below 1. The upper end with this pool prices the whole in a GDP account. inf
+        when more than the pool may be revealed, and, for a pool of 0, where a loss other than Gaussian is unbounded.
+        Errors: `ParameterError`.
+
+        >>> from neartwin.losses import Gaussian
+        >>> mu = (4 * Gaussian(mu="0.5")).gdp("1e-9")
+        >>> bool(0.99 < mu.lower <= mu.upper < 1.0001)
+        True
+        """
+        from neartwin.losses.directions import gdp
+
+        exact = rational(pool=pool)
+        given = max(float_below(open_probability(pool=exact)), 1e-300) if exact else 0.0
+        low, high = gdp(self.sides(None), given)
+        return Certified(low, high, "profile chords")
+
+    def zcdp(self) -> Certified[float]:
+        """The least rho with D_order <= rho order at every order above 1, both orders; inf where there is none.
+
+        Bun, Steinke 2016. Lower end: the divergence of some order on a grid.
+
+        >>> from neartwin.losses import Laplace
+        >>> rho = (10 * Laplace(epsilon=1)).zcdp()
+        >>> bool(3.6787 < rho.lower <= 3.6787944117144232 <= rho.upper < 3.68)
+        True
+        """
+        from neartwin.losses.directions import zcdp
+
+        low, high = zcdp(self.sides(None))
+        stated = self.stated_rho()
+        high = high if stated is None else min(high, float_above(stated))
+        return Certified(min(low, high), high, "convex chords")
+
+    def stated_rho(self) -> Fraction | None:
+        """The exact rho where the parameters of all factors state theirs, else None.
+
+        >>> from neartwin.losses import DiscreteGaussian, Gaussian
+        >>> (3 * Gaussian(mu=1) + DiscreteGaussian(sigma2=1)).stated_rho()
+        Fraction(2, 1)
+        """
+        parts = [(factor.stated_rho(), count) for factor, count in self.uses.items()]
+        if any(rho is None for rho, _ in parts):
+            return None
+        return sum((rho * count for rho, count in parts if rho is not None), Fraction(0))
+
+
+def compose(uses: Mapping[Factor, int] | Iterable[Factor | Composed]) -> Composed:
+    """A whole from a mapping of factor to count, or from an iterable of factors and wholes.
+
+    Errors: `ParameterError` for no factor at all, or a count that is not a whole number from 1.
+
+    >>> from neartwin.losses import Gaussian, compose
+    >>> compose({Gaussian(mu=1): 2}) == Gaussian(mu=1) + Gaussian(mu=1)
+    True
+    """
+    listed: Any = uses.items() if isinstance(uses, Mapping) else ((one, 1) for one in several(uses=uses))
+    pairs = [(made_of(Composed | Factor, "mechanisms of neartwin.losses", uses=part), count) for part, count in listed]  # type: ignore[arg-type]
+    parts = tuple((part, _counted(count)) for part, count in pairs)
+    if not parts:
+        raise ParameterError("uses", uses, "must name at least one factor")
+    return _make(parts)
+
+
+def _make(parts: tuple[tuple[Composed | Factor, int], ...]) -> Composed:
+    whole = object.__new__(Composed)
+    whole._parts, whole._uses, whole._sides = parts, None, {}
+    return whole
+
+
+def _counted(count: int) -> int:
+    if type(count) is int and 0 < count <= MOST_USES:
+        return count
+    if integer(at_least=1, count=count) > MOST_USES:
+        raise ParameterError("count", count, "must not exceed 10^12")
+    return int(count)
+
+
+def _walk(whole: Composed, times: int, found: dict[Factor, int], left: int) -> int:
+    """Count so many times a small whole part by part, in written order; what is left of so many looks, negative if too few."""
+    for part, count in whole._parts:  # noqa: SLF001 - what it grew from is mostly counted already
+        left -= 1
+        if left < 0:
+            break
+        many = times * count
+        if not isinstance(part, Composed):
+            found[part] = found.get(part, 0) + many
+        elif part._uses is not None:  # noqa: SLF001
+            for factor, inner in part._uses.items():  # noqa: SLF001
+                found[factor] = found.get(factor, 0) + inner * many
+        else:
+            left = _walk(part, many, found, left)
+    return left
+
+
+def _count(whole: Composed) -> dict[Factor, int]:
+    """How often each factor was used; every part of a large one is looked at once, however often it stands in others."""
+    found: dict[Factor, int] = {}
+    if _walk(whole, 1, found, LOOKS) >= 0:
+        return _bounded(found)
+    found = {}
+    times = {id(whole): 1}
+    for one in reversed(_parts_first(whole, found)):
+        many = times[id(one)]
+        for part, count in one._parts:  # noqa: SLF001
+            if not isinstance(part, Composed):
+                found[part] += many * count
+            elif part._uses is None:  # noqa: SLF001
+                times[id(part)] = times.get(id(part), 0) + many * count
+            else:
+                for factor, inner in part._uses.items():  # noqa: SLF001
+                    found[factor] += inner * count * many
+    return _bounded(found)
+
+
+def _bounded(found: dict[Factor, int]) -> dict[Factor, int]:
+    """The counts, unless one exceeds what may be asked."""
+    if max(found.values()) > MOST_USES:
+        _counted(max(found.values()))
+    return found
+
+
+def _parts_first(whole: Composed, found: dict[Factor, int]) -> list[Composed]:
+    """The wholes inside that are not counted yet, each after those inside it; `found` gets the factors in written order."""
+    done: list[Composed] = []
+    seen, stack = {id(whole)}, [(whole, iter(whole._parts))]  # noqa: SLF001
+    while stack:
+        for part, _ in stack[-1][1]:
+            if not isinstance(part, Composed):
+                found.setdefault(part, 0)
+            elif part._uses is not None:  # noqa: SLF001
+                found.update((factor, found.get(factor, 0)) for factor in part._uses)  # noqa: SLF001
+            elif id(part) not in seen:
+                seen.add(id(part))
+                stack.append((part, iter(part._parts)))  # noqa: SLF001
+                break
+        else:
+            done.append(stack.pop()[0])
+    return done
+
+
+def _checked(asked: float | FloatArray, name: str = "eps") -> FloatArray:
+    try:
+        values = np.asarray(asked, dtype=float)
+    except (TypeError, ValueError):
+        raise ParameterError(name, asked, "must be a number or an array of numbers") from None
+    except OverflowError:
+        raise ParameterError(name, asked, "must be within floating point, below 1.8e308 in size") from None
+    if not np.all(np.isfinite(values)):
+        raise ParameterError(name, asked, "must be finite")
+    return values
+
+
+def _interval(lower: FloatArray, upper: FloatArray, method: str) -> Certified[End]:
+    """Floats for a scalar question, arrays for an array."""
+    if lower.ndim:
+        return Certified(lower, upper, method)  # type: ignore[arg-type]
+    return Certified(float(lower), float(upper), method)  # type: ignore[arg-type]

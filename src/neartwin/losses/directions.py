@@ -1,0 +1,325 @@
+"""One order of a composed whole: what bounds it from above, what from below.
+
+Most factors have one pair that is both. A factor known by its Renyi curve alone bounds only from above (Chernoff's
+floor), and below it counts as nothing: dropping a factor is post-processing, so the bound of the rest stays a lower
+bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from neartwin.exact import FloatArray, float_above
+from neartwin.losses.composition import Factor
+from neartwin.losses.inversion import answer, chernoff, routes
+from neartwin.losses.inversion.answer import Answer
+from neartwin.losses.inversion.routes import Names
+from neartwin.losses.inversion.total import Total, log_c
+from neartwin.losses.summands.base import Order, Pair, RenyiCurve
+from neartwin.losses.summands.rounding import U, up
+from neartwin.losses.views import gdp_zcdp, tradeoff
+
+UNKNOWN = "unknown"
+FAINT = 1e-12  # delta
+FIT = 1e-6  # relative width of the eps that a fit rests on: its own cells are no finer
+HOPELESS = 1.0  # Chernoff's bound misses a delta by more of its logarithm than another order would mend
+SMALL = 1e-6  # the order above 1 that stands for 1 where only bounds are known
+OTHER: dict[Order, Order] = {"remove": "add", "add": "remove", "replace": "replace_back", "replace_back": "replace"}
+
+
+def _total(pairs: Mapping[Pair, int]) -> Total | None:
+    """Pairs grouped by family, each family summed by its own rule."""
+    if not pairs:
+        return None
+    families: dict[type[Pair], tuple[list[Pair], list[int]]] = {}
+    for pair, count in pairs.items():
+        members, counts = families.setdefault(type(pair), ([], []))
+        members.append(pair)
+        counts.append(count)
+    return Total([one for family, found in families.items() for one in family.together(*found)])
+
+
+def _gather(found: Sequence[tuple[Pair | None, int]]) -> dict[Pair, int]:
+    counts: dict[Pair, int] = {}
+    for pair, count in found:
+        if pair is not None:
+            counts[pair] = counts.get(pair, 0) + count
+    return counts
+
+
+@dataclass(frozen=True)
+class Side:
+    """Counts of pairs above and below, and the Renyi curves that bound from above."""
+
+    above: Mapping[Pair, int]
+    below: Mapping[Pair, int]
+    curves: tuple[tuple[Pair | None, RenyiCurve, int], ...]
+    complete: bool  # every factor has a pair above
+    symmetric: bool = False  # the other order is known to have the same pairs and curves; asked where there are curves
+
+    @classmethod
+    def of(cls, uses: Mapping[Factor, int], order: Order) -> Side:
+        """Ask every factor for its pairs in this order."""
+        pairs: dict[Pair, int] = {}
+        curves, complete, one_sided = [], True, False
+        for factor, count in uses.items():
+            pair, curve = factor.above(order), factor.renyi(order)
+            if pair is None:
+                complete = False
+            else:
+                pairs[pair] = pairs.get(pair, 0) + count
+            if curve is not None:
+                curves.append((pair, curve, count))
+            one_sided = one_sided or type(factor).below is not Factor.below
+        below = _gather([(factor.below(order), count) for factor, count in uses.items()]) if one_sided else pairs
+        back = OTHER[order]
+        symmetric = bool(curves) and all(
+            f.above(order) == f.above(back) and f.renyi(order) == f.renyi(back) for f in uses
+        )
+        return cls(pairs, below, tuple(curves), complete, symmetric)
+
+    def same_as(self, other: Side) -> bool:
+        """Nothing to gain from asking the other order too."""
+        mine, others = ([(curve, count) for _, curve, count in side.curves] for side in (self, other))
+        both = self.below is self.above and other.below is other.above
+        return self.above == other.above and (both or self.below == other.below) and mine == others
+
+    @cached_property
+    def upper(self) -> Total | None:
+        """The pairs above; of all factors if `complete`, else of those that have one."""
+        return _total(self.above)
+
+    @cached_property
+    def lower(self) -> Total | None:
+        """The pairs below; the same object as `upper` where they are the same pairs."""
+        return self.upper if self.below is self.above or dict(self.above) == dict(self.below) else _total(self.below)
+
+    @property
+    def exact(self) -> bool:
+        """One total answers for both ends."""
+        return self.complete and self.upper is not None and (self.below is self.above or self.lower is self.upper)
+
+    def log_mgf_above(self, s: float) -> float:
+        """K(s) from above, each factor by its curve where it has one and that is lower, else by its pair."""
+        total = 0.0
+        with_curve = {pair for pair, _, _ in self.curves}
+        for _, curve, count in self.curves:
+            total += count * s * curve.renyi(1 + s)
+        rest = self._rest(frozenset(with_curve))
+        if rest is not None:
+            total += rest.log_mgf_above(s)
+        return total * (1 + 8 * U) if total > 0 else total
+
+    @cached_property
+    def _rests(self) -> dict[frozenset[Pair | None], Total | None]:
+        return {}
+
+    def _rest(self, without: frozenset[Pair | None]) -> Total | None:
+        if without not in self._rests:
+            self._rests[without] = _total({pair: count for pair, count in self.above.items() if pair not in without})
+        return self._rests[without]
+
+    @property
+    def _infinity(self) -> float:
+        """The probability of revealing all, from above."""
+        return self.upper.infinity[1] if self.upper is not None else 0.0
+
+    @np.errstate(all="ignore")
+    def meets(self, eps: float, delta: float, slope: float) -> bool:
+        """Whether Chernoff about the slope alone proves delta(eps) <= delta: then this order asks for no larger eps."""
+        if self._infinity > 0 or not self.complete or self.upper is None or not math.isfinite(slope):
+            return False
+        for s in (slope, 1.4 * slope):
+            missed = self.upper.log_mgf_roughly_above(s) + log_c(s) - s * eps - math.log(delta)
+            if missed < -1e-12 * (1 + s * abs(eps) - math.log(delta)):
+                return True
+            if not missed < HOPELESS:
+                break
+        return False
+
+    def delta(self, eps: FloatArray, within: float = answer.NARROW) -> tuple[FloatArray, FloatArray, Names]:
+        """Bounds and route for each eps."""
+        if self.exact and self.upper is not None:
+            lower, upper, method = routes.delta(self.upper, eps, within)
+        else:
+            lower, upper = np.zeros(len(eps)), np.ones(len(eps))
+            method = np.full(len(eps), answer.FLOOR, dtype="<U16")
+            if self.lower is not None:
+                lower = routes.delta(self.lower, eps, within)[0]
+            if self.complete and self.upper is not None:
+                _, upper, method = routes.delta(self.upper, eps, within)
+        if self.curves:
+            by_curve = self._by_curve(eps)
+            by_curve = np.minimum((self._infinity + (1 - self._infinity) * by_curve) * (1 + 8 * U), 1.0)
+            method = np.where(by_curve < upper, answer.FLOOR, method)
+            upper = np.minimum(upper, by_curve)
+        return lower, np.maximum(upper, lower), method
+
+    def _by_curve(self, eps: FloatArray) -> FloatArray:
+        """The finite part of delta by the Renyi bounds alone: Chernoff's, and total variation by the divergence of order 1.
+
+        delta(0) is at most sqrt(KL/2) (Pinsker) and sqrt(1 - e^-KL) (Bretagnolle, Huber 1979), and delta falls in eps. Where both
+        orders have the same bounds, delta(eps) = 1 - e^eps + e^eps delta'(-eps) with delta' of the other order.
+        """
+        kl = self.log_mgf_above(SMALL) / SMALL * (1 + 8 * U)
+        variation = min(math.sqrt(kl / 2), math.sqrt(-math.expm1(-kl))) * (1 + 1e-13) if math.isfinite(kl) else 1.0
+        found = np.where(eps >= 0, variation, 1.0)
+        if not self.symmetric:
+            return np.minimum(found, chernoff.delta_above(self.log_mgf_above, eps))
+        positive = np.minimum(variation, chernoff.delta_above(self.log_mgf_above, np.abs(eps)))
+        turned = np.exp(np.minimum(eps, 0.0))
+        return np.where(eps >= 0, positive, (1 - turned + turned * positive) * (1 + 64 * U))
+
+    @np.errstate(all="ignore")
+    def epsilon(self, low_delta: float, high_delta: float, within: float = answer.NARROW) -> Answer:
+        """Bounds on eps(delta) for a delta in [low_delta, high_delta]."""
+        if self.exact and self.upper is not None:
+            found = routes.epsilon(self.upper, low_delta, high_delta, within)
+        else:
+            lower = 0.0 if self.lower is None else routes.epsilon(self.lower, low_delta, high_delta).lower
+            found = Answer(lower, math.inf, UNKNOWN)
+            if self.complete and self.upper is not None:
+                above = routes.epsilon(self.upper, low_delta, high_delta)
+                found = Answer(lower, max(above.upper, lower), above.method, above.errors)
+        if self.curves and self._infinity < low_delta:
+            target = (low_delta - self._infinity) / (1 - self._infinity) * (1 - 16 * U)
+            upper = chernoff.epsilon_above(self.log_mgf_above, target)
+            if upper < found.upper:
+                found = Answer(found.lower, max(upper, found.lower), answer.FLOOR)
+        return found
+
+    def pure(self) -> Answer:
+        """The largest loss: exact where the top carries mass, else from below by what a tiny delta shows."""
+        if self.upper is None or not self.complete:
+            return Answer(0.0, math.inf, UNKNOWN)
+        loss, _, least = self.upper.top
+        if self.upper.infinity[1] > 0 or not math.isfinite(loss):
+            sure = self.exact and (self.upper.infinity[0] > 0 or least == math.inf)
+            return Answer(math.inf if sure else 0.0, math.inf, answer.CLOSED)
+        if not self.exact:
+            least = self.lower.top.least if self.lower is not None else 0.0
+        return Answer(max(least, 0.0), loss, answer.CLOSED)
+
+    @np.errstate(all="ignore")
+    def renyi(self, order: float) -> Answer:
+        """D_order(P||Q) = K(order - 1)/(order - 1); at order 1 its limit K'(0)."""
+        if order == 1:
+            return self._kl()
+        s = order - 1
+        error = 4 * U * order / s  # the rounding of order - 1
+        infinite = self._infinity > 0
+        upper = math.inf if infinite else self.log_mgf_above(s) / s * (1 + error)
+        lower = 0.0
+        if self.lower is not None:
+            value, slack = self.lower.log_mgf(s)
+            lower = math.inf if self.lower.infinity[0] > 0 else max((value - slack) / s * (1 - error), 0.0)
+        return Answer(lower, max(up(upper), lower), answer.CLOSED)
+
+    def _kl(self) -> Answer:
+        """The divergence of order 1, at most that of any higher order."""
+        upper, lower = math.inf, 0.0
+        if self._infinity == 0:
+            exact = self.upper.mean()[1] if self.upper is not None and self.complete else math.inf
+            by_curve = self.log_mgf_above(SMALL) / SMALL if self.curves else math.inf
+            upper = min(exact, by_curve)
+        if self.lower is not None:
+            lower = math.inf if self.lower.infinity[0] > 0 else self.lower.mean()[0]
+        return Answer(lower, max(up(upper), lower), answer.CLOSED)
+
+    @np.errstate(all="ignore")
+    def tradeoff(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bounds on T of this order at each alpha; nothing is known from above of factors without a pair below."""
+        total = self.upper if self.upper is not None else self.lower
+        if total is None:
+            mean, deviation = 0.0, self.epsilon(1e-6, 1e-6).upper / 6
+        else:
+            _, mean, variance = total.cumulants(1e-3)
+            deviation = math.sqrt(max(variance, 1e-300)) + 1e-9
+        reach = abs(mean) + 9 * deviation
+        return tradeoff.tradeoff(lambda eps: self.delta(eps)[:2], alpha, (-reach, reach))
+
+
+@np.errstate(all="ignore")
+def gdp(found: Sequence[Side], pool: float) -> tuple[float, float]:
+    """Bounds on the least mu over these orders, from knots between 0 and the eps of the pool."""
+    if pool == 0:
+        return _gdp_without_pool(found)
+    knots = []
+    for one in found:
+        last = one.epsilon(pool, pool, FIT).upper
+        if not math.isfinite(last):
+            return (math.inf if one.exact and one._infinity > pool else 0.0), math.inf  # noqa: SLF001
+        eps = np.linspace(0.0, 1.002 * last + 1e-9, gdp_zcdp.CELLS + 1)
+        low, high, _ = one.delta(eps, FIT)
+        if high[-1] > pool:
+            return 0.0, math.inf
+        knots.append((eps, low, high))
+    return gdp_zcdp.gdp(knots, pool)
+
+
+def _gdp_without_pool(found: Sequence[Side]) -> tuple[float, float]:
+    """The same where no delta is set aside: Gaussian pairs add their mu^2, the rest must have a largest loss.
+
+    T >= T_1 (x) T_2 with T_1 >= G_m and T_2 >= G_r gives T >= G_sqrt(m^2 + r^2). For T_2 the profile is 0 from the largest loss
+    on, and the cells up to there decide; Chernoff's bound is enough where delta is below 1e-12. There the lower end stops.
+    """
+    knots, bare, lower = [], True, 0.0
+    squares = 0.0
+    for one in found:
+        parts = {pair: count for pair, count in one.above.items() if pair.gaussian() is None}
+        own = float_above(
+            sum((count * (pair.gaussian() or Fraction(0)) for pair, count in one.above.items()), Fraction(0))
+        )
+        squares = max(squares, own)
+        rest = _total(parts)
+        if not one.complete or (rest is not None and not (rest.infinity[1] == 0 and math.isfinite(rest.top.loss))):
+            sure = one.exact and one.upper is not None and one.upper.infinity[0] > 0
+            return (math.inf if sure else 0.0), math.inf
+        if rest is not None:
+            bare = False
+            top = rest.top.loss
+            known = rest.lattice is not None or rest.has_closed_form
+            last = top if known else min(routes.epsilon(rest, FAINT, FAINT, FIT).upper, top)
+            near, far = np.linspace(0.0, last, gdp_zcdp.CELLS + 1), np.linspace(last, top, gdp_zcdp.CELLS // 8)[1:]
+            low, high, _ = routes.delta(rest, near, FIT)
+            if far[-1] > last:
+                beyond = chernoff.delta_above(rest.log_mgf_roughly_above, far)
+                near, low = np.append(near, far), np.append(low, np.zeros(len(far)))
+                high = np.append(high, np.minimum(beyond, high[-1]))
+            high[-1] = 0.0
+            knots.append((near, low, high))
+        if one.exact:
+            seen = np.linspace(0.0, one.epsilon(FAINT, FAINT, FIT).upper, 257)
+            lower = max(lower, gdp_zcdp.gdp_below(seen, one.delta(seen, FIT)[0]))
+    upper = 0.0 if bare else gdp_zcdp.gdp(knots, 0.0)[1]
+    upper = up(math.sqrt(squares + upper * upper) * (1 + 4 * U))
+    return min(lower, upper), upper
+
+
+@np.errstate(all="ignore")
+def zcdp(found: Sequence[Side]) -> tuple[float, float]:
+    """Bounds on the least rho over these orders."""
+    known = [one.lower for one in found if one.lower is not None]
+    if any(total.infinity[0] > 0 for total in known):
+        return math.inf, math.inf
+    upper, places = math.inf, np.geomspace(1e-4, 1e3, 30).tolist()
+    if all(one.complete and one.upper is not None and one._infinity == 0 for one in found):  # noqa: SLF001
+        totals = [one.upper for one in found if one.upper is not None]
+        chords, places = gdp_zcdp.zcdp(totals, [one.log_mgf_above for one in found])
+        upper = min(
+            chords, max(total.zcdp_tail(0.0) for total in totals)
+        )  # each part's own supremum: exact for Gaussians
+        places += [1e-6]
+    lower = 0.0
+    for total in known:
+        for s in places:
+            value, error = total.log_mgf(s)
+            if math.isfinite(value):
+                lower = max(lower, (value - error) / (s * (s + 1)) * (1 - 8 * U))
+    return lower, max(upper, lower)

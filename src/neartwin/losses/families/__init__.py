@@ -1,0 +1,1 @@
+"""One file a family of mechanisms: its privacy loss as a summand."""

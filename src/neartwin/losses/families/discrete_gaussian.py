@@ -1,0 +1,173 @@
+"""The discrete Gaussian: integer noise of mass proportional to e^{-x^2/(2 s)}, s = sigma^2, integer sensitivity D.
+
+L = (D^2 - 2xD)/(2s) on the lattice D^2/(2s) + (D/s) Z, the same law in both orders. With mu = D/sigma and
+Theta(w) = sum_x e^{-(x+w)^2/(2s)}:  M(s') = e^{mu^2 s'(s'+1)/2} Theta(s'D)/Theta(0), complex s'. Poisson summation
+  turns Theta into
+sigma sqrt(2pi) sum_k e^{-2 pi^2 s k^2} e^{2 pi i k w}: nothing is truncated but terms below 2^-60, and sigma may be
+any size.
+
+In the period |t| <= pi s/D the k-th term has modulus e^{-2 pi^2 s k^2 + 2 pi |k t| D}, and e^{-mu^2 t^2/2} times
+that is exp(-mu^2 (|t| - k P)^2/2), P = 2 pi s/D: a Gaussian bump at each period. Hence on [T, P/2] the ratio is at
+most (e^{-mu^2 T^2/2} + 3 e^{-mu^2 (P/2)^2/2}) / (1 - 3 e^{-2 pi^2 s}) for s >= 1/4. For smaller s the sum over x is
+used directly. Canonne, Kamath, Steinke 2020.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from neartwin.checks import in_floats, integer
+from neartwin.exact import FloatArray, Number, rational
+from neartwin.losses.composition import Factor
+from neartwin.losses.summands.atoms import AtomicSum, Weighted
+from neartwin.losses.summands.base import Lattice, Order, Pair, Summand
+from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
+
+SMALL_VARIANCE = Fraction(1, 4)
+TWO_PI = 2 * math.pi
+
+
+class ThetaSum(Summand):
+    """`count` discrete Gaussians of variance parameter at least 1/4."""
+
+    def __init__(self, variance: Fraction, sensitivity: int, count: int) -> None:
+        """Exact parameters; floats err by U."""
+        self.s, self.d, self.count = float(variance), sensitivity, count
+        self.mu2 = float(sensitivity**2 / variance)
+        step = sensitivity / variance
+        self.lattice = Lattice(count * step * sensitivity / 2, step)
+        # k <= most: e^{-2 pi^2 s k^2 + 2 pi k |t| D} <= e^{-2 pi^2 s k(k-1)} in the period, below 2^-60 beyond
+        self.most = next(k for k in range(1, 12) if 2 * math.pi**2 * self.s * k * (k + 1) > 60 * math.log(2))
+
+    def _theta(self, lam: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Real and imaginary part of Theta(w)/(sigma sqrt(2 pi)) - 1 at w = (lam + it) D, and its absolute error.
+
+        2 cos(2 pi k w) for complex w: the phase 2 pi k lam D errs by 8U of itself, the exponents likewise.
+        """
+        x, y, error = np.zeros(len(t)), np.zeros(len(t)), np.zeros(len(t))
+        whole = math.fmod(lam * self.d, 1.0)  # exact but for the rounding of lam D
+        for k in range(1, self.most + 1):
+            turn = TWO_PI * k * whole
+            slip = 8 * U * TWO_PI * k * (abs(lam) * self.d + 1) + 2 * ELEMENTARY
+            up_exponent, down_exponent = TWO_PI * k * t * self.d, -2 * math.pi**2 * self.s * k * k
+            grow, fall = np.exp(down_exponent + up_exponent), np.exp(down_exponent - up_exponent)
+            # e^{2 pi i k w} has modulus e^{-2 pi k t D}
+            x += (grow + fall) * math.cos(turn)
+            y += (fall - grow) * math.sin(turn)
+            error += (grow + fall) * (slip + 8 * U * (np.abs(up_exponent) + abs(down_exponent)))
+        return x, y, error + 2.0**-59
+
+    def _log_theta(self, lam: float) -> tuple[float, float]:
+        """Log Theta(lam D)/(sigma sqrt(2pi)), lam real."""
+        x, _, error = self._theta(lam, np.zeros(1))
+        return math.log1p(float(x[0])), float(error[0]) / (1 + float(x[0])) + 4 * U
+
+    def cumulants(self, lam: float) -> tuple[float, float, float]:
+        """Those of the Gaussian; the theta factor differs from 1 by e^{-2 pi^2 s}."""
+        value, _ = self.log_mgf(lam)
+        return value, self.count * self.mu2 * (lam + 0.5), self.count * self.mu2
+
+    def log_mgf(self, lam: float) -> tuple[float, float]:
+        """mu^2 lam(lam+1)/2 + log Theta(lam D) - log Theta(0)."""
+        (here, here_error), (zero, zero_error) = self._log_theta(lam), self._log_theta(0.0)
+        value = 0.5 * self.mu2 * lam * (lam + 1) + here - zero
+        return self.count * value, self.count * (here_error + zero_error + 8 * U * abs(value) + 4 * U)
+
+    def zcdp_tail(self, s: float) -> float:
+        """Theta(w) <= Theta(0) for real w (its Fourier coefficients are positive): mu^2/2 at every order."""
+        del s
+        return 0.5 * self.count * self.mu2 * (1 + 8 * U)
+
+    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """The Gaussian line and a ratio of thetas, in the period around 0.
+
+        e^{iPL} = (-1)^D for P = 2 pi s/D, since L is D/2 steps and a whole number of steps. Moving t by m periods
+        errs by 8U(t + mP) =: slip, which moves M(lam+it)/M(lam) by at most slip E|L|, E|L| <= mu^2(lam + 1/2) + mu.
+        """
+        period = TWO_PI * self.s / self.d
+        periods = np.rint(t / period)
+        slip = 8 * U * (t + period * periods) * (periods > 0)
+        near = np.abs(t - period * periods)
+        sign = np.where(t < period * periods, -1.0, 1.0)
+        x, y, error = self._theta(lam, near)
+        theta, theta_error = log_one_plus(x, y, error)
+        here, here_error = self._log_theta(lam)
+        real, imaginary = -0.5 * self.mu2 * near * near, self.mu2 * near * (lam + 0.5)
+        one = real + theta.real - here + 1j * sign * (imaginary + theta.imag)
+        own = 20 * U * (np.abs(real) + np.abs(imaginary)) + theta_error + here_error
+        reach = self.mu2 * (lam + 0.5) + math.sqrt(self.mu2)
+        own = own + np.log1p(slip * reach * np.exp(np.minimum(-one.real, 700.0)))
+        value = self.count * one
+        error = self.count * own + 4 * U * np.abs(value)
+        return value + 1j * math.pi * (self.count * self.d % 2) * np.mod(periods, 2), error + 4 * U
+
+    def log_tail(self, lam: float, t: float, until: float) -> float:
+        """The bound of the module's docstring, inside half a period; the same for every lam."""
+        del lam
+        half = math.pi * self.s / self.d
+        if until > half * (1 + 1e-12):
+            return 0.0
+        top = math.exp(-0.5 * self.mu2 * t * t) + 3 * math.exp(-0.5 * self.mu2 * half * half)
+        bound = math.log(top) - math.log1p(-3 * math.exp(-2 * math.pi**2 * self.s)) + 1e-12
+        return min(self.count * bound * (1 - 1e-12), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussianPair(Pair):
+    """Variance parameter and sensitivity; the same law in both orders."""
+
+    variance: Fraction
+    sensitivity: int
+
+    def repeated(self, count: int) -> Summand:
+        """Closed form by theta, or the few atoms that matter when the variance is tiny.
+
+        Direct sum for s < 1/4: |x| <= 40 leaves e^{-2*40^2} of the mass, and tilts move the centre by lam D: the
+        atoms left out would matter only for lam D > 35, where their mass is put at +infinity above (1e-300 covers
+        it).
+        """
+        if self.variance >= SMALL_VARIANCE:
+            return ThetaSum(self.variance, self.sensitivity, count)
+        s, d = self.variance, self.sensitivity
+        x = np.arange(-40, 41, dtype=float)
+        log_weights = -0.5 * x * x / float(s)
+        total = float(np.exp(log_weights).sum())
+        losses = np.array([float((d * d - 2 * int(v) * d) / (2 * s)) for v in x])
+        error = 4 * ELEMENTARY + 4 * U * np.abs(log_weights)
+        law = Weighted(losses, log_weights - math.log(total), error, U * np.abs(losses))
+        return AtomicSum(law, count, infinity=(0.0, 1e-300), lattice=Lattice(Fraction(d * d) / (2 * s), d / s))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class DiscreteGaussian(Factor):
+    """The discrete Gaussian mechanism on integers.
+
+    sigma2: the parameter sigma^2 (the variance is a little less); sensitivity: a whole number.
+    Errors: `ParameterError`. Canonne, Kamath, Steinke 2020, theorem 7.
+
+    >>> 0.054007223694154421 in (1 * DiscreteGaussian(sigma2=4)).delta(0.5).outward()
+    True
+    """
+
+    both_ways: ClassVar[bool] = True
+    sigma2: Fraction
+    sensitivity: int
+
+    def __init__(self, *, sigma2: Number, sensitivity: int = 1) -> None:
+        """sigma2: exact; sensitivity: the most one unit moves the integer answer."""
+        object.__setattr__(self, "sigma2", in_floats(sigma2=rational(sigma2=sigma2)))
+        object.__setattr__(self, "sensitivity", integer(at_least=1, sensitivity=sensitivity))
+
+    def above(self, order: Order) -> Pair:
+        """The same pair in every order."""
+        del order
+        return DiscreteGaussianPair(self.sigma2, self.sensitivity)
+
+    def stated_rho(self) -> Fraction | None:
+        """Canonne, Kamath, Steinke 2020, proposition 5: reached at every whole order."""
+        return Fraction(self.sensitivity**2) / (2 * self.sigma2)

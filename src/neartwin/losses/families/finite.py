@@ -1,0 +1,184 @@
+"""Any finite pair of laws, any piecewise-linear trade-off function, and either of them on a Poisson sample.
+
+Sampling at rate q (Zhu, Dong, Wang 2022, theorem 11): remove ((1-q)Q + qP, Q) from the pair (P, Q) of `remove`; add
+(P, (1-q)P + qQ) from the pair (P, Q) of `add`. Losses are logarithms of exact ratios, masses exact fractions, both
+rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from neartwin.checks import open_probability, sampling_rate, several
+from neartwin.errors import ParameterError
+from neartwin.exact import Number, float_above, float_below, rational
+from neartwin.losses.composition import Factor
+from neartwin.losses.summands.atoms import AtomicSum, Weighted
+from neartwin.losses.summands.base import Lattice, Order, Pair, Summand
+from neartwin.losses.summands.rounding import ELEMENTARY, U
+
+Masses = tuple[Fraction, ...]
+_LEAST = Fraction(1, 10**300)
+
+
+def _log(ratio: Fraction) -> tuple[float, float]:
+    """Log of an exact positive ratio and its absolute error; log1p of the exact difference near 1."""
+    if Fraction(1, 2) < ratio < 2:
+        value = float(np.log1p(float(ratio - 1)))
+        return value, (ELEMENTARY + 4 * U) * abs(value)
+    over, under = math.log(ratio.numerator), math.log(ratio.denominator)  # of whole numbers of any size
+    value, size = over - under, abs(over) + abs(under)
+    return value, (ELEMENTARY + 4 * U) * (size + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class FinitePairLaw(Pair):
+    """P and Q on the same finitely many outcomes, exact, each summing to 1."""
+
+    p: Masses
+    q: Masses
+
+    def repeated(self, count: int) -> Summand:
+        """Outcomes where Q vanishes are infinite losses; outcomes where P vanishes have no weight under P."""
+        infinity = sum((p for p, q in zip(self.p, self.q, strict=True) if q == 0), Fraction(0))
+        common = [(p, q) for p, q in zip(self.p, self.q, strict=True) if p > 0 and q > 0]
+        if not common:  # everything is revealed
+            only = Weighted(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1))
+            return AtomicSum(only, count, infinity=(1.0, 1.0))
+        merged: dict[Fraction, Fraction] = {}
+        for p, q in common:
+            merged[p / q] = merged.get(p / q, Fraction(0)) + p
+        losses, errors = (np.array(part) for part in zip(*(_log(ratio) for ratio in merged), strict=True))
+        masses = np.array([float(mass / (1 - infinity)) for mass in merged.values()])
+        law = Weighted(losses, np.log(masses), np.full(len(masses), 4 * ELEMENTARY), errors)
+        ends = (max(float_below(infinity), 0.0), float_above(infinity))
+        if len(losses) != 2 or losses[0] == losses[1]:
+            return AtomicSum(law, count, infinity=ends)
+        low, high = sorted(Fraction(float(loss)) for loss in losses)  # two points are a lattice
+        return AtomicSum(law, count, infinity=ends, lattice=Lattice(low, high - low), wander=float(errors.max()))
+
+
+def _resolved(name: str, values: object, masses: Iterable[Fraction]) -> None:
+    if any(0 < mass < _LEAST for mass in masses):
+        raise ParameterError(name, values, "must hold no mass between 0 and 1e-300: floating point has none")
+
+
+def _masses(name: str, values: Sequence[Number]) -> Masses:
+    exact = tuple(rational(**{name: value}) for value in several(**{name: values}))  # type: ignore[arg-type]
+    if not exact or any(mass < 0 for mass in exact):
+        raise ParameterError(name, values, "must be masses that are not negative")
+    if sum(exact) != 1:
+        raise ParameterError(
+            name,
+            values,
+            f"must sum to 1 exactly, not {float(sum(exact))!r}",
+            remedy="write fractions, for instance '1/3'",
+        )
+    _resolved(name, values, exact)
+    return exact
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class FinitePair(Factor):
+    """Any two laws on finitely many outcomes: P with the unit (remove order), Q without.
+
+    p, q: masses of the same outcomes, each summing to 1 exactly. Under replace-one both orders are asked.
+    Errors: `ParameterError`.
+
+    >>> pair = FinitePair(p=("0.5", "0.3", "0.2"), q=("0.2", "0.5", "0.3"))
+    >>> 0.3 in (1 * pair).delta(0.0)
+    True
+    """
+
+    p: Masses
+    q: Masses
+
+    def __init__(self, *, p: Sequence[Number], q: Sequence[Number]) -> None:
+        """p, q: as many masses each."""
+        object.__setattr__(self, "p", _masses("p", p))
+        object.__setattr__(self, "q", _masses("q", q))
+        if len(self.p) != len(self.q):
+            raise ParameterError("q", q, f"must have as many masses as p, {len(self.p)}")
+
+    def above(self, order: Order) -> Pair:
+        """(P, Q) for remove, (Q, P) for add."""
+        return FinitePairLaw(self.p, self.q) if order in ("remove", "replace") else FinitePairLaw(self.q, self.p)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class PiecewiseLinear(Factor):
+    """A piecewise-linear trade-off function f through knots (alpha_k, beta_k): any mechanism with T >= f.
+
+    alpha: increasing from 0 to 1; beta: convex, not increasing, ending at 0, below 1 - alpha. A segment of slope -r
+    is an outcome of ratio r: P-mass the drop of beta, Q-mass the length of the segment; 1 - f(0) is revealed
+    outright. f need not be symmetric: it bounds T(Q, P), that is alpha is an error under the data set without the
+    unit; the add order uses the inverse. Errors: `ParameterError`. Dong, Roth, Su 2022, proposition 2.
+
+    >>> response = PiecewiseLinear(alpha=(0, "1/4", 1), beta=(1, "1/4", 0))
+    >>> 0.5 in (1 * response).delta(0.0).outward()
+    True
+    """
+
+    alpha: Masses
+    beta: Masses
+
+    def __init__(self, *, alpha: Sequence[Number], beta: Sequence[Number]) -> None:
+        """alpha, beta: exact knots, as many each."""
+        a = tuple(rational(alpha=value) for value in several(alpha=alpha))  # type: ignore[arg-type]
+        b = tuple(rational(beta=value) for value in several(beta=beta))  # type: ignore[arg-type]
+        if len(a) != len(b) or len(a) < 2 or a[0] != 0 or a[-1] != 1 or any(x >= y for x, y in pairwise(a)):
+            raise ParameterError("alpha", alpha, "must increase from 0 to 1, with one beta for each")
+        slopes = [(b[k + 1] - b[k]) / (a[k + 1] - a[k]) for k in range(len(a) - 1)]
+        convex = all(x <= y for x, y in pairwise(slopes))
+        if not convex or slopes[-1] > 0 or b[-1] != 0 or b[0] > 1:
+            raise ParameterError("beta", beta, "must be convex and not increasing, from at most 1 to 0")
+        _resolved("alpha", alpha, (y - x for x, y in pairwise(a)))
+        _resolved("beta", beta, (x - y for x, y in pairwise((Fraction(1), *b))))
+        object.__setattr__(self, "alpha", a)
+        object.__setattr__(self, "beta", b)
+
+    def above(self, order: Order) -> Pair:
+        """The pair that attains f."""
+        p = (1 - self.beta[0], *(x - y for x, y in pairwise(self.beta)))
+        q = (Fraction(0), *(y - x for x, y in pairwise(self.alpha)))
+        return FinitePairLaw(p, q) if order in ("remove", "replace") else FinitePairLaw(q, p)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class SubsampledFinite(Factor):
+    """A finite pair on a Poisson sample of rate q, add/remove; replace-one needs the mechanism's three laws.
+
+    Errors: `ParameterError` unless 0 < rate < 1, and for a question under replace-one.
+
+    >>> response = FinitePair(p=("3/4", "1/4"), q=("1/4", "3/4"))
+    >>> sampled = SubsampledFinite(base=response, rate="0.1")
+    >>> 0.05 in (1 * sampled).delta(0.0).outward()
+    True
+    """
+
+    base: FinitePair | PiecewiseLinear
+    rate: Fraction
+
+    def __init__(self, *, base: FinitePair | PiecewiseLinear, rate: Number) -> None:
+        """base: the mechanism on the sample; rate: how likely each unit is in it."""
+        if not isinstance(base, FinitePair | PiecewiseLinear):
+            raise ParameterError("base", base, "must be a FinitePair or a PiecewiseLinear")
+        object.__setattr__(self, "base", base)
+        object.__setattr__(self, "rate", open_probability(rate=sampling_rate(rate=rational(rate=rate))))
+
+    def above(self, order: Order) -> Pair:
+        """Theorem 11 of Zhu, Dong, Wang in each order."""
+        law = self.base.above(order)
+        assert isinstance(law, FinitePairLaw)  # noqa: S101 - both bases make this pair
+        p, q, r = law.p, law.q, self.rate
+        if order == "remove":
+            return FinitePairLaw(tuple((1 - r) * y + r * x for x, y in zip(p, q, strict=True)), q)
+        if order == "add":
+            return FinitePairLaw(p, tuple((1 - r) * x + r * y for x, y in zip(p, q, strict=True)))
+        raise ParameterError("direction", "replace", "is not defined for a sampled pair of add/remove laws")

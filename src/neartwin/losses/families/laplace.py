@@ -1,0 +1,400 @@
+"""The Laplace mechanism: atoms at both ends of [-e, e] and a density between, e = sensitivity / scale.
+
+M(s) = a e^{se} + (1-a) e^{-(1+s)e}, a = (1+s)/(1+2s): an affine combination whose coefficients sum to 1, so that
+M(s) - 1 = a expm1(se) + (1-a) expm1(-(1+s)e) loses nothing for small e. The same law in both orders.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from neartwin.checks import in_floats
+from neartwin.exact import FloatArray, Number, rational
+from neartwin.losses.composition import Factor
+from neartwin.losses.summands.base import Masses, Order, Pair, Peak, Ratio, Summand, Top
+from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
+
+BLOCK = 1 << 18
+SOME = 16  # kinds whose turns are looked at together
+NEAR = 1 << 15  # numbers that stay near the processor while they are
+TERMS = (-2 / 467775, 2 / 14175, -1 / 315, 2 / 45, -1 / 3, 1.0)  # of sin^2 by powers of the square, the last first
+SINES = [term * math.pi ** (2 * (6 - place)) for place, term in enumerate(TERMS)]
+BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+
+
+def laplace_delta(e: float, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds on the profile of one: 1 - e^{(eps-e)/2} for |eps| <= e, 0 above, 1 - e^eps below; e errs by U."""
+    inside = np.where(eps < -e, eps, np.minimum((eps - e) / 2, 0.0))
+    value = -np.expm1(inside)
+    error = value * 2 * ELEMENTARY + 4 * U * (np.abs(eps) + e) * (eps < e * (1 + 4 * U))
+    return np.maximum(value - error, 0.0), np.minimum(value + error, 1.0)
+
+
+def _small(lam: float, t: FloatArray, e: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+    """The small form of `_block`: real and imaginary part of M(lam + it) - 1.
+
+    a = 1/2 + q - ir and b = 1/2 - q + ir with q - ir = 1/(2(1+2s)). With G = e^{lam e} - 1, F = e^{-(1+lam)e} - 1, V = 1 - cos te
+    and T = sin te, it is a(G + (1+G)(iT - V)) + b(F - (1+F)(iT + V)), whose parts are
+    (G + F)/2 - (2 + G + F)V/2 + q(G - F)cos te + r(2 + G + F)T and ((G - F)/2 + q(2 + G + F))T - r(G - F)cos te.
+    """
+    above, (grow, fall) = 1 + 2 * lam, _grown(lam, e)
+    both, apart = 2 + grow + fall, grow - fall
+    q = (0.125 * above) / (t * t + 0.25 * above * above)
+    r = t * (2 / above)  # over q
+    half = t * (0.5 * e)
+    sine = np.sin(half)
+    turn = sine + sine
+    versine = turn * sine
+    turn *= np.cos(half)
+    cosine = (1 - versine) * apart
+    x = cosine + r * (turn * both)
+    x *= q
+    x -= versine * (0.5 * both)
+    x += 0.5 * (grow + fall)
+    y = turn * both - r * cosine
+    y *= q
+    y += turn * (0.5 * apart)
+    return x, y
+
+
+def _grown(lam: float, e: FloatArray | float) -> tuple[FloatArray | float, FloatArray | float]:
+    """The changes e^{lam e} - 1 and e^{-(1+lam)e} - 1, of one kind in plain floats."""
+    if isinstance(e, float):
+        return math.expm1(lam * e), math.expm1(-(1 + lam) * e)
+    return np.expm1(lam * e), np.expm1(-(1 + lam) * e)
+
+
+def _small_error(lam: float, longest: float, e: FloatArray | float) -> tuple[FloatArray | float, FloatArray | float]:
+    """(fixed, per t): the bound on the error of `_small`, with |a| <= (1+lam)/(1+2lam), |b| <= 1/2 and min(2, te) for the turns.
+
+    a is 1/2 + 1/(2(1+2s)) and b is 1/2 - 1/(2(1+2s)), and the real part of 1/(1+2s) is positive. The terms are hardly larger:
+    G + |F| is at most 2(aG + |F|/2), q <= 1/2, r <= 1/4 and rT <= te/4; each is rounded a dozen times at most, and G and F err by
+    ELEMENTARY.
+    """
+    a, (grow, fall) = (1 + lam) / (1 + 2 * lam), _grown(lam, e)
+    still, turning = a * grow - 0.5 * fall, a * (1 + grow) + 0.5
+    slip = 9 * U * turning * e
+    bounded = longest * (e if isinstance(e, float) else float(e.max())) > 8
+    fixed, per_t = still + (2 * turning if bounded else 0.0), 0.0 * e if bounded else turning * e
+    return 4.1 * ELEMENTARY * fixed, 4.1 * ELEMENTARY * per_t + slip
+
+
+def _squared_sines(turns: FloatArray, t: FloatArray, reach: FloatArray) -> FloatArray:
+    """(kinds, n): a lower bound on sin^2 h for all h within `reach` of turns t, all three in units of pi.
+
+    With d the distance from the next whole multiple, less reach and at most pi/2: sin^2 d >= d^2 - d^4/3 + 2d^6/45 - d^8/315 +
+    2d^10/14175 - 2d^12/467775, for the terms alternate and fall.
+    """
+    square = np.multiply.outer(turns, t)
+    square -= np.rint(square)
+    np.abs(square, out=square)
+    square -= reach[:, None]
+    np.maximum(square, 0.0, out=square)
+    square *= square
+    found: FloatArray = square * SINES[0]
+    for coefficient in SINES[1:]:
+        found += coefficient
+        found *= square
+    return found
+
+
+class LaplaceSum(Summand):
+    """A batch of Laplace mechanisms, e_i composed n_i times."""
+
+    def __init__(self, rates: FloatArray, counts: FloatArray) -> None:
+        """rates: e_i, each within U of the exact value; counts: n_i as floats, exact below 2^53."""
+        self.e, self.n = rates, counts
+        self.first, self.times = float(rates[0]), float(counts[0])  # the only kind, where there is but one
+        self._at: dict[float, tuple[FloatArray, FloatArray, BoolArray]] = {}  # of the last lam
+        self.copies = int(self.times)
+        if len(rates) == 1:
+            self.pace, copies = self.first, self.times
+            reach = self.pace * copies
+        else:
+            self.pace, copies, reach = float(rates.max()), float(counts.sum()), float(rates @ counts)
+        log_mass = -math.log(2) * copies
+        mass, slack = math.exp(log_mass) * (1 - 1e-12) if log_mass > -700 else 0.0, 4 * U * (len(rates) + 2)
+        self.top = Top(reach * (1 + slack), mass, reach * (1 - slack))
+
+    def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
+        """Both atoms."""
+        del low_tail, high_tail
+        return -self.first, self.first
+
+    def cells(self, edges: FloatArray) -> Masses | None:
+        """P(L > l) = 1 - e^{(l-e)/2}/2, Q(L > l) = e^{-(l+e)/2}/2 inside; an edge nearer to an atom than U e is moved."""
+        if len(self.e) > 1:
+            return None
+        e = self.first
+        inside = np.clip(edges, -e, e)
+        low, high = edges < -e, edges >= e
+        p = np.where(high, 0.0, np.where(low, 1.0, 1 - 0.5 * np.exp(0.5 * (inside - e))))
+        q = np.where(high, 0.0, np.where(low, 1.0, 0.5 * np.exp(-0.5 * (inside + e))))
+        own = np.append(np.full(len(edges), 2 * ELEMENTARY + 4 * U * e), 0.0) + 2 * ELEMENTARY
+        p_cell, q_cell = (-np.diff(tail, prepend=1.0, append=0.0) for tail in (p, q))
+        return Masses(p_cell, own, q_cell, own, 4 * U * e)
+
+    def peaks(self) -> list[Peak]:
+        """Half of P at e, beside it the density e^{(l-e)/2}/4: with z = e^{-g/2}, within is (1 - z)/2, beside (1 - z)^2/2."""
+        ramp = 2 * float(self.e.min()) * (1 - 4 * U)  # it ends at -e, further all the rest may be within
+
+        def within(gap: FloatArray) -> FloatArray:
+            return np.where(gap < ramp, -0.5 * np.expm1(-0.5 * gap) * (1 + 2 * ELEMENTARY), 0.5)
+
+        def beside(gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+            square = 0.5 * np.square(np.expm1(-0.5 * gap))
+            inside = gap < ramp
+            return np.where(inside, square * (1 - 3 * ELEMENTARY), 0.0), np.where(
+                inside, square * (1 + 3 * ELEMENTARY), np.inf
+            )
+
+        return [
+            Peak(int(n), float(e), U * float(e), -math.log(2), U, within, beside)
+            for e, n in zip(self.e, self.n, strict=True)
+        ]
+
+    def cumulants(self, lam: float) -> tuple[float, float, float]:
+        """From N = (1+s)e^{se} + s e^{-(1+s)e} = M (1+2s), scaled by e^{-se}."""
+        if len(self.e) == 1:
+            return self._cumulants_of_one(lam)
+        e, v = self.e, 1 / (1 + 2 * lam)
+        z = np.exp(-(1 + 2 * lam) * e)
+        n0 = (1 + lam) + lam * z
+        n1 = 1 + (1 + lam) * e + (1 - lam * e) * z
+        n2 = (2 * e + (1 + lam) * e * e) + (lam * e * e - 2 * e) * z
+        first = n1 / n0
+        k2 = n2 / n0 - first * first + 4 * v * v
+        floor = 1e-3 * np.minimum(e, v) ** 2  # cancellation for tiny e; a heuristic needs only the size
+        k0 = lam * e + np.log(n0 * v)
+        return float(self.n @ k0), float(self.n @ (first - 2 * v)), float(self.n @ np.maximum(k2, floor))
+
+    def _cumulants_of_one(self, lam: float) -> tuple[float, float, float]:
+        """The same in plain floats."""
+        e, n, v = self.first, self.times, 1 / (1 + 2 * lam)
+        z = math.exp(-(1 + 2 * lam) * e)
+        n0 = (1 + lam) + lam * z
+        first = (1 + (1 + lam) * e + (1 - lam * e) * z) / n0
+        k2 = ((2 * e + (1 + lam) * e * e) + (lam * e * e - 2 * e) * z) / n0 - first * first + 4 * v * v
+        k0 = lam * e + math.log(n0 * v)
+        return n * k0, n * (first - 2 * v), n * max(k2, 1e-3 * min(e, v) ** 2)
+
+    def _mgf(self, lam: float) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """For each e: K(lam), its error, and whether the small form was used.
+
+        Small form, lam e < 1: terms (1+lam)/(1+2lam) expm1(lam e) and lam/(1+2lam) expm1(-(1+lam)e) err by 2 ELEMENTARY
+        relative (arguments and e included, since expm1 there has logarithmic derivative at most 2). Otherwise
+        K = lam e + log(a + (1-a) z): 4U lam e from the product, ELEMENTARY + z (1+2lam) e U from the logarithm.
+        """
+        if lam in self._at:
+            return self._at[lam]
+        e, a, b = self.e, (1 + lam) / (1 + 2 * lam), lam / (1 + 2 * lam)
+        first, second = a * np.expm1(np.minimum(lam * e, 1.0)), b * np.expm1(-(1 + lam) * e)
+        small = lam * e < 1
+        z = np.exp(-(1 + 2 * lam) * e)
+        value = np.where(small, np.log1p(first + second), lam * e + np.log(a + b * z))
+        near = 3 * ELEMENTARY * (np.abs(first) + np.abs(second)) * 2 + ELEMENTARY * np.abs(value)
+        self._at = {lam: (value, np.where(small, near, 4 * ELEMENTARY + 8 * U * lam * e), small)}
+        return self._at[lam]
+
+    def _mgf_of_one(self, lam: float) -> tuple[float, float]:
+        """The same for the only kind, in plain floats."""
+        e, a, b = self.first, (1 + lam) / (1 + 2 * lam), lam / (1 + 2 * lam)
+        if lam * e < 1:
+            first, second = a * math.expm1(lam * e), b * math.expm1(-(1 + lam) * e)
+            value = math.log1p(first + second)
+            return value, 6 * ELEMENTARY * (first - second) + ELEMENTARY * abs(value)
+        return lam * e + math.log(a + b * math.exp(-(1 + 2 * lam) * e)), 4 * ELEMENTARY + 8 * U * lam * e
+
+    def log_mgf(self, lam: float) -> tuple[float, float]:
+        """Sum of n_i K_i; the sum of len(e) numbers adds gamma times their absolute sum."""
+        if len(self.e) == 1:
+            one, slack = self._mgf_of_one(lam)
+            n = self.times
+            return n * one, n * slack * 1.01 + 5 * U * n * abs(one)
+        value, error, _ = self._mgf(lam)
+        total = float(self.n @ value)
+        return total, float(self.n @ error) * 1.01 + (len(self.e) + 4) * U * float(self.n @ np.abs(value))
+
+    def log_mgf_roughly_above(self, s: float) -> float:
+        """Of one kind in plain floats: K = s e + log(a + (1-a) z), which errs by less than 1e-13 (1 + s e): a tenth for 10^12."""
+        if len(self.e) > 1:
+            return super().log_mgf_roughly_above(s)
+        e, a = self.first, (1 + s) / (1 + 2 * s)
+        one = s * e + math.log(a + (1 - a) * math.exp(-(1 + 2 * s) * e))
+        return self.times * (one + 1e-13 * (1 + s * e))
+
+    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Sum over the batch, in blocks; log M(lam+it) - log M(lam), each side with its own error."""
+        if len(self.e) == 1:
+            n, (one_base, one_error) = self.times, self._mgf_of_one(lam)
+            value, error = self._block(lam, t, self.first, small=lam * self.first < 1)
+            value -= one_base
+            error += 5 * U * (np.abs(value.real) + np.abs(value.imag))
+            return n * value, (n * 1.01) * error + n * one_error
+        base, base_error, small = self._mgf(lam)
+        value, error = np.zeros(len(t), dtype=complex), np.zeros(len(t))
+        rows = max(1, BLOCK // len(self.e))
+        for start in range(0, len(t), rows):
+            part = slice(start, start + rows)
+            one, bound = self._block(lam, t[part, None], self.e, small=bool(small.all()))
+            one -= base
+            value[part] = one @ self.n
+            size = np.abs(one.real) + np.abs(one.imag)
+            error[part] = bound @ self.n + (len(self.e) + 4) * U * (size @ self.n)
+        return value, error * 1.01 + float(self.n @ base_error)
+
+    def _block(
+        self, lam: float, t: FloatArray, e: FloatArray | float, *, small: bool
+    ) -> tuple[ComplexArray, FloatArray]:
+        """Log M_i(lam + it) for a block of t (rows) and every e (columns), or one e.
+
+        Small form, where lam e < 1 for every e: M - 1 = a(e^{se} - 1) + b(e^{-(1+s)e} - 1), a + b = 1, with a =
+        (1+s)/(1+2s) and b = s/(1+2s). Every elementary factor errs by ELEMENTARY relative and every angle te by
+        8U|te|, so the sum errs by 4 ELEMENTARY (|a||e^{se} - 1| + |b||e^{-(1+s)e} - 1|) plus 8U te (|a| e^{lam e} +
+        |b|). Otherwise M e^{-se} = a + b z with z = e^{-(1+2s)e}: error 4 ELEMENTARY (|a| + |b||z|) plus 16U te
+        |b||z|, and se is added with error 8U(lam + t)e.
+        """
+        if small:
+            fixed, per_t = _small_error(lam, float(np.max(t)), e)
+            return log_one_plus(*_small(lam, t, e), fixed + per_t * t)
+        s = lam + 1j * t
+        b = s / (1 + 2 * s)
+        a = 1 - b
+        size_a, size_b = np.abs(a), np.abs(b)
+        angle = t * e
+        z = np.exp(-(1 + 2 * lam) * e) * np.exp(-2j * angle)
+        w = a + b * z
+        size_z = np.exp(-(1 + 2 * lam) * e)
+        moved = 4 * ELEMENTARY * (size_a + size_b * size_z) + (16 * angle + 4 * (1 + 2 * lam) * e) * U * size_b * size_z
+        value, bound = log_one_plus(w.real - 1, w.imag, moved)
+        return value + s * e, bound + 8 * U * (lam * e + angle)
+
+    def ratio(self, lam: float, t: FloatArray) -> Ratio | None:
+        """Of one kind in its small form."""
+        e = self.first
+        if len(self.e) > 1 or lam * e >= 1:
+            return None
+        fixed, per_t = _small_error(lam, float(t[-1]), e)
+        x, y = _small(lam, t, e)
+        base, base_error = self._mgf_of_one(lam)
+        return Ratio(x, y, float(fixed), float(per_t), base, base_error, self.times)
+
+    def work(self, lam: float, t: float, frequencies: int) -> int:
+        """One for each kind."""
+        del lam, t
+        return len(self.e) * frequencies
+
+    def log_tail(self, lam: float, t: float, until: float) -> float:
+        """|M(s)| <= (1 + 1/|1+2s|)(e^{lam e} + e^{-(1+lam)e})/2 with |1+2s| >= 2t: falling in t. Divided by M(lam)."""
+        del until
+        if len(self.e) == 1:
+            one = self.first
+            fall = math.exp(-(1 + 2 * lam) * one)
+            most = (
+                (1 + 1 / math.hypot(1 + 2 * lam, 2 * t)) * 0.5 * (1 + fall) * (1 + 2 * lam) / ((1 + lam) + lam * fall)
+            )
+            share = most * (1 + 4 * ELEMENTARY + 8 * U * (1 + 2 * lam) * one * fall)
+            return self.times * math.log(min(share, 1.0)) * (1 - 1e-12)
+        e = self.e
+        z = np.exp(-(1 + 2 * lam) * e)
+        whole = ((1 + lam) + lam * z) / (1 + 2 * lam)
+        part = (1 + 1 / math.hypot(1 + 2 * lam, 2 * t)) * 0.5 * (1 + z)
+        each = np.log(np.minimum(part / whole * (1 + 4 * ELEMENTARY + 8 * U * (1 + 2 * lam) * e * z), 1.0))
+        return float(self.n @ each) * (1 - 1e-12)
+
+    def quiet(self, lam: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray:
+        """By the atoms' turns, some kinds at a time until that is enough.
+
+        In draws.py's terms, with h = te: |A|^2 = A(lam)^2 (1 - c sin^2 h), c = 4z/(1+z)^2, and |D| <= A(lam) y, y = 1/|1+2s|.
+        Hence |M(s)|^2 <= A(lam)^2 (1 - c u^2 + 2y + y^2) for every u <= |sin h|; within r <= pi/2 of h that is at least the
+        sine of h's distance from the next multiple of pi, less r. r is e width and what h errs by; u^2 errs by 64U more, c and
+        the rest by less than 192U together.
+        """
+        z = np.exp(-(1 + 2 * lam) * self.e)
+        c, far = 4 * z / np.square(1 + z), np.maximum(t - width, 0.0)
+        y = 1 / np.hypot(1 + 2 * lam, 2 * far)
+        more = y * (2 + y) * (1 + 8 * U) + 256 * U
+        still = np.log(0.5 * (1 + z) * (1 + 2 * lam) / ((1 + lam) + lam * z)) + 8 * ELEMENTARY
+        bound: FloatArray = np.full(len(t), float(self.n @ still) * (1 + 64 * U))
+        left, rows = np.arange(len(t)), max(1, NEAR // SOME)
+        reach = np.minimum(self.e * ((width * (1 + 4 * U) + 8 * U * float(t[-1])) * (1 + 8 * U) / math.pi), 0.5)
+        for first in range(0, len(self.e), SOME):
+            some = slice(first, first + SOME)
+            turns, n = self.e[some] / math.pi, 0.5 * self.n[some]
+            for start in range(0, len(left), rows):
+                part = left[start : start + rows]
+                square = 1 + more[part] - c[some, None] * _squared_sines(turns, t[part], reach[some])
+                alike = n[0] * np.log(np.multiply.reduce(square)) if n.min() == n.max() else n @ np.log(square)
+                bound[part] += alike
+            left = left[bound[left] > enough[left]]
+        return np.minimum(bound, 0.0) * (1 - 1e-12) + 1e-9
+
+    @property
+    def has_closed_form(self) -> bool:
+        """A single one has."""
+        return len(self.e) == 1 and self.times == 1
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Closed form for a single one."""
+        if not self.has_closed_form:
+            return None
+        return laplace_delta(self.first, eps)
+
+
+@dataclass(frozen=True, slots=True)
+class LaplacePair(Pair):
+    """Laplace noise at distance e in units of its scale."""
+
+    rate: Fraction
+
+    def __hash__(self) -> int:
+        """Of the two whole numbers: a Fraction's own hash costs a modular power."""
+        return hash(self.rate.as_integer_ratio())
+
+    def repeated(self, count: int) -> Summand:
+        """A batch of one kind."""
+        return LaplaceSum(np.array([float(self.rate)]), np.array([float(count)]))
+
+    @classmethod
+    def together(cls, pairs: Sequence[Pair], counts: Sequence[int]) -> list[Summand]:
+        """One batch, its arithmetic vectorised over the kinds."""
+        rates = np.array([float(pair.rate) for pair in pairs if isinstance(pair, LaplacePair)])
+        return [LaplaceSum(rates, np.array(counts, dtype=float))]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Laplace(Factor):
+    """The Laplace mechanism, epsilon = l1 sensitivity / scale; its whole curve, not only its pure epsilon.
+
+    Errors: `ParameterError` unless epsilon is finite and positive. Dwork, Roth 2014, theorem 3.6.
+
+    >>> whole = 100 * Laplace(epsilon="0.1")
+    >>> 4.692667414680189 in whole.epsilon(1e-6)
+    True
+    """
+
+    both_ways: ClassVar[bool] = True
+    rate: Fraction
+
+    def __init__(self, *, epsilon: Number) -> None:
+        """epsilon: l1 sensitivity over the scale of the noise."""
+        object.__setattr__(self, "rate", in_floats(epsilon=rational(epsilon=epsilon)))
+
+    def __hash__(self) -> int:
+        """Of the two whole numbers."""
+        return hash(self.rate.as_integer_ratio())
+
+    def above(self, order: Order) -> Pair:
+        """The same pair in every order."""
+        del order
+        return LaplacePair(self.rate)
+
+    def stated_pure(self) -> Fraction | None:
+        """Its parameter."""
+        return self.rate

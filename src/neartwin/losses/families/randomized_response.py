@@ -1,0 +1,395 @@
+"""Randomized response and what it dominates: pure eps, (eps, delta), k-ary response, and response that is silent half the time.
+
+Every eps-DP mechanism is dominated by binary randomized response, every (eps, delta)-DP mechanism by the same after a
+coin of bias delta that reveals all (Kairouz, Oh, Viswanath 2015, theorem 3.1). Losses are exactly -eps, 0, eps.
+
+Randomized response repeated: eps(delta) and delta(eps) from the binomial law of its losses, without a search.
+
+Losses are e and -e with masses in the ratio 1 : z, z = e^{-e}; with k of n answers turned, w_k = C(n, k) z^k,
+
+    P_k = w_k / W,   loss (n - 2k) e,   Q_k = C(n, k) z^{n-k} / W,   W = (1 + z)^n = sum_k w_k.
+
+With A_m and B_m the sums of P_k and Q_k over k <= m, delta(eps) = max_m (A_m - e^eps B_m), since no set of answers tells
+more than that of all losses above eps (Neyman, Pearson); hence
+
+    eps(delta) = max_m log((A_m - delta) / B_m),
+
+exact between the losses too (Kairouz, Oh, Viswanath 2015, theorem 3.3). Each of the terms is a bound in its own right, so that
+no decision of a rounded number can harm.
+
+Rounding, relative: C(n, k) as a product of k quotients 2kU; exp(-k e) ELEMENTARY and 2U k e, for e and k e are rounded; so every
+w_k and W Q_k by (2n + 2ne + 2)U + ELEMENTARY, likewise their total W, and partial sums of positive numbers by gamma(n + 1)
+more. A_m - delta is then rounded outward. Nothing under- or overflows: 2^n < 10^301 and z^n / W > e^-690.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from neartwin.checks import in_floats, integer, non_negative, open_probability
+from neartwin.exact import FloatArray, Number, float_above, float_below, rational
+from neartwin.losses.composition import Factor
+from neartwin.losses.summands.atoms import AtomicSum, Weighted
+from neartwin.losses.summands.base import Lattice, Order, Pair, Ratio, Summand
+from neartwin.losses.summands.rounding import ELEMENTARY, U, gamma
+
+MOST_COPIES, MOST_LOG = 900, 690.0
+BLOCK = 1 << 19  # numbers a temporary matrix may hold
+
+
+def fits(epsilon: float, count: int) -> bool:
+    """Whether these sums neither under- nor overflow, and their rounding is below 1e-10 of any eps but the smallest."""
+    return (
+        epsilon >= 1e-5 * math.sqrt(count)
+        and count <= MOST_COPIES
+        and count * (epsilon + math.log1p(math.exp(-epsilon))) < MOST_LOG
+    )
+
+
+class Law(NamedTuple):
+    """P_k, its partial sums A_m, the sums B_m of Q_k, and the relative error of each."""
+
+    masses: FloatArray
+    a: FloatArray
+    b: FloatArray
+    error: float
+
+
+class TwoSidedSum(AtomicSum):
+    """Copies of a law with the two losses e > 0 and -e in the ratio e^e; few enough for a sum over how many are turned.
+
+    With y = e^{-(1+2 lam) e}, the tilted odds of -e: M(lam) = e^{lam e} (1 + y)/(1 + e^{-e}) of one copy, in plain floats; e errs
+    by U of itself.
+    """
+
+    def __init__(self, epsilon: Fraction, count: int, infinity: tuple[float, float]) -> None:
+        """epsilon: e, exact; infinity: bounds on P(L = inf) of one copy."""
+        self.epsilon, self.e = epsilon, float(epsilon)
+        self.small = math.exp(-self.e)
+        self.log_whole = math.log1p(self.small)
+        self.mass_error = 4 * ELEMENTARY + 4 * U * self.e
+        largest = self.e * (1 + U), self.e * (1 - U), -self.log_whole - 2 * self.mass_error, False
+        self._lay(count, infinity, largest)
+
+    @cached_property
+    def weighted(self) -> Weighted:  # type: ignore[override]
+        """The two atoms, for routes that ask for them."""
+        losses = np.array([self.e, -self.e])
+        logs = np.array([-self.log_whole, -self.e - self.log_whole])
+        return Weighted(losses, logs, np.full(2, self.mass_error), np.full(2, U * self.e))
+
+    @cached_property
+    def lattice(self) -> Lattice | None:  # type: ignore[override]
+        """Every second multiple of e."""
+        return Lattice(self.count * self.epsilon, 2 * self.epsilon)
+
+    def log_mgf(self, lam: float) -> tuple[float, float]:
+        """Count times one copy.
+
+        Small form, lam e < 1: log1p(p expm1(lam e) + q expm1(-lam e)), p = 1/(1 + e^{-e}) and q = 1 - p. p and q err by
+        ELEMENTARY + (e + 2)U, expm1 by ELEMENTARY and 4U, for its logarithmic derivative is at most 2, and the product by U; the
+        sum is at least 0, so its logarithm errs by no more. Otherwise lam e + log1p(y) - log1p(e^{-e}), where lam e errs by 2U of
+        itself, each logarithm by ELEMENTARY of at most log 2 and of its argument, and (1+2 lam) e y <= 1/e.
+        """
+        x, n = lam * self.e, self.count
+        if x < 1:
+            p = 1 / (1 + self.small)
+            first, second = p * math.expm1(x), self.small * p * math.expm1(-x)
+            one = math.log1p(first + second)
+            error = (first - second) * (2.1 * ELEMENTARY + (self.e + 9) * U) + ELEMENTARY * abs(one)
+        else:
+            one = x + math.log1p(math.exp(-(1 + 2 * lam) * self.e)) - self.log_whole
+            error = 4 * ELEMENTARY + 8 * U * x
+        return n * one, n * error * (1 + 4 * U) + 2 * U * abs(n * one)
+
+    def log_mgf_roughly_above(self, s: float) -> float:
+        """The second form at every s: it errs by less than 1e-13 (1 + s e)."""
+        one = s * self.e + math.log1p(math.exp(-(1 + 2 * s) * self.e)) - self.log_whole
+        return self.count * (one + 1e-13 * (1 + s * self.e))
+
+    def ratio(self, lam: float, t: FloatArray) -> Ratio | None:
+        """M(lam+it)/M(lam) - 1 = cos te - 1 + i w sin te, w = (1 - y)/(1 + y).
+
+        An angle te errs by 9U te. w errs by ELEMENTARY and 3U(1+2 lam)e of 2y, and 3U: by 3 ELEMENTARY; the turns and their
+        products by 3 ELEMENTARY of |e^{ite} - 1| <= min(2, te).
+        """
+        half = t * (0.5 * self.e)
+        sine = np.sin(half)
+        twice = sine + sine
+        y = math.exp(-(1 + 2 * lam) * self.e)
+        reach, drift = 6.1 * ELEMENTARY, 9 * U * self.e
+        fixed, per_t = (2 * reach, drift) if float(t[-1]) * self.e > 8 else (0.0, reach * self.e + drift)
+        imaginary = twice * np.cos(half) * ((1 - y) / (1 + y))
+        return Ratio(-sine * twice, imaginary, fixed, per_t, 0.0, 0.0, self.count)
+
+    def log_tail(self, lam: float, t: float, until: float) -> float:
+        """Only while the two atoms turn apart."""
+        return super().log_tail(lam, t, until) if 2 * self.e * until <= math.pi * (1 + 1e-12) else 0.0
+
+    @cached_property
+    def law(self) -> Law:
+        """The binomial law."""
+        n, e = self.count, self.e
+        k = np.arange(n + 1.0)
+        ways = np.ones(n + 1)
+        np.cumprod((n + 1 - k[1:]) / k[1:], out=ways[1:])
+        decay = np.exp(k * -e)
+        masses = ways * decay
+        p, q = np.cumsum(masses), np.cumsum(ways * decay[::-1])
+        whole = float(p[-1])
+        error = 2 * ((2 * n + 2 * n * e + 2) * U + ELEMENTARY + gamma(n + 1)) * 1.01 + 4 * U
+        return Law(masses / whole, p / whole, q / whole, error)
+
+    def cumulants(self, lam: float) -> tuple[float, float, float]:
+        """Of one copy, times the count."""
+        n, e = self.count, self.e
+        y = math.exp(-(1 + 2 * lam) * e)
+        share = y / (1 + y)
+        k = lam * e + math.log1p(y) - self.log_whole
+        return n * k, n * e * (1 - 2 * share), 4 * n * e * e * share * (1 - share)
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Always."""
+        return True
+
+    @np.errstate(all="ignore")
+    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float, dict[str, float]]:
+        """The maximum over m."""
+        _, a, b, error = self.law
+        least = (a * (1 - error) - high_delta) * ((1 - 4 * U) / (1 + error))
+        most = (a * (1 + error) - low_delta) * ((1 + 4 * U) / (1 - error))
+        lower, upper = (float(np.log(np.maximum(top, 0.0) / b).max()) for top in (least, most))
+        slack = 2 * ELEMENTARY * (1 + abs(upper))
+        return lower - slack, upper + slack, {"rounding": error}
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The sum over losses above eps, every term a product of positive numbers; a loss errs by 3U of itself."""
+        n, e = self.count, self.e
+        losses = (n - 2 * np.arange(n + 1.0)) * e
+        rows = max(1, BLOCK // (n + 1))
+        parts = [self._some(eps[i : i + rows], losses) for i in range(0, max(len(eps), 1), rows)]
+        value, moved = (np.concatenate(column) for column in zip(*parts, strict=True))
+        slack = value * (self.law.error + 3 * ELEMENTARY) + moved
+        return np.maximum(value - slack, 0.0), np.minimum(value + slack, 1.0)
+
+    def _some(self, eps: FloatArray, losses: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The sum at a few eps, and what the errors of the exponents do to it: at most themselves, for masses up to there."""
+        gap = np.minimum(np.subtract.outer(eps, losses), 0.0)
+        value = -np.expm1(gap) @ self.law.masses
+        above = np.searchsorted(-losses, -eps * (1 - 4 * U * np.sign(eps)), side="right")
+        reach = self.law.a[np.minimum(above, len(losses) - 1)]
+        return value, reach * (6 * U * (np.abs(eps) + float(losses[0])))
+
+
+NONE = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsePair(Pair):
+    """Losses eps, -eps and, with `others` further answers, 0; infinite with probability delta. Symmetric."""
+
+    epsilon: Fraction
+    delta: Fraction
+    others: int
+
+    def __hash__(self) -> int:
+        """Of whole numbers: a Fraction's own hash costs a modular power."""
+        return hash((self.epsilon.as_integer_ratio(), self.delta.as_integer_ratio(), self.others))
+
+    def repeated(self, count: int) -> Summand:
+        """Masses e^eps, 1 and others over their sum: errors of eps (U eps), exp and the division."""
+        e = float(self.epsilon)
+        infinity = (max(float_below(self.delta), 0.0), float_above(self.delta)) if self.delta else (0.0, 0.0)
+        if not self.others and fits(e, count):
+            return TwoSidedSum(self.epsilon, count, infinity)
+        small = math.exp(-e)
+        whole = 1 + small + self.others * small
+        atoms = [(e, 1 / whole), (-e, small / whole), (0.0, self.others * small / whole)]
+        kept = [(l, p) for l, p in atoms if p > 0] if e else [(0.0, 1.0)]  # (0, delta): no loss but the infinite one
+        losses = np.array([l for l, _ in kept])
+        weighted = Weighted(
+            losses=losses,
+            log_masses=np.log([p for _, p in kept]),
+            mass_error=np.full(len(kept), 4 * ELEMENTARY + 4 * U * e),
+            loss_error=U * np.abs(losses),
+        )
+        step = self.epsilon if self.others else 2 * self.epsilon
+        return AtomicSum(weighted, count, infinity=infinity, lattice=Lattice(self.epsilon, step))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Pure(Factor):
+    """Any eps-DP mechanism, as its worst case, binary randomized response.
+
+    Errors: `ParameterError` unless epsilon is finite and positive. Kairouz, Oh, Viswanath 2015.
+
+    >>> 1.0 in (10 * Pure(epsilon="0.1")).pure()
+    True
+    """
+
+    both_ways: ClassVar[bool] = True
+    epsilon: Fraction
+
+    def __init__(self, *, epsilon: Number) -> None:
+        """epsilon: the pure guarantee of one use."""
+        object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
+
+    def above(self, order: Order) -> Pair:
+        """The same pair in every order."""
+        del order
+        return ResponsePair(self.epsilon, NONE, 0)
+
+    def stated_pure(self) -> Fraction | None:
+        """Its parameter."""
+        return self.epsilon
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Approx(Factor):
+    """Any (eps, delta)-DP mechanism, as its worst case.
+
+    Errors: `ParameterError` unless epsilon is finite, not negative and 0 <= delta < 1. Kairouz, Oh, Viswanath 2015.
+
+    >>> 6.571974667452005 in (200 * Approx(epsilon="0.1", delta="1e-8")).epsilon(1e-5)
+    True
+    """
+
+    both_ways: ClassVar[bool] = True
+    epsilon: Fraction
+    delta: Fraction
+
+    def __init__(self, *, epsilon: Number, delta: Number) -> None:
+        """epsilon, delta: the guarantee of one use."""
+        size = non_negative(epsilon=rational(epsilon=epsilon))
+        object.__setattr__(self, "epsilon", in_floats(epsilon=size) if size else size)
+        share = rational(delta=delta)
+        object.__setattr__(self, "delta", open_probability(delta=share) if share else share)
+
+    def __hash__(self) -> int:
+        """Of whole numbers."""
+        return hash((self.epsilon.as_integer_ratio(), self.delta.as_integer_ratio()))
+
+    def above(self, order: Order) -> Pair:
+        """The same pair in every order."""
+        del order
+        return ResponsePair(self.epsilon, self.delta, 0)
+
+    def stated_pure(self) -> Fraction | None:
+        """Its parameter, where no delta stands beside."""
+        return None if self.delta else self.epsilon
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class RandomizedResponse(Factor):
+    """The true one of k answers with odds e^eps against each other one.
+
+    Errors: `ParameterError` unless epsilon is positive and answers is at least 2. Warner 1965; Kairouz et al. 2016.
+
+    >>> (20 * RandomizedResponse(epsilon="0.3", answers=4)).epsilon(1e-6).width < 1e-9
+    True
+    """
+
+    both_ways: ClassVar[bool] = True
+    epsilon: Fraction
+    answers: int
+
+    def __init__(self, *, epsilon: Number, answers: int = 2) -> None:
+        """epsilon: log of the odds; answers: how many there are."""
+        object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
+        object.__setattr__(self, "answers", in_floats(answers=integer(at_least=2, answers=answers)))
+
+    def __hash__(self) -> int:
+        """Of whole numbers."""
+        return hash((self.epsilon.as_integer_ratio(), self.answers))
+
+    def above(self, order: Order) -> Pair:
+        """The same pair in every order: P names one answer, Q another, the rest have ratio 1."""
+        del order
+        return ResponsePair(self.epsilon, NONE, self.answers - 2)
+
+    def stated_pure(self) -> Fraction | None:
+        """Its parameter."""
+        return self.epsilon
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Leak(Factor):
+    """With probability delta everything is revealed, otherwise nothing: (0, delta).
+
+    Errors: `ParameterError` unless 0 < delta < 1.
+
+    >>> 0.75 in (2 * Leak(delta="0.5")).delta(1.0)
+    True
+    """
+
+    both_ways: ClassVar[bool] = True
+    delta: Fraction
+
+    def __init__(self, *, delta: Number) -> None:
+        """delta: the probability of revealing all."""
+        object.__setattr__(self, "delta", open_probability(delta=rational(delta=delta)))
+
+    def above(self, order: Order) -> Pair:
+        """The same pair in every order."""
+        del order
+        return ResponsePair(NONE, self.delta, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SilentPair(Pair):
+    """Losses eps, 0 and -eps of masses t/2, 1/2 and (1 - t)/2, t = 1 / (1 + e^-eps). Symmetric."""
+
+    epsilon: Fraction
+
+    def repeated(self, count: int) -> Summand:
+        """Masses e^eps, e^eps + 1 and 1 over twice their sum: errors of eps (U eps), exp and the division."""
+        e = float(self.epsilon)
+        small = math.exp(-e)
+        masses = (1 / (2 + 2 * small), 0.5, small / (2 + 2 * small))
+        return three_losses(self.epsilon, masses, count, error=4 * ELEMENTARY + 4 * U * e)
+
+
+def three_losses(epsilon: Fraction, masses: tuple[float, float, float], count: int, *, error: float) -> Summand:
+    """So many copies of the losses epsilon, 0 and -epsilon, given their masses with a relative error; one may be 0."""
+    e = float(epsilon)
+    weighted = Weighted(
+        losses=np.array([loss for loss, mass in zip((e, 0.0, -e), masses, strict=True) if mass > 0]),
+        log_masses=np.array([math.log(mass) for mass in masses if mass > 0]),
+        mass_error=np.array([error for mass in masses if mass > 0]),
+        loss_error=np.array([size for size, mass in zip((U * e, 0.0, U * e), masses, strict=True) if mass > 0]),
+    )
+    return AtomicSum(weighted, count, lattice=Lattice(epsilon, epsilon))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class SilentResponse(Factor):
+    """Binary randomized response that says nothing half of the time: optimised unary encoding, Hadamard response.
+
+    Errors: `ParameterError` unless epsilon is positive. Wang, Blocki, Li, Jha 2017; Acharya, Sun, Zhang 2019.
+
+    >>> 0.23105857863000487 in (1 * SilentResponse(epsilon=1)).delta(0.0).outward(100)  # half of tanh(1/2)
+    True
+    """
+
+    both_ways: ClassVar[bool] = True
+    epsilon: Fraction
+
+    def __init__(self, *, epsilon: Number) -> None:
+        """epsilon: of the response where it speaks."""
+        object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
+
+    def above(self, order: Order) -> Pair:
+        """The same pair in every order."""
+        del order
+        return SilentPair(self.epsilon)
+
+    def stated_pure(self) -> Fraction | None:
+        """Its parameter."""
+        return self.epsilon

@@ -1,0 +1,481 @@
+"""Seldom sampled, much moved: the law by the highest rung that a copy reached, one line for each.
+
+At a rate of 1e-8 a loss is about q(z - 1), z lognormal, and what makes up delta lies over many powers of ten of z: at no tilt,
+and in no two or three parts, is a line short. Let rungs c_0 < c_1 < ... < c_J have shares a_0 <= a_1 <= ... (`slices.py`), and
+A_j be one copy's law with the share a_j. Then, all terms positive,
+
+    law^{*n} = A_0^{*n} + sum_{j >= 1} (A_j^{*n} - A_{j-1}^{*n}) + never,
+
+and each term (`reached.py`) has a line of its own tilt, about one over the losses at its rung. Terms that cannot matter are
+bounded by Chernoff. `never` is the share 1 - prod a_J(u_i) <= sum_i (1 - a_J(u_i)) of the outcomes. With P_i R and Q_i R' the
+laws, one copy apart, P_i R - Q_i R' = (P_i - Q_i) R + Q_i (R - R'), so that for eps >= 0 it adds at most
+
+    n (int (1 - a_J) (P_i - Q_i)_+ + variation int (1 - a_J) Q_i),    (P_i - Q_i)_+ <= q phi(u - mu),
+
+and Q_i <= phi, or (1-q) phi(u) + q phi(u + mu). 1 - a_J <= min(1, E), E <= (m/e)^m e^{v(1+m)(u-c)} for every m, of which phi has
+the integral e^{w^2/2 - wc} Phi(c-w) below c, w = v(1+m); both fall in c. For eps < 0 it adds (1 - e^eps) times the mass of Q
+more, at most c(s) e^{-s eps} of it for every s > 0. Given a finite loss, Q has more mass than 1 perhaps, and variation is 1.
+
+All copies below an edge, and at least one of them above a lower one: what is left when the lower law's power is taken away.
+
+Let a be one copy's law up to the lower edge and g what lies from there to the higher. The copies together up to the higher, less
+those up to the lower, are the positive measure
+
+    (a + g)^{*n} - a^{*n},    M(s) = A^n ((1 + x)^n - 1),    A, G the transforms of a and g, x = G/A.
+
+A ladder of edges gives the whole law as such differences, each of which wants a tilt of its own and none the counts of copies.
+
+Errors. log A^n and log G have theirs, so x errs by |x| expm1(of both), dx, and with y = n log(1 + x), |e^y| <= (1 + |x|)^n,
+(1 + x)^n - 1 = expm1(y) errs by n (1 + |x| + dx)^{n-1} dx, by the rounding of y times |e^y|, and by 4 ELEMENTARY of
+|expm1(Re y)| + |y|; all over its value at lam. |A(lam + it')| <= A e^{-a'}, |G| <= G e^{-g'} give the same with moduli.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.families.rare_slices import Edges, Panels, SlicedSum, log_height
+from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianSum
+from neartwin.losses.inversion import contour
+from neartwin.losses.inversion.answer import CONTOUR, NARROW, NO_LINE, WIDE, Answer, narrow
+from neartwin.losses.inversion.contour import Contour
+from neartwin.losses.inversion.root import invert
+from neartwin.losses.inversion.saddle import Saddle
+from neartwin.losses.inversion.total import Total, log_c
+from neartwin.losses.summands.base import Summand
+from neartwin.losses.summands.rounding import (
+    ELEMENTARY,
+    SMALLEST,
+    ComplexArray,
+    NoCertificateError,
+    U,
+    log_parts,
+    log_within,
+)
+from neartwin.special import log_ndtr
+
+LARGEST = 500.0  # of y, which is about how many copies are above the lower edge
+
+
+def together(
+    n: int, below: tuple[FloatArray, FloatArray, FloatArray], slice_: tuple[FloatArray, FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """K, K', K'' of the difference, from those of n copies below the lower edge and of one copy of the slice."""
+    (k, mean, variance), (own, own_mean, own_variance) = below, slice_
+    x, apart = np.exp(own - k / n), own_mean - mean / n
+    y, y1 = n * np.log1p(x), n * x * apart / (1 + x)
+    y2 = n * x * (apart * apart / (1 + x) + own_variance - variance / n) / (1 + x)
+    less = -np.expm1(-y)
+    rise, bend = 1 / less, -np.exp(-y) / (less * less)
+    return k + y + np.log(less), mean + rise * y1, variance + bend * y1 * y1 + rise * y2
+
+
+class Reached(Summand):
+    """`count` copies up to the higher edge, at least one above the lower."""
+
+    def __init__(self, count: int, below: Summand, slice_: Summand) -> None:
+        """below: of so many copies; slice_: of one."""
+        self.count, self.below, self.slice = count, below, slice_
+
+    def cumulants(self, lam: float) -> tuple[float, float, float]:
+        """Of the difference."""
+        k, k1, k2 = together(self.count, self.below.cumulants(lam), self.slice.cumulants(lam))  # type: ignore[arg-type]
+        return float(k), float(k1), float(k2)
+
+    def _at(self, lam: float) -> tuple[float, float, float, float]:
+        """Log A^n and its error, x and its relative error."""
+        (log, error), (own, more) = self.below.log_mgf(lam), self.slice.log_mgf(lam)
+        gap = own - log / self.count
+        if not (math.isfinite(log) and -LARGEST < gap < LARGEST):
+            raise NoCertificateError
+        moved = more + error / self.count + 4 * U * (abs(own) + abs(log / self.count)) + 2 * ELEMENTARY
+        return log, error, math.exp(gap), math.expm1(moved)
+
+    def _difference(self, x: float, relative: float) -> tuple[float, float]:
+        """(1 + x)^n - 1 and its relative error: d log of it / d log x is at most n x/(1 + x) e^y/(e^y - 1) <= 1 + y."""
+        y = self.count * math.log1p(x)
+        if not y < LARGEST:
+            raise NoCertificateError
+        return math.expm1(y), 1.01 * ((1 + y) * (relative + 2 * ELEMENTARY) + 2 * ELEMENTARY)
+
+    def log_mgf_roughly_above(self, s: float) -> float:
+        """Of the difference: where the slice vanishes beside the rest, by (1 + x)^n - 1 <= n x (1 + x)^{n-1}."""
+        (log, error), (own, more) = self.below.log_mgf(s), self.slice.log_mgf(s)
+        gap = own - log / self.count
+        if gap > -LARGEST:
+            return super().log_mgf_roughly_above(s)
+        found = log + math.log(self.count) + gap + self.count * math.exp(-LARGEST)
+        return found + error + more + 8 * U * (abs(log) + abs(own) + self.count)
+
+    def log_mgf(self, lam: float) -> tuple[float, float]:
+        """Of the difference."""
+        try:
+            log, error, x, relative = self._at(lam)
+            value, own = self._difference(x, relative)
+        except NoCertificateError:
+            return math.inf, 0.0
+        found = log + math.log(value)
+        return found, error + 1.01 * own + 4 * U * (abs(log) + abs(found) + 1)
+
+    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """A^n times the difference, over its value at lam."""
+        n, (_, _, x0, relative) = self.count, self._at(lam)
+        whole, own = self._difference(x0, relative)
+        (below, below_error), (part, part_error) = self.below.line(lam, t), self.slice.line(lam, t)
+        gap: ComplexArray = part - below / n
+        moved = part_error + below_error / n + 4 * U * (np.abs(part) + np.abs(below / n)) + 2 * ELEMENTARY
+        turned: ComplexArray = np.exp(gap)
+        x: ComplexArray = x0 * turned
+        size: FloatArray = np.abs(x)
+        off = size * (np.expm1(np.minimum(moved, 700.0)) * (1 + relative) + relative)
+        real, imaginary, bound = log_parts(x.real, x.imag, off)
+        real, imaginary = n * real, n * imaginary
+        half = np.sin(0.5 * imaginary)
+        rise, grown = np.expm1(real), np.exp(real)
+        value: ComplexArray = (rise * np.cos(imaginary) - 2 * half * half) + 1j * (grown * np.sin(imaginary))
+        slack = grown * np.expm1(np.minimum(n * bound, 700.0)) * 1.01
+        slack += 4 * ELEMENTARY * (np.abs(rise) + 2 * half * half + grown * np.abs(np.sin(imaginary)))
+        slack += 4 * U * grown * np.abs(imaginary)
+        log, found = log_within(value / whole, slack / whole + np.abs(value / whole) * own)
+        own_log = np.abs(log.real) + np.abs(log.imag) + np.abs(below)
+        return log + below, found + below_error + (ELEMENTARY + 4 * U) * (1 + own_log)
+
+    def log_tail(self, lam: float, t: float, until: float) -> float:
+        """By the parts' own tails."""
+        n, (_, _, x0, relative) = self.count, self._at(lam)
+        below, part = self.below.log_tail(lam, t, until), self.slice.log_tail(lam, t, until)
+        more = math.log(x0) + relative + part - below / n
+        if more > LARGEST:
+            return 0.0
+        y = n * math.log1p(math.exp(more))
+        value, own = self._difference(x0, relative)
+        top = y + math.log(-math.expm1(-y)) if y > 0 else -math.inf
+        found = below + top - math.log(value) + own + 64 * U * (1 + abs(below) + abs(y))
+        return min(found, 0.0)
+
+    def work(self, lam: float, t: float, frequencies: int) -> int:
+        """Of both parts."""
+        return self.below.work(lam, t, frequencies) + self.slice.work(lam, t, frequencies)
+
+
+MOST_MOVED, MOST_OFTEN = 20.0, 1e-3  # mu; the rate, from which one line is short
+STEEPNESS = 3.0  # of the shares, over mu
+POWERS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0])  # m of the bounds on what lies above the last rung
+WIDEST = 0.1  # deviation of all other losses, beside which a tilt of the whole sees no far hump
+RATIO = 3.0  # of two rungs' z
+LOWEST, LEFTMOST = 0.05, -1.0  # of z at a rung, of the rung itself
+HIGHEST, PLACES = 40.0, 1 / 8  # of the rungs
+UNHEARD = 5e-12  # of delta: what is above the last rung may add, and what all terms without a line
+LAMS = np.geomspace(1e-4, 60.0, 72)  # over one over the loss at a rung
+STEEP = 8.0  # the same: a law of which the best tilt is less has no far hump
+TOLERANCE, SHARE, SHORT = 1e-11, 4.0, 1 / 16
+NEAR = 0.5  # of the logarithm of a line's moduli: what a shorter period may cost
+ENOUGH = 1e-9  # relative width from which no line is built anew
+GUESSES, AGAIN, OFF = 60, 4, 0.05
+BELOW, LEAST = 10.0, -600.0  # of log delta: a first guess under the total variation; what is asked at all
+
+
+class Rung(NamedTuple):
+    """A term's K, K', K'' (3, lams), uncertified, at its lams; alone: the same of all that does not reach above its edge."""
+
+    lams: FloatArray
+    reached: FloatArray
+    alone: FloatArray
+    loss: float  # at the edge, over the least
+
+
+def logsumexp(logs: FloatArray, axis: int = 0) -> FloatArray:
+    """Of an array with few infinities, without the care that costs most of the time of SciPy's."""
+    top = np.maximum(logs.max(axis=axis, keepdims=True), -1e300)
+    least = np.squeeze(top, axis)
+    found: FloatArray = np.where(np.isposinf(least), least, np.log(np.exp(logs - top).sum(axis=axis)) + least)
+    return found
+
+
+def tilted(logs: FloatArray, losses: FloatArray) -> FloatArray:
+    """K, K', K'' of one copy, (3, lams), of tilted log masses (lams, places)."""
+    k = logsumexp(logs, axis=1)
+    weights = np.exp(logs - k[:, None])
+    mean = weights @ losses
+    return np.array([k, mean, np.maximum(weights @ np.square(losses) - mean * mean, 0.0)])
+
+
+def log_moduli(lams: FloatArray, k: FloatArray, variance: FloatArray, eps: float) -> FloatArray:
+    """Log of about the integral of the moduli on the line of each lam, uncertified; k, variance: (..., lams)."""
+    spread = variance + 1 / lams**2 + 1 / (1 + lams) ** 2
+    found: FloatArray = k - lams * eps - np.log(lams) - np.log1p(lams) - 0.5 * np.log(2 * math.pi * spread)
+    return found
+
+
+def at_saddles(lams: FloatArray, cumulants_there: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Eps and log delta at the saddles of all lams, uncertified. cumulants_there: (3, lams)."""
+    k, mean, variance = cumulants_there
+    eps = mean - 1 / lams - 1 / (1 + lams)
+    return eps, log_moduli(lams, k, variance, 0.0) - lams * eps
+
+
+@dataclass(frozen=True)
+class SeparateLines:
+    """The lines of the terms that matter, and Chernoff for the rest: log c(s) M(s) and s, (rests,)."""
+
+    parts: tuple[Contour, ...]
+    log_rest: FloatArray
+    s_rest: FloatArray
+
+    @property
+    def nodes(self) -> int:
+        """Of all lines."""
+        return sum(part.nodes for part in self.parts)
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Certified bounds on the finite part of delta at each eps."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            lower, upper, _ = self.ledger(eps)
+        return np.where(np.isnan(lower), 0.0, lower), np.where(np.isnan(upper), 1.0, upper)
+
+    def ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+        """The bounds and the errors of all lines together; a line that proves nothing far from its saddle gives 0 and 1."""
+        each = [part.ledger(eps) for part in self.parts]
+        more = 1 + (len(each) + 8) * U
+        rest = np.exp(np.minimum(self.log_rest - np.multiply.outer(eps, self.s_rest), 700.0)).sum(axis=1) * (1 + 1e-9)
+        lower = np.sum([np.nan_to_num(one[0], nan=0.0) for one in each], axis=0) + np.zeros(len(eps))
+        upper = np.sum([np.nan_to_num(one[1], nan=1.0) for one in each], axis=0) + rest
+        names = each[0][2] if each else {}
+        errors = {name: np.asarray(np.sum([one[2][name] for one in each], axis=0)) for name in names}
+        return lower / more, np.minimum(upper * more, 1.0), errors | {"terms without a line": rest}
+
+    def middle(self, eps: float) -> tuple[float, float]:
+        """Delta and -d delta/d eps, uncertified."""
+        both = [part.middle(eps) for part in self.parts]
+        return sum(one[0] for one in both), sum(one[1] for one in both)
+
+
+def log_beyond(steep: float, place: float) -> float:
+    """Log of a bound on the integral of phi min(1, E), E of the share that ends at this place."""
+    m = POWERS
+    fixed = np.where(m > 0, m * (np.log(np.maximum(m, SMALLEST)) - 1), 0.0)
+    v = steep * (1 + m)
+    low = float((fixed + 0.5 * v * v - v * place + log_ndtr(place - v)).min())
+    return float(np.logaddexp(low, log_ndtr(-place))) + 1e-10 * (1 + abs(low))
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """One sampled law, and all others as they are, for questions about deltas from log_delta."""
+
+    law: SubsampledGaussianSum
+    others: tuple[Summand, ...]
+    variation: float
+    log_mass: float  # of Q given a finite loss, at most
+    log_delta: float
+
+    @classmethod
+    def of(cls, total: Total, log_delta: float) -> Ladder:
+        """`NoCertificateError` where there is not just one law that is seldom sampled, at a rate of MOST_OFTEN at most."""
+        seldom = [one for one in total.summands if isinstance(one, SubsampledGaussianSum) and one.rare]
+        if len(seldom) != 1 or seldom[0].q > MOST_OFTEN or seldom[0].mu > MOST_MOVED:
+            raise NoCertificateError
+        others = tuple(one for one in total.summands if one is not seldom[0])
+        if sum(one.cumulants(1.0)[2] for one in others) > WIDEST * WIDEST:
+            raise NoCertificateError
+        infinity = total.infinity[1]
+        variation = min(sum(one.variation for one in total.summands) * (1 + 1e-12), 1.0) if infinity == 0 else 1.0
+        return cls(seldom[0], others, variation, -math.log1p(-infinity) * (1 + 1e-12), log_delta)
+
+    def never(self, steep: float, place: float) -> tuple[float, float]:
+        """Log of what is added above this edge at eps >= 0, and of the mass of Q there."""
+        law, mass = self.law, log_beyond(steep, place)
+        own = math.log(law.q) + log_beyond(steep, place - law.mu)
+        copies = math.log(law.count) + 1e-11
+        return copies + float(np.logaddexp(own, mass + math.log(self.variation))), copies + mass + self.log_mass
+
+    @cached_property
+    def top(self) -> tuple[float, float]:
+        """The steepness of all shares and the last rung."""
+        mu = self.law.mu
+        for place in np.arange(1.0, HIGHEST, PLACES).tolist():
+            steep = STEEPNESS * mu
+            if self.never(steep, place)[0] < self.log_delta + math.log(UNHEARD):
+                return steep, place
+        raise NoCertificateError
+
+    @cached_property
+    def places(self) -> FloatArray:
+        """The rungs, from below."""
+        mu = self.law.mu
+        step = math.log(RATIO) / mu
+        lowest = max(0.5 * mu + math.log(LOWEST) / mu, LEFTMOST)
+        count = max(math.ceil((self.top[1] - lowest) / step), 1)
+        found: FloatArray = self.top[1] - step * np.arange(count, dtype=float)[::-1]
+        return found
+
+    @cached_property
+    def panels(self) -> Panels:
+        """Of the law."""
+        return Panels(self.law.mu, self.law.q, *self.top, both=self.law.turns == 2)
+
+    @cached_property
+    def rungs(self) -> list[Rung]:
+        """All, at lams about one over the losses there."""
+        law, (steep, top), n = self.law, self.top, self.law.count
+        u: FloatArray = np.arange(-12.0, top + 12 / steep, min(1 / 16, 0.25 / steep))
+        shown = law.law(u, float(u[1] - u[0]))
+        found = []
+        for j, place in enumerate(self.places.tolist()):
+            loss = math.log1p(law.q / (1 - law.q) * math.exp(law.mu * place - 0.5 * law.mu**2))
+            lams = LAMS / loss
+            logs = shown.log_masses + np.multiply.outer(lams, shown.losses)
+            height = np.exp(log_height(steep * (u - place))[0])
+            others = np.zeros((3, len(lams)))
+            for one in self.others:
+                others += np.array([one.cumulants(lam) for lam in lams.tolist()]).T
+            alone = tilted(logs - height, shown.losses) * n
+            if j == 0:
+                found.append(Rung(lams, alone + others, alone + others, loss))
+                continue
+            lower = np.exp(log_height(steep * (u - float(self.places[j - 1])))[0])
+            share = np.log(np.maximum(-np.expm1(height - lower), 1e-300)) - height
+            below = tilted(logs - lower, shown.losses) * n
+            reached = together(n, tuple(below), tuple(tilted(logs + share, shown.losses)))
+            found.append(Rung(lams, np.array(reached) + others, alone + others, loss))
+        return found
+
+    def log_delta_at(self, eps: float) -> float:
+        """About log delta, by the estimates at the terms' saddles."""
+        each = [float(np.nanmin(log - lams * (eps - at))) for at, log, lams in self.curves]
+        return float(logsumexp(np.array(each)))
+
+    @cached_property
+    def curves(self) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Eps and log delta at the saddles of each term's lams, and the lams."""
+        found = [(*at_saddles(rung.lams, rung.reached), rung.lams) for rung in self.rungs]
+        return [(eps, np.where(np.isfinite(log), log, np.inf), lams) for eps, log, lams in found]
+
+    def guess(self) -> float:
+        """About where delta is met."""
+        low, high = 0.0, 2 * sum(max(float(np.nanmax(eps)), 0.0) for eps, _, _ in self.curves)
+        for _ in range(GUESSES):
+            eps = 0.5 * (low + high)
+            low, high = (eps, high) if self.log_delta_at(eps) > self.log_delta else (low, eps)
+        return 0.5 * (low + high)
+
+    def first(self, eps: float) -> int:
+        """The highest rung below which no far hump is seen."""
+        found = 0
+        for j, rung in enumerate(self.rungs):
+            size = _size(rung.lams, rung.alone, eps)
+            best = int(np.nanargmin(size))
+            if rung.lams[best] * rung.loss <= STEEP or size[best] < self.log_delta + math.log(UNHEARD) - 10:
+                found = j
+        return found
+
+    def term(self, j: int, first: int) -> Total:
+        """All that reached this rung and no higher one."""
+        law, panels, above = self.law, self.panels, float(self.places[j])
+        if j == first:
+            part: Summand = SlicedSum(law.exact, law.order, law.count, panels, Edges(-math.inf, above))
+        else:
+            below = float(self.places[j - 1])
+            part = Reached(
+                law.count,
+                SlicedSum(law.exact, law.order, law.count, panels, Edges(-math.inf, below)),
+                SlicedSum(law.exact, law.order, 1, panels, Edges(below, above)),
+            )
+        return Total([part, *self.others])
+
+    def slight(self, j: int, first: int, eps: float) -> tuple[float, float] | None:
+        """Chernoff's bound on a term, as log c(s) M(s) and s, where it is slight beside delta."""
+        rung, goal = self.rungs[j], self.log_delta + math.log(UNHEARD / len(self.rungs))
+        k = (rung.alone if j == first else rung.reached)[0]
+        bound = np.where(np.isnan(k), np.inf, k - rung.lams * eps - np.log1p(rung.lams) - 1)
+        i = int(np.argmin(bound))
+        if not bound[i] < goal:
+            return None
+        lam = float(rung.lams[i])
+        log = self.term(j, first).log_mgf_roughly_above(lam) + log_c(lam)
+        return (log, lam) if log - lam * eps < goal else None
+
+    def contour(self, j: int, first: int, eps: float, share: float) -> Contour:
+        """The line of one term: at its saddle, or as far from 0 as costs little more."""
+        rung, total = self.rungs[j], self.term(j, first)
+        size = _size(rung.lams, rung.alone if j == first else rung.reached, eps)
+        near = size <= np.min(size) + (0.0 if j == first else NEAR)
+        lam = float(rung.lams[np.flatnonzero(near)[-1]])
+        at = Saddle(lam, eps, math.sqrt(max(total.cumulants(lam)[2], 1e-300)), self.log_delta)
+        return contour.build(total, at, 0.0, tolerance=TOLERANCE, share=share)
+
+    def line(self, eps: float) -> tuple[SeparateLines, Saddle]:
+        """The lines for questions near this eps: the first of the highest rung from which it is short."""
+        highest = self.first(eps)
+        charge, mass = self.never(*self.top)
+        rests, parts = [(charge, 0.0)], []
+        for first, share in itertools.chain(
+            ((j, SHORT) for j in range(highest, -1, -1)), ((highest, SHARE), (0, SHARE))
+        ):
+            found = self.slight(first, first, eps)
+            with contextlib.suppress(*NO_LINE):
+                if found is None:
+                    parts.append(self.contour(first, first, eps, share))
+                else:
+                    rests.append(found)
+                break
+        else:
+            raise NoCertificateError
+        for j in range(first + 1, len(self.rungs)):
+            found = self.slight(j, first, eps)
+            if found is None:
+                parts.append(self.contour(j, first, eps, SHARE))
+            else:
+                rests.append(found)
+        if not parts:
+            raise NoCertificateError
+        weights = [part.middle(eps)[0] for part in parts]
+        at = parts[int(np.argmax(weights))].saddle
+        rest = np.array([*rests, (mass + log_c(at.lam), at.lam)])
+        return SeparateLines(tuple(parts), rest[:, 0], rest[:, 1]), at
+
+
+def _size(lams: FloatArray, k: FloatArray, eps: float) -> FloatArray:
+    """Log of about the integral of the moduli on each line; k: K, K', K'' (3, lams)."""
+    found = log_moduli(lams, k[0], k[2], eps)
+    return np.where(np.isfinite(found), found, np.inf)
+
+
+@np.errstate(all="ignore")
+def by_ladder(total: Total, low_target: float, high_target: float) -> Answer:
+    """Eps where delta meets the target; `NoCertificateError` where not just one law is seldom sampled."""
+    ladder = Ladder.of(total, math.log(high_target))
+    eps, best = ladder.guess(), None
+    for _ in range(AGAIN):
+        line, at = ladder.line(eps)
+        (lower, upper, errors), middle, slope = invert(line, at, low_target, high_target)
+        found = Answer(lower, upper, CONTOUR if narrow(lower, upper, NARROW) else WIDE, errors, slope)
+        best = found if best is None or upper - lower < best.upper - best.lower else best
+        if narrow(lower, upper, ENOUGH) or not OFF < at.lam * abs(middle - eps) < math.inf:
+            break
+        if middle <= 0:
+            line, at = ladder.line(0.0)
+            if line.delta(np.zeros(1))[1][0] <= low_target:
+                return Answer(0.0, 0.0, CONTOUR)
+        eps = middle
+    if best is None or not math.isfinite(best.upper):
+        raise NoCertificateError
+    return best
+
+
+@np.errstate(all="ignore")
+def at_eps(total: Total, eps: float) -> tuple[SeparateLines, Saddle]:
+    """The line for questions near this eps, and about how far it serves; `NoCertificateError` as above."""
+    rough = Ladder.of(total, math.log(min(sum(one.variation for one in total.summands), 1.0)) - BELOW)
+    log_delta = min(rough.log_delta_at(eps), rough.log_delta + BELOW)
+    if not log_delta > LEAST:
+        raise NoCertificateError
+    return Ladder.of(total, log_delta).line(eps)

@@ -1,0 +1,410 @@
+"""A slice of a seldom sampled Gaussian's law, between two smooth edges that no tilt climbs over.
+
+Seldom sampled, a loss is about q(z - 1), z lognormal: tilted by e^{lam L} it rises like e^{lam q z} over every edge of a
+Gaussian's shape. A share a_c(u) = e^{-E}, E = e^p, p = x - e^{-x}, x = v(u - c), v > mu, falls faster above c, and 1 - a_c <= E
+falls as fast below it. What reaches above one edge, b, but not above the next, c > b, is
+
+    a_c - a_b = a_c (1 - e^{-w}),    w = E_b - E_c >= 0, which rises with u:
+
+log w = p_b + log(1 - e^{-g}), g = p_b - p_c >= v(c - b), p_b' = v(1 + e^{-x_b}) and g' = -v e^{-x_b}(e^{v(c-b)} - 1), so that the
+second term falls by less than v e^{-x_b} where v(c - b) >= 1.
+
+At u + iy (`panels.py` has Re E and |E|) |a_c| = e^{-Re E_c}, and |a_c - a_b| is at most |a_c| |w| e^{|w|}, |w| <= |E_b| + |E_c|,
+and at most |a_c| + |a_b|. The trapezoidal rule of step h errs by at most 2N/(e^{2 pi y/h} - 1), N the integral of the modulus
+along that line (Trefethen, Weideman 2014, theorem 5.1). With the turns to the other side the same integral bounds
+|M(lam + it')| for all t' >= t, for they only sink it.
+
+Its ratio to M(lam) is 1 + sum of (mass of a panel)(growth - 1)/M: what many copies need errs relative to what turning changes.
+
+What one copy of a seldom sampled Gaussian's law weighs off the real line, by panels of which the worst end is taken.
+
+k = q z/(1-q), z = e^{mu u - mu^2/2}, so that r = (1-q)(1 + k); k~(u) = k(-u), r~ likewise. At u + iy, 0 <= theta = mu y < pi/2,
+    |1 + k e^{i theta}| rises in k, and so does alpha = arg(1 + k e^{i theta}) <= tan(theta) log|1 + k e^{i theta}|,
+since d arg/d log|.| = sin(theta)/(cos(theta) + k); |phi(u + iy)| = e^{y^2/2} phi(u); and log|1 + k e^{i theta}| - log(1 + k) =
+log(1 - D)/2, D = 4k sin^2(theta/2)/(1+k)^2, which rises up to k = 1 and falls from there. Every factor is monotone in u, or rises
+and then falls, so that its ends bound it on a panel; what lies beyond the panels is bounded by the slopes there.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianSum
+from neartwin.losses.summands import atoms
+from neartwin.losses.summands.atoms import Weighted
+from neartwin.losses.summands.base import Order
+from neartwin.losses.summands.quadrature import REACH, QuadratureSum
+from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U, gamma
+from neartwin.special import log_ndtr
+
+LEFT = -16.0  # where panels begin
+FINE = 24  # panels for each unit of u, and of mu u
+SHARES = np.geomspace(3e-4, 0.8, 11)  # of the widest angle that a share's steepness leaves
+BEYOND = math.log(3e5)  # of the last share's exponent, where panels end
+MOST = 700.0
+
+
+class Share(NamedTuple):
+    """The share e^{-E}, E = e^{p}, p = x - e^{-x}, x = steep (u - place), at the panels' edges and off the line.
+
+    height: E, (edges,); modulus: |E|, (angles, edges); less: the least Re E and rise: the most of E - Re E, or 0, on each panel,
+    (angles, panels).
+    """
+
+    height: FloatArray
+    modulus: FloatArray
+    less: FloatArray
+    rise: FloatArray
+
+
+def log_height(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """P = x - e^{-x}, and e^{-x}, both kept within floats."""
+    back = np.exp(np.minimum(-x, MOST))
+    return np.minimum(x - back, MOST), back
+
+
+class Panels:
+    """Of one law under remove or replace, up to a share that ends at `top`; arrays over edges are (m,)."""
+
+    def __init__(self, mu: float, q: float, steep: float, top: float, *, both: bool) -> None:
+        """both: replace-one; steep: of all shares, more than mu."""
+        self.mu, self.q, self.steep, self.top, self.both = mu, q, steep, top, both
+        self.width = 1.0 / (FINE * max(1.0, mu))
+        count = math.ceil((top + BEYOND / steep - LEFT) / self.width)
+        self.edges: FloatArray = LEFT + self.width * np.arange(count + 1, dtype=float)
+        odds, x = q / (1 - q), mu * self.edges - 0.5 * mu * mu
+        self.k: FloatArray = odds * np.exp(np.minimum(x, MOST))
+        self.k_back: FloatArray = odds * np.exp(np.minimum(-mu * self.edges - 0.5 * mu * mu, MOST)) if both else 0.0 * x
+        self.angles: FloatArray = 0.5 * math.pi * min(1.0, mu / steep) * SHARES
+        self._shares: dict[float, Share] = {}
+
+    def share(self, place: float) -> Share:
+        """Of the share that ends at this place.
+
+        Off the line p = x - cos(psi) e^{-x} + i (psi + sin(psi) e^{-x}), psi = steep y: |E| rises with u, and Re E = E e^b
+        cos(a), where b = (1 - cos(psi)) e^{-x} and the argument a fall.
+        """
+        if place not in self._shares:
+            x = self.steep * (self.edges - place)
+            log, back = log_height(x)
+            psi = (self.steep / self.mu) * self.angles[:, None]
+            lost = 2 * np.square(np.sin(0.5 * psi)) * back
+            modulus = np.exp(np.minimum(log + lost, MOST))
+            turn = np.minimum(psi + np.sin(psi) * back, math.pi)[:, :-1]
+            height, near = np.exp(log), turn < 0.5 * math.pi
+            least = np.where(near, np.cos(turn), 0.0)
+            less = np.where(near, modulus[:, :-1] * least, -modulus[:, 1:])
+            own = np.where(
+                near, height[1:] * (1 - np.exp(np.minimum(lost[:, 1:], MOST)) * least), height[1:] + modulus[:, 1:]
+            )
+            self._shares[place] = Share(height, modulus, less, np.maximum(own, 0.0))
+        return self._shares[place]
+
+    @cached_property
+    def normal(self) -> tuple[FloatArray, FloatArray]:
+        """Log of the least and of the greatest density of the noise on each panel, times its width."""
+        ends = -0.5 * np.square(self.edges) + math.log(self.width / math.sqrt(2 * math.pi))
+        low, high = np.minimum(ends[:-1], ends[1:]), np.maximum(ends[:-1], ends[1:])
+        return low, np.where((self.edges[:-1] < 0) & (self.edges[1:] > 0), high + self.width**2, high)
+
+    @cached_property
+    def logs(self) -> tuple[FloatArray, FloatArray]:
+        """Log r and log r~ at the edges."""
+        least = math.log1p(-self.q)
+        return least + np.log1p(self.k), least + np.log1p(self.k_back)
+
+    def _turned(self, k: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Log|1 + k e^{i theta}| - log(1 + k) at the edges and its least between two, and alpha at the edges, (angles, ...)."""
+        half, (sine, cosine) = np.sin(0.5 * self.angles)[:, None], (np.sin(self.angles), np.cos(self.angles))
+
+        def log(k: FloatArray) -> FloatArray:
+            found: FloatArray = 0.5 * np.log1p(-4 * half * half * k / np.square(1 + k))
+            return found
+
+        near_one = np.clip(1.0, np.minimum(k[:-1], k[1:]), np.maximum(k[:-1], k[1:]))
+        return log(k), log(near_one), np.arctan2(np.multiply.outer(sine, k), 1 + np.multiply.outer(cosine, k))
+
+    @cached_property
+    def forth(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of r."""
+        return self._turned(self.k)
+
+    @cached_property
+    def back(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of r~."""
+        return self._turned(self.k_back)
+
+    def weights(self, lam: float) -> tuple[FloatArray, FloatArray]:
+        """Log of the least and of the greatest integral of phi r^{1+lam} r~^{-lam} over each panel; 0 < lam."""
+        (plus, minus), (low, high) = self.logs, self.normal
+        if not self.both:
+            return low + (1 + lam) * plus[:-1], high + (1 + lam) * plus[1:]
+        return low + (1 + lam) * plus[:-1] - lam * minus[:-1], high + (1 + lam) * plus[1:] - lam * minus[1:]
+
+    def growth(self, lam: float, t: float) -> FloatArray:
+        """Log of the most that the law grows by at u + iy, (angles, panels), the factor e^{y^2/2} apart.
+
+        t < 0: where its turns lift it; t > 0: where they sink it.
+        """
+        change, _, turn = self.forth
+        found = (1 + lam) * np.maximum(change[:, :-1], change[:, 1:]) - t * (turn[:, :-1] if t > 0 else turn[:, 1:])
+        if self.both:
+            _, least, turn = self.back
+            found += -lam * least - t * (turn[:, 1:] if t > 0 else turn[:, :-1])
+        return found
+
+    def below(self, lam: float, t: float) -> FloatArray:
+        """Log of a bound on the integral of the law's modulus, and on a sum over steps, below the first panel, (angles,)."""
+        start = float(log_ndtr(LEFT + 1 / FINE)) + 0.5 * np.square(self.angles / self.mu)
+        grown = max(-t, 0.0)
+        found = start + grown * self.forth[2][:, 0]
+        if self.both:
+            power = lam - grown * np.tan(self.angles)
+            here = self.logs[1][0] - math.log1p(-self.q) + self.back[0][:, 0]  # log|1 + k~ e^{i theta}|
+            found = np.where(power >= 0, found - power * here - lam * math.log1p(-self.q), np.inf)
+        return found
+
+    def above(self, lam: float, t: float, place: float) -> FloatArray:
+        """The same above the last panel, with the share that ends at this place, (angles,).
+
+        There Re E and its slope are at least 0.99 cos(psi) times |E| and steep |E|; |1 + k e^{i theta}| >= max(1, k), so that all
+        else that rises has a slope of at most mu ((1+lam+|t|) min(k, 1) + (lam+|t|) min(k~, 1)), where k rises like e^{mu u}.
+        """
+        last, grown = float(self.edges[-1]), max(-t, 0.0)
+        height = (
+            math.exp(min(self.steep * (last - place) - 1.0, MOST)) * np.cos((self.steep / self.mu) * self.angles) * 0.99
+        )
+        rise = self.mu * ((1 + lam + abs(t)) * min(self.k[-1], 1.0) + (lam + abs(t)) * min(self.k_back[-1], 1.0))
+        log = (1 + lam) * self.logs[0][-1] + grown * self.forth[2][:, -1] - height - 0.5 * last * last
+        if self.both:
+            log = log - lam * math.log1p(-self.q) + grown * self.back[2][:, -1]
+        log = log + 0.5 * np.square(self.angles / self.mu) + math.log(1 / FINE + 1 / last)
+        return np.where(self.steep * height >= rise, log, np.inf)
+
+
+DEEP = 1000.0  # log of what no float feels
+LOW = -20.0  # log w below which 1 - e^{-w} = w e^{-w/2}, to w^2
+HALF, FARTHEST, NOTHING = 0.5, 14.0, 1e-40  # of a share's logarithm; of u; of what is further
+FEW = 100  # copies that a share may err by what its sum does
+SLACK = 1e-11  # relative, of all that panels add up
+
+
+class Edges(NamedTuple):
+    """The slice between two edges; below is -inf where it is all that does not reach above the other."""
+
+    below: float
+    above: float
+
+
+def _log_filled(log_w: FloatArray) -> FloatArray:
+    """Log (1 - e^{-w})."""
+    found: FloatArray = np.where(
+        log_w < LOW, log_w - 0.5 * np.exp(np.minimum(log_w, LOW)), np.log(-np.expm1(-np.exp(np.maximum(log_w, LOW))))
+    )
+    return found
+
+
+def _running(first: float, logs: FloatArray) -> FloatArray:
+    """Logs of running sums, those of what is slight beside the whole perhaps as much as e^{-MOST} of it."""
+    every = np.append(first, logs)
+    top = float(every.max())
+    found: FloatArray = np.log(np.cumsum(np.exp(np.maximum(every - top, -MOST)))) + top
+    return found
+
+
+class SlicedSum(QuadratureSum):
+    """So many copies of a slice, under remove or replace."""
+
+    def __init__(
+        self, exact: tuple[Fraction, Fraction], order: Order, count: int, panels: Panels, slice_: Edges
+    ) -> None:
+        """exact: mu and the rate; panels: of the same law, up to an edge no lower than the slice's."""
+        self.count, self.copies, self.panels, self.slice = count, count, panels, slice_
+        self._law = SubsampledGaussianSum(*exact, 1, order).law
+        self._goal = math.log(2.0**-58 / count)
+        self._rules = {}
+        self._found: dict[tuple[float, float], tuple[float, float, float]] = {}
+        self._weights: dict[float, tuple[FloatArray, FloatArray, float, float]] = {}
+        self._share = panels.share(slice_.above)
+        self._lower = panels.share(slice_.below) if slice_.below > -math.inf else None
+        self._depth = self._log_depth(panels.edges)
+
+    def _log_depth(self, u: FloatArray) -> FloatArray | None:
+        """Log w at each place; None where there is no lower edge."""
+        steep, (low, high) = self.panels.steep, self.slice
+        if low == -math.inf:
+            return None
+        (log, _), (_, back) = log_height(steep * (u - low)), log_height(steep * (u - high))
+        gap = steep * (high - low) - back * math.expm1(-steep * (high - low))
+        found: FloatArray = log + np.log(-np.expm1(-gap))
+        return found
+
+    def log_share(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The logarithm of the share at each u, and its error.
+
+        P errs by 1 + e^{-x} times as much as x, and w e^{-w} <= 1 - e^{-w}.
+        """
+        steep, (low, high) = self.panels.steep, self.slice
+        log, back = log_height(steep * (u - high))
+        height = np.exp(log)
+        value, error = -height, height * self._moved(u, high, back)
+        depth = self._log_depth(u)
+        if depth is None:
+            return value, error
+        more = _log_filled(depth)
+        error += self._moved(u, low, log_height(steep * (u - low))[1]) + 4 * ELEMENTARY * (1 + np.abs(more))
+        return value + more, error + U * np.abs(value)
+
+    def _moved(self, u: FloatArray, place: float, back: FloatArray) -> FloatArray:
+        """The error of p, with that of e^p."""
+        x_error = 4 * U * self.panels.steep * (np.abs(u) + abs(place))
+        found: FloatArray = 1.01 * (1 + back) * (x_error + 2 * ELEMENTARY) + 2 * ELEMENTARY
+        return found
+
+    def _masses(self, lam: float) -> tuple[FloatArray, FloatArray, float, float]:
+        """Log of the least and the greatest mass of each panel at this tilt, and of their sums, rounded down and up."""
+        if lam not in self._weights:
+            low, high = self.panels.weights(lam)
+            low, high = low - self._share.height[1:], high - self._share.height[:-1]
+            if self._depth is not None:
+                filled = _log_filled(self._depth)
+                low, high = low + filled[:-1], high + filled[1:]
+            below, above = self._outside(lam, 0.0)
+            outside = np.logaddexp(below[0], above[0])
+            most = float(np.logaddexp(np.logaddexp.reduce(high), outside))
+            self._weights = {lam: (low, high, float(np.logaddexp.reduce(low)) - SLACK, most + SLACK)}
+        return self._weights[lam]
+
+    def _outside(self, lam: float, t: float) -> tuple[FloatArray, FloatArray]:
+        """Below and above the panels."""
+        below, above = self.panels.below(lam, t), self.panels.above(lam, t, self.slice.above)
+        first = self._share.modulus[:, 1]
+        if self._lower is None:
+            return below + first, above
+        w = first + self._lower.modulus[:, 1]
+        return below + np.minimum(np.log(np.maximum(w, SMALLEST)) + w, math.log(2) + w), above + math.log(2)
+
+    @cached_property
+    def _own(self) -> FloatArray:
+        """Log of the most that the share may be off the line over e^{-E}, a's modulus over e^{-E} apart, (angles, panels)."""
+        if self._lower is None:
+            return self._share.rise
+        w = self._share.modulus[:, 1:] + self._lower.modulus[:, 1:]
+        together = np.logaddexp(0.0, self._share.modulus[:, 1:] - self._lower.less)
+        found: FloatArray = self._share.rise + np.minimum(np.log(np.maximum(w, SMALLEST)) + w, together)
+        return found
+
+    @np.errstate(all="ignore")
+    def turned(self, lam: float, t: float) -> FloatArray:
+        """Log of the integral of the modulus at u + iy over M(lam), for each angle; t < 0: turns lift it, t > 0: they sink it."""
+        low, high, least, most = self._masses(lam)
+        grown = self.panels.growth(lam, t) + self._own
+        outside: FloatArray = np.exp(np.minimum(np.logaddexp(*self._outside(lam, t)) - least, MOST))
+        plain = high if self._lower is None else self.panels.weights(lam)[1] - self._share.height[:-1]
+        whole = np.exp(np.minimum(plain - least + grown, MOST)).sum(axis=1) * (1 + SLACK)
+        found: FloatArray = np.log(np.maximum(whole + outside, SMALLEST))
+        if self._lower is None:  # nearer to 1 than panels know the whole
+            up, down = np.exp(high - least), np.exp(low - most)
+            change = np.expm1(np.minimum(grown, 1.0)) * np.where(grown > 0, up, down)
+            far = grown >= 1
+            change[far] = np.exp(np.minimum((high - least + grown)[far], MOST))
+            near = change.sum(axis=1) + SLACK * np.abs(change).sum(axis=1)
+            found = np.minimum(found, np.log1p(np.maximum(near + outside, -1 + SLACK)))
+        found = found + 0.5 * np.square(self.panels.angles / self.panels.mu) * (1 + SLACK)
+        return np.where(np.isnan(found), np.inf, found)
+
+    def _rule_of(self, lam: float, reach: float) -> tuple[float, float, float]:
+        """The step, of few bits so that nodes are exact, and the ends of the nodes."""
+        if (lam, reach) not in self._found:
+            panels = self.panels
+            cost = self.turned(lam, -reach) + math.log(2) - self._goal + 0.01
+            wide = float((2 * math.pi * panels.angles / panels.mu / np.maximum(cost, 1.0)).max())
+            if not wide > 0:
+                raise NoCertificateError
+            mantissa, exponent = math.frexp(min(wide, panels.width))
+            step = math.ldexp(math.floor(mantissa * 64) / 64, exponent)
+            _, high, least, _ = self._masses(lam)
+            below, above = (float(one[0]) for one in self._outside(lam, 0.0))
+            goal = least + self._goal - math.log(2)  # a panel has at most 1 + width/step nodes, step <= width
+            left = np.flatnonzero(_running(below, high) <= goal)
+            right = np.flatnonzero(_running(above, high[::-1]) <= goal)
+            if not (len(left) and len(right)):
+                raise NoCertificateError
+            u = panels.edges
+            self._found[lam, reach] = step, float(u[left[-1]]), float(u[len(u) - 1 - right[-1]])
+        return self._found[lam, reach]
+
+    def size(self, low: float, high: float, reach: float) -> int:
+        """Of the rule."""
+        del low
+        step, left, right = self._rule_of(high, reach)
+        return math.ceil((right - left) / step)
+
+    def work(self, lam: float, t: float, frequencies: int) -> int:
+        """By the nodes of a rule that reaches so far or up to twice."""
+        return frequencies * self.size(lam, lam, 2.0 ** math.ceil(math.log2(max(t, REACH))))
+
+    def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
+        """Equal steps between the ends; low and high are one lam."""
+        del low
+        step, left, right = self._rule_of(high, reach)
+        u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
+        law = self._law(u, step)
+        log, error = self.log_share(u)
+        part = law.log_masses + log
+        heard = part > part.max() - DEEP
+        own = (law.mass_error + error + U * np.abs(log))[heard]
+        share, share_error = self._whole(u[heard], step, part[heard], own)
+        return u[heard], Weighted(
+            law.losses[heard],
+            part[heard] - share,
+            own + 2 * U * abs(share) + share_error,
+            law.loss_error[heard],
+            outside=4 * math.exp(self._goal),
+            log_share=(share, share_error),
+        )
+
+    def _whole(self, u: FloatArray, step: float, part: FloatArray, own: FloatArray) -> tuple[float, float]:
+        """Log of the sum over the nodes, and its error: by what is not there where that is less, for all nodes add up to 1.
+
+        The rule errs in phi by 2 e^{-2 pi^2/step^2}, step <= 1/24, and beyond FARTHEST deviations nothing is left.
+        """
+        share = float(np.logaddexp.reduce(part))
+        if self._lower is None and share > -HALF and self.count > FEW:
+            last = math.ceil((FARTHEST + self.panels.mu) / step)
+            every: FloatArray = step * np.arange(-last, last + 1, dtype=float)
+            law, (log, error) = self._law(every, step), self.log_share(every)
+            rest = np.where((every >= u[0]) & (every <= u[-1]), -np.expm1(log), 1.0)
+            lacks = np.exp(law.log_masses) * rest
+            # 1 - e^{-E} errs by E's error, E e^{-E} <= 1 - e^{-E}
+            size = float(lacks.sum())
+            moved = float(lacks @ (law.mass_error + 4 * ELEMENTARY)) + size * gamma(len(every))
+            moved += float((np.exp(law.log_masses + log) * error)[rest < 1].sum())
+            return math.log1p(-size), 1.01 * moved / (1 - size) + 2 * ELEMENTARY * size + NOTHING
+        masses = np.exp(part - share)
+        error_of_sum = float(masses @ own) * 1.01 + gamma(len(u)) + 4 * ELEMENTARY
+        return share, error_of_sum + 2 * U * float(masses @ np.abs(part))
+
+    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """By products of turns: there are few nodes beside the turns, and many copies want all their digits."""
+        rule, n = self.rule(lam, float(t.max(initial=0.0))), self.count
+        found = atoms.line_by_products(rule.weighted, rule.tilt, t)
+        if found is None:
+            return super().line(lam, t)
+        return n * found[0], n * found[1] + 2 * U * n * np.abs(found[0])
+
+    def cumulants(self, lam: float) -> tuple[float, float, float]:
+        """On nodes that prove more."""
+        rule, n = self.rule(lam, 0.0), self.count
+        return n * (rule.tilt.log_mgf + rule.weighted.log_share[0]), n * rule.tilt.mean, n * rule.tilt.variance
+
+    def log_tail(self, lam: float, t: float, until: float) -> float:
+        """Count times that of one copy, by the best angle."""
+        del until
+        return self.count * min(float(self.turned(lam, t).min()), 0.0) * (1 - 1e-12) if t > 0 else 0.0

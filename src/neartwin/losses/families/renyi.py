@@ -1,0 +1,125 @@
+"""Factors known by a Renyi curve alone: zCDP and lists of RDP orders. Upper end only; the lower end is unknown (0).
+
+Nothing but the curve is used, through the best conversion (chernoff.py). Composition adds the curves (Mironov 2017,
+proposition 1); an approximate guarantee's delta composes as a probability of revealing all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+from neartwin.checks import in_floats, several
+from neartwin.errors import ParameterError
+from neartwin.exact import Number, float_above, rational
+from neartwin.losses.composition import Factor
+from neartwin.losses.summands.base import Order, Pair, RenyiCurve
+from neartwin.losses.summands.rounding import U
+
+
+@dataclass(frozen=True, slots=True)
+class Linear(RenyiCurve):
+    """D_order <= rho order."""
+
+    rho: Fraction
+
+    def renyi(self, order: float) -> float:
+        """The line, rounded up."""
+        return float_above(self.rho) * order * (1 + 4 * U)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(RenyiCurve):
+    """D at a list of orders; between them s D_{1+s} is convex in s, beyond the last nothing is known.
+
+    K(s) = s D_{1+s} is convex with K(0) = 0, so a chord between two known orders bounds it from above.
+    """
+
+    orders: tuple[Fraction, ...]
+    values: tuple[Fraction, ...]
+
+    def renyi(self, order: float) -> float:
+        """The chord of K at s = order - 1, over s; rounded up."""
+        s, low, k_low = order - 1, 0.0, 0.0
+        for a, d in zip(self.orders, self.values, strict=True):
+            high = float(a - 1)
+            k_high = float_above((a - 1) * d)
+            if s <= high:
+                share = (s - low) / (high - low)
+                return (k_low + (k_high - k_low) * share) / s * (1 + 32 * U) + 32 * U * k_high / s
+            low, k_low = high, k_high
+        return math.inf
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ZeroConcentrated(Factor):
+    """Any rho-zCDP mechanism: D_order <= rho order for every order. Bun, Steinke 2016.
+
+    Errors: `ParameterError` unless rho is positive.
+
+    >>> eps = (1 * ZeroConcentrated(rho="0.1")).epsilon(1e-6)
+    >>> eps.lower, round(eps.upper, 6)
+    (0.0, 2.141939)
+    """
+
+    rho: Fraction
+
+    def __init__(self, *, rho: Number) -> None:
+        """rho: the slope of the Renyi curve."""
+        object.__setattr__(self, "rho", in_floats(rho=rational(rho=rho)))
+
+    def above(self, order: Order) -> Pair | None:
+        """No pair is known."""
+        del order
+        return None
+
+    def renyi(self, order: Order) -> RenyiCurve:
+        """The same line in every order."""
+        del order
+        return Linear(self.rho)
+
+    def stated_rho(self) -> Fraction | None:
+        """Its parameter."""
+        return self.rho
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Renyi(Factor):
+    """Any mechanism with these Renyi divergences: pairs (order, divergence), orders above 1 and increasing.
+
+    Errors: `ParameterError`. Mironov 2017.
+
+    >>> (2 * Renyi(curve=((2, "0.1"), (8, "0.5")))).epsilon(1e-6).upper > 0
+    True
+    """
+
+    orders: tuple[Fraction, ...]
+    values: tuple[Fraction, ...]
+
+    def __init__(self, *, curve: tuple[tuple[Number, Number], ...]) -> None:
+        """curve: (order, upper bound on the divergence)."""
+        knots: list[tuple[Any, ...]] = [several(curve=knot) for knot in several(curve=curve)]
+        if any(len(knot) != 2 for knot in knots):
+            raise ParameterError("curve", curve, "must list pairs (order, divergence)")
+        orders = tuple(rational(order=order) for order, _ in knots)
+        values = tuple(rational(divergence=value) for _, value in knots)
+        rising = all(x < y for x, y in pairwise(orders))
+        if not orders or orders[0] <= 1 or not rising:
+            raise ParameterError("curve", curve, "must list increasing orders above 1")
+        if any(value < 0 for value in values):
+            raise ParameterError("curve", curve, "must list divergences that are not negative")
+        object.__setattr__(self, "orders", orders)
+        object.__setattr__(self, "values", values)
+
+    def above(self, order: Order) -> Pair | None:
+        """No pair is known."""
+        del order
+        return None
+
+    def renyi(self, order: Order) -> RenyiCurve:
+        """The chord bound in every order."""
+        del order
+        return Listed(self.orders, self.values)

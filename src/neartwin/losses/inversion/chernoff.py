@@ -1,0 +1,99 @@
+"""The floor that always answers: delta(eps) <= c(s) e^{K(s) - s eps} for every s > 0; Renyi curves too.
+
+K(s) = s D_{1+s}(P||Q): a Renyi curve is an upper bound on K and enters the same inequality. Canonne, Kamath,
+Steinke 2020, proposition 12, which is the best conversion from one order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.inversion.total import log_c
+
+GOLDEN = 0.5 * (math.sqrt(5) - 1)
+FEW, BLOCK = 8, 256  # eps that are worth a search of their own; eps at a time
+MANY = np.geomspace(1e-4, 1e6, 801)  # neighbours 3 % apart: log delta within 2e-4 of itself or so
+MANY_C = np.array([log_c(s) for s in MANY.tolist()])
+LogMgf = Callable[[float], float]
+
+
+def _least(function: Callable[[float], float]) -> tuple[float, float]:
+    """The least value found of a function of log s, and where: a grid, then a golden section around its best point."""
+    grid = np.linspace(math.log(1e-4), math.log(1e6), 47)
+    values = [function(float(x)) for x in grid]
+    j = int(np.argmin(values))
+    low, high = float(grid[max(j - 1, 0)]), float(grid[min(j + 1, len(grid) - 1)])
+    best = (values[j], float(grid[j]))
+    x, y = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    f, g = function(x), function(y)
+    for _ in range(32):
+        if f < g:
+            high, y, g = y, x, f
+            x = high - GOLDEN * (high - low)
+            f = function(x)
+        else:
+            low, x, f = x, y, g
+            y = low + GOLDEN * (high - low)
+            g = function(y)
+        best = min(best, (f, x), (g, y))
+    return best
+
+
+def log_delta_above(log_mgf: LogMgf, eps: float, quick: LogMgf | None = None) -> float:
+    """An upper bound on log delta(eps); at most 0. quick: a looser bound on K, to find the best s by."""
+
+    def bound(x: float, of: LogMgf) -> float:
+        s = math.exp(x)
+        k = of(s)
+        value = k + log_c(s) - s * eps
+        return value + 1e-14 * (abs(k) + s * abs(eps) + 1) if math.isfinite(k) else math.inf
+
+    best, at = _least(lambda x: bound(x, quick or log_mgf))
+    return min(best, bound(at, log_mgf) if quick else best, 0.0)
+
+
+def _known(log_mgf: LogMgf) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Many s with finite K(s), the last of all among them, K and log c."""
+    k = np.array([log_mgf(s) for s in MANY.tolist()])
+    known = np.isfinite(k)
+    s, k, c = MANY[known], k[known], MANY_C[known]
+    if len(s) and len(s) < len(MANY):
+        last, beyond = float(s[-1]), float(s[-1]) * 1.05
+        for _ in range(48):
+            middle = 0.5 * (last + beyond)
+            last, beyond = (middle, beyond) if math.isfinite(log_mgf(middle)) else (last, middle)
+        s, k, c = np.append(s, last), np.append(k, log_mgf(last)), np.append(c, log_c(last))
+    return s, k, c
+
+
+def delta_above(log_mgf: LogMgf, eps: FloatArray, quick: LogMgf | None = None) -> FloatArray:
+    """An upper bound on delta at each eps, rounded up; for many eps by a fixed list of s and the quick bound on K alone."""
+    if len(eps) > FEW:
+        s, k, c = _known(quick or log_mgf)
+        least = np.zeros(len(eps))
+        for start in range(0, len(eps), BLOCK):
+            part = eps[start : start + BLOCK, None]
+            log = k + c - s * part + 1e-14 * (np.abs(k) + s * np.abs(part) + 1)
+            least[start : start + BLOCK] = np.minimum(log.min(axis=1, initial=0.0), 0.0)
+        return np.exp(least) * (1 - 1e-13 * np.sign(least))
+    return np.array([min(math.exp(log_delta_above(log_mgf, float(e), quick)) * (1 + 1e-13), 1.0) for e in eps])
+
+
+def epsilon_above(log_mgf: LogMgf, delta: float, quick: LogMgf | None = None) -> float:
+    """An upper bound on eps(delta), 0 < delta < 1: min over s of (K(s) + log c(s) - log delta)/s; 0 at least. quick: as above."""
+    log = math.log(delta)
+
+    def bound(x: float, of: LogMgf) -> float:
+        s = math.exp(x)
+        k = of(s)
+        if not math.isfinite(k):
+            return math.inf
+        value = (k + log_c(s) - log) / s
+        return value + 1e-14 * (abs(k) + abs(log) + 1) / s
+
+    best, at = _least(lambda x: bound(x, quick or log_mgf))
+    return max(min(best, bound(at, log_mgf) if quick else best), 0.0)

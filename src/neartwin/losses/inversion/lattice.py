@@ -1,0 +1,185 @@
+"""The contour for losses on a lattice start + h Z: one period of frequencies holds everything.
+
+p_j = P(L = start + j h) = (h/2pi) int_{-pi/h}^{pi/h} M(s) e^{-s(start + jh)} dt. Let l be the first lattice point
+above eps. Summing p_j (1 - e^{eps - l_j}) over l_j >= l:
+
+    delta(eps) = (h/2pi) int M(s) e^{-sl} [ 1/(1 - e^{-sh}) - e^{eps-l} / (1 - e^{-(s+1)h}) ] dt.
+
+With N nodes t_k = 2 pi k/(N h) the rule gives sum_m e^{lam m W} delta(eps + mW), W = N h, as in contour.py, with
+the same alias terms; there is no quadrature error, no kernel width, and no cut unless the middle of the period is
+skipped. Randomized response, (eps, delta) pairs and everything else on a lattice compose exactly here, in any
+mixture whose steps have a common divisor: the optimal composition of Kairouz, Oh, Viswanath 2015 and Murtagh,
+Vadhan 2016 included.
+
+Error ledger: aliasing (lower side only) and rounding as in contour.py; frequency cut: the nodes with |t_k| > T, at
+most N of weight 1/N, give at most e^{K - lam l} B(T) [1/(1 - e^{-lam h}) + e^{eps-l}/(1 - e^{-(lam+1)h})] together,
+since |1 - e^{-sh}| >= 1 - e^{-lam h}. Whether a lattice point is above eps is decided in exact arithmetic. Where two atoms at
+logarithms make the lattice, it is that of their floats: the true sum lies within `wander` of its point, so delta of the floats'
+law at eps + wander is a lower bound and at eps - wander an upper one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.inversion.aliasing import Alias, find_alias
+from neartwin.losses.inversion.contour import TOLERANCE
+from neartwin.losses.inversion.saddle import Saddle
+from neartwin.losses.inversion.total import Total
+from neartwin.losses.summands.base import Lattice
+from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, NoCertificateError, U, gamma
+
+MOST_NODES = 1 << 18
+
+
+def one_minus_exp(s: ComplexArray, step: float) -> ComplexArray:
+    """1 - e^{-s step}, each part without cancellation."""
+    x, y = s.real * step, s.imag * step
+    versine = 2 * np.square(np.sin(0.5 * y))
+    decay = np.exp(-x)
+    result: ComplexArray = (-np.expm1(-x) + decay * versine) + 1j * (decay * np.sin(y))
+    return result
+
+
+@dataclass(frozen=True)
+class Periodic:
+    """Half a period of frequencies, ready to answer every eps near its saddle."""
+
+    saddle: Saddle
+    lattice: Lattice
+    t: FloatArray
+    weight: FloatArray
+    log_line: ComplexArray
+    line_error: FloatArray
+    first: ComplexArray  # 1/(1 - e^{-sh})
+    second: ComplexArray  # 1/(1 - e^{-(s+1)h})
+    log_scale: float
+    scale_error: float
+    alias: Alias
+    log_cut: float
+    wander: float
+
+    @property
+    def nodes(self) -> int:
+        """How many frequencies."""
+        return len(self.t)
+
+    def _next(self, eps: FloatArray) -> FloatArray:
+        """The first lattice point above each eps, correctly rounded."""
+        start, step = self.lattice
+        points = [start + step * (math.floor((Fraction(float(e)) - start) / step) + 1) for e in eps]
+        return np.array([float(point) for point in points])
+
+    def _sums(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+        """The two sums, their errors together, and the scale e^{K - lam l}, with its relative error."""
+        lam, point = self.saddle.lam, self._next(eps)
+        below = np.exp(np.minimum(eps - point, 0.0))
+        turn = np.multiply.outer(point, self.t)
+        one = np.exp(self.log_line - 1j * turn) * self.weight
+        own = self.line_error + 40 * U + 12 * U * np.abs(turn) + 2 * U * np.abs(self.log_line.imag)
+        # below errs relatively by the rounding of eps - point, which is absolute in its exponent
+        shift = 4 * U * (np.abs(eps) + np.abs(point))
+        relative = np.expm1(np.minimum(own, 700.0)) + gamma(len(self.t)) + 2 * ELEMENTARY
+        size = np.abs(one)
+        error = (size * relative) @ np.abs(self.first) + below * (
+            (size * (relative + shift[:, None])) @ np.abs(self.second)
+        )
+        high = (one * self.first).real.sum(axis=1)
+        low = (one * self.second).real.sum(axis=1) * below
+        log_scale = self.log_scale - lam * point
+        scale_error = self.scale_error + 6 * U * (abs(self.log_scale) + lam * np.abs(point)) + 32 * U
+        return high, low, error, log_scale, scale_error
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Certified bounds on the finite part of delta at each eps."""
+        with np.errstate(over="ignore", invalid="ignore"):  # far from its saddle a line proves nothing, 0 and 1
+            lower, upper, _ = self.ledger(eps)
+        return np.nan_to_num(lower, nan=0.0), np.nan_to_num(upper, nan=1.0)
+
+    def ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+        """The bounds and every source of error, absolute."""
+        if not self.wander:
+            return self._ledger(eps)
+        below = self._ledger(np.nextafter(eps + self.wander, np.inf))
+        above = self._ledger(np.nextafter(eps - self.wander, -np.inf))
+        return below[0], above[1], above[2]
+
+    def _ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+        high, low, error, log_scale, scale_error = self._sums(eps)
+        scale = np.exp(np.minimum(log_scale, 700.0))
+        cut = math.exp(self.log_cut)
+        alias = np.exp(np.minimum(self.alias.log_bound(eps), 700.0))
+        value = high - low
+        upper = (value + error + cut) * scale * (1 + np.expm1(scale_error))
+        lower = np.maximum((value - error - cut) * scale * (1 - scale_error) - alias, 0.0)
+        parts = {
+            "aliasing": alias,
+            "frequency cut": cut * scale,
+            "rounding": (error + np.abs(value) * scale_error) * scale,
+        }
+        return lower, np.minimum(np.maximum(upper, 0.0), 1.0), parts
+
+    def middle(self, eps: float) -> tuple[float, float]:
+        """Delta and -d delta/d eps, uncertified."""
+        high, low, _, log_scale, _ = self._sums(np.array([eps]))
+        scale = math.exp(min(float(log_scale[0]), 700.0))
+        return float(high[0] - low[0]) * scale, float(low[0]) * scale
+
+
+@np.errstate(all="ignore")  # what overflows is no number, and no number proves nothing
+def build(total: Total, saddle: Saddle) -> Periodic:
+    """A certified period; `NoCertificateError` when the losses share no lattice, or one too fine."""
+    lattice = total.lattice
+    if lattice is None:
+        raise NoCertificateError
+    lam, step = saddle.lam, float(lattice.step)
+    scale, scale_error = total.log_mgf(lam)
+    if not math.isfinite(scale):
+        raise NoCertificateError
+    wide = saddle._replace(deviation=max(saddle.deviation, step))
+    log_goal = saddle.log_delta + math.log(TOLERANCE)
+    alias = find_alias(total, wide, log_goal)
+    size = math.ceil(alias.period / step) + 1
+    size += size % 2
+    half = size // 2
+    grow = -math.log(-math.expm1(-lam * step)) - math.log(-math.expm1(-(lam + 1) * step)) + 1.0
+    nodes, cut = _cut(total, lam, 2 * math.pi / (size * step), half, log_goal - scale + lam * saddle.eps - grow)
+    if nodes > MOST_NODES:
+        raise NoCertificateError
+    k = np.arange(nodes + 1, dtype=float)
+    t: FloatArray = k * (2 * math.pi / (size * step))
+    weight = np.where((k == 0) | (k == half), 1.0, 2.0) / size
+    line, error = total.line(lam, t)
+    s = (lam + 1j * t).astype(np.complex128)
+    return Periodic(
+        saddle=saddle,
+        lattice=lattice,
+        t=t,
+        weight=weight,
+        log_line=line,
+        line_error=error,
+        first=1 / one_minus_exp(s, step),
+        second=1 / one_minus_exp((s + 1).astype(np.complex128), step),
+        log_scale=scale,
+        scale_error=scale_error,
+        alias=Alias(lam, size * step * (1 - 8 * U), alias.top, alias.above, alias.below),
+        log_cut=cut + grow if nodes < half else -math.inf,
+        wander=total.wander,
+    )
+
+
+def _cut(total: Total, lam: float, frequency: float, half: int, log_goal: float) -> tuple[int, float]:
+    """How many nodes suffice, and the log of B(T) at the last."""
+    until = frequency * half * (1 + 8 * U)
+    nodes = 16
+    while nodes < half:
+        tail = total.log_tail(lam, nodes * frequency, until)
+        if tail < log_goal:
+            return nodes, tail
+        nodes = int(nodes * 1.3)
+    return half, -math.inf

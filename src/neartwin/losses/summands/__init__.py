@@ -1,0 +1,1 @@
+"""What a privacy loss must know of itself to be summed: its transform, atoms, tails, rounding errors."""

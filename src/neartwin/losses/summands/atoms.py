@@ -1,0 +1,548 @@
+"""Finitely many losses: every finite pair, and the nodes of a quadrature.
+
+M(s) = sum_j p_j e^{s l_j}. Tilted weights w_j = p_j e^{lam l_j} / M(lam) give M(lam+it)/M(lam) = 1 + sum_j w_j
+(e^{i t l_j} - 1), so the arithmetic errs relative to the small numbers e^{itl} - 1 and not to 1: a million steps of
+a gentle mechanism lose nothing.
+
+A law of finitely many losses with what is known of its errors, and its tilted moments; few atoms go in plain floats.
+
+Up to three atoms, arrays cost more than arithmetic; every error is then the worst of the atoms.
+
+Many atoms at many equally spaced frequencies: sum_j w_j e^{i k d l_j}, k = 0..K, by one real FFT.
+
+Each weight is spread over a grid of G >= 8K points by a Gaussian, transformed, and the Gaussian divided out (Dutt, Rokhlin
+1993; Greengard, Lee 2004). In grid units, y = l d G/2pi, kappa = k/G <= 1/8 and g(x) = e^{-b x^2}, Poisson summation gives
+
+    sum_m g(m - y) e^{2 pi i kappa m} = sum_r e^{2 pi i (kappa + r) y} h(kappa + r),    h(v) = sqrt(pi/b) e^{-pi^2 v^2/b}.
+
+Errors, relative to sum w and after division by h(kappa) >= h(1/8) = h(0)/HEIGHT:
+  alias       sum_{r != 0} e^{-pi^2 ((kappa+r)^2 - kappa^2)/b} <= 1.01 e^{-0.75 pi^2/b}, from r = -1;
+  truncation  points further than P from y: at most 2 e^{-b P^2}/(1 - e^{-2bP}) over h(1/8);
+  kernel      x = m - y errs by U(P + 1), so g by the factor 2b|x| U(P+1), on average over g below 16U; exp by ELEMENTARY and
+              the rounding of its argument, on average below 4U;
+  spreading   atoms are dealt to several grids in turn, so that a crowd of near ones is shared out; a point of one grid that
+              collects c numbers errs by c U of itself, the sum of k grids by k U: the average of c over the grids is measured;
+  FFT         every output is a sum over inputs of products of log2 G butterflies, each with a complex product (sqrt 5 U), a
+              sum (U) and a twiddle (2U): 8U per level, relative to the sum of moduli.
+The last three are multiplied by HEIGHT. The rounding of y moves an atom by 4U|l|, which the caller charges as a moved loss.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.summands.base import Lattice, Masses, Peak, Ratio, Summand, Top
+from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, block, blocked, gamma, log_one_plus, total
+
+FEW = 3  # atoms for which plain floats are quicker than arrays
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Losses l_j with P-masses p_j that sum to 1, as logarithms, and what is known of their errors.
+
+    mass_error: relative, each p_j (absolute, each logarithm). loss_error: absolute, each l_j. outside: absolute
+    error of the sum of p e^{sl} over M(lam) that the nodes do not explain (quadrature); 0 for true atoms.
+    log_share: of a part of a law, the logarithm of its mass, with its error; the p_j are then those given the part.
+    """
+
+    losses: FloatArray
+    log_masses: FloatArray
+    mass_error: FloatArray
+    loss_error: FloatArray
+    outside: float = 0.0
+    log_share: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def masses(self) -> FloatArray:
+        """The masses themselves; the smallest may vanish."""
+        return np.exp(self.log_masses)
+
+    @cached_property
+    def few(self) -> list[tuple[float, float]]:
+        """(loss, log mass) of each, for plain arithmetic."""
+        return list(zip(self.losses.tolist(), self.log_masses.tolist(), strict=True))
+
+    @cached_property
+    def most(self) -> tuple[float, float, float, float]:
+        """The largest mass error, loss error, |log mass| and |loss|."""
+        return (
+            max(self.mass_error.tolist()),
+            max(self.loss_error.tolist()),
+            max(abs(log) for _, log in self.few),
+            max(abs(l) for l, _ in self.few),
+        )
+
+    @cached_property
+    def worst(self) -> tuple[float, float]:
+        """Bounds on the relative error of every p e^{sl}: at s = 0, and more for each unit of s."""
+        fixed = float(self.mass_error.max()) + 2 * ELEMENTARY + 4 * U * float(np.abs(self.log_masses).max())
+        return fixed, float(self.loss_error.max()) + 4 * U * float(np.abs(self.losses).max())
+
+
+@dataclass(frozen=True)
+class Tilted:
+    """`Weighted` at one lam: K(lam), its derivatives and error, tilted weights, the constants of the line's error."""
+
+    log_mgf: float
+    error: float
+    mean: float
+    variance: float
+    weights: FloatArray
+    bulk: float  # sum of w rho: the most that relative errors rho of the weights can do, times 2
+    slope: float  # sum of w rho |l|: the same per unit of t
+    drift: float  # sum of w (loss_error + 8U |l|): moved losses, per unit of t
+
+
+def tilted_few(w: Weighted, lam: float) -> Tilted:
+    """The law tilted at lam; errors as `atoms.tilted` derives them, each the worst of the atoms."""
+    mass_error, loss_error, log, size = w.most
+    exponents = [lam * l for l, _ in w.few]
+    logs = [one + x for (_, one), x in zip(w.few, exponents)]  # noqa: B905 - made from one list
+    top, reach = max(logs), lam * size
+    raw = [math.exp(one - top) for one in logs]
+    whole = math.fsum(raw)
+    sums = blocked(len(raw))
+    rho = mass_error + lam * loss_error + 3 * U * reach + 2 * ELEMENTARY + 2 * U * log + 4 * U * abs(top)
+    rho = (2.01 * rho + 2 * sums) * 1.01
+    mean = spread = moment = 0.0
+    weights = [one / whole for one in raw]
+    for p, (l, _) in zip(weights, w.few):  # noqa: B905
+        mean += p * l
+        moment += p * l * l
+        spread += p * abs(l)
+    if max(exponents) < 600:
+        value, absolute = 0.0, 0.0
+        for (_, one), x in zip(w.few, exponents):  # noqa: B905
+            part = math.exp(one) * math.expm1(x)
+            value += part
+            absolute += abs(part)
+        moved = absolute * (mass_error + ELEMENTARY + U * (2 + log) + sums) + (1 + absolute) * (
+            lam * loss_error + U * reach
+        )
+        log_mgf = math.log1p(value)
+        error = (moved * 1.02 + 1e-60 * len(raw)) / (1 + value) * 1.01 + ELEMENTARY * abs(log_mgf)
+    else:
+        log_mgf = top + math.log(whole)
+        error = rho + 4 * U * (abs(top) + 20)
+    return Tilted(
+        log_mgf=log_mgf,
+        error=error + 2 * w.outside,
+        mean=mean,
+        variance=max(moment - mean * mean, 0.0),
+        weights=np.array(weights),
+        bulk=2.02 * rho,
+        slope=1.01 * rho * spread,
+        drift=1.01 * (loss_error + 8 * U * size),
+    )
+
+
+def few_cumulants(atoms: list[tuple[float, float]], lam: float, count: int) -> tuple[float, float, float]:
+    """K, K', K'' of so many copies of a few atoms, as (loss, log mass), uncertified."""
+    top = max(log + lam * l for l, log in atoms)
+    weights = [math.exp(log + lam * l - top) for l, log in atoms]
+    total = math.fsum(weights)
+    mean = sum(w * l for w, (l, _) in zip(weights, atoms, strict=True)) / total
+    variance = sum(w * (l - mean) ** 2 for w, (l, _) in zip(weights, atoms, strict=True)) / total
+    k = math.log1p(sum(math.exp(log) * math.expm1(lam * l) for l, log in atoms)) if top < 1 else top + math.log(total)
+    return count * k, count * mean, count * variance
+
+
+def few_turns(w: Weighted, tilt: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, float, float]:
+    """The sum of `atoms.line` for a few atoms, less 1, and the bound on its error, (fixed, per t): losses +-l share their turns.
+
+    min(a, ta') + min(b, tb') <= min(a + b, t(a' + b')), and one of the two serves all t.
+    """
+    weights: dict[float, tuple[float, float]] = {}
+    size = 0.0
+    for (l, _), p in zip(w.few, tilt.weights.tolist(), strict=True):
+        both, apart = weights.get(abs(l), (0.0, 0.0))
+        weights[abs(l)] = (both + p, apart + math.copysign(p, l))
+        size += p * abs(l)
+    x = y = 0.0 * t
+    for l, (both, apart) in weights.items():
+        if l > 0:
+            half = t * (0.5 * l)
+            sine = np.sin(half)
+            x = x - sine * sine * (2 * both)
+            y = y + sine * np.cos(half) * (2 * apart)
+    bulk, slope = tilt.bulk + 6 * ELEMENTARY, tilt.slope + 3.03 * ELEMENTARY * size
+    if float(t[-1]) * slope > 4 * bulk:
+        return x, y, bulk + 4 * w.outside, tilt.drift
+    return x, y, 4 * w.outside, slope + tilt.drift
+
+
+SHARPNESS = 0.185  # b
+REACH = 15  # P
+HEIGHT = math.exp(math.pi**2 / (64 * SHARPNESS)) * 1.001
+ALIAS = 1.02 * math.exp(-0.75 * math.pi**2 / SHARPNESS)
+TRUNCATION = 2.1 * math.exp(-SHARPNESS * REACH**2) * HEIGHT / math.sqrt(math.pi / SHARPNESS)
+FOURIER_BLOCK = 1 << 17  # atoms of one grid at most
+MOST_GRIDS = 32  # dealt to at least
+
+
+def cost(atoms: int, frequencies: int) -> int:
+    """About how many exponentials it is worth."""
+    return 60 * atoms + 30 * frequencies
+
+
+def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) -> tuple[ComplexArray, float]:
+    """The sums at 0, step, ..., count * step, and a bound on the absolute error of each; weights not negative."""
+    size = 1 << max(8, math.ceil(math.log2(8 * max(count, 1))))
+    offsets = np.arange(1 - REACH, REACH + 1)
+    hands = max(1, min(MOST_GRIDS, len(losses) // 256), -(-len(losses) // FOURIER_BLOCK))
+    grid, crowd = np.zeros(size), 0.0
+    for hand in range(hands):
+        y = losses[hand::hands] * (step * size / (2 * math.pi))
+        base = np.floor(y)
+        near = ((base.astype(np.int64)[:, None] + offsets) % size).ravel()
+        x = offsets - (y - base)[:, None]
+        spread = (np.exp(-SHARPNESS * x * x) * weights[hand::hands, None]).ravel()
+        one = np.bincount(near, weights=spread, minlength=size)
+        crowd += float(one @ np.bincount(near, minlength=size))
+        grid += one
+    crowd = crowd / max(float(grid.sum()), 1e-300) + hands + 2
+    found = np.conj(np.fft.rfft(grid)[: count + 1])
+    ratio = (np.arange(count + 1) / size) ** 2 * (math.pi**2 / SHARPNESS)
+    found *= np.exp(ratio) / math.sqrt(math.pi / SHARPNESS)
+    rounding = (8 * math.log2(size) + crowd + 20 + 24) * U + 2 * ELEMENTARY
+    error = (ALIAS + TRUNCATION + HEIGHT * rounding * 1.01) * float(weights.sum()) * (1 + 1e-9)
+    return found, error
+
+
+BLOCK = 1 << 19  # numbers a temporary matrix may hold
+LONG = 1 << 21  # atoms times frequencies from which the fast transform may pay
+AGAIN = 1 << 21  # so many terms at most are then summed one by one,
+EXACT = 1 << 24  # or so many, where
+MANY = 12  # frequencies from which products of turns are fewer
+LOOSE = 1e-11  # the copies together would err by more than this
+ROUGH_COUNT = 10**9  # copies whose K may be bounded by the worst error of a term
+NEGLIGIBLE = -70.0  # log of a ratio that no answer feels
+
+
+def tilted(w: Weighted, lam: float) -> Tilted:
+    """The tilted law at lam >= 0.
+
+    rho_j, the relative error of a weight: of p_j, of the exponent (lam loss_error + 3U lam|l_j|), of exp and of the sum
+    that normalises, which is an average of the same errors. K by log1p(sum p expm1(lam l)) while that cannot overflow:
+    its error is then relative to |e^{lam l} - 1|; beyond, by the usual shifted sum.
+    """
+    l, count = w.losses, len(w.losses)
+    if count <= FEW:
+        return tilted_few(w, lam)
+    exponent = lam * l
+    top = float((w.log_masses + exponent).max())
+    raw = np.exp(w.log_masses + exponent - top)
+    whole = total(raw)
+    weights = raw / whole
+    rho = w.mass_error + lam * w.loss_error + 3 * U * np.abs(exponent) + 2 * ELEMENTARY
+    rho = rho + 2 * U * np.abs(w.log_masses) + 4 * U * abs(top)
+    rho = rho + float(weights @ rho) * (1 + gamma(count)) + 2 * blocked(count)
+    if float(exponent.max()) < 600:  # a mass below e^-745 then adds less than e^-140 to M
+        masses, part = w.masses, np.expm1(exponent)
+        value = total(masses * part)
+        size = masses * np.abs(part)
+        moved = float(size @ (w.mass_error + ELEMENTARY + U + blocked(count))) + 1e-60 * count
+        moved += float((masses * (1 + np.maximum(part, 0.0))) @ (lam * w.loss_error + U * np.abs(exponent)))
+        log_mgf = math.log1p(value)
+        error = moved / (1 + value) * 1.01 + ELEMENTARY * abs(log_mgf)
+    else:
+        log_mgf = top + math.log(whole)
+        error = float(weights @ rho) + 4 * U * (abs(top) + 20)
+    mean = float(weights @ l)
+    size_l = np.abs(l)
+    return Tilted(
+        log_mgf=log_mgf,
+        error=error + 2 * w.outside,
+        mean=mean,
+        variance=float(weights @ np.square(l - mean)),
+        weights=weights,
+        bulk=2.02 * float(weights @ rho),
+        slope=1.01 * float(weights @ (rho * size_l)),
+        drift=1.01 * float(weights @ (w.loss_error + 8 * U * size_l)),
+    )
+
+
+def rough_cumulants(losses: FloatArray, log_masses: FloatArray, lam: float, count: int) -> tuple[float, float, float]:
+    """K, K', K'' of so many copies, uncertified."""
+    exponent = log_masses + lam * losses
+    top = float(exponent.max())
+    weights = np.exp(exponent - top)
+    total = float(weights.sum())
+    weights /= total
+    mean = float(weights @ losses)
+    variance = float(weights @ np.square(losses - mean))
+    k = (
+        math.log1p(float(np.exp(log_masses) @ np.expm1(np.minimum(lam * losses, 700.0))))
+        if top < 1
+        else top + math.log(total)
+    )
+    return count * k, count * mean, count * variance
+
+
+def log_mgf_roughly_above(w: Weighted, s: float, count: int) -> float:
+    """An upper bound on `count` times K(s): a sum of positive terms errs by the worst of them. For aliases."""
+    if len(w.losses) <= FEW:
+        top = max(log + s * l for l, log in w.few)
+        one = top + math.log(math.fsum(math.exp(log + s * l - top) for l, log in w.few))
+    else:
+        exponent = w.log_masses + s * w.losses
+        top = float(exponent.max())
+        one = top + math.log(float(np.exp(exponent - top).sum()))
+    fixed, per_s = w.worst
+    return count * (one + 1.01 * (fixed + s * per_s + gamma(len(w.losses)) + 4 * U * (abs(top) + 1)) + 2 * w.outside)
+
+
+def line(w: Weighted, tilt: Tilted, t: FloatArray, count: int) -> tuple[ComplexArray, FloatArray]:
+    """Log of 1 + sum w (e^{itl} - 1), and its error E, at equally spaced t from 0; blocks keep the memory small.
+
+    Error of the sum: |delta w_j| |e^{itl_j} - 1| with |e^{ix} - 1| <= min(2, |x|); the angle errs by |t| loss_error and, from the
+    rounding of t, l and their product, by 8U|t l|; products and the sum, blocks of atoms before the sums of blocks: inside rho's
+    `2 blocked`. Many atoms at many frequencies go through one fast transform first, whose error is absolute; where `count` copies
+    of the result are neither negligible nor many frequencies, they are summed again one by one.
+    """
+    x, y = np.empty(len(t)), np.empty(len(t))
+    error = _stated(w, tilt, t)
+    # sin, cos and their products err by 3 ELEMENTARY relative to sum w |e^{itl} - 1| <= min(2, t sum w|l|)
+    own = 3 * ELEMENTARY * np.minimum(2.0, t * float(tilt.weights @ np.abs(w.losses)) * 1.01)
+    again = np.arange(len(t))
+    if is_long(len(w.losses), len(t)):
+        found, slack = transform(w.losses, tilt.weights, float(t[1]), len(t) - 1)
+        x, y = found.real - found[0].real, found.imag - found[0].imag
+        own = own + 2 * slack
+        large = np.flatnonzero(count * 0.5 * np.log1p(np.maximum(2 * x + x * x + y * y, -1 + 1e-12)) > NEGLIGIBLE)
+        most = EXACT if 2 * count * slack > LOOSE else AGAIN
+        again = large if len(large) * len(w.losses) < most else large[:0]
+        own[again] = 3 * ELEMENTARY * np.minimum(2.0, t[again] * float(tilt.weights @ np.abs(w.losses)) * 1.01)
+    elif _even(t):
+        x, y, own = by_products(w, tilt, t)
+        again = again[:0]
+    width = block(len(w.losses))
+    rows = max(1, BLOCK // width)
+    x[again] = y[again] = 0.0
+    for start in range(0, len(again), rows):
+        part = again[start : start + rows]
+        for first in range(0, len(w.losses), width):
+            some = slice(first, first + width)
+            half = np.multiply.outer(0.5 * t[part], w.losses[some])
+            sine = np.sin(half)
+            x[part] -= 2 * (np.square(sine) @ tilt.weights[some])
+            y[part] += 2 * ((sine * np.cos(half)) @ tilt.weights[some])
+    return log_one_plus(x, y, error + own)
+
+
+def line_by_products(w: Weighted, tilt: Tilted, t: FloatArray) -> tuple[ComplexArray, FloatArray] | None:
+    """The same by products alone, however many; None where t is not 0, d, 2d, ... or there are too many turns to keep."""
+    if not _even(t) or 2 * math.isqrt(len(t)) * len(w.losses) > EXACT // 4:
+        return None
+    x, y, own = by_products(w, tilt, t)
+    return log_one_plus(x, y, _stated(w, tilt, t) + own)
+
+
+def _stated(w: Weighted, tilt: Tilted, t: FloatArray) -> FloatArray:
+    """What the stated errors of masses and losses, and what is outside, may move the sum by."""
+    found: FloatArray = np.minimum(tilt.bulk, t * tilt.slope) + t * tilt.drift + 4 * w.outside
+    return found
+
+
+def _even(t: FloatArray) -> bool:
+    """Whether t is 0, d, 2d, ..., and long enough for products."""
+    return len(t) >= MANY and bool(np.all(np.abs(t - t[1] * np.arange(len(t))) <= 2 * U * t))
+
+
+def by_products(w: Weighted, tilt: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Real and imaginary part of sum w (e^{itl} - 1) at t = 0, d, 2d, ..., and what computing them so may add to the error.
+
+    With t = x + y, x a multiple of d and y one of md, it is the sum of w (u + v + uv), u = e^{ixl} - 1, v = e^{iyl} - 1: about
+    2 sqrt(len(t)) turns for each atom, and products of matrices. Each of u, v errs by 2.2 ELEMENTARY of itself, and 1 + u, 1 + v
+    have modulus 1; the three sums, in blocks, err by twice `blocked` and 8U of sum w (|u| + |v| + |uv|). |u| + |v| is at most
+    min(4, t|l|), and |uv| <= 2 min(|u|, |v|) is no more. What makes up whole blocks has neither weight nor turn.
+    """
+    many, width = len(t), block(len(w.losses))
+    few, spare = math.isqrt(many), -len(w.losses) % width
+    losses, weights = np.append(w.losses, np.zeros(spare)), np.append(tilt.weights, np.zeros(spare))
+    coarse = -(-many // few)
+    steps = np.append(np.arange(float(few)), few * np.arange(float(coarse)))
+    half = np.multiply.outer((0.5 * t[1]) * steps, losses)
+    sine = np.sin(half)
+    turned = np.empty(half.shape, dtype=complex)
+    turned.real, turned.imag = -2 * sine * sine, 2 * sine * np.cos(half)
+    weighted = (turned * weights).reshape(few + coarse, -1, width)
+    alone = weighted.sum(axis=2).sum(axis=1)
+    fine = turned[:few].reshape(few, -1, width).transpose(1, 2, 0)
+    both = np.matmul(weighted[few:].transpose(1, 0, 2), fine).sum(axis=0)
+    found = (alone[few:, None] + alone[:few] + both).ravel()[:many]
+    most = np.minimum(4.0, t * float(tilt.weights @ np.abs(w.losses)) * 1.01)
+    return found.real, found.imag, most * (2.2 * ELEMENTARY + 4 * (blocked(len(losses)) + 8 * U))
+
+
+def is_long(atoms: int, frequencies: int) -> bool:
+    """Whether the fast transform pays."""
+    return atoms * frequencies > max(2 * cost(atoms, frequencies), LONG)
+
+
+def work(atoms: int, frequencies: int) -> int:
+    """What a line costs, in exponentials."""
+    return cost(atoms, frequencies) + AGAIN if is_long(atoms, frequencies) else atoms * frequencies
+
+
+def _largest(w: Weighted) -> tuple[float, float, float, bool]:
+    """Bounds on the largest loss and on the logarithm of its mass, and whether every loss is 0; few in plain floats."""
+    if len(w.losses) > FEW:
+        j = int(w.losses.argmax())
+        lowest, mass = float(w.losses[j] - w.loss_error[j]), float(w.log_masses[j]) - 2 * float(w.mass_error[j])
+        return float((w.losses + w.loss_error).max()), lowest, mass, not w.losses.any()
+    errors, masses = w.loss_error.tolist(), w.mass_error.tolist()
+    losses = [l for l, _ in w.few]
+    j = losses.index(max(losses))
+    highest = max(l + error for l, error in zip(losses, errors, strict=True))
+    return highest, losses[j] - errors[j], w.few[j][1] - 2 * masses[j], not any(losses)
+
+
+class AtomicSum(Summand):
+    """`count` copies of one finite law of losses."""
+
+    def __init__(
+        self,
+        weighted: Weighted,
+        count: int,
+        *,
+        infinity: tuple[float, float] = (0.0, 0.0),
+        lattice: Lattice | None = None,
+        wander: float = 0.0,
+    ) -> None:
+        """infinity: bounds on P(L = inf) of one copy; the masses of `weighted` are those given L < inf.
+
+        wander: how far one true loss may lie from its point of the lattice.
+        """
+        self.weighted = weighted
+        self._lay(count, infinity, _largest(weighted))
+        self.lattice = None if lattice is None else Lattice(count * lattice.start, lattice.step)
+        self.wander = count * wander * (1 + 8 * U)
+
+    def _lay(self, count: int, infinity: tuple[float, float], largest: tuple[float, float, float, bool]) -> None:
+        """What follows from the largest loss of one copy, as `_largest` tells it, and from P(L = inf)."""
+        self.count = self.copies = count
+        if infinity[1] > 0:
+            self.log_finite = (
+                count * math.log1p(-infinity[1]) * (1 + 64 * U) if infinity[1] < 1 else -math.inf,
+                count * math.log1p(-infinity[0]) * (1 - 64 * U) if infinity[0] < 1 else -math.inf,
+            )
+        highest, lowest, one_mass, null = largest
+        log_mass = count * (one_mass - 64 * U)
+        mass = math.exp(log_mass * (1 + 8 * U)) * (1 - 1e-14) if log_mass > -700 else 0.0
+        least = count * lowest
+        self.top = Top(count * highest + 8 * U * abs(count * highest), mass, least - 8 * U * abs(least))
+        self.null = null
+        self._tilts: dict[float, Tilted] = {}
+
+    def _tilt(self, lam: float) -> Tilted:
+        if lam not in self._tilts:
+            if len(self._tilts) > 64:
+                self._tilts.clear()
+            self._tilts[lam] = tilted(self.weighted, lam)
+        return self._tilts[lam]
+
+    def cumulants(self, lam: float) -> tuple[float, float, float]:
+        """Tilted mean and variance, times the count."""
+        w = self.weighted
+        if len(w.losses) <= FEW:
+            return few_cumulants(w.few, lam, self.count)
+        return rough_cumulants(w.losses, w.log_masses, lam, self.count)
+
+    def log_mgf(self, lam: float) -> tuple[float, float]:
+        """Count times one copy."""
+        one = self._tilt(lam)
+        value = self.count * one.log_mgf
+        return value, self.count * one.error * (1 + 4 * U) + 2 * U * abs(value)
+
+    def log_mgf_roughly_above(self, s: float) -> float:
+        """By the worst term, while that is good enough."""
+        rough = log_mgf_roughly_above(self.weighted, s, self.count)
+        return rough if self.count < ROUGH_COUNT else super().log_mgf_roughly_above(s)
+
+    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Count times one copy; the product rounds."""
+        one, error = line(self.weighted, self._tilt(lam), t, self.count)
+        return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)
+
+    def ratio(self, lam: float, t: FloatArray) -> Ratio | None:
+        """Of a few atoms."""
+        if len(self.weighted.losses) > FEW:
+            return None
+        return Ratio(*few_turns(self.weighted, self._tilt(lam), t), 0.0, 0.0, self.count)
+
+    def work(self, lam: float, t: float, frequencies: int) -> int:
+        """By the atoms."""
+        del lam, t
+        return work(len(self.weighted.losses), frequencies)
+
+    def log_tail(self, lam: float, t: float, until: float) -> float:
+        """Two atoms, distance g: |ratio|^2 = 1 - 4 w_0 w_1 sin^2(g t/2), falling while g t/2 <= pi/2."""
+        l = self.weighted.losses
+        if len(l) != 2:
+            return 0.0
+        gap = abs(float(l[1] - l[0]))
+        if gap * until > math.pi * (1 + 1e-12):
+            return 0.0
+        one = self._tilt(lam)
+        drop = 4 * float(one.weights[0] * one.weights[1]) * math.sin(min(gap * t * (1 - 1e-12), math.pi) / 2) ** 2
+        return 0.5 * self.count * math.log1p(-min(drop * (1 - 1e-9), 1 - 1e-16)) * (1 - 1e-12)
+
+    def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
+        """All atoms."""
+        del low_tail, high_tail
+        return float(self.weighted.losses.min()), float(self.weighted.losses.max())
+
+    def peaks(self) -> list[Peak]:
+        """The largest loss, and the atoms that come near it."""
+        w = self.weighted
+        j = int(np.argmax(w.losses))
+        below = np.delete(w.losses[j] - w.losses - w.loss_error - w.loss_error[j] - 4 * U * np.abs(w.losses), j)
+        order = np.argsort(below)
+        heaped = np.cumsum(np.delete(w.masses * (1 + w.mass_error), j)[order]) * (
+            1 + gamma(len(w.losses)) + 2 * ELEMENTARY
+        )
+        heaps, starts = np.append(0.0, heaped), below[order]
+
+        def within(gap: FloatArray) -> FloatArray:
+            result: FloatArray = heaps[np.searchsorted(starts, gap)]
+            return result
+
+        def beside(gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+            return np.zeros(len(gap)), within(gap) * -np.expm1(-gap) * (1 + 2 * ELEMENTARY)
+
+        error = float(w.mass_error[j]) + 2 * U * abs(float(w.log_masses[j]))
+        return [
+            Peak(self.count, float(w.losses[j]), float(w.loss_error[j]), float(w.log_masses[j]), error, within, beside)
+        ]
+
+    def cells(self, edges: FloatArray) -> Masses:
+        """Atoms counted; one nearer to an edge than its error may fall on either side."""
+        w = self.weighted
+        index, size = np.searchsorted(edges, w.losses), len(edges) + 1
+        p: FloatArray = np.bincount(index, weights=w.masses, minlength=size).astype(float)
+        q: FloatArray = np.bincount(index, weights=w.masses * np.exp(-w.losses), minlength=size).astype(float)
+        worst = float(np.max(w.mass_error)) + 4 * ELEMENTARY + gamma(len(w.losses))
+        slip = float(np.max(w.loss_error + 4 * U * np.abs(w.losses)))
+        return Masses(p, p * worst, q, q * (worst + 2 * slip), slip)
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """One copy: the sum itself, every term a product of positive numbers.
+
+        e^{eps - l} - 1 errs by ELEMENTARY relative and by the error of its argument, loss_error + U|eps - l|, absolute.
+        """
+        w = self.weighted
+        if self.count > 1 and np.any(w.losses):
+            return None
+        gap = np.subtract.outer(eps, w.losses)
+        part = -np.expm1(np.minimum(gap, 0.0))
+        slack = (w.loss_error + 2 * U * (np.abs(gap) + np.abs(w.losses))) * (gap < w.loss_error + 1e-12)
+        value = part @ w.masses
+        error = (part * (w.mass_error + 2 * ELEMENTARY + gamma(len(w.losses))) + slack) @ w.masses
+        return np.maximum(value - error, 0.0), np.minimum(value + error, 1.0)

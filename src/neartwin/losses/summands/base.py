@@ -1,0 +1,215 @@
+"""Factor, pair and summand: what was used, which ordered pair of laws it is, and how its losses add up.
+
+Notation of the room. P is the law of the outputs on the data set, Q on its neighbour, L = log dP/dQ the privacy loss
+under P, delta(eps) = E_P[(1 - e^{eps - L})_+] + P(L = inf), M(s) = E_P[e^{sL} | L < inf] for Re s >= 0, K = log M.
+`remove`: the person is in the data set of P and not in that of Q; `add`: the other order. Both orders are composed
+apart and the maximum is taken at the end (Zhu, Dong, Wang 2022: a maximum at each step is invalid).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.summands.rounding import ComplexArray, U
+
+Order = Literal["remove", "add", "replace", "replace_back"]
+
+
+class Lattice(NamedTuple):
+    """All losses lie on start + step * integers, exactly."""
+
+    start: Fraction
+    step: Fraction
+
+
+class Top(NamedTuple):
+    """No loss exceeds `loss`; the largest (or their supremum) is at least `least`; `mass` of P or more has it exactly."""
+
+    loss: float
+    mass: float
+    least: float
+
+
+class Masses(NamedTuple):
+    """P and Q of each interval between edges of losses, the two unbounded ones included, and bounds on their errors.
+
+    slip: how far from its edge, in loss, an interval may end.
+    """
+
+    p: FloatArray
+    p_error: FloatArray
+    q: FloatArray
+    q_error: FloatArray
+    slip: float
+
+
+class Peak(NamedTuple):
+    """So many copies of a law whose largest loss is an atom: where, how heavy, and what lies within g below it.
+
+    within(g): P(loss - g < L < loss), rounded up. beside(g): E[(1 - e^{loss - g - L})_+; L < loss], rounded down and up. Both at
+    arrays of g >= 0; an upper end that nothing bounds is inf, a lower one 0.
+    """
+
+    copies: int
+    loss: float
+    loss_error: float
+    log_mass: float
+    log_error: float
+    within: Callable[[FloatArray], FloatArray]
+    beside: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+
+class Ratio(NamedTuple):
+    """M(lam + it) of one copy, before its logarithm: M(lam + it)/M(lam) = (1 + x + iy) e^{-base}, to the power of `copies`.
+
+    1 + x + iy errs by at most fixed + per_t t in modulus, base by base_error.
+    """
+
+    x: FloatArray
+    y: FloatArray
+    fixed: float
+    per_t: float
+    base: float
+    base_error: float
+    copies: float
+
+
+UNBOUNDED = Top(np.inf, 0.0, np.inf)
+
+
+class Summand(ABC):
+    """The n-fold composition of one ordered pair, or of a batch of one family, ready for arithmetic.
+
+    `log_finite`: bounds on log P(L < inf), lower and upper; `top`: the largest loss; `lattice`: where all losses
+    lie, if they lie on a lattice. Bounds are for the whole n-fold sum.
+    """
+
+    log_finite: tuple[float, float] = (0.0, 0.0)
+    top: Top = UNBOUNDED
+    lattice: Lattice | None = None
+    wander: float = 0.0  # how far the whole sum may lie from its point of the lattice
+    null: bool = False  # every finite loss is 0
+    pace: float = 0.0  # how fast atoms turn, the largest loss of one copy; 0 where `quiet` has none
+    variation: float = 1.0  # an upper bound on the total variation of P and Q
+    copies: int = 1  # of the law that `cells` describes
+    rare: bool = False  # whether great losses may be rare, as those of a seldom sampled law are
+
+    @abstractmethod
+    def cumulants(self, lam: float) -> tuple[float, float, float]:
+        """K, K', K'' at lam > 0, without a certificate: they place the contour and cannot harm what it proves."""
+
+    @abstractmethod
+    def log_mgf(self, lam: float) -> tuple[float, float]:
+        """K(lam) for lam >= 0 and a bound on its error; (inf, 0) where M is infinite."""
+
+    def log_mgf_roughly_above(self, s: float) -> float:
+        """An upper bound on K(s), s >= 0, that may be loose by a tenth: aliases need no more, and it is cheap."""
+        value, error = self.log_mgf(s)
+        return value + error
+
+    @abstractmethod
+    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """A logarithm (any branch) of M(lam + it) / M(lam) at t = 0, d, 2d, ..., and a bound E on its error.
+
+        The true ratio over the exponential of the result differs from 1 by at most expm1(E). t may carry a relative
+        error of 4U (a frequency of a lattice is irrational); that too is in E.
+        """
+
+    def parts(self, lam: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The same with the number's real and imaginary parts apart."""
+        value, error = self.line(lam, t)
+        return value.real, value.imag, error
+
+    def ratio(self, lam: float, t: FloatArray) -> Ratio | None:
+        """The same before its logarithm, where one copy has such a form: a mix takes the logarithms of all parts together."""
+        del lam, t
+        return None
+
+    def work(self, lam: float, t: float, frequencies: int) -> int:
+        """What a line of so many frequencies that reaches t costs, in exponentials."""
+        del lam, t
+        return frequencies
+
+    def log_tail(self, lam: float, t: float, until: float) -> float:
+        """An upper bound on log |M(lam + it') / M(lam)| for all t' in [t, until]; 0 when nothing is known."""
+        del lam, t, until
+        return 0.0
+
+    def quiet(self, lam: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray | None:
+        """A quick bound on log |M(lam + it') / M(lam)| for all t' >= 0 within `width` of each t; it may stop below `enough`.
+
+        None where there is none, or where `line` wants all of its frequencies in a row.
+        """
+        del lam, t, width, enough
+        return None
+
+    def zcdp_tail(self, s: float) -> float:
+        """A bound on K(s')/(s'(s'+1)) for all s' >= s: K(s') <= s' times the largest loss."""
+        return max(self.top.loss, 0.0) / (s + 1) * (1 + 8 * U)
+
+    def root(self, delta: float) -> tuple[float, float] | None:
+        """About where a closed form meets delta, and -d log delta / d eps there; uncertified; None where bisection must do."""
+        del delta
+        return None
+
+    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float, dict[str, float]] | None:
+        """Certified bounds on eps where the finite part of delta lies in this range, and its errors, where there is a formula."""
+        del low_delta, high_delta
+        return None
+
+    def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
+        """Losses of one copy below and above which about so much of P lies."""
+        del low_tail, high_tail
+        return 0.0, 0.0
+
+    def cells(self, edges: FloatArray) -> Masses | None:
+        """The masses of one copy between increasing edges, given a finite loss; None where the family has no such form."""
+        del edges
+        return None
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether `delta` answers."""
+        return self.delta(np.zeros(1)) is not None
+
+    def peaks(self) -> list[Peak]:
+        """The atoms of the largest loss, one for each kind; empty where the largest loss is none."""
+        return []
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Closed form of E_P[(1 - e^{eps - L})_+ | L < inf] as (lower, upper), or None where there is none."""
+        del eps
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair(ABC):
+    """One ordered pair (P, Q) by its family and its exact parameters; equal pairs are counted together."""
+
+    @abstractmethod
+    def repeated(self, count: int) -> Summand:
+        """The composition of `count` independent copies."""
+
+    def gaussian(self) -> Fraction | None:
+        """The mu squared of the least G_mu that lies below T everywhere, alpha -> 0 included; None: unknown."""
+        return None
+
+    @classmethod
+    def together(cls, pairs: Sequence[Pair], counts: Sequence[int]) -> list[Summand]:
+        """Several pairs of this family at once; a family that merges in closed form says so here."""
+        return [pair.repeated(count) for pair, count in zip(pairs, counts, strict=True)]
+
+
+class RenyiCurve(ABC):
+    """An upper bound on the Renyi divergence at every order above 1: all that is known of some factors."""
+
+    @abstractmethod
+    def renyi(self, order: float) -> float:
+        """An upper bound on D_order(P||Q), rounded up, order > 1; inf where nothing is known."""

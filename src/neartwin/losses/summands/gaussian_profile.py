@@ -1,0 +1,49 @@
+"""The delta of a Gaussian pair at an epsilon, with the rounding of its float arithmetic."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.summands.rounding import ELEMENTARY, U
+from neartwin.special import erfcx, ndtr
+
+ROOT_HALF_PI = math.sqrt(math.pi / 2)
+
+
+def gaussian_delta(mu: float, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds on Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), the hockey-stick of N(mu, 1) and N(0, 1).
+
+    With a = eps/mu - mu/2, b = a + mu and Mills' ratio m: delta = phi(a)(m(a) - m(b)) because e^eps phi(b) = phi(a).
+    Errors. The argument a errs by 4U(|eps|/mu + mu) =: da, so phi(a) by the factor |a|da + da^2 and m(a), whose
+    logarithmic derivative lies in (-min(1, 1/a), 0) for a > 0, by at most da; b likewise. For a < -1 it is Phi(-a)
+    - e^eps Phi(-b) with the same errors, where |d log Phi(-a)/da| <= 1 for a <= 0 and <= b + 1 for b > 0, and eps
+    errs by U|eps|.
+    """
+    a, b = eps / mu - mu / 2, eps / mu + mu / 2
+    shift = 4 * U * (np.abs(eps) / mu + mu)
+    far = a < -1
+    if not far.any():
+        return _bounds(*_beside(a, b, shift))
+    x, y = np.where(far, 0.0, a), np.where(far, 0.0, b)
+    near_value, near_error = _beside(x, y, shift)
+    p = ndtr(np.where(far, -a, 0.0))
+    with np.errstate(over="ignore"):
+        q = np.exp(np.where(far, np.minimum(eps, 700.0), 0.0)) * ndtr(np.where(far, -b, 0.0))
+    q_error = q * (3 * ELEMENTARY + 2 * U * np.abs(eps) + (np.maximum(b, 0) + 2) * shift + b * b * 2 * U)
+    far_error = p * (2 * ELEMENTARY + 2 * shift) + q_error
+    return _bounds(np.where(far, p - q, near_value), np.where(far, far_error, near_error))
+
+
+def _beside(a: FloatArray, b: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """phi(a)(m(a) - m(b)) and its error, for a >= -1."""
+    density = np.exp(-0.5 * a * a) / math.sqrt(2 * math.pi)
+    m_a, m_b = ROOT_HALF_PI * erfcx(a / math.sqrt(2)), ROOT_HALF_PI * erfcx(b / math.sqrt(2))
+    return density * (m_a - m_b), density * (m_a + m_b) * (3 * ELEMENTARY + (np.abs(a) + 2) * shift + a * a * 2 * U)
+
+
+def _bounds(value: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
+    error = error + 1e-320
+    return np.maximum(value - error, 0.0), np.minimum(value + error, 1.0)

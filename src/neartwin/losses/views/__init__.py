@@ -1,0 +1,1 @@
+"""The same composition as trade-off function, Gaussian DP or zCDP."""

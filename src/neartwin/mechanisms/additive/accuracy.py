@@ -1,0 +1,248 @@
+"""How far off the Laplace mechanism's answers are: the union bound, the exact law, and every inverse of both.
+
+k answers, each with Lap(b) noise, b = sensitivity / epsilon. Fact 3.7: Pr[|Y| >= t b] = e^-t for t >= 0.
+Theorem 3.8: Pr[some error >= b ln(k / beta)] <= beta. Exactly: Pr[some error >= r] = 1 - (1 - e^(-r/b))^k.
+Dwork and Roth 2014, section 3.3. Error probabilities are `beta` here, for delta is a privacy parameter.
+"""
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from neartwin.balls import Certified, Exact, Numeric, ball, bounds, elementwise, every, quotient, read
+from neartwin.checks import integer, positive
+from neartwin.errors import ParameterError
+from neartwin.exact import Number, rational
+from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.mechanisms.sensitivity import count_sensitivity, histogram_sensitivity
+
+if TYPE_CHECKING:
+    from flint import arb
+
+
+UNION = "Dwork-Roth Theorem 3.8"
+EXACT = "exact law of the largest of k Laplace errors"
+
+
+def laplace_tail(t: Numeric) -> Certified:
+    """Pr[|Y| >= t b] for Y ~ Lap(b): e^-t, and 1 for t < 0. Fact 3.7.
+
+    >>> laplace_tail(2).upper
+    0.13533528...
+    """
+    return elementwise(lambda t: (-ball(max(t, 0))).exp(), read(t=t), method="Dwork-Roth Fact 3.7", least=0, most=1)
+
+
+def laplace_scale(*, sensitivity: Numeric, epsilon: Numeric) -> Certified:
+    """Scale b = sensitivity / epsilon, which is also the mean absolute error. Definition 3.3."""
+    return elementwise(lambda b: b, _scale(sensitivity, epsilon), method="Dwork-Roth Definition 3.3")
+
+
+def laplace_variance(*, sensitivity: Numeric, epsilon: Numeric) -> Certified:
+    """2 b^2."""
+    return elementwise(lambda b: 2 * b**2, _scale(sensitivity, epsilon), method="variance of the Laplace law")
+
+
+def laplace_radius(*, count: int, sensitivity: Numeric, epsilon: Numeric, beta: Numeric) -> Certified:
+    """Radius b ln(k / beta): with probability at least 1 - beta *every* error is smaller.
+
+    Theorem 3.8, by the union bound.
+
+    >>> laplace_radius(count=10_000, sensitivity=1, epsilon=1, beta="0.05").upper
+    12.20607264...
+    """
+    k = integer(at_least=1, count=count)
+    return elementwise(
+        lambda b, p: ball(b) * (k / ball(p)).log(), _scale(sensitivity, epsilon), _share(beta=beta), method=UNION
+    )
+
+
+def laplace_radius_exact(*, count: int, sensitivity: Numeric, epsilon: Numeric, beta: Numeric) -> Certified:
+    """-b ln(1 - (1 - beta)^(1/k)): the radius that the largest error passes with probability exactly beta.
+
+    >>> laplace_radius_exact(count=10_000, sensitivity=1, epsilon=1, beta="0.05").upper
+    12.18053818...
+    """
+    k = integer(at_least=1, count=count)
+    return elementwise(
+        lambda b, p: ball(b) * _exact_quantile(k, p),
+        _scale(sensitivity, epsilon),
+        _share(beta=beta),
+        method=EXACT,
+        least=0,
+    )
+
+
+def laplace_failure(*, count: int, radius: Numeric, sensitivity: Numeric, epsilon: Numeric) -> Certified:
+    """Bound k e^(-r/b), at most 1: Theorem 3.8's bound on the probability that some error reaches the radius."""
+    k, r = integer(at_least=1, count=count), _non_negative(radius=radius)
+    return elementwise(
+        lambda r, b: k * (-ball(r) / ball(b)).exp(), r, _scale(sensitivity, epsilon), method=UNION, least=0, most=1
+    )
+
+
+def laplace_failure_exact(*, count: int, radius: Numeric, sensitivity: Numeric, epsilon: Numeric) -> Certified:
+    """1 - (1 - e^(-r/b))^k: the probability itself."""
+    k, r = integer(at_least=1, count=count), _non_negative(radius=radius)
+
+    def value(r: Exact, b: Exact) -> "arb | Exact":
+        return -(k * (-(-ball(r) / ball(b)).expm1()).log()).expm1() if r else 1
+
+    return elementwise(value, r, _scale(sensitivity, epsilon), method=EXACT, least=0, most=1)
+
+
+def failure_at_union_radius(*, count: int, beta: Numeric) -> Certified:
+    """1 - (1 - beta/k)^k: how often the radius of Theorem 3.8 really fails, at most beta.
+
+    >>> failure_at_union_radius(count=10_000, beta="0.05").upper
+    0.04877069...
+    """
+    k = integer(at_least=1, count=count)
+    return elementwise(lambda p: 1 - (1 - ball(p) / k) ** k, _share(beta=beta), method=EXACT)
+
+
+def epsilon_for_radius(*, count: int, sensitivity: Numeric, radius: Numeric, beta: Numeric) -> Certified:
+    """Epsilon sensitivity ln(k / beta) / r: makes Theorem 3.8's radius r; spend at least the upper end."""
+    k = integer(at_least=1, count=count)
+    return elementwise(
+        lambda b, p: ball(b) * (k / ball(p)).log(), _per_radius(sensitivity, radius), _share(beta=beta), method=UNION
+    )
+
+
+def epsilon_for_radius_exact(*, count: int, sensitivity: Numeric, radius: Numeric, beta: Numeric) -> Certified:
+    """The least epsilon whose exact radius is r."""
+    k = integer(at_least=1, count=count)
+    return elementwise(
+        lambda b, p: ball(b) * _exact_quantile(k, p), _per_radius(sensitivity, radius), _share(beta=beta), method=EXACT
+    )
+
+
+def count_for_radius(*, sensitivity: Number, epsilon: Number, radius: Number, beta: Number) -> int:
+    """The most answers for which Theorem 3.8 promises the radius: floor(beta e^(r/b)); 0 if not even one.
+
+    >>> count_for_radius(sensitivity=1, epsilon=1, radius="12.3", beta="0.05")
+    10984
+    """
+    ratio = quotient(_positive(radius=radius), _scale(sensitivity, epsilon))
+    share = _share(beta=beta)
+    return _counted(bounds(lambda: ball(share) * ball(ratio).exp()), radius)
+
+
+def count_for_radius_exact(*, sensitivity: Number, epsilon: Number, radius: Number, beta: Number) -> int:
+    """The most answers whose largest error passes the radius with probability at most beta, by the exact law.
+
+    >>> count_for_radius_exact(sensitivity=1, epsilon=1, radius="12.3", beta="0.05")
+    11268
+    """
+    ratio = quotient(_positive(radius=radius), _scale(sensitivity, epsilon))
+    share = _share(beta=beta)
+    return _counted(bounds(lambda: (-ball(share)).log1p() / (-(-ball(ratio)).expm1()).log()), radius)
+
+
+def _counted(most: tuple[float, float], radius: Number) -> int:
+    if not math.isfinite(most[1]):
+        raise ParameterError("radius", radius, "allows more answers than a float can count")
+    return math.floor(most[0])
+
+
+def counts_scale(*, queries: int, epsilon: Numeric) -> Certified:
+    """Scale m / epsilon: the noise of each of m counting queries that one person may all change. Example 3.1.
+
+    >>> counts_scale(queries=7, epsilon="0.3").upper
+    23.33333333...
+    """
+    return elementwise(lambda b: b, _scale(count_sensitivity(queries), epsilon), method="Dwork-Roth Example 3.1")
+
+
+def histogram_radius(*, bins: int, epsilon: Numeric, beta: Numeric, neighbours: Neighbours) -> Certified:
+    """Radius s ln(k / beta) / epsilon, s = 1 under add/remove and 2 under replace-one: all bins at once.
+
+    With probability at least 1 - beta *every* bin's error is smaller.
+
+    >>> histogram_radius(bins=100, epsilon=1, beta="0.05", neighbours=Neighbours.REPLACE_ONE).upper
+    15.20180491...
+    """
+    return laplace_radius(count=bins, sensitivity=histogram_sensitivity(neighbours), epsilon=epsilon, beta=beta)
+
+
+def laplace_mean_variance(*, epsilon: Numeric, records: int) -> Certified:
+    """2 / (epsilon n)^2: the Laplace mechanism on the mean of n bits, n public, replace-one (sensitivity 1/n).
+
+    >>> laplace_mean_variance(epsilon="0.2", records=50).upper
+    0.02
+    """
+    n = integer(at_least=1, records=records)
+    e = _positive(epsilon=epsilon)
+    return elementwise(lambda e: 2 / (ball(e) * n) ** 2, e, method="variance of the Laplace law")
+
+
+def response_mean_variance(*, epsilon: Numeric, records: int) -> Certified:
+    """e^epsilon / (n (e^epsilon - 1)^2): the noise of the mean of n bits by debiased randomized response.
+
+    Of order 1 / (epsilon sqrt n), against 1 / (epsilon n) for Laplace: the price of trusting nobody.
+
+    >>> response_mean_variance(epsilon=1, records=1000).upper
+    0.00092067...
+    """
+    n = integer(at_least=1, records=records)
+    # e^e / (e^e - 1)^2 = e^-e / (1 - e^-e)^2, which does not overflow
+    return elementwise(
+        lambda e: (-ball(e)).exp() / (n * (-ball(e)).expm1() ** 2),
+        _positive(epsilon=epsilon),
+        method="variance of randomized response",
+    )
+
+
+def response_mean(answers: np.ndarray, *, epsilon: Number) -> float:
+    """The debiased mean of randomized responses: unbiased for the mean of the true bits.
+
+    answers: the n noisy bits; post-processing, at no cost.
+
+    >>> round(response_mean(np.array([1, 1, 0, 1]), epsilon=1), 6)
+    1.040988
+    """
+    e = float(positive(epsilon=rational(epsilon=epsilon)))
+    if not np.isin(answers, (0, 1)).all() or np.size(answers) == 0:
+        raise ParameterError("answers", "...", "must be bits, at least one")
+    return float((np.mean(answers) * (1 + math.exp(-e)) - math.exp(-e)) / -math.expm1(-e))
+
+
+def chebyshev_radius(*, variance: Numeric, beta: Numeric) -> Certified:
+    """sqrt(variance / beta): passed with probability at most beta, whatever the law of the error."""
+    squared = quotient(_non_negative(variance=variance), _share(beta=beta))
+    return elementwise(lambda x: ball(x).sqrt(), squared, method="Chebyshev")
+
+
+def _exact_quantile(k: int, beta: Exact) -> "arb":
+    """-ln(1 - (1 - beta)^(1/k)); 0 at beta = 1."""
+    return -(-((-ball(beta)).log1p() / k).expm1()).log() if beta < 1 else ball(0)
+
+
+def _scale(sensitivity: Numeric, epsilon: Numeric) -> Any:
+    return quotient(_positive(sensitivity=sensitivity), _positive(epsilon=epsilon))
+
+
+def _per_radius(sensitivity: Numeric, radius: Numeric) -> Any:
+    return quotient(_positive(sensitivity=sensitivity), _positive(radius=radius))
+
+
+def _share(**named: Numeric) -> Any:
+    return _read(lambda x: 0 < x <= 1, "must lie in (0, 1]", **named)
+
+
+def _positive(**named: Numeric) -> Any:
+    return _read(lambda x: 0 < x < math.inf, "must be positive and finite", **named)
+
+
+def _non_negative(**named: Numeric) -> Any:
+    return _read(lambda x: x >= 0, "must not be negative", **named)
+
+
+def _read(holds: Callable[[Any], bool], rule: str, **named: Numeric) -> Any:
+    ((name, value),) = named.items()
+    exact = read(**{name: value})
+    if not every(holds, exact):
+        raise ParameterError(name, value, rule)
+    return exact

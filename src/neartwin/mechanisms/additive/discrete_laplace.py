@@ -1,0 +1,99 @@
+"""The geometric mechanism: whole numbers plus discrete Laplace noise.
+
+Adding X with P(X = x) proportional to exp(-|x| / t) to a vector of integers of L1 sensitivity D is (D/t)-DP: the ratio of
+the densities at any output is at most exp((|y - f(S')|_1 - |y - f(S)|_1) / t) <= exp(D / t). Ghosh, Roughgarden,
+Sundararajan 2009; Dwork, Roth 2014, Thm 3.6 on a grid. Of all changes of L1 norm at most D, the worst is the whole of D
+in one coordinate, at every level of the trade-off: docs/mechanisms/geometric.md.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from neartwin import noise
+from neartwin.checks import integer, positive
+from neartwin.exact import WholeNumbers
+from neartwin.losses import Composed
+from neartwin.losses import Geometric as GeometricLoss
+from neartwin.mechanisms.adding import add_noise
+from neartwin.mechanisms.noise_laws import GeometricLaw, most_noise
+from neartwin.tradeoff import TradeOff, discrete_laplace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Geometric:
+    """Discrete Laplace noise. scale: t, in units of the answer. sensitivity: D, the L1 sensitivity, a whole number."""
+
+    scale: Fraction
+    sensitivity: int
+
+    def __post_init__(self) -> None:
+        positive(scale=self.scale)
+        integer(at_least=1, sensitivity=self.sensitivity)
+
+    @classmethod
+    def calibrated(cls, *, epsilon: Fraction, sensitivity: int) -> "Geometric":
+        """The least noise that is epsilon-DP: scale = sensitivity / epsilon, exactly.
+
+        >>> Geometric.calibrated(epsilon=Fraction(1, 2), sensitivity=3).scale
+        Fraction(6, 1)
+        """
+        return cls(
+            scale=Fraction(integer(at_least=1, sensitivity=sensitivity)) / positive(epsilon=epsilon),
+            sensitivity=sensitivity,
+        )
+
+    @classmethod
+    def for_error(cls, *, half_width: int, confidence: float, sensitivity: int, count: int = 1) -> "Geometric":
+        """The most noise whose error bar over `count` values stays within half_width: the least epsilon for an error.
+
+        >>> Geometric.for_error(half_width=3, confidence=0.95, sensitivity=1).half_width(0.95)
+        3
+        """
+        start = Fraction(1, 40 * integer(at_least=1, count=count))
+        scale = most_noise(GeometricLaw, half_width=half_width, confidence=confidence, count=count, above=start)
+        return cls(scale=scale, sensitivity=sensitivity)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The exact pure-DP parameter, D/t."""
+        return self.sensitivity / self.scale
+
+    @property
+    def law(self) -> GeometricLaw:
+        """The law of one coordinate's noise."""
+        return GeometricLaw(self.scale)
+
+    def curve(self) -> TradeOff:
+        """The trade-off no neighbours fall below, in any dimension: the noise against its shift by D.
+
+        Exact up to D = 4096. Beyond, the way is cut into legs of several steps, which is a little lower.
+        """
+        epsilon, legs = self.legs()
+        return discrete_laplace(epsilon, legs)
+
+    def losses(self) -> Composed:
+        """The same as a factor for composition."""
+        epsilon, legs = self.legs()
+        return Composed.of(GeometricLoss(epsilon=epsilon, sensitivity=legs))
+
+    def legs(self, most: int = 4096) -> tuple[Fraction, int]:
+        """(epsilon, D), or for D above `most` a coarser pair whose curve is lower: at most `most` legs of equal whole steps.
+
+        >>> Geometric(scale=Fraction(5000), sensitivity=5000).legs()
+        (Fraction(1, 1), 2500)
+        """
+        steps = -(-self.sensitivity // most)
+        legs = -(-self.sensitivity // steps)
+        return legs * steps / self.scale, legs
+
+    def noisy(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> WholeNumbers:
+        """Fresh noise on each value. values: whole numbers of any size, int64 or Python's; the result has their shape."""
+        return add_noise(values, noise.geometric(self.scale), source)
+
+    def half_width(self, confidence: float, count: int = 1) -> int:
+        """The least t with P(|noise| <= t in all `count` coordinates) >= confidence.
+
+        >>> Geometric(scale=Fraction(1), sensitivity=1).half_width(0.95)
+        3
+        """
+        return self.law.half_width(confidence, count)

@@ -1,0 +1,98 @@
+"""The Gaussian mechanism, exactly: the ideal real-valued mechanism, rounded to the grid.
+
+For an integer vector x whose Euclidean sensitivity squared is D2, round(x + N(0, s2 I)) has the law of x + round(N(0, s2 I)).
+It is post-processing of the real mechanism, so it is mu-GDP with mu^2 = D2 / s2 and (mu^2 / 2)-zCDP, in any dimension
+and with no correction for discreteness. Dong, Roth, Su 2022, Thm 2.7; Bun, Steinke 2016, Prop 1.6.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from neartwin import noise
+from neartwin.checks import integer, open_probability, positive
+from neartwin.exact import WholeNumbers
+from neartwin.losses import Composed
+from neartwin.losses import Gaussian as GaussianLoss
+from neartwin.mechanisms.adding import add_noise
+from neartwin.mechanisms.noise_laws import RoundedGaussianLaw
+from neartwin.mechanisms.sensitivity import root_above
+from neartwin.tradeoff import Gaussian as GaussianCurve
+from neartwin.tradeoff import TradeOff, mu_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gaussian:
+    """Rounded normal noise. variance: s2, before rounding. l2_squared: D2, the squared Euclidean sensitivity."""
+
+    variance: Fraction
+    l2_squared: int
+
+    def __post_init__(self) -> None:
+        positive(variance=self.variance)
+        integer(at_least=1, l2_squared=self.l2_squared)
+
+    @classmethod
+    def for_gdp(cls, *, mu: Fraction, l2_squared: int) -> "Gaussian":
+        """The least variance that is mu-GDP: l2_squared / mu^2, exactly.
+
+        >>> Gaussian.for_gdp(mu=Fraction(1, 2), l2_squared=3).variance
+        Fraction(12, 1)
+        """
+        return cls(variance=integer(at_least=1, l2_squared=l2_squared) / positive(mu=mu) ** 2, l2_squared=l2_squared)
+
+    @classmethod
+    def for_zcdp(cls, *, rho: Fraction, l2_squared: int) -> "Gaussian":
+        """The least variance that is rho-zCDP: l2_squared / (2 rho), exactly."""
+        return cls(variance=integer(at_least=1, l2_squared=l2_squared) / (2 * positive(rho=rho)), l2_squared=l2_squared)
+
+    @classmethod
+    def for_approx(cls, *, epsilon: Fraction, delta: Fraction, l2_squared: int) -> "Gaussian":
+        """The least variance that is (epsilon, delta)-DP, to 12 digits, on the safe side. Balle, Wang 2018.
+
+        >>> made = Gaussian.for_approx(epsilon=Fraction(1), delta=Fraction(1, 10**5), l2_squared=1)
+        >>> round(float(made.variance) ** 0.5, 9)
+        3.730631635
+        """
+        positive(epsilon=epsilon)
+        safe = Fraction(float(mu_of(epsilon, open_probability(delta=delta)).lower))
+        return cls.for_gdp(mu=safe, l2_squared=l2_squared)
+
+    @property
+    def mu_squared(self) -> Fraction:
+        """mu^2, exactly: what Gaussian accounts add up."""
+        return self.l2_squared / self.variance
+
+    @property
+    def mu(self) -> Fraction:
+        """mu, rounded up by less than 2**-64 where it is irrational."""
+        return root_above(self.mu_squared)
+
+    @property
+    def rho(self) -> Fraction:
+        """The zCDP parameter, mu^2 / 2, exactly."""
+        return self.mu_squared / 2
+
+    @property
+    def law(self) -> RoundedGaussianLaw:
+        """The law of one coordinate's noise."""
+        return RoundedGaussianLaw(self.variance)
+
+    def curve(self) -> TradeOff:
+        """G_mu, which no neighbours fall below, in any dimension."""
+        return GaussianCurve(self.mu_squared)
+
+    def losses(self) -> Composed:
+        """The same as a factor for composition, mu rounded up."""
+        return Composed.of(GaussianLoss(mu=self.mu))
+
+    def noisy(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> WholeNumbers:
+        """Fresh noise on each value, whole numbers of any size; the result has their shape."""
+        return add_noise(values, noise.rounded_gaussian(self.variance), source)
+
+    def half_width(self, confidence: float, count: int = 1) -> int:
+        """The least t with P(|noise| <= t in all `count` coordinates) >= confidence.
+
+        >>> Gaussian(variance=Fraction(100), l2_squared=1).half_width(0.95)
+        20
+        """
+        return self.law.half_width(confidence, count)

@@ -1,0 +1,77 @@
+"""Bounds for a column when none are public: a private dyadic histogram of magnitudes.
+
+Each whole number falls into one bin: 0, or sign and k for 2^k <= |x| < 2^(k+1). The noisy histogram is epsilon-DP; a bin
+counts as occupied when its noisy count reaches a threshold that all empty bins together reach with probability at most
+1 - confidence (half of that, for noise is symmetric). The bounds are the outer edges of the outermost occupied bins.
+Karwa, Vadhan 2018; Wilson et al. 2020.
+
+What lies beyond the found bounds will be clipped, and that bias is unknown: an error bar after such clipping covers the
+noise only.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from neartwin import noise
+from neartwin.checks import integer, open_probability
+from neartwin.errors import ParameterError
+from neartwin.exact import WholeNumbers
+from neartwin.losses import Composed
+from neartwin.mechanisms.adding import clipped_whole
+from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.tradeoff import TradeOff
+
+_MOST_BITS = 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MagnitudeBounds:
+    """Finds (low, high). counts: the histogram's noise; bits: magnitudes below 2^bits; threshold: see above."""
+
+    counts: Geometric
+    bits: int
+    threshold: int
+
+    @classmethod
+    def calibrated(
+        cls, *, epsilon: Fraction, bits: int, neighbours: Neighbours, rows_per_unit: int = 1, confidence: float = 0.999
+    ) -> "MagnitudeBounds":
+        """epsilon-DP: one unit changes rows_per_unit counts by add/remove, twice as many by replacement."""
+        rows = integer(at_least=1, rows_per_unit=rows_per_unit)
+        counts = Geometric.calibrated(
+            epsilon=epsilon, sensitivity=rows if neighbours is Neighbours.ADD_REMOVE else 2 * rows
+        )
+        if integer(at_least=1, bits=bits) > _MOST_BITS:
+            raise ParameterError("bits", bits, f"must be at most {_MOST_BITS}")
+        bins = 2 * bits + 1
+        open_probability(confidence=confidence)
+        return cls(counts=counts, bits=bits, threshold=counts.half_width(confidence, bins) + 1)
+
+    def curve(self) -> TradeOff:
+        """That of the noisy histogram: what follows is post-processing."""
+        return self.counts.curve()
+
+    def losses(self) -> Composed:
+        """The same as a factor for composition."""
+        return self.counts.losses()
+
+    def find(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> tuple[int, int] | None:
+        """Bounds that hold all occupied bins, or None when no bin is seen to be occupied. values: (n,) whole numbers."""
+        top = 2**self.bits - 1
+        clipped = clipped_whole(values, -top, top)
+        # powers of two are found among exact integers: place k holds 2^(k-1) <= |x| < 2^k
+        sizes = np.searchsorted(2 ** np.arange(self.bits, dtype=np.int64), np.abs(clipped), side="right")
+        histogram = np.bincount(self.bits + np.sign(clipped) * sizes, minlength=2 * self.bits + 1)
+        seen = np.flatnonzero(self.counts.noisy(histogram, source=source) >= self.threshold)
+        return (self._edges(int(seen[0]))[0], self._edges(int(seen[-1]))[1]) if seen.size else None
+
+    def _edges(self, place: int) -> tuple[int, int]:
+        """The least and the largest value of a bin; bins run from the most negative to the most positive."""
+        size = abs(place - self.bits)
+        if size == 0:
+            return 0, 0
+        inner, outer = 2 ** (size - 1), 2**size - 1
+        return (inner, outer) if place > self.bits else (-outer, -inner)

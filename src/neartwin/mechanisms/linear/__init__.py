@@ -1,0 +1,1 @@
+"""Mechanisms that answer many linear queries by noise on a few."""

@@ -1,0 +1,261 @@
+"""The matrix mechanism: many linear queries W x through a better-chosen set of queries A x.
+
+Noise goes on the strategy's answers y = A x + z; the workload's are R y with R A = W, which is post-processing: floats do no
+harm there. Query i then errs by (R z)_i, of variance s2 |R_i|^2, known before anything is released. Li, Miklau, Hay,
+McGregor, Rastogi 2015. The Gaussian noise is rounded to whole numbers, which adds to an error at most |R_i|_1 / 2.
+
+Batches of counts and linear queries: how much one unit can change all answers together.
+
+Here a unit is one row of a histogram over declared cells, or has none: x counts the units in each cell. Adding a unit adds
+a unit vector e_j to x; replacing one adds e_i - e_j, or one of the two alone where a unit may lie in no cell. A batch of
+linear queries W x then changes by a column of W, or by a difference of two.
+"""
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neartwin import noise
+from neartwin.checks import integer, open_probability
+from neartwin.errors import ParameterError
+from neartwin.exact import FloatArray, WholeNumbers
+from neartwin.losses import Composed
+from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.mechanisms.sensitivity import Change
+from neartwin.special import ndtri
+from neartwin.tradeoff import TradeOff
+
+_MOST_PAIRS = 1 << 26  # entries compared one by one; beyond, differences are bounded by sums
+
+
+def of_counts(number: int, neighbours: Neighbours) -> Change:
+    """Of `number` counting queries fixed in advance, which may overlap: each moves by at most 1 under either relation.
+
+    >>> of_counts(7, Neighbours.ADD_REMOVE).l1
+    7
+    """
+    del neighbours  # a replaced unit leaves some counts and enters others: still at most 1 each
+    return Change(linf=1, cells=integer(at_least=1, number=number))
+
+
+def of_histogram(neighbours: Neighbours) -> Change:
+    """Of a histogram of disjoint cells: one cell by 1, or two cells by 1 each.
+
+    >>> of_histogram(Neighbours.REPLACE_ONE)
+    Change(l1=2, l2_squared=2, linf=1, cells=2)
+    """
+    return Change(linf=1, cells=1 if neighbours is Neighbours.ADD_REMOVE else 2)
+
+
+def of_linear(weights: NDArray[Any], neighbours: Neighbours) -> Change:
+    """Of W x for whole weights (queries, cells), exactly; by sums instead of differences where W is very large.
+
+    >>> of_linear(np.array([[1, 1, 0], [0, 1, -1]]), Neighbours.ADD_REMOVE)
+    Change(l1=2, l2_squared=2, linf=1, cells=2)
+    """
+    table = np.asarray(weights)
+    if table.ndim != 2 or not table.size or table.dtype.kind not in "iu":
+        raise ParameterError("weights", table.dtype, "must be a (queries, cells) table of whole numbers")
+    columns = table.astype(np.int64).T
+    most = int(np.abs(columns).max())
+    if most == 0:
+        raise ParameterError("weights", most, "must not all be zero: what nobody can change needs no noise")
+    if most >= 2**20:
+        columns = columns.astype(object)
+    moves = [columns]
+    if neighbours is Neighbours.REPLACE_ONE:
+        if len(columns) ** 2 * columns.shape[1] > _MOST_PAIRS:
+            one = _largest(columns)
+            return Change(l1=2 * one.l1, l2_squared=4 * one.l2_squared, linf=2 * one.linf)
+        moves += [column - columns[i + 1 :] for i, column in enumerate(columns[:-1])]
+    changes = [_largest(part) for part in moves]
+    return Change(
+        l1=max(c.l1 for c in changes),
+        l2_squared=max(c.l2_squared for c in changes),
+        linf=max(c.linf for c in changes),
+        cells=max(c.cells for c in changes),
+    )
+
+
+def _largest(rows: NDArray[Any]) -> Change:
+    """The largest of each norm over the rows; rows of zeros count as a change of 1, which only adds noise."""
+    size = abs(rows)
+    return Change(
+        l1=max(1, int(size.sum(axis=1).max())),
+        l2_squared=max(1, int((rows * rows).sum(axis=1).max())),
+        linf=max(1, int(size.max())),
+        cells=max(1, int((rows != 0).sum(axis=1).max())),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """Noisy counts of declared, disjoint categories. Values that are in none of them count nowhere."""
+
+    categories: tuple[Any, ...]
+    counts: Geometric
+
+    @classmethod
+    def calibrated(cls, *, epsilon: Fraction, categories: tuple[Any, ...], neighbours: Neighbours) -> "Histogram":
+        """epsilon-DP for one row a unit: geometric noise of scale 1/epsilon (add/remove) or 2/epsilon (replace-one)."""
+        if len(set(categories)) != len(categories) or not categories:
+            raise ParameterError("categories", categories, "must be distinct, at least one")
+        change = of_histogram(neighbours)
+        return cls(categories=categories, counts=Geometric.calibrated(epsilon=epsilon, sensitivity=change.l1))
+
+    def curve(self) -> TradeOff:
+        """That of its counts."""
+        return self.counts.curve()
+
+    def losses(self) -> Composed:
+        """The same as a factor for composition."""
+        return self.counts.losses()
+
+    def release(self, values: list[Any], *, source: noise.Source = noise.SYSTEM) -> dict[Any, int]:
+        """A noisy count for every category, empty ones included.
+
+        >>> release = Histogram.calibrated(
+        ...     epsilon=Fraction(1000), categories=("a", "b"), neighbours=Neighbours.ADD_REMOVE
+        ... ).release(["a", "a", "z"])
+        >>> release
+        {'a': 2, 'b': 0}
+        """
+        place = {category: i for i, category in enumerate(self.categories)}
+        exact = np.zeros(len(place), dtype=np.int64)
+        for value in values:
+            if isinstance(value, Hashable) and value in place:
+                exact[place[value]] += 1
+        noisy = self.counts.noisy(exact, source=source)
+        return dict(zip(self.categories, (int(v) for v in noisy), strict=True))
+
+    def half_width(self, confidence: float) -> int:
+        """Every category's count is within this of the truth, with this probability: exact for independent noise."""
+        return self.counts.half_width(confidence, len(self.categories))
+
+
+Table = NDArray[np.int64]
+
+
+def identity(cells: int) -> Table:
+    """Ask for each cell alone: the histogram."""
+    return np.eye(integer(at_least=1, cells=cells), dtype=np.int64)
+
+
+def intervals_tree(cells: int) -> Table:
+    """Ask for the dyadic intervals that lie within the range: each cell is in at most floor(log2 n) + 1 of them."""
+    n = integer(at_least=1, cells=cells)
+    rows = []
+    for level in range(n.bit_length()):
+        for start in range(0, n - (1 << level) + 1, 1 << level):
+            row = np.zeros(n, dtype=np.int64)
+            row[start : start + (1 << level)] = 1
+            rows.append(row)
+    return np.array(rows)
+
+
+def eigen_design(workload: NDArray[Any], *, bits: int = 10) -> Table:
+    """A symmetric A with A^T A = (W^T W)^(1/2), rounded to whole multiples of its largest entry over 2^bits.
+
+    Of all A it has the least |W A^-1| |A| in Frobenius norms: the total squared error, if all columns of A had one length.
+    Small eigenvalues are lifted, so that A is invertible. Li, Miklau 2013.
+    """
+    table = np.asarray(workload, dtype=np.float64)
+    return eigen_of_gram(table.T @ table, bits=bits)
+
+
+def eigen_of_gram(gram: FloatArray, *, bits: int) -> Table:
+    """The same for a workload of which W^T W is known, (cells, cells)."""
+    values, vectors = np.linalg.eigh(gram)
+    floor = values.max() * 1e-9
+    root = (vectors * np.maximum(values, floor) ** 0.25) @ vectors.T
+    result: Table = np.rint(root * (2**bits / np.abs(root).max())).astype(np.int64)
+    return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixMechanism:
+    """Answers `workload` through `strategy`, both (queries, cells) of whole numbers. each: the noise on
+    the strategy's answers.
+    """
+
+    workload: NDArray[Any]
+    strategy: Table
+    each: Gaussian
+    reconstruction: FloatArray
+
+    @classmethod
+    def for_gdp(
+        cls, workload: NDArray[Any], strategy: Table, *, mu: Fraction, neighbours: Neighbours
+    ) -> "MatrixMechanism":
+        """mu-GDP for one unit in one cell. Refused where the strategy does not determine the workload.
+
+        >>> prefixes = np.tril(np.ones((64, 64), dtype=np.int64))
+        >>> plain, tree = (
+        ...     MatrixMechanism.for_gdp(prefixes, A, mu=Fraction(1), neighbours=Neighbours.ADD_REMOVE)
+        ...     for A in (prefixes, intervals_tree(64))
+        ... )
+        >>> bool(tree.deviations.max() < plain.deviations.max())
+        True
+        """
+        change: Change = of_linear(strategy, neighbours)
+        wanted = np.asarray(workload, dtype=np.float64)
+        back = wanted @ np.linalg.pinv(strategy.astype(np.float64))
+        gap = float(np.abs(back @ strategy - wanted).max(initial=0.0))
+        if gap > 1e-7 * max(1.0, float(np.abs(wanted).max(initial=0.0))):
+            raise ParameterError("strategy", strategy.shape, "must determine every query of the workload")
+        return cls(workload, strategy, Gaussian.for_gdp(mu=mu, l2_squared=change.l2_squared), back)
+
+    @classmethod
+    def best_for_gdp(
+        cls,
+        workload: NDArray[Any],
+        *,
+        mu: Fraction,
+        neighbours: Neighbours,
+        judged_by: Callable[[FloatArray], float] = lambda deviations: float(np.square(deviations).sum()),
+    ) -> "MatrixMechanism":
+        """The best of four strategies: identity, the workload, dyadic intervals, eigen design. Reads no data.
+
+        judged_by: the price of the queries' standard deviations; by default their total squared error.
+        """
+        cells = workload.shape[1]
+        strategies = [identity(cells), intervals_tree(cells), eigen_design(workload)]
+        if np.asarray(workload).dtype.kind in "iu":
+            strategies.append(np.asarray(workload, dtype=np.int64))
+        made = [cls.for_gdp(workload, each, mu=mu, neighbours=neighbours) for each in strategies]
+        return min(made, key=lambda one: judged_by(one.deviations))
+
+    def curve(self) -> TradeOff:
+        """G_mu: the answers are post-processing."""
+        return self.each.curve()
+
+    def losses(self) -> Composed:
+        """The same as a factor for composition."""
+        return self.each.losses()
+
+    @property
+    def deviations(self) -> FloatArray:
+        """(queries,) the standard deviation of each answer's error, exact but for rounding in floats."""
+        size: FloatArray = np.sqrt(np.square(self.reconstruction).sum(axis=1) * self.each.law.variance)
+        return size
+
+    def half_widths(self, confidence: float) -> FloatArray:
+        """(queries,) each answer is within this of the truth with this probability: normal quantile plus rounding."""
+        z = float(ndtri((1 + open_probability(confidence=confidence)) / 2))
+        normal = np.sqrt(np.square(self.reconstruction).sum(axis=1)) * math.sqrt(float(self.each.variance))
+        result: FloatArray = (z * normal + np.abs(self.reconstruction).sum(axis=1) / 2) * (1 + 1e-9)
+        return result
+
+    def release(self, cells: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> FloatArray:
+        """(queries,) noisy answers, unbiased. cells: (cells,) exact counts."""
+        exact = self.strategy.astype(object) @ np.asarray(cells).astype(object)
+        noisy = self.each.noisy(np.asarray(exact), source=source)
+        result: FloatArray = self.reconstruction @ noisy.astype(np.float64)
+        return result

@@ -1,0 +1,184 @@
+"""Ranks from a tree of noisy counts: quantiles of many groups, all ranks from one release.
+
+The values of a group are counted in a `neartwin.mechanisms.linear.count_trees.CountTree`, whose noisy nodes give the counts
+left and
+right of every place by least squares. A row is in one node a level, so a unit of C rows changes all levels together by
+levels * C in absolute sum and levels * C^2 in squared length. Hay, Rastogi, Miklau, Suciu 2010, sec. 4; Qardaji, Yang, Li 2013
+for the branching: the best is near 10 for discrete Laplace noise, whose scale grows like the number of levels, and small for
+normal noise, whose deviation grows like its root. A tree of one level is the histogram of single cells: the best where there
+are few.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neartwin.checks import open_probability
+from neartwin.errors import ParameterError
+from neartwin.exact import FloatArray
+from neartwin.mechanisms.linear.count_trees import CountTree, moments
+from neartwin.mechanisms.noise_laws import GeometricLaw, Law, RoundedGaussianLaw
+from neartwin.mechanisms.noise_sums import laplace_quantiles
+from neartwin.special import ndtri
+
+_BRANCHINGS = (*range(3, 33), 48, 64, 128)  # of 2 bars are up to 3 % shorter, and nodes many more than cells
+_TYPICAL = 1025  # places that stand for all of them
+_ALONE, _KINDS = 2048, 256  # ends whose bars are worked out one by one, shapes of the others' sums
+_SHAPED = 1e-3, 4e-4  # more than sums of about one shape differ in, and times the square of the normal quantile
+_SURE = 0.25  # of either side: bars at less than 50 % are those at 50 %
+_OF_CELL = 0.75  # of what may fail, for the ends of the cell itself
+
+
+def best_tree(cells: int, power: float) -> CountTree:
+    """The branching with the least error of a median, for noise whose deviation grows like levels ** power.
+
+    >>> best_tree(1000, 1.0).levels, best_tree(1000, 0.5).levels, best_tree(8, 1.0).levels
+    (3, 5, 1)
+    """
+    options = [CountTree(cells, min(b, max(2, cells))) for b in _BRANCHINGS if b <= cells] or [CountTree(cells, 2)]
+    if cells <= 512:
+        options.append(CountTree(cells, max(2, cells)))
+
+    def error(tree: CountTree) -> float:
+        return typical_weight(tree, 0.5) * float(tree.levels**power)
+
+    return min(options, key=error)
+
+
+def typical_weight(tree: CountTree, rank: float) -> float:
+    """The deviation of a rank's score, typical over the places, in deviations of one node."""
+    return math.sqrt(float(moments(tree, rank, _TYPICAL)[0].mean()))
+
+
+def looks(tree: CountTree) -> tuple[tuple[int, float], ...]:
+    """Widths of the nodes at whose ends the score of a cell is looked at, and the share of what may fail for each.
+
+    Scores rise: where the true one is below 0 at the start of a cell, so it is at the start of every node that the cell is in,
+    and where it is not at the cell's end, so it is not at theirs. So the true cell is left out with probability at most the
+    sum of what each look may fail, whatever the other cells do. At the ends of wide nodes there is less noise; and where many
+    cells are in doubt, one of them that noise favours no longer stretches the interval to it.
+
+    >>> looks(CountTree(cells=100, branching=10))
+    ((1, 0.75), (10, 0.25))
+    """
+    if tree.levels == 1:
+        return ((1, 1.0),)
+    wider = tree.widths[:-1]
+    return ((1, _OF_CELL), *((width, (1 - _OF_CELL) / len(wider)) for width in wider))
+
+
+@lru_cache(maxsize=64)
+def _laplace_bars(tree: CountTree, rank: float, miss: float, width: int) -> FloatArray:
+    """(cells + 1,) what the noise of a score passes with probability `miss`, in scales of a node's Laplace noise.
+
+    At the ends of nodes of this width; nothing is excluded elsewhere. Of many ends, those whose sums are alike in shape (the
+    fourth moment over the square of the second) have the longest bar of three of them, in deviations, and a little more.
+    """
+    ends, found = np.minimum(np.arange(0, tree.cells + width, width), tree.cells), np.full(tree.cells + 1, np.inf)
+    second, fourth = (one[ends] for one in moments(tree, rank))
+    order = np.argsort(fourth / np.maximum(second, 1e-150) ** 2)
+    alike, alone = order[:-_ALONE], order[-_ALONE:]
+    found[ends[alone]] = laplace_quantiles(*tree.weights(rank, ends[alone]), miss)
+    if len(alike):
+        kinds = np.array_split(alike, min(_KINDS, len(alike)))
+        some = np.array([(one[0], one[len(one) // 2], one[-1]) for one in kinds])
+        bars = laplace_quantiles(*tree.weights(rank, ends[some.ravel()]), miss).reshape(some.shape)
+        more = 1 + _SHAPED[0] + _SHAPED[1] * float(ndtri(miss)) ** 2
+        longest = (bars / np.sqrt(np.maximum(second[some], 1e-150))).max(axis=1) * more
+        found[ends[alike]] = np.repeat(longest, [len(one) for one in kinds]) * np.sqrt(second[alike])
+    found.flags.writeable = False
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Noisy ranks of a tree. rank: 0 < rank < 1; law: of a node's noise.
+
+    A group's score at a place is (1 - rank) * (count below) - rank * (count from there on): it rises from left to right,
+    and the quantile is the first cell at whose end it is not negative.
+    """
+
+    tree: CountTree
+    law: Law
+
+    def bars(self, rank: float, confidence: float, width: int = 1) -> FloatArray:
+        """(cells + 1,) one-sided bars of the noisy score: either side is passed with probability (1 - confidence) / 2.
+
+        Of discrete Laplace noise it is the quantile for Laplace variables of its scale, and of other noise that of normal ones of
+        its variance, the greater of before and after rounding; half a step of the score is added for its lattice. width: of the
+        nodes at whose ends they are asked for; elsewhere they may be infinite.
+        """
+        miss = min((1 - open_probability(confidence=confidence)) / 2, _SURE)
+        if isinstance(self.law, GeometricLaw):
+            bars = float(self.law.scale) * _laplace_bars(self.tree, rank, miss, width)
+        else:
+            bars = -float(ndtri(miss)) * np.sqrt(moments(self.tree, rank)[0] * self.variance)
+        found: FloatArray = bars + self.half_step(rank)
+        return found
+
+    @property
+    def variance(self) -> float:
+        """Of a normal variable in place of a node's noise."""
+        rounded = float(self.law.normal_variance) if isinstance(self.law, RoundedGaussianLaw) else 0.0
+        return max(self.law.variance, rounded)
+
+    @staticmethod
+    def half_step(rank: float) -> float:
+        """Half of the most that one step of a node's noise moves a score."""
+        return max(rank, 1 - rank) / 2
+
+    def quantile(self, split: tuple[FloatArray, FloatArray], rank: float, confidence: float) -> tuple[FloatArray, ...]:
+        """(groups,) three times: the cell of the quantile, and the first and last cell of its confidence interval.
+
+        split: noisy. The interval holds every cell whose score, at its start and at its end and at those of the nodes that it is
+        in, the noise does not exclude: see `looks`.
+        """
+        if not 0 < rank < 1:
+            raise ParameterError("rank", rank, "must lie strictly between 0 and 1", remedy="see minimum and maximum")
+        below, rest = split
+        score = (1 - rank) * below - rank * rest
+        if not len(score):  # of no group
+            return np.zeros(0), np.zeros(0), np.zeros(0)
+        risen = np.maximum.accumulate(score, axis=1)
+        falling = np.minimum.accumulate(score[:, ::-1], axis=1)[:, ::-1]
+        smooth = risen + falling  # twice a monotone score
+        cell = _first(smooth[:, 1:] >= 0)
+        place, possible = np.arange(self.tree.cells), np.ones((len(score), self.tree.cells), dtype=bool)
+        miss = 1 - open_probability(confidence=confidence)
+        for width, share in looks(self.tree):
+            bars = self.bars(rank, 1 - share * miss, width)
+            possible &= (score <= bars)[:, place // width * width]
+            possible &= (score >= -bars)[:, np.minimum((place // width + 1) * width, self.tree.cells)]
+        first, last = _first(possible), self.tree.cells - 1 - _first(possible[:, ::-1])
+        empty = ~possible.any(axis=1)
+        first, last = np.where(empty, cell, first), np.where(empty, cell, last)
+        return cell.astype(float), np.minimum(first, cell).astype(float), np.maximum(last, cell).astype(float)
+
+    def largest(self, split: tuple[FloatArray, FloatArray], confidence: float) -> FloatArray:
+        """(groups,) the last cell such that some row certainly lies in it or beyond, -1 where not even the first is certain.
+
+        "No row from cell c on" is tested for c = 0, 1, ... until it is not refuted. The true ones follow each other, so the first
+        of them is refuted, and the answer too large, with probability at most 1 - confidence.
+        """
+        z_both = 2 * open_probability(confidence=confidence) - 1  # one-sided at `confidence`
+        _, rest = split
+        refuted = rest[:, :-1] > self.bars(1.0, max(z_both, 1e-9))[:-1]
+        return _first(~np.concatenate([refuted, np.zeros((refuted.shape[0], 1), dtype=bool)], axis=1)).astype(float) - 1
+
+    def smallest(self, split: tuple[FloatArray, FloatArray], confidence: float) -> FloatArray:
+        """(groups,) the first cell such that some row certainly lies in it or before; `cells` where none is certain."""
+        z_both = 2 * open_probability(confidence=confidence) - 1
+        below, _ = split
+        refuted = (below[:, 1:] > self.bars(0.0, max(z_both, 1e-9))[1:])[:, ::-1]
+        stopped = _first(~np.concatenate([refuted, np.zeros((refuted.shape[0], 1), dtype=bool)], axis=1))
+        return (self.tree.cells - stopped).astype(float)
+
+
+def _first(true: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """(groups,) the first true place of each row, the last place where there is none."""
+    found = np.argmax(true, axis=1)
+    result: NDArray[np.intp] = np.where(true.any(axis=1), found, true.shape[1] - 1)
+    return result

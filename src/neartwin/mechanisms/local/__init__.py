@@ -1,0 +1,1 @@
+"""Mechanisms that run on the device of each person."""

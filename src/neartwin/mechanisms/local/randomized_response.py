@@ -1,0 +1,94 @@
+"""Randomized response: each person answers for themselves, and tells the truth only more often than not.
+
+The client reports the true one of k answers with odds e^epsilon against each other one; so it is epsilon-DP for any change
+of that person's answer, with no trust in the collector. The server undoes the bias. Warner 1965; Kairouz, Bonawitz,
+Ramage 2016. Among all eps-local protocols it is best where e^epsilon is large against k; for many answers see
+`unary.py` and `hadamard.py`.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neartwin import noise
+from neartwin.checks import integer, positive
+from neartwin.errors import ParameterError
+from neartwin.exact import WholeNumbers
+from neartwin.losses import Composed
+from neartwin.losses import RandomizedResponse as ResponseLoss
+from neartwin.mechanisms.local.frequencies import Frequencies, debiased
+from neartwin.tradeoff import TradeOff
+from neartwin.tradeoff import randomized_response as response_curve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomizedResponse:
+    """k-ary response. epsilon: log of the odds, the exact local guarantee. answers: k, at least 2."""
+
+    epsilon: Fraction
+    answers: int
+
+    def __post_init__(self) -> None:
+        positive(epsilon=self.epsilon)
+        integer(at_least=2, answers=self.answers)
+
+    @property
+    def truth(self) -> float:
+        """P(the report is the truth) = e^epsilon / (e^epsilon + k - 1)."""
+        return 1 / (1 + (self.answers - 1) * math.exp(-float(self.epsilon)))
+
+    @property
+    def lie(self) -> float:
+        """P(the report is one given other answer)."""
+        return math.exp(-float(self.epsilon)) * self.truth
+
+    def curve(self) -> TradeOff:
+        """Exactly that of any two answers: f_{epsilon,0} for k = 2, above it for more. Local, for a person's own change."""
+        return response_curve(self.epsilon, self.answers)
+
+    def losses(self) -> Composed:
+        """The same as a factor for composition."""
+        return Composed.of(ResponseLoss(epsilon=self.epsilon, answers=self.answers))
+
+    def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> NDArray[np.int64]:
+        """The client: one report for each true answer in 0, ..., k - 1; each person runs it once, on their own answer.
+
+        Draw a uniform answer; keep it surely if it is the truth, with probability e^-epsilon otherwise; else draw again. How
+        often does not depend on the truth, and the law is exact.
+        """
+        truth = known_answers(answers, self.answers)
+        reports = np.empty(truth.size, dtype=np.int64)
+        waiting = np.arange(truth.size)
+        while waiting.size:
+            drawn = noise.uniform_below(self.answers, waiting.size, source=source)
+            kept = (drawn == truth[waiting]) | noise.bernoulli_exp(self.epsilon, waiting.size, source=source)
+            reports[waiting[kept]] = drawn[kept]
+            waiting = waiting[~kept]
+        return reports
+
+    def estimate(self, reports: WholeNumbers, *, confidence: float = 0.95) -> Frequencies:
+        """The server: the share of each answer, unbiased, with intervals for the share among those who reported."""
+        counts = np.bincount(known_answers(reports, self.answers), minlength=self.answers)
+        return debiased(counts, np.asarray(reports).size, yes=self.truth, no=self.lie, confidence=confidence)
+
+    def worst_deviation(self, people: int) -> float:
+        """The largest standard deviation of a share, over all populations of this size.
+
+        Each report of truth j counts p(1 - p) or q(1 - q): the larger of them over n (p - q)^2. For k = 2 both are
+        e^epsilon / (e^epsilon + 1)^2.
+        """
+        p, q = self.truth, self.lie
+        return math.sqrt(max(p * (1 - p), q * (1 - q)) / integer(at_least=1, people=people)) / (p - q)
+
+
+def known_answers(answers: WholeNumbers, count: int) -> NDArray[np.int64]:
+    """Answers as int64, if they are whole numbers in 0, ..., count - 1; a `ParameterError` without them otherwise."""
+    values = np.asarray(answers)
+    if values.dtype.kind not in "iu" or values.ndim != 1 or ((values < 0) | (values >= count)).any():
+        raise ParameterError(
+            "answers", values.dtype, f"must be whole numbers from 0 to {count - 1}, one for each person"
+        )
+    return values.astype(np.int64)

@@ -1,0 +1,203 @@
+"""Unary encoding: each person sends a vector of bits, one for each answer, every bit flipped at random.
+
+With P(report 1 | bit 1) = p and P(report 1 | bit 0) = q, two people with different answers differ in two bits, so the local
+guarantee is epsilon = ln(p (1 - q) / (q (1 - p))). Symmetric (p + q = 1) is basic RAPPOR; optimised (p = 1/2,
+q = 1/(e^epsilon + 1)) has the least variance of all. Erlingsson, Pihur, Korolova 2014; Wang, Blocki, Li, Jha 2017.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neartwin import noise
+from neartwin.checks import integer, open_probability, positive
+from neartwin.errors import ParameterError
+from neartwin.exact import Number, WholeNumbers, rational
+from neartwin.losses import Composed, FinitePair, Pure, SilentResponse
+from neartwin.mechanisms.local.frequencies import Frequencies, debiased
+from neartwin.mechanisms.local.hadamard import half_silent
+from neartwin.mechanisms.local.randomized_response import RandomizedResponse, known_answers
+from neartwin.tradeoff import TradeOff, finite_pair, randomized_response_power
+
+Bits = NDArray[np.bool_]
+
+
+def one_hot(answers: WholeNumbers, count: int) -> Bits:
+    """(people, count): one bit set in each row."""
+    truth = known_answers(answers, count)
+    bits = np.zeros((truth.size, count), dtype=bool)
+    bits[np.arange(truth.size), truth] = True
+    return bits
+
+
+def _flipped(bits: Bits, epsilon: Fraction, source: noise.Source) -> Bits:
+    """Each bit through binary randomized response of this epsilon, exactly."""
+    coins = RandomizedResponse(epsilon=epsilon, answers=2).report(bits.reshape(-1).astype(np.int64), source=source)
+    flipped: Bits = (coins == 1).reshape(bits.shape)
+    return flipped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SymmetricUnary:
+    """Every bit through randomized response of epsilon/2: basic RAPPOR. epsilon: the exact local guarantee."""
+
+    epsilon: Fraction
+    answers: int
+
+    def __post_init__(self) -> None:
+        positive(epsilon=self.epsilon)
+        integer(at_least=2, answers=self.answers)
+
+    @property
+    def yes(self) -> float:
+        """P(report 1 | bit 1)."""
+        return 1 / (1 + math.exp(-float(self.epsilon) / 2))
+
+    def curve(self) -> TradeOff:
+        """Exactly that of any two answers: two independent responses of epsilon/2."""
+        return randomized_response_power(self.epsilon / 2, 2)
+
+    def losses(self) -> Composed:
+        """The same as a factor for composition."""
+        return 2 * Composed.of(Pure(epsilon=self.epsilon / 2))
+
+    def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> Bits:
+        """The client: (people, answers) bits, a row for each true answer."""
+        return _flipped(one_hot(answers, self.answers), self.epsilon / 2, source)
+
+    def estimate(self, reports: Bits, *, confidence: float = 0.95) -> Frequencies:
+        """The server: unbiased shares with intervals."""
+        return debiased(reports.sum(axis=0), len(reports), yes=self.yes, no=1 - self.yes, confidence=confidence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimisedUnary:
+    """The set bit is reported by a fair coin, every other with probability 1/(e^epsilon + 1). epsilon: exact."""
+
+    epsilon: Fraction
+    answers: int
+
+    def __post_init__(self) -> None:
+        positive(epsilon=self.epsilon)
+        integer(at_least=2, answers=self.answers)
+
+    @property
+    def no(self) -> float:
+        """P(report 1 | bit 0) = 1/(e^epsilon + 1)."""
+        return math.exp(-float(self.epsilon)) / (1 + math.exp(-float(self.epsilon)))
+
+    def curve(self) -> TradeOff:
+        """Exactly that of any two answers: their two bits are equal half of the time, and then say nothing."""
+        return half_silent(self.epsilon)
+
+    def losses(self) -> Composed:
+        """The same as a factor for composition."""
+        return Composed.of(SilentResponse(epsilon=self.epsilon))
+
+    def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> Bits:
+        """The client: (people, answers) bits, a row for each true answer."""
+        truth = known_answers(answers, self.answers)
+        bits = _flipped(np.zeros((truth.size, self.answers), dtype=bool), self.epsilon, source)
+        bits[np.arange(truth.size), truth] = noise.bernoulli(Fraction(1, 2), truth.size, source=source)
+        return bits
+
+    def estimate(self, reports: Bits, *, confidence: float = 0.95) -> Frequencies:
+        """The server: unbiased shares with intervals."""
+        return debiased(reports.sum(axis=0), len(reports), yes=0.5, no=self.no, confidence=confidence)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Rappor:
+    """RAPPOR with a lasting and a fresh layer of noise. Erlingsson, Pihur, Korolova 2014, Thm 1 and 2.
+
+    lasting (f): each of a person's bits is kept for ever as 1 or 0 with probability f/2 each, true otherwise. Each report
+    then says 1 with probability `on` where the kept bit is 1 and `off` where it is 0. hashes (h): how many bits a person's
+    answer sets. All rational, and drawn exactly.
+    """
+
+    lasting: Fraction
+    on: Fraction
+    off: Fraction
+    hashes: int
+
+    def __init__(self, *, lasting: Number, on: Number, off: Number, hashes: int = 1) -> None:
+        """All probabilities strictly between 0 and 1, `on` above `off`."""
+        object.__setattr__(self, "lasting", open_probability(lasting=rational(lasting=lasting)))
+        object.__setattr__(self, "on", open_probability(on=rational(on=on)))
+        object.__setattr__(self, "off", open_probability(off=rational(off=off)))
+        object.__setattr__(self, "hashes", integer(at_least=1, hashes=hashes))
+        if self.on <= self.off:
+            raise ParameterError("on", on, f"must be above off={off}")
+
+    @property
+    def lasting_epsilon(self) -> float:
+        """epsilon_inf = 2h ln((1 - f/2) / (f/2)): of all reports a person will ever send about one answer.
+
+        >>> round(Rappor(lasting="0.5", on="0.75", off="0.5", hashes=2).lasting_epsilon, 12)
+        4.394449154672
+        """
+        return 2 * self.hashes * math.log((1 - self.lasting / 2) / (self.lasting / 2))
+
+    @property
+    def chances(self) -> tuple[Fraction, Fraction]:
+        """P(a report says 1 | bit 1) and P(... | bit 0), both layers together: q* and p* of the paper."""
+        f = self.lasting
+        return f / 2 * (self.off + self.on) + (1 - f) * self.on, f / 2 * (self.off + self.on) + (1 - f) * self.off
+
+    @property
+    def single_epsilon(self) -> float:
+        """epsilon_1 = h ln(q*(1 - p*) / (p*(1 - q*))): of one report.
+
+        Two answers that share no bit differ in 2h bits: h of them multiply the odds by q*/p*, h by (1 - p*)/(1 - q*).
+
+        >>> round(Rappor(lasting="0.5", on="0.75", off="0.5", hashes=2).single_epsilon, 12)
+        1.074285864167
+        """
+        yes, no = self.chances
+        return self.hashes * math.log(yes * (1 - no) / (no * (1 - yes)))
+
+    def lasting_curve(self) -> TradeOff:
+        """Of all reports that a person will ever send about one answer, whatever else they answered: 2h kept bits differ."""
+        n, right = 2 * self.hashes, 1 - self.lasting / 2
+        masses = [comb(n, k) * right**k * (1 - right) ** (n - k) for k in range(n + 1)]
+        return finite_pair(masses, masses[::-1])
+
+    def curve(self) -> TradeOff:
+        """Of one report: h bits are set in one answer alone and h in the other alone."""
+        return finite_pair(*self._pair)
+
+    def losses(self) -> Composed:
+        """Of one report, as a factor for composition."""
+        return Composed.of(FinitePair(p=self._pair[0], q=self._pair[1]))
+
+    @property
+    def _pair(self) -> tuple[list[Fraction], list[Fraction]]:
+        """The masses of (h bits that are on here, h that are on there), counted, under both answers."""
+        h = self.hashes
+        on, off = ([comb(h, k) * p**k * (1 - p) ** (h - k) for k in range(h + 1)] for p in self.chances)
+        here = [a * b for a in on for b in off]
+        there = [a * b for a in off for b in on]
+        return here, there
+
+    def keep(self, bits: Bits, *, source: noise.Source = noise.SYSTEM) -> Bits:
+        """The lasting layer: run once for each person and answer, and stored by the client. bits: any shape."""
+        replaced = noise.bernoulli(self.lasting, bits.shape, source=source)
+        coin = noise.bernoulli(Fraction(1, 2), bits.shape, source=source)
+        kept: Bits = np.where(replaced, coin, bits)
+        return kept
+
+    def report(self, kept: Bits, *, source: noise.Source = noise.SYSTEM) -> Bits:
+        """The fresh layer: run for each report, on the stored bits."""
+        on = noise.bernoulli(self.on, kept.shape, source=source)
+        off = noise.bernoulli(self.off, kept.shape, source=source)
+        said: Bits = np.where(kept, on, off)
+        return said
+
+    def estimate(self, reports: Bits, *, confidence: float = 0.95) -> Frequencies:
+        """The server: the share of people whose true bit is set, for each bit. reports: (people, bits), one a person."""
+        yes, no = (float(chance) for chance in self.chances)
+        return debiased(reports.sum(axis=0), len(reports), yes=yes, no=no, confidence=confidence)

@@ -1,0 +1,1 @@
+"""Mechanisms that choose: quantiles, top k, thresholds, sparse vector."""

@@ -1,0 +1,54 @@
+"""The exponential mechanism: a candidate with probability in proportion to exp(score / t).
+
+It is (R/t)-bounded range, where R is the most by which the *range* of score changes can grow between neighbours:
+2D in general, D for monotone scores of sensitivity D. Bounded range composes better than pure epsilon (epsilon^2 / 8 zCDP);
+that is its one advantage over permute-and-flip. McSherry, Talwar 2007; Dong, Durfee, Rogers 2020; Cesar, Rogers 2021.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from neartwin import noise
+from neartwin.checks import integer, positive
+from neartwin.exact import FloatArray, WholeNumbers
+from neartwin.losses import BoundedRange, Composed
+from neartwin.mechanisms.selection.noisy_max import gumbel_noise_wins
+from neartwin.mechanisms.selection.scores import exact_choice, small_gaps_of
+from neartwin.tradeoff import TradeOff, epsilon_delta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExponentialMechanism:
+    """A private arg-max. scale: t, in units of the score. epsilon: the bounded range, and the pure guarantee."""
+
+    scale: Fraction
+    epsilon: Fraction
+
+    @classmethod
+    def calibrated(cls, *, epsilon: Fraction, sensitivity: int, monotone: bool) -> "ExponentialMechanism":
+        """The best choice that is epsilon-bounded-range. monotone: adding a unit moves all scores one way."""
+        integer(at_least=1, sensitivity=sensitivity)
+        factor = 1 if monotone else 2
+        return cls(scale=Fraction(factor * sensitivity) / positive(epsilon=epsilon), epsilon=epsilon)
+
+    @property
+    def rho(self) -> Fraction:
+        """Its zCDP parameter, epsilon^2 / 8. Cesar, Rogers 2021, Lemma 3.2."""
+        return self.epsilon**2 / 8
+
+    def curve(self) -> TradeOff:
+        """The curve of its pure guarantee, f_{epsilon,0}, which no neighbours fall below."""
+        return epsilon_delta(self.epsilon)
+
+    def losses(self) -> Composed:
+        """Its bounded range as a factor: composes better than its epsilon alone."""
+        return Composed.of(BoundedRange(epsilon=self.epsilon))
+
+    def choose(self, scores: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> int:
+        """The index of the winner. scores: (n,), whole numbers, n at least 1."""
+        gaps = small_gaps_of(scores)
+        return exact_choice([1] * len(gaps), gaps, self.scale, source=source)
+
+    def pmf(self, scores: WholeNumbers) -> FloatArray:
+        """Who wins with which probability, exactly but for rounding. For tests and planning: it shows the scores."""
+        return gumbel_noise_wins(scores, self.scale)

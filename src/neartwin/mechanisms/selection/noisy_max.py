@@ -1,0 +1,241 @@
+"""Report noisy max on integers, with the gap to the runner-up for free.
+
+Every integer score gets geometric noise of scale t; the largest noisy score wins, ties going to the first. With scores
+of sensitivity D it is epsilon-DP at t = 2D / epsilon, and at t = D / epsilon where scores are monotone. So is the pair
+(winner, its noisy lead over the runner-up). Proof by alignment: keep all other noise and shift the winner's by the change
+that keeps its lead, at most 2D (monotone: at most D) steps of the lattice. Dwork, Roth 2014, Claim 3.9; Ding, Wang, Xiao,
+Zhang, Kifer 2019.
+
+Ties need care on a lattice. Think of candidate i as standing i infinitesimals lower; then no two are equal, and the lead
+that is released is the real one rounded down: one less than the difference where the runner-up comes first in the list.
+Rounding down commutes with whole shifts and keeps order, so the winner's noise still moves by at most 2D. The plain
+difference would not be private: with many candidates before the winner, a lead of 0 has a loss near 2 epsilon.
+
+The winner's own noisy *score* is not free: with m scores that all move by 1 and noise of scale 1/epsilon, the pair
+(winner, noisy score) has a loss of m epsilon. `reused_value_loss` is that number; a score must be asked for with fresh
+noise. One-sided noise is permute-and-flip (`choice.py`), whose gap is not released: the alignment above needs noise
+without an edge.
+
+The exact law of the winner of a private selection, as numbers: who wins with which probability.
+
+Each candidate's score gets independent noise of one scale and the largest noisy score wins. Exponential noise gives
+permute-and-flip (Ding, Kifer, Steinke 2021), Gumbel noise the exponential mechanism, Laplace noise the classical report
+noisy max. The integrals are polynomials in exp(-v/scale) on pieces between the scores, so Gauss-Legendre nodes of half
+the degree integrate them without error other than rounding.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from neartwin import noise
+from neartwin.checks import integer, positive
+from neartwin.errors import ParameterError
+from neartwin.exact import FloatArray, WholeNumbers
+from neartwin.losses import Composed, Pure
+from neartwin.mechanisms.selection.scores import gaps_of
+from neartwin.tradeoff import TradeOff, epsilon_delta
+
+_NODES = 40  # for pieces of length one scale: the integrand is entire, of degree n + 1 in exp(+-v)
+_FURTHEST = 45.0  # scales below the leader beyond which a chance, below exp(-45), is given as 0 ...
+_FURTHEST_OF_FEW = 5000.0  # ... or, with few candidates, only far beyond
+_FEW = 64
+
+
+def _relative(scores: WholeNumbers, scale: Fraction) -> FloatArray:
+    """(score - best) / scale."""
+    values = np.asarray(scores)
+    if values.ndim != 1 or not values.size:
+        raise ParameterError("scores", values.shape, "must be one score for each candidate, at least one")
+    positive(scale=scale)
+    if values.dtype.kind in "iuO":
+        best = max(Fraction(v) for v in values.tolist())
+        return np.array([float((Fraction(v) - best) / scale) for v in values.tolist()])
+    return np.asarray((values - values.max()) / float(scale), dtype=np.float64)
+
+
+def _unit_rule(degree: int) -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights on [0, 1], exact for polynomials up to this degree."""
+    nodes, weights = np.polynomial.legendre.leggauss(degree // 2 + 1)
+    return (nodes + 1) / 2, weights / 2
+
+
+def exponential_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
+    """(n,) chances under exponential noise, and of permute-and-flip: p_r times the integral over t in [0, 1] of
+    prod_{j != r} (1 - p_j t), p_j = exp(-(best - score_j) / scale).
+
+    In permute-and-flip, give each candidate a uniform arrival time t; r wins if it accepts (p_r) and everyone who came
+    earlier (probability t each) did not.
+
+    >>> exponential_noise_wins(np.array([10, 9, 8]), Fraction(1))[0].round(12)
+    np.float64(0.764988327252)
+    """
+    p = np.exp(_relative(scores, scale))
+    chance = np.zeros(p.size)
+    for start, end in _pieces(p.size):
+        nodes, weights = _unit_rule(min(p.size, 2 * _NODES))
+        with np.errstate(divide="ignore"):
+            logs = np.log1p(-np.multiply.outer(start + (end - start) * nodes, p))
+        chance += (end - start) * (weights @ np.exp(logs.sum(axis=1)[:, None] - logs))
+    result: FloatArray = p * chance
+    return result
+
+
+def _pieces(degree: int) -> list[tuple[float, float]]:
+    """[0, 1] whole, for a polynomial that the nodes integrate exactly; else in halves towards 0, where many factors drop it."""
+    if degree <= 2 * _NODES:
+        return [(0.0, 1.0)]
+    ends = [0.0, *(2.0**-k for k in range(degree.bit_length() + 8, -1, -1))]
+    return list(pairwise(ends))
+
+
+def gumbel_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
+    """(n,) chances under Gumbel noise, and of the exponential mechanism: proportional to exp(score / scale).
+
+    >>> gumbel_noise_wins(np.array([10, 9, 8]), Fraction(1))[0].round(12)
+    np.float64(0.665240955775)
+    """
+    p = np.exp(_relative(scores, scale))
+    return np.asarray(p / p.sum(), dtype=np.float64)
+
+
+def laplace_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
+    """(n,) chances under Laplace noise: `log_laplace_noise_wins`, exponentiated.
+
+    >>> laplace_noise_wins(np.array([10, 9, 8]), Fraction(1))[0].round(12)
+    np.float64(0.671265226726)
+    """
+    result: FloatArray = np.exp(log_laplace_noise_wins(scores, scale))
+    return result
+
+
+def log_laplace_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
+    """(n,) logarithms of the chances under Laplace noise, for chances far below the range of floats too.
+
+    The integral of the density of r's noisy score times the others' distribution functions, in pieces of at most one
+    scale between the lowest and the highest score, and two tails in closed form. -inf: below exp(-45) among many.
+    """
+    c = _relative(scores, scale)
+    kept = c > (-_FURTHEST_OF_FEW if c.size <= _FEW else -_FURTHEST)
+    centres, n, half = c[kept], int(kept.sum()), np.log(2.0)
+    # above the leader, with u = exp(-v): prod (1 - u e^{c_j} / 2) is a polynomial of degree n - 1
+    u, weight = _unit_rule(n)
+    others = np.log1p(-np.multiply.outer(u, np.exp(centres)) / 2)
+    chance = centres - half + np.log(weight @ np.exp(others.sum(axis=1)[:, None] - others))
+    # below the last: every factor is e^{v - c_j} / 2
+    lowest = centres.min()
+    chance = np.logaddexp(chance, n * lowest - centres.sum() - n * half - np.log(n))
+    edges = np.unique(np.concatenate([np.arange(lowest, 0.0, 1.0 / (1 + n / 40)), centres, [0.0]]))
+    nodes, weights = _unit_rule(2 * _NODES)
+    for start, end in pairwise(edges.tolist()):
+        away = (start + (end - start) * nodes)[:, None] - centres
+        log_size = -np.abs(away) - half
+        log_cdf = np.where(away < 0, log_size, np.log1p(-np.exp(log_size)))
+        logs = log_size + log_cdf.sum(axis=1)[:, None] - log_cdf
+        top = logs.max(axis=0)
+        chance = np.logaddexp(chance, top + np.log((end - start) * (weights @ np.exp(logs - top))))
+    result = np.full(c.size, -np.inf)
+    result[kept] = chance
+    return result
+
+
+def geometric_noise_wins(scores: WholeNumbers, scale: Fraction, *, one_sided: bool = False) -> FloatArray:
+    """(n,) chances under geometric noise on integer scores, ties going to the first: a sum over the lattice.
+
+    The lattice is walked to 45 scales around the scores; what is beyond has a chance below exp(-45) a candidate.
+    one_sided: noise on 0, 1, 2, ... only.
+    """
+    whole = np.asarray(scores, dtype=np.int64)
+    b = float(positive(scale=scale))
+    reach = int(np.ceil(_FURTHEST * b)) + 1
+    v = np.arange(int(whole.max()) - (0 if one_sided else reach), int(whole.max()) + reach + 1)
+    away = (v[:, None] - whole).astype(np.float64)
+    r = np.exp(-1 / b)
+
+    def at_most(x: FloatArray) -> FloatArray:
+        if one_sided:
+            lowest: FloatArray = np.where(x < 0, 0.0, -np.expm1(-(np.maximum(x, 0.0) + 1) / b))
+            return lowest
+        tail = np.exp(-np.abs(np.where(x < 0, x, x + 1)) / b) / (1 + r)
+        result: FloatArray = np.where(x < 0, tail, 1 - tail)
+        return result
+
+    def mass(x: FloatArray) -> FloatArray:
+        height = np.exp(-np.abs(x) / b)
+        chance: FloatArray = np.where(x < 0, 0.0, height * (1 - r)) if one_sided else height * (1 - r) / (1 + r)
+        return chance
+
+    with np.errstate(divide="ignore"):
+        strictly, weakly = np.log(at_most(away - 1)), np.log(at_most(away))
+    edge = np.zeros((v.size, 1))
+    before = np.cumsum(np.hstack([edge, strictly[:, :-1]]), axis=1)
+    after = np.cumsum(np.hstack([edge, weakly[:, :0:-1]]), axis=1)[:, ::-1]
+    result: FloatArray = (mass(away) * np.exp(before + after)).sum(axis=0)
+    return result
+
+
+class Lead(NamedTuple):
+    """The winner and its noisy lead over the runner-up, in units of the score, rounded down as above; at least 0."""
+
+    winner: int
+    gap: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyMax:
+    """A private arg-max with its lead. scale: t, in units of the score. epsilon: the exact guarantee of both together."""
+
+    scale: Fraction
+    epsilon: Fraction
+
+    @classmethod
+    def calibrated(cls, *, epsilon: Fraction, sensitivity: int, monotone: bool) -> "NoisyMax":
+        """The least noise that is epsilon-DP. monotone: adding a unit never moves two scores in opposite directions."""
+        integer(at_least=1, sensitivity=sensitivity)
+        factor = 1 if monotone else 2
+        return cls(scale=Fraction(factor * sensitivity) / positive(epsilon=epsilon), epsilon=epsilon)
+
+    def curve(self) -> TradeOff:
+        """The curve of its pure guarantee, f_{epsilon,0}, which no neighbours fall below."""
+        return epsilon_delta(self.epsilon)
+
+    def losses(self) -> Composed:
+        """Its pure guarantee as a factor for composition."""
+        return Composed.of(Pure(epsilon=self.epsilon))
+
+    def choose(self, scores: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> int:
+        """The index of the winner. scores: (n,), whole numbers, n at least 1."""
+        return self._ranked(scores, 1, source)[0][0]
+
+    def choose_with_lead(self, scores: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> Lead:
+        """The winner and its lead, for the price of the winner. scores: (n,), whole numbers, n at least 2.
+
+        The lead of a true best estimates the true gap, biased upward by the choice of the largest.
+        """
+        integer(at_least=2, candidates=scores.size)
+        (winner, first), (runner_up, second) = self._ranked(scores, 2, source)
+        return Lead(winner, first - second - (runner_up < winner))
+
+    def _ranked(self, scores: WholeNumbers, count: int, source: noise.Source) -> list[tuple[int, int]]:
+        noisy = -gaps_of(scores).astype(object) + noise.geometric(self.scale).draw(scores.shape, source=source)
+        order = sorted(range(noisy.size), key=lambda i: (-noisy[i], i))
+        return [(i, int(noisy[i])) for i in order[:count]]
+
+    def pmf(self, scores: WholeNumbers) -> FloatArray:
+        """Who wins with which probability. For tests and planning: it shows the scores."""
+        return geometric_noise_wins(scores, self.scale)
+
+
+def reused_value_loss(*, epsilon: Fraction, candidates: int) -> Fraction:
+    """The pure loss of releasing the winner together with the noisy score that made it win, at noise scale 1/epsilon.
+
+    All m scores move by 1. Given winner and value v, the density is p(v - c_r) times prod P(noise <= v - c_j), and as
+    v falls each of the m factors changes by exp(epsilon): the loss is m epsilon, not epsilon.
+
+    >>> reused_value_loss(epsilon=Fraction(2, 5), candidates=5)
+    Fraction(2, 1)
+    """
+    return integer(at_least=1, candidates=candidates) * positive(epsilon=epsilon)

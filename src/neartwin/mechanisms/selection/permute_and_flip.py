@@ -1,0 +1,66 @@
+"""Permute-and-flip: which candidate has the largest score, as report noisy max with one-sided exponential noise.
+
+Visit the candidates in random order; accept candidate r with probability exp(-(q* - q_r) / t), where q* is the best score.
+The best always accepts, so one pass suffices. With scores of sensitivity D this is epsilon-DP at t = 2D / epsilon, and at
+t = D / epsilon where scores are monotone: adding a unit moves all of them one way. McKenna, Sheldon 2020, Thm 1 and
+Prop 4; the same law as noisy max with exponential noise: Ding, Kifer, Steinke 2021. Its expected error is never above that
+of the exponential mechanism with the same epsilon.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from neartwin import noise
+from neartwin.checks import integer, positive
+from neartwin.exact import FloatArray, WholeNumbers
+from neartwin.losses import Composed, Pure
+from neartwin.mechanisms.selection.noisy_max import exponential_noise_wins
+from neartwin.mechanisms.selection.scores import gaps_of
+from neartwin.tradeoff import TradeOff, epsilon_delta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermuteAndFlip:
+    """A private arg-max. scale: t, in units of the score. epsilon: the exact guarantee."""
+
+    scale: Fraction
+    epsilon: Fraction
+
+    @classmethod
+    def calibrated(cls, *, epsilon: Fraction, sensitivity: int, monotone: bool) -> "PermuteAndFlip":
+        """The best choice that is epsilon-DP. monotone: adding a unit never moves two scores in opposite directions.
+
+        Counts under add/remove are monotone; under replace-one nothing is.
+        """
+        integer(at_least=1, sensitivity=sensitivity)
+        factor = 1 if monotone else 2
+        return cls(scale=Fraction(factor * sensitivity) / positive(epsilon=epsilon), epsilon=epsilon)
+
+    def curve(self) -> TradeOff:
+        """The curve of its pure guarantee, f_{epsilon,0}, which no neighbours fall below."""
+        return epsilon_delta(self.epsilon)
+
+    def losses(self) -> Composed:
+        """Its pure guarantee as a factor for composition."""
+        return Composed.of(Pure(epsilon=self.epsilon))
+
+    def choose(self, scores: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> int:
+        """The index of the winner. scores: (n,), whole numbers, n at least 1."""
+        gaps = gaps_of(scores)
+        order = noise.permutation(len(gaps), source=source)
+        accepted = noise.bernoulli_exp(gaps[order], over=self.scale, source=source)
+        return int(order[int(np.argmax(accepted))])
+
+    def pmf(self, scores: WholeNumbers) -> FloatArray:
+        """Who wins with which probability, exactly but for rounding. For tests and planning: it shows the scores."""
+        return exponential_noise_wins(scores, self.scale)
+
+    def half_width(self, confidence: float, candidates: int) -> float:
+        """The winner's score is below the best by less than this with probability at least `confidence`.
+
+        P(gap >= g) <= n exp(-g / t) for n candidates: a union over those that far behind, each at most exp(-g / t).
+        """
+        n = integer(at_least=1, candidates=candidates)
+        return float(self.scale) * float(np.log(n / (1 - confidence))) * (1 + 1e-12)

@@ -1,0 +1,105 @@
+"""Scores of candidates as gaps to the best one: the only form in which a selection looks at them.
+
+An exact choice with probability in proportion to weight times exp(-penalty).
+
+One uniform number, drawn bit by bit, is compared with the cumulative sum. Floats settle nearly every draw, with a margin
+far beyond their errors; what lies within the margin is settled by integer intervals, with more bits until it is certain.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neartwin.errors import ParameterError
+from neartwin.exact import WholeNumbers
+from neartwin.mechanisms.adding import clipped_whole
+from neartwin.noise import Source
+from neartwin.noise.exponentials import exp_neg
+
+_LARGEST = (
+    2**61
+)  # scores are clipped here where gaps must fit 64 bits: clipping stretches no change and turns none round
+
+
+def gaps_of(scores: WholeNumbers) -> WholeNumbers:
+    """The gap best - score for each candidate: int64, or Python integers where they do not fit.
+
+    >>> gaps_of(np.array([3, 10, 10]))
+    array([7, 0, 0])
+    """
+    if scores.ndim != 1 or not scores.size or scores.dtype.kind not in "iuO":
+        raise ParameterError("scores", f"{scores.dtype}{scores.shape}", "must be whole numbers, one for each candidate")
+    values = scores.tolist()
+    best = max(values)
+    gaps = [best - value for value in values]
+    return np.array(gaps, dtype=np.int64 if max(gaps) < 2**63 else object)
+
+
+def small_gaps_of(scores: WholeNumbers) -> NDArray[np.int64]:
+    """The same after clipping the scores to 2**61 in size, always int64.
+
+    >>> small_gaps_of(np.array([10**30, 0], dtype=object)).tolist() == [0, 2**61]
+    True
+    """
+    gaps_of(scores)
+    clipped = clipped_whole(scores, -_LARGEST, _LARGEST)
+    result: NDArray[np.int64] = clipped.max() - clipped
+    return result
+
+
+_FLOAT_BITS = 52
+_LEAST_SCALE = Fraction(1, 10**250)
+_LARGEST_LOG = 2.0**16  # so that the logarithm's own rounding stays below 2**-36
+_MARGIN = 2.0**-30  # relative to the sum; exp and the cumulative sum of up to 2**20 terms err by less than 2**-31
+
+
+def exact_choice(
+    weights: Sequence[int], penalties: NDArray[np.int64], scale: Fraction, *, source: Source, margin: float = _MARGIN
+) -> int:
+    """The index i with probability in exact proportion to weights[i] * exp(-penalties[i] / scale).
+
+    weights: positive whole numbers of any size; penalties: (n,) int64, not negative, the least of them 0 for the floats'
+    sake. margin: how far from a boundary floats may decide; the tests widen it to force the exact path.
+    """
+    if not len(weights) or len(weights) != len(penalties):
+        raise ParameterError(
+            "weights", len(weights), f"must be one for each of the {len(penalties)} penalties, at least one"
+        )
+    u = source.bits(_FLOAT_BITS)
+    if len(weights) <= 1 << 20 and _LEAST_SCALE < scale < 1 / _LEAST_SCALE:
+        logs = np.array([_log(weight) for weight in weights]) - penalties / float(scale)
+        ends = np.cumsum(np.exp(logs - logs.max()))
+        place, room = u * 2.0**-_FLOAT_BITS * ends[-1], (margin + 2.0**-_FLOAT_BITS) * ends[-1]
+        index = int(np.searchsorted(ends, place, side="right"))
+        if index < len(ends) and abs(logs.max()) < _LARGEST_LOG:
+            clear_below = index == 0 or place - ends[index - 1] > room
+            if clear_below and (ends[index] - place > room or index == len(ends) - 1):
+                return index
+    return _exactly(weights, penalties, scale, u, source)
+
+
+def _log(weight: int) -> float:
+    """The natural logarithm of a positive whole number of any size."""
+    shift = max(0, weight.bit_length() - 64)
+    return float(np.log(weight >> shift)) + shift * float(np.log(2.0)) if shift else float(np.log(float(weight)))
+
+
+def _exactly(weights: Sequence[int], penalties: NDArray[np.int64], scale: Fraction, u: int, source: Source) -> int:
+    known = _FLOAT_BITS
+    while True:
+        bits = known + 64
+        cache: dict[int, tuple[int, int]] = {}
+        lows, highs = [0], [0]
+        for weight, penalty in zip(weights, penalties.tolist(), strict=True):
+            if penalty not in cache:
+                cache[penalty] = exp_neg(penalty / scale, bits)
+            low, high = cache[penalty]
+            lows.append(lows[-1] + int(weight) * low)
+            highs.append(highs[-1] + int(weight) * high)
+        for i in range(len(weights)):
+            # u / 2^known <= U < (u + 1) / 2^known, and the sum lies in [lows[-1], highs[-1]]
+            if u * lows[-1] >= highs[i] << known and (u + 1) * highs[-1] <= lows[i + 1] << known:
+                return i
+        u, known = (u << 64) | source.bits(64), known + 64

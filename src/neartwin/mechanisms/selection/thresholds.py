@@ -1,0 +1,259 @@
+"""Discovering groups privately: keep a group if its noisy number of distinct units reaches a threshold.
+
+A group that exists in both neighbours is an ordinary noisy count. A group that one unit alone brings in has count 1 in one
+table and does not exist in the other: it is kept with probability p = P(1 + X >= threshold). One unit brings in at most k
+groups, so some such group is kept with probability at most 1 - (1 - p)^k, which delta covers: docs/mechanisms/partition.md
+has the proof for both relations. Korolova et al. 2009; Desfontaines, Voss, Gipson, Mandayam 2022, sec. 2.
+
+Optimal discovery of groups: the keep probabilities that no (epsilon, delta)-DP rule of the same kind can exceed.
+
+pi_0 = 0 and pi_{n+1} = min(e^epsilon pi_n + delta, 1 - e^{-epsilon} (1 - pi_n - delta), 1), each group on its own.
+Neighbouring counts n, n + 1 then satisfy all four (epsilon, delta) inequalities, with equality wherever possible.
+Desfontaines, Voss, Gipson, Mandayam 2022, Thm 1. It releases the groups alone, not their counts.
+
+Exact: e^epsilon is replaced by a rational a just below it and each pi_n is rounded down to 2^-256, which keeps the
+inequalities for a and so for e^epsilon; coins with these probabilities are exact.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neartwin import noise
+from neartwin.checks import integer, open_probability, positive
+from neartwin.errors import ParameterError
+from neartwin.exact import FloatArray, WholeNumbers
+from neartwin.losses import Approx, Composed, Leak
+from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.noise.exponentials import exp_neg
+from neartwin.special import erfc
+from neartwin.tradeoff import TradeOff, epsilon_delta, with_failure
+
+_LEAST = 1e-290  # below, floats lose digits
+_SLACK = 1e-9  # relative: erfc, log and the float arithmetic here err by less than 1e-13
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitThreshold:
+    """Keep the groups with at least `threshold` units after noise. delta: the probability that is charged, an upper bound."""
+
+    counts: Geometric
+    threshold: int
+    delta: Fraction
+
+    @classmethod
+    def calibrated(
+        cls, *, epsilon: Fraction, delta: Fraction, sensitivity: int, groups_per_unit: int
+    ) -> "UnitThreshold":
+        """The least threshold whose false keeps have total probability at most delta, certified by integers.
+
+        sensitivity: L1, of the unit counts over all groups. groups_per_unit: the most groups that one unit can bring in.
+        P(1 + X >= T) = r^(T-1) / (1 + r) for T >= 2 with r = exp(-1/scale); k times that is at most delta.
+
+        >>> UnitThreshold.calibrated(
+        ...     epsilon=Fraction(1), delta=Fraction(1, 10**5), sensitivity=1, groups_per_unit=1
+        ... ).threshold
+        13
+        """
+        open_probability(delta=delta)
+        integer(at_least=1, groups_per_unit=groups_per_unit)
+        counts = Geometric.calibrated(epsilon=epsilon, sensitivity=sensitivity)
+        scale = float(counts.scale)
+        logarithm = math.log(groups_per_unit) - math.log(delta.numerator) + math.log(delta.denominator)
+        logarithm -= math.log1p(math.exp(-1 / scale))
+        threshold = max(2, math.ceil(scale * logarithm * (1 - 1e-12)))
+        bits = 256 + math.ceil(groups_per_unit / delta).bit_length()
+        while groups_per_unit * false_keep(counts.scale, threshold, bits) > delta:
+            threshold += 1
+        return cls(counts=counts, threshold=threshold, delta=delta)
+
+    def curve(self) -> TradeOff:
+        """That of the counts, with the failure mass delta: whatever a unit's own groups could give away."""
+        return with_failure(self.counts.curve(), self.delta)
+
+    def losses(self) -> Composed:
+        """That of the counts, and a leak of probability delta."""
+        return self.counts.losses() + Leak(delta=self.delta)
+
+    def keeps(self, units: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> NDArray[np.bool_]:
+        """Which groups are kept. units: distinct units of every group that has any; fresh noise on each."""
+        kept: NDArray[np.bool_] = self.counts.noisy(units, source=source) >= self.threshold
+        return kept.astype(np.bool_)
+
+    def keep_probability(self, units: WholeNumbers) -> FloatArray:
+        """The chance that a group with this many units is kept."""
+        rate = 1 / float(self.counts.scale)
+        away = (self.threshold - np.asarray(units)).astype(np.float64)
+        tail = np.exp(-np.abs(np.where(away > 0, away, away - 1)) * rate) / (1 + math.exp(-rate))
+        return np.where(away > 0, tail, 1 - tail)
+
+
+def false_keep(scale: Fraction, threshold: int, bits: int) -> Fraction:
+    """P(1 + X >= threshold), rounded up by less than 2**-bits, for geometric noise and a threshold of at least 2."""
+    _, high = exp_neg((threshold - 1) / scale, bits)
+    low, _ = exp_neg(1 / scale, bits)
+    return Fraction(high, (1 << bits) + low)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaussianThreshold:
+    """The same with rounded normal noise: for accounts in GDP or zCDP, and for many groups a unit.
+
+    The unit counts are mu-GDP with l2_squared = groups that one unit touches; delta is on top.
+    """
+
+    counts: Gaussian
+    threshold: int
+    delta: Fraction
+
+    @classmethod
+    def calibrated(cls, *, mu: Fraction, delta: Fraction, l2_squared: int, groups_per_unit: int) -> "GaussianThreshold":
+        """The least threshold with k P(1 + round(Y) >= T) <= delta, where P(round(Y) >= m) = P(Y >= m - 1/2)."""
+        open_probability(delta=delta)
+        integer(at_least=1, groups_per_unit=groups_per_unit)
+        counts = Gaussian.for_gdp(mu=mu, l2_squared=l2_squared)
+        allowed = float(delta / groups_per_unit) * (1 - _SLACK)
+        if allowed < _LEAST:
+            raise ParameterError("delta", delta, f"must be at least {_LEAST} for each group of a unit")
+        low, high = 1, 4
+        while _normal_tail(high, counts.variance) > allowed:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if _normal_tail(middle, counts.variance) <= allowed else (middle, high)
+        return cls(counts=counts, threshold=high, delta=delta)
+
+    def curve(self) -> TradeOff:
+        """That of the counts, with the failure mass delta: whatever a unit's own groups could give away."""
+        return with_failure(self.counts.curve(), self.delta)
+
+    def losses(self) -> Composed:
+        """That of the counts, and a leak of probability delta."""
+        return self.counts.losses() + Leak(delta=self.delta)
+
+    def keeps(self, units: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> NDArray[np.bool_]:
+        """Which groups are kept. units: distinct units of every group that has any; fresh noise on each."""
+        kept: NDArray[np.bool_] = self.counts.noisy(units, source=source) >= self.threshold
+        return kept.astype(np.bool_)
+
+    def keep_probability(self, units: WholeNumbers) -> FloatArray:
+        """The chance that a group with this many units is kept."""
+        away = self.threshold - np.asarray(units) - 0.5
+        result: FloatArray = erfc(away / math.sqrt(2 * float(self.counts.variance))) / 2
+        return result
+
+
+def _normal_tail(threshold: int, variance: Fraction) -> float:
+    return float(erfc((threshold - 1.5) / math.sqrt(2 * float(variance)))) / 2
+
+
+_BITS = 256
+_DIGITS = 5  # to base 2**63, of a probability
+_MOST = 1 << 20  # counts until pi is 1; more would mean an epsilon below about 1e-4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimalSelection:
+    """Keep probabilities for one group. A unit in k groups pays k such uses: see `shared`."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        positive(epsilon=self.epsilon)
+        open_probability(delta=self.delta)
+
+    @classmethod
+    def shared(cls, *, epsilon: Fraction, delta: Fraction, groups_per_unit: int) -> "OptimalSelection":
+        """Epsilon and delta over all k groups that one unit can change, by basic composition.
+
+        groups_per_unit: under replace-one, the groups it leaves and those it enters: twice what it may be in.
+        """
+        k = integer(at_least=1, groups_per_unit=groups_per_unit)
+        return cls(epsilon=positive(epsilon=epsilon) / k, delta=open_probability(delta=delta) / k)
+
+    def curve(self) -> TradeOff:
+        """f_{epsilon,delta}: of one group. A unit in k groups pays k of them."""
+        return epsilon_delta(self.epsilon, self.delta)
+
+    def losses(self) -> Composed:
+        """Its guarantee as a factor: of one group."""
+        return Composed.of(Approx(epsilon=self.epsilon, delta=self.delta))
+
+    @property
+    def digits(self) -> int:
+        """How many digits `keeps_by` may ask for."""
+        return _DIGITS
+
+    @property
+    def sure(self) -> int:
+        """The least count that is always kept."""
+        return len(_table(self.epsilon, self.delta)) - 1
+
+    def keep_probability(self, units: int) -> Fraction:
+        """pi_n, exactly the probability that is drawn.
+
+        >>> round(float(OptimalSelection(epsilon=Fraction(1), delta=Fraction(1, 10**5)).keep_probability(14)), 12)
+        0.967566653027
+        """
+        table = _table(self.epsilon, self.delta)
+        return table[min(integer(at_least=0, units=units), len(table) - 1)]
+
+    def keep_probabilities(self, units: WholeNumbers) -> FloatArray:
+        """The same for an array, in floats."""
+        table = np.array([float(p) for p in _table(self.epsilon, self.delta)])
+        result: FloatArray = table[np.minimum(units, table.size - 1)]
+        return result
+
+    def keeps(self, units: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> NDArray[np.bool_]:
+        """Which groups are kept. units: distinct units of every group that has any, at least 1."""
+        counts = np.minimum(np.asarray(units), self.sure)
+        kept = np.ones(counts.shape, dtype=bool)
+        for count in np.unique(counts[counts < self.sure]).tolist():
+            places = counts == count
+            kept[places] = noise.bernoulli(self.keep_probability(count), int(places.sum()), source=source)
+        return kept
+
+    def keeps_by(self, digits: Callable[[int], NDArray[np.int64]], units: WholeNumbers) -> NDArray[np.bool_]:
+        """The same with given randomness. digits(i): for each group the i-th of uniform digits to base 2**63.
+
+        A group is kept if its uniform number is below pi, digit by digit; further digits are asked for only on a tie.
+        """
+        counts = np.minimum(np.asarray(units), self.sure).astype(np.int64)
+        kept: NDArray[np.bool_] = counts == self.sure
+        open_ = counts < self.sure
+        table = _table(self.epsilon, self.delta)
+        scaled = [(pi.numerator << (63 * _DIGITS)) // pi.denominator for pi in table]
+        for place in range(_DIGITS):
+            if not open_.any():
+                break
+            shift = 63 * (_DIGITS - 1 - place)
+            wanted = np.array([(pi >> shift) & (2**63 - 1) for pi in scaled], dtype=np.int64)[counts]
+            drawn = digits(place)
+            kept |= open_ & (drawn < wanted)
+            open_ &= drawn == wanted
+        return kept
+
+
+@lru_cache(maxsize=16)
+def _table(epsilon: Fraction, delta: Fraction) -> tuple[Fraction, ...]:
+    """pi_0, pi_1, ... until 1."""
+    _, high = exp_neg(epsilon, _BITS)
+    one = 1 << _BITS
+    share = delta.numerator * one // delta.denominator  # delta, rounded down
+    pi = [0]
+    while pi[-1] < one:
+        if len(pi) > _MOST:
+            raise ParameterError(
+                "epsilon", epsilon, f"must reach certainty within {_MOST} units", remedy="take it larger"
+            )
+        up = pi[-1] * one // high + share
+        down = one - (-(-max(0, one - pi[-1] - share) * high // one))
+        pi.append(min(up, down, one))
+    return tuple(Fraction(p, one) for p in pi)

@@ -1,0 +1,135 @@
+"""Profiles: the decreasing functions f on [0, oo) whose shape the noise has, as certified integers.
+
+A profile knows two things. Its *weights* M_h = f(hL) / f(0), h = 0, 1, ..., for a block length L, with their sum; and
+the *fall* inside a block, y(h, q) = -log(f(z) / f(hL)) at z = (h + q) L, q in [0, 1], which for the laws here is
+rational. All that is ever computed of a law is exp(-rational).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neartwin.noise.exponentials import Bounds, exp_neg, log2_floor
+
+F64 = NDArray[np.float64]
+_REST = 32  # weights are listed down to 2**-(bits - 32): beyond, the interval ends are too few digits apart to help
+
+
+class Profile(ABC):
+    """f, through its weights; `fall` and `block_exponent` for the profiles that may be cut into blocks."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def weights(self, length: Fraction, bits: int) -> tuple[list[Bounds], Bounds]:
+        """M_0 = 1, M_1, ... at this precision, and the sum of all M_h, the unlisted ones included."""
+
+
+class Smooth(Profile):
+    """A profile exp(-polynomial): fall and block length are exact."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def block_exponent(self) -> int:
+        """log2 of the block length: short enough that 97 % of draws need no test, long enough to tabulate."""
+
+    @abstractmethod
+    def fall(self, length: Fraction, h: int, q: Fraction) -> Fraction:
+        """y(h, q), exactly: f(z) = M_h exp(-y)."""
+
+    @abstractmethod
+    def fall_floats(self, rate: float, h: F64, q: F64) -> F64:
+        """The same in floats, within 4 units in the last place, for h < 2**13 and q a float; rate: y(0, 1) rounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential(Smooth):
+    """f(z) = exp(-z / scale). M_h is geometric: M_h = r**h with r = exp(-L / scale), and the sum is 1 / (1 - r)."""
+
+    scale: Fraction
+
+    @property
+    def block_exponent(self) -> int:
+        """Between 32 and 64 blocks a scale."""
+        return log2_floor(self.scale) - 5
+
+    def weights(self, length: Fraction, bits: int) -> tuple[list[Bounds], Bounds]:
+        """By repeated multiplication with r."""
+        one = 1 << bits
+        r_lo, r_hi = exp_neg(length / self.scale, bits)
+        listed = [(one, one)]
+        while listed[-1][0] >> _REST:
+            lo, hi = listed[-1]
+            listed.append(((lo * r_lo) >> bits, ((hi * r_hi) >> bits) + 1))
+        return listed, ((one << bits) // (one - r_lo), -(-(one << bits) // (one - r_hi)))
+
+    def fall(self, length: Fraction, h: int, q: Fraction) -> Fraction:  # noqa: ARG002 - the same in every block
+        """Q L / scale."""
+        return q * length / self.scale
+
+    def fall_floats(self, rate: float, h: F64, q: F64) -> F64:  # noqa: ARG002 - the same in every block
+        """Rate * q."""
+        return q * rate
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian(Smooth):
+    """f(z) = exp(-z**2 / (2 variance)).
+
+    With a = L**2 / (2 variance), M_h = exp(-a h**2), so M_{h+1} = M_h d_h with d_h = exp(-a (2h + 1)) and
+    d_{h+1} = d_h exp(-2a). The ratios d_h fall, so the sum beyond the last listed M_H is at most M_H d_H / (1 - d_H).
+    """
+
+    variance: Fraction
+
+    @property
+    def block_exponent(self) -> int:
+        """Between 64 and 128 blocks a standard deviation."""
+        return log2_floor(self.variance) // 2 - 6
+
+    def weights(self, length: Fraction, bits: int) -> tuple[list[Bounds], Bounds]:
+        """By the two recurrences."""
+        one = 1 << bits
+        d_lo, d_hi = exp_neg(length * length / (2 * self.variance), bits)
+        q_lo, q_hi = (d_lo * d_lo) >> bits, ((d_hi * d_hi) >> bits) + 1
+        listed = [(one, one)]
+        while listed[-1][0] >> _REST:
+            lo, hi = listed[-1]
+            listed.append(((lo * d_lo) >> bits, ((hi * d_hi) >> bits) + 1))
+            d_lo, d_hi = (d_lo * q_lo) >> bits, ((d_hi * q_hi) >> bits) + 1
+        tail = -(-listed[-1][1] * d_hi // (one - d_hi))
+        return listed, (sum(lo for lo, _ in listed), sum(hi for _, hi in listed) + tail)
+
+    def fall(self, length: Fraction, h: int, q: Fraction) -> Fraction:
+        """A q (2h + q), for (h + q)**2 - h**2 = q (2h + q)."""
+        return length * length * q * (2 * h + q) / (2 * self.variance)
+
+    def fall_floats(self, rate: float, h: F64, q: F64) -> F64:
+        """Rate * q * (2h + q)."""
+        return q * (2.0 * h + q) * rate
+
+
+@dataclass(frozen=True, slots=True)
+class Given(Profile):
+    """Any law on 0, 1, 2, ... whose weights its author can bound.
+
+    weight(k, bits): integers around 2**bits f(k), f(0) the largest and at most 1; tail(k, bits): an integer at least
+    2**bits times the sum of f over k, k + 1, .... Both must tighten to the same numbers as `bits` grows.
+    """
+
+    weight: Callable[[int, int], Bounds]
+    tail: Callable[[int, int], int]
+
+    def weights(self, length: Fraction, bits: int) -> tuple[list[Bounds], Bounds]:  # noqa: ARG002 - listed one by one
+        """As the author gives them, until the tail is below the listing's end."""
+        listed: list[Bounds] = []
+        while not listed or self.tail(len(listed), bits) >> _REST:
+            listed.append(self.weight(len(listed), bits))
+        tail = self.tail(len(listed), bits)
+        return listed, (sum(lo for lo, _ in listed), sum(hi for _, hi in listed) + tail)

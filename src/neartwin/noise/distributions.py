@@ -1,0 +1,155 @@
+"""Laws: frozen values that say which distribution on the integers, and can fill arrays from a stream of bits.
+
+A law holds no noise: it may be copied, compared and sent to other processes. A `Sampler` serves it.
+
+The staircase law: least expected error among all pure-epsilon laws (Geng, Kairouz, Oh, Viswanath 2015), on integers.
+
+P(x) in proportion to exp(-k epsilon) for k D <= |x| < k D + r, and to exp(-(k + 1) epsilon) for k D + r <= |x| < (k +
+1) D, where D is the sensitivity and r the width of the upper step, 1 <= r <= D. Then P(x) <= exp(epsilon) P(x + d)
+for all |d| <= D.
+
+Drawn in parts, each exact: with |x| on the half line, the period k is one-sided geometric with ratio exp(-epsilon);
+it falls on the upper step with probability r / (r + (D - r) exp(-epsilon)), on a uniform place of its step; the sign
+is fair, and a negative zero is drawn anew, so that zero is not twice as likely.
+"""
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neartwin.noise import kernel
+from neartwin.noise.coins import below, coin
+from neartwin.noise.densities import Exponential, Given
+from neartwin.noise.exponentials import Bounds, exp_neg
+from neartwin.noise.layouts import Recipe, on_integers
+from neartwin.noise.lookup_table import table_of
+from neartwin.noise.streams import Rows, Stream, Subset
+
+
+class Law(ABC):
+    """A distribution on the integers."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """The law in words that no other law has, the same in every process."""
+
+    @property
+    @abstractmethod
+    def wide(self) -> bool:
+        """Whether values may need more than 64 bits; they are then Python integers in arrays of objects."""
+
+    @abstractmethod
+    def fill(self, out: NDArray[Any], stream: Stream) -> None:
+        """Fill a contiguous vector, int64 or (if wide) of objects; row i takes its bits from the stream's row i."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tabulated(Law):
+    """A law drawn through the lazy table of its recipe."""
+
+    recipe: Recipe
+
+    @property
+    def label(self) -> str:
+        """The recipe's own text; of a law given by functions, a digest of the table that their certified numbers make.
+
+        Functions have no text that all processes share. Tables are integers: equal laws have equal ones, and laws with equal
+        ones differ by less than 2**-60 in any event.
+        """
+        if not isinstance(self.recipe.profile, Given):
+            return repr(self.recipe)
+        table = table_of(self.recipe)
+        digest = hashlib.sha256(table.owned.to_bytes(8, "little"))
+        for part in (table.cells.astype("<i8"), table.thresholds.astype("<u8")):
+            digest.update(part.tobytes())
+        return f"given by weights with table {digest.hexdigest()}"
+
+    @property
+    def wide(self) -> bool:
+        """Beyond scales of about 2**51."""
+        return self.recipe.wide
+
+    def fill(self, out: NDArray[Any], stream: Stream) -> None:
+        """By the array kernel; one by one where values are wide."""
+        if self.recipe.wide:
+            kernel.fill_wide(table_of(self.recipe), out, stream)
+        else:
+            kernel.fill(table_of(self.recipe), out, stream)
+
+
+@dataclass(frozen=True, slots=True)
+class UniformBits(Law):
+    """Each of 0, ..., 2**63 - 1 alike: coins of any probability, 63 digits at a time.
+
+    >>> UniformBits().label
+    'uniform on 63 bits'
+    """
+
+    @property
+    def label(self) -> str:
+        """Its name."""
+        return "uniform on 63 bits"
+
+    @property
+    def wide(self) -> bool:
+        """Never."""
+        return False
+
+    def fill(self, out: NDArray[Any], stream: Stream) -> None:
+        """One word a row, less its last bit."""
+        out[:] = (stream.take(np.arange(out.size), 1)[0] >> np.uint64(1)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Staircase(Law):
+    """epsilon: privacy at distance `sensitivity`; step: the width r of the upper step."""
+
+    epsilon: Fraction
+    sensitivity: int
+    step: int
+
+    @property
+    def label(self) -> str:
+        """Its parameters."""
+        return repr(self)
+
+    @property
+    def wide(self) -> bool:
+        """Never: the constructor in `families` refuses sizes that could be."""
+        return False
+
+    def fill(self, out: NDArray[Any], stream: Stream) -> None:
+        """Each row until it is not a negative zero."""
+        waiting = np.arange(out.size)
+        while waiting.size:
+            size, negative = self._half(waiting, stream)
+            out[waiting] = (size ^ -negative) + negative
+            waiting = waiting[(size == 0) & (negative == 1)]
+
+    def _half(self, rows: Rows, stream: Stream) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """|x| and a sign bit for each row."""
+        period = np.empty(rows.size, np.int64)
+        Tabulated(on_integers(Exponential(1 / self.epsilon), 1)).fill(period, Subset(stream, rows))
+        negative = (stream.take(rows, 1)[0] >> np.uint64(63)).astype(np.int64)
+        upper = coin(self._upper, rows, stream)
+        place = np.empty(rows.size, np.int64)
+        place[upper] = below(self.step, rows[upper], stream)
+        if self.step < self.sensitivity:
+            place[~upper] = self.step + below(self.sensitivity - self.step, rows[~upper], stream)
+        if period.size and int(period.max()) > (1 << 62) // self.sensitivity:
+            raise OverflowError("a value beyond 2**62 was drawn, an event less likely than exp(-2**11)")
+        return period * self.sensitivity + place, negative
+
+    def _upper(self, bits: int) -> Bounds:
+        """Bounds of r / (r + (D - r) exp(-epsilon))."""
+        low, high = exp_neg(self.epsilon, bits + 8)
+        r, rest, one = self.step, self.sensitivity - self.step, 1 << (bits + 8)
+        return (r * one << bits) // (r * one + rest * high), -(-(r * one << bits) // (r * one + rest * low))

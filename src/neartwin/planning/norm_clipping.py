@@ -1,0 +1,234 @@
+"""Noise for measures whose vector is norm-clipped together: one normal mechanism for all of them.
+
+A unit's whole vector, over groups and measures, has length at most c in units of `neartwin.planning.stage`, so noise N(0, s2) on
+each length is mu-GDP with mu^2 = c^2 / s2 when a unit is added or removed, in any number of groups. A replaced unit moves the
+sums by the difference of two such vectors: squared, at most 4 c^2; 2 c^2 where no measure has values of both signs, for then
+their inner product is not negative. Dong, Roth, Su 2022, Thm 2.7.
+
+The lengths decide how the noise is shared. With variances V that the split of the spend asks for, a step of a measure is given a
+length in proportion to 1 / sqrt(V), rounded; the variances that follow are exact. The unit of the norm is a row: a unit whose
+only group has `norm` rows of the largest values has length c.
+
+Workloads and margins of norm-clipped units: what is measured, and how far one unit moves it.
+
+Behind both is one statistic of every group, clipped as in `neartwin.planning.stage`: a unit's vector x over the groups, in
+parts of a step, has |x|^2 <= limit^2 / weight^2; it is of whole numbers, so that is at most the whole part. A replaced unit
+moves the groups by x - x', in squared length at most twice that where entries are never negative, for then x . x' >= 0, and
+four times where they may be: `neartwin.planning.norm_clipping`. Call the largest of these c^2; noise N(0, s2) on every group is
+mu-GDP for mu^2 = c^2 / s2 (Dong, Roth, Su 2022, Thm 2.7).
+
+*Every group alone is the best that can be measured.* Let a table A of sums of groups be measured with unit noise instead, in
+units where c = 1. A unit may be anywhere within the norm, so A is mu-GDP only if |A x| <= mu |x| for all x (at least those of
+one sign; A^T A has a largest eigenvector of one sign where sums have no negative weights, as trees, prefixes and margins have
+none): G = A^T A <= mu^2 I. Then G^-1 >= mu^-2 I, and every answer q has variance q . G^-1 q >= |q|^2 / mu^2: that of the
+groups alone. So nothing is gained by sums where a norm bounds units, as it is where caps do: there a unit is in few groups.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from neartwin.accounting.budgets import Pure, Target
+from neartwin.errors import ParameterError
+from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.planning.allocation import Allotment, Discovery, Need, allot_normal
+from neartwin.planning.plan import Bounding, GroupPlan, Measure
+from neartwin.planning.sensitivity import Sensitivity
+from neartwin.planning.stage import LARGEST, Coordinate, NormClip, Stage
+
+_ONE_ROW = 2**20  # about the length of a row of the largest values
+_DIGITS = 64  # at least, of each measure's factor
+_FINEST = 1024  # parts in a row's largest value, at least: what truncation loses is below one of them
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A measure, how far one row moves it, in steps, and whether values of both signs are possible."""
+
+    need: Need
+    far: int
+    signed: bool
+
+    @property
+    def parts(self) -> int:
+        """Parts of a step that the clipped sum is handed out in."""
+        return max(1, math.ceil(_FINEST / self.far))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The counts of a tree, whose vector has a clip of its own: see `norm_cells`. parts: of a row."""
+
+    need: Need
+    parts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Clipped:
+    """The clip, the one mechanism behind all measures, in lengths, and what that is for each of them, in parts of a step."""
+
+    clip: NormClip
+    whole: Gaussian
+    each: Mapping[str, Gaussian]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What `share_norm` decides: the split of the spend, measures with their noise, the clip, and the noise of all together.
+
+    clip, whole: of all measures but those of trees, each of which is a vector of its own; None where there is none.
+    """
+
+    allotted: Allotment
+    measures: Mapping[str, Measure]
+    clip: NormClip | None
+    whole: Gaussian | None
+
+
+def share_norm(
+    asked: tuple[Reached, ...],
+    bounding: Bounding,
+    discovery: Discovery | None,
+    spend: Target,
+    *,
+    neighbours: Neighbours,
+    trees: tuple[Measured, ...] = (),
+) -> Shared:
+    """Split a spend among measures whose vector is clipped together, and trees, each clipped on its own: their mu^2 add up."""
+    norm, cells = bounding.norm_per_unit or Fraction(0), bounding.groups_per_unit
+    apart, reached = vectors_apart(neighbours, asked), {one.need.name: one for one in asked}
+    wanted = tuple(
+        Need(one.need.name, asked_for(norm, one, apart, cells), one.need.weight / one.parts) for one in asked
+    )
+    allotted = allot_normal((*wanted, *(one.need for one in trees)), discovery, spend)
+    noise = {name: made for name, made in allotted.noise.items() if isinstance(made, Gaussian)}
+    counted = {
+        one.need.name: Measure(
+            name=one.need.name, sensitivity=one.need.sensitivity, mechanism=noise[one.need.name], parts=one.parts
+        )
+        for one in trees
+    }
+    if not asked:
+        return Shared(allotted, counted, None, None)
+    mu_squared = sum((noise[name].mu_squared for name in reached), Fraction(0))
+    found = clipped(norm, reached, {name: noise[name].variance for name in reached}, mu_squared, apart)
+    measures = {
+        name: Measure(name=name, sensitivity=of_clipped(made, cells, norm), mechanism=made, parts=reached[name].parts)
+        for name, made in found.each.items()
+    }
+    return Shared(allotted, measures | counted, found.clip, found.whole)
+
+
+def vectors_apart(neighbours: Neighbours, asked: Iterable[Reached]) -> int:
+    """The largest squared distance of two neighbours' sums, over the limit's square."""
+    if neighbours is Neighbours.ADD_REMOVE:
+        return 1
+    return 4 if any(one.signed for one in asked) else 2
+
+
+def asked_for(norm: Fraction, one: Reached, apart: int, cells: int) -> Sensitivity:
+    """Of one measure alone in its parts, if the norm were its own: what the split of the spend starts from.
+
+    >>> asked_for(Fraction(3), Reached(Need("n", Sensitivity(1, 1, 1, ""), 1.0), 1024, signed=False), 1, 5).l2_squared
+    9437184
+    """
+    squared = math.ceil((norm * one.far * one.parts) ** 2 * apart)
+    cell = math.isqrt(squared - 1) + 1
+    return Sensitivity(cell * cells, cell, cells, _why(norm), squared)
+
+
+def clipped(
+    norm: Fraction, reached: Mapping[str, Reached], variances: Mapping[str, Fraction], mu_squared: Fraction, apart: int
+) -> Clipped:
+    """The clip and its noise. variances: wanted, in parts; mu_squared: what all measures together may spend.
+
+    Errors: `ParameterError` for a norm so large that the engines' exact sums would not hold it.
+    """
+    if norm > LARGEST:
+        raise ParameterError("norm_per_unit", float(norm), f"must be at most {LARGEST:,} rows")
+    rows = {name: one.far * one.parts / math.sqrt(variances[name]) for name, one in reached.items()}
+    whole = math.hypot(*rows.values())
+    coordinates = {
+        name: Coordinate(*_factor(_ONE_ROW * rows[name] / whole / one.far), one.parts) for name, one in reached.items()
+    }
+    row = sum((reached[name].far * Fraction(one.times, one.over)) ** 2 for name, one in coordinates.items())
+    limit = math.isqrt(math.ceil(norm**2 * row) - 1) + 1
+    l2_squared = apart * limit**2
+    joint = Gaussian(variance=_short(l2_squared / mu_squared), l2_squared=l2_squared)
+    each = {
+        name: Gaussian(
+            variance=_short(joint.variance / one.weight**2),
+            l2_squared=max(1, math.floor(l2_squared / one.weight**2)),
+        )
+        for name, one in coordinates.items()
+    }
+    return Clipped(NormClip(limit, coordinates), joint, each)
+
+
+def of_clipped(mechanism: Gaussian, cells: int, norm: Fraction) -> Sensitivity:
+    """What a measure can move within the norm, all others at 0."""
+    cell = math.isqrt(mechanism.l2_squared)
+    return Sensitivity(cell * cells, cell, cells, _why(norm), mechanism.l2_squared)
+
+
+def _why(norm: Fraction) -> str:
+    return f"a unit's whole vector is clipped to norm {float(norm):g}, which all measures share"
+
+
+def _factor(length: float) -> tuple[int, int]:
+    """Times and over, with times / over about this length."""
+    over = 1 if length >= _DIGITS else 2 ** math.ceil(math.log2(_DIGITS / length))
+    return round(length * over), over
+
+
+def _short(variance: Fraction) -> Fraction:
+    """Rounded up to 48 significant bits: a sampler works with its digits."""
+    shift = 48 - math.floor(math.log2(variance)) if variance < 2**48 else 0
+    return Fraction(math.ceil(variance * 2**shift), 2**shift)
+
+
+WHY = "each group alone: where a norm bounds units, no sums of groups measured in their place give a smaller error"
+
+
+@dataclass(frozen=True, slots=True)
+class NormReach:
+    """What one unit can do to all groups, in parts. squared: of the distance of two neighbours' groups; groups: how many."""
+
+    squared: int
+    groups: int
+
+    @property
+    def l1(self) -> int:
+        """The most that all groups move, in absolute sum."""
+        return math.isqrt(self.squared * self.groups)
+
+    def cell(self, groups: int) -> int:
+        """The most that a sum of so many groups moves."""
+        return math.isqrt(self.l2_squared(groups))
+
+    def l2_squared(self, groups: int) -> int:
+        """The most that sums of so many groups each, none of them in two, move together in squared length."""
+        return self.squared * groups
+
+
+def norm_reach(base: GroupPlan) -> NormReach:
+    """Of the one measure of a plan under a norm, over public groups."""
+    (measure,) = base.measures.values()
+    if not isinstance(measure.mechanism, Gaussian) or base.stage.keys is None:
+        raise TypeError("a norm has normal noise, and margins and workloads have public groups")
+    return NormReach(measure.mechanism.l2_squared, len(base.stage.keys))
+
+
+def entry_parts(stage: Stage) -> int:
+    """Parts of a step in which the one measure of a stage comes: more than 1 where a norm weights it."""
+    if stage.clip is None:
+        return 1
+    ((_, one),) = stage.clip.coordinates.items()
+    return one.parts
+
+
+def normal_ways(ways: list[tuple[Target, Target]]) -> list[tuple[Target, Target]]:
+    """Those of a spend that pay for normal noise, which alone a norm bounds."""
+    return [(way, price) for way, price in ways if not isinstance(way, Pure)]

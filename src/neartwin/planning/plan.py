@@ -1,0 +1,496 @@
+"""Plans: everything that a release will do and cost, decided from the schema and declared bounds alone.
+
+The canonical form behind a plan's digest: what it would do, and nothing of how it is written.
+
+A digest decides whether a question was paid for, so its words never change: `STATISTICS`, `NOISES`, `TARGETS`, `JOINS` and
+`LIMITS` hold them. A class, parameter or printed word may be renamed; its line here keeps the old one. New kinds get new lines.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
+from neartwin.exact import Number
+from neartwin.losses import Composed, compose
+from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
+from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.mechanisms.linear.count_trees import CountTree
+from neartwin.mechanisms.linear.marginals import MarginalDesign
+from neartwin.mechanisms.linear.workloads import Bars, Strategy
+from neartwin.mechanisms.selection.thresholds import OptimalSelection
+from neartwin.mechanisms.selection.top_k import PeeledTop
+from neartwin.planning.allocation import Noise, Selection, composed_loss
+from neartwin.planning.limits import Tuned
+from neartwin.planning.sensitivity import Sensitivity
+from neartwin.planning.stage import NormClip, Stage
+from neartwin.queries.histograms import Histogram
+from neartwin.queries.moments import Coefficient, Correlation, Covariance, Deviation, Regression, Variance
+from neartwin.queries.quantiles import Extreme, Quantile
+from neartwin.queries.query import MostCommon, Query
+from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum
+from neartwin.queries.workloads import Resolved
+from neartwin.tables.table import How, Join, JoinKind
+from neartwin.tables.types import ColumnType
+
+RECORD_VERSION = 1  # of the canonical form; a new meaning takes a new number
+STATISTICS: Mapping[type, Callable[[Any], str]] = {
+    Count: lambda s: f"count({s.column or ''})",
+    CountUnits: lambda _: "count_units()",
+    Sum: lambda s: f"sum({s.column})",
+    Mean: lambda s: f"mean({s.column})",
+    Quantile: lambda s: (
+        f"median({s.column})" if s.ranks == (Fraction(1, 2),) else f"quantile({s.column}, {_floats(s.ranks)})"
+    ),
+    Extreme: lambda s: f"{s.end}({s.column})",
+    Histogram: lambda s: s.record,
+    Variance: lambda s: f"variance({s.column})",
+    Deviation: lambda s: f"stddev({s.column})",
+    Covariance: lambda s: f"covariance({s.x}, {s.y})",
+    Correlation: lambda s: f"correlation({s.x}, {s.y})",
+    Regression: lambda s: f"regression({s.target}, [{', '.join(s.features)}])",
+    Coefficient: lambda s: (
+        f"{f'slope of {s.feature}' if s.feature else 'intercept'} in regression({s.target}, [{', '.join(s.features)}])"
+    ),
+}
+NOISES: Mapping[type, str] = {Gaussian: "Gaussian", DiscreteGaussian: "DiscreteGaussian"}
+TARGETS: Mapping[type, tuple[tuple[str, str], ...]] = {  # word, field; a delta of 0 is left out, but for Approx
+    Pure: (("epsilon", "epsilon"),),
+    Approx: (("epsilon", "epsilon"), ("delta", "delta")),
+    Zcdp: (("rho", "rho"), ("delta", "delta")),
+    Rdp: (("order", "order"), ("epsilon", "epsilon"), ("delta", "delta")),
+    Gdp: (("mu", "mu"), ("delta", "delta")),
+    ThreePools: (("epsilon", "epsilon"), ("mu", "mu"), ("delta", "delta")),
+}
+JOINS = {
+    JoinKind.PUBLIC: "public",
+    JoinKind.SAME_UNIT: "rows of the same unit",
+    JoinKind.OWNED: "rows owned through their key",
+    How.INNER: "inner",
+    How.LEFT: "left",
+    How.BESIDE: "beside",
+}
+LIMITS = {  # word by parameter of a plan
+    "rows_per_group": "rows_per_group",
+    "groups_per_unit": "groups_per_unit",
+    "weights": "weights",
+    "rows_per_unit": "rows_per_unit",
+    "norm_per_unit": "norm_per_unit",
+    "discovery_groups": "discovery_groups",
+}
+
+
+def digest_of(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
+    """SHA-256 of a plan of this kind: its stage, and what else decides the answer."""
+    table = stage.table
+    grid = {
+        name: [column.written, *map(str, (column.bounds.low, column.bounds.high, column.bounds.step, column.centre))]
+        for name, column in stage.grid.items()
+    }
+    form = {
+        "version": RECORD_VERSION,
+        "kind": kind,
+        "population": table.name,
+        "location": table.source.location(),
+        "unit": table.unit_name,
+        "neighbours": table.neighbours,
+        "declared": {name: table.schema[name] for name in sorted(table.declared)},
+        "conditions": [str(condition.term) for condition in stage.conditions],
+        "computed": {n: str(table.computed[n].term) for n in stage.group_columns if n in table.computed},
+        "group_columns": stage.group_columns,
+        "keys": None if stage.keys is None else _written(stage),
+        "grid": grid,
+        **({"period": table.period.text} if table.period is not None else {}),
+        **({"joins": [_joined(join) for join in table.joins]} if table.joins else {}),
+        "moments": sorted(stage.moments),
+        "measures": stage.measures,
+        "rows_per_group": stage.rows_per_group,
+        "groups_per_unit": stage.groups_per_unit,
+        **({"rows_per_unit": stage.rows_per_unit} if stage.rows_per_unit is not None else {}),
+        **({"discovery_groups": stage.discovery_groups} if stage.discovery_groups is not None else {}),
+        **({} if stage.clip is None else {"clip": _norm(stage.clip)}),
+        **({} if stage.cell_clip is None else {"cell_clip": [stage.cell_clip.limit, stage.cell_clip.widths]}),
+        **more,
+    }
+    return hashlib.sha256(json.dumps(form, sort_keys=True).encode()).hexdigest()
+
+
+def statistic_record(statistic: Aggregate) -> str:
+    """What a statistic is called in digests, without its bounds, which are the grid's."""
+    return STATISTICS[type(statistic)](statistic)
+
+
+def target_record(target: Target) -> str:
+    """A spend in digests."""
+    told = [(word, getattr(target, name)) for word, name in TARGETS[type(target)]]
+    kept = [(word, value) for word, value in told if value or word != "delta" or isinstance(target, Approx)]
+    return ", ".join(f"{word}={float(value):g}" for word, value in kept)
+
+
+def limits_record(limits: Sequence[tuple[str, Any]]) -> list[list[str]]:
+    """Limits of a plan in digests: word and value of each that is given, in the plan's order."""
+    return [[LIMITS[name], _limit(value)] for name, value in limits if value is not None]
+
+
+def _limit(value: Any) -> str:
+    if isinstance(value, Tuned):
+        return f"Tuned(at_most={value.at_most!r}, share={value.share!r}, groups={value.groups!r})"
+    return str(value)
+
+
+def _floats(values: Sequence[Fraction]) -> str:
+    return ", ".join(repr(float(value)) for value in values)
+
+
+def _joined(join: Join) -> dict[str, object]:
+    return join.record() | {"kind": JOINS[join.kind], "how": JOINS[join.how]}
+
+
+def _norm(clip: NormClip) -> list[object]:
+    return [clip.limit, {name: [one.times, one.over, one.parts] for name, one in clip.coordinates.items()}]
+
+
+def _written(stage: Stage) -> Sequence[Sequence[object]]:
+    """Public keys as JSON has them: dates alone are written in another way, so that long lists without any are as they are."""
+    kinds = {stage.table.schema[name] for name in stage.group_columns}
+    if ColumnType.DATE not in kinds:
+        return stage.keys or ()
+    return [[_plain(value) for value in key] for key in stage.keys or ()]
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, bool | int | str) else ["date", str(value)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounding:
+    """The most that one unit counts for: `rows_per_group` rows in a group, in `groups_per_unit` groups.
+
+    discovery_groups: in how many of those it helps to discover a group; None for all. rows_per_unit: in all groups together;
+    None where the others imply no more. norm_per_unit: instead of all of these, the length of a unit's whole vector, in rows.
+    """
+
+    rows_per_group: int
+    groups_per_unit: int
+    discovery_groups: int | None = None
+    rows_per_unit: int | None = None
+    norm_per_unit: Fraction | None = None
+
+    @property
+    def entering(self) -> int:
+        """How many groups one unit can bring in."""
+        return self.groups_per_unit if self.discovery_groups is None else self.discovery_groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One noisy statistic of every group: its name in the stage, its sensitivity and the mechanism that pays for it.
+
+    parts: of a step, in which its numbers and its noise are counted.
+    """
+
+    name: str
+    sensitivity: Sensitivity
+    mechanism: Noise
+    parts: int = 1
+
+    def half_width(self, confidence: float) -> Fraction:
+        """Of its noise, in steps."""
+        return Fraction(self.mechanism.half_width(confidence), self.parts)
+
+    def losses(self) -> Composed:
+        """What it reveals, as a factor for composition."""
+        return composed_loss(self.sensitivity, self.mechanism)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pilot:
+    """A first stage that chooses bounds by noisy counts: see `neartwin.planning.pilot_bounds`.
+
+    rows, groups, or norm instead: the bounds to be chosen. rest: what the question itself may spend.
+    """
+
+    stage: Stage
+    mechanism: Geometric | Gaussian
+    rows: Tuned | None
+    groups: Tuned | None
+    expected_groups: int
+    weights: tuple[tuple[str, Number], ...]
+    rest: Target
+    norm: Tuned | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Counts by group and node of a tree over one column's grid: what quantiles are read from. stage: its own statement."""
+
+    stage: Stage
+    tree: CountTree
+
+
+@dataclass(frozen=True, slots=True)
+class Ranging:
+    """First stages that choose clip bounds of values: see `neartwin.planning.pilot_ranges`.
+
+    asked: their plans. groups: expected. rest: what the question itself may spend. limits: what else it is planned with.
+    """
+
+    asked: tuple["GroupPlan", ...]
+    groups: int
+    rest: Target
+    limits: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """How many units changed together are promised something, and what: by a theorem for groups from the price for one."""
+
+    units: int
+    promise: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlan:
+    """The plan of a `Query`: noisy measures of each group, from which the named statistics are computed.
+
+    With a pilot, everything else is what it will be at the largest bounds that the pilot may choose: the price is the whole
+    one, and errors are the worst.
+
+    spend: what the caller allows; price: what is charged, never more. selection: how unknown groups are discovered. splits:
+    by the measure whose noise they get, node by node. why: how the spend was shared, in words. Every stage is asked with one
+    salt, so that a unit is kept in the same groups for all. error: the objective that the shares minimise. shared: where a norm
+    bounds all measures together, the one mechanism that they are; each one's own is what it would reveal alone.
+    """
+
+    query: Query
+    bounding: Bounding
+    spend: Target
+    price: Target
+    stage: Stage
+    measures: Mapping[str, Measure]
+    selection: Selection | None
+    splits: Mapping[str, Split]
+    why: tuple[str, ...]
+    error: float
+    pilot: Pilot | None = None
+    shared: Gaussian | None = None
+    together: Together | None = None
+    ranging: Ranging | None = None
+
+    @property
+    def outputs(self) -> Mapping[str, Aggregate]:
+        """The named statistics."""
+        return self.query.aggregates
+
+    @property
+    def histogram(self) -> tuple[str, Histogram] | None:
+        """The name and bins of a plan whose release has a row for each group and bin."""
+        found = [(name, asked) for name, asked in self.outputs.items() if isinstance(asked, Histogram)]
+        return found[0] if found else None
+
+    def losses(self) -> Composed:
+        """What all measures and the discovery of groups reveal together: the price covers this curve."""
+        parts = [measure.losses() for measure in self.measures.values()]
+        if self.shared is not None:  # of all but trees, whose vectors are clipped on their own
+            parts = [self.shared.losses(), *(self.measures[name].losses() for name in self.splits)]
+        if self.selection is not None:
+            each = self.selection.losses()
+            uses = self.discovered_cells if isinstance(self.selection, OptimalSelection) else 1
+            parts.append(uses * each)
+        parts += _first_losses(self.pilot)
+        if self.ranging is not None:
+            parts += [one.losses() for one in self.ranging.asked]
+        return compose(parts)
+
+    @property
+    def discovered_cells(self) -> int:
+        """How many groups one unit can bring in or take away while groups are discovered."""
+        both = 1 if self.stage.table.neighbours == "add_remove" else 2
+        return both * self.bounding.entering
+
+    @property
+    def discovered_by(self) -> str:
+        """The measure of the stage that groups are discovered by."""
+        return "units" if self.bounding.discovery_groups is None else "finders"
+
+    @property
+    def digest(self) -> str:
+        """Equal for plans that would do the same, across processes and versions of this library."""
+        asked = {name: statistic_record(aggregate) for name, aggregate in self.outputs.items()}
+        measures = {name: _noise(measure.mechanism) for name, measure in self.measures.items()}
+        chosen = None if self.selection is None else _chosen(self.selection)
+        trees = {
+            name: [split.tree.cells, split.tree.branching, *([split.stage.parts] if split.stage.parts > 1 else [])]
+            for name, split in self.splits.items()
+        }
+        more: dict[str, object] = {"splits": trees} if trees else {}
+        more |= _beside(self.pilot, self.together)
+        if self.ranging is not None:
+            told = limits_record(self.ranging.limits)
+            more |= {"ranging": [*(one.digest for one in self.ranging.asked), self.ranging.groups, told]}
+        return digest_of("groups", self.stage, {"asked": asked, "measures": measures, "threshold": chosen} | more)
+
+
+def _first_losses(pilot: Pilot | None) -> list[Composed]:
+    return [] if pilot is None else [pilot.mechanism.losses()]
+
+
+def _beside(pilot: Pilot | None, together: Together | None) -> dict[str, object]:
+    """What makes the same question another plan."""
+    found: dict[str, object] = {} if pilot is None else {"pilot": _piloted(pilot)}
+    return found if together is None else found | {"units_together": together.units}
+
+
+def _piloted(pilot: Pilot) -> list[object]:
+    bounds = [bound and [bound.at_most, str(bound.share)] for bound in (pilot.rows, pilot.groups)]
+    bounds += [] if pilot.norm is None else [[pilot.norm.at_most, str(pilot.norm.share)]]
+    told = [[name, str(weight)] for name, weight in pilot.weights]
+    return [
+        *_noise(pilot.mechanism),
+        *bounds,
+        pilot.expected_groups,
+        pilot.stage.octaves,
+        told,
+        target_record(pilot.rest),
+    ]
+
+
+def _noise(noise: Noise) -> list[object]:
+    if isinstance(noise, Geometric):
+        return [str(noise.scale), noise.sensitivity]
+    return [NOISES[type(noise)], str(noise.variance), noise.l2_squared]
+
+
+def _chosen(selection: Selection) -> list[object]:
+    if isinstance(selection, OptimalSelection):
+        return ["optimal", str(selection.epsilon), str(selection.delta)]
+    return [*_noise(selection.counts)[: 2 if isinstance(selection.counts, Gaussian) else 1], selection.threshold]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoicePlan:
+    """The plan of a `MostCommon`: what wins is released, and counts, where they were asked for, with noise of their own."""
+
+    query: MostCommon
+    spend: Target
+    price: Target
+    stage: Stage
+    mechanism: PeeledTop
+    counts: Measure | None
+    why: str
+    together: Together | None = None
+
+    def losses(self) -> Composed:
+        """What the choices and the counts reveal together: the price covers this curve."""
+        chosen = self.mechanism.losses()
+        return chosen if self.counts is None else chosen + self.counts.losses()
+
+    @property
+    def digest(self) -> str:
+        """Equal for plans that would do the same."""
+        more: dict[str, object] = {} if self.query.k == 1 else {"k": self.query.k}
+        if self.counts is not None:
+            more |= {"counts": _noise(self.counts.mechanism)}
+        more |= _beside(None, self.together)
+        return digest_of("choice", self.stage, {"scale": str(self.mechanism.each.scale)} | more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarginalPlan:
+    """The plan of a `Query` for margins: some margins are measured with noise, and all that are asked follow from them.
+
+    measures: by the name of a margin; measured: the same margins as places of columns. parts: of one step of the statistic, in
+    which noise is drawn. unit: what one step is worth. design: what each answer's error is. error: the sum of the margins' bars,
+    in units of one row's largest contribution.
+    """
+
+    query: Query
+    bounding: Bounding
+    spend: Target
+    price: Target
+    stage: Stage
+    measures: Mapping[str, Measure]
+    measured: tuple[tuple[int, ...], ...]
+    parts: int
+    unit: Fraction
+    design: MarginalDesign
+    why: tuple[str, ...]
+    error: float
+    pilot: Pilot | None = None
+    together: Together | None = None
+
+    @property
+    def outputs(self) -> Mapping[str, Aggregate]:
+        """The named statistic."""
+        return self.query.aggregates
+
+    def losses(self) -> Composed:
+        """What all measured margins reveal together, a pilot's counts included: the price covers this curve."""
+        return compose([*(measure.losses() for measure in self.measures.values()), *_first_losses(self.pilot)])
+
+    @property
+    def digest(self) -> str:
+        """Equal for plans that would do the same."""
+        asked = {name: statistic_record(aggregate) for name, aggregate in self.outputs.items()}
+        measures = {name: _noise(measure.mechanism) for name, measure in self.measures.items()}
+        more: dict[str, object] = {
+            "asked": asked,
+            "measures": measures,
+            "margins": self.query.groups.margins,
+            "parts": self.parts,
+        }
+        return digest_of("margins", self.stage, more | _beside(self.pilot, self.together))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadPlan:
+    """The plan of a `Query` for a linear workload: a strategy's sums of groups are measured with noise, and all answers follow.
+
+    measure: of the strategy's sums, in parts of a step. resolved: the queries. unit: what one step is worth. bars: (queries,)
+    half-widths in steps at the confidence of releases. error: their mean, in units of one row's largest contribution.
+    """
+
+    query: Query
+    bounding: Bounding
+    spend: Target
+    price: Target
+    stage: Stage
+    measure: Measure
+    strategy: Strategy
+    resolved: Resolved
+    unit: Fraction
+    bars: Bars
+    why: tuple[str, ...]
+    error: float
+    pilot: Pilot | None = None
+    together: Together | None = None
+
+    @property
+    def outputs(self) -> Mapping[str, Aggregate]:
+        """The named statistic."""
+        return self.query.aggregates
+
+    def losses(self) -> Composed:
+        """What the noisy sums reveal together, a pilot's counts included: the price covers this curve."""
+        return compose([self.measure.losses(), *_first_losses(self.pilot)])
+
+    @property
+    def digest(self) -> str:
+        """Equal for plans that would do the same."""
+        asked = self.query.groups.asked
+        more: dict[str, object] = {
+            "asked": {name: statistic_record(aggregate) for name, aggregate in self.outputs.items()},
+            "workload": None if asked is None else asked.record(),
+            "strategy": self.strategy.name,
+            "measure": _noise(self.measure.mechanism),
+            "parts": self.measure.parts,
+        }
+        return digest_of("workload", self.stage, more | _beside(self.pilot, self.together))
+
+
+OverGroups = GroupPlan | MarginalPlan | WorkloadPlan  # of one table by group, and what a unit counts for in it
+Plan = OverGroups | ChoicePlan

@@ -1,0 +1,188 @@
+"""Several questions in one plan: their stages compose as one, under one price that is reserved before the first is asked.
+
+Shares of the spend minimise the sum of the questions' stated errors, each of which falls like 1/x in its share x of epsilon,
+or like the root of 1/x in its share of rho or mu squared: x in proportion to the root of the error, or to its power 2/3. An
+(epsilon, delta) spend is tried both ways: epsilons and deltas added, and all questions with normal noise whose mu^2 add up to
+that of (epsilon, delta) as a whole. A choice of the most common values states how far its winners may be from the best; a tuned
+bound is taken at the root of its limit, the middle of its search by octaves.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Target, Zcdp
+from neartwin.errors import PrivacyError, QueryError
+from neartwin.exact import Number
+from neartwin.losses import Composed, compose
+from neartwin.mechanisms.sensitivity import root_below
+from neartwin.planning.expected_errors import expected_errors
+from neartwin.planning.limits import Tuned
+from neartwin.planning.plan import ChoicePlan, Plan
+from neartwin.planning.planner import plan
+from neartwin.queries.query import MostCommon, Query
+from neartwin.queries.statistics import CountUnits
+from neartwin.tradeoff import mu_of
+
+_PARTS = 4096  # shares are multiples of one part in this
+Limits = Mapping[str, Number | Tuned | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesPlan:
+    """The plans of several questions about one population, paid together. price: of all of them."""
+
+    parts: tuple[Plan, ...]
+    price: Target
+    why: str
+
+    @property
+    def digest(self) -> str:
+        """Equal for series that would do the same."""
+        return hashlib.sha256(" ".join(["series", *(part.digest for part in self.parts)]).encode()).hexdigest()
+
+    def losses(self) -> Composed:
+        """What all parts reveal together: the price covers this curve."""
+        return compose([part.losses() for part in self.parts])
+
+
+def plan_series(
+    queries: Sequence[Query | MostCommon],
+    *,
+    spend: Target,
+    limits: Limits,
+    weights: Mapping[str, Number] | None = None,
+) -> SeriesPlan:
+    """Plan several questions under one spend. limits: as of `plan`, the same for all; a question takes those that it can have.
+
+    weights: by name of a statistic, in whichever question it is. Errors: as of `plan`; `QueryError` for questions about
+    different tables.
+    """
+    if not queries:
+        raise QueryError("a series needs at least one question")
+    if len({query.table.name for query in queries}) > 1:
+        raise QueryError("the questions of a series are about one table")
+    told = [{name: value for name, value in (weights or {}).items() if name in _names(query)} for query in queries]
+    unknown = set(weights or {}) - {name for part in told for name in part}
+    if unknown:
+        raise QueryError(f"weights: {min(unknown)!r} is no statistic of these questions")
+    discovered = sum(_discovers(query) for query in queries)
+
+    def planned(shares: Sequence[Fraction], whole: Target) -> tuple[Plan, ...]:
+        spends = [_share(whole, share, discovered) for share in shares]
+        return tuple(_planned(query, part, own, limits) for query, part, own in zip(queries, spends, told, strict=True))
+
+    options = []
+    for whole, price, name in _ways(spend, discovers=discovered > 0):
+        even = planned([Fraction(1, len(queries))] * len(queries), whole)
+        power = 0.5 if isinstance(whole, Pure | Approx) else 2 / 3
+        found = [even, planned(_shares([_stated(part) for part in even], power), whole)]
+        best = min(found, key=_error)
+        worth = f"shares by error, which add up to {_error(best):.4g}; an even split would to {_error(even):.4g}"
+        options.append(SeriesPlan(parts=best, price=price or _sum(best, spend), why=f"{name}: {worth}"))
+    return min(options, key=lambda one: _error(one.parts))
+
+
+def _names(query: Query | MostCommon) -> frozenset[str]:
+    return frozenset(query.aggregates) if isinstance(query, Query) else frozenset()
+
+
+def _discovers(query: Query | MostCommon) -> bool:
+    return isinstance(query, Query) and query.groups.keys is None
+
+
+def _planned(query: Query | MostCommon, spend: Target, weights: Mapping[str, Number], limits: Limits) -> Plan:
+    if isinstance(query, MostCommon):
+        return plan(query, spend=spend)
+    told = {name: limit for name, limit in limits.items() if limit is not None}
+    keys = query.groups.keys
+    if keys is not None:
+        told.pop("discovery_groups", None)
+    if keys is not None and len(keys) == 1:
+        told.pop("groups_per_unit", None)  # there is one group to be in
+    if isinstance(told.get("rows_per_group"), Tuned) and all(
+        isinstance(asked, CountUnits) for asked in query.aggregates.values()
+    ):
+        del told["rows_per_group"]  # a unit counts once, whatever its rows
+    found: dict[str, Any] = told
+    return plan(query, spend=spend, weights=weights, **found)
+
+
+def _stated(part: Plan) -> float:
+    """The objective of a plan; for a choice, the gap and the bars that it states, in units."""
+    if isinstance(part, ChoicePlan):
+        return math.fsum(float(error.half_width or 0) for error in expected_errors(part))
+    if part.pilot is None:
+        return part.error
+    pilot, bounding = part.pilot, part.bounding
+    if pilot.norm is not None:
+        return part.error * math.isqrt(pilot.norm.at_most) / pilot.norm.at_most
+    middle = plan(
+        part.query,
+        spend=pilot.rest,
+        weights=dict(pilot.weights),
+        rows_per_group=math.isqrt(pilot.rows.at_most) if pilot.rows else bounding.rows_per_group,
+        groups_per_unit=math.isqrt(bounding.groups_per_unit) if pilot.groups else bounding.groups_per_unit,
+    )
+    return _stated(middle)
+
+
+def _error(parts: Sequence[Plan]) -> float:
+    return math.fsum(map(_stated, parts))
+
+
+def _ways(spend: Target, *, discovers: bool) -> list[tuple[Target, Target | None, str]]:
+    """What the parts share, and what is charged: None for the sum of their prices."""
+    if not isinstance(spend, Approx):
+        return [(spend, None, "one currency")]
+    failure = spend.delta / 2 if discovers else Fraction(0)
+    mu = Fraction(float(mu_of(spend.epsilon, (spend.delta - failure) / (1 - failure)).lower))
+    return [(spend, None, "epsilons and deltas added"), (Gdp(mu, failure), spend, "normal noise, composed as a whole")]
+
+
+def _shares(errors: Sequence[float], power: float) -> list[Fraction]:
+    weights = [max(error, 1e-12) ** power for error in errors]
+    parts = [max(1, math.floor(_PARTS * weight / math.fsum(weights))) for weight in weights]
+    parts[parts.index(max(parts))] += _PARTS - sum(parts)
+    return [Fraction(part, _PARTS) for part in parts]
+
+
+def _share(whole: Target, share: Fraction, discovered: int) -> Target:
+    """A part of what adds up; of delta, an equal part for each question that discovers groups."""
+    many = max(1, discovered)
+    match whole:
+        case Pure(epsilon=epsilon):
+            return Pure(epsilon * share)
+        case Approx(epsilon=epsilon, delta=delta):
+            return Approx(epsilon * share, delta * share)
+        case Zcdp(rho=rho, delta=delta):
+            return Zcdp(rho * share, delta / many)
+        case Rdp(order=order, epsilon=epsilon, delta=delta):
+            return Rdp(order, epsilon * share, delta / many)
+        case Gdp(mu=mu, delta=delta):
+            return Gdp(root_below(mu**2 * share), delta / many)
+        case _:
+            raise PrivacyError(f"a plan cannot spend {whole}; spend pure, approx, zcdp, rdp or gdp")
+
+
+def _sum(parts: Sequence[Plan], spend: Target) -> Target:
+    """The prices of one currency added: epsilon, delta, rho; mu in squares, which are at most those of the spend."""
+    prices = [part.price for part in parts]
+    delta = sum((getattr(price, "delta", Fraction(0)) for price in prices), Fraction(0))
+    first = prices[0]
+    match first:
+        case Zcdp():
+            return Zcdp(sum((price.rho for price in prices if isinstance(price, Zcdp)), Fraction(0)), delta)
+        case Rdp(order=order):
+            return Rdp(order, sum((price.epsilon for price in prices if isinstance(price, Rdp)), Fraction(0)), delta)
+        case Gdp():
+            from neartwin.mechanisms.sensitivity import root_above
+
+            squared = sum((price.mu**2 for price in prices if isinstance(price, Gdp)), Fraction(0))
+            most = spend.mu if isinstance(spend, Gdp) and squared <= spend.mu**2 else root_above(squared)
+            return Gdp(min(root_above(squared), most), delta)
+    epsilon = sum((price.epsilon for price in prices if isinstance(price, Pure | Approx)), Fraction(0))
+    return Approx(epsilon, delta) if delta else Pure(epsilon)

@@ -1,0 +1,210 @@
+"""What an engine is asked: one stage, which is one statement. It names columns, bounds and caps, and no noise.
+
+The engine returns, for each group, whole numbers by measure name:
+  "units"          distinct units that are kept in the group
+  "finders"        the same, of units that have the group among the first `discovery_groups` of their kept ones
+  "rows"           sum over kept units of min(rows of the unit in the group, C)
+  "filled:NAME"    the same, of rows whose column value is neither NULL nor NaN
+  "total:NAME"     sum over kept units of their clipped grid values, weighted down to C rows where a unit has more
+NAME is that of a grid column, or of a moment, whose values are products.
+A unit with m > C values in a group counts as C values of its own mean: its total is multiplied by C/m and truncated toward
+zero. Count and total thus come from the same weighted rows, and no row is chosen above another. With `rows_per_unit` T, a unit
+that counts for w > T rows over its kept groups has its rows, filled rows and totals in each of them multiplied by T/w and
+truncated toward zero.
+With a `clip`, each unit's measures over all its groups, "finders" apart, are one vector that is made no longer than a limit, and
+whole numbers are of parts of a step: see `neartwin.planning.stage`.
+A stage with `octaves` is answered by 1024 parts for each unit instead, spread over the cells of a table by how many groups it is
+in and how many rows it has in each: floor(1024 c / k) parts for c of its k groups, in the measure "parts".
+
+A stage with a `split` is answered by whole numbers for each group and cell instead: values by the grid point that they are
+rounded to, each of them P = `parts` parts. A unit with m > C values in a group counts for C of them: each of its values for
+floor(C P / m) parts. With a `cell_clip` its values in all groups together are weighted instead: see
+`neartwin.planning.stage`.
+
+An L2 norm clip in whole numbers: a unit's vector over groups and measures is made no longer than a limit. It drops no row.
+
+The vector of a unit has an entry v for each group and measure, in steps of the measure's grid. Its length is over-estimated by
+S = sum of ceil(|v| times / over)^2. Where S is at most limit^2, an entry is handed out whole, as v parts; else it is multiplied
+by limit / R, with R the least whole number whose square is at least S, and truncated toward zero: `scaled`.
+
+So sum of (|scaled| times / (over parts))^2 <= limit^2 whatever a unit has: |scaled| <= |v| parts limit / R, and the squares of
+|v| times / over add up to at most S <= R^2. Half-up rounding has no such bound: entries of half a part would all double.
+
+Every number fits the engines' 126 bits. A row moves an entry by at most 2^60 steps (`moments`) and its length by about 2^20, so a
+limit is below 2^41: an entry times the limit is below 2^(60 + 24 + 41). A length is below 2^45, so S is below 2^45 times the sum
+of lengths, 2^21 a row of the unit: below 2^126 for tables of up to 2^60 rows.
+
+An L2 norm clip of a unit's counts by group and node of a tree, in whole numbers: for quantiles and histograms.
+
+A unit has c_gb values in cell b of group g. Level l of the tree has nodes of width w_l, and node j of it counts for the unit
+n_lgj, the sum of its c_gb over the cells b of the node. All nodes of all groups and levels are one vector, of squared length
+S = sum over l, g, j of n_lgj^2. A histogram is a tree of one level.
+
+Every value of the unit counts for the same weight, in parts, P of which are a row: P where P^2 S <= limit^2, else
+floor(F limit / R), R the least whole number with R^2 >= F^2 S, and F = 1024, so that rounding R up loses next to nothing. No
+row is dropped. Node counts are sums of weights, so the unit's vector is exactly the weight times its n: of squared length
+P^2 S <= limit^2, or at most F^2 limit^2 S / R^2 <= limit^2. Nothing is rounded after the weight is, so truncating it toward
+zero is all the care that is needed. Counts are never negative: two units' vectors have an inner product of at least 0, so a
+replaced unit moves the counts by at most 2 limit^2 in squared length.
+
+F^2 S is at most 2^20 L m^2 for m values of the unit in L levels: below 2^126 for tables of up to 2^50 rows.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import isqrt
+from typing import TypeVar
+
+from neartwin.errors import ParameterError
+from neartwin.mechanisms.linear.count_trees import CountTree
+from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.planning.sensitivity import Sensitivity
+from neartwin.tables.expressions import RowExpression
+from neartwin.tables.grid import GridColumn, Moment
+from neartwin.tables.table import Table
+from neartwin.tables.types import Key
+
+K = TypeVar("K")
+
+MOST_ROWS = 2**24  # of a unit in a group, weighted down to it as by rows_per_group
+LARGEST = 2**20  # norm, in rows
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinate:
+    """How one measure counts in the norm: an entry v has length |v| times / over. parts: of a step, that it is handed out in."""
+
+    times: int
+    over: int
+    parts: int
+
+    @property
+    def weight(self) -> Fraction:
+        """The length of one part."""
+        return Fraction(self.times, self.over * self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class NormClip:
+    """The limit, and the coordinate of each measure by name."""
+
+    limit: int
+    coordinates: Mapping[str, Coordinate]
+
+    def scaled(self, entries: Mapping[tuple[K, str], int]) -> dict[tuple[K, str], int]:
+        """What a unit with these entries, by group and measure, counts for; in parts.
+
+        >>> clip = NormClip(5, {"n": Coordinate(1, 1, 100)})
+        >>> clip.scaled({("a", "n"): 3, ("b", "n"): 4}), clip.scaled({("a", "n"): 6, ("b", "n"): -8})
+        ({('a', 'n'): 300, ('b', 'n'): 400}, {('a', 'n'): 300, ('b', 'n'): -400})
+        """
+        squared = sum(self._length(name, value) ** 2 for (_, name), value in entries.items())
+        whole = {place: value * self.coordinates[place[1]].parts for place, value in entries.items()}
+        if squared <= self.limit**2:
+            return whole
+        root = isqrt(squared - 1) + 1
+        sizes = {place: abs(value) * self.limit // root for place, value in whole.items()}
+        return {place: size if whole[place] >= 0 else -size for place, size in sizes.items()}
+
+    def _length(self, name: str, value: int) -> int:
+        one = self.coordinates[name]
+        return -(-abs(value) * one.times // one.over)
+
+
+HashableKey = TypeVar("HashableKey", bound=Hashable)
+
+FINE = 2**10  # F
+_UNIT_BITS = 25  # about, of the limit in parts
+_LEAST_BITS = 10  # of the parts of a row
+
+
+@dataclass(frozen=True, slots=True)
+class CellClip:
+    """limit: of a unit's length, in parts. widths: cells of a node, level by level, of which the last is 1."""
+
+    limit: int
+    widths: tuple[int, ...]
+
+    def most(self, parts: int) -> int:
+        """The largest squared length, in rows, at which every value counts whole."""
+        return self.limit**2 // parts**2
+
+    def weight(self, counts: Mapping[tuple[HashableKey, int], int], parts: int) -> int:
+        """What each value of a unit counts for, in parts. counts: of its values by group and cell, cells from 0.
+
+        >>> clip = CellClip(limit=5 * 1024, widths=(1,))
+        >>> clip.weight({("a", 0): 3, ("b", 7): 4}, 1024), clip.weight({("a", 0): 6, ("b", 7): 8}, 1024)
+        (1024, 512)
+        """
+        squared = 0
+        for width in self.widths:
+            nodes: Counter[tuple[HashableKey, int]] = Counter()
+            for (group, cell), count in counts.items():
+                nodes[group, cell // width] += count
+            squared += sum(count**2 for count in nodes.values())
+        if squared <= self.most(parts):
+            return parts
+        return FINE * self.limit // (math.isqrt(FINE**2 * squared - 1) + 1)
+
+
+def parts_for(norm: Fraction) -> int:
+    """Parts of a row, so fine that truncating a weight loses next to nothing."""
+    return 1 << max(_LEAST_BITS, _UNIT_BITS - math.ceil(norm).bit_length())
+
+
+def cell_clip(norm: Fraction, tree: CountTree) -> CellClip:
+    """A unit with `norm` values, all in one cell of one group, is just within; each is counted in every level.
+
+    Errors: `ParameterError` for a norm so large that the engines' exact sums would not hold it.
+
+    >>> cell_clip(Fraction(3), CountTree(cells=100, branching=10)).widths
+    (10, 1)
+    """
+    if norm > LARGEST:
+        raise ParameterError("norm_per_unit", float(norm), f"must be at most {LARGEST:,} rows")
+    squared = norm**2 * tree.levels * parts_for(norm) ** 2
+    return CellClip(math.isqrt(math.floor(squared)), tree.widths)
+
+
+def of_clipped_cells(neighbours: Neighbours, clip: CellClip, tree: CountTree, groups: int) -> Sensitivity:
+    """Of all counts by group and node together, in parts. groups: how many there are, or a unit may be in."""
+    times = 1 if neighbours is Neighbours.ADD_REMOVE else 2
+    nodes = groups * sum(-(-tree.cells // width) for width in tree.widths)
+    why = (
+        f"a unit's counts in all groups, cells and {tree.levels} level{'s' * (tree.levels > 1)} are one vector, clipped to "
+        f"length {clip.limit:,} in parts of a row"
+    )
+    return Sensitivity(times * clip.limit * nodes, clip.limit, times * nodes, why, times * clip.limit**2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One statement's worth of question.
+
+    keys: the public groups, None for every group that has a row. rows_per_group: C, the most rows that one unit counts
+    for in one group. groups_per_unit: the most groups that one unit is kept in: those in which it counts for most rows, and where
+    it counts alike those first in a salted hash of the unit and the group; None where no unit can be in more groups than there
+    may be. octaves: where each begins, in groups and rows. split: the one grid column by whose cells rows are counted. parts: of
+    a row, in which those are. moments: over the columns of the grid. clip: of all measures but "finders" together.
+    cell_clip: of the counts by cell of a split, in place of the caps.
+    """
+
+    table: Table
+    conditions: tuple[RowExpression, ...]
+    group_columns: tuple[str, ...]
+    keys: tuple[Key, ...] | None
+    grid: Mapping[str, GridColumn]
+    measures: tuple[str, ...]
+    rows_per_group: int
+    groups_per_unit: int | None
+    rows_per_unit: int | None = None
+    discovery_groups: int | None = None  # then only groups with a finder are answered
+    octaves: tuple[int, ...] = ()
+    split: str | None = None
+    parts: int = 1
+    moments: Mapping[str, Moment] = field(default_factory=dict)
+    clip: NormClip | None = None
+    cell_clip: CellClip | None = None

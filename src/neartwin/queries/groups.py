@@ -1,0 +1,186 @@
+"""Groups by what is computed of a column: parts of dates and times, and bins.
+
+Public keys that a question leaves out, because an expression that is grouped by can have them only.
+
+Margins of public groups, as they are asked for: lists of columns, checked.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from fractions import Fraction
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+from sqlglot import exp
+
+from neartwin.checks import several
+from neartwin.errors import ParameterError, QueryError
+from neartwin.exact import Number, rational
+from neartwin.tables.ranges import possible_values
+from neartwin.tables.table import Table
+from neartwin.tables.terms import PARTS, UNITS
+from neartwin.tables.types import ColumnType, Key
+
+_MOST_BINS = 500
+Edge = Number | date | datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """A computed group column: its name, and an expression around a column or expression `of`, marked by {}."""
+
+    name: str
+    of: str
+    around: str
+
+    def text(self, schema: Mapping[str, ColumnType]) -> str:
+        """The expression, for a table with these columns."""
+        inner = exp.column(self.of, quoted=True).sql(dialect="duckdb") if self.of in schema else f"({self.of})"
+        return self.around.replace("{}", inner)
+
+
+def part(part: str, of: str, *, name: str = "") -> Grouping:
+    """Group by a part of a date or time.
+
+    part: "year", "quarter", "month", "day" (of the month), "isodow" (1 for Monday to 7 for Sunday) or "hour", a whole number;
+    or "year start", "quarter start", "month start" or "week start", the first day of it. of: a column or an expression.
+    name: of the group column, by default `visited_month`.
+
+    The public keys are all that the part can be, but for years and first days: name those, or have them discovered.
+
+    >>> part("month", "visited").text({"visited": ColumnType.DATE})
+    'month("visited")'
+    """
+    unit, _, start = part.partition(" ")
+    if part not in PARTS and not (unit in UNITS and start == "start"):
+        raise ParameterError("part", part, "must be one of " + ", ".join([*PARTS, *(f"{it} start" for it in UNITS)]))
+    around = f"date_trunc('{unit}', {{}})" if start else f"{part}({{}})"
+    return Grouping(name or f"{of}_{unit}", of, around)
+
+
+def day(of: str, *, name: str = "") -> Grouping:
+    """Group by the day of a date or time, or protect what a unit did in one: `nt.table(..., unit=("user_id", nt.day("at")))`.
+
+    >>> day("at").text({"at": ColumnType.TIMESTAMP})
+    'CAST("at" AS DATE)'
+    """
+    return Grouping(name or f"{of}_day", of, "CAST({} AS DATE)")
+
+
+def bins(of: str, edges: Sequence[Edge], *, name: str = "") -> Grouping:
+    r"""Group by bins between public edges: [e0, e1), [e1, e2), ..., and the last one with both ends.
+
+    of: a column or an expression, of numbers, dates or times. edges: at least two, rising. name: of the group column, by
+    default `age_bin`. The public keys are the bins, as text; a value in none of them is NULL, and in no group unless None
+    is among the keys.
+
+    >>> bins("age", [0, 18, 65]).text({"age": ColumnType.INTEGER})
+    'CASE WHEN "age" < 0 THEN NULL WHEN "age" < 18 THEN \'[0, 18)\' WHEN "age" <= 65 THEN \'[18, 65]\' END'
+    """
+    if not 2 <= len(several(edges=edges)) <= _MOST_BINS:
+        raise ParameterError("edges", edges, f"must be a list of 2 to {_MOST_BINS} numbers, dates or times")
+    if len({_family(edge) for edge in edges}) != 1:
+        raise ParameterError("edges", edges, "must be all numbers, all dates or all times")
+    exact = [edge if isinstance(edge, date) else rational(edge=edge) for edge in edges]
+    for low, high in pairwise(exact):
+        if not low < high:  # type: ignore[operator] # of one family
+            raise ParameterError("edges", edges, f"must rise, and {low} is not below {high}")
+    literals = [_literal(edge) for edge in exact]
+    shown = [literal.partition("'")[2].rstrip("'") or literal for literal in literals]
+    last = len(exact) - 1
+    branches = [f"WHEN {{}} < {literals[0]} THEN NULL"]
+    branches += [f"WHEN {{}} < {literals[i]} THEN '[{shown[i - 1]}, {shown[i]})'" for i in range(1, last)]
+    branches.append(f"WHEN {{}} <= {literals[last]} THEN '[{shown[last - 1]}, {shown[last]}]'")
+    return Grouping(name or f"{of}_bin", of, f"CASE {' '.join(branches)} END")
+
+
+def _family(edge: Edge) -> str:
+    return "time" if isinstance(edge, datetime) else "date" if isinstance(edge, date) else "number"
+
+
+def _literal(edge: Fraction | date | datetime) -> str:
+    match edge:
+        case datetime():
+            return f"TIMESTAMP '{edge}'"
+        case date():
+            return f"DATE '{edge}'"
+    return str(edge.numerator) if edge.denominator == 1 else repr(float(edge))
+
+
+def completed(keys: Any, table: Table, names: list[str]) -> Any:
+    """The keys, with all possible values of columns that have finitely many, where they were left out."""
+    if keys is not None and not isinstance(keys, Mapping):
+        return keys
+    given: dict[str, Any] = dict(keys or {})
+    closed = {}
+    for name in names:
+        values = possible_values(table.computed[name].term) if name in table.computed else None
+        if values is not None:
+            closed[name] = values
+    if keys is None and set(closed) != set(names):
+        return None
+    return {**{name: values for name, values in closed.items() if name in names}, **given}
+
+
+MARGIN = "margin"  # the release's column that says which margin a group is of
+MOST_COLUMNS = 10  # margins that may be measured are subsets of them
+MOST_CELLS = 2**21  # of the table behind all margins, which one statement counts
+
+
+def margins_of(
+    columns: tuple[str, ...], keys: tuple[Key, ...] | None, margins: Sequence[Sequence[str]]
+) -> tuple[tuple[int, ...], ...]:
+    """Each margin as places of columns, in the columns' order; `QueryError` for what is none."""
+    if keys is None:
+        raise QueryError("marginals need public keys: give keys={column: values} for each column")
+    if len(columns) > MOST_COLUMNS or len(keys) > MOST_CELLS:
+        raise QueryError(f"marginals are over at most {MOST_COLUMNS} columns with {MOST_CELLS:,} combinations of keys")
+    if MARGIN in columns:
+        raise QueryError(
+            f"{MARGIN!r} names the column that says which margin a group is of; give the other another name"
+        )
+    values_of(len(columns), keys)
+    found = []
+    for margin in margins:
+        if isinstance(margin, str) or len(set(margin)) != len(margin):
+            raise QueryError(f"marginals({margin!r}): each margin is a list of columns, each once")
+        unknown = [name for name in margin if name not in columns]
+        if unknown:
+            raise QueryError(f"marginals: {unknown[0]!r} is not among the group columns {', '.join(columns)}")
+        found.append(tuple(place for place, name in enumerate(columns) if name in margin))
+    if not found or len(set(found)) != len(found):
+        raise QueryError("marginals() takes at least one list of columns, each list once")
+    return tuple(found)
+
+
+def values_of(columns: int, keys: Sequence[Key]) -> tuple[tuple[object, ...], ...]:
+    """The values of each column, whose product the keys must be.
+
+    >>> values_of(2, [("f", 1), ("f", 2), ("m", 1), ("m", 2)])
+    (('f', 'm'), (1, 2))
+    """
+    found = tuple(tuple(dict.fromkeys(key[place] for key in keys)) for place in range(columns))
+    if prod(map(len, found)) != len(keys):
+        raise QueryError(
+            "marginals need keys that are a product: give the values of each column, as keys={'sex': [...], ...}"
+        )
+    return found
+
+
+def linear_alone(aggregates: Mapping[str, object], linear: bool) -> None:  # noqa: FBT001 - the answer to a question
+    """Marginals and workloads are of one count or sum."""
+    if len(aggregates) != 1 or not linear:
+        raise QueryError(
+            "marginals and workloads are of one count() or sum(...); ask others in a question of their own"
+        )
+
+
+def named(columns: Sequence[str], margin: Sequence[int]) -> str:
+    """What a margin is called.
+
+    >>> named(("age", "sex", "town"), (0, 2)), named(("age",), ())
+    ('age, town', '(all)')
+    """
+    return ", ".join(columns[place] for place in margin) or "(all)"

@@ -1,0 +1,85 @@
+"""`nt.table(...)`: the door through which a table comes in. Reads names and types; never a row."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from neartwin.errors import ParameterError, SchemaError
+from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.queries.groups import Grouping
+from neartwin.queries.query import Rows
+from neartwin.tables.joins import file_name, typed_schema
+from neartwin.tables.sources import source_of
+from neartwin.tables.table import Bounds, RowUnit, Table
+from neartwin.tables.types import IDENTIFYING, ColumnType
+
+
+def table(
+    data: Any,
+    *,
+    unit: str | RowUnit | tuple[str, Grouping],
+    name: str = "",
+    table: str = "",
+    neighbours: str = "add_remove",
+    types: Mapping[str, str] | None = None,
+    columns: Mapping[str, Bounds] | None = None,
+    snapshot: str = "",
+) -> Rows:
+    """The rows of a table about people, from a file, a database or a frame.
+
+    data: a path or glob to Parquet or CSV files, a path to a DuckDB database or an open DuckDB connection (with `table=`),
+    a PostgreSQL URL with `table=`, a Spark DataFrame, an Ibis table, or a pandas, Polars or Arrow table.
+    unit: the column whose values are the people or things to protect, or `EACH_ROW`; or the column and a period, such as
+    `("user_id", nt.day("at"))` or `("user_id", nt.part("week start", "at"))`: then what one user did in one period is protected,
+    and users with rows in several are protected less.
+    name: what the ledger calls this population; by default the file's or table's name. neighbours: "add_remove" or
+    "replace_one". types: declared types by column ("integer", "number", "text", "boolean", "date", "timestamp"), wanted
+    for each used column of a CSV. columns: public bounds by column. snapshot: a label for the state of a frame or an open
+    connection; by default each call makes a new one.
+
+    Errors: `SchemaError` for an unknown column or unusable type, `ParameterError` for a value outside its rule.
+    """
+    source = source_of(data, table=table, snapshot=snapshot)
+    schema, declared = typed_schema(source, types or {})
+    if neighbours not in set(Neighbours):
+        raise ParameterError("neighbours", neighbours, "must be 'add_remove' or 'replace_one'")
+    if not (chosen := name or table or file_name(source)):
+        raise ParameterError("name", name, "must name the population", remedy="for instance name='purchases'")
+    column, period = unit if isinstance(unit, tuple) else (unit, None)
+    opened = Table(
+        source=source,
+        name=chosen,
+        unit=column,
+        neighbours=Neighbours(neighbours),
+        schema=schema,
+        declared=declared,
+        columns=MappingProxyType(dict(columns or {})),
+    )
+    _check(opened)
+    return Rows(opened if period is None else _within(opened, period))
+
+
+def _within(opened: Table, period: Grouping) -> Table:
+    if isinstance(opened.unit, RowUnit):
+        raise ParameterError("unit", "(EACH_ROW, ...)", "must name the column of units before their period")
+    found = opened.expression(period.text(opened.schema))
+    if found.type is not ColumnType.DATE:
+        raise SchemaError(
+            f"unit: {period.name!r} is {found.type}, and a period is known by its first day: nt.day('at'), or "
+            "nt.part('week start', 'at') for weeks, months, quarters or years"
+        )
+    word = period.around.split("'")[1] if "'" in period.around else "day"  # date_trunc('week', ...)
+    return replace(opened, period=found, period_name=f"{word} of {period.of}")
+
+
+def _check(opened: Table) -> None:
+    for column in opened.columns:
+        opened.numeric(column, "columns")
+    if isinstance(opened.unit, RowUnit):
+        return
+    if opened.has(opened.unit, "unit") not in IDENTIFYING:
+        raise SchemaError(
+            f"unit={opened.unit!r} is {opened.schema[opened.unit]}; a unit is integer or text: "
+            f"declare it with types={{{opened.unit!r}: 'integer'}}"
+        )

@@ -1,0 +1,412 @@
+"""SQL as a way to write a question: parsed to the same `Query`, through an allow-list, never passed through.
+
+Understood: one SELECT from a table, [LEFT] JOIN ... USING or ON equalities with tables given beside it, WHERE with a row
+expression, GROUP BY columns, row expressions or names that SELECT gives them, COUNT(*), COUNT(expression), COUNT(DISTINCT unit),
+SUM(expression), AVG(expression), statistics of order (see `sql_order`) and of relation, sums over the groups (see
+`sql_workloads`), and over the noisy result ratios and shapes (see `sql_derived`), HAVING, ORDER BY, LIMIT and OFFSET. What else
+SQL can say is refused with what to write instead.
+
+GROUPING SETS, CUBE and ROLLUP of a SQL text: the margins that they ask for, as lists of expressions.
+
+FILTER (WHERE ...) and COUNT_IF in SQL, written as the CASE that they mean: a statistic passes over NULL.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import combinations
+from typing import cast
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from neartwin.errors import QueryError
+from neartwin.queries.groups import completed
+from neartwin.queries.histograms import COUNTS, Histogram
+from neartwin.queries.moments import Coefficient, Correlation, Covariance, Deviation, Regression, Variance
+from neartwin.queries.query import After, MostCommon, Query, Rows
+from neartwin.queries.sql.derived import CLAUSES, Derived, after_of, derived, limit_of, without_derived
+from neartwin.queries.sql.joins import Others, joined_by
+from neartwin.queries.sql.order_statistics import order_statistic
+from neartwin.queries.sql.windows import Asked, without_workload
+from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum, columns_of
+from neartwin.tables.table import Table
+from neartwin.tables.types import ColumnType
+
+_MOST_SETS = 64
+
+
+def sets_of(group: exp.Group) -> tuple[tuple[exp.Expr, ...], ...] | None:
+    """The sets of expressions to group by, None for an ordinary GROUP BY. Expressions beside one of these are in every set."""
+    several = [item for item in group.expressions if isinstance(item, exp.GroupingSets | exp.Cube | exp.Rollup)]
+    if not several:
+        return None
+    if len(several) > 1:
+        raise QueryError("GROUP BY takes one of GROUPING SETS, CUBE and ROLLUP; write all sets as GROUPING SETS")
+    always = [item for item in group.expressions if item is not several[0]]
+    parts: list[exp.Expr] = several[0].expressions
+    match several[0]:
+        case exp.GroupingSets():
+            sets = [_members(part) for part in parts]
+        case exp.Rollup():
+            sets = [parts[:size] for size in range(len(parts), -1, -1)]
+        case _:
+            if 2 ** len(parts) > _MOST_SETS:
+                raise QueryError(f"CUBE of {len(parts)} columns asks for too many sets, at most {_MOST_SETS}")
+            sets = [list(chosen) for size in range(len(parts), -1, -1) for chosen in combinations(parts, size)]
+    if any(isinstance(member, exp.Tuple | exp.GroupingSets | exp.Cube | exp.Rollup) for one in sets for member in one):
+        raise QueryError("GROUPING SETS, CUBE and ROLLUP take columns and expressions, and not one another")
+    if len(sets) > _MOST_SETS:
+        raise QueryError(f"GROUPING SETS asks for {len(sets)} sets, at most {_MOST_SETS}")
+    return tuple((*always, *one) for one in sets)
+
+
+def _members(part: exp.Expr) -> list[exp.Expr]:
+    if isinstance(part, exp.Tuple):
+        return list(part.expressions)
+    return [part.this if isinstance(part, exp.Paren) else part]
+
+
+def flattened(group: exp.Group, sets: tuple[tuple[exp.Expr, ...], ...]) -> exp.Group:
+    """A GROUP BY of every expression that is in a set, each once, in the order in which they come."""
+    found = {member.sql(dialect="duckdb", comments=False): member for one in sets for member in one}
+    others = {name: value for name, value in group.args.items() if name != "expressions"}
+    return exp.Group(**others, expressions=list(found.values()))
+
+
+_OF_ONE_VALUE = (
+    exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile,
+    exp.VariancePop, exp.StddevPop,
+)  # fmt: skip
+
+
+def without_filters(select: exp.Select) -> exp.Select:
+    """The same statement without FILTER and COUNT_IF; `QueryError` for a FILTER of what takes no CASE.
+
+    >>> import sqlglot
+    >>> text = "SELECT SUM(paid) FILTER (WHERE age > 17) AS a, COUNT_IF(age > 17) AS n FROM visits"
+    >>> without_filters(sqlglot.parse_one(text, read="duckdb")).sql(dialect="duckdb")
+    'SELECT SUM(CASE WHEN age > 17 THEN paid END) AS a, COUNT(CASE WHEN age > 17 THEN 1 END) AS n FROM visits'
+    """
+    return cast("exp.Select", select.transform(_as_case))
+
+
+def _as_case(node: exp.Expr) -> exp.Expr:
+    match node:
+        case exp.CountIf(this=condition):
+            return exp.Count(this=_case(condition, exp.Literal.number(1)))
+        case exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=condition)):
+            return exp.Count(this=_case(condition, exp.Literal.number(1)))
+        case exp.Filter(this=inner, expression=exp.Where(this=condition)):
+            if not isinstance(inner, _OF_ONE_VALUE) or isinstance(inner.this, exp.Distinct):
+                raise QueryError(
+                    f"{node.sql(dialect='duckdb')!r} is not understood: FILTER goes with COUNT(*), COUNT(x), SUM, AVG, MEDIAN, "
+                    "QUANTILE_CONT(x, 0.9), MIN, MAX, VAR_POP and STDDEV_POP; otherwise use WHERE, in a statement of its own "
+                    "(several with a semicolon between them share one price)"
+                )
+            inner.set("this", _case(condition, inner.this))
+            return inner
+    return node
+
+
+def _case(condition: exp.Expr, value: exp.Expr) -> exp.Case:
+    return exp.Case(ifs=[exp.If(this=condition, true=value)])
+
+
+_CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "group"} | CLAUSES
+_INSTEAD = {
+    "distinct": "use GROUP BY",
+    "windows": "write the window itself behind OVER",
+    "with_": "use one SELECT without WITH",
+    "with": "use one SELECT without WITH",
+}
+
+
+Keys = object | Callable[[Mapping[str, ColumnType]], object]
+
+
+def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None = None) -> Query | MostCommon:
+    """The question that a SQL text asks of a table; bounds come from the table's declared columns.
+
+    keys: public keys of the GROUP BY columns, as for `Rows.group_by`, or a function to them from the types of the columns,
+    joined and computed ones included. tables: those that JOIN may name, as for `Rows.join`. Errors: `QueryError` for what is
+    not understood, with what to write instead.
+    """
+    plain, made = without_derived(_select(text))
+    select, over = without_workload(plain)
+    rows, groups, margins = _grouped(select, rows, tables)
+    chosen = keys(rows.table.schema) if callable(keys) else keys
+    if not any(_is_statistic(item, groups) for item in select.expressions):
+        return _most_common(select, rows, groups, chosen)
+    aggregates = _aggregates(select, groups, rows.table)
+    if not groups:
+        if over is not None:
+            raise QueryError("sums over groups need GROUP BY and public keys")
+        query = rows.agg(**aggregates)
+    else:
+        grouped = rows.group_by(*groups, keys=chosen)
+        asked = grouped if over is None else over.of(grouped, groups)
+        query = (asked.marginals(*margins) if margins else asked).agg(**aggregates)
+    return replace(query, after=_after(select, query, groups, over, made))
+
+
+def grouped_rows(text: str, rows: Rows, *, tables: Others | None = None) -> tuple[Rows, tuple[str, ...]]:
+    """The rows that a SQL text groups, computed columns included, and its group columns."""
+    plain, _ = without_derived(_select(text))
+    found, groups, _ = _grouped(without_workload(plain)[0], rows, tables)
+    return found, tuple(groups)
+
+
+def _grouped(
+    select: exp.Select, rows: Rows, tables: Others | None
+) -> tuple[Rows, dict[str, str], tuple[tuple[str, ...], ...]]:
+    """The rows, the group columns with what they stand for, and the margins of GROUPING SETS by their columns."""
+    rows = joined_by(select, rows, tables or {})
+    where = select.args.get("where")
+    if where is not None:
+        rows = rows.where(where.this.sql(dialect="duckdb"))
+    group = select.args.get("group")
+    sets = None if group is None else sets_of(group)
+    plain = group if group is None or sets is None else flattened(group, sets)
+    groups = {} if plain is None else _groups(plain, _named(select))
+    for name, expression in groups.items():
+        if name not in rows.table.schema or expression != _quoted(name):
+            rows = rows.with_column(name, expression)
+    texts = {text: name for name, text in groups.items()}
+    margins = tuple(tuple(_member(item, groups, texts) for item in one) for one in sets or ())
+    return rows, dict(groups), margins
+
+
+def _member(item: exp.Expr, groups: Mapping[str, str], texts: Mapping[str, str]) -> str:
+    """The group column that a member of a grouping set is."""
+    return item.name if isinstance(item, exp.Column) and item.name in groups else texts[_written(item)]
+
+
+def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys: object) -> MostCommon:
+    """SELECT column ... GROUP BY column ORDER BY COUNT(DISTINCT unit) DESC LIMIT k, which shows the winners alone."""
+    order, limit = select.args.get("order"), select.args.get("limit")
+    ranked = [] if order is None else order.expressions
+    by_units = len(ranked) == 1 and ranked[0].args.get("desc") and isinstance(ranked[0].this, exp.Count)
+    if len(groups) != 1 or not by_units or limit is None:
+        raise QueryError("SELECT must ask at least one statistic, for instance COUNT(*)")
+    if not isinstance(_aggregate(ranked[0].this, rows.table)[1], CountUnits):
+        raise QueryError(
+            f"the most common value is the one of the most units: ORDER BY COUNT(DISTINCT {rows.table.unit_name}) DESC"
+        )
+    ((column, _),) = groups.items()
+    keys = completed(keys, rows.table, [column])
+    if keys is None:
+        raise QueryError("the most common values are chosen among public ones: give them with keys=")
+    for clause in ("having", "offset"):
+        if select.args.get(clause) is not None:
+            raise QueryError(
+                f"{clause.upper()} needs released counts: select COUNT(DISTINCT {rows.table.unit_name}) too"
+            )
+    values = keys[column] if isinstance(keys, Mapping) and set(keys) == {column} else keys
+    return rows.most_common(column, among=values, k=limit_of(select))
+
+
+def _is_statistic(item: exp.Expr, groups: Mapping[str, str]) -> bool:
+    inner = item.this if isinstance(item, exp.Alias) else item
+    named = groups.get(item.alias if isinstance(item, exp.Alias) else item.name) == _written(inner)
+    return not (named or (not isinstance(item, exp.Alias) and _written(item) in groups))
+
+
+def _after(select: exp.Select, query: Query, groups: Mapping[str, str], over: Asked | None, made: Derived) -> After:
+    """What is computed of statistics, HAVING, ORDER BY and LIMIT, over the names of the noisy result."""
+    names = {name: name for name in groups}
+    if over is not None:
+        select, names = over.renamed(select, tuple(groups))
+    grouped = {text: names.get(name, name) for name, text in groups.items()}
+
+    def statistic(node: exp.Expr) -> str | None:
+        return _asked_as(node, query, over)
+
+    def single(node: exp.Expr) -> str | None:
+        name = statistic(node)
+        return None if name is None else _only_column(name, query.aggregates[name])
+
+    def named(node: exp.Expr) -> str | None:
+        if (text := _written(node)) in grouped:
+            return grouped[text]
+        return statistic(node) if derived(node) is None else made.name_of(node, single, query.released)
+
+    selected = [
+        item.alias if isinstance(item, exp.Alias) else item.name if isinstance(item, exp.Column) else named(item) or ""
+        for item in made.items
+    ]
+    selected = [names.get(name, name) for name in selected]
+    if over is not None and (lost := [name for name in selected if name in groups and name not in names]):
+        raise QueryError(
+            f"{lost[0]!r} is no column of this answer: {over.workload} go over the groups; leave it out of SELECT"
+        )
+    shaped = made.after(single, query.released)
+    for name, _ in shaped.monotone:
+        if isinstance(query.aggregates.get(name), Coefficient):
+            raise QueryError(f"{name!r} may have no finite bar, by which MONOTONE weighs values; leave MONOTONE out")
+    released = dict(query.released) | {name: ColumnType.NUMBER for name, _, _ in shaped.ratios}
+    return after_of(select, released, selected, named, shaped)
+
+
+def _asked_as(node: exp.Expr, query: Query, over: Asked | None) -> str | None:
+    """The name of the statistic that an expression is; of sums over groups there is one, and of single groups none is known."""
+    if over is not None:
+        return next(iter(query.aggregates)) if isinstance(node, exp.Window | exp.Anonymous) else None
+    asked = _aggregate(node, query.table)[1]
+    return next((name for name, aggregate in query.aggregates.items() if aggregate == asked), None)
+
+
+def _only_column(name: str, aggregate: Aggregate) -> str | None:
+    """The one column that a statistic releases; None for several."""
+    if isinstance(aggregate, Histogram):
+        return COUNTS
+    columns = columns_of(name, aggregate)
+    return columns[0] if len(columns) == 1 else None
+
+
+def explained_sql(text: str) -> str | None:
+    """The question behind an EXPLAIN, or None for any other text; `QueryError` for EXPLAIN with options."""
+    found = re.match(r"\s*EXPLAIN\b\s*(\w*)", text, re.IGNORECASE)
+    if found is None:
+        return None
+    if found.group(1).upper() != "SELECT":
+        raise QueryError("EXPLAIN takes a SELECT and no options: it shows the plan and never runs it")
+    return text[found.start(1) :]
+
+
+def _select(text: str) -> exp.Select:
+    try:
+        statements = sqlglot.parse(text, read="duckdb")
+    except SqlglotError:
+        raise QueryError(
+            f"{text!r} is not SQL; write for instance SELECT town, COUNT(*) FROM visits GROUP BY town"
+        ) from None
+    if len(statements) != 1 or not isinstance(statements[0], exp.Select):
+        raise QueryError(
+            "one SELECT statement is wanted, and nothing else; several SELECT statements are asked together as a series"
+        )
+    select = statements[0]
+    for clause, value in select.args.items():
+        if value and clause not in _CLAUSES:
+            instead = _INSTEAD.get(clause, "leave it out")
+            raise QueryError(f"{clause.strip('_').upper()} is not understood in a private question: {instead}")
+    return without_filters(select)
+
+
+def _named(select: exp.Select) -> dict[str, str]:
+    """The names that SELECT gives to expressions, with what they stand for."""
+    return {item.alias: _written(item.this) for item in select.expressions if isinstance(item, exp.Alias)}
+
+
+def _written(node: exp.Expr) -> str:
+    if isinstance(node, exp.Column) and not node.table:
+        return _quoted(node.name)
+    return node.sql(dialect="duckdb", comments=False)
+
+
+def _quoted(name: str) -> str:
+    return exp.column(name, quoted=True).sql(dialect="duckdb")
+
+
+def _groups(group: exp.Group, named: Mapping[str, str]) -> dict[str, str]:
+    """The group columns by name, with what they stand for."""
+    others = any(value for name, value in group.args.items() if name != "expressions")
+    if not group.expressions or others:
+        raise QueryError(
+            "GROUP BY takes columns and expressions, or one of GROUPING SETS, CUBE and ROLLUP, without ALL and WITH"
+        )
+    texts, found = {text: name for name, text in named.items()}, {}
+    for item in group.expressions:
+        if isinstance(item, exp.Literal):
+            raise QueryError("GROUP BY takes columns and expressions; a position says too little, write the column")
+        text = _written(item)
+        if isinstance(item, exp.Column) and item.name in named:
+            name, text = item.name, named[item.name]
+        else:
+            name = texts.get(text, item.name if isinstance(item, exp.Column) else text)
+        if name in found:
+            raise QueryError(f"GROUP BY names {name!r} twice")
+        found[name] = text
+    return found
+
+
+def _aggregates(select: exp.Select, groups: Mapping[str, str], table: Table) -> dict[str, Aggregate]:
+    found: dict[str, Aggregate] = {}
+    for item in select.expressions:
+        if not _is_statistic(item, groups):
+            continue
+        inner = item.this if isinstance(item, exp.Alias) else item
+        name, aggregate = _aggregate(inner, table)
+        name = item.alias if isinstance(item, exp.Alias) else name
+        if name in found:
+            raise QueryError(f"{name!r} names two statistics; give one of them another name with AS")
+        found[name] = aggregate
+    return found
+
+
+def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Aggregate]:
+    match node:
+        case exp.Count(this=exp.Star() | exp.Literal()):
+            return "count", Count()
+        case exp.Count(this=exp.Distinct(expressions=[exp.Column(this=column, table="")])) if column.name == table.unit:
+            return "units", CountUnits()
+        case exp.Count(this=value) if _is_value(value) and not node.expressions:
+            return f"count_{_label(value)}", Count(_label(value))
+        case exp.Sum(this=value) if _is_value(value):
+            return f"sum_{_label(value)}", Sum(_label(value), None)
+        case exp.Avg(this=value) if _is_value(value):
+            return f"mean_{_label(value)}", Mean(_label(value), None)
+    ordered = order_statistic(node, _is_value, _label)
+    if ordered is not None:
+        return ordered
+    found = _moments(node)
+    if found is not None:
+        return found
+    raise QueryError(
+        f"{node.sql(dialect='duckdb')!r} is not understood; ask COUNT(*), COUNT(x), COUNT(DISTINCT {table.unit_name}), SUM(x), "
+        "AVG(x), VAR_POP(x), STDDEV_POP(x), "
+        "COVAR_POP(y, x), CORR(y, x), REGR_SLOPE(y, x), REGR_INTERCEPT(y, x), REGRESSION(y, x, z), "
+        "MEDIAN(x), QUANTILE_CONT(x, 0.9), MIN(x), MAX(x) or HISTOGRAM(x, [0, 10, 20]), or of these SUM(x) / COUNT(*), "
+        "GREATEST(COUNT(*), 0), MONOTONE(COUNT(*)), "
+        "where x is a column or an expression of one row, and select other columns only to GROUP BY them"
+    )
+
+
+def _moments(node: exp.Expr) -> tuple[str, Aggregate] | None:
+    """Of a population: an estimate over n and one over n - 1 differ by far less than the noise."""
+    match node:
+        case exp.VariancePop(this=value) if _is_value(value):
+            return f"variance_{_label(value)}", Variance(_label(value), None)
+        case exp.StddevPop(this=value) if _is_value(value):
+            return f"stddev_{_label(value)}", Deviation(_label(value), None)
+        case exp.CovarPop(this=y, expression=x) if _is_value(y) and _is_value(x):
+            return f"covariance_{_label(y)}_{_label(x)}", Covariance(_label(y), _label(x))
+        case exp.Corr(this=y, expression=x) if _is_value(y) and _is_value(x):
+            return f"correlation_{_label(y)}_{_label(x)}", Correlation(_label(y), _label(x))
+        case exp.RegrSlope(this=y, expression=x) if _is_value(y) and _is_value(x):
+            return f"slope_{_label(y)}_{_label(x)}", Coefficient(_label(y), (_label(x),), _label(x))
+        case exp.RegrIntercept(this=y, expression=x) if _is_value(y) and _is_value(x):
+            return f"intercept_{_label(y)}_{_label(x)}", Coefficient(_label(y), (_label(x),), "")
+        case exp.Anonymous(this=str(word), expressions=[y, *xs]) if word.lower() == "regression" and xs:
+            if all(map(_is_value, (y, *xs))):
+                return f"regression_{_label(y)}", Regression(_label(y), tuple(map(_label, xs)))
+        case exp.Variance() | exp.Stddev() | exp.StddevSamp() | exp.CovarSamp():
+            raise QueryError(
+                f"{node.sql(dialect='duckdb')!r} divides by n - 1; write VAR_POP, STDDEV_POP or COVAR_POP, which divide by n: "
+                "the noise hides the difference"
+            )
+    return None
+
+
+def _is_value(node: exp.Expr | None) -> bool:
+    """Whether it can be summed: an expression of one row, which is checked when the table is known; None for a missing one."""
+    return (
+        node is not None
+        and not isinstance(node, exp.Distinct | exp.Star)
+        and not (isinstance(node, exp.Column) and node.table)
+    )
+
+
+def _label(node: exp.Expr) -> str:
+    return node.name if isinstance(node, exp.Column) else _written(node)

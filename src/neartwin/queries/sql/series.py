@@ -1,0 +1,56 @@
+"""Several SELECT statements with a semicolon between them: the questions of one series, each read as `from_sql` reads one."""
+
+from collections.abc import Mapping
+
+import sqlglot
+from sqlglot.errors import SqlglotError
+
+from neartwin.errors import QueryError
+from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.queries.sql.joins import Others
+from neartwin.queries.sql.parse import Keys, from_sql, grouped_rows
+
+
+def statements(text: str) -> tuple[str, ...]:
+    """The texts between semicolons, empty ones left out; a semicolon within quotes or a comment is none.
+
+    >>> statements("SELECT COUNT(*) FROM t WHERE a = ';'; SELECT SUM(b) FROM t;")
+    ("SELECT COUNT(*) FROM t WHERE a = ';'", 'SELECT SUM(b) FROM t')
+    """
+    try:
+        tokens = sqlglot.tokenize(text, read="duckdb")
+    except SqlglotError:
+        return (text,)  # whoever parses it says what is wrong
+    ends = [token.start for token in tokens if token.token_type.name == "SEMICOLON"]
+    parts = [text[start:end].strip() for start, end in zip([0, *(end + 1 for end in ends)], [*ends, None], strict=True)]
+    return tuple(part for part in parts if part)
+
+
+def series_from_sql(
+    text: str, rows: Rows, *, keys: Keys = None, tables: Others | None = None
+) -> tuple[Query | MostCommon, ...]:
+    """The questions of all statements of a text, in their order; arguments as of `from_sql`.
+
+    keys: a mapping from columns, of which each statement takes those that it groups by; other forms go to every statement
+    that groups. Errors: of `from_sql`, and `QueryError` for keys of a column that no statement groups by.
+    """
+    texts = statements(text)
+    if not texts:
+        raise QueryError("at least one SELECT statement is wanted")
+    asked = []
+    for statement in texts:
+        grouped, columns = grouped_rows(statement, rows, tables=tables)
+        asked.append((statement, columns, keys(grouped.table.schema) if callable(keys) else keys))
+    given = {name for _, _, chosen in asked if isinstance(chosen, Mapping) for name in chosen}
+    if spare := given.difference(*(columns for _, columns, _ in asked)):
+        raise QueryError(f"keys: no statement groups by {min(spare)!r}")
+    return tuple(
+        from_sql(statement, rows, keys=_own(chosen, columns), tables=tables) for statement, columns, chosen in asked
+    )
+
+
+def _own(keys: object, columns: tuple[str, ...]) -> object:
+    """The keys that one statement takes."""
+    if not isinstance(keys, Mapping):
+        return keys if columns else None
+    return {name: values for name, values in keys.items() if name in columns} or None

@@ -1,0 +1,210 @@
+"""Linear workloads in SQL: sums over the groups as windows, RANGES(...) and WEIGHTED_SUMS(...), read from parsed nodes.
+
+| SQL | workload |
+|---|---|
+| SUM(COUNT(*)) OVER (ORDER BY age) | prefixes() |
+| SUM(COUNT(*)) OVER (ORDER BY age ROWS BETWEEN 6 PRECEDING AND 1 FOLLOWING) | moving(6, 1) |
+| RANGES(COUNT(*)), RANGES(COUNT(*), [5, 10]) | ranges(), ranges([5, 10]) |
+| WEIGHTED_SUMS(COUNT(*), MAP {'minors': MAP {16: 1, 17: 1}}) | {"minors": {16: 1, 17: 1}} |
+
+SUM(x) or COUNT(x) stands in each for COUNT(*). A window goes over the public keys in the order of their values, from the
+largest with DESC; ranges go by the order in which the keys were given.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from fractions import Fraction
+from typing import Any
+
+from sqlglot import exp
+
+from neartwin.errors import QueryError
+from neartwin.queries.query import Groups
+from neartwin.queries.workloads import Workload, moving, prefixes, ranges, weighted
+from neartwin.tables.types import Key
+
+_HINT = (
+    "sums over groups are SUM(COUNT(*)) OVER (ORDER BY key), with ROWS BETWEEN 6 PRECEDING AND CURRENT ROW for moving ones; "
+    "RANGES(COUNT(*), [7]) for full runs of groups; WEIGHTED_SUMS(COUNT(*), MAP {'name': MAP {key: weight}}) for any; "
+    "with SUM(x) in place of COUNT(*) too"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a SELECT asks over its groups. along: what its window is ordered by, None for none; falling: from the largest."""
+
+    workload: Workload
+    along: exp.Expr | None = None
+    falling: bool = False
+
+    def of(self, groups: Groups, expressions: Mapping[str, str]) -> Groups:
+        """The groups with this asked of them. expressions: of the group columns by name, as SQL text.
+
+        Errors: `QueryError` where the window goes along anything but the one group column, or its keys have no order.
+        """
+        if self.along is None or groups.keys is None:
+            return groups.workload(self.workload)
+        text = self.along.sql(dialect="duckdb", comments=False)
+        name = self.along.name if isinstance(self.along, exp.Column) and not self.along.table else ""
+        if len(groups.columns) != 1 or (name != groups.columns[0] and text != expressions[groups.columns[0]]):
+            raise QueryError(f"OVER (ORDER BY {text}) must name the one column of GROUP BY: {_HINT}")
+        ordered = replace(groups, keys=_sorted(groups.keys, falling=self.falling))
+        return ordered.workload(self.workload)
+
+    def renamed(self, select: exp.Select, columns: tuple[str, ...]) -> tuple[exp.Select, dict[str, str]]:
+        """The SELECT with HAVING and ORDER BY over the release's names of the group columns, and those names."""
+        ends = "_to" if self.workload.kind == "prefixes" else ""
+        names = {name: f"{name}{ends}" for name in columns if self.along is not None}
+        changed = select.copy()
+        for clause in ("having", "order"):
+            for column in [] if changed.args.get(clause) is None else list(changed.args[clause].find_all(exp.Column)):
+                if column.name in names and not column.table:
+                    column.replace(exp.column(names[column.name], quoted=True))
+        return changed, names
+
+
+def without_workload(select: exp.Select) -> tuple[exp.Select, Asked | None]:
+    """The SELECT with the statistic of each group in place of what is asked over the groups, and that; None for nothing.
+
+    Errors: `QueryError` for windows and arguments that are not understood, and for more than one of them.
+    """
+    found: list[Asked] = []
+    changed = select.copy()
+    for item in changed.expressions:
+        node = item.this if isinstance(item, exp.Alias) else item
+        read = _read(node)
+        if read is not None:
+            statistic, asked = read
+            found.append(asked)
+            node.replace(statistic.copy())
+    if found and sum(item.find(exp.AggFunc) is not None for item in changed.expressions) > 1:
+        raise QueryError("a sum over groups is asked alone; ask other statistics in statements of a series")
+    return (changed, found[0]) if found else (select, None)
+
+
+def _read(node: exp.Expr) -> tuple[exp.Expr, Asked] | None:
+    """The statistic of each group and what is asked over the groups."""
+    if isinstance(node, exp.Window):
+        return _window(node)
+    if not isinstance(node, exp.Anonymous) or str(node.this).upper() not in {"RANGES", "WEIGHTED_SUMS"}:
+        return None
+    statistic, *rest = node.expressions or [None]
+    if not _is_sum(statistic) or len(rest) > 1:
+        raise _refused(node)
+    if str(node.this).upper() == "RANGES":
+        return statistic, Asked(ranges(_lengths(node, rest[0]) if rest else None))
+    if not rest:
+        raise _refused(node)
+    names = {_literal(node, name): given for name, given in _pairs(node, rest[0])}
+    weights = {name: {_key(node, k): _weight(node, w) for k, w in _pairs(node, given)} for name, given in names.items()}
+    return statistic, Asked(weighted(weights))
+
+
+def _window(node: exp.Window) -> tuple[exp.Expr, Asked]:
+    """SUM(...) OVER (ORDER BY key ...), and no more than that."""
+    others = {name for name, value in node.args.items() if value} - {"this", "order", "spec", "over"}
+    outer, order = node.this, node.args.get("order")
+    if (
+        others
+        or not isinstance(outer, exp.Sum)
+        or not _is_sum(outer.this)
+        or order is None
+        or len(order.expressions) != 1
+    ):
+        raise _refused(node)
+    (item,) = order.expressions
+    return outer.this, Asked(_frame(node), item.this, falling=bool(item.args.get("desc")))
+
+
+def _frame(node: exp.Window) -> Workload:
+    """Prefixes or moving sums, as the frame says; keys differ, so that ROWS and RANGE to the current row are the same."""
+    spec = node.args.get("spec")
+    if spec is None:
+        return prefixes()
+    start, end = spec.args.get("start"), spec.args.get("end") or "CURRENT ROW"
+    sides = spec.args.get("start_side"), spec.args.get("end_side")
+    if spec.args.get("exclude"):
+        raise _refused(node)
+    if (start, sides[0], end) == ("UNBOUNDED", "PRECEDING", "CURRENT ROW"):
+        return prefixes()
+    before = 0 if start == "CURRENT ROW" else _reach(start) if sides[0] == "PRECEDING" else None
+    after = 0 if end == "CURRENT ROW" else _reach(end) if sides[1] == "FOLLOWING" else None
+    if spec.args.get("kind") != "ROWS" or before is None or after is None or before == after == 0:
+        raise _refused(node)
+    return moving(before, after)
+
+
+def _reach(end: object) -> int | None:
+    return int(end.this) if isinstance(end, exp.Literal) and end.is_int else None
+
+
+def _is_sum(node: exp.Expr | None) -> bool:
+    match node:
+        case exp.Count(this=value):
+            return not isinstance(value, exp.AggFunc | exp.Distinct)
+        case exp.Sum(this=value):
+            return not isinstance(value, exp.AggFunc | exp.Distinct | exp.Star)
+    return False
+
+
+def _lengths(node: exp.Expr, given: exp.Expr) -> list[int]:
+    if not isinstance(given, exp.Array) or not all(
+        isinstance(one, exp.Literal) and one.is_int for one in given.expressions
+    ):
+        raise _refused(node)
+    return [int(one.this) for one in given.expressions]
+
+
+def _pairs(node: exp.Expr, given: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
+    """What stands in MAP {a: b, ...}."""
+    inside = given.this if isinstance(given, exp.ToMap) else None
+    if not isinstance(inside, exp.Struct) or not all(isinstance(one, exp.PropertyEQ) for one in inside.expressions):
+        raise _refused(node)
+    return [(one.this, one.expression) for one in inside.expressions]
+
+
+def _key(node: exp.Expr, given: exp.Expr) -> Any:
+    if isinstance(given, exp.Tuple):
+        return tuple(_literal(node, one) for one in given.expressions)
+    return _literal(node, given)
+
+
+def _literal(node: exp.Expr, given: exp.Expr) -> Any:
+    match given:
+        case exp.Literal(is_string=True):
+            return given.this
+        case exp.Literal(is_int=True):
+            return int(given.this)
+        case exp.Neg(this=exp.Literal(is_int=True)):
+            return -int(given.this.this)
+        case exp.Boolean():
+            return bool(given.this)
+        case exp.Null():
+            return None
+        case exp.Cast(this=exp.Literal(is_string=True)) if given.is_type("date"):
+            try:
+                return date.fromisoformat(given.this.this)
+            except ValueError:
+                raise QueryError(f"{given.this.this!r} is no date; write DATE '2026-01-31'") from None
+    raise _refused(node)
+
+
+def _weight(node: exp.Expr, given: exp.Expr) -> Fraction:
+    sign, bare = (-1, given.this) if isinstance(given, exp.Neg) else (1, given)
+    if not isinstance(bare, exp.Literal) or bare.is_string:
+        raise _refused(node)
+    return sign * Fraction(bare.this)
+
+
+def _sorted(keys: tuple[Key, ...], *, falling: bool) -> tuple[Key, ...]:
+    if any(value is None for (value,) in keys):
+        raise QueryError(
+            "OVER (ORDER BY ...): NULL among the public keys has no place that all engines agree on; leave it out"
+        )
+    return tuple(sorted(keys, reverse=falling))
+
+
+def _refused(node: exp.Expr) -> QueryError:
+    return QueryError(f"{node.sql(dialect='duckdb', comments=False)!r} is not understood: {_HINT}")

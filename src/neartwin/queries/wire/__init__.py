@@ -1,0 +1,1 @@
+"""Questions as JSON, for the service and its clients."""

@@ -1,0 +1,411 @@
+"""A question as JSON: the same verbs with the same keywords as in Python, for services and files.
+
+```
+{"where": ["amount > 5"], "group_by": ["cds"], "keys": {"cds": [1, 2]},
+ "statistics": {"orders": {"ask": "count"}, "total": {"ask": "sum", "column": "amount", "low": 0, "high": 200}}}
+{"computed": [["net", "amount * 0.8"]], "group_by": ["month(day)"], "statistics": {"total": {"ask": "sum", "column": "net"}}}
+{"most_common": {"column": "town", "among": ["Ulm", "Bonn"]}}
+{"sql": "SELECT cds, COUNT(*) FROM purchases GROUP BY cds", "keys": {"cds": [1, 2]}}
+```
+
+after: what is done to the noisy result, for nothing, as in {"having": "orders > 100", "limit": 5}; see `form_after`.
+joins: `[{"table": "towns", "on": [["town", "name"]]}]`, of tables that are given by name; see `form_joins`.
+workload: sums over the groups in place of them, as in {"ask": "prefixes"}; see `form_workloads`.
+margins: lists of group columns, of whose values together the statistics are wanted, as in [["age", "sex"], ["sex"]].
+keys: a list of values for one column, a list of rows, or values by column, whose product is taken; null to discover them
+privately. Dates are written 2026-01-31. Nothing here names a file.
+
+Joins in the written form of a question: `[{"table": "towns", "on": [["town", "name"]], "how": "left", "prefix": "t_"}]`.
+
+Tables are named as whoever reads the form knows them; nothing here names a file.
+
+A linear workload as JSON.
+
+`{"ask": "prefixes"}`; `{"ask": "ranges", "lengths": [5]}`; `{"ask": "moving", "before": 6, "after": 0}`;
+`{"ask": "weights", "weights": {"minors": [[16, 1], [17, "1/2"]]}}`: by name, pairs of a key and its weight; a key of several
+columns is a list.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from datetime import date
+from fractions import Fraction
+from typing import Any
+
+from neartwin.errors import NeartwinError, QueryError
+from neartwin.queries import statistics
+from neartwin.queries import statistics as asked
+from neartwin.queries.histograms import Histogram, histogram
+from neartwin.queries.moments import Coefficient, Regression
+from neartwin.queries.quantiles import Extreme, Quantile, maximum, median, minimum, quantile
+from neartwin.queries.query import NOTHING, Groups, MostCommon, Query, Rows
+from neartwin.queries.sql.joins import Others
+from neartwin.queries.sql.parse import from_sql, grouped_rows
+from neartwin.queries.statistics import Aggregate
+from neartwin.queries.wire.postprocess import after_form, after_from
+from neartwin.queries.workloads import Workload, moving, prefixes, ranges, weighted
+from neartwin.tables.joins import own_columns
+from neartwin.tables.table import Bounds, How, Join, Table
+from neartwin.tables.types import ColumnType
+
+
+def with_joins(told: object, rows: Rows, tables: Others) -> Rows:
+    """The rows with their joins made; `QueryError` for what is none, and for tables that are not given."""
+    if not isinstance(told, list):
+        raise QueryError("question: joins must be a list such as [{'table': 'towns', 'on': [['town', 'name']]}]")
+    for join in told:
+        rows = _joined(join, rows, tables)
+    return rows
+
+
+def _joined(join: object, rows: Rows, tables: Others) -> Rows:
+    if not isinstance(join, Mapping) or set(join) - {"table", "on", "how", "prefix"} or "table" not in join:
+        raise QueryError("question: a join takes table, on, how and prefix")
+    table, on, how, prefix = join["table"], join.get("on", []), join.get("how", "inner"), join.get("prefix", "")
+    if not isinstance(table, str) or table not in tables:
+        known = ", ".join(map(repr, tables)) or "none"
+        raise QueryError(
+            f"question: a join must name one of the tables given beside {rows.table.name!r}, which are: {known}"
+        )
+    if not isinstance(on, list) or not all(_pair(one) for one in on):
+        raise QueryError("question: on of a join must be a list of pairs, a column here and one of the other table")
+    if how not in set(How) or not isinstance(prefix, str):
+        raise QueryError("question: how of a join must be inner, left or beside, and prefix text")
+    return rows.join(tables[table], on=dict(on) or None, how=how, prefix=prefix)
+
+
+def _pair(one: object) -> bool:
+    return isinstance(one, list) and len(one) == 2 and all(isinstance(name, str) for name in one)
+
+
+def joins_of(table: Table, tables: Others) -> list[dict[str, Any]]:
+    """The joins of a table, as `with_joins` reads them; `QueryError` for names that it would not give."""
+    known, told = set(own_columns(table)) | set(table.computed), []
+    for join in table.joins:
+        form = _form(join, tables)
+        prefix = form.get("prefix", "")
+        if any((old, old) in join.on or new != prefix * (old in known) + old for new, old in join.columns.items()):
+            raise QueryError(
+                f"question: columns of {join.name!r}, which came joined already, were renamed twice, and have no written form; "
+                "join the tables one after the other"
+            )
+        known |= set(join.columns)
+        told.append(form)
+    return told
+
+
+def _form(join: Join, tables: Others) -> dict[str, Any]:
+    named = (name for name, other in tables.items() if _source(other) == join.source)
+    name = next(named, "")
+    if not name:
+        raise QueryError("question: a table that was joined has no written form; it must be one that is given by name")
+    told: dict[str, Any] = {"table": name, "on": [list(pair) for pair in join.on]}
+    prefixes = {new.removesuffix(old) for new, old in join.columns.items() if new != old}
+    told |= {"how": str(join.how)} if join.how is not How.INNER else {}
+    return told | ({"prefix": prefixes.pop()} if prefixes else {})
+
+
+def _source(other: Any) -> object:
+    return other.table.source if isinstance(other, Rows) else other.source
+
+
+_MAKERS: dict[str, Callable[..., Workload]] = {"prefixes": prefixes, "ranges": ranges, "moving": moving}
+_ARGUMENTS = {"prefixes": set[str](), "ranges": {"lengths"}, "moving": {"before", "after"}, "weights": {"weights"}}
+
+
+def with_workload(told: object, groups: Groups, key_of: Callable[[list[Any]], tuple[object, ...]]) -> Groups:
+    """The groups with the workload asked of them; None for none. key_of: a key from its written values, checked."""
+    if told is None:
+        return groups
+    ask = told.get("ask") if isinstance(told, Mapping) else None
+    if not isinstance(told, Mapping) or not isinstance(ask, str) or ask not in _ARGUMENTS:
+        raise QueryError("question: workload must be {'ask': 'prefixes'}, or ask ranges, moving or weights")
+    given = {name: value for name, value in told.items() if name != "ask"}
+    if set(given) - _ARGUMENTS[ask]:
+        raise QueryError(f"question: a workload of {ask} takes {', '.join(sorted(_ARGUMENTS[ask])) or 'nothing else'}")
+    if ask == "weights":
+        return groups.workload(weighted(_weights(given.get("weights"), key_of)))
+    if ask == "ranges" and not isinstance(given.get("lengths", []), list):
+        raise QueryError("question: lengths of a workload of ranges must be a list")
+    if ask == "moving" and "before" not in given:
+        raise QueryError("question: a workload of moving sums needs before: how many groups before each")
+    return groups.workload(_MAKERS[ask](**given))
+
+
+def _weights(told: object, key_of: Callable[[list[Any]], tuple[object, ...]]) -> dict[str, dict[Any, Fraction]]:
+    if not isinstance(told, Mapping):
+        raise QueryError("question: weights of a workload must be pairs by name, as in {'minors': [[16, 1], [17, 1]]}")
+    found: dict[str, dict[Any, Fraction]] = {}
+    for name, pairs in told.items():
+        fits = isinstance(pairs, list) and all(isinstance(one, list) and len(one) == 2 for one in pairs)
+        if not fits or any(type(weight) not in (int, float, str) for _, weight in pairs):
+            raise QueryError(f"question: {name!r} of a workload must be a list of pairs, a key and its weight")
+        keys = [key_of(key if isinstance(key, list) else [key]) for key, _ in pairs]
+        if len(set(keys)) != len(keys):
+            raise QueryError(f"question: {name!r} of a workload has two weights for one key")
+        found[str(name)] = dict(zip(keys, (weight for _, weight in pairs), strict=True))
+    return found
+
+
+def workload_form(asked: Workload, plain: Callable[[object], object]) -> dict[str, Any]:
+    """What `with_workload` reads back. plain: a value of a key as JSON has it."""
+    match asked.kind:
+        case "weights":
+            told = {
+                name: [[[plain(value) for value in key], str(weight)] for key, weight in pairs]
+                for name, pairs in asked.weights
+            }
+            return {"ask": "weights", "weights": told}
+        case "moving" if asked.lengths is not None:
+            before, after = asked.lengths
+            return {"ask": "moving", "before": before, "after": after}
+        case _:
+            return {"ask": asked.kind} | ({} if asked.lengths is None else {"lengths": list(asked.lengths)})
+
+
+Form = dict[str, Any]
+
+STATISTICS: dict[str, Callable[..., Aggregate]] = {
+    "count": asked.count,
+    "count_units": asked.count_units,
+    "sum": asked.sum,
+    "mean": asked.mean,
+    "median": median,
+    "quantile": quantile,
+    "minimum": minimum,
+    "maximum": maximum,
+    "histogram": histogram,
+    "variance": asked.variance,
+    "stddev": asked.stddev,
+    "covariance": statistics.covariance,
+    "correlation": statistics.correlation,
+    "regression": statistics.regression,
+    "coefficient": statistics.coefficient,
+}
+_FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after", "joins"}
+_FIELDS |= {"margins", "workload"}
+
+
+def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = None) -> Query | MostCommon:
+    """The question that a form asks of a table, checked as the same question written in Python is.
+
+    tables: those that may be joined, by name. Errors: `QueryError` for a form that is none, with the part that is wrong;
+    whatever the question's own parts raise.
+    """
+    told = {name: value for name, value in form.items() if value is not None}
+    if unknown := sorted(set(told) - _FIELDS):
+        raise QueryError(f"question: {unknown[0]!r} is unknown; known are {', '.join(sorted(_FIELDS))}")
+    kinds = [name for name in ("statistics", "most_common", "sql") if name in told]
+    if len(kinds) != 1:
+        raise QueryError("question: give one of statistics, most_common or sql")
+    try:
+        if kinds[0] == "sql":
+            return _from_text(told, rows, tables or {})
+        return _READERS[kinds[0]](told, with_joins(told.get("joins", []), rows, tables or {}))
+    except RecursionError:
+        raise QueryError("question: it is nested too deeply; write it with fewer parentheses") from None
+
+
+def form_of(question: Query | MostCommon, tables: Others | None = None) -> Form:
+    """The form that `question_of` reads back, with the same tables, as the same question.
+
+    Errors: `QueryError` for a join of a table that is none of them, which has no written form.
+    """
+    joins = joins_of(question.table, tables or {})
+    if isinstance(question, MostCommon):
+        choice: Form = {"column": question.column, "among": [_plain(key[0]) for key in question.among]}
+        choice |= ({"k": question.k} if question.k > 1 else {}) | ({"counted": True} if question.counted else {})
+        form: Form = {"most_common": choice}
+    else:
+        groups = question.groups
+        form = {"statistics": {name: _statistic_form(name, one) for name, one in question.aggregates.items()}}
+        if groups.columns:
+            form["group_by"] = list(groups.columns)
+            if groups.keys is not None:
+                form["keys"] = [[_plain(value) for value in key] for key in groups.keys]
+            if groups.asked is not None:
+                form["workload"] = workload_form(groups.asked, _plain)
+            if groups.margins:
+                form["margins"] = [[groups.columns[place] for place in margin] for margin in groups.margins]
+        form |= {} if question.after == NOTHING else {"after": after_form(question.after)}
+    conditions = (question.rows if isinstance(question, MostCommon) else question.groups.rows).conditions
+    if question.table.computed:
+        form["computed"] = [[name, expression.text] for name, expression in question.table.computed.items()]
+    form |= {"joins": joins} if joins else {}
+    return form | ({"where": [condition.text for condition in conditions]} if conditions else {})
+
+
+def _from_text(told: Form, rows: Rows, tables: Others) -> Query | MostCommon:
+    if {"where", "group_by", "computed", "after", "joins", "margins", "workload"} & set(told):
+        raise QueryError(
+            "question: where, group_by, computed columns, joins, margins, workload and after stand in the SQL text"
+        )
+    if not isinstance(told["sql"], str):
+        raise QueryError("question: sql must be text")
+    keys = told.get("keys")
+    if keys is None:
+        return from_sql(told["sql"], rows, tables=tables)
+    grouped, columns = grouped_rows(told["sql"], rows, tables=tables)
+    if not columns:
+        raise QueryError("question: keys are given, and nothing is grouped")
+    return from_sql(told["sql"], rows, keys=_keys(keys, columns, grouped), tables=tables)
+
+
+def _from_parts(told: Form, rows: Rows) -> Query:
+    where, columns, statistics = told.get("where", []), told.get("group_by", []), told["statistics"]
+    rows = _computed(told, rows)
+    if not _texts(where) or not _texts(columns):
+        raise QueryError("question: where and group_by must be lists of texts")
+    if not isinstance(statistics, Mapping):
+        raise QueryError("question: statistics must say what each name is, as in {'orders': {'ask': 'count'}}")
+    for condition in where:
+        rows = rows.where(condition)
+    aggregates = {str(name): _statistic(str(name), part) for name, part in statistics.items()}
+    keys = told.get("keys")
+    if not columns:
+        for name in ("keys", "margins", "workload"):
+            if told.get(name) is not None:
+                raise QueryError(f"question: {name} are given, and nothing is grouped")
+        query = rows.agg(**aggregates)
+    else:
+        for column in columns:
+            rows, _ = rows.grouped(column)
+        public = None if keys is None else _keys(keys, tuple(columns), rows)
+        groups = rows.group_by(*columns, keys=public)
+        groups = with_workload(told.get("workload"), groups, lambda key: _key(key, tuple(columns), rows))
+        query = _margins(told.get("margins"), groups).agg(**aggregates)
+    return replace(query, after=after_from(told.get("after", {}), query.released))
+
+
+def _margins(margins: object, groups: Groups) -> Groups:
+    if margins is None:
+        return groups
+    if not isinstance(margins, list) or not all(_texts(margin) for margin in margins):
+        raise QueryError("question: margins must be a list of lists of group columns")
+    return groups.marginals(*margins)
+
+
+def _computed(told: Form, rows: Rows) -> Rows:
+    """The rows with the computed columns, which may name those before them."""
+    for pair in _listed(told.get("computed", [])):
+        if not (_texts(pair) and len(pair) == 2):
+            raise QueryError("question: computed must be a list of pairs, a name and an expression")
+        rows = rows.with_column(*pair)
+    return rows
+
+
+def _from_choice(told: Form, rows: Rows) -> MostCommon:
+    choice, where = told["most_common"], told.get("where", [])
+    rows = _computed(told, rows)
+    fits = isinstance(choice, Mapping) and {"column", "among"} <= set(choice) <= {"column", "among", "k", "counted"}
+    if not fits or not isinstance(choice["column"], str):
+        raise QueryError(
+            "question: most_common needs a column and the values among which it is chosen; k and counted may follow"
+        )
+    k, counted = choice.get("k", 1), choice.get("counted", False)
+    if type(k) is not int or not isinstance(counted, bool):
+        raise QueryError("question: k of most_common must be a whole number, and counted true or false")
+    if {"group_by", "keys", "after", "margins", "workload"} & set(told) or not _texts(where):
+        raise QueryError("question: most_common takes where, a list of texts, and no groups")
+    for condition in where:
+        rows = rows.where(condition)
+    column = choice["column"]
+    rows.table.groupable(column)
+    return rows.most_common(
+        column, among=[_dated(value, column, rows) for value in _listed(choice["among"])], k=k, counted=counted
+    )
+
+
+_READERS: dict[str, Callable[[Form, Rows], Query | MostCommon]] = {
+    "statistics": _from_parts,
+    "most_common": _from_choice,
+}
+
+
+def _statistic(name: str, part: object) -> Aggregate:
+    if not isinstance(part, Mapping) or part.get("ask") not in STATISTICS:
+        raise QueryError(f"question: {name!r} must ask one of {', '.join(STATISTICS)}, as in {{'ask': 'count'}}")
+    make = STATISTICS[part["ask"]]
+    keywords = {str(key): value for key, value in part.items() if key != "ask"}
+    for key, value in keywords.items():
+        parts = value if isinstance(value, list) else [value]
+        if not all(part is None or isinstance(part, str | int | float) for part in parts):
+            raise QueryError(
+                f"question: {key} of {name!r} must be text or a number, or for ranks, edges and features a list of them"
+            )
+    try:
+        inspect.signature(make).bind(**keywords)
+    except TypeError:
+        known = ", ".join(inspect.signature(make).parameters) or "nothing else"
+        raise QueryError(f"question: {part['ask']} of {name!r} takes {known}") from None
+    if not isinstance(keywords.get("column", ""), str):
+        raise QueryError(f"question: column of {name!r} must be text")
+    return make(**keywords)
+
+
+def _statistic_form(name: str, aggregate: Aggregate) -> Form:
+    """The keywords behind a statistic; refused where they would not make the same one."""
+    keywords: Form = aggregate.keywords() if isinstance(aggregate, Quantile | Extreme | Histogram) else {}
+    for field in () if keywords else fields(aggregate):
+        value = getattr(aggregate, field.name)
+        if isinstance(value, Bounds):
+            keywords |= {part.name: str(getattr(value, part.name)) for part in fields(value)}
+        elif value is not None:
+            keywords[field.name] = str(value) if isinstance(value, Fraction) else value
+    if isinstance(aggregate, Regression | Coefficient):
+        keywords["features"] = list(aggregate.features)
+    for ask, make in STATISTICS.items():
+        if set(keywords) <= set(inspect.signature(make).parameters) and _made(make, keywords) == aggregate:
+            return {"ask": ask} | keywords
+    raise QueryError(f"question: {name!r} has no written form")
+
+
+def _made(make: Callable[..., Aggregate], keywords: Form) -> Aggregate | None:
+    try:
+        inspect.signature(make).bind(**keywords)
+        return make(**keywords)
+    except (TypeError, NeartwinError):  # another statistic, which has other arguments or takes others
+        return None
+
+
+def _keys(keys: object, columns: tuple[str, ...], rows: Rows) -> object:
+    """Keys as `group_by` takes them; a text would be a path, and is refused."""
+    if isinstance(keys, Mapping):
+        return {str(name): [_dated(value, str(name), rows) for value in _listed(part)] for name, part in keys.items()}
+    listed = _listed(keys)
+    if len(columns) == 1 and not any(isinstance(key, list) for key in listed):
+        return [_dated(value, columns[0], rows) for value in listed]
+    found = [_key(_listed(key), columns, rows) for key in listed]
+    return [key[0] for key in found] if len(columns) == 1 else found
+
+
+def _key(values: list[Any], columns: tuple[str, ...], rows: Rows) -> tuple[object, ...]:
+    if len(values) != len(columns):
+        raise QueryError(f"question: key {values!r} must have one value for each of {list(columns)}")
+    return tuple(_dated(value, name, rows) for name, value in zip(columns, values, strict=True))
+
+
+def _dated(value: object, column: str, rows: Rows) -> object:
+    if not isinstance(value, str | int | float | None):
+        raise QueryError(f"question: a key of {column!r} must be text, a number, true, false or null")
+    if isinstance(value, str) and rows.table.schema.get(column) is ColumnType.DATE:
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            raise QueryError(f"question: key {value!r} of {column!r} is no date; write 2026-01-31") from None
+    return value
+
+
+def _plain(value: object) -> object:
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _listed(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise QueryError(f"question: keys and computed must be lists, and {value!r} is none")
+    return value
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(part, str) for part in value)

@@ -1,0 +1,109 @@
+"""What is done to a noisy result, as JSON: shapes and ratios, then HAVING, ORDER BY and LIMIT, by the names of its columns.
+
+```
+{"monotone": {"orders": "increasing"}, "non_negative": ["orders"], "ratios": {"each": ["total", "orders"]},
+ "having": "orders > 100", "order_by": [["orders", true]], "limit": 5, "offset": 0}
+```
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from neartwin.errors import ParameterError, QueryError
+from neartwin.queries.query import WAYS, After
+from neartwin.tables.expressions import RowExpression
+from neartwin.tables.types import ColumnType
+
+SHAPES = {"monotone", "non_negative", "ratios"}
+_WORDS = SHAPES | {"having", "order_by", "limit", "offset"}
+
+
+def after_from(told: object, released: Mapping[str, ColumnType]) -> After:
+    """What a form says. released: the columns of the result and their types. Errors: `QueryError` for what is none of it."""
+    try:
+        after = after_read(told)
+    except ParameterError as fault:
+        raise QueryError(f"question: {fault}") from None
+    numbers = {name for name, kind in released.items() if kind is ColumnType.NUMBER}
+    for name in (
+        *(name for name, _ in after.monotone),
+        *after.non_negative,
+        *(n for one in after.ratios for n in one[1:]),
+    ):
+        if name not in numbers:
+            raise QueryError(f"question: {name!r} of after is no statistic of the result")
+    schema = dict(released)
+    for name, _, _ in after.ratios:
+        if name in schema:
+            raise QueryError(f"question: a ratio needs a new name, and {name!r} is a column of the result")
+        schema[name] = ColumnType.NUMBER
+    if after.having and (checked := RowExpression.parse(after.having, schema)).type is not ColumnType.BOOLEAN:
+        raise QueryError(f"question: having={after.having!r} is {checked.type}, and a condition is wanted")
+    for name, down in after.order:
+        if name not in schema:
+            raise QueryError(
+                f"question: {[name, down]!r} of order_by must be [a column of the result, whether it descends]"
+            )
+    return after
+
+
+def after_read(told: object) -> After:
+    """What a form says, before any column is known. Errors: `ParameterError` for what is none."""
+    if not isinstance(told, Mapping) or set(told) - _WORDS:
+        raise ParameterError("after", told, f"must be an object of {', '.join(sorted(_WORDS))}")
+    given: dict[str, Any] = {name: told.get(name) or default for name, default in _EMPTY.items()}
+    for name, (fits, wanted) in _FIT.items():
+        if not fits(given[name]):
+            raise ParameterError(f"{name} of after", given[name], f"must be {wanted}")
+    for name in ("limit", "offset"):
+        if (number := told.get(name)) is not None and (type(number) is not int or not 0 <= number < 2**63):
+            raise ParameterError(f"{name} of after", number, "must be a whole number")
+    return After(
+        monotone=tuple((name, WAYS[way]) for name, way in given["monotone"].items()),
+        non_negative=tuple(given["non_negative"]),
+        ratios=tuple((name, top, bottom) for name, (top, bottom) in given["ratios"].items()),
+        having=given["having"],
+        order=tuple((name, down) for name, down in given["order_by"]),
+        limit=told.get("limit"),
+        offset=told.get("offset") or 0,
+    )
+
+
+def after_form(after: After) -> dict[str, Any]:
+    """The form that `after_from` reads back as the same."""
+    parts: dict[str, Any] = {
+        "monotone": {name: "increasing" if way else "decreasing" for name, way in after.monotone},
+        "non_negative": list(after.non_negative),
+        "ratios": {name: [top, bottom] for name, top, bottom in after.ratios},
+        "having": after.having,
+        "order_by": [list(one) for one in after.order],
+        "limit": after.limit,
+        "offset": after.offset,
+    }
+    return {name: value for name, value in parts.items() if value or (value == 0 and name == "limit")}
+
+
+def _are_texts(values: object, many: int | None = None) -> bool:
+    fits = isinstance(values, list) and all(isinstance(value, str) for value in values)
+    return fits and (many is None or len(cast("list[str]", values)) == many)
+
+
+def _is_mapping(value: object, fits: Callable[[Any], bool]) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(name, str) and name and fits(it) for name, it in value.items())
+
+
+def _is_order(one: object) -> bool:
+    return isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) and isinstance(one[1], bool)
+
+
+_EMPTY: Mapping[str, Any] = {"monotone": {}, "non_negative": [], "ratios": {}, "having": "", "order_by": []}
+_FIT: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "monotone": (
+        lambda it: _is_mapping(it, lambda way: isinstance(way, str) and way in WAYS),
+        'as in {"orders": "increasing"}, or decreasing',
+    ),
+    "non_negative": (_are_texts, "a list of statistics"),
+    "ratios": (lambda it: _is_mapping(it, lambda parts: _are_texts(parts, 2)), 'as in {"each": ["total", "orders"]}'),
+    "having": (lambda it: isinstance(it, str), "text"),
+    "order_by": (lambda it: isinstance(it, list) and all(map(_is_order, it)), 'a list such as [["orders", true]]'),
+}

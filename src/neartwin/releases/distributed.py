@@ -1,0 +1,158 @@
+"""Noise on the workers of a distributed engine: a function from exact answers to released rows, sent there as bytes.
+
+Workers run a task again when one is lost or slow, so the noise is keyed: the same group with the same exact number gets
+the same noise, and anything else gets unrelated noise. The key is fresh for each release and goes with the function to
+the workers, over the channels that carry the rows themselves; no text, plan or log of the cluster shows it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, assert_never
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from neartwin import noise
+from neartwin.engines.arrow import ArrowKeys, whole_numbers
+from neartwin.engines.sql.statement import group_names
+from neartwin.engines.sql.trees import CELL
+from neartwin.errors import QueryError
+from neartwin.exact import WholeNumbers
+from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
+from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.mechanisms.selection.thresholds import OptimalSelection
+from neartwin.planning.allocation import Noise, Selection
+from neartwin.planning.plan import GroupPlan, Split
+from neartwin.releases.estimates import statistics_of
+from neartwin.releases.noising import CONFIDENCE, told_keys
+from neartwin.releases.run import as_table, table_schema
+from neartwin.tables.sources import ParquetFiles
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedAnswer:
+    """The function. Its text shows no key, and it holds neither rows nor a way to the source.
+
+    nodes: by the measure of each split, for each level of its tree.
+    """
+
+    plan: GroupPlan
+    selection: tuple[noise.Keyed, ...]
+    measures: Mapping[str, noise.Keyed]
+    nodes: Mapping[str, tuple[noise.Keyed, ...]]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Released rows of each batch of exact answers."""
+        schema = table_schema(self.plan)
+        for batch in batches:
+            yield from self._released(pa.Table.from_batches([batch])).cast(schema).to_batches()
+
+    def _released(self, exact: pa.Table) -> pa.Table:
+        plan = self.plan
+        if plan.selection is not None:
+            exact = exact.filter(pa.array(self._kept(plan.selection, exact)))
+        keys = self._keys(exact)
+        noisy = {
+            name: _noisy(keyed, keys, self._values(exact, name))
+            for name, keyed in self.measures.items()
+            if name not in plan.splits
+        }
+        trees = {
+            name: [
+                _noisy_nodes(keyed, keys, level)
+                for keyed, level in zip(self.nodes[name], split.tree.nodes(_leaves(split, exact[f"c{i}"])), strict=True)
+            ]
+            for i, (name, split) in enumerate(plan.splits.items())
+        }
+        public = plan.stage.keys
+        groups = ArrowKeys(keys) if public is None else [public[place] for place in keys[0].to_pylist()]
+        statistics = statistics_of(plan, noisy, trees, CONFIDENCE)
+        return as_table(table_schema(plan), told_keys(plan, groups), statistics)
+
+    def _kept(self, chosen: Selection, exact: pa.Table) -> NDArray[np.bool_]:
+        keys, units = self._keys(exact), self._values(exact, self.plan.discovered_by)
+        if isinstance(chosen, OptimalSelection):
+            return chosen.keeps_by(lambda place: self.selection[place].draw(keys, units), units)
+        return np.asarray(_noisy(self.selection[0], keys, units) >= chosen.threshold, dtype=bool)
+
+    def _keys(self, exact: pa.Table) -> list[Any]:
+        return [exact[name] for name in group_names(self.plan.stage)]
+
+    def _values(self, exact: pa.Table, name: str) -> WholeNumbers:
+        return whole_numbers(exact[f"m{self.plan.stage.measures.index(name)}"])
+
+
+def keyed_answer(plan: GroupPlan, *, release: str, secret: bytes) -> KeyedAnswer:
+    """The function for one release. `QueryError` for a plan without groups: its one row is answered where it is asked."""
+    if not plan.stage.group_columns:
+        raise QueryError("a table that stays distributed is for groups")
+    keyed = partial(noise.keyed, release=release, secret=secret, stage=0)
+    selection: tuple[noise.Keyed, ...] = ()
+    match plan.selection:
+        case None:
+            pass
+        case OptimalSelection() as chosen:
+            laws = [noise.UniformBits()] * chosen.digits
+            selection = tuple(keyed(law, column="units", counter=2 + place) for place, law in enumerate(laws))
+        case chosen:
+            selection = (keyed(_sampler(chosen.counts), column="units", counter=0),)
+    measures = {
+        name: keyed(_sampler(measure.mechanism), column=name, counter=1) for name, measure in plan.measures.items()
+    }
+    nodes = {
+        name: tuple(
+            keyed(_sampler(plan.measures[name].mechanism), column=name, counter=2 + level)
+            for level in range(split.tree.levels)
+        )
+        for name, split in plan.splits.items()
+    }
+    return KeyedAnswer(_detached(plan), selection, measures, nodes)
+
+
+def _sampler(mechanism: Noise) -> noise.Sampler:
+    match mechanism:
+        case Geometric():
+            return noise.geometric(mechanism.scale)
+        case Gaussian():
+            return noise.rounded_gaussian(mechanism.variance)
+        case DiscreteGaussian():
+            return noise.discrete_gaussian(mechanism.variance)
+        case _:
+            assert_never(mechanism)
+
+
+def _noisy(keyed: noise.Keyed, keys: list[Any], values: WholeNumbers) -> WholeNumbers:
+    return noise.add(values, keyed.draw(keys, values))
+
+
+def _noisy_nodes(keyed: noise.Keyed, keys: list[Any], level: WholeNumbers) -> WholeNumbers:
+    """(groups, nodes) noisy counts of a level: a node's noise is a function of its group, its place and its exact count."""
+    groups, nodes = level.shape
+    place = pa.array(np.repeat(np.arange(groups), nodes))
+    named = [*(column.take(place) for column in keys), pa.array(np.tile(np.arange(nodes), groups))]
+    noisy: WholeNumbers = _noisy(keyed, named, level.ravel()).reshape(groups, nodes)
+    return noisy
+
+
+def _leaves(split: Split, found: pa.ChunkedArray) -> WholeNumbers:
+    """(groups, cells) exact counts, from a list of cells with their counts for each group, NULL for none."""
+    import pyarrow.compute as pc  # slow to import, and most releases need none of it
+
+    lists, (column,) = found.combine_chunks(), split.stage.grid.values()
+    group, flat = (pc.call_function(name, [lists]) for name in ("list_parent_indices", "list_flatten"))
+    cell, count = (whole_numbers(pa.chunked_array([flat.field(name)])) for name in (CELL, "m0"))
+    leaves = np.zeros((len(lists), split.tree.cells), dtype=np.int64)
+    leaves[group.to_numpy(), np.asarray(cell, dtype=np.int64) - column.low] = count
+    return leaves
+
+
+def _detached(plan: GroupPlan) -> GroupPlan:
+    """The same plan about a source that is no one's, for a session cannot be sent."""
+    nowhere = replace(plan.stage.table, source=ParquetFiles(()), joins=())
+    groups = plan.query.groups
+    query = replace(plan.query, groups=replace(groups, rows=replace(groups.rows, table=nowhere)))
+    splits = {name: replace(split, stage=replace(split.stage, table=nowhere)) for name, split in plan.splits.items()}
+    return replace(plan, query=query, stage=replace(plan.stage, table=nowhere), splits=splits)

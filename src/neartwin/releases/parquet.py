@@ -1,0 +1,331 @@
+"""The walk for results that no memory holds: reserve, then noise a part at a time into a table, settle, and show it.
+
+Nothing of the table is visible under its name before the ledger has its digest: it is written beside its place, under a
+hidden name. What a reader sees of the files depends on the released rows alone: they are sorted by key, and the pieces
+that files are made of have a fixed number of released rows, each written as one (pages end where Arrow's chunks do), for
+pieces cut as the engine hands out exact groups would tell how many groups were left out between two that are released.
+
+A noisy answer some groups at a time, for results that no memory holds.
+
+Statistics of cells (quantiles, histograms) come from a second stream of counts by group and cell, which is read beside the
+stream of groups: both are sorted by key, so that what a part of the groups needs lies together. A group's cells are dense, zeros
+included, only while its part is worked on.
+"""
+
+import hashlib
+import os
+import shutil
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from neartwin import noise
+from neartwin.engines.base import SALT_BITS, Aggregates, Cells, Distributed, Engine, Shelf, Streaming
+from neartwin.errors import ExecutionError, LedgerError, ParameterError, QueryError
+from neartwin.exact import WholeNumbers
+from neartwin.ledger import Account, Stored
+from neartwin.planning.plan import GroupPlan, Plan, Split
+from neartwin.queries.query import NOTHING, Query
+from neartwin.releases.distributed import keyed_answer
+from neartwin.releases.documents import WrittenRelease, is_written
+from neartwin.releases.noising import CONFIDENCE, Kept, Noisy, answer_of, kept_groups, noised, nothing, sortable
+from neartwin.releases.pilots import Settled, settled
+from neartwin.releases.run import (
+    Paid,
+    as_table,
+    group_columns_of,
+    guarantee_of,
+    provenance_of,
+    statistics_told,
+    table_schema,
+)
+from neartwin.tables.snapshot import state_of
+
+GROUPS_AT_ONCE = 2**17  # exact groups, or cells that have rows, in memory at a time
+CELLS = 2**19  # of each tree, of the groups that are worked on together
+
+_Rank = tuple[tuple[bool, str, object], ...]
+
+
+def pieces(plan: GroupPlan, engine: Streaming, source: noise.Source) -> Iterator[Noisy]:
+    """The answer of `answered` in parts: the same groups in the same order, with fresh noise of the same laws.
+
+    A plan that fits one part draws the same noise in the same order. Raises anything: the caller makes one failure of all.
+    """
+    salt = source.bits(SALT_BITS)
+    most = min([max(1, CELLS // split.tree.cells) for split in plan.splits.values()], default=GROUPS_AT_ONCE)
+    readers = {
+        name: _CellReader(engine.batches(split.stage, salt=salt, groups=GROUPS_AT_ONCE), split)
+        for name, split in plan.splits.items()
+    }
+    given = (
+        engine.batches(plan.stage, salt=salt, groups=GROUPS_AT_ONCE) if plan.stage.measures else iter([nothing(plan)])
+    )
+    for aggregates in given:
+        for first, kept in kept_groups(plan, aggregates, source).parts(most):
+            leaves = {name: reader.leaves(kept, first) for name, reader in readers.items()}
+            yield noised(plan, kept, leaves, source)
+
+
+@dataclass(slots=True)
+class _Held:
+    """A part of a stream of cells. ranks: of its discovered groups, by which they are sorted; done: rows that are behind us."""
+
+    cells: Cells
+    ranks: list[_Rank]
+    done: int = 0
+
+
+class _CellReader:
+    """Reads the stream of one split in the order of its groups, once."""
+
+    def __init__(self, batches: Iterator[Aggregates], split: Split) -> None:
+        """Reads nothing yet."""
+        self._batches, self._cells = batches, split.tree.cells
+        self._public = split.stage.keys is not None
+        self._held: _Held | None = None
+        self._passed: _Rank = ()
+
+    def leaves(self, kept: Kept, first: int) -> WholeNumbers:
+        """(groups, cells) exact counts for a part of the groups that begins at `first`; what comes before it is passed over."""
+        found = np.zeros((len(kept.keys), self._cells), dtype=np.int64)
+        if not self._public and kept.keys:
+            ranks = [sortable(key) for key in kept.keys]
+            self._passed = _rising([self._passed, *ranks])
+            own = {rank: place for place, rank in enumerate(ranks)}
+        while len(kept.keys) and (held := self._current()) is not None:
+            start, groups = held.done, held.cells.group
+            if self._public:
+                end = int(np.searchsorted(groups, first + len(kept.keys)))
+                place = groups[start:end] - first
+            else:
+                begin = int(groups[start])
+                beyond = bisect_right(held.ranks, self._passed, lo=begin)
+                end = int(np.searchsorted(groups, beyond))
+                places = np.array([own.get(rank, -1) for rank in held.ranks[begin:beyond]], dtype=np.int64)
+                place = places[groups[start:end] - begin]
+            _put(found, place, held.cells.cell[start:end], held.cells.count[start:end])
+            held.done = end
+            if end < len(groups):
+                break
+        return found
+
+    def _current(self) -> _Held | None:
+        """What is read and not behind us, or None at the end of the stream."""
+        while self._held is None or self._held.done == len(self._held.cells.group):
+            following = next(self._batches, None)
+            if following is None:
+                return None
+            if following.cells is None or np.any(np.diff(following.cells.group) < 0):
+                raise ValueError("the answer to a split is cells, sorted by group")
+            ranks = [] if self._public else [sortable(key) for key in following.keys]
+            _rising(ranks)
+            self._held = _Held(following.cells, ranks)
+        return self._held
+
+
+def _rising(ranks: list[_Rank]) -> _Rank:
+    """The last of them; `ValueError` where an engine's order is not the one of keys, for then cells would be missed."""
+    if any(after <= before for before, after in pairwise(ranks)):
+        raise ValueError("groups are sorted by key")
+    return ranks[-1] if ranks else ()
+
+
+def _put(found: WholeNumbers, place: NDArray[np.int64], cell: NDArray[np.int64], count: NDArray[np.int64]) -> None:
+    wanted = (place >= 0) & (place < len(found))
+    found[place[wanted], cell[wanted]] = count[wanted]
+
+
+GROUPS = 2**17  # released rows in a piece of the file
+
+
+def run_to_parquet(
+    account: Account, plan: Plan, place: str, *, engine: Engine, source: noise.Source = noise.SYSTEM
+) -> WrittenRelease:
+    """Pay for a plan, and write its release to a Parquet file, or on a distributed engine a folder of them.
+
+    A repeated question gives the first answer's record for nothing, wherever it was written. Errors: as of `run`, and
+    before anything is spent `ParameterError` for a place that is taken, `QueryError` for a plan that has no table.
+    """
+    noise.require_system(source)
+    if isinstance(plan.query, Query) and plan.query.after != NOTHING:
+        raise QueryError(
+            "HAVING, ORDER BY, LIMIT, ratios and shapes are not applied to a written table: leave them out, and read it with them"
+        )
+    work = _work(engine, plan, place, source)
+    for place_of_rows in plan.stage.table.joined_locations():
+        account.claim(place_of_rows)
+    snapshot = state_of(plan.stage.table)
+    ticket = account.reserve(plan.digest, snapshot, plan.price, str(plan.price))
+    if isinstance(ticket, Stored):
+        return _again(ticket, work.shelf)
+    hidden = _hidden(place, ticket.position)
+    done = _attempt(
+        work, lambda: settled(plan, engine, source), hidden, f"{ticket.account}/{ticket.position}/{ticket.hash}"
+    )
+    if done is None:  # raised here, outside any handler, so that the cause is not chained to it
+        account.fail(ticket)
+        raise ExecutionError
+    made, digest = done
+    written = WrittenRelease(
+        place=place,
+        unfinished=hidden,
+        digest=digest,
+        group_columns=group_columns_of(plan),
+        columns=tuple(statistics_told(plan).items()),
+        confidence=CONFIDENCE,
+        guarantee=guarantee_of(plan),
+        notes=made.notes,
+        provenance=provenance_of(Paid(account, ticket), plan, made),
+    )
+    account.settle(ticket, written.to_json().encode())
+    _show(work.shelf, written)
+    return written
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """How a table is made: a function from the plan, its place and the release's name, and where it lies."""
+
+    write: Callable[[Plan, str, str], None]
+    shelf: Shelf
+
+
+def _work(engine: Engine, plan: Plan, place: str, source: noise.Source) -> _Work:
+    if isinstance(engine, Distributed):
+        work = _distributed(engine, plan, source)
+    elif isinstance(engine, Streaming):
+
+        def streamed(plan: Plan, hidden: str, release: str) -> None:
+            del release
+            if isinstance(plan, GroupPlan):
+                _write(plan, pieces(plan, engine, source), hidden)
+            else:
+                _write(plan, iter([answer_of(plan, engine, source)]), hidden)
+
+        work = _Work(streamed, LocalShelf())
+        if not Path(place).resolve().parent.is_dir():
+            raise ParameterError("place", place, "must lie in a folder that exists")
+    else:
+        raise QueryError(f"{type(engine).__name__} cannot write a table; ask for an ordinary release")
+    if work.shelf.exists(place):
+        raise ParameterError("place", place, "must not exist yet")
+    return work
+
+
+def _distributed(engine: Distributed, plan: Plan, source: noise.Source) -> _Work:
+    """Groups stay where they are computed; what is at most a list of public answers comes here for its noise, and goes back."""
+
+    def by_workers(plan: Plan, hidden: str, release: str) -> None:
+        if not isinstance(plan, GroupPlan):
+            raise TypeError("tuning changes bounds alone")
+        answer = keyed_answer(plan, release=release, secret=noise.fresh_secret())
+        splits = [split.stage for split in plan.splits.values()]
+        schema = table_schema(plan)
+        engine.write(plan.stage, splits, salt=source.bits(SALT_BITS), answer=answer, schema=schema, place=hidden)
+
+    def here(plan: Plan, hidden: str, release: str) -> None:
+        del release
+        answer = answer_of(plan, engine, source)
+        engine.put(plan.stage, as_table(table_schema(plan), answer.keys, answer.statistics), hidden)
+
+    apart = isinstance(plan, GroupPlan) and plan.stage.group_columns
+    return _Work(by_workers if apart else here, engine.shelf(plan.stage))
+
+
+def _attempt(work: _Work, tune: Callable[[], Settled], hidden: str, release: str) -> tuple[Settled, str] | None:
+    """What was written and its digest, or None for whatever failed; then nothing is left behind."""
+    done = None
+    try:
+        made = tune()
+        work.write(made.plan, hidden, release)
+        done = made, work.shelf.digest(hidden)
+    except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error
+        return None
+    finally:
+        if done is None:  # also where the process is being stopped
+            work.shelf.remove(hidden)
+    return done
+
+
+def _again(answer: Stored, shelf: Shelf) -> WrittenRelease:
+    """What was settled before; a table that a crash kept from its name gets it now."""
+    if not is_written(answer.document):
+        raise LedgerError("this question was answered by an ordinary release; ask for that one: it costs nothing")
+    written = WrittenRelease.from_json(answer.document)
+    if not shelf.exists(written.place) and shelf.exists(written.unfinished):
+        if shelf.digest(written.unfinished) != written.digest:
+            raise LedgerError(f"the table at {written.unfinished!r} is not the one that the ledger has; restore it")
+        _show(shelf, written)
+    return written
+
+
+def _show(shelf: Shelf, written: WrittenRelease) -> None:
+    try:
+        shelf.move(written.unfinished, written.place)
+    except OSError:
+        raise LedgerError(
+            f"the release is settled and lies at {written.unfinished!r}, for {written.place!r} cannot be made; make room "
+            "there and ask again: it costs nothing"
+        ) from None
+
+
+def _hidden(place: str, position: int) -> str:
+    folder, slash, name = place.rstrip("/").rpartition("/")
+    return f"{folder}{slash}.{name}.{position}"
+
+
+def _write(plan: Plan, answers: Iterator[Noisy], place: str) -> None:
+    """A file readable by its owner alone, on the disk when this returns."""
+    schema = table_schema(plan)
+    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        with pq.ParquetWriter(file, schema) as writer:
+            held: list[pa.Table] = []
+            for answer in answers:
+                held.append(as_table(schema, answer.keys, answer.statistics))
+                if sum(part.num_rows for part in held) >= GROUPS:
+                    whole = pa.concat_tables(held).combine_chunks()
+                    full = whole.num_rows // GROUPS * GROUPS
+                    writer.write_table(whole.slice(0, full), row_group_size=GROUPS)
+                    held = [whole.slice(full)]
+            writer.write_table(pa.concat_tables([schema.empty_table(), *held]).combine_chunks(), row_group_size=GROUPS)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class LocalShelf:
+    """The file system of this machine."""
+
+    def exists(self, place: str) -> bool:
+        """Whether a file or folder is there."""
+        return os.path.lexists(place)
+
+    def digest(self, place: str) -> str:
+        """SHA-256 of a file."""
+        with Path(place).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def move(self, place: str, to: str) -> None:
+        """Rename, and make the new name durable; another file that took the name meanwhile stays."""
+        os.link(place, to)
+        Path(place).unlink()
+        folder = os.open(Path(to).resolve().parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def remove(self, place: str) -> None:
+        """Remove what there is."""
+        if Path(place).is_dir():
+            shutil.rmtree(place)
+        else:
+            Path(place).unlink(missing_ok=True)

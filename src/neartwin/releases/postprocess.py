@@ -1,0 +1,153 @@
+"""HAVING, ORDER BY, LIMIT and ratios of a release: post-processing of what is public already, so it costs nothing."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from neartwin.engines.memory import evaluate
+from neartwin.errors import ParameterError, QueryError
+from neartwin.queries.groups import MARGIN, named
+from neartwin.queries.query import After
+from neartwin.releases.release import Release
+from neartwin.releases.values import UNBOUNDED, Statistic
+from neartwin.tables.expressions import RowExpression
+from neartwin.tables.types import ColumnType, Key
+
+_KINDS = {bool: ColumnType.BOOLEAN, int: ColumnType.INTEGER, str: ColumnType.TEXT, date: ColumnType.DATE}
+_CHOSEN = (
+    "Groups were kept or ordered by their noisy values: a value that was chosen for being large is likely to be too large, "
+    "and its bar holds as stated only for groups picked beforehand."
+)
+
+
+def shaped(release: Release, after: After) -> Release:
+    """Shapes and ratios, then HAVING, ORDER BY, OFFSET and LIMIT, as SQL does them. Nothing asked: the release as it is."""
+    for name, increasing in after.monotone:
+        release = release.monotone(name, increasing=increasing)
+    if after.non_negative:
+        release = release.non_negative(*after.non_negative)
+    for name, top, bottom in after.ratios:
+        release = ratio(release, top, bottom, name=name)
+    if after.having:
+        release = having(release, after.having)
+    if after.order:
+        release = order_by(release, *after.order)
+    if after.limit is not None or after.offset:
+        end = None if after.limit is None else after.offset + after.limit
+        release = _kept(release, range(len(release))[after.offset : end], ())
+    return release
+
+
+def having(release: Release, condition: str) -> Release:
+    """Only the groups whose noisy values meet a condition over the release's columns; NULL is not true."""
+    statistics = dict.fromkeys((statistic.name for statistic in release.statistics), ColumnType.NUMBER)
+    groups = {name: _kind([key[i] for key in release.keys]) for i, name in enumerate(release.group_columns)}
+    checked = RowExpression.parse(condition, groups | statistics)
+    if checked.type is not ColumnType.BOOLEAN:
+        raise QueryError(f"having={condition!r} is {checked.type}; a condition is wanted, for instance 'n > 100'")
+    rows = _rows(release)
+    chosen = bool(checked.columns & set(statistics))
+    return _kept(
+        release, [i for i, row in enumerate(rows) if evaluate(checked.term, row) is True], (_CHOSEN,) if chosen else ()
+    )
+
+
+def order_by(release: Release, *columns: str | tuple[str, bool]) -> Release:
+    """Groups in the order of columns, the first one first; a pair says whether it descends. NULL comes last."""
+    rows = _rows(release)
+    places = list(range(len(release)))
+    for column in reversed(columns):
+        name, down = (column, False) if isinstance(column, str) else column
+        if name not in release.group_columns:
+            release[name]  # whatever is neither raises here
+        values: list[Any] = [row[name] for row in rows]
+        present = [place for place in places if values[place] is not None]
+        nothing = [place for place in places if values[place] is None]
+        places = sorted(present, key=values.__getitem__, reverse=down) + nothing
+    chosen = any((column if isinstance(column, str) else column[0]) not in release.group_columns for column in columns)
+    return _kept(release, places, (_CHOSEN,) if chosen else ())
+
+
+def limit(release: Release, groups: int) -> Release:
+    """The first so many groups."""
+    if groups < 0:
+        raise ParameterError("groups", groups, "must be at least 0")
+    return _kept(release, range(min(groups, len(release))), ())
+
+
+def margin(release: Release, *columns: str) -> Release:
+    """Of a release of marginals, the one of these columns."""
+    known = {key[-1] for key in release.keys} if release.group_columns[-1:] == (MARGIN,) else set()
+    wanted = named([name for name in release.group_columns if name in columns], range(len(set(columns))))
+    if wanted not in known or not set(columns) <= set(release.group_columns[:-1]):
+        told = "; ".join(sorted(map(str, known))) or "none: this is no release of marginals"
+        raise ParameterError("margin", ", ".join(columns), f"must be one of: {told}")
+    places = [place for place, name in enumerate(release.group_columns[:-1]) if name in columns]
+    kept = _kept(release, [i for i, key in enumerate(release.keys) if key[-1] == wanted], ())
+    names = tuple(release.group_columns[place] for place in places)
+    return replace(kept, group_columns=names, keys=tuple(tuple(key[place] for place in places) for key in kept.keys))
+
+
+def ratio(release: Release, top: str, bottom: str, *, name: str) -> Release:
+    """The release with one more statistic: top / bottom in every group, with a bar that holds whenever both bars do.
+
+    The bar's own confidence is 1 less the chances that either misses, by the union bound; where the bottom may be 0 nothing is
+    proven, and its ends are the largest doubles. The value is that of the noisy values; where the bottom is 0 the ratio
+    nearest 0 that the bar holds.
+    """
+    if name in {statistic.name for statistic in release.statistics} | set(release.group_columns):
+        raise ParameterError("name", name, "must be new: the release has such a column")
+    above, below = release[top], release[bottom]
+    tops, bottoms = (np.array(side.values, dtype=float) for side in (above, below))
+    lower, upper = _ratio_ends(above, below)
+    values = np.where(bottoms == 0, np.clip(0.0, lower, upper), tops / np.where(bottoms == 0, 1.0, bottoms))
+    held = 1 - sum(1 - (side.confidence or release.confidence) for side in (above, below))
+    found = Statistic(
+        name=name,
+        what=f"{top} / {bottom}",
+        values=tuple(values.tolist()),
+        lower=tuple(lower),
+        upper=tuple(upper),
+        confidence=held,
+    )
+    note = f"The bar of {name!r} holds wherever those of {top!r} and {bottom!r} both do: with probability at least {held:.0%}."
+    return replace(release, statistics=(*release.statistics, found), notes=(*release.notes, note))
+
+
+def _ratio_ends(above: Statistic, below: Statistic) -> tuple[list[float], list[float]]:
+    """Extremes of t / n over the box of both bars: at its corners, if it holds no n = 0; else anything is possible."""
+    lower, upper = [], []
+    for low, high, few, many in zip(above.lower, above.upper, below.lower, below.upper, strict=True):
+        corners = [t / n for t in (low, high) for n in (few, many)] if few > 0 or many < 0 else [-UNBOUNDED, UNBOUNDED]
+        lower.append(min(corners))
+        upper.append(max(corners))
+    return lower, upper
+
+
+def _rows(release: Release) -> list[dict[str, object]]:
+    columns: dict[str, Sequence[object]] = {
+        name: [key[i] for key in release.keys] for i, name in enumerate(release.group_columns)
+    }
+    columns |= {statistic.name: statistic.values for statistic in release.statistics}
+    return [{name: values[i] for name, values in columns.items()} for i in range(len(release))]
+
+
+def _kept(release: Release, places: Sequence[int], notes: tuple[str, ...]) -> Release:
+    keys: tuple[Key, ...] = tuple(release.keys[i] for i in places)
+    statistics = tuple(_at(statistic, places) for statistic in release.statistics)
+    new = tuple(note for note in notes if note not in release.notes)
+    return replace(release, keys=keys, statistics=statistics, notes=(*release.notes, *new))
+
+
+def _at(statistic: Statistic, places: Sequence[int]) -> Statistic:
+    values, lower, upper = (
+        tuple(ends[i] for i in places) for ends in (statistic.values, statistic.lower, statistic.upper)
+    )
+    return replace(statistic, values=values, lower=lower, upper=upper)
+
+
+def _kind(values: Sequence[object]) -> ColumnType:
+    return next((_KINDS[type(value)] for value in values if value is not None), ColumnType.TEXT)

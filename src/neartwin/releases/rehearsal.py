@@ -1,0 +1,216 @@
+"""A question asked of a stand-in: public or synthetic rows of the same columns, with the noise and the bounds as planned.
+
+It shows what no preview of a plan can: what bounding loses, and how many unknown groups are found, on data that look like the
+private ones. Nothing is spent and no private row is read. The stand-in's rows are read without any guarantee.
+"""
+
+import math
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+import neartwin.ledger as books
+from neartwin import mechanisms
+from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Target, Zcdp
+from neartwin.checks import integer
+from neartwin.engines.base import Engine
+from neartwin.engines.engine_for import engine_for
+from neartwin.errors import PrivacyError, QueryError, SchemaError
+from neartwin.planning.plan import GroupPlan, Plan
+from neartwin.planning.planner import plan as make_plan
+from neartwin.queries.open import table as open_table
+from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.queries.statistics import CountUnits
+from neartwin.releases.provenance import LIBRARY, within
+from neartwin.releases.release import Release
+from neartwin.releases.run import run
+from neartwin.tables.table import RowUnit, Table
+from neartwin.tables.types import Key
+
+_MUCH = 2**20  # rows and groups of a unit: bounds that bind nowhere
+_SURE = Pure(Fraction(10**12))  # noise that is 0
+_MOST_GROUPS = 100_000
+PUBLIC = "On stand-in rows, which anyone may know: no guarantee is needed, and none is given. Private rows will differ."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandInError:
+    """Mean absolute errors of a statistic over groups and runs, in its own unit.
+
+    noise: against the bounded rows; bounding: of these against all rows; total: against all rows. Values are clipped in all.
+    """
+
+    name: str
+    noise: float
+    bounding: float
+    total: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandInPreview:
+    """What a release would look like on a stand-in. groups: that it has; kept: the share of them, or of winners, found."""
+
+    errors: tuple[StandInError, ...]
+    groups: int
+    kept: float
+    runs: int
+
+    def __str__(self) -> str:
+        lines = [f"{PUBLIC} ({self.runs} runs)", f"groups: {self.groups:,}, of which {self.kept:.1%} were found"]
+        lines += [
+            f"{error.name}: off by {error.total:.4g} on average; noise {error.noise:.4g}, bounding {error.bounding:.4g}"
+            for error in self.errors
+        ]
+        return "\n".join(lines)
+
+
+def preview_on(plan: Plan, standin: Any, *, runs: int = 3, engine: Engine | None = None) -> StandInPreview:
+    """Run a plan's question on public rows. standin: whatever `nt.table` takes, or a table that it opened; of the same columns.
+
+    Errors: `PrivacyError` for the private table itself, `SchemaError` for columns that are missing or of another type,
+    `QueryError` for a question about joined tables.
+    """
+    integer(at_least=1, runs=runs)
+    table = _table(plan.stage.table, standin)
+    found: Plan = _moved(plan, table)
+    engine = engine or engine_for(table.source)
+    noisy = [_released(found, engine) for _ in range(runs)]
+    query = found.query if isinstance(found.query, MostCommon) else _with_keys(found, engine)
+    bounded = _released(_sure(query, found), engine)
+    whole = bounded if isinstance(query, MostCommon) else _released(_sure(query, None), engine)
+    return StandInPreview(
+        errors=tuple(_errors(name, noisy, bounded, whole) for name in [one.name for one in bounded.statistics]),
+        groups=len(whole),
+        kept=float(np.mean([len(set(one.keys) & set(whole.keys)) for one in noisy])) / max(1, len(whole)),
+        runs=runs,
+    )
+
+
+def _table(table: Table, standin: Any) -> Table:
+    if table.joins:
+        raise QueryError(
+            "a stand-in is for one table; ask of joined tables is not supported: join the stand-in's rows beforehand"
+        )
+    if isinstance(standin, Rows):
+        opened = standin.table
+    else:
+        types = {name: str(table.schema[name]) for name in table.declared}
+        unit: Any = table.unit
+        opened = open_table(standin, unit=unit, name=table.name, types=types).table
+    same = opened.source.location() and opened.source.location() == table.source.location()
+    if same or getattr(opened.source, "frame", opened) is getattr(table.source, "frame", table):
+        raise PrivacyError(
+            "standin= is the private table itself, whose rows are read by paid releases alone; give public rows"
+        )
+    for name, kind in table.schema.items():
+        if name not in table.computed and name in opened.schema and opened.schema[name] is not kind:
+            raise SchemaError(f"standin: {name!r} is {opened.schema[name]}, and {kind} in the private table")
+    return replace(table, source=opened.source, declared=opened.declared)
+
+
+def _moved(value: Any, table: Table) -> Any:
+    """The same value with this table in every place where there is one."""
+    if isinstance(value, Table):
+        return table
+    if isinstance(value, tuple):
+        return tuple(_moved(part, table) for part in value)
+    if isinstance(value, Mapping):
+        return MappingProxyType({name: _moved(part, table) for name, part in value.items()})
+    if is_dataclass(value) and not isinstance(value, type) and _of_plans(value):
+        moved = {field.name: _moved(getattr(value, field.name), table) for field in fields(value) if field.init}
+        return replace(value, **{name: part for name, part in moved.items() if part is not getattr(value, name)})
+    return value
+
+
+def _of_plans(value: object) -> bool:
+    """Mechanisms hold no table; they are large, and stay as they are."""
+    return within(LIBRARY, value) and not within(mechanisms.__name__, value)
+
+
+def _with_keys(plan: Plan, engine: Engine) -> Query:
+    """The question over the groups that the stand-in has: they are public."""
+    query = plan.query
+    if not isinstance(query, Query):
+        raise TypeError("a choice has its own keys")
+    if not isinstance(plan, GroupPlan) or query.groups.keys is not None:
+        return query
+    whole = replace(plan.stage, discovery_groups=None)
+    keys: tuple[Key, ...] = tuple(engine.aggregate(whole, salt=1).keys)[:_MOST_GROUPS]
+    if not keys:
+        raise QueryError("the stand-in has no group that meets the question's conditions")
+    return replace(query, groups=replace(query.groups, keys=keys))
+
+
+def _sure(query: Query | MostCommon, plan: Plan | None) -> Plan:
+    """The plan without noise: within the bounds of a plan, or where there is none, without bounds."""
+    if isinstance(query, MostCommon):
+        return make_plan(query, spend=_SURE)
+    limits: dict[str, Any] = {}
+    if not isinstance(query.table.unit, RowUnit):
+        if plan is None:
+            limits = {"rows_per_group": _MUCH, "groups_per_unit": _MUCH}
+        else:
+            bounding = getattr(plan, "bounding")  # noqa: B009 - of both kinds of plans for groups
+            limits = {"rows_per_group": bounding.rows_per_group, "groups_per_unit": bounding.groups_per_unit}
+            limits["rows_per_unit"] = bounding.rows_per_unit
+            if bounding.norm_per_unit is not None:
+                limits = {"norm_per_unit": bounding.norm_per_unit}
+        if all(isinstance(asked, CountUnits) for asked in query.aggregates.values()):
+            limits.pop("rows_per_unit", None)
+    return make_plan(query, spend=_SURE, **limits)
+
+
+def _released(plan: Plan, engine: Engine) -> Release:
+    """A release of public rows from a ledger that is thrown away."""
+    table = plan.stage.table
+    with _throwaway() as ledger:
+        unit = books.Population(name=table.name, unit=table.unit_name, relation=table.neighbours.value, source="")
+        return run(ledger.open(unit, _cap(plan.price)), plan, engine=engine)
+
+
+@contextmanager
+def _throwaway() -> Iterator[books.Ledger]:
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = books.Ledger(Path(folder) / "standin.db")
+        try:
+            yield ledger
+        finally:
+            ledger.close()
+
+
+def _cap(price: Target) -> Target:
+    """A budget in the price's own currency that pays it for certain."""
+    half = Fraction(1, 2)
+    match price:
+        case Approx(epsilon=epsilon):
+            return Approx(2 * epsilon, half)
+        case Zcdp(rho=rho):
+            return Zcdp(2 * rho, half)
+        case Rdp(order=order, epsilon=epsilon):
+            return Rdp(order, 2 * epsilon, half)
+        case Gdp(mu=mu):
+            return Gdp(2 * mu, half)
+    return Pure(2 * price.epsilon) if isinstance(price, Pure) else price
+
+
+def _errors(name: str, noisy: list[Release], bounded: Release, whole: Release) -> StandInError:
+    def values(release: Release) -> dict[Key, float]:
+        return dict(zip(release.keys, release[name].values, strict=True))
+
+    limited, full = values(bounded), values(whole)
+    off, lost, total = [], [], []
+    for release in noisy:
+        for key, value in values(release).items():
+            if key in limited and key in full:
+                off.append(abs(value - limited[key]))
+                lost.append(abs(limited[key] - full[key]))
+                total.append(abs(value - full[key]))
+    noise, bounding, whole_error = (float(np.mean(part)) if part else math.nan for part in (off, lost, total))
+    return StandInError(name=name, noise=noise, bounding=bounding, total=whole_error)

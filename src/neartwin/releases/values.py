@@ -1,0 +1,55 @@
+"""Values of a release: one statistic of every group with its bar, and where the release comes from."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+UNBOUNDED = sys.float_info.max  # the ends of a bar that is none: JSON has no infinity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistic:
+    """One statistic of every group: values with error bars, all around the bounded statistic.
+
+    values, lower, upper: (groups,). Each bar alone holds with probability at least the release's confidence, or its own
+    where it has one; the bias of clipping and bounding is not in it, and unknown unless an estimate of it was paid for.
+    """
+
+    name: str
+    what: str
+    values: tuple[float, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    confidence: float | None = None
+
+    def bar(self, place: int) -> tuple[float, float]:
+        """The bar of a group as it can be drawn: the value alone where nothing is proven of it."""
+        if self.proven(place):
+            return self.lower[place], self.upper[place]
+        return self.values[place], self.values[place]
+
+    def proven(self, place: int) -> bool:
+        """Whether there is a bar: an estimate of which nothing is proven has the largest doubles as its ends."""
+        return max(-self.lower[place], self.upper[place]) < UNBOUNDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where a release comes from: enough to judge it, nothing private.
+
+    method: what was asked, bounds, mechanisms and expected errors as data; empty in documents older than certificates.
+    """
+
+    population: str
+    snapshot: str
+    plan: str
+    explanation: str
+    created: str
+    version: str
+    account: str
+    position: int
+    budget_before: Mapping[str, str]
+    budget_after: Mapping[str, str]
+    cap: Mapping[str, str]
+    method: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Tables: sources, column types, expressions, ranges, joins, and the grid that makes sums exact."""

@@ -1,0 +1,464 @@
+"""Row expressions: total, row-local SQL, checked against the schema through an allow-list.
+
+User text is never passed through: it is parsed to a tree, checked and typed node by node (`reading`), and what engines write
+is made from the terms that come out of it.
+
+From parsed SQL to terms, through an allow-list: each node is checked, typed and built anew, or refused.
+
+Total means: no value in a row can make it fail. A failing query would tell that such a row exists, so there is no division
+but by a literal, no cast that can fail and no comparison across types; arithmetic is in double precision.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from neartwin.errors import QueryError
+from neartwin.tables.terms import PARTS, UNITS, Term, as_kind, check_surface, check_term, common_kind, moment
+from neartwin.tables.types import NUMERIC, ColumnType
+
+_NULL = Term("literal", ColumnType.OTHER)
+_LARGEST_INTEGER = 2**63 - 1
+Names = Mapping[str, Term]  # what each column stands for
+_MOST_BUCKETS = 500
+_DATED = frozenset({ColumnType.DATE, ColumnType.TIMESTAMP})
+_BOOLEAN, _NUMBER, _INTEGER = ColumnType.BOOLEAN, ColumnType.NUMBER, ColumnType.INTEGER
+_DAYS = "dayofweek and weekday start at another day on each engine; write isodow: 1 for Monday to 7 for Sunday"
+
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
+_DATE_PARTS: dict[type[exp.Expr], str] = {
+    exp.Year: "year",
+    exp.Quarter: "quarter",
+    exp.Month: "month",
+    exp.Day: "day",
+    exp.DayOfMonth: "day",
+    exp.DayOfWeekIso: "isodow",
+    exp.Hour: "hour",
+}
+_CASTS = {
+    exp.DataType.Type.DATE: ColumnType.DATE,
+    exp.DataType.Type.TIMESTAMP: ColumnType.TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPNTZ: ColumnType.TIMESTAMP,  # how DuckDB's TIMESTAMP is read
+    exp.DataType.Type.DOUBLE: ColumnType.NUMBER,
+}
+
+
+def read(node: exp.Expr, names: Names) -> Term:
+    """The term of a parsed expression; raises `QueryError` for whatever is not on the allow-list."""
+    check_surface(node)
+    term = term_of(node, names)
+    if term.is_null:
+        raise refused(node, "NULL alone has no type")
+    check_term(term)
+    return term
+
+
+def refused(node: exp.Expr, why: str) -> QueryError:
+    """What is said of a part that is not allowed."""
+    text = node.sql(dialect="duckdb", comments=False)
+    return QueryError(
+        f"{text!r} is not allowed in a row expression: {why}; allowed are columns, literals, comparisons, AND, OR, NOT, "
+        "IN, BETWEEN, IS NULL, LIKE, CASE, COALESCE, +, - and *, / by a literal, abs, least, greatest, clip(x, low, high), "
+        "width_bucket, parts of dates (year(d), month(d), ...), date_trunc, date_diff('day', d, e) and CAST(t AS DATE)"
+    )
+
+
+def term_of(node: exp.Expr | None, names: Names) -> Term:
+    """The term of a node; None stands for an argument that was left out."""
+    if node is None:
+        raise QueryError("a function or operator lacks an argument in a row expression")
+    kind = type(node)
+    if kind in _COMPARISONS:
+        return _compared(node, names, _COMPARISONS[kind], [node.this, node.expression])
+    if kind in _ARITHMETIC:
+        return _calculated(node, names)
+    if kind in _DATE_PARTS:
+        return _part(node, names, _DATE_PARTS[kind], node.this)
+    reader = _READERS.get(kind)
+    if reader is None:
+        why = _DAYS if "weekday" in node.sql().lower() or isinstance(node, exp.DayOfWeek) else ""
+        raise refused(node, why or f"{kind.__name__} could fail on some row, or is unknown here")
+    return reader(node, names)
+
+
+def _parenthesis(node: exp.Expr, names: Names) -> Term:
+    return term_of(node.this, names)
+
+
+def _column(node: exp.Expr, names: Names) -> Term:
+    if node.args.get("table") or not isinstance(node.this, exp.Identifier):
+        raise refused(node, "write columns without a table name")
+    name = node.name
+    if name not in names:
+        raise QueryError(f"column={name!r} is not in the table; it has " + ", ".join(sorted(names)))
+    if names[name].kind is ColumnType.OTHER:
+        raise QueryError(f"column={name!r} has a type that questions cannot use; declare one with types=")
+    return names[name]
+
+
+def _boolean(node: exp.Expr, _: Names) -> Term:
+    return Term("literal", _BOOLEAN, value=bool(node.this))
+
+
+def _null(_node: exp.Expr, _: Names) -> Term:
+    return _NULL
+
+
+def _literal(node: exp.Expr, _: Names) -> Term:
+    if node.is_string:
+        if "\0" in node.this or any("\ud800" <= letter <= "\udfff" for letter in node.this):
+            raise refused(node, "no column can hold this text")
+        return Term("literal", ColumnType.TEXT, value=node.this)
+    if not node.is_int:
+        return Term("literal", _NUMBER, value=float(node.this))
+    if int(node.this) > _LARGEST_INTEGER:
+        raise refused(node, "a whole number must fit 64 bits")
+    return Term("literal", _INTEGER, value=int(node.this))
+
+
+def _cast(node: exp.Expr, names: Names) -> Term:
+    kind = _CASTS.get(node.args["to"].this)
+    literal = isinstance(node.this, exp.Literal) and node.this.is_string
+    if kind is not None and literal and kind in _DATED:
+        return _dated(node, kind)
+    inner = term_of(node.this, names)
+    if kind is inner.kind:
+        return inner
+    if (kind, inner.kind) == (ColumnType.DATE, ColumnType.TIMESTAMP):
+        return Term("date", ColumnType.DATE, (inner,))
+    if (kind, inner.kind) == (_NUMBER, _INTEGER):
+        return as_kind(inner, _NUMBER)
+    raise refused(node, "a cast could fail on some row")
+
+
+def _negative(node: exp.Expr, names: Names) -> Term:
+    inner = _number(node, names, node.this)
+    if inner.operation == "literal" and isinstance(inner.value, int | float):
+        return Term("literal", inner.kind, value=-inner.value)
+    return Term("neg", _NUMBER, (as_kind(inner, _NUMBER),))
+
+
+def _number(node: exp.Expr, names: Names, part: exp.Expr) -> Term:
+    inner = term_of(part, names)
+    if inner.kind not in NUMERIC:
+        raise refused(node, "arithmetic takes numbers")
+    return inner
+
+
+def _calculated(node: exp.Expr, names: Names) -> Term:
+    if isinstance(node, exp.Sub):
+        first, second = term_of(node.this, names), term_of(node.expression, names)
+        if first.kind is second.kind is ColumnType.DATE:
+            return Term("days", _INTEGER, (first, second))
+    operands = (_number(node, names, part) for part in (node.this, node.expression))
+    return Term(_ARITHMETIC[type(node)], _NUMBER, tuple(as_kind(part, _NUMBER) for part in operands))
+
+
+def _divided(node: exp.Expr, names: Names) -> Term:
+    divisor = term_of(node.expression, names)
+    value = divisor.value if divisor.operation == "literal" and divisor.kind in NUMERIC else None
+    if not isinstance(value, int | float) or value == 0 or not math.isfinite(value):
+        raise refused(node, "Div could fail on some row, or is unknown here but by a literal that is not 0")
+    top = as_kind(_number(node, names, node.this), _NUMBER)
+    return Term("/", _NUMBER, (top, as_kind(divisor, _NUMBER)))
+
+
+def _absolute(node: exp.Expr, names: Names) -> Term:
+    return Term("abs", _NUMBER, (as_kind(_number(node, names, node.this), _NUMBER),))
+
+
+def _all_conditions(node: exp.Expr, names: Names) -> Term:
+    """AND and OR with all their operands side by side, so that long ones are not deep ones."""
+    flat = list(node.flatten(unnest=False)) if isinstance(node, exp.Connector) else [node.this]
+    parts = tuple(_condition(node, names, part) for part in flat)
+    return Term(type(node).__name__.lower(), _BOOLEAN, parts)
+
+
+def _condition(node: exp.Expr, names: Names, part: exp.Expr) -> Term:
+    inner = term_of(part, names)
+    if inner.kind is not _BOOLEAN:
+        raise refused(node, "AND, OR, NOT and CASE WHEN take conditions")
+    return inner
+
+
+def _is(node: exp.Expr, names: Names) -> Term:
+    if not isinstance(node.expression, exp.Null):
+        raise refused(node, "IS takes NULL only")
+    return Term("isnull", _BOOLEAN, (_something(node, names, node.this),))
+
+
+def _something(node: exp.Expr, names: Names, part: exp.Expr) -> Term:
+    inner = term_of(part, names)
+    if inner.is_null:
+        raise refused(node, "NULL is never equal to anything; write IS NULL")
+    return inner
+
+
+def _between(node: exp.Expr, names: Names) -> Term:
+    if node.args.get("symmetric"):
+        raise refused(node, "write BETWEEN least AND largest")
+    return _compared(node, names, "between", [node.this, node.args["low"], node.args["high"]])
+
+
+def _in(node: exp.Expr, names: Names) -> Term:
+    others = any(value for name, value in node.args.items() if name not in {"this", "expressions"})
+    if others or not node.expressions:
+        raise refused(node, "IN takes a list of literals")
+    found = _compared(node, names, "in", [node.this, *node.expressions])
+    if any(part.operation != "literal" for part in found.parts[1:]):
+        raise refused(node, "IN takes a list of literals")
+    return found
+
+
+def _compared(node: exp.Expr, names: Names, operation: str, parts: list[exp.Expr]) -> Term:
+    found = [_something(node, names, part) for part in parts]
+    return Term(operation, _BOOLEAN, _one_type(node, found))
+
+
+def _like(node: exp.Expr, names: Names) -> Term:
+    pattern, value = term_of(node.expression, names), term_of(node.this, names)
+    if pattern.operation != "literal" or not isinstance(pattern.value, str) or "\\" in pattern.value:
+        raise refused(node, "LIKE takes a literal text without a backslash")
+    if value.kind is not ColumnType.TEXT:
+        raise refused(node, "LIKE takes text")
+    found = Term("like", _BOOLEAN, (value,), pattern.value)
+    return Term("not", _BOOLEAN, (found,)) if node.args.get("negate") else found
+
+
+def _case(node: exp.Expr, names: Names) -> Term:
+    compared = node.args.get("this")
+    branches: list[tuple[Term, Term]] = []
+    for branch in node.args["ifs"]:
+        if compared is None:
+            condition = _condition(node, names, branch.this)
+        else:
+            condition = _compared(node, names, "=", [compared, branch.this])
+        branches.append((condition, term_of(branch.args["true"], names)))
+    default = node.args.get("default")
+    return _cased(node, branches, _NULL if default is None else term_of(default, names))
+
+
+def _if(node: exp.Expr, names: Names) -> Term:
+    other = node.args.get("false")
+    last = _NULL if other is None else term_of(other, names)
+    return _cased(node, [(_condition(node, names, node.this), term_of(node.args.get("true"), names))], last)
+
+
+def _nullif(node: exp.Expr, names: Names) -> Term:
+    value = _something(node, names, node.this)
+    same = _compared(node, names, "=", [node.this, node.expression])
+    return _cased(node, [(same, _NULL)], value)
+
+
+def _chosen(node: exp.Expr, names: Names) -> Term:
+    """COALESCE, least and greatest."""
+    found = _one_type(node, [term_of(part, names) for part in (node.this, *node.expressions)])
+    operation, kind = type(node).__name__.lower(), found[0].kind
+    if operation != "coalesce" and kind not in {*NUMERIC, ColumnType.DATE}:
+        raise refused(node, "least and greatest take numbers or dates")
+    return found[0] if len(found) == 1 else Term(operation, kind, found)
+
+
+def _extracted(node: exp.Expr, names: Names) -> Term:
+    return _part(node, names, node.name.lower(), node.expression)
+
+
+def _part(node: exp.Expr, names: Names, part: str, value: exp.Expr) -> Term:
+    part = "isodow" if part == "dayofweekiso" else part
+    if part not in PARTS:
+        raise refused(node, _DAYS if part in {"dow", "dayofweek", "weekday"} else "parts are " + ", ".join(PARTS))
+    inner = term_of(value, names)
+    if inner.kind not in _DATED or (part == "hour" and inner.kind is not ColumnType.TIMESTAMP):
+        raise refused(node, f"{part} takes a {'timestamp' if part == 'hour' else 'date or timestamp'}")
+    return Term(part, _INTEGER, (inner,))
+
+
+def _truncated(node: exp.Expr, names: Names) -> Term:
+    given, inner = node.args.get("unit"), term_of(node.this, names)
+    unit = "" if given is None else given.name.lower()
+    if inner.kind not in _DATED or unit not in (*UNITS, "day"):
+        raise refused(node, "date_trunc takes 'year', 'quarter', 'month', 'week' or 'day', and a date or timestamp")
+    day = inner if inner.kind is ColumnType.DATE else Term("date", ColumnType.DATE, (inner,))
+    return day if unit == "day" else Term("trunc", ColumnType.DATE, (day,), unit)
+
+
+def _days(node: exp.Expr, names: Names) -> Term:
+    unit = node.args.get("unit")
+    parts = tuple(term_of(part, names) for part in (node.this, node.expression))
+    if unit is None or unit.name.lower() != "day" or any(part.kind is not ColumnType.DATE for part in parts):
+        raise refused(node, "write date_diff('day', earlier, later) with dates, for instance CAST(t AS DATE)")
+    return Term("days", _INTEGER, parts)
+
+
+def _bucket(node: exp.Expr, names: Names) -> Term:
+    """width_bucket(x, low, high, n): 0 below low, 1 to n, n + 1 from high on; edges are rounded to doubles."""
+    ends = [term_of(node.args.get(name), names) for name in ("min_value", "max_value", "num_buckets")]
+    low, high, count = (part.value if part.operation == "literal" else None for part in ends)
+    if not isinstance(low, int | float) or not isinstance(high, int | float) or not isinstance(count, int):
+        raise refused(node, "width_bucket takes a number and three literals: low, high, how many")
+    if not (-math.inf < low < high < math.inf and 1 <= count <= _MOST_BUCKETS):
+        raise refused(node, f"low must be below high, and buckets from 1 to {_MOST_BUCKETS}")
+    value = as_kind(_number(node, names, node.this), _NUMBER)
+    edges = [low + (high - low) * place / count for place in range(count)] + [high]
+    literals = [Term("literal", _NUMBER, value=float(edge)) for edge in edges]
+    tested = [Term("<", _BOOLEAN, (value, edge)) for edge in literals]
+    whole = [Term("literal", _INTEGER, value=place) for place in range(count + 2)]
+    empty = Term("isnull", _BOOLEAN, (value,))
+    return _cased(
+        node,
+        [(empty, _NULL), *zip(tested, whole[:-1], strict=True)],
+        whole[-1],
+    )
+
+
+def _anonymous(node: exp.Expr, names: Names) -> Term:
+    name, given = str(node.this).lower(), node.expressions
+    if name == "clip" and len(given) == 3:
+        return _clipped(node, names, given)
+    if name in {"date_part", "datepart"} and len(given) == 2 and isinstance(given[0], exp.Literal):
+        return _part(node, names, given[0].name.lower(), given[1])
+    raise refused(node, _DAYS if name == "weekday" else f"{name} could fail on some row, or is unknown here")
+
+
+def _clipped(node: exp.Expr, names: Names, given: list[exp.Expr]) -> Term:
+    value = as_kind(_number(node, names, given[0]), _NUMBER)
+    low, high = (as_kind(_number(node, names, end), _NUMBER).value for end in given[1:])
+    if not isinstance(low, float) or not isinstance(high, float) or not -math.inf < low <= high < math.inf:
+        raise refused(node, "clip takes a number and two literals, the lower first")
+    return Term("clip", _NUMBER, (value,), (low, high))
+
+
+def _dated(node: exp.Expr, kind: ColumnType) -> Term:
+    try:
+        return Term("literal", kind, value=moment(node.this.this, kind))
+    except ValueError as wrong:
+        raise refused(node, str(wrong)) from None
+
+
+def _one_type(node: exp.Expr, terms: list[Term]) -> tuple[Term, ...]:
+    """Terms of one type, as `common_kind` says; NULLs take the type of the others."""
+    kind = common_kind(terms)
+    if kind is None:
+        words = " and ".join(sorted({term.kind for term in terms if not term.is_null})) or "nothing but NULL"
+        remedy = "dates as DATE '2026-01-31'" if "date" in words or "time" in words else "values of one type: 1, 'one'"
+        raise refused(
+            node, f"it compares {words}; write {'CAST(t AS DATE)' if words == 'date and timestamp' else remedy}"
+        )
+    return tuple(as_kind(term, kind) for term in terms)
+
+
+def _cased(node: exp.Expr, branches: list[tuple[Term, Term]], default: Term) -> Term:
+    values = _one_type(node, [*(value for _, value in branches), default])
+    pairs = zip((condition for condition, _ in branches), values[:-1], strict=True)
+    return Term("case", values[0].kind, (*(part for pair in pairs for part in pair), values[-1]))
+
+
+_READERS: dict[type[exp.Expr], Callable[[exp.Expr, Names], Term]] = {
+    exp.Abs: _absolute,
+    exp.And: _all_conditions,
+    exp.Anonymous: _anonymous,
+    exp.Between: _between,
+    exp.Boolean: _boolean,
+    exp.Case: _case,
+    exp.Cast: _cast,
+    exp.Coalesce: _chosen,
+    exp.Column: _column,
+    exp.DateDiff: _days,
+    exp.Div: _divided,
+    exp.Extract: _extracted,
+    exp.Greatest: _chosen,
+    exp.If: _if,
+    exp.In: _in,
+    exp.Is: _is,
+    exp.Least: _chosen,
+    exp.Like: _like,
+    exp.Literal: _literal,
+    exp.Neg: _negative,
+    exp.Not: _all_conditions,
+    exp.Null: _null,
+    exp.Nullif: _nullif,
+    exp.Or: _all_conditions,
+    exp.Paren: _parenthesis,
+    exp.TimestampTrunc: _truncated,
+    exp.WidthBucket: _bucket,
+}
+
+
+_LONGEST = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class RowExpression:
+    """A checked expression: its canonical text (DuckDB's spelling), the type of its value, and its term.
+
+    >>> RowExpression.parse("amount * 2 >= 10 AND cds IN (1, 2)", {"amount": ColumnType.NUMBER, "cds": ColumnType.INTEGER})
+    RowExpression(text='amount * 2 >= 10 AND cds IN (1, 2)', type=<ColumnType.BOOLEAN: 'boolean'>)
+    >>> RowExpression.parse("1 / amount", {"amount": ColumnType.NUMBER})
+    Traceback (most recent call last):
+    neartwin.errors.QueryError: '1 / amount' is not allowed in a row expression: Div could fail on some row, or is ...
+    """
+
+    text: str
+    type: ColumnType
+    term: Term = field(repr=False)
+
+    @classmethod
+    def parse(
+        cls, text: str, schema: Mapping[str, ColumnType], computed: Mapping[str, "RowExpression"] | None = None
+    ) -> "RowExpression":
+        """Parse and check; `QueryError` says which part is refused and why.
+
+        schema: the types of the columns; computed: those among them that stand for an expression.
+        """
+        try:
+            tree = parsed(text)
+        except SqlglotError:
+            raise QueryError(
+                f"expression {text!r} is not SQL; write for instance \"amount > 5 AND city = 'Ulm'\""
+            ) from None
+        return cls.checked(tree, schema, computed)
+
+    @classmethod
+    def checked(
+        cls, tree: exp.Expr, schema: Mapping[str, ColumnType], computed: Mapping[str, "RowExpression"] | None = None
+    ) -> "RowExpression":
+        """The same for a tree that is parsed already, and not used after: writing it out may change it."""
+        names = {name: Term("column", kind, value=name) for name, kind in schema.items()}
+        names |= {name: expression.term for name, expression in (computed or {}).items()}
+        term = read(tree, names)
+        return cls(tree.sql(dialect="duckdb", comments=False, copy=False), term.kind, term)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns of the source that it reads."""
+        return self.term.columns
+
+    def renamed(self, names: Mapping[str, str]) -> "RowExpression":
+        """The same of columns that have other names now; what is not in `names` keeps its own."""
+        tree = parsed(self.text)
+        for column in tree.find_all(exp.Column):
+            column.this.set("this", names.get(column.name, column.name))
+            column.this.set("quoted", True)
+        return RowExpression(tree.sql(dialect="duckdb", comments=False), self.type, self.term.renamed(names))
+
+
+def parsed(text: str) -> exp.Expr:
+    """The tree of a text; what is too long or nested too deep to be parsed is refused."""
+    if len(text) <= _LONGEST:
+        try:
+            return sqlglot.parse_one(text, read="duckdb")
+        except RecursionError:
+            pass
+    raise QueryError("the expression is too long, or nested too deep")

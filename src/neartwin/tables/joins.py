@@ -1,0 +1,384 @@
+"""Making joins: tables that are public, tables that are owned through a key, and the checks that a join must pass."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, assert_never
+
+from neartwin.errors import ParameterError, QueryError, SchemaError
+from neartwin.tables.postgres import PostgresTable, check_declared
+from neartwin.tables.sources import CsvFiles, LocalSource, ParquetFiles, ServedTable, Source, SparkFrame, source_of
+from neartwin.tables.table import Bounds, How, Join, JoinKind, Table, together
+from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
+
+On = str | list[str] | tuple[str, ...] | Mapping[str, str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherTable:
+    """A table without a unit column, to be joined to one that has it. kind: PUBLIC or OWNED. Holds no rows."""
+
+    kind: JoinKind
+    name: str
+    source: Source
+    schema: Mapping[str, ColumnType]
+    declared: frozenset[str]
+    columns: Mapping[str, Bounds]
+
+
+def public(
+    data: Any,
+    *,
+    name: str = "",
+    table: str = "",
+    types: Mapping[str, str] | None = None,
+    columns: Mapping[str, Bounds] | None = None,
+    snapshot: str = "",
+) -> OtherTable:
+    """A table that you declare public: every row of it may be known to anyone, and a guarantee says nothing of it.
+
+    data, table, types, columns, snapshot: as for `nt.table`. A file or frame may be joined to a table of any engine, which
+    gets its rows; else both must be of one engine.
+
+    >>> import pyarrow as pa
+    >>> towns = public(pa.table({"town": ["Ulm"], "state": ["BW"]}), name="towns")
+    >>> towns.kind, sorted(towns.schema)
+    (<JoinKind.PUBLIC: 'public'>, ['state', 'town'])
+    """
+    return _other(JoinKind.PUBLIC, source_of(data, table=table, snapshot=snapshot), name or table, types, columns)
+
+
+def owned(
+    data: Any,
+    *,
+    name: str = "",
+    table: str = "",
+    types: Mapping[str, str] | None = None,
+    columns: Mapping[str, Bounds] | None = None,
+    snapshot: str = "",
+) -> OtherTable:
+    """A private table without a unit column, whose rows belong to the unit that has their key in the table it is joined to.
+
+    Order lines have an order number, and the orders say whose it is: `orders.join(nt.owned("lines.parquet"), on="order")`.
+    Where rows of several units have one key, one of them owns it: see `neartwin.tables.table`. Arguments: as for `nt.table`.
+    """
+    return _other(JoinKind.OWNED, source_of(data, table=table, snapshot=snapshot), name or table, types, columns)
+
+
+def _other(
+    kind: JoinKind, source: Source, name: str, types: Mapping[str, str] | None, columns: Mapping[str, Bounds] | None
+) -> OtherTable:
+    schema, declared = typed_schema(source, types or {})
+    found = OtherTable(
+        kind=kind,
+        name=name or file_name(source) or str(kind),
+        source=source,
+        schema=schema,
+        declared=declared,
+        columns=MappingProxyType(dict(columns or {})),
+    )
+    for column in found.columns:
+        if found.schema.get(column) not in NUMERIC:
+            raise SchemaError(f"columns: {column!r} must be a column of numbers of the table {found.name!r}")
+    return found
+
+
+def file_name(source: Source) -> str:
+    """What files are called, without their ending; empty for others."""
+    if isinstance(source, ParquetFiles | CsvFiles):
+        return Path(source.paths[0]).name.partition(".")[0]
+    return ""
+
+
+def typed_schema(source: Source, types: Mapping[str, str]) -> tuple[Mapping[str, ColumnType], frozenset[str]]:
+    """The schema with declared types in place, and which columns they are; `SchemaError` for what cannot be declared."""
+    found = source.schema()
+    declared = {column: _declared(column, kind) for column, kind in types.items()}
+    if isinstance(source, PostgresTable):
+        check_declared(found, declared)
+    schema = dict(found) | declared
+    if isinstance(source, CsvFiles):  # an undeclared column of a CSV has no type
+        schema |= dict.fromkeys(set(found) - set(declared), ColumnType.OTHER)
+    for column in set(declared) - set(found):
+        raise SchemaError(f"types: column {column!r} is not in the table; it has {', '.join(map(repr, found))}")
+    return MappingProxyType(schema), frozenset(declared)
+
+
+def _declared(column: str, kind: str) -> ColumnType:
+    choices = sorted(set(ColumnType) - {ColumnType.OTHER})
+    if kind not in choices:
+        raise ParameterError(f"types[{column!r}]", kind, "must be one of " + ", ".join(choices))
+    return ColumnType(kind)
+
+
+def met(table: Table, other: Table, *, on: On, how: str, prefix: str) -> tuple[Table, dict[str, str]]:
+    """`joined` with a table of the same units, which may be joined itself; and the names of its columns in the joined rows.
+
+    Of a joined one first its own first table is joined, then its others in their order, which inner joins commute with: an
+    equality here with a column of one of those is added to its own, and drops the rows that have NULL there.
+    """
+    if not other.joins:
+        new = joined(table, other, on=on, how=how, prefix=prefix)
+        return new, _new_names(new.joins[-1])
+    own, pairs = own_columns(other), _pairs(on)
+    inner, alone = _kept_apart(other, {right for _, right in pairs})
+    if how == How.BESIDE and alone:
+        raise QueryError(
+            "join: beside a left join stand tables that are joined by inner joins; join the others after it, how='left'"
+        )
+    for _, right in pairs:
+        other.has(right, "join")
+    first = replace(
+        other,
+        schema=MappingProxyType({name: kind for name, kind in other.schema.items() if name in own}),
+        columns=MappingProxyType({name: bounds for name, bounds in other.columns.items() if name in own}),
+        joins=(),
+    )
+    new = joined(table, first, on=dict(pair for pair in pairs if pair[1] in own), how=how, prefix=prefix)
+    names = _new_names(new.joins[-1])
+    for join in [*inner, *alone] if how == How.LEFT else other.joins:
+        outside = tuple(pair for pair in pairs if pair[1] in join.columns)
+        inside = How.INNER if how == How.INNER else How.BESIDE
+        new = _again(new, other, join, names, outside, prefix, join.how if join in alone else inside)
+    return new, names
+
+
+def _kept_apart(table: Table, asked: set[str]) -> tuple[list[Join], list[Join]]:
+    """Its joins that drop rows, and those that keep rows that meet none: left ones, if no equality asks for their columns.
+
+    asked: columns that equalities outside name; one that is NULL is equal to nothing.
+    """
+    inner: list[Join] = []
+    for group in reversed(together(table.joins)):
+        if group[0].how is not How.LEFT or any(asked & set(join.columns) for join in group):
+            inner = [*group, *inner]
+            asked = asked | {left for join in group for left, _ in join.on}
+    return inner, [join for join in table.joins if join not in inner]
+
+
+def _new_names(join: Join) -> dict[str, str]:
+    """From the other table's names to those in the joined rows, of columns that it shares under one name too."""
+    return {old: new for new, old in join.columns.items()} | {right: left for left, right in join.on if left == right}
+
+
+def _again(  # noqa: PLR0917 - of one join
+    table: Table,
+    of: Table,
+    join: Join,
+    names: dict[str, str],
+    outside: tuple[tuple[str, str], ...],
+    prefix: str,
+    how: How,
+) -> Table:
+    """A join that `of` had, made on these rows; its columns' new names are put among the others."""
+    pairs = tuple((names[left], right) for left, right in join.on)
+    pairs += tuple((left, join.columns[right]) for left, right in outside)
+    columns: dict[str, str] = {}
+    for told, old in join.columns.items():
+        if (old, old) in pairs and how is How.INNER:  # after a left join it is NULL where the other is not
+            names[told] = old
+            continue
+        name = prefix + told if told in table.schema else told
+        if name in table.schema:
+            raise SchemaError(f"join: both tables have a column {name!r}; give prefix=, which is put before such names")
+        columns[name], names[told] = old, name
+    bounds = {names[told]: of.columns[told] for told in join.columns if told in of.columns and names[told] in columns}
+    other = OtherTable(
+        kind=join.kind, name=join.name, source=join.source, schema=join.schema, declared=join.declared, columns={}
+    )
+    _check_pairs(table, other, pairs)
+    if how is How.BESIDE:
+        _check_beside(table, join.kind, pairs)
+    if join.kind is JoinKind.OWNED:
+        _check_claims(table, pairs)
+    _check_engines(table, other)
+    made = replace(join, on=pairs, how=how, columns=MappingProxyType(columns))
+    return _with_join(table, made, bounds)
+
+
+def _with_join(table: Table, join: Join, bounds: Mapping[str, Bounds]) -> Table:
+    found = {new: join.schema[old] for new, old in join.columns.items()}
+    return replace(
+        table,
+        schema=MappingProxyType({**table.schema, **found}),
+        columns=MappingProxyType({**table.columns, **bounds}),
+        joins=(*table.joins, join),
+    )
+
+
+def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix: str) -> Table:
+    """The table whose rows are those of `table` met with the other's. Reads no row. Errors: `QueryError`, `SchemaError`."""
+    if how not in set(How):
+        raise ParameterError("how", how, "must be 'inner', 'left' or 'beside'")
+    if not isinstance(table.unit, str):
+        raise QueryError(
+            "join: where each row is its own unit, a joined row has none; name the unit's column with unit="
+        )
+    if table.period is not None and not (isinstance(other, OtherTable) and other.kind is JoinKind.PUBLIC):
+        raise QueryError(
+            f"join: the unit is {table.unit_name!r}, so private rows of other tables have none; join public tables"
+        )
+    pairs = _pairs(on)
+    match other:
+        case Table():
+            if other.computed:
+                raise QueryError(
+                    "join: the other table has computed columns; add them after the join, with with_column"
+                )
+            kind = JoinKind.SAME_UNIT
+            pairs = _equated(table, other, pairs)
+        case OtherTable():
+            kind = other.kind
+        case _:
+            assert_never(other)
+    _check_pairs(table, other, pairs)
+    if how == How.BESIDE:
+        _check_beside(table, kind, pairs)
+    if kind is JoinKind.OWNED:
+        _check_claims(table, pairs)
+    _check_engines(table, other)
+    names = _names(table, other, pairs, prefix)
+    join = Join(
+        kind=kind,
+        how=How(how),
+        name=other.name,
+        source=other.source,
+        on=pairs,
+        columns=MappingProxyType(names),
+        schema=other.schema,
+        declared=other.declared,
+    )
+    taken = {new: other.columns[old] for new, old in names.items() if old in other.columns}
+    return _with_join(table, join, taken)
+
+
+def _pairs(on: On) -> tuple[tuple[str, str], ...]:
+    match on:
+        case None:
+            return ()
+        case str():
+            return ((on, on),)
+        case Mapping():
+            return tuple(on.items())
+        case list() | tuple():
+            return tuple((name, name) for name in on)
+    raise QueryError(f"on={on!r} must be a column, a list of columns, or a mapping from this table's to the other's")
+
+
+def _equated(table: Table, other: Table, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The pairs with the units equated: without that a row could be of two units.
+
+    Units of one name, type and population are equated unsaid; others must be in `pairs`.
+    """
+    if (table.name, table.neighbours) != (other.name, other.neighbours):
+        raise QueryError(
+            f"join: {other.name!r} ({other.neighbours}) is another population than {table.name!r} ({table.neighbours}); tables "
+            f"of the same units have one account, so open both with the same name=, or declare one nt.public or nt.owned"
+        )
+    if not isinstance(other.unit, str):
+        raise QueryError("join: the other table's rows are units of their own; name its unit's column with unit=")
+    if other.period is not None:
+        raise QueryError(f"join: the other table's unit is {other.unit_name!r}; both must have the same unit")
+    units = (str(table.unit), other.unit)
+    if any((left == units[0]) != (right == units[1]) for left, right in pairs):
+        raise QueryError(
+            f"join: the units {units[0]!r} and {units[1]!r} must be equated with each other, and are in on={pairs}"
+        )
+    if units in pairs:
+        return pairs
+    if units[0] != units[1]:
+        raise QueryError(
+            f"join: nothing says that the units {units[0]!r} of {table.name!r} and {units[1]!r} of the other table are one "
+            f"population under two names; say so with on={{{units[0]!r}: {units[1]!r}, ...}}, in SQL ON {units[0]} = {units[1]}"
+        )
+    mine, its = table.has(units[0], "join"), other.schema[units[1]]
+    if mine is not its:
+        raise SchemaError(
+            f"join: the units {units[0]!r} are {mine} here and {its} in the other table, so they are not seen to be one "
+            "population; declare one type for both with types="
+        )
+    return (units, *pairs)
+
+
+def _check_pairs(table: Table, other: OtherTable | Table, pairs: tuple[tuple[str, str], ...]) -> None:
+    if not pairs:
+        raise QueryError(
+            "join: on= must name the columns that are equal, for instance on='town' or on={'town': 'name'}"
+        )
+    for left, right in pairs:
+        kind = table.has(left, "join")
+        if left in table.computed:
+            raise QueryError(f"join: {left!r} is computed; join on columns of the tables")
+        if right not in other.schema:
+            have = ", ".join(map(repr, other.schema))
+            raise SchemaError(f"join: column {right!r} is not in the table {other.name!r}; it has {have}")
+        if kind not in GROUPABLE or kind is not other.schema[right]:
+            raise SchemaError(
+                f"join: {left!r} is {kind} and {right!r} is {other.schema[right]}; join on integers, text, booleans or dates of "
+                "one type, declared with types= where the source has another"
+            )
+
+
+def _check_beside(table: Table, kind: JoinKind, pairs: tuple[tuple[str, str], ...]) -> None:
+    """It continues a left join, and something ties it to that, so that rows of both tables are not all met with each other."""
+    group = together(table.joins)[-1] if table.joins else []
+    if not group or group[0].how is not How.LEFT:
+        raise QueryError("join: how='beside' continues a left join, and the join before is none; use how='left'")
+    if kind is JoinKind.OWNED:
+        raise QueryError("join: rows that are owned through a key are joined on their own, how='inner' or how='left'")
+    tied = {name for join in group for name in (*join.columns, *(left for left, _ in join.on))}
+    if not any(left in tied for left, _ in pairs):
+        names = " and ".join(repr(join.name) for join in group)
+        raise QueryError(f"join: beside {names} some column of those must be equated; else use how='left'")
+
+
+def _check_claims(table: Table, pairs: tuple[tuple[str, str], ...]) -> None:
+    """Who owns a row must not depend on the question: claims are made by the first table alone."""
+    own = own_columns(table)
+    for left, _ in pairs:
+        if left not in own or left == table.unit:
+            raise QueryError(
+                f"join: {left!r} must be a key in the table {table.name!r} itself, beside its unit {table.unit!r}, for that says "
+                "whose the rows are"
+            )
+
+
+def _check_engines(table: Table, other: OtherTable | Table) -> None:
+    mine, its = table.source, other.source
+    is_public = isinstance(other, OtherTable) and other.kind is JoinKind.PUBLIC
+    match mine, its:
+        case (PostgresTable(place=place), PostgresTable(place=other_place)) if place == other_place:
+            return
+        case (SparkFrame(), SparkFrame()):
+            return
+        case (ServedTable(address=place), ServedTable(address=other_place)) if place == other_place:
+            return  # the service that keeps them knows their engines
+        case (PostgresTable() | SparkFrame(), _) if is_public and isinstance(its, LocalSource):
+            return
+        case _ if isinstance(mine, LocalSource) and isinstance(its, LocalSource):
+            return
+    raise QueryError(
+        f"join: {type(mine).__name__} and {type(its).__name__} are not read by one engine; bring both to one, or give a public "
+        "table as a file or frame"
+    )
+
+
+def _names(table: Table, other: OtherTable | Table, pairs: tuple[tuple[str, str], ...], prefix: str) -> dict[str, str]:
+    """Names of the other table's columns after the join; a column equated with one of the same name is that one."""
+    names = {}
+    for column in other.schema:
+        if (column, column) in pairs:
+            continue
+        name = prefix + column if column in table.schema else column
+        if name in table.schema or name in names:
+            raise SchemaError(
+                f"join: both tables have a column {name!r}; give prefix=, which is put before such names of {other.name!r}"
+            )
+        names[name] = column
+    return names
+
+
+def own_columns(table: Table) -> frozenset[str]:
+    """The columns of the first table of a join."""
+    return frozenset(table.schema) - {name for join in table.joins for name in join.columns} - set(table.computed)

@@ -1,0 +1,364 @@
+"""What is known of an expression from declared bounds alone: the least and largest value, the grid, the possible values.
+
+Interval arithmetic in exact fractions. It holds for the values without rounding; an engine's doubles may pass an end by a
+rounding error, and are clipped to it once more on their grid.
+
+What a sum or mean is taken of: a column or an expression, its public bounds and its grid.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from fractions import Fraction
+
+from neartwin.errors import QueryError, SchemaError
+from neartwin.exact import rational
+from neartwin.tables.expressions import RowExpression
+from neartwin.tables.table import Bounds, Table, bounded
+from neartwin.tables.terms import COMPARISONS, Term, as_kind
+from neartwin.tables.types import NUMERIC, ColumnType
+
+End = Fraction | float  # a float only where it is an infinity
+_CONDITIONS = COMPARISONS | {"between", "in", "and", "or", "not", "isnull", "like"}
+_PART_RANGES = {
+    "year": (1, 9999),
+    "quarter": (1, 4),
+    "month": (1, 12),
+    "day": (1, 31),
+    "isodow": (1, 7),
+    "hour": (0, 23),
+}
+_DAYS = (date.max - date.min).days
+_MOST_STEPS = 10**7  # of a grid that nobody declared: finer ones tell nothing more through noise
+_FEWEST_STEPS = 10**4
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """[low, high], ends infinite where nothing is known.
+
+    step: all values are multiples of it, None where they need not be, 0 where all are 0.
+    """
+
+    low: End
+    high: End
+    step: Fraction | None
+
+    @property
+    def finite(self) -> bool:
+        """Whether both ends are."""
+        return isinstance(self.low, Fraction) and isinstance(self.high, Fraction)
+
+
+ANY = Range(-math.inf, math.inf, None)
+
+
+def range_of(term: Term, columns: Mapping[str, Bounds]) -> Range:
+    """Where a number lies if each column with bounds lies within them; NULL and NaN apart.
+
+    >>> from neartwin.tables.expressions import RowExpression
+    >>> number = {"price": ColumnType.NUMBER, "discount": ColumnType.NUMBER}
+    >>> net = RowExpression.parse("price * (1 - discount)", number).term
+    >>> found = range_of(net, {"price": bounded(0, 200), "discount": bounded(0, "0.5")})
+    >>> print(found.low, found.high, found.step)
+    0 200 1/10000
+    """
+    operation = term.operation
+    if operation == "column":
+        return _of_column(term, columns)
+    if operation == "literal":
+        return _of_literal(term)
+    if operation in _PART_RANGES:
+        low, high = _PART_RANGES[operation]
+        return Range(Fraction(low), Fraction(high), Fraction(1))
+    if operation == "days":
+        return Range(Fraction(-_DAYS), Fraction(_DAYS), Fraction(1))
+    if operation == "case":
+        return _hull([range_of(part, columns) for part in values_of(term) if not part.is_null])
+    return _of_parts(term, [range_of(part, columns) for part in term.parts])
+
+
+def _of_parts(term: Term, parts: list[Range]) -> Range:
+    match term.operation:
+        case "double":
+            return parts[0]
+        case "coalesce":
+            return _hull([found for part, found in zip(term.parts, parts, strict=True) if not part.is_null])
+        case "neg":
+            return _negative(parts[0])
+        case "abs":
+            return _absolute(parts[0])
+        case "least" | "greatest":
+            return _extreme(term, parts)
+        case "clip":
+            return _clipped(term, parts[0])
+        case "+":
+            return _total(*parts)
+        case "-":
+            return _total(parts[0], _negative(parts[1]))
+        case "*":
+            return _times(*parts)
+        case "/":  # by a literal, which is its own range
+            return _times(parts[0], Range(1 / parts[1].low, 1 / parts[1].low, abs(1 / Fraction(parts[1].low))))
+    return ANY
+
+
+def values_of(case: Term) -> tuple[Term, ...]:
+    """The values that a CASE chooses among."""
+    return (*case.parts[1:-1:2], case.parts[-1])
+
+
+def _of_column(term: Term, columns: Mapping[str, Bounds]) -> Range:
+    found = columns.get(str(term.value))
+    if found is not None:
+        return Range(found.low, found.high, found.step)
+    return replace(ANY, step=Fraction(1)) if term.kind is ColumnType.INTEGER else ANY
+
+
+def _of_literal(term: Term) -> Range:
+    if not isinstance(term.value, int | float) or not math.isfinite(term.value):
+        return ANY
+    value = rational(literal=term.value)  # 0.1 is a tenth: the difference to its double is rounding
+    return Range(value, value, abs(value))
+
+
+def _negative(part: Range) -> Range:
+    return Range(-part.high, -part.low, part.step)
+
+
+def _total(first: Range, second: Range) -> Range:
+    return Range(_sum(first.low, second.low), _sum(first.high, second.high), _common(first.step, second.step))
+
+
+def _times(first: Range, second: Range) -> Range:
+    corners = [_product(x, y) for x in (first.low, first.high) for y in (second.low, second.high)]
+    step = None if first.step is None or second.step is None else first.step * second.step
+    return Range(min(corners), max(corners), step)
+
+
+def _absolute(part: Range) -> Range:
+    if part.low >= 0:
+        return part
+    flipped = _negative(part)
+    return flipped if part.high <= 0 else Range(Fraction(0), max(part.high, flipped.high), part.step)
+
+
+def _extreme(term: Term, parts: list[Range]) -> Range:
+    """A NULL is passed over, so only parts that are never NULL bound the result from their own side."""
+    sure = [found for part, found in zip(term.parts, parts, strict=True) if _never_null(part)]
+    low, high = min(part.low for part in parts), max(part.high for part in parts)
+    if sure and term.operation == "least":
+        high = min(part.high for part in sure)
+    if sure and term.operation == "greatest":
+        low = max(part.low for part in sure)
+    return Range(low, high, _hull(parts).step)
+
+
+def _never_null(term: Term) -> bool:
+    match term.operation:
+        case "literal":
+            return not term.is_null
+        case "coalesce":
+            return _never_null(term.parts[-1])
+        case "case":
+            return all(map(_never_null, values_of(term)))
+        case "double":
+            return _never_null(term.parts[0])
+    return False
+
+
+def _clipped(term: Term, part: Range) -> Range:
+    assert isinstance(term.value, tuple)  # noqa: S101 - what a clip holds
+    low, high = (rational(end=end) for end in term.value)
+    step = _common(_common(part.step, abs(low)), abs(high))
+    return Range(min(max(part.low, low), high), max(min(part.high, high), low), step)
+
+
+def _hull(parts: list[Range]) -> Range:
+    step = parts[0].step
+    for part in parts[1:]:
+        step = _common(step, part.step)
+    return Range(min(part.low for part in parts), max(part.high for part in parts), step)
+
+
+def _sum(first: End, second: End) -> End:
+    return (
+        first + second if isinstance(first, Fraction) and isinstance(second, Fraction) else float(first) + float(second)
+    )
+
+
+def _product(first: End, second: End) -> End:
+    if first == 0 or second == 0:
+        return Fraction(0)
+    if isinstance(first, Fraction) and isinstance(second, Fraction):
+        return first * second
+    return math.inf if (first > 0) == (second > 0) else -math.inf
+
+
+def _common(first: Fraction | None, second: Fraction | None) -> Fraction | None:
+    """The coarsest step that both are multiples of; all values 0 are multiples of 0."""
+    if first is None or second is None:
+        return None
+    below = math.lcm(first.denominator, second.denominator)
+    return Fraction(math.gcd(int(first * below), int(second * below)), below)
+
+
+def unbounded(term: Term, columns: Mapping[str, Bounds]) -> tuple[str, ...]:
+    """The columns whose missing bounds leave the expression without a finite range."""
+    names = {str(part.value): part for part in term.walk() if part.operation == "column" and part.kind in NUMERIC}
+    return tuple(sorted(name for name in names if name not in columns))
+
+
+def clipped(term: Term, columns: Mapping[str, Bounds]) -> Term:
+    """The same with each column of a value within its bounds, so that its range holds; conditions see columns as they are."""
+    if term.operation in _CONDITIONS:
+        return term
+    if term.operation == "column":
+        found = columns.get(str(term.value))
+        if found is None or term.kind not in NUMERIC:
+            return term
+        number = term if term.kind is ColumnType.NUMBER else Term("double", ColumnType.NUMBER, (term,))
+        return Term("clip", ColumnType.NUMBER, (number,), (float(found.low), float(found.high)))
+    parts = tuple(clipped(part, columns) for part in term.parts)
+    if any(
+        part.kind is not old.kind for part, old in zip(parts, term.parts, strict=True)
+    ):  # a whole number became a double
+        if term.operation == "double":
+            return parts[0]
+        parts = tuple(as_kind(part, ColumnType.NUMBER) if part.kind in NUMERIC else part for part in parts)
+        return replace(term, parts=parts, kind=ColumnType.NUMBER if term.kind in NUMERIC else term.kind)
+    return replace(term, parts=parts)
+
+
+def grid_of(found: Range, step: Fraction | None) -> Bounds:
+    """Bounds on a grid around a finite range, rounded outward to the step: the one given, or one that tells enough.
+
+    >>> print(grid_of(Range(Fraction(0), Fraction(1, 3), None), None))
+    [0, 0.33334] in steps of 1e-05
+    """
+    low, high = Fraction(found.low), Fraction(found.high)
+    chosen = step or _step_for(high - low, found.step)
+    return bounded(math.floor(low / chosen) * chosen, math.ceil(high / chosen) * chosen, chosen)
+
+
+def _step_for(width: Fraction, natural: Fraction | None) -> Fraction:
+    """The natural step, made coarser by tens while the grid is too fine; without one, a power of ten."""
+    if natural is None:
+        chosen = Fraction(1)
+        while width / chosen >= 10 * _FEWEST_STEPS:
+            chosen *= 10
+        while width / chosen < _FEWEST_STEPS:
+            chosen /= 10
+        return chosen
+    chosen = natural
+    while width / chosen > _MOST_STEPS:
+        chosen *= 10
+    return chosen
+
+
+def possible_values(term: Term) -> tuple[object, ...] | None:
+    """All values but NULL that the expression can have whatever the row, in the order it names them; None if that is open.
+
+    >>> from neartwin.tables.expressions import RowExpression
+    >>> text = "CASE WHEN age < 18 THEN 'young' WHEN age < 65 THEN 'adult' ELSE 'old' END"
+    >>> possible_values(RowExpression.parse(text, {"age": ColumnType.INTEGER}).term)
+    ('young', 'adult', 'old')
+    """
+    operation = term.operation
+    if operation in _CONDITIONS:
+        return (False, True)
+    if operation == "literal":
+        return () if term.is_null else (term.value,)
+    if operation in _PART_RANGES and operation != "year":
+        low, high = _PART_RANGES[operation]
+        return tuple(range(low, high + 1))
+    if operation in {"case", "coalesce"}:
+        parts = [possible_values(part) for part in (values_of(term) if operation == "case" else term.parts)]
+        if all(part is not None for part in parts):
+            return tuple(dict.fromkeys(value for part in parts for value in part or ()))
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """column: its name or text. expression: what is computed in place of a column, each column in it within its own bounds."""
+
+    column: str
+    bounds: Bounds
+    expression: RowExpression | None
+
+
+def value_of(
+    table: Table, column: str, bounds: Bounds | None, step: Fraction | None = None, fill: Fraction | None = None
+) -> Value:
+    """Find the bounds of a value: those given, the declared ones of a column, or those that follow for an expression.
+
+    Bounds that follow hold because each column is clipped to its own declared bounds first; bounds that are given clip the
+    result alone. Errors: `SchemaError` for a column that is missing or no number, `QueryError` where bounds are missing.
+    """
+    expression = _expression(table, column)
+    if expression is None:
+        found = Value(column, bounds or _declared(table, column, step), None)
+    elif bounds is not None:
+        found = Value(column, bounds, expression)
+    else:
+        found = _propagated(table, column, expression, step)
+    if fill is not None and not (
+        found.bounds.low <= fill <= found.bounds.high and (fill / found.bounds.step).denominator == 1
+    ):
+        raise QueryError(f"fill={float(fill):g} of {column!r} must be a multiple of the step within {found.bounds}")
+    return found
+
+
+def is_name(table: Table, column: str) -> bool:
+    """Whether a text is the name of a column, there or missing, and no expression."""
+    return column in table.schema or column.isidentifier()
+
+
+def spelled(table: Table, column: str) -> str:
+    """A column's name, or an expression as SQL writes it, so that two spellings of one value are one question."""
+    return column if is_name(table, column) else table.expression(column).text
+
+
+def as_value(table: Table, column: str) -> str:
+    """A column or expression as it can stand inside of another expression."""
+    return '"' + column.replace('"', '""') + '"' if is_name(table, column) else f"({column})"
+
+
+def _expression(table: Table, column: str) -> RowExpression | None:
+    """None for a column of the source."""
+    if column in table.computed:
+        found = table.computed[column]
+    elif is_name(table, column):
+        table.numeric(column, "of a sum")
+        return None
+    else:
+        found = table.expression(column)
+    if found.type not in NUMERIC:
+        raise SchemaError(f"{column!r} is {found.type}, and a number is wanted")
+    return found
+
+
+def _declared(table: Table, column: str, step: Fraction | None) -> Bounds:
+    found = table.columns.get(column)
+    if found is None:
+        raise QueryError(
+            f"{column!r} needs bounds, for instance sum({column!r}, 0, 100), or --bounds {column}=0:100 in a terminal: "
+            "bounds read from the data would reveal its extremes; take them from public knowledge"
+        )
+    return found if step is None else bounded(found.low, found.high, step)
+
+
+def _propagated(table: Table, column: str, expression: RowExpression, step: Fraction | None) -> Value:
+    reach = range_of(expression.term, table.columns)
+    if not reach.finite:
+        names = ", ".join(map(repr, unbounded(expression.term, table.columns)))
+        raise QueryError(
+            f"{column!r} needs bounds, and {names} in it has none to derive them from: declare them in nt.table(columns=...), "
+            "write clip(x, low, high) around it, or give low and high"
+        )
+    if reach.low == reach.high:
+        raise QueryError(f"{column!r} is the same in every row; count rows instead")
+    term = clipped(expression.term, table.columns)
+    return Value(column, grid_of(reach, step), replace(expression, term=term, type=term.kind))

@@ -1,0 +1,36 @@
+"""Whether a table is still what a plan was made for. Looked at before anything is spent; no row is read."""
+
+from collections.abc import Mapping
+
+from neartwin.errors import SchemaError
+from neartwin.tables.joins import own_columns
+from neartwin.tables.postgres import PostgresTable
+from neartwin.tables.sources import CsvFiles, LocalSource, Source
+from neartwin.tables.table import Table
+from neartwin.tables.types import ColumnType
+
+
+def state_of(table: Table) -> str:
+    """Which state of the data would be read now: the table's snapshot.
+
+    Errors: `SchemaError` where files are gone or a server does not answer, or a column is gone or of another type than when the
+    table was opened: what was planned then says nothing of what is there now.
+    """
+    own = {name: table.schema[name] for name in own_columns(table)}
+    _require_same(table.source, own, table.declared)
+    for join in table.joins:
+        _require_same(join.source, join.schema, join.declared)
+    return table.snapshot()
+
+
+def _require_same(source: Source, schema: Mapping[str, ColumnType], declared: frozenset[str]) -> None:
+    if not isinstance(source, LocalSource | PostgresTable):
+        return
+    now = source.schema()
+    for name, kind in schema.items():
+        cast = name in declared or isinstance(source, CsvFiles)
+        if name not in now or (now[name] != kind and not cast):
+            is_now = now.get(name, "gone")
+            raise SchemaError(
+                f"column {name!r} is {is_now} now, and was {kind} when the table was opened; open it and plan again"
+            )

@@ -1,0 +1,435 @@
+"""Where rows live, and what may be known of them for nothing: names and types of columns, and which snapshot it is.
+
+No function here reads a row. A Parquet file gives its schema (never its statistics), a CSV its header line, a DuckDB
+database the declared columns of one table or view, a frame its column types.
+
+A Spark DataFrame, or a table of Spark's catalogue, as a source. Nothing here runs a job.
+
+A table that a service keeps: its public schema is here, its rows are not, and only the service can plan on it.
+
+An Ibis table as input: its SQL, on the engine that it is bound to. Ibis itself runs nothing, and is never imported here.
+"""
+
+import csv
+import glob
+import gzip
+import hashlib
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from neartwin.errors import QueryError, SchemaError
+from neartwin.tables.postgres import PostgresTable, is_url, postgres_table
+from neartwin.tables.types import ColumnType, column_type
+
+
+@dataclass(frozen=True, slots=True)
+class SparkFrame:
+    """A DataFrame. name: of the catalogue's table that it is, or empty; label: names the snapshot."""
+
+    frame: Any = field(compare=False, repr=False)
+    name: str
+    label: str
+
+    def schema(self) -> dict[str, ColumnType]:
+        """The DataFrame's column names and types."""
+        return {name: column_type(kind) for name, kind in self.frame.dtypes}
+
+    def location(self) -> str:
+        """A table has the catalogue's name; a DataFrame has no place that outlives the session."""
+        return f"spark:{self.name}" if self.name else ""
+
+    def snapshot(self) -> str:
+        """The label."""
+        return self.label
+
+
+def is_spark(data: Any) -> bool:
+    """Whether this is a Spark session or DataFrame. Imports nothing."""
+    return type(data).__module__.startswith("pyspark.sql.") and type(data).__name__ in {"DataFrame", "SparkSession"}
+
+
+def spark_frame(data: Any, table: str, label: str) -> SparkFrame:
+    """A DataFrame, or the table of this name in a session's catalogue."""
+    if type(data).__module__.startswith("pyspark.sql.connect"):
+        raise SchemaError("Spark Connect is not supported; use a session of SparkSession.builder with a master")
+    if type(data).__name__ == "DataFrame":
+        _distinct(data)
+        return SparkFrame(data, "", label)
+    if not table:
+        raise SchemaError("table='' must name a table or view of the Spark session")
+    if not data.catalog.tableExists(table):
+        raise SchemaError(f"table={table!r} is not a table or view of this Spark session")
+    found = data.catalog.getTable(table)
+    parts = (found.catalog, *(found.namespace or ()), found.name)
+    name = "" if found.isTemporary else ".".join(part for part in parts if part)
+    frame = data.table(table)
+    _distinct(frame)
+    return SparkFrame(frame, name, label)
+
+
+def _distinct(frame: Any) -> None:
+    """Unless its session says otherwise, Spark knows no capitals: of two such names it would take neither."""
+    exact = str(frame.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    known: dict[str, str] = {}
+    for name in frame.columns:
+        key = name if exact else name.lower()
+        if key in known:
+            raise SchemaError(f"the DataFrame has columns {known[key]!r} and {name!r}, which are one name; rename one")
+        known[key] = name
+
+
+@dataclass(frozen=True, slots=True)
+class ServedTable:
+    """A data set of a service, by the service's address and the data set's name."""
+
+    address: str
+    name: str
+
+    def schema(self) -> dict[str, ColumnType]:
+        """Never asked here: the service told it."""
+        raise self.elsewhere()
+
+    def location(self) -> str:
+        """What messages call it."""
+        return f"{self.address}#{self.name}"
+
+    def snapshot(self) -> str:
+        """Known to the service alone."""
+        raise self.elsewhere()
+
+    def elsewhere(self) -> QueryError:
+        """The refusal of whatever needs the rows."""
+        return QueryError(
+            f"{self.name!r} is kept by the service at {self.address}; plan and release with its own account"
+        )
+
+
+def is_ibis(data: Any) -> bool:
+    """Whether this is an Ibis table expression."""
+    return type(data).__module__.startswith("ibis.expr.") and hasattr(data, "get_backend")
+
+
+def bound(data: Any) -> tuple[str, Any, str]:
+    """The name of its engine ("duckdb" or "pyspark"), the engine's own connection or session, and its SQL.
+
+    Errors: `SchemaError` for a table bound to no engine, or to one that cannot be asked this way.
+    """
+    try:
+        backend = data.get_backend()
+        text = str(backend.compile(data))
+    except Exception:  # noqa: BLE001 - of many kinds, and all mean this
+        raise SchemaError("the Ibis table is bound to no engine; make it with a connection's .table(...)") from None
+    match backend.name:
+        case "duckdb":
+            return "duckdb", backend.con, text
+        case "pyspark":
+            return "pyspark", backend._session, text  # noqa: SLF001 - Ibis has no other door to it
+    raise SchemaError(
+        f"an Ibis table of {backend.name} is not supported; of PostgreSQL, make a view and give the URL with table="
+    )
+
+
+Schema = Mapping[str, ColumnType]
+_KNOWN = 64  # files' schemas, by their state
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFiles:
+    """One or more Parquet files of one schema."""
+
+    paths: tuple[str, ...]
+
+    def schema(self) -> dict[str, ColumnType]:
+        """The first file's column names and types, which all others must have: they may have more."""
+        return dict(_of_parquet(self.paths, self.snapshot()))
+
+    def location(self) -> str:
+        """What the ledger knows the data by."""
+        return "parquet:" + "|".join(self.paths)
+
+    def snapshot(self) -> str:
+        """Changes when a file is written."""
+        return _files_snapshot(self.paths)
+
+    def size(self) -> int:
+        """Bytes, as the file system says; of a file that is gone, none."""
+        return sum(Path(path).stat().st_size for path in self.paths if Path(path).is_file())
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFiles:
+    """One or more CSV files with one header line each, comma-separated; every value is read as text."""
+
+    paths: tuple[str, ...]
+
+    def names(self) -> tuple[str, ...]:
+        """Column names from the header line of the first file."""
+        opened = gzip.open if self.paths[0].endswith(".gz") else open
+        try:
+            with opened(self.paths[0], "rb") as file:
+                line = file.readline()  # the header's bytes alone: a text reader would decode rows too
+                while line.count(b'"') % 2 and (more := file.readline()):
+                    line += more
+            names = tuple(next(csv.reader([line.decode("utf-8-sig")], strict=True), ()))
+        except (OSError, UnicodeDecodeError, csv.Error):
+            raise SchemaError(f"path={self.paths[0]!r} is not a CSV file that can be read as UTF-8") from None
+        if len(set(names)) != len(names) or not names:
+            raise SchemaError(f"path={self.paths[0]!r} must begin with a header line of distinct column names")
+        require_told_apart([name for name in names if name], f"path={self.paths[0]!r}")
+        return names
+
+    def schema(self) -> dict[str, ColumnType]:
+        """Text, all of it, until types are declared. A column without a name cannot be asked for."""
+        return dict.fromkeys(filter(None, self.names()), ColumnType.TEXT)
+
+    def location(self) -> str:
+        """What the ledger knows the data by."""
+        return "csv:" + "|".join(self.paths)
+
+    def snapshot(self) -> str:
+        """Changes when a file is written."""
+        return _files_snapshot(self.paths)
+
+
+@dataclass(frozen=True, slots=True)
+class DuckdbTable:
+    """A table or view in a DuckDB database file, opened read-only."""
+
+    path: str
+    table: str
+
+    def schema(self) -> dict[str, ColumnType]:
+        """The declared columns."""
+        return dict(_of_database(self.path, self.table, self.snapshot()))
+
+    def location(self) -> str:
+        """What the ledger knows the data by."""
+        return f"duckdb:{self.path}#{self.table}"
+
+    def snapshot(self) -> str:
+        """Changes when the database file is written."""
+        return _files_snapshot((self.path,))
+
+
+@dataclass(frozen=True, slots=True)
+class DuckdbConnection:
+    """A table or view behind an open DuckDB connection, which stays its owner's; `label` names the snapshot."""
+
+    connection: Any = field(compare=False, repr=False)
+    table: str
+    label: str
+
+    def schema(self) -> dict[str, ColumnType]:
+        """The declared columns."""
+        try:
+            cursor = self.connection.cursor()
+        except duckdb.Error:
+            raise SchemaError("the DuckDB connection is closed; give an open one") from None
+        return _described(cursor, self.table)
+
+    def location(self) -> str:
+        """An open connection has no place that outlives it."""
+        return ""
+
+    def snapshot(self) -> str:
+        """The label."""
+        return self.label
+
+
+@dataclass(frozen=True, slots=True)
+class DuckdbQuery:
+    """The rows of a SQL text behind an open DuckDB connection: what an Ibis table is."""
+
+    connection: Any = field(compare=False, repr=False)
+    text: str
+    label: str
+
+    def schema(self) -> dict[str, ColumnType]:
+        """The columns that the text has, by binding it: no row is read."""
+        try:
+            rows = self.connection.cursor().execute(f"DESCRIBE {self.text}").fetchall()
+        except duckdb.Error:
+            raise SchemaError(
+                "the Ibis table cannot be read from a second cursor; make a view of the database"
+            ) from None
+        return {row[0]: column_type(row[1]) for row in rows}
+
+    def location(self) -> str:
+        """An open connection has no place that outlives it."""
+        return ""
+
+    def snapshot(self) -> str:
+        """The label."""
+        return self.label
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A pandas, Polars or Arrow table in memory; `label` names the snapshot. Rows are converted only when a plan runs."""
+
+    frame: Any = field(compare=False, repr=False)
+    label: str
+
+    def schema(self) -> dict[str, ColumnType]:
+        """The frame's column types. A pandas `object` column has none: its type must be declared."""
+        if isinstance(self.frame, pa.Table):
+            return _typed(self.frame.schema.names, self.frame.schema.types, "the table")
+        return _typed(list(map(str, self.frame.columns)), self.frame.dtypes, "the frame")
+
+    def location(self) -> str:
+        """Memory has no place that outlives the process."""
+        return ""
+
+    def snapshot(self) -> str:
+        """The label."""
+        return self.label
+
+
+LocalSource = (
+    ParquetFiles | CsvFiles | DuckdbTable | DuckdbConnection | DuckdbQuery | Frame
+)  # read by DuckDB in this process
+Source = LocalSource | PostgresTable | SparkFrame | ServedTable
+
+
+def source_of(data: Any, *, table: str = "", snapshot: str = "") -> Source:
+    """Recognise what the caller handed over; `SchemaError` lists what is taken."""
+    label = snapshot or uuid.uuid4().hex
+    if isinstance(data, duckdb.DuckDBPyConnection):
+        if not table:
+            raise SchemaError("table='' must name a table or view of the DuckDB connection")
+        return DuckdbConnection(data, table, label)
+    if isinstance(data, str) and is_url(data):
+        return postgres_table(data, table, label)
+    if isinstance(data, str | Path):
+        return _file_source(str(data), table)
+    if is_ibis(data):
+        kind, place, text = bound(data)
+        return DuckdbQuery(place, text, label) if kind == "duckdb" else spark_frame(place.sql(text), "", label)
+    if is_spark(data):
+        return spark_frame(data, table, label)
+    module = type(data).__module__.partition(".")[0]
+    if isinstance(data, pa.Table) or (module in {"pandas", "polars"} and hasattr(data, "dtypes")):
+        return Frame(data, label)
+    raise SchemaError(
+        f"data of type {type(data).__name__} is not a table; give a path to Parquet, CSV or a DuckDB database, "
+        "a DuckDB connection, PostgreSQL URL or Spark session with table=, or a Spark, Ibis, pandas, Polars or Arrow table"
+    )
+
+
+def _file_source(path: str, table: str) -> Source:
+    paths = tuple(str(Path(found).resolve()) for found in sorted(glob.glob(path)))  # noqa: PTH207 - globs with roots
+    if not paths:
+        raise SchemaError(f"path={path!r} matches no file")
+    suffix = Path(paths[0]).suffix.lower()
+    if suffix in {".parquet", ".pq"}:
+        return ParquetFiles(paths)
+    if suffix in {".csv", ".gz"} and ".csv" in Path(paths[0]).name.lower():
+        return CsvFiles(paths)
+    if suffix in {".duckdb", ".db", ".ddb"}:
+        if not table:
+            raise SchemaError(f"table='' must name a table or view of the database {path!r}")
+        return DuckdbTable(paths[0], table)
+    raise SchemaError(f"path={path!r} must end in .parquet, .csv, .duckdb or .db")
+
+
+def require_told_apart(names: Sequence[str], where: str) -> None:
+    """`SchemaError` for a name that is empty or that another one is to DuckDB, which knows no capitals of ASCII.
+
+    It would give one of the two columns for both: a person's id for another's.
+    """
+    known: dict[bytes, str] = {}
+    for name in names:
+        if not name:
+            raise SchemaError(f"{where} has a column without a name; name it, or leave it out")
+        key = name.encode("utf-8", "surrogatepass").lower()
+        if key in known:
+            raise SchemaError(
+                f"{where} has columns {known[key]!r} and {name!r}, which are one name to DuckDB; rename one"
+            )
+        known[key] = name
+
+
+def _typed(names: Sequence[str], kinds: Iterable[Any], where: str) -> dict[str, ColumnType]:
+    require_told_apart(names, where)
+    return {name: column_type(str(kind)) for name, kind in zip(names, kinds, strict=True)}
+
+
+@lru_cache(maxsize=_KNOWN)
+def _of_parquet(paths: tuple[str, ...], _state: str) -> Mapping[str, ColumnType]:
+    """By the files' state: to look again whether columns are what they were costs nothing while no file is written."""
+    first = _footer(paths[0])
+    if not first.names:
+        raise SchemaError(f"path={paths[0]!r} has no columns")
+    found = _typed(first.names, first.types, f"path={paths[0]!r}")
+    for path in paths[1:]:
+        other = _footer(path)
+        _typed(other.names, other.types, f"path={path!r}")
+        for name, kind in zip(first.names, first.types, strict=True):
+            held = other.field(name).type if name in other.names else "missing"
+            if held == "missing" or not _holds(kind, held):
+                raise SchemaError(
+                    f"path={path!r}: column {name!r} is {held}, and {kind} in {paths[0]!r}; write it with one type, since "
+                    "a value that does not fit that of the first file would make a release fail"
+                )
+    return found
+
+
+def _footer(path: str) -> pa.Schema:
+    try:
+        return pq.read_schema(path)
+    except (pa.ArrowException, OSError):
+        raise SchemaError(f"path={path!r} is not a Parquet file that can be read") from None
+
+
+def _holds(kind: pa.DataType, other: pa.DataType) -> bool:
+    """Whether every value of the other type is one of this, however texts are stored."""
+    for same in (pa.types.is_signed_integer, pa.types.is_unsigned_integer, pa.types.is_floating):
+        if same(kind) and same(other):
+            return bool(other.bit_width <= kind.bit_width)
+    kinds = [one.value_type if pa.types.is_dictionary(one) else one for one in (kind, other)]
+    return kinds[0] == kinds[1] or all(
+        pa.types.is_string(one) or pa.types.is_large_string(one) or pa.types.is_string_view(one) for one in kinds
+    )
+
+
+@lru_cache(maxsize=_KNOWN)
+def _of_database(path: str, table: str, _state: str) -> Mapping[str, ColumnType]:
+    try:
+        connection = duckdb.connect(path, read_only=True)
+    except duckdb.Error:
+        raise SchemaError(
+            f"database {path!r} cannot be opened for reading; close its writers, or give an open connection"
+        ) from None
+    with connection:
+        return _described(connection, table)
+
+
+def _described(connection: Any, table: str) -> dict[str, ColumnType]:
+    name = '"' + table.replace('"', '""') + '"'
+    try:
+        rows = connection.execute(f"DESCRIBE {name}").fetchall()
+    except duckdb.Error:
+        raise SchemaError(f"table={table!r} is not a table or view of this database") from None
+    return {row[0]: column_type(row[1]) for row in rows}
+
+
+def _files_snapshot(paths: tuple[str, ...]) -> str:
+    """A digest of what the file system says of the files, without opening them."""
+    facts = []
+    for path in paths:
+        try:
+            stat = Path(path).stat()
+        except OSError:
+            raise SchemaError(
+                f"path={path!r} is not there any more, or may not be read; open the table again"
+            ) from None
+        facts.append((path, stat.st_size, stat.st_mtime_ns, stat.st_ino))
+    return hashlib.sha256(repr(facts).encode()).hexdigest()

@@ -1,0 +1,179 @@
+"""Row expressions as small typed terms: what engines translate, the oracle evaluates, and ranges are computed of.
+
+A term's parts already have the types that its operation takes: whole numbers that meet arithmetic, or numbers that need not
+be whole, stand under an explicit "double". Nothing here is text of a user: names and literals are values.
+
+| operation | parts | value |
+|---|---|---|
+| column, literal | | the name; the literal, None for NULL |
+| double | a whole number | as double precision |
+| + - * neg abs | numbers | overflow is infinity, underflow 0 |
+| / | a number | over a nonzero literal |
+| clip | a number | within (low, high), two finite literals; NaN and NULL stay what they are |
+| least greatest coalesce | of one type | NULL is passed over; NaN is the largest number |
+| case | condition, value, ..., value | the value behind the first true condition, or the last |
+| = <> < <= > >= between in | of one type | NaN equals itself and is above all other numbers |
+| and or not isnull | | SQL's three-valued logic |
+| like | text | a pattern in which % is any text and _ any character |
+| year quarter month day isodow hour | a date or time | a whole number; isodow is 1 for Monday to 7 |
+| trunc | a date or time | the first day of its year, quarter, month or week |
+| date | a time | its day |
+| days | two dates | the first less the second, in days |
+
+How large an expression may be: far below what any engine's parser can nest, so that none fails after the budget is spent.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time
+
+from sqlglot import exp
+
+from neartwin.errors import QueryError
+from neartwin.tables.types import NUMERIC, ColumnType
+
+COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
+ARITHMETIC = frozenset({"+", "-", "*"})
+PARTS = ("year", "quarter", "month", "day", "isodow", "hour")
+UNITS = ("year", "quarter", "month", "week")
+
+Value = bool | int | float | str | date | datetime | tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An operation on parts; kind: the type of its value."""
+
+    operation: str
+    kind: ColumnType
+    parts: tuple["Term", ...] = ()
+    value: Value = None
+
+    def walk(self) -> Iterator["Term"]:
+        """This term and all below it."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+    def __str__(self) -> str:
+        """One spelling, equal for equal terms and different for others."""
+        value = "" if self.value is None and self.operation != "literal" else f" {self.value!r}"
+        return f"({self.operation}:{self.kind.value}{value}{''.join(f' {part}' for part in self.parts)})"
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of the columns that it reads."""
+        return frozenset(str(term.value) for term in self.walk() if term.operation == "column")
+
+    def renamed(self, names: Mapping[str, str]) -> "Term":
+        """The same of columns that have other names now."""
+        parts = tuple(part.renamed(names) for part in self.parts)
+        value = names.get(str(self.value), self.value) if self.operation == "column" else self.value
+        return replace(self, parts=parts, value=value)
+
+    @property
+    def is_null(self) -> bool:
+        """Whether this is the literal NULL."""
+        return self.operation == "literal" and self.value is None
+
+
+def common_kind(terms: Iterable[Term]) -> ColumnType | None:
+    """The one type that all terms can be taken as, None where there is none. NULLs are of any.
+
+    Whole numbers are doubles beside doubles; literal dates are the midnight at their start beside times; literal texts are what
+    they say in ISO 8601 beside dates and times.
+    """
+    known = [term for term in terms if not term.is_null]
+    kinds = {term.kind for term in known}
+    if len(kinds) == 1:
+        return kinds.pop()
+    if kinds and kinds <= NUMERIC:
+        return ColumnType.NUMBER
+    wanted = ColumnType.TIMESTAMP if ColumnType.TIMESTAMP in kinds else ColumnType.DATE
+    others = [term for term in known if term.kind is not wanted]
+    return wanted if wanted in kinds and all(_moment(term, wanted) is not None for term in others) else None
+
+
+def moment(text: str, kind: ColumnType) -> date:
+    """The date or time that a text says in ISO 8601; `ValueError` says what is wrong with another."""
+    try:
+        found = (date if kind is ColumnType.DATE else datetime).fromisoformat(text)
+    except ValueError:
+        raise ValueError("it is no date") from None
+    if isinstance(found, datetime) and found.tzinfo is not None:
+        raise ValueError("times have no zone: write them in UTC")
+    return found
+
+
+def _moment(term: Term, kind: ColumnType) -> date | None:
+    """What a literal date or text is as a date or time; None for other terms, and for a text that is neither."""
+    if isinstance(term.value, str) and term.operation == "literal":
+        try:
+            return moment(term.value, kind)
+        except ValueError:
+            return None
+    if isinstance(term.value, date) and kind is ColumnType.TIMESTAMP:
+        return datetime.combine(term.value, time())
+    return None
+
+
+def as_kind(term: Term, kind: ColumnType) -> Term:
+    """The term as a value of this type: itself, a NULL of the type, a whole number as a double, or what `common_kind` allows."""
+    if term.kind is kind:
+        return term
+    if term.is_null:
+        return Term("literal", kind)
+    if kind in {ColumnType.DATE, ColumnType.TIMESTAMP}:
+        said = _moment(term, kind)
+        assert said is not None  # noqa: S101 - as `common_kind` says; None would be NULL
+        return Term("literal", kind, value=said)
+    if term.operation == "literal":
+        assert isinstance(term.value, int)  # noqa: S101 - the one coercion there is
+        return Term("literal", kind, value=float(term.value))
+    return Term("double", kind, (term,))
+
+
+_MOST_TERMS, _DEEPEST = 3000, 60
+
+
+def check_surface(root: exp.Expr) -> None:
+    """Refuse text that is nested too deep, long ANDs and ORs apart; without recursion, for no stack is as deep as a text."""
+    left = [(root, 1)]
+    while left:
+        node, depth = left.pop()
+        if depth > _DEEPEST:
+            raise _too_large()
+        same = type(node) if isinstance(node, exp.Connector) else ()
+        left += [(child, depth + (not isinstance(child, same))) for child in node.iter_expressions()]
+
+
+def check_term(term: Term) -> None:
+    """Refuse what is too large when it is written out."""
+    if _size(term) > _MOST_TERMS or _depth(term) > _DEEPEST:
+        raise _too_large()
+
+
+def check_bins(term: Term, text: str, bins: int) -> None:
+    """Refuse a search among so many bins of a value that is too large when written out. term: its first part is of no bin."""
+    size, apart = _size(term), _size(term.parts[0])
+    if size > _MOST_TERMS:
+        raise QueryError(
+            f"{bins} bins of {text!r} are too many for one statement, where each names the value; take at most "
+            f"{bins * max(_MOST_TERMS - apart, 0) // (size - apart)}, or a shorter expression"
+        )
+
+
+def _too_large() -> QueryError:
+    return QueryError(
+        f"the expression is too large: at most {_MOST_TERMS} operations, nested at most {_DEEPEST} deep; "
+        "write IN (...) for many values"
+    )
+
+
+def _size(term: Term) -> int:
+    """Operations as engines write them: a clip names its part four times."""
+    return 1 + (4 if term.operation == "clip" else 1) * sum(map(_size, term.parts))
+
+
+def _depth(term: Term) -> int:
+    return 1 + max(map(_depth, term.parts), default=0)

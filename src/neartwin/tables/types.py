@@ -1,0 +1,156 @@
+"""The six types a column can have here, and how other systems' types map to them.
+
+A type is schema: declared by a file's metadata, a database or the caller, never inferred from rows. Everything that the
+query language does not need (lists, blobs, times of day, intervals) is OTHER and can only be carried along.
+
+Public group keys: the groups of a release that are known without looking at the data.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import date
+from enum import StrEnum
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from neartwin.errors import QueryError
+
+
+class ColumnType(StrEnum):
+    """What a column's values are; the value is the word used in declarations: `types={"amount": "number"}`."""
+
+    INTEGER = "integer"
+    NUMBER = "number"
+    TEXT = "text"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    OTHER = "other"
+
+
+NUMERIC = frozenset({ColumnType.INTEGER, ColumnType.NUMBER})
+GROUPABLE = frozenset({ColumnType.INTEGER, ColumnType.TEXT, ColumnType.BOOLEAN, ColumnType.DATE})
+IDENTIFYING = frozenset({ColumnType.INTEGER, ColumnType.TEXT})
+
+# the first word that a type's name starts with, in the dialects of DuckDB, PostgreSQL, Spark, Arrow, pandas and Polars
+_PREFIXES: tuple[tuple[ColumnType, tuple[str, ...]], ...] = (
+    (ColumnType.OTHER, ("interval", "decimal256")),
+    (
+        ColumnType.INTEGER,
+        ("int", "uint", "bigint", "ubigint", "hugeint", "smallint", "usmallint", "tinyint", "utinyint", "uinteger"),
+    ),
+    (ColumnType.NUMBER, ("float", "double", "real", "decimal", "numeric", "halffloat")),
+    (
+        ColumnType.TEXT,
+        ("varchar", "string", "large_string", "utf8", "text", "char", "enum", "uuid", "dictionary", "str"),
+    ),
+    (ColumnType.TEXT, ("category", "categorical", "bpchar", "large_utf8")),
+    (ColumnType.BOOLEAN, ("bool",)),
+    (ColumnType.TIMESTAMP, ("timestamp", "datetime")),
+    (ColumnType.DATE, ("date",)),
+)
+
+
+def column_type(name: str) -> ColumnType:
+    """The type whose name another system writes so.
+
+    >>> column_type("DECIMAL(18,2)"), column_type("VARCHAR"), column_type("int64"), column_type("STRUCT(a INTEGER)")
+    (<ColumnType.NUMBER: 'number'>, <ColumnType.TEXT: 'text'>, <ColumnType.INTEGER: 'integer'>, <ColumnType.OTHER: 'other'>)
+    """
+    word = name.strip().lower()
+    if word.endswith("[]") or word.startswith(("list", "struct", "map", "union", "strict", "time[")):
+        return ColumnType.OTHER
+    for kind, prefixes in _PREFIXES:
+        if word.startswith(prefixes):
+            return kind
+    return ColumnType.OTHER
+
+
+Key = tuple[object, ...]
+
+_PYTHON = {
+    ColumnType.INTEGER: int,
+    ColumnType.TEXT: str,
+    ColumnType.BOOLEAN: bool,
+    ColumnType.DATE: date,
+}
+
+
+def public_keys(keys: Any, columns: Mapping[str, ColumnType]) -> tuple[Key, ...]:
+    """The keys in the order given, each a tuple with one value a column; None stands for NULL.
+
+    keys: for one column a list or range of values; for several a list of tuples, or a mapping from column to values whose
+    product is taken; or a table that holds the columns (Arrow, pandas, Polars, or a path to Parquet or CSV), whose rows are
+    then declared public. Duplicates, unknown columns and values of another type than the column's raise `QueryError`.
+
+    >>> public_keys({"city": ["Ulm", "Bonn"], "open": [True]}, {"city": ColumnType.TEXT, "open": ColumnType.BOOLEAN})
+    (('Ulm', True), ('Bonn', True))
+    """
+    names = list(columns)
+    if isinstance(keys, Mapping):
+        if set(keys) != set(names):
+            raise QueryError(f"keys are given for {sorted(map(str, keys))}, and the groups are by {sorted(names)}")
+        found = list(product(*(_values(keys[name]) for name in names)))
+    elif isinstance(keys, str | Path) or hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "to_dict"):
+        found = _rows(keys, names)
+    elif len(names) == 1:
+        found = [(value,) for value in _values(keys)]
+    else:
+        found = [tuple(_values(row)) for row in _values(keys)]
+    return tuple(_checked(found, columns))
+
+
+def _values(values: Any) -> list[Any]:
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise QueryError(f"keys={values!r} must be a list, a range, a mapping or a table")
+    return list(values)
+
+
+def _rows(keys: Any, names: list[str]) -> list[Key]:
+    try:
+        if isinstance(keys, str | Path):
+            path = Path(keys)
+            table = pacsv.read_csv(path) if path.suffix == ".csv" else pq.read_table(path)
+        else:
+            table = pa.table(keys)
+    except (OSError, ValueError, TypeError, pa.ArrowException):
+        told = repr(str(keys)) if isinstance(keys, str | Path) else f"a {type(keys).__name__}"
+        raise QueryError(
+            f"keys: {told} is no table of public keys; give a Parquet or CSV file, a table or a list"
+        ) from None
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        raise QueryError(f"keys: the table of public keys has no column {missing[0]!r}; it has {table.column_names}")
+    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
+
+
+def _checked(keys: list[Key], columns: Mapping[str, ColumnType]) -> list[Key]:
+    if not keys:
+        raise QueryError("keys=[] must hold at least one key; leave keys out to discover them privately")
+    seen: set[Key] = set()
+    for key in keys:
+        if len(key) != len(columns):
+            raise QueryError(f"key {key!r} must have {len(columns)} values, one for each of {list(columns)}")
+        for value, (name, kind) in zip(key, columns.items(), strict=True):
+            # bool is a subclass of int, and an exact type keeps 1 and True apart
+            if value is not None and type(value) is not _PYTHON[kind]:
+                raise QueryError(f"key {key!r}: {value!r} is no {kind}, which is the type of {name!r}")
+            if not _storable(value):
+                raise QueryError(f"key {key!r}: {value!r} fits no column: integers have 64 bits, text is valid Unicode")
+        if key in seen:
+            raise QueryError(f"key {key!r} is given twice")
+        seen.add(key)
+    return keys
+
+
+def _storable(value: object) -> bool:
+    """Whether an engine can hold the value: what it cannot would fail only after the budget was reserved."""
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    if isinstance(value, str):
+        return not any("\ud800" <= letter <= "\udfff" for letter in value)  # half a character, which UTF-8 cannot write
+    return True
