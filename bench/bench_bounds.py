@@ -21,12 +21,14 @@ BOUNDS = {
     "10 rows a month, 10 months; amounts to 2000": (WIDE, {"rows_per_group": 10, "groups_per_unit": 10}),
     "3 rows a month, 6 months; amounts to 100": (100, {"rows_per_group": 3, "groups_per_unit": 6}),
     "norm of 8 rows; amounts to 100": (100, {"norm_per_unit": 8}),
-    "rows and months tuned; amounts to 2000": (WIDE, {"rows_per_group": nt.tuned(64), "groups_per_unit": nt.tuned(18)}),
-    "rows, months and amounts tuned": (
-        WIDE, {"rows_per_group": nt.tuned(64), "groups_per_unit": nt.tuned(18), "value_range": nt.tuned_range()}
+    "rows and months tuned; amounts to 2000": (
+        WIDE, {"rows_per_group": nt.private_limit(64), "groups_per_unit": nt.private_limit(18)}
     ),
-    "norm tuned; amounts to 2000": (WIDE, {"norm_per_unit": nt.tuned(256)}),
-    "norm and amounts tuned": (WIDE, {"norm_per_unit": nt.tuned(256), "value_range": nt.tuned_range()}),
+    "rows, months and amounts tuned": (
+        WIDE, {"rows_per_group": nt.private_limit(64), "groups_per_unit": nt.private_limit(18), "value_range": nt.private_range()}
+    ),
+    "norm tuned; amounts to 2000": (WIDE, {"norm_per_unit": nt.private_limit(256)}),
+    "norm and amounts tuned": (WIDE, {"norm_per_unit": nt.private_limit(256), "value_range": nt.private_range()}),
 }  # fmt: skip
 
 

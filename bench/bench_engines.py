@@ -104,7 +104,7 @@ def stream(folder: Path, groups: int) -> None:
     text = f"SELECT (range * 7919) % {3 * groups} AS user_id, range % {groups} AS page FROM range({3 * groups})"
     duckdb.sql(f"COPY ({text}) TO '{path}' (FORMAT parquet)")
     rows = nt.table(path, unit="user_id", name="pages")
-    asked = rows.group_by("page").agg(people=nt.count_units())
+    asked = rows.group_by("page").agg(people=nt.count_distinct_units())
     stage = plan(asked, spend=SPEND, groups_per_unit=1).stage
     engine = DuckdbEngine(memory_limit="2GB", threads=THREADS)
     alone = seconds(lambda: [None for _ in engine.batches(stage, salt=7, groups=2**17)], time.perf_counter)

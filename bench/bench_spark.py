@@ -98,7 +98,7 @@ def stream(spark: SparkSession, folder: Path, groups: int) -> None:
     """Groups of 3 rows each, of different users, as in bench_engines.py."""
     rows = spark.range(3 * groups).selectExpr(f"(id * 7919) % {3 * groups} AS user_id", f"id % {groups} AS page")
     source = nt.table(rows, unit="user_id", name="pages", snapshot="bench")
-    query = source.group_by("page").agg(people=nt.count_units())
+    query = source.group_by("page").agg(people=nt.count_distinct_units())
     limits = {"spend": nt.approx(2, "1e-3"), "groups_per_unit": 1}
     begun, wall = processor_time(), time.time()
     with nt.open_ledger(folder / "pages.db") as ledger:

@@ -50,7 +50,7 @@ def names(book: Any) -> Part:
     database = data.people_database(FOLDER)
     with duckdb.connect(str(database), read_only=True) as connection:
         published = connection.sql("SELECT name, people FROM published ORDER BY people DESC, name").to_arrow_table()
-    people = nt.table(database, table="people", unit=nt.EACH_ROW, name="first names")
+    people = nt.table(database, table="people", unit=nt.ROW, name="first names")
     account = book.open(people, nt.pure(epsilon=1))
     query = people.group_by("name", keys=published.select(["name"])).agg(people=nt.count())
     proposal = account.plan(query, spend=nt.pure(epsilon=1))
@@ -78,7 +78,7 @@ def names(book: Any) -> Part:
 def earnings(book: Any) -> Part:
     """Mean earnings by gender and region, beside the true means, which only public data allows."""
     path = data.earnings(FOLDER)
-    workers = nt.table(path, unit=nt.EACH_ROW, columns={"earnings": nt.bounded(0, 100)})
+    workers = nt.table(path, unit=nt.ROW, columns={"earnings": nt.bounds(0, 100)})
     keys = {"gender": ["female", "male"], "region": ["Midwest", "Northeast", "South", "West"]}
     account = book.open(workers, nt.pure(epsilon=1))
     query = workers.group_by("gender", "region", keys=keys).agg(workers=nt.count(), mean=nt.mean("earnings"))
@@ -136,7 +136,7 @@ def diseases(book: Any) -> Part:
 
 def refused(book: Any) -> str:
     """A second question that would overspend the earnings account."""
-    workers = nt.table(data.earnings(FOLDER), unit=nt.EACH_ROW, columns={"earnings": nt.bounded(0, 100)})
+    workers = nt.table(data.earnings(FOLDER), unit=nt.ROW, columns={"earnings": nt.bounds(0, 100)})
     account = book.open(workers, nt.pure(epsilon=1))
     proposal = account.plan(workers.agg(total=nt.sum("earnings")), spend=nt.pure(epsilon="0.6"))
     try:

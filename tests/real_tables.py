@@ -145,7 +145,7 @@ SURVEY = DataSet(
               lambda t, _: t.with_column("decade", "width_bucket(age, 20, 70, 5)").group_by("decade").agg(n=nt.count()),
               "SELECT * FROM (SELECT (age - 10) // 10, count(*) FROM cps GROUP BY 1 UNION ALL VALUES (0, 0), (6, 0))"),
         Asked("SELECT education, SUM(COUNT(*)) OVER (ORDER BY education) AS n FROM cps GROUP BY education",
-              lambda t, k: t.group_by("education", keys=k("education")).workload(nt.prefixes()).agg(n=nt.count()),
+              lambda t, k: t.group_by("education", keys=k("education")).workload(nt.prefix_sums()).agg(n=nt.count()),
               "SELECT range, (SELECT count(*) FROM cps WHERE education <= range) FROM range(6, 21)"),
         Asked("SELECT education, COUNT(*) AS n FROM cps GROUP BY education",  # nobody says which there are
               lambda t, _: t.group_by("education").agg(n=nt.count()), "SELECT education, count(*) FROM cps GROUP BY 1",
@@ -168,7 +168,8 @@ CLINIC = DataSet(
               lambda t, k: t.group_by("male", keys=k("male")).agg(n=nt.count(), known=nt.count("bmi"), b=nt.mean("bmi")),
               "SELECT male, count(*), count(bmi), avg(bmi) FROM patients GROUP BY 1", 0.05),
         Asked("SELECT event, COUNT(DISTINCT id) AS n, AVG(age) AS a FROM patients JOIN diagnoses USING (id) GROUP BY event",
-              lambda t, k: t.join(k.diagnoses).group_by("event", keys=k("event")).agg(n=nt.count_units(), a=nt.mean("age")),
+              lambda t, k: t.join(k.diagnoses).group_by("event", keys=k("event"))
+              .agg(n=nt.count_distinct_units(), a=nt.mean("age")),
               "SELECT event, count(DISTINCT id), avg(age) FROM patients JOIN diagnoses USING (id) "
               "WHERE event NOT IN ('nafld', 'MI') GROUP BY 1", 0.05, joined=("diagnoses",)),
         Asked("SELECT event FROM patients JOIN diagnoses USING (id) GROUP BY event ORDER BY COUNT(DISTINCT id) DESC LIMIT 3",
@@ -176,13 +177,13 @@ CLINIC = DataSet(
               "SELECT event FROM diagnoses WHERE event <> 'nafld' GROUP BY 1 ORDER BY count(DISTINCT id) DESC LIMIT 3",
               limits={}, joined=("diagnoses",)),
         Asked("SELECT COUNT(DISTINCT id) AS n FROM patients JOIN diagnoses USING (id) WHERE event = 'htn' AND male = 1",
-              lambda t, k: t.join(k.diagnoses).where("event = 'htn' AND male = 1").agg(n=nt.count_units()),
+              lambda t, k: t.join(k.diagnoses).where("event = 'htn' AND male = 1").agg(n=nt.count_distinct_units()),
               "SELECT count(DISTINCT id) FROM patients JOIN diagnoses USING (id) WHERE event = 'htn' AND male = 1",
               joined=("diagnoses",)),
         Asked("SELECT kind, COUNT(DISTINCT id) AS n, COUNT(*) AS events FROM patients JOIN diagnoses USING (id) "
               "JOIN kinds ON diagnoses.event = kinds.event WHERE age BETWEEN 40 AND 60 GROUP BY kind",
               lambda t, k: t.join(k.diagnoses).join(k.kinds, on="event").where("age BETWEEN 40 AND 60").group_by(
-                  "kind", keys=k("kind")).agg(n=nt.count_units(), events=nt.count()),
+                  "kind", keys=k("kind")).agg(n=nt.count_distinct_units(), events=nt.count()),
               "SELECT kind, count(DISTINCT id), count(*) FROM patients JOIN diagnoses USING (id) JOIN kinds USING (event) "
               "WHERE age BETWEEN 40 AND 60 GROUP BY 1", joined=("diagnoses",), public=("kinds",)),
         Asked("SELECT COUNT(*) AS n FROM patients LEFT JOIN diagnoses USING (id) WHERE event IS NULL",  # nothing is known of them
@@ -203,7 +204,7 @@ RATINGS = DataSet(
               "SELECT dept, count(*) n, avg(y) FROM ratings GROUP BY 1 HAVING n > 3000 ORDER BY 3 DESC LIMIT 3"),
         Asked("SELECT service, MEDIAN(y) AS a, COUNT(DISTINCT s) AS n FROM ratings WHERE lectage IN (1, 2) GROUP BY service",
               lambda t, k: t.where("lectage IN (1, 2)").group_by("service", keys=k("service")).agg(
-                  a=nt.median("y"), n=nt.count_units()),
+                  a=nt.median("y"), n=nt.count_distinct_units()),
               "SELECT service, quantile_disc(y, 0.5), count(DISTINCT s) FROM ratings WHERE lectage IN (1, 2) GROUP BY 1"),
         Asked("SELECT REGRESSION(y, lectage) AS f FROM ratings", lambda t, _: t.agg(f=nt.regression("y", ["lectage"])),
               "SELECT regr_intercept(y, lectage), regr_slope(y, lectage) FROM ratings", 0.01),
@@ -231,7 +232,7 @@ PURCHASES = DataSet(
         Asked("SELECT year(day) AS year, COUNT(DISTINCT customer_id) AS n, MAX(amount) AS most FROM purchases WHERE CASE WHEN "
               "amount > 5 THEN cds = 1 ELSE FALSE END GROUP BY year",
               lambda t, k: t.where("CASE WHEN amount > 5 THEN cds = 1 ELSE FALSE END").with_column("year", "year(day)").group_by(
-                  "year", keys=k("year")).agg(n=nt.count_units(), most=nt.maximum("amount")),
+                  "year", keys=k("year")).agg(n=nt.count_distinct_units(), most=nt.maximum("amount")),
               "SELECT year(day), count(DISTINCT customer_id), max(amount) FROM purchases WHERE amount > 5 AND cds = 1 GROUP BY 1",
               2.5),
         Asked("SELECT COUNT(*) AS n, AVG(clip(date_diff('day', DATE '1997-01-01', CAST(day AS DATE)), 0, 600)) AS days "
@@ -253,7 +254,7 @@ WEEKS = DataSet(
               lambda t, _: nt.from_sql(WEEKS.asked[0].sql, t),
               "SELECT count(*), sum(amount), count(DISTINCT (customer_id, date_trunc('week', day))) FROM purchases", 1),
     ),
-    period=nt.part("week start", "day"),
+    period=nt.date_part("week start", "day"),
 )  # fmt: skip
 SETS = (SURVEY, CLINIC, RATINGS, PURCHASES, WEEKS)
 CASES = [(one, number) for one in SETS for number in range(len(one.asked))]
@@ -283,11 +284,11 @@ def made(folder):
 
 def opened(data, asked, where):
     """The table and those that it joins, by name; where(name) says how `nt.table` is to find one of them."""
-    bounds = {name: nt.bounded(*text.split(":")) for name, text in data.bounds.items()}
+    bounds = {name: nt.bounds(*text.split(":")) for name, text in data.bounds.items()}
     same_people = {"unit": data.people, "name": data.table}
     others = {name: nt.table(**where(name), **same_people) for name in asked.joined}
-    others |= {name: nt.public(**where(name)) for name in asked.public}
-    others |= {name: nt.owned(**where(name)) for name in asked.owned}
+    others |= {name: nt.public_table(**where(name)) for name in asked.public}
+    others |= {name: nt.owned_by(**where(name)) for name in asked.owned}
     return nt.table(**where(data.table), **same_people, columns=bounds), others
 
 

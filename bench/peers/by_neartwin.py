@@ -48,13 +48,15 @@ def visits(path):
 def tuned(path):
     import neartwin as nt
 
-    return by_city(path, norm_per_unit=nt.tuned(64, groups=TUNED))
+    return by_city(path, norm_per_unit=nt.private_limit(64, groups=TUNED))
 
 
 def capped(path):
     import neartwin as nt
 
-    return by_city(path, rows_per_group=nt.tuned(1024, groups=TUNED), groups_per_unit=nt.tuned(256, groups=TUNED))
+    return by_city(
+        path, rows_per_group=nt.private_limit(1024, groups=TUNED), groups_per_unit=nt.private_limit(256, groups=TUNED)
+    )
 
 
 def by_hand_loaded(path):
@@ -102,7 +104,7 @@ def expected_keys(path):
 def asked_keys(rows):
     import neartwin as nt
 
-    return rows.group_by("key").agg(people=nt.count_units())
+    return rows.group_by("key").agg(people=nt.count_distinct_units())
 
 
 def histogram(path):

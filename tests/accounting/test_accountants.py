@@ -16,7 +16,7 @@ from neartwin.accounting.accountants import (
     rdp_epsilon,
     zcdp_accountant,
 )
-from neartwin.accounting.usage import parallel, repeated, together
+from neartwin.accounting.usage import parallel, repeated, sequential
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Approx, Gaussian, Laplace, Leak, Pure, SubsampledGaussian
 
@@ -40,7 +40,7 @@ def test_the_more_an_accountant_knows_the_less_it_says():
 
 
 def test_advanced_and_basic_composition_of_a_mix_are_their_closed_forms():
-    mix = together(
+    mix = sequential(
         repeated(Approx(epsilon="0.1", delta="1e-8"), 50), repeated(Pure(epsilon="0.05"), 200), Leak(delta="1e-7")
     )
     (factor,) = advanced_accountant(mix, slack="1e-6").cases[0].uses

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from neartwin.accounting import calibration
-from neartwin.accounting.budgets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
+from neartwin.accounting.budgets import advantage, approx, gdp, mixed, pure, rdp, zcdp
 from neartwin.accounting.calibration import largest_rate, least_noise, most_uses
 from neartwin.accounting.usage import cost, repeated
 from neartwin.errors import ParameterError, PrivacyError
@@ -119,7 +119,7 @@ def test_what_cannot_be_met_is_refused_and_ends():
         lambda: least_noise(lambda s: Gaussian(mu=1 / s) + Leak(delta="1e-3"), approx(1, "1e-6")),
         lambda: most_uses(Pure(epsilon=1), pure("0.5")),
         lambda: largest_rate(lambda q: SubsampledGaussian(mu=1, rate=q) + Leak(delta="1e-3"), approx(1, "1e-6")),
-        lambda: least_noise(gaussian, three_pools(1, 0)),
+        lambda: least_noise(gaussian, mixed(1, 0)),
         lambda: least_noise(lambda s: gaussian(s) + Leak(delta="1e-5"), zcdp(1, "1e-6")),
     ):
         with pytest.raises(PrivacyError):

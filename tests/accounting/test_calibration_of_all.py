@@ -6,7 +6,7 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from neartwin.accounting.budgets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
+from neartwin.accounting.budgets import advantage, approx, gdp, mixed, pure, rdp, zcdp
 from neartwin.accounting.calibration import betting_odds, largest_rate, least_noise, most_uses, true_positives
 from neartwin.accounting.usage import cost, repeated
 from neartwin.errors import ParameterError, PrivacyError
@@ -157,7 +157,7 @@ def test_failures_that_mechanisms_state_need_room_in_the_goals_delta():
     def spend(scale):
         return 10 * Approx(epsilon=1 / scale, delta="1e-7") + Gaussian(mu=1 / scale) + Leak(delta="1e-7")
 
-    for goal in (zcdp("0.1", "1.1e-6"), rdp(4, "0.5", "1.1e-6"), three_pools(1, 1, "1.1e-6")):
+    for goal in (zcdp("0.1", "1.1e-6"), rdp(4, "0.5", "1.1e-6"), mixed(1, 1, "1.1e-6")):
         found = least_noise(spend, goal)
         bare = least_noise(lambda scale: 10 * Pure(epsilon=1 / scale) + Gaussian(mu=1 / scale), goal)
         assert found.value == bare.value
@@ -166,7 +166,7 @@ def test_failures_that_mechanisms_state_need_room_in_the_goals_delta():
         )
         with pytest.raises(PrivacyError, match="no scale"):
             least_noise(spend, short)
-    pools = least_noise(spend, three_pools(1, 1, "1.1e-6"))
+    pools = least_noise(spend, mixed(1, 1, "1.1e-6"))
     assert 10 <= pools.value <= 10 * (1 + Fraction(2, 10**6))  # ten times 1/scale in epsilon is the fuller pool
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from neartwin.accounting.expressions import NAMES, parse
-from neartwin.accounting.usage import cost, on_sample, parallel, to_group
+from neartwin.accounting.usage import cost, for_group, parallel, subsample
 from neartwin.errors import ParameterError
 from neartwin.losses import (
     Approx,
@@ -35,8 +35,8 @@ from neartwin.losses import (
         ("staircase(epsilon=1, sensitivity=5, step=2)", Staircase(epsilon=1, sensitivity=5, step=2)),
         ("discrete_gaussian(sigma2=2.5, sensitivity=3)", DiscreteGaussian(sigma2="2.5", sensitivity=3)),
         ("sampled(gaussian(sigma=1), rate=0.01) * 10_000", 10_000 * SubsampledGaussian(mu=1, rate="0.01")),
-        ("sampled(gaussian(sigma=2), rate=0.5)", on_sample(Gaussian(mu="0.5"), "0.5")),
-        ("group(gaussian(sigma=2), size=2)", to_group(Gaussian(mu="0.5"), 2)),
+        ("sampled(gaussian(sigma=2), rate=0.5)", subsample(Gaussian(mu="0.5"), "0.5")),
+        ("group(gaussian(sigma=2), size=2)", for_group(Gaussian(mu="0.5"), 2)),
         ("parallel(gaussian(mu=1), laplace(epsilon=1))", parallel(Gaussian(mu=1), Laplace(epsilon=1))),
     ],
 )

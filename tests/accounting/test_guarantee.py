@@ -5,7 +5,7 @@ import math
 import mpmath
 import pytest
 
-from neartwin.accounting.budgets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
+from neartwin.accounting.budgets import advantage, approx, gdp, mixed, pure, rdp, zcdp
 from neartwin.accounting.guarantee import Guarantee, whole_of
 from neartwin.errors import ParameterError, PrivacyError
 
@@ -30,7 +30,7 @@ def test_promises_by_renyi_divergence_cover_the_gaussian_that_has_them():
     normal = float(mpmath.erf(0.5 / mpmath.sqrt(2)))  # of mu = 1, which is 1/2-zCDP, and (8, 4)-RDP
     assert normal < told(zcdp("0.5")).advantage < 0.63
     assert normal < told(rdp(8, 4)).advantage < 1
-    assert normal < told(three_pools("0.0001", 1)).advantage < normal + 1e-3
+    assert normal < told(mixed("0.0001", 1)).advantage < normal + 1e-3
     assert told(advantage("0.3")).advantage >= 0.3
 
 
@@ -57,8 +57,8 @@ def test_the_curve_of_a_promise_is_certified_and_an_advantage_has_none():
         lambda: gdp("nan"),
         lambda: rdp(1, 1),
         lambda: rdp("0.5", 1),
-        lambda: three_pools(0, 0),
-        lambda: three_pools(-1, 1),
+        lambda: mixed(0, 0),
+        lambda: mixed(-1, 1),
         lambda: advantage(1),
         lambda: advantage("0.1", "0.1"),
         lambda: zcdp(1, "-1e-9"),

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from neartwin.accounting.budgets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
+from neartwin.accounting.budgets import advantage, approx, gdp, mixed, pure, rdp, zcdp
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import BudgetError, LedgerError, PrivacyError
 from neartwin.ledger import Ledger, Population, Ticket
@@ -15,7 +15,7 @@ KINDS = [
     (zcdp("0.5", "1e-6"), gdp("0.5", "1e-8"), zcdp(1, "1e-6"), rdp(2, "0.1")),
     (rdp(4, 2), gdp("0.5"), rdp(4, 3), rdp(3, "0.1")),
     (gdp(1, "1e-6"), gdp("0.5", "1e-7"), gdp(2, "1e-6"), advantage("0.1")),
-    (three_pools(1, 1, "1e-6"), three_pools("0.1", "0.5"), three_pools(1, 2, "1e-6"), advantage("0.1")),
+    (mixed(1, 1, "1e-6"), mixed("0.1", "0.5"), mixed(1, 2, "1e-6"), advantage("0.1")),
 ]
 
 
@@ -71,7 +71,7 @@ def test_an_account_opened_with_an_advantage_takes_gaussian_and_pure_plans_until
         assert account.spent["mu_squared"] < Fraction(594, 1000)
 
 
-@pytest.mark.parametrize("opened", [gdp(1, "1e-6"), three_pools(0, 1, "1e-6")], ids=str)
+@pytest.mark.parametrize("opened", [gdp(1, "1e-6"), mixed(0, 1, "1e-6")], ids=str)
 def test_a_zcdp_plan_is_charged_to_a_gaussian_account_what_its_filter_says_and_refused_where_no_delta_is(
     tmp_path, opened
 ):

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from neartwin.accounting.budgets import approx, gdp, pure, rdp, three_pools, zcdp
+from neartwin.accounting.budgets import approx, gdp, mixed, pure, rdp, zcdp
 from neartwin.accounting.filters import odometer
 from neartwin.errors import PrivacyError
 
@@ -41,7 +41,7 @@ def calls(action):
         (zcdp("0.1", "1e-9"), gdp("0.01")),
         (rdp(8, "0.1"), zcdp("0.001")),
         (gdp("0.1", "1e-9"), pure("0.01")),
-        (three_pools("0.1", "0.1"), gdp("0.01")),
+        (mixed("0.1", "0.1"), gdp("0.01")),
     ],
     ids=str,
 )

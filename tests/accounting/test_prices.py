@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from neartwin.accounting import prices
-from neartwin.accounting.budgets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
+from neartwin.accounting.budgets import advantage, approx, gdp, mixed, pure, rdp, zcdp
 from neartwin.accounting.conversions import as_approx, as_gdp, as_pure, as_rdp, as_zcdp
 from neartwin.accounting.filters import Filter, filter_for
 from neartwin.errors import BudgetError, PrivacyError
@@ -62,7 +62,7 @@ def test_each_account_prices_what_a_theorem_covers_to_the_unit():
     assert filter_for(rdp(4, 1)).price(rdp(5, "0.25")) == (Fraction(1, 4) / unit, 0)
     assert filter_for(rdp(4, 1)).price(gdp("0.5")) == (Fraction(1, 2) / unit, 0)
     assert filter_for(gdp(1)).price(gdp("0.1")) == (Fraction(1, 100) / unit, 0)
-    both = filter_for(three_pools(1, 1, "1e-6"))
+    both = filter_for(mixed(1, 1, "1e-6"))
     assert both.price(pure("0.5")) == (5 * 10**11, 0, 0)
     assert both.price(gdp("0.5", "1e-7")) == (0, Fraction(1, 4) / unit, 10**11)
     assert both.price(approx("0.5", "1e-7")) == (5 * 10**11, 0, 10**11)
@@ -73,7 +73,7 @@ def test_each_account_prices_what_a_theorem_covers_to_the_unit():
 @pytest.mark.parametrize("epsilon", ["0", "0.3"])
 def test_pure_noise_and_normal_noise_together_cost_the_sum_of_both_in_one_currency(epsilon):
     """Each adds up under its own theorem: rho, the divergence of one order, mu squared. Nothing pure costs nothing."""
-    spend, alone = three_pools(epsilon, "0.7", "1e-8"), pure("0.3")
+    spend, alone = mixed(epsilon, "0.7", "1e-8"), pure("0.3")
     parts = {
         zcdp(9, "1e-6"): (Fraction(49, 200), prices.rho_of_pure(Fraction(3, 10))),
         rdp(5, 9, "1e-6"): (5 * Fraction(49, 200), prices.renyi_of_pure(Fraction(3, 10), Fraction(5))),
@@ -104,7 +104,7 @@ def test_pure_noise_and_normal_noise_together_cost_the_sum_of_both_in_one_curren
         (gdp(1), zcdp("0.1")),
         (gdp(1), rdp(4, "0.1")),
         (gdp(1), rdp(8, "0.1")),
-        (three_pools(1, 1), zcdp("0.1")),
+        (mixed(1, 1), zcdp("0.1")),
         (gdp(1), advantage("0.1")),
         (zcdp(1), advantage("0.1")),
     ],
@@ -142,7 +142,7 @@ def test_a_filter_refuses_the_first_unit_above_a_cap_in_every_pool():
         zcdp(1, "1e-6"),
         rdp(3, 1, "1e-6"),
         gdp(1, "1e-6"),
-        three_pools(1, 1, "1e-6"),
+        mixed(1, 1, "1e-6"),
     ):
         rule = filter_for(target)
         rule.check((0,) * len(rule.caps), rule.caps)
@@ -186,7 +186,7 @@ def test_fits_of_known_wholes_are_the_known_numbers_and_refuse_what_is_infinite(
 
 
 @pytest.mark.parametrize("spend", [zcdp("0.1"), zcdp("0.1", "1e-8"), rdp(8, "0.8")], ids=str)
-@pytest.mark.parametrize("target", [gdp(1, "1e-6"), three_pools(1, 1, "1e-6")], ids=str)
+@pytest.mark.parametrize("target", [gdp(1, "1e-6"), mixed(1, 1, "1e-6")], ids=str)
 def test_a_renyi_bound_has_a_price_in_mu_beside_a_thousandth_of_the_accounts_delta(spend, target):
     """Delta + (1 - delta) delta_mu lies above the best conversion of the bound at every eps, so above every mechanism's curve."""
     account = filter_for(target)

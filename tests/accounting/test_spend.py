@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from neartwin.accounting.usage import cost, on_sample, once, parallel, repeated, to_group, together
+from neartwin.accounting.usage import cost, for_group, parallel, repeated, sequential, subsample, use
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import (
     Approx,
@@ -35,7 +35,7 @@ def hockey(p, q, eps):
 
 def test_together_and_repeated_are_the_product_of_laws():
     one, two = (("0.5", "0.3", "0.2"), ("0.2", "0.5", "0.3")), (("0.7", "0.3"), ("0.4", "0.6"))
-    done = together(repeated(FinitePair(p=one[0], q=one[1]), 2), FinitePair(p=two[0], q=two[1]))
+    done = sequential(repeated(FinitePair(p=one[0], q=one[1]), 2), FinitePair(p=two[0], q=two[1]))
     p, q = (kron(kron(one[i], one[i]), two[i]) for i in (0, 1))
     true = np.maximum(hockey(p, q, EPS), hockey(q, p, EPS))
     found = cost(done).delta(EPS)
@@ -44,12 +44,12 @@ def test_together_and_repeated_are_the_product_of_laws():
 
 
 def test_disjoint_parts_take_the_worst_part_under_add_remove_and_the_worst_two_under_replace_one():
-    parts = [repeated(Laplace(epsilon="0.5"), 2), once(Pure(epsilon="0.3")), once(Gaussian(mu="0.9"))]
+    parts = [repeated(Laplace(epsilon="0.5"), 2), use(Pure(epsilon="0.3")), use(Gaussian(mu="0.9"))]
     alone, found = cost(parallel(*parts)), {}
     for eps in EPS:
         worst = max(cost(part).delta(eps).upper for part in parts)
         assert alone.delta(eps).upper == pytest.approx(worst, rel=1e-9, abs=1e-300)
-        pairs = [together(parts[i], parts[j]) for i, j in ((0, 1), (0, 2), (1, 2))]
+        pairs = [sequential(parts[i], parts[j]) for i, j in ((0, 1), (0, 2), (1, 2))]
         two = max(cost(pair, neighbours="replace_one").delta(eps).upper for pair in pairs)
         found[eps] = cost(parallel(*parts), neighbours="replace_one").delta(eps).upper
         assert found[eps] == pytest.approx(two, rel=1e-9, abs=1e-300)
@@ -72,51 +72,53 @@ def test_the_same_part_everywhere_costs_no_more_for_a_thousand_parts():
 
 def test_a_sample_is_the_mixture_of_laws_in_each_order():
     p, q, rate = np.array([0.75, 0.25]), np.array([0.25, 0.75]), 0.1
-    found = cost(on_sample(FinitePair(p=("3/4", "1/4"), q=("1/4", "3/4")), "0.1")).delta(EPS)
+    found = cost(subsample(FinitePair(p=("3/4", "1/4"), q=("1/4", "3/4")), "0.1")).delta(EPS)
     mixed = rate * p + (1 - rate) * q
     true = np.maximum(hockey(mixed, q, EPS), hockey(q, mixed, EPS))
     assert np.allclose(found.upper, true, atol=1e-12)
-    assert cost(on_sample(Gaussian(mu=1), "0.01")) == cost(SubsampledGaussian(mu=1, rate="0.01"))
-    once_more = cost(on_sample(on_sample(Gaussian(mu=1), "0.1"), "0.1"))
+    assert cost(subsample(Gaussian(mu=1), "0.01")) == cost(SubsampledGaussian(mu=1, rate="0.01"))
+    once_more = cost(subsample(subsample(Gaussian(mu=1), "0.1"), "0.1"))
     assert once_more == cost(SubsampledGaussian(mu=1, rate="0.01"))
-    pure = cost(on_sample(RandomizedResponse(epsilon=1), "0.01")).pure().upper
+    pure = cost(subsample(RandomizedResponse(epsilon=1), "0.01")).pure().upper
     assert pure == pytest.approx(math.log1p(0.01 * math.expm1(1)), rel=1e-12)
-    leak = cost(on_sample(Approx(epsilon=1, delta="0.1"), "0.5")).delta(1.0)
+    leak = cost(subsample(Approx(epsilon=1, delta="0.1"), "0.5")).delta(1.0)
     assert leak.upper == pytest.approx(0.05, rel=1e-9)
 
 
 def test_gaussians_on_one_sample_are_one_gaussian_on_it_and_others_are_refused():
-    many = cost(on_sample(4 * Gaussian(mu="0.5"), "0.2"))
+    many = cost(subsample(4 * Gaussian(mu="0.5"), "0.2"))
     assert many == cost(SubsampledGaussian(mu=1, rate="0.2"))
-    assert many.epsilon("1e-3").lower > cost(repeated(on_sample(Gaussian(mu="0.5"), "0.2"), 4)).epsilon("1e-3").upper
+    assert many.epsilon("1e-3").lower > cost(repeated(subsample(Gaussian(mu="0.5"), "0.2"), 4)).epsilon("1e-3").upper
     for refused in (
-        on_sample(repeated(Laplace(epsilon=1), 2), "0.1"),
-        on_sample(ZeroConcentrated(rho=1), "0.1"),
-        on_sample(DiscreteGaussian(sigma2=4), "0.1"),
-        on_sample(to_group(Gaussian(mu=1), 2), "0.1"),
+        subsample(repeated(Laplace(epsilon=1), 2), "0.1"),
+        subsample(ZeroConcentrated(rho=1), "0.1"),
+        subsample(DiscreteGaussian(sigma2=4), "0.1"),
+        subsample(for_group(Gaussian(mu=1), 2), "0.1"),
     ):
         with pytest.raises(PrivacyError):
             cost(refused)
     with pytest.raises(PrivacyError, match="replace-one"):
-        cost(on_sample(Gaussian(mu=1), "0.1"), neighbours="replace_one")
+        cost(subsample(Gaussian(mu=1), "0.1"), neighbours="replace_one")
 
 
 def test_a_group_is_served_by_k_times_the_distance_or_a_theorem_and_never_by_parts():
-    group = cost(to_group(together(Gaussian(mu="0.1"), repeated(Laplace(epsilon="0.1"), 2)), 3))
-    assert group == cost(together(Gaussian(mu="0.3"), repeated(Laplace(epsilon="0.3"), 2)))
-    assert cost(to_group(ZeroConcentrated(rho="0.02"), 3)) == cost(ZeroConcentrated(rho="0.18"))
-    approximate = cost(to_group(Approx(epsilon="0.5", delta="1e-6"), 3)).cases[0]
+    group = cost(for_group(sequential(Gaussian(mu="0.1"), repeated(Laplace(epsilon="0.1"), 2)), 3))
+    assert group == cost(sequential(Gaussian(mu="0.3"), repeated(Laplace(epsilon="0.3"), 2)))
+    assert cost(for_group(ZeroConcentrated(rho="0.02"), 3)) == cost(ZeroConcentrated(rho="0.18"))
+    approximate = cost(for_group(Approx(epsilon="0.5", delta="1e-6"), 3)).cases[0]
     (factor,) = approximate.uses
     assert (factor.epsilon, float(factor.delta)) == (Fraction(3, 2), pytest.approx(5.36700309e-06, rel=1e-8))
     for refused in (
-        to_group(parallel(Gaussian(mu=1), Gaussian(mu=2)), 2),
-        to_group(SubsampledGaussian(mu=1, rate="0.1"), 2),
-        to_group(Leak(delta="0.6"), 2),
-        together(to_group(Gaussian(mu=1), 2), Gaussian(mu=1)),
+        for_group(parallel(Gaussian(mu=1), Gaussian(mu=2)), 2),
+        for_group(SubsampledGaussian(mu=1, rate="0.1"), 2),
+        for_group(Leak(delta="0.6"), 2),
+        sequential(for_group(Gaussian(mu=1), 2), Gaussian(mu=1)),
     ):
         with pytest.raises(PrivacyError):
             cost(refused)
-    assert cost(to_group(parallel(Gaussian(mu=1), Gaussian(mu=2)), 1)) == cost(parallel(Gaussian(mu=1), Gaussian(mu=2)))
+    assert cost(for_group(parallel(Gaussian(mu=1), Gaussian(mu=2)), 1)) == cost(
+        parallel(Gaussian(mu=1), Gaussian(mu=2))
+    )
 
 
 def test_what_has_different_losses_for_leaving_and_entering_is_no_part_under_replace_one():
@@ -141,14 +143,14 @@ def test_views_over_cases_are_the_worst_case_and_fits_are_refused_where_they_mis
 @pytest.mark.parametrize(
     "bad",
     [
-        lambda: once(1),
+        lambda: use(1),
         lambda: repeated(Gaussian(mu=1), 0),
         lambda: repeated(Gaussian(mu=1), 1.5),
-        together,
+        sequential,
         parallel,
-        lambda: on_sample(Gaussian(mu=1), 1),
-        lambda: on_sample(Gaussian(mu=1), 0),
-        lambda: to_group(Gaussian(mu=1), 0),
+        lambda: subsample(Gaussian(mu=1), 1),
+        lambda: subsample(Gaussian(mu=1), 0),
+        lambda: for_group(Gaussian(mu=1), 0),
         lambda: cost(Gaussian(mu=1), neighbours="both"),
         lambda: cost("gaussian"),
     ],

@@ -195,7 +195,7 @@ def salaries(tmp_path):
     import neartwin as nt
 
     rows = pa.table({"who": list(range(40)), "paid": [float(i % 7) for i in range(40)]})
-    people = nt.table(rows, unit="who", name="staff", columns={"paid": nt.bounded(0, 6)})
+    people = nt.table(rows, unit="who", name="staff", columns={"paid": nt.bounds(0, 6)})
     with nt.open_ledger(tmp_path / "book.db") as book:
         yield people, book.open(people, pure(1))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from neartwin import losses, tradeoff
-from neartwin.accounting.budgets import advantage, approx, gdp, pure, rdp, three_pools, zcdp
+from neartwin.accounting.budgets import advantage, approx, gdp, mixed, pure, rdp, zcdp
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.audit.claims import EpsilonDelta, GaussianPrivacy, claim_gdp, claim_of, claim_pure
 from neartwin.audit.game import examine
@@ -25,7 +25,7 @@ KEPT = {
     "concentrated with failures": (zcdp("0.5", "1e-3"), lambda a: 0.999 * claim_gdp(1).floor(np.minimum(a / 0.999, 1)), 0.18),
     "Renyi": (rdp(4, 2), claim_gdp(1).floor, 0.46),
     "three pools": (
-        three_pools(1, 1),
+        mixed(1, 1),
         lambda a: losses.compose([losses.RandomizedResponse(epsilon=1), losses.Gaussian(mu=1)]).tradeoff(a).upper,
         1e-4,
     ),

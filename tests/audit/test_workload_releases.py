@@ -22,11 +22,11 @@ PRICES = [(nt.pure(1), claim_pure(1)), (nt.gdp(1), claim_gdp(1))]
 
 
 def totals(groups):
-    return groups.workload(nt.prefixes()).agg(n=nt.count())
+    return groups.workload(nt.prefix_sums()).agg(n=nt.count())
 
 
 def spans(groups):
-    return groups.workload(nt.moving(2, 1)).agg(s=nt.sum("x", -1, 1))
+    return groups.workload(nt.moving_sums(2, 1)).agg(s=nt.sum("x", -1, 1))
 
 
 def game(ask, spend, *, keys=KEYS, groups=2, last=False):

@@ -76,7 +76,7 @@ def test_risk_of_a_saved_release_is_that_of_its_guarantee(tmp_path):
     rows = nt.table(pa.table({"who": ["a", "b"]}), unit="who", name="visits", neighbours="replace_one")
     with nt.open_ledger(tmp_path / "book.db") as book:
         account = book.open(rows, nt.pure(1))
-        saved = account.release(account.plan(rows.agg(n=nt.count_units()), spend=nt.pure("0.25")))
+        saved = account.release(account.plan(rows.agg(n=nt.count_distinct_units()), spend=nt.pure("0.25")))
     saved.write(tmp_path / "release.json")
     told = called("explain-risk", tmp_path / "release.json")
     assert told.exit_code == 0, told.output

@@ -14,7 +14,7 @@ ROWS = {"visit": [*range(80)], "ID": [*range(80)], "id": [7] * 80, "v": [1.0] * 
 
 
 def units(rows):
-    made = plan(rows.agg(n=nt.count_units()), spend=nt.pure(1))
+    made = plan(rows.agg(n=nt.count_distinct_units()), spend=nt.pure(1))
     return int(DuckdbEngine().aggregate(made.stage, salt=1).values["units"][0])
 
 

@@ -60,7 +60,7 @@ def test_sql_counts_what_is_not_null(request, tmp_path, place):
 
 def people():
     frame = pa.table({"who": [1], "town": ["Ulm"], "paid": [1.0], "a b": [1]})
-    return nt.table(frame, unit="who", name="visits", columns={"paid": nt.bounded(0, 100)})
+    return nt.table(frame, unit="who", name="visits", columns={"paid": nt.bounds(0, 100)})
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_counts_of_a_column_are_another_plan_with_the_reach_of_a_count():
     plans = [plan(rows.agg(n=one), **limits) for one in (nt.count(), nt.count("paid"), nt.count("town"))]
     assert len({made.digest for made in plans}) == 3
     assert {made.measures[name].sensitivity.l1 for made in plans for name in made.measures} == {6}
-    for make in (lambda it: it.workload(nt.prefixes()), lambda it: it.marginals(["town"])):
+    for make in (lambda it: it.workload(nt.prefix_sums()), lambda it: it.marginals(["town"])):
         made = plan(make(rows).agg(n=nt.count("paid")), spend=nt.gdp(1), rows_per_group=3, groups_per_unit=2)
         same = plan(make(rows).agg(n=nt.count()), spend=nt.gdp(1), rows_per_group=3, groups_per_unit=2)
         assert made.digest != same.digest

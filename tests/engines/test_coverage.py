@@ -18,7 +18,7 @@ HALF = "CASE WHEN open THEN paid * 0.5 ELSE 10 END"
 ASKED = {
     "n": nt.count(),
     "given": nt.count("paid"),
-    "people": nt.count_units(),
+    "people": nt.count_distinct_units(),
     "total": nt.sum("paid"),
     "typical": nt.mean("paid"),
     "v": nt.variance("paid"),
@@ -66,7 +66,7 @@ def released(folder, rows, name, spend):
 @pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize("spend", [nt.pure(2), nt.gdp(1)], ids=str)
 def test_bars_hold_as_often_as_they_say_on_every_engine(request, tmp_path, place, name, spend):
-    rows = request.getfixturevalue(place).visits(visits(), name="visits", columns={"paid": nt.bounded(0, 50, 1)})
+    rows = request.getfixturevalue(place).visits(visits(), name="visits", columns={"paid": nt.bounds(0, 50, 1)})
     truth, noisy = released(tmp_path, rows, name, nt.pure(10**7)), released(tmp_path, rows, name, spend)
     assert truth.keys == noisy.keys
     assert len(truth) >= GROUPS
@@ -101,7 +101,7 @@ ON_WORKERS = ("n", "people", "total", "typical", "v", "s", "c", "r", "fit")
 @pytest.mark.parametrize("spend", [nt.approx(8, "1e-2"), nt.gdp(3, "1e-2")], ids=str)
 def test_bars_of_noise_drawn_on_workers_hold_as_often_as_they_say(spark_place, tmp_path, spend):
     """Groups that were found, for only their tables stay on workers; they pass a threshold by noise that no bar is of."""
-    rows = spark_place.visits(visits(), name="visits", columns={"paid": nt.bounded(0, 50, 1)})
+    rows = spark_place.visits(visits(), name="visits", columns={"paid": nt.bounds(0, 50, 1)})
     asked = {name: ASKED[name] for name in ON_WORKERS}
     truth = released(tmp_path, rows, "all in one", nt.pure(10**7))
     with nt.open_ledger(tmp_path / "found.db") as book:

@@ -20,7 +20,7 @@ SPEND = nt.approx(1, "1e-6")
 def test_every_engine_counts_finders_as_the_oracle_does(request, place):
     place = request.getfixturevalue(place)
     rows = hostile_rows("finders", 700)
-    query = place.visits(rows).group_by("town", "year").agg(n=nt.count(), people=nt.count_units())
+    query = place.visits(rows).group_by("town", "year").agg(n=nt.count(), people=nt.count_distinct_units())
     asked = plan(query, spend=SPEND, rows_per_group=3, groups_per_unit=12, discovery_groups=4)
     found, expected = answers(place, rows, asked)
     assert found == expected
@@ -53,7 +53,7 @@ def test_one_unit_helps_to_discover_as_many_groups_as_said_and_brings_in_no_more
 def test_groups_without_a_finder_are_not_answered_and_the_others_count_all_their_units():
     rows = [{"who": who, "town": f"{who} {i}" if i else "common"} for who in ("a", "b") for i in range(9)]
     frame = pa.Table.from_pylist(rows + [{"who": f"c{i}", "town": "common"} for i in range(50)])
-    query = nt.table(frame, unit="who", name="visits").group_by("town").agg(people=nt.count_units())
+    query = nt.table(frame, unit="who", name="visits").group_by("town").agg(people=nt.count_distinct_units())
     asked = plan(query, spend=SPEND, groups_per_unit=9, discovery_groups=2)
     answer = DuckdbEngine().aggregate(asked.stage, salt=SALT)
     values = dict(zip(answer.keys, zip(answer.values["finders"], answer.values["units"], strict=True), strict=True))
@@ -80,7 +80,11 @@ def test_it_is_for_unknown_groups_alone():
     known = table.group_by("town", keys=["b", "c"]).agg(n=nt.count())
     for query, more, says in (
         (known, {"groups_per_unit": 2}, "public keys"),
-        (table.group_by("town").agg(n=nt.count()), {"groups_per_unit": nt.tuned(9, groups=9)}, "beside tuned bounds"),
+        (
+            table.group_by("town").agg(n=nt.count()),
+            {"groups_per_unit": nt.private_limit(9, groups=9)},
+            "beside tuned bounds",
+        ),
     ):
         with pytest.raises(ParameterError, match=says):
             plan(query, spend=SPEND, rows_per_group=1, discovery_groups=1, **more)

@@ -21,7 +21,7 @@ from neartwin.planning.planner import plan
 address, table, folder = sys.argv[1:]
 rows = nt.table(address, table=table, unit="who", name="pages", snapshot="one")
 engine = DuckdbEngine(memory_limit="64MiB", threads=1, temp_directory=folder) if not table else engine_for(rows.table.source)
-query = rows.group_by("page").agg(people=nt.count_units())
+query = rows.group_by("page").agg(people=nt.count_distinct_units())
 limits = {"spend": nt.approx(2, "1e-3"), "groups_per_unit": 1}
 
 with nt.open_ledger(folder + "/budget.db") as ledger:

@@ -11,7 +11,7 @@ import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.engines.sql.expressions import can_leave, is_on_grid
 from neartwin.planning.planner import plan
-from neartwin.tables.table import bounded
+from neartwin.tables.table import bounds as as_bounds
 
 NEAR_HALVES = [0.0, 0.49999999999999994, 0.5, 0.5000000000000001, 1.5, 2.5, 4503599627370495.5, 4503599627370496.0]
 NEAR_HALVES += [4503599627370497.0, 9007199254740991.0, 9007199254740992.0, 1e300, math.inf, 5e-324]
@@ -34,7 +34,7 @@ def test_the_second_clip_is_left_out_only_where_rounding_cannot_leave_the_bounds
     for _ in range(4000):
         step = Fraction(int(random.integers(1, 2**20)), int(random.integers(1, 2**20)))
         low, wide = int(random.integers(-(2**53), 2**53)) >> int(random.integers(0, 52)), int(random.integers(1, 2**20))
-        if abs(low + wide) > 2**53 or can_leave(bounds := bounded(low * step, (low + wide) * step, step)):
+        if abs(low + wide) > 2**53 or can_leave(bounds := as_bounds(low * step, (low + wide) * step, step)):
             continue
         left_out += 1
         ends = np.array([float(bounds.low), float(bounds.high)])
@@ -50,7 +50,7 @@ def test_a_bound_that_floats_round_away_from_its_step_is_clipped_again():
         bounds
         for steps in range(2**53 - 2000, 2**53)
         for step in (Fraction(1, 3), Fraction(1, 7), Fraction(1, 49))
-        if can_leave(bounds := bounded(0, steps * step, step))
+        if can_leave(bounds := as_bounds(0, steps * step, step))
     )
     rows = nt.table(pa.table({"who": [1], "x": [math.inf]}), unit="who", name="edges")
     stage = plan(
@@ -58,7 +58,7 @@ def test_a_bound_that_floats_round_away_from_its_step_is_clipped_again():
     ).stage
     (found,) = DuckdbEngine().aggregate(stage, salt=1).values["total:" + next(iter(stage.grid))]
     assert int(found) == bounds.high_units
-    assert not can_leave(bounded(0, 100))
+    assert not can_leave(as_bounds(0, 100))
 
 
 @pytest.mark.parametrize(

@@ -87,8 +87,8 @@ def questions(tables):
     """Each a joined table, and the names of the tables joined to the first."""
     people = opened(tables["people"], nt.table, unit="who", name="people")
     visits = opened(tables["visits"], nt.table, unit="who", name="people")
-    towns = opened(tables["towns"], nt.public, name="towns")
-    lines = opened(tables["lines"], nt.owned, name="lines")
+    towns = opened(tables["towns"], nt.public_table, name="towns")
+    lines = opened(tables["lines"], nt.owned_by, name="lines")
     return {
         "public": (people.join(towns, on={"town": "name"}), ["people", "towns"]),
         "public, or NULL": (people.join(towns, on={"town": "name"}, how="left"), ["people", "towns"]),
@@ -128,7 +128,10 @@ def compared(place, seed, kind, mixed):
     asked, names = questions(mixed if mixed is not None else local(rows))[kind]
     short = kind.removesuffix(", or NULL")
     query = asked.group_by(GROUPS[short]).agg(
-        n=nt.count(), people=nt.count_units(), total=nt.sum(VALUES[short], -1, 7), typical=nt.mean(VALUES[short], 0, 8)
+        n=nt.count(),
+        people=nt.count_distinct_units(),
+        total=nt.sum(VALUES[short], -1, 7),
+        typical=nt.mean(VALUES[short], 0, 8),
     )
     stage = plan(query, spend=SPEND, rows_per_group=4, groups_per_unit=1000).stage
     found = as_mapping(engine_for(stage.table.source).aggregate(stage, salt=SALT))
@@ -205,8 +208,8 @@ def test_near_miss_a_join_of_private_tables_that_are_not_equated_mixes_units_and
     visits = nt.table(tables["visits"], unit="id", name="people")
     visits_too = nt.table(tables["visits"], unit="who", name="people")
     other = nt.table(tables["visits"], unit="who", name="others")
-    rows = nt.table(tables["visits"], unit=nt.EACH_ROW, name="people")
-    lines, towns = nt.owned(tables["lines"]), nt.public(tables["towns"])
+    rows = nt.table(tables["visits"], unit=nt.ROW, name="people")
+    lines, towns = nt.owned_by(tables["lines"]), nt.public_table(tables["towns"])
     refused = {
         "must be equated": lambda: people.join(visits, on={"age": "id", "who": "day"}),
         "another population": lambda: people.join(other),
@@ -242,7 +245,7 @@ def test_computed_columns_reach_over_a_join():
     rows = nt.table(
         pa.table({"who": [1, 2, 3], "town": ["Ulm", "Ulm", "Bonn"], "paid": [1.0, 2.0, 4.0]}), unit="who", name="people"
     )
-    towns = nt.public(pa.table({"town": ["Ulm", "Bonn"], "tax": [1, 3]}), columns={"tax": nt.bounded(0, 5, 1)})
+    towns = nt.public_table(pa.table({"town": ["Ulm", "Bonn"], "tax": [1, 3]}), columns={"tax": nt.bounds(0, 5, 1)})
     taxed = rows.with_column("dear", "paid > 1.5").join(towns, on="town").with_column("high", "dear AND tax > 2")
     query = taxed.group_by("high", keys=[True, False]).agg(n=nt.count(), total=nt.sum("tax"))
     asked = plan(query, spend=SPEND, rows_per_group=1, groups_per_unit=1)
@@ -253,7 +256,7 @@ def test_computed_columns_reach_over_a_join():
 def test_a_unit_counts_no_more_after_a_join_than_before(tmp_path):
     """A public table with a thousand duplicates of a key multiplies rows, and bounding comes after."""
     rows = nt.table(pa.table({"who": [1, 2], "town": ["Ulm", "Ulm"]}), unit="who", name="people")
-    towns = nt.public(pa.table({"town": ["Ulm"] * 1000, "state": ["BW"] * 1000}))
+    towns = nt.public_table(pa.table({"town": ["Ulm"] * 1000, "state": ["BW"] * 1000}))
     query = rows.join(towns, on="town").group_by("state", keys=["BW"]).agg(n=nt.count())
     asked = plan(query, spend=SPEND, rows_per_group=3, groups_per_unit=1)
     assert engine_for(rows.table.source).aggregate(asked.stage, salt=SALT).values["rows"].tolist() == [6]
@@ -293,7 +296,7 @@ def test_a_series_is_asked_again_when_a_table_changes_that_only_one_of_its_quest
         people = nt.table(tmp_path / "people.parquet", unit="who", name="people")
         return [
             people.agg(n=nt.count()),
-            people.join(nt.public(tmp_path / "towns.parquet"), on={"town": "name"}).agg(n=nt.count()),
+            people.join(nt.public_table(tmp_path / "towns.parquet"), on={"town": "name"}).agg(n=nt.count()),
         ]
 
     with nt.open_ledger(tmp_path / "budget.db") as ledger:
@@ -339,12 +342,12 @@ def test_files_databases_and_frames_can_be_joined_in_one_statement(tmp_path):
     base = nt.table(tmp_path / "a.duckdb", table="people", unit="who", name="people")
     found = []
     for other in (
-        nt.public(tmp_path / "a.duckdb", table="towns"),
-        nt.public(tmp_path / "b.duckdb", table="towns"),
-        nt.public(tmp_path / "towns.parquet"),
-        nt.public(tmp_path / "towns.csv", types=types),
-        nt.public(connection, table="towns"),
-        nt.public(towns),
+        nt.public_table(tmp_path / "a.duckdb", table="towns"),
+        nt.public_table(tmp_path / "b.duckdb", table="towns"),
+        nt.public_table(tmp_path / "towns.parquet"),
+        nt.public_table(tmp_path / "towns.csv", types=types),
+        nt.public_table(connection, table="towns"),
+        nt.public_table(towns),
     ):
         first = nt.table(people, unit="who", name="people") if other.source.location() == "" else base
         query = first.join(other, on={"town": "name"}).where("town <> ''").agg(n=nt.count())

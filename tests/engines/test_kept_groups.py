@@ -27,7 +27,7 @@ def of_one(who="x"):
 def test_a_unit_in_too_many_groups_keeps_those_where_it_counts_most(request, place):
     place = request.getfixturevalue(place)
     query = place.visits(of_one()).group_by("town", keys=list(ROWS_IN))
-    counted = query.agg(n=nt.count(), people=nt.count_units(), q=nt.median("paid", 0, 10, 1))
+    counted = query.agg(n=nt.count(), people=nt.count_distinct_units(), q=nt.median("paid", 0, 10, 1))
     made = plan(counted, spend=nt.pure(1), rows_per_group=20, groups_per_unit=3)
     (split,) = made.splits.values()
     for cap, expected in ((20, [9, 6, 5, 0, 0]), (7, [7, 6, 5, 0, 0])):

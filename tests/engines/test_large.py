@@ -40,7 +40,7 @@ def ledger(tmp_path):
 
 def proposed(ledger, rows, **more):
     account = ledger.open(rows, nt.approx(10**10, "1e-3"))
-    asked = rows.group_by("town", "year").agg(people=nt.count_units(), total=nt.sum("paid", 0, 100))
+    asked = rows.group_by("town", "year").agg(people=nt.count_distinct_units(), total=nt.sum("paid", 0, 100))
     return account, account.plan(asked, **(SURE | more))
 
 
@@ -207,7 +207,7 @@ def test_written_quantiles_and_counts_by_bin_are_those_of_the_rows(request, plac
     account = ledger.open(rows, nt.approx(10**16, "1e-3"))
     limits = SURE | {"spend": nt.approx(10**15, "1e-9"), "rows_per_group": 4000, "groups_per_unit": 50}  # parts of rows
     ranks = rows.group_by("town", "year").agg(
-        people=nt.count_units(), paid=nt.quantile("paid", [0.25, 0.75], 0, 100, 1)
+        people=nt.count_distinct_units(), paid=nt.quantile("paid", [0.25, 0.75], 0, 100, 1)
     )
     table = read(account.release_to_parquet(account.plan(ranks, **limits), tmp_path / "ranks.parquet").place)
     assert table.column_names[3:] == [
@@ -257,7 +257,7 @@ def test_the_most_common_and_margins_are_written_as_an_ordinary_release_has_them
 def test_a_table_of_public_keys_has_them_all(request, place, ledger, tmp_path):
     rows = request.getfixturevalue(place).visits(visits(), name="visits", snapshot="first")
     account = ledger.open(rows, nt.approx(10**10, "1e-3"))
-    asked = rows.group_by("town", keys=["Z", "nowhere", "a"]).agg(people=nt.count_units())
+    asked = rows.group_by("town", keys=["Z", "nowhere", "a"]).agg(people=nt.count_distinct_units())
     table = read(account.release_to_parquet(account.plan(asked, **SURE), tmp_path / "t.parquet").place)
     order = ["Z", "nowhere", "a"] if place != "spark_place" else None  # there each key goes to the file that it says
     assert table["town"].to_pylist() == (order or table["town"].to_pylist())

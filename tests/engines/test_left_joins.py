@@ -81,7 +81,7 @@ def made(seed):
 
 def asked(text, given):
     people, others = (nt.table(given[name], unit="who", name="people") for name in ("people", "others"))
-    tables = {name: nt.public(given[name], name=name) for name in ("towns", "roads")}
+    tables = {name: nt.public_table(given[name], name=name) for name in ("towns", "roads")}
     return nt.from_sql(text, people, tables=tables | {"others": others})
 
 
@@ -125,7 +125,7 @@ def test_why_it_is_refused_the_column_before_has_another_answer():
 
 def test_in_python_there_is_no_such_column_whatever_the_prefix():
     given = made(0)
-    people, towns = nt.table(given["people"], unit="who", name="people"), nt.public(given["towns"], name="towns")
+    people, towns = nt.table(given["people"], unit="who", name="people"), nt.public_table(given["towns"], name="towns")
     joined = people.join(towns, on="town", how="left", prefix="t_")
     assert joined.where("code IS NULL") is not None
     for condition in ("t_town IS NULL", "t.town IS NULL", "towns.town IS NULL"):
@@ -136,9 +136,9 @@ def test_in_python_there_is_no_such_column_whatever_the_prefix():
 def test_columns_of_a_joined_table_are_its_own():
     """`b.code` is the roads' and not the towns', which came along as `t_code`."""
     given = made(1)
-    both = nt.public(given["roads"], name="roads")
+    both = nt.public_table(given["roads"], name="roads")
     others = nt.table(given["others"], unit="who", name="people").join(both, on="town").join(
-        nt.public(given["towns"], name="towns"), on="town", prefix="t_"
+        nt.public_table(given["towns"], name="towns"), on="town", prefix="t_"
     )  # fmt: skip
     inner = "(SELECT o.who, r.code, t.code AS t_code FROM others o JOIN roads r USING (town) JOIN towns t USING (town))"
     people = nt.table(given["people"], unit="who", name="people")
@@ -153,7 +153,7 @@ def test_a_left_join_within_another_stays_apart_from_a_column_that_gets_its_name
     given = made(2)
     given["towns"] = given["towns"].rename_columns(["b_town", "key", "state", "number"])
     people, others = (nt.table(given[name], unit="who", name="people") for name in ("people", "others"))
-    towns = nt.public(given["towns"], name="towns")
+    towns = nt.public_table(given["towns"], name="towns")
     both = others.join(towns, on={"town": "b_town"}, how="left")
     text = "SELECT b.b_town, COUNT(*) AS n FROM people p JOIN {} b ON p.who = b.who GROUP BY b.b_town"
     query = nt.from_sql(text.format("both"), people, tables={"both": both})

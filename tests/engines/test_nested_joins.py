@@ -137,7 +137,7 @@ def test_a_joined_table_on_the_right_has_the_rows_that_duckdb_itself_finds(seed,
         for name, schema in {"people": PEOPLE, "visits": visited, "towns": TOWNS, "taxes": taxed}.items()
     }
     people, visits = (nt.table(given[name], unit="who", name="people") for name in ("people", "visits"))
-    towns, taxes = (nt.public(given[name], name=name) for name in ("towns", "taxes"))
+    towns, taxes = (nt.public_table(given[name], name=name) for name in ("towns", "taxes"))
     in_python, text, condition = NESTED[kind]
     others = {"visits": visits, "towns": towns, "taxes": taxes}
     sql = f"SELECT p.town, COUNT(*) AS n FROM {text} GROUP BY p.town"
@@ -159,11 +159,11 @@ def test_a_nested_join_renames_moves_conditions_and_keeps_bounds():
     people, visits, towns = local(made(1))["people"], local(made(1))["visits"], local(made(1))["towns"]
     first = nt.table(people, unit="who", name="people")
     second = nt.table(people.append_column("id", pa.array(range(len(people)), pa.int64())), unit="who", name="people")
-    public = nt.public(towns, name="towns", columns={"rent": nt.bounded(0, 9)})
+    public = nt.public_table(towns, name="towns", columns={"rent": nt.bounds(0, 9)})
     nested = second.where("age > 5").join(public, on={"town": "name"}).where("state = 'BW'")
     both = first.join(nested, prefix="o_")
     assert {"o_town", "o_age", "id", "state", "rent"} <= set(both.table.schema)
-    assert both.table.columns["rent"] == nt.bounded(0, 9)
+    assert both.table.columns["rent"] == nt.bounds(0, 9)
     assert [condition.text for condition in both.conditions]
     assert both.conditions[0].columns == {"o_age"}
     assert both.conditions[1].columns == {"state"}
@@ -173,7 +173,7 @@ def test_a_nested_join_renames_moves_conditions_and_keeps_bounds():
 def test_what_no_chain_of_joins_can_say_is_refused():
     tables = local(made(1))
     people, visits = (nt.table(tables[name], unit="who", name="people") for name in ("people", "visits"))
-    towns, lines = nt.public(tables["towns"], name="towns"), nt.owned(tables["lines"], name="lines")
+    towns, lines = nt.public_table(tables["towns"], name="towns"), nt.owned_by(tables["lines"], name="lines")
     with pytest.raises(QueryError, match="on their own"):
         people.join(visits.join(lines, on={"id": "visit"}), how="left")
     met, both = people.join(towns, on={"town": "name"}, how="left"), visits.join(towns, on={"who": "name"}, how="left")
@@ -208,7 +208,7 @@ def test_near_miss_no_chain_has_the_rows_of_a_left_join_of_joined_tables():
     """Who has visits, but to no town, is kept once with NULL: two left joins keep each visit, and an inner one drops them."""
     people = nt.table(pa.table({"who": ["a", "b"], "age": [1, 2]}), unit="who", name="people")
     visits = nt.table(pa.table({"who": ["a", "a", "b"], "place": ["x", "y", "Ulm"]}), unit="who", name="people")
-    towns = nt.public(pa.table({"name": ["Ulm"], "state": ["BW"]}), name="towns")
+    towns = nt.public_table(pa.table({"name": ["Ulm"], "state": ["BW"]}), name="towns")
 
     def counted(rows):
         stage = plan(rows.group_by("state").agg(n=nt.count()), spend=SPEND, rows_per_group=9, groups_per_unit=9).stage

@@ -23,7 +23,7 @@ from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows, r
 SPEND = nt.gdp(10**6, "1e-6")
 STATISTICS = {
     "n": nt.count(),
-    "people": nt.count_units(),
+    "people": nt.count_distinct_units(),
     "total": nt.sum("paid", -50, 50),
     "mean": nt.mean("paid", 0, 10),
     "wide": nt.sum("year", -(2**53), 2**53, 1),
@@ -123,7 +123,9 @@ def squared(clip, change):
 def test_taking_any_unit_away_moves_everything_together_by_at_most_the_limit(low, norm):
     table = nt.table(pa.table({"who": ["a"], "town": ["b"], "paid": [1.0]}), unit="who", name="v")
     query = table.group_by("town", keys=[f"t{i}" for i in range(6)])
-    query = query.agg(n=nt.count(), people=nt.count_units(), s=nt.sum("paid", low, 5, 1), m=nt.mean("paid", -5, 5))
+    query = query.agg(
+        n=nt.count(), people=nt.count_distinct_units(), s=nt.sum("paid", low, 5, 1), m=nt.mean("paid", -5, 5)
+    )
     made = plan(query, spend=nt.gdp(1), norm_per_unit=norm)
     clip, farthest = made.stage.clip, Fraction(0)
     for seed in range(6):
@@ -246,8 +248,8 @@ def test_where_a_norm_has_no_meaning_it_is_refused_and_says_what_to_write():
         (table.agg(h=nt.histogram("paid", [0, 9])), {"norm_per_unit": 2**20 + 1}, ParameterError, "at most 1,048,576"),
         (table.agg(h=nt.histogram("paid", [0, 9])), {"rows_per_group": 9}, ParameterError, "cannot stand beside"),
         (table.group_by("town").agg(m=nt.median("paid", 0, 9)), {}, QueryError, "discovery_groups is missing"),
-        (nt.table(frame, unit=nt.EACH_ROW, name="v").agg(n=nt.count()), {}, ParameterError, "its own unit"),
-        (public, {"rows_per_group": nt.tuned()}, ParameterError, "beside tuned"),
+        (nt.table(frame, unit=nt.ROW, name="v").agg(n=nt.count()), {}, ParameterError, "its own unit"),
+        (public, {"rows_per_group": nt.private_limit()}, ParameterError, "beside tuned"),
     ):
         with pytest.raises(wrong, match=says):
             plan(query, **rest | more)
@@ -275,11 +277,11 @@ def test_a_norm_can_be_tuned_and_is_nearly_as_good_as_the_best_fixed_one(tmp_pat
     groups = rows.group_by("town", keys=range(40))
     query = groups.agg(n=nt.count(), s=nt.sum("paid", 0, 10))
     truth = np.bincount(columns["town"], minlength=40)
-    tuned = plan(query, spend=nt.zcdp("1/2"), norm_per_unit=nt.tuned(512))
+    tuned = plan(query, spend=nt.zcdp("1/2"), norm_per_unit=nt.private_limit(512))
     assert tuned.price == nt.zcdp("1/2")
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.zcdp(2))
-        release = account.release(account.plan(query, spend=nt.zcdp("1/2"), norm_per_unit=nt.tuned(512)))
+        release = account.release(account.plan(query, spend=nt.zcdp("1/2"), norm_per_unit=nt.private_limit(512)))
         assert account.remaining["rho"] == Fraction(3, 2)
     assert release.notes[-1].startswith("Tuned: norm_per_unit = ")
     origins = {bound["what"]: bound["origin"] for bound in release.provenance.method["bounds"]}
@@ -299,10 +301,10 @@ def test_a_norm_can_be_tuned_and_is_nearly_as_good_as_the_best_fixed_one(tmp_pat
 def test_a_tuned_norm_finds_unknown_groups_and_stands_alone():
     rows = nt.table(pa.table(heavy_tailed(50)), unit="who", name="visits")
     query = rows.group_by("town").agg(n=nt.count())
-    made = plan(query, spend=nt.gdp(1, "1e-6"), norm_per_unit=nt.tuned(64, groups=30))
+    made = plan(query, spend=nt.gdp(1, "1e-6"), norm_per_unit=nt.private_limit(64, groups=30))
     assert (made.stage.discovery_groups, made.pilot.stage.discovery_groups, made.pilot.stage.clip) == (64, None, None)
-    for more in ({"rows_per_group": 5}, {"groups_per_unit": nt.tuned(8, groups=30)}, {"rows_per_unit": 5}):
+    for more in ({"rows_per_group": 5}, {"groups_per_unit": nt.private_limit(8, groups=30)}, {"rows_per_unit": 5}):
         with pytest.raises((ParameterError, QueryError)):
-            plan(query, spend=nt.gdp(1, "1e-6"), norm_per_unit=nt.tuned(64, groups=30), **more)
+            plan(query, spend=nt.gdp(1, "1e-6"), norm_per_unit=nt.private_limit(64, groups=30), **more)
     with pytest.raises(PrivacyError, match="noise is normal"):
-        plan(rows.agg(n=nt.count()), spend=nt.pure(1), norm_per_unit=nt.tuned(64))
+        plan(rows.agg(n=nt.count()), spend=nt.pure(1), norm_per_unit=nt.private_limit(64))

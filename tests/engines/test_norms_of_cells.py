@@ -191,9 +191,7 @@ def test_bars_hold_and_another_norm_is_another_plan(tmp_path):
             width = 2 * (high - low)
             assert low - width <= exact <= high + width
         text = "SELECT town, MEDIAN(paid) AS m, COUNT(*) AS n FROM v GROUP BY town"
-        known = nt.table(
-            pa.Table.from_pylist(rows), unit="who", name="v", columns={"paid": nt.bounded(-10, 10, "1/10")}
-        )
+        known = nt.table(pa.Table.from_pylist(rows), unit="who", name="v", columns={"paid": nt.bounds(-10, 10, "1/10")})
         asked = nt.from_sql(text, known, keys=["t0", "t1", "t2"])
         proposal = account.plan(asked, spend=nt.gdp(20), norm_per_unit=600)
         median = account.release(proposal)
@@ -206,7 +204,7 @@ def test_bars_hold_and_another_norm_is_another_plan(tmp_path):
             )
         )  # fmt: skip
         assert {key for (key,) in found.keys} <= {"t0", "t1", "t2"}
-        tuned = account.release(account.plan(asked, spend=nt.gdp(20), norm_per_unit=nt.tuned(512)))
+        tuned = account.release(account.plan(asked, spend=nt.gdp(20), norm_per_unit=nt.private_limit(512)))
         assert any(note.startswith("Tuned: norm_per_unit") for note in tuned.notes)
     digests = {plan(asked, spend=nt.gdp(1), norm_per_unit=norm).digest for norm in (3, 4)}
     assert len(digests) == 2

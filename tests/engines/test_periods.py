@@ -17,12 +17,12 @@ SPEND = nt.approx(10**6, "1e-6")
 
 
 @pytest.mark.parametrize("place", ENGINES)
-@pytest.mark.parametrize("period", [nt.day("day"), nt.part("week start", "day")], ids=["day", "week"])
+@pytest.mark.parametrize("period", [nt.date("day"), nt.date_part("week start", "day")], ids=["day", "week"])
 def test_every_engine_bounds_each_unit_in_each_period_as_the_oracle_does(request, place, period):
     place = request.getfixturevalue(place)
     rows = hostile_rows(f"periods {period.name}", 500)
     query = place.visits(rows, unit=("who", period)).group_by("town").agg(
-        n=nt.count(), units=nt.count_units(), total=nt.sum("paid", -50, 50)
+        n=nt.count(), units=nt.count_distinct_units(), total=nt.sum("paid", -50, 50)
     )  # fmt: skip
     stage = plan(query, spend=SPEND, rows_per_group=2, groups_per_unit=1000).stage
     found = as_mapping(place.engine.aggregate(stage, salt=SALT))
@@ -39,7 +39,9 @@ def made(names):
 
 def counts(unit, **bounds):
     query = (
-        nt.table(made(["a", "b"]), unit=unit, name="visits").group_by("town").agg(n=nt.count(), units=nt.count_units())
+        nt.table(made(["a", "b"]), unit=unit, name="visits")
+        .group_by("town")
+        .agg(n=nt.count(), units=nt.count_distinct_units())
     )
     answer = DuckdbEngine().aggregate(plan(query, spend=SPEND, **bounds).stage, salt=SALT)
     return sum(answer.values["rows"]), sum(answer.values["units"])
@@ -48,20 +50,20 @@ def counts(unit, **bounds):
 def test_a_unit_of_one_day_is_bounded_once_a_day_and_one_of_a_week_once_a_week():
     bounds = {"rows_per_group": 2, "groups_per_unit": 1}
     assert counts("who", **bounds) == (2 * 2, 2)
-    assert counts(("who", nt.day("at")), **bounds) == (2 * 28 * 2, 2 * 28)
-    assert counts(("who", nt.part("week start", "at")), **bounds) == (2 * 4 * 2, 2 * 4)
-    assert counts(("who", nt.part("month start", "at")), **bounds) == (2 * 2, 2)
+    assert counts(("who", nt.date("at")), **bounds) == (2 * 28 * 2, 2 * 28)
+    assert counts(("who", nt.date_part("week start", "at")), **bounds) == (2 * 4 * 2, 2 * 4)
+    assert counts(("who", nt.date_part("month start", "at")), **bounds) == (2 * 2, 2)
 
 
 def test_two_units_are_never_one_whatever_their_names_hold():
     names = ["a", "a/2024-01-01", "a/", "/a", ""]
-    query = nt.table(made(names), unit=("who", nt.day("at")), name="visits").agg(units=nt.count_units())
+    query = nt.table(made(names), unit=("who", nt.date("at")), name="visits").agg(units=nt.count_distinct_units())
     answer = DuckdbEngine().aggregate(plan(query, spend=SPEND).stage, salt=SALT)
     assert list(answer.values["units"]) == [28 * len(names)]
 
 
 def test_the_weaker_meaning_is_in_the_guarantee_the_notes_and_the_account(tmp_path):
-    rows = nt.table(made(["a"]), unit=("who", nt.part("week start", "at")), name="visits")
+    rows = nt.table(made(["a"]), unit=("who", nt.date_part("week start", "at")), name="visits")
     query = rows.agg(n=nt.count())
     with nt.open_ledger(tmp_path / "budget.db") as ledger:
         account = ledger.open(rows, nt.pure(2))
@@ -70,14 +72,14 @@ def test_the_weaker_meaning_is_in_the_guarantee_the_notes_and_the_account(tmp_pa
         release = account.release(proposal)
         assert str(release.guarantee) == "epsilon = 1 for adding or removing one who in one week of at"
         assert any("protected as a group of m" in note for note in release.notes)
-        for unit in ("who", ("who", nt.day("at"))):
+        for unit in ("who", ("who", nt.date("at"))):
             with pytest.raises(LedgerError, match="is registered with unit"):
                 ledger.open(nt.table(made(["a"]), unit=unit, name="visits"), nt.pure(2))
     digests = {
         plan(
             nt.table(made(["a"]), unit=unit, name="visits").agg(n=nt.count()), spend=nt.pure(1), rows_per_group=3
         ).digest
-        for unit in ("who", ("who", nt.day("at")), ("who", nt.part("week start", "at")))
+        for unit in ("who", ("who", nt.date("at")), ("who", nt.date_part("week start", "at")))
     }
     assert len(digests) == 3
 
@@ -85,19 +87,19 @@ def test_the_weaker_meaning_is_in_the_guarantee_the_notes_and_the_account(tmp_pa
 def test_near_miss_what_is_no_period_is_refused():
     frame = made(["a"])
     for unit, says in (
-        (("who", nt.part("month", "at")), "known by its first day"),  # January of every year is no period
-        (("who", nt.part("isodow", "at")), "known by its first day"),
+        (("who", nt.date_part("month", "at")), "known by its first day"),  # January of every year is no period
+        (("who", nt.date_part("isodow", "at")), "known by its first day"),
         (("who", nt.bins("at", [date(2024, 1, 1), date(2024, 2, 1)])), "known by its first day"),
     ):
         with pytest.raises(SchemaError, match=says):
             nt.table(frame, unit=unit, name="visits")
     with pytest.raises(ParameterError, match="must name the column"):
-        nt.table(frame, unit=(nt.EACH_ROW, nt.day("at")), name="visits")
+        nt.table(frame, unit=(nt.ROW, nt.date("at")), name="visits")
     with pytest.raises(QueryError, match="not in the table"):
-        nt.table(frame, unit=("who", nt.day("nothing")), name="visits")
-    daily = nt.table(frame, unit=("who", nt.day("at")), name="visits")
+        nt.table(frame, unit=("who", nt.date("nothing")), name="visits")
+    daily = nt.table(frame, unit=("who", nt.date("at")), name="visits")
     whole = nt.table(frame, unit="who", name="visits")
-    lines = nt.owned(frame)
+    lines = nt.owned_by(frame)
     for asked in (
         lambda: daily.join(whole, prefix="w_"),
         lambda: whole.join(daily, prefix="d_"),
@@ -105,4 +107,4 @@ def test_near_miss_what_is_no_period_is_refused():
     ):
         with pytest.raises(QueryError, match="unit"):
             asked()
-    assert daily.join(nt.public(pa.table({"town": ["t0"], "state": ["BW"]})), on="town").table.joins
+    assert daily.join(nt.public_table(pa.table({"town": ["t0"], "state": ["BW"]})), on="town").table.joins

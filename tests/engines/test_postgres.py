@@ -13,7 +13,7 @@ from neartwin.engines.memory import MemoryEngine, on_grid
 from neartwin.errors import ParameterError, SchemaError
 from neartwin.planning.planner import plan
 from neartwin.queries.open import table
-from neartwin.queries.statistics import count, count_units, sum
+from neartwin.queries.statistics import count, count_distinct_units, sum
 from neartwin.tables.postgres import postgres_table, reading
 from neartwin.tables.types import ColumnType
 from tests.engines.places import SALT
@@ -103,7 +103,7 @@ def test_every_product_sum_and_difference_is_that_of_the_oracle(postgres_place):
             f"{calculation} = {calculation}",
             f"{calculation} >= 1e308",
         ):
-            query = rows.where(comparison).group_by("who").agg(n=count_units())
+            query = rows.where(comparison).group_by("who").agg(n=count_distinct_units())
             stage = plan(query, spend=SPEND, groups_per_unit=10).stage
             found = set(postgres_place.engine.aggregate(stage, salt=SALT).keys)
             assert found == set(MemoryEngine(data, order=first_come).aggregate(stage, salt=SALT).keys), comparison
@@ -200,7 +200,7 @@ def test_the_salt_is_in_no_statement(postgres_place, monkeypatch):
 
     monkeypatch.setattr(psycopg.RawServerCursor, "execute", recorded)
     rows = postgres_place.visits([{"who": "a", "town": "Ulm", "year": 5, "paid": 5.0, "open": True, "day": None}])
-    stage = plan(rows.group_by("town").agg(n=count_units()), spend=SPEND, groups_per_unit=1).stage
+    stage = plan(rows.group_by("town").agg(n=count_distinct_units()), spend=SPEND, groups_per_unit=1).stage
     postgres_place.engine.aggregate(stage, salt=SALT)
     assert len(texts) == 1
     assert "hashtextextended" in texts[0].lower()
@@ -247,8 +247,8 @@ def narrow(postgres_place):
 
 def test_the_right_to_select_the_columns_of_a_question_is_enough_for_a_release_and_a_table(narrow, tmp_path):
     rows = table(narrow, table="narrow", unit="who", name="narrow")
-    public = rows.group_by("town", keys=["t0", "t1", "t2"]).agg(n=count(), people=count_units())
-    found = rows.group_by("town").agg(people=count_units())
+    public = rows.group_by("town", keys=["t0", "t1", "t2"]).agg(n=count(), people=count_distinct_units())
+    found = rows.group_by("town").agg(people=count_distinct_units())
     caps = {"rows_per_group": 9, "groups_per_unit": 3}
     with nt.open_ledger(tmp_path / "b.db") as ledger:
         account = ledger.open(rows, approx(10**10, "1e-3"))

@@ -13,14 +13,14 @@ from neartwin.errors import ParameterError, QueryError
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.explain import explain
 from neartwin.planning.planner import plan
-from neartwin.planning.sensitivity import Reach, of_count, of_sum
+from neartwin.planning.sensitivity import Contribution, of_count, of_sum
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, answers, hostile_rows
 
 SPEND = nt.approx(10**6, "1e-6")
 STATISTICS = {
     "n": nt.count(),
-    "people": nt.count_units(),
+    "people": nt.count_distinct_units(),
     "total": nt.sum("paid", -50, 50),
     "mean": nt.mean("paid", 0, 10),
 }
@@ -58,7 +58,7 @@ def test_over_public_keys_the_cap_can_stand_alone(request, place):
 def test_no_pair_of_units_moves_more_than_the_sensitivity_and_some_move_as_much(neighbours, low, high):
     """By brute force over what a unit may have in two groups: numbers of rows, each value at either end."""
     pick = random.Random(7)
-    reach = Reach(rows_per_group=3, groups_per_unit=2, groups=None, rows_per_unit=4)
+    reach = Contribution(rows_per_group=3, groups_per_unit=2, groups=None, rows_per_unit=4)
     table = nt.table(
         pa.table({"who": ["a"], "town": ["b"], "paid": [1.0]}), unit="who", name="v", neighbours=neighbours.value
     )
@@ -95,7 +95,7 @@ def test_no_pair_of_units_moves_more_than_the_sensitivity_and_some_move_as_much(
         assert max(int(abs(move).max()) for move in moved) <= needed.cell
         if neighbours is Neighbours.ADD_REMOVE:
             assert largest == needed.l1  # near miss: a cap of one row less would be passed
-        unbounded = of_count(neighbours, Reach(rows_per_group=3, groups_per_unit=2, groups=None))
+        unbounded = of_count(neighbours, Contribution(rows_per_group=3, groups_per_unit=2, groups=None))
         assert needed.l1 < (unbounded.l1 if measure == "rows" else unbounded.l1 * max(abs(low), abs(high)))
 
 
@@ -129,7 +129,7 @@ def test_where_the_cap_has_no_meaning_it_is_refused():
             QueryError,
         ),
         (
-            lambda: plan(nt.table(frame, unit=nt.EACH_ROW, name="v").agg(n=nt.count()), spend=SPEND, rows_per_unit=5),
+            lambda: plan(nt.table(frame, unit=nt.ROW, name="v").agg(n=nt.count()), spend=SPEND, rows_per_unit=5),
             ParameterError,
         ),
         (lambda: plan(groups.agg(n=nt.count()), spend=SPEND, groups_per_unit=2, rows_per_unit=0), ParameterError),
@@ -137,7 +137,7 @@ def test_where_the_cap_has_no_meaning_it_is_refused():
             lambda: plan(
                 groups.agg(n=nt.count()),
                 spend=SPEND,
-                rows_per_group=nt.tuned(groups=3),
+                rows_per_group=nt.private_limit(groups=3),
                 groups_per_unit=2,
                 rows_per_unit=5,
             ),

@@ -14,7 +14,7 @@ from neartwin.queries.quantiles import maximum, median, quantile
 from neartwin.queries.statistics import (
     correlation,
     count,
-    count_units,
+    count_distinct_units,
     covariance,
     mean,
     regression,
@@ -22,7 +22,7 @@ from neartwin.queries.statistics import (
     sum,
     variance,
 )
-from neartwin.tables.table import EACH_ROW
+from neartwin.tables.table import ROW
 from tests.engines.places import SALT
 
 LARGEST = 1.7976931348623157e308
@@ -78,7 +78,7 @@ def answers(place, rows, asked, **order):
 SPEND = approx(10**9, "1e-6")  # noise has no part in these tests, and a small scale allows wide columns
 STATISTICS = {
     "rows": count(),
-    "people": count_units(),
+    "people": count_distinct_units(),
     "total": sum("paid", -50, 50, "1/256"),
     "typical": mean("paid", -50, 50, "1/256"),
     "middle": mean("paid", 0, 10, "0.01"),
@@ -125,7 +125,7 @@ def test_an_engine_and_the_oracle_agree_to_the_last_bit_with_every_cap(request, 
 def test_every_type_of_group_is_found_and_ordered_by_the_engines_own_hash(request, place):
     place = request.getfixturevalue(place)
     rows = hostile_rows("groups", 600)
-    query = place.visits(rows).group_by("year", "open", "day").agg(rows=count(), people=count_units())
+    query = place.visits(rows).group_by("year", "open", "day").agg(rows=count(), people=count_distinct_units())
     found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=3, groups_per_unit=4))
     assert found == expected
 
@@ -163,7 +163,7 @@ def test_all_conditions_together_mean_the_same_everywhere(request, place):
 def test_rows_as_units_mean_the_same_everywhere(request, place, grouped):
     place = request.getfixturevalue(place)
     rows = hostile_rows(1, 300)
-    people = place.visits(rows, unit=EACH_ROW)
+    people = place.visits(rows, unit=ROW)
     query = people.group_by("town", "day").agg(**STATISTICS) if grouped else people.agg(**STATISTICS)
     found, expected = answers(place, rows, plan(query, spend=SPEND))
     assert found == expected
@@ -189,7 +189,7 @@ def test_sums_of_products_agree_to_the_last_bit(request, place, caps):
     query = place.visits(rows).group_by("town").agg(n=count(), **MOMENTS)
     found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=caps[0], groups_per_unit=caps[1]))
     assert found == expected
-    alone = place.visits(rows, unit=EACH_ROW).agg(**MOMENTS)
+    alone = place.visits(rows, unit=ROW).agg(**MOMENTS)
     found, expected = answers(place, rows, plan(alone, spend=SPEND))
     assert found == expected
 
@@ -219,7 +219,7 @@ def row(who, **more):
 def test_groups_per_unit_is_kept_and_no_group_is_favoured(request, place):
     place = request.getfixturevalue(place)
     rows = [row(f"p{i}", town=f"t{j}", paid=1.0) for i in range(500) for j in range(12)]
-    query = place.visits(rows).group_by("town").agg(people=count_units())
+    query = place.visits(rows).group_by("town").agg(people=count_distinct_units())
     asked = plan(query, spend=SPEND, groups_per_unit=3)
     people = place.engine.aggregate(asked.stage, salt=SALT).values["units"]
     assert people.sum() == 3 * 500
@@ -231,7 +231,9 @@ def test_a_key_that_no_column_can_hold_is_an_empty_group(request, place):
     place = request.getfixturevalue(place)
     rows = [row("a"), row("b", town="Bonn")]
     query = place.visits(rows).group_by("town", "year", keys=[("Ulm", 1), ("nul\0", 1), ("Bonn", 2**63 - 1)])
-    found = place.engine.aggregate(plan(query.agg(n=count_units()), spend=SPEND, groups_per_unit=2).stage, salt=SALT)
+    found = place.engine.aggregate(
+        plan(query.agg(n=count_distinct_units()), spend=SPEND, groups_per_unit=2).stage, salt=SALT
+    )
     assert list(found.values["units"]) == [1, 0, 0]
 
 
@@ -281,7 +283,7 @@ def same_cells(place, caps, keys):
 def test_rows_that_are_units_and_one_group_are_counted_by_cell_too(request, place):
     place = request.getfixturevalue(place)
     rows = hostile_rows("single", 200)
-    asked = place.visits(rows, unit=EACH_ROW).agg(middle=median("paid", -50, 50))
+    asked = place.visits(rows, unit=ROW).agg(middle=median("paid", -50, 50))
     (split,) = plan(asked, spend=SPEND).splits.values()
     found = in_cells(place.engine.aggregate(split.stage, salt=SALT))
     assert found == in_cells(MemoryEngine(rows).aggregate(split.stage, salt=SALT))

@@ -99,7 +99,7 @@ def test_wide_whole_numbers_are_keys_and_sums():
         (lambda _: nt.table(duckdb.connect(), table="v; DROP", unit="who"), SchemaError, "not a table or view"),
         (
             lambda _: nt.table(
-                pa.table({"who": [1], "t": ["a"]}), unit="who", name="v", columns={"t": nt.bounded(0, 1)}
+                pa.table({"who": [1], "t": ["a"]}), unit="who", name="v", columns={"t": nt.bounds(0, 1)}
             ),
             SchemaError,
             "number is wanted",
@@ -161,13 +161,13 @@ def test_a_column_with_a_collation_is_grouped_by_its_bytes():
         (None, {("Ulm",): 1, ("ulm",): 1, ("ULM",): 2, ("Bonn",): 1}),
         (["Ulm", "ULM", "uLM"], {("Ulm",): 1, ("ULM",): 2, ("uLM",): 0}),
     ):
-        asked = towns.group_by("town", keys=keys).agg(n=nt.count_units())
+        asked = towns.group_by("town", keys=keys).agg(n=nt.count_distinct_units())
         made = plan(asked, spend=nt.approx(1, "1e-6"), groups_per_unit=3)
         found = DuckdbEngine().aggregate(made.stage, salt=1)
         assert dict(zip(map(tuple, found.keys), found.values["units"].tolist(), strict=True)) == expected
     assert connection.execute("SELECT count(*) FROM visits WHERE town = 'ulm'").fetchall() == [(4,)]  # the near miss
     for condition, expected in (("town = 'ulm'", 1), ("town >= 'a'", 1), ("town IN ('ULM')", 2)):
-        made = plan(towns.where(condition).agg(n=nt.count_units()), spend=nt.approx(1, "1e-6"))
+        made = plan(towns.where(condition).agg(n=nt.count_distinct_units()), spend=nt.approx(1, "1e-6"))
         assert DuckdbEngine().aggregate(made.stage, salt=1).values["units"].tolist() == [expected]
 
 
@@ -187,7 +187,7 @@ def test_questions_that_join_databases_do_not_disturb_each_other(tmp_path, first
     table = nt.table(
         of[first][0], table=of[first][1], unit="who", name="visits", snapshot="one" if first == "connection" else ""
     )
-    known = [nt.public(tmp_path / f"{name}.duckdb", table="kinds") for name in ("kinds", "others")]
+    known = [nt.public_table(tmp_path / f"{name}.duckdb", table="kinds") for name in ("kinds", "others")]
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(table, nt.pure(10**9))
 

@@ -32,7 +32,9 @@ def exact(sizes):
 
 def asked_plan(epsilon="1/5"):
     rows = DuckdbPlace().visits(visits(10))
-    return plan(rows.group_by("town").agg(people=nt.count_units()), spend=nt.approx(epsilon, "1e-6"), groups_per_unit=1)
+    return plan(
+        rows.group_by("town").agg(people=nt.count_distinct_units()), spend=nt.approx(epsilon, "1e-6"), groups_per_unit=1
+    )
 
 
 def released(answer, *batches):
@@ -75,7 +77,7 @@ def test_workers_draw_the_plans_own_noise_and_keep_what_passes_its_threshold():
 
 def test_workers_draw_normal_noise_where_the_plan_says_so():
     rows = DuckdbPlace().visits(visits(10))
-    query = rows.group_by("town").agg(people=nt.count_units())
+    query = rows.group_by("town").agg(people=nt.count_distinct_units())
     for spend in (nt.gdp("1/5", "1e-6"), nt.zcdp("1/50", "1e-6")):
         made = plan(query, spend=spend, groups_per_unit=1)
         answer = keyed_answer(made, release="r", secret=SECRET)
@@ -98,14 +100,16 @@ def test_the_function_for_workers_shows_no_key_and_holds_no_source():
 
 def test_public_keys_get_noise_by_their_places_and_one_group_has_none():
     rows = DuckdbPlace().visits(visits(10))
-    public = plan(rows.group_by("town", keys=["a", "b"]).agg(n=nt.count_units()), spend=nt.pure(1), groups_per_unit=1)
+    public = plan(
+        rows.group_by("town", keys=["a", "b"]).agg(n=nt.count_distinct_units()), spend=nt.pure(1), groups_per_unit=1
+    )
     answer = keyed_answer(public, release="r", secret=SECRET)
     batch = pa.RecordBatch.from_pydict({"p": pa.array([1, 0]), "m0": pa.array([None, 5000], pa.int64())})
     found = released(answer, batch)
     assert found["town"] == ["b", "a"]
     assert abs(found["n"][0]) < 100
     assert 4900 < found["n"][1] < 5100
-    whole = plan(rows.agg(n=nt.count_units()), spend=nt.pure(1))
+    whole = plan(rows.agg(n=nt.count_distinct_units()), spend=nt.pure(1))
     with pytest.raises(QueryError, match="is for groups"):
         keyed_answer(whole, release="r", secret=SECRET)
 
@@ -195,7 +199,7 @@ def test_spark_and_the_oracle_agree_to_the_last_bit(spark_place):
 
 def test_the_callers_session_is_left_as_it_was(spark_place, spark):
     rows = spark_place.visits(visits(50), name="visits")
-    stage = plan(rows.group_by("town").agg(n=nt.count_units()), **SURE).stage
+    stage = plan(rows.group_by("town").agg(n=nt.count_distinct_units()), **SURE).stage
     before = (dict(spark.conf.getAll), [view.name for view in spark.catalog.listTables("global_temp")])
     with asked(stage, SALT) as frame:
         text = frame._jdf.queryExecution().toString()
@@ -231,7 +235,7 @@ def test_odd_values_of_sparks_own_make_nothing_fail(spark):
     query = rows.where("wide * wide >= 0 OR wide IS NULL OR at > TIMESTAMP '2000-01-01 00:00:00'").group_by(
         "text", "day"
     )
-    query = query.agg(n=nt.count_units(), total=nt.sum("wide", -9, 9), read=nt.sum("written", 0, 9))
+    query = query.agg(n=nt.count_distinct_units(), total=nt.sum("wide", -9, 9), read=nt.sum("written", 0, 9))
     stage = plan(query, **SURE).stage
     found = SparkEngine().aggregate(stage, salt=SALT)
     answers = {key: [int(found.values[name][i]) for name in stage.measures] for i, key in enumerate(found.keys)}

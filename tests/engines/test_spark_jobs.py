@@ -24,7 +24,7 @@ QUESTIONS = {
     "sums": lambda rows: rows.group_by("town").agg(n=nt.count(), total=nt.sum("paid", 0, 9)),
     "public keys": lambda rows: rows.group_by("town", keys=["a", "b", "c", "d"]).agg(n=nt.count()),
     "by expression": lambda rows: rows.where("paid > 1").group_by("year(day)").agg(v=nt.variance("paid", 0, 9)),
-    "one group": lambda rows: rows.agg(n=nt.count(), people=nt.count_units()),
+    "one group": lambda rows: rows.agg(n=nt.count(), people=nt.count_distinct_units()),
     "margins": lambda rows: rows.group_by("town", keys=["a", "b", "c", "d"]).marginals(["town"], []).agg(n=nt.count()),
 }
 MORE = {
@@ -98,9 +98,9 @@ def test_a_table_is_written_where_collecting_its_groups_would_fail(spark, tmp_pa
     with nt.open_ledger(tmp_path / "budget.db") as ledger, the_driver_takes_at_most(spark, "64k"):
         rows = of_towns(spark, towns, 3)
         account = ledger.open(rows, nt.approx(10**10, "1e-3"))
-        query = rows.group_by("town").agg(people=nt.count_units(), **more)
+        query = rows.group_by("town").agg(people=nt.count_distinct_units(), **more)
         written = account.release_to_parquet(account.plan(query, **SURE), tmp_path / "t.parquet")
-        other = of_towns(spark, towns, 3, "second").group_by("town").agg(people=nt.count_units())
+        other = of_towns(spark, towns, 3, "second").group_by("town").agg(people=nt.count_distinct_units())
         with pytest.raises(ExecutionError):  # the near miss: an ordinary release of the same collects them
             account.release(account.plan(other, **SURE))
     found = read(written.place)
@@ -137,7 +137,7 @@ def tried(spark, folder, monkeypatch, answer_of):
         patched.setattr(parquet, "keyed_answer", losing)
         rows = of_towns(spark, TOWNS, 300)
         account = ledger.open(rows, nt.approx(1, "1e-6"))
-        query = rows.group_by("town").agg(people=nt.count_units())
+        query = rows.group_by("town").agg(people=nt.count_distinct_units())
         made = account.plan(query, spend=nt.approx("1/5", "1e-6"), groups_per_unit=1)
         written = account.release_to_parquet(made, folder / "t.parquet")
     drawn = {

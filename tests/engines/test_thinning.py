@@ -17,7 +17,7 @@ from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import SPEND, answers, hostile_rows
 
-ASKED = {"people": nt.count_units(), "n": nt.count(), "paid": nt.sum("paid", -50, 50, "1/256")}
+ASKED = {"people": nt.count_distinct_units(), "n": nt.count(), "paid": nt.sum("paid", -50, 50, "1/256")}
 
 
 def thin(_connection, _stage, places):
@@ -50,7 +50,7 @@ def test_finders_are_the_same_thinned(monkeypatch):
     connection.execute(
         "CREATE TABLE visits AS SELECT hash(i) % 40 AS who, hash(i, 1) % 300 AS page FROM range(20000) t(i)"
     )
-    rows = nt.table(connection, table="visits", unit="who").group_by("page").agg(n=nt.count_units())
+    rows = nt.table(connection, table="visits", unit="who").group_by("page").agg(n=nt.count_distinct_units())
     stage = plan(rows, spend=SPEND, groups_per_unit=9, discovery_groups=4).stage
     plain = DuckdbEngine().aggregate(stage, salt=SALT)
     monkeypatch.setattr(engine, "_thinning", thin)
@@ -84,7 +84,7 @@ def test_the_first_rows_tell_whether_units_are_in_many_groups(monkeypatch):
             f"CREATE TABLE visits AS SELECT hash(i) % 100 AS who, hash(i, 1) % {groups} AS page FROM range(30000) t(i)"
         )
         rows = nt.table(connection, table="visits", unit="who")
-        made = plan(rows.group_by("page").agg(n=nt.count_units()), spend=SPEND, groups_per_unit=10)
+        made = plan(rows.group_by("page").agg(n=nt.count_distinct_units()), spend=SPEND, groups_per_unit=10)
         found = DuckdbEngine().aggregate(made.stage, salt=SALT)
         assert ("bit_or" in texts[-1].lower()) == thins
         assert int(found.values["units"].sum()) == 1000
@@ -98,12 +98,12 @@ sql_text = engine.text_of
 
 def test_only_groups_that_are_kept_by_hash_alone_can_be_thinned():
     rows = nt.table(_table(), unit="who", name="pages").group_by("page")
-    stage = plan(rows.agg(n=nt.count_units()), spend=SPEND, groups_per_unit=9).stage
+    stage = plan(rows.agg(n=nt.count_distinct_units()), spend=SPEND, groups_per_unit=9).stage
     assert can_thin(stage)
     for odd in ({"rows_per_group": 2}, {"groups_per_unit": None}, {"groups_per_unit": 21}, {"octaves": (1, 2)}):
         assert not can_thin(replace(stage, **odd))
     text = nt.table(_table(), unit="name", name="pages").group_by("page")
-    assert not can_thin(plan(text.agg(n=nt.count_units()), spend=SPEND, groups_per_unit=9).stage)
+    assert not can_thin(plan(text.agg(n=nt.count_distinct_units()), spend=SPEND, groups_per_unit=9).stage)
 
 
 def _table():

@@ -23,9 +23,9 @@ from tests.engines.places import SALT
 
 TOWNS, SEXES = range(4), [0, 1]
 ASKED = {
-    "prefixes": lambda rows: rows.group_by("town", keys=TOWNS).workload(nt.prefixes()).agg(n=nt.count()),
+    "prefixes": lambda rows: rows.group_by("town", keys=TOWNS).workload(nt.prefix_sums()).agg(n=nt.count()),
     "weights": lambda rows: rows.group_by("town", keys=TOWNS).workload({"a": {0: 1, 3: "-1/2"}}).agg(n=nt.count()),
-    "sums": lambda rows: rows.group_by("town", keys=TOWNS).workload(nt.moving(1)).agg(n=nt.sum("paid", -5, 5)),
+    "sums": lambda rows: rows.group_by("town", keys=TOWNS).workload(nt.moving_sums(1)).agg(n=nt.sum("paid", -5, 5)),
     "margins": lambda rows: (
         rows.group_by("town", "sex", keys={"town": TOWNS, "sex": SEXES}).marginals(["town"], []).agg(n=nt.count())
     ),
@@ -89,7 +89,7 @@ def spent(made, one, other):
 @pytest.mark.parametrize("currency", WHOLE_SPEND)
 def test_both_stages_together_cost_the_spend_and_no_more_whatever_a_unit_has(asked, currency):
     spend, most = WHOLE_SPEND[currency]
-    made = plan(ASKED[asked](visits(CROWD)), spend=spend, norm_per_unit=nt.tuned(64))
+    made = plan(ASKED[asked](visits(CROWD)), spend=spend, norm_per_unit=nt.private_limit(64))
     assert made.price == spend
     costs = [spent(made, CROWD, CROWD + rows_of("new", counts)) for counts in UNITS]
     assert max(costs) <= most
@@ -101,7 +101,7 @@ def test_both_stages_together_cost_the_spend_and_no_more_whatever_a_unit_has(ask
 @pytest.mark.parametrize("asked", ["prefixes", "sums", "margins"])
 def test_a_replaced_unit_costs_no_more_either(asked):
     rows = visits(CROWD, "replace_one")
-    made = plan(ASKED[asked](rows), spend=nt.gdp(2), norm_per_unit=nt.tuned(64))
+    made = plan(ASKED[asked](rows), spend=nt.gdp(2), norm_per_unit=nt.private_limit(64))
     pairs = [
         ({(0, 0): 900}, {(3, 1): 300}, 5.0),
         ({(1, 0): 90}, {(1, 0): 300}, -5.0),
@@ -117,17 +117,17 @@ def test_a_replaced_unit_costs_no_more_either(asked):
 @pytest.mark.parametrize("asked", ASKED)
 def test_losses_and_the_plans_name_have_the_pilot_in_them(asked):
     query = ASKED[asked](visits(CROWD))
-    tuned = plan(query, spend=nt.gdp(2), norm_per_unit=nt.tuned(64))
+    tuned = plan(query, spend=nt.gdp(2), norm_per_unit=nt.private_limit(64))
     for delta in (1e-3, 1e-9):
         whole = tuned.losses().epsilon(delta).upper
         assert whole > 1.01 * replace(tuned, pilot=None).losses().epsilon(delta).upper
         assert whole <= compose([Gaussian(mu=2)]).epsilon(delta).upper * (1 + 1e-6)
     digests = {
         plan(query, spend=nt.gdp(2), norm_per_unit=norm).digest
-        for norm in (64, nt.tuned(64), nt.tuned(32), nt.tuned(64, share="1/5"))
+        for norm in (64, nt.private_limit(64), nt.private_limit(32), nt.private_limit(64, share="1/5"))
     }
     assert len(digests) == 4
-    assert tuned.digest == plan(query, spend=nt.gdp(2), norm_per_unit=nt.tuned(64)).digest
+    assert tuned.digest == plan(query, spend=nt.gdp(2), norm_per_unit=nt.private_limit(64)).digest
 
 
 def scaled_by_hand(norm):
@@ -148,7 +148,7 @@ def test_answers_are_of_units_scaled_to_the_norm_that_was_chosen(tmp_path):
     rows = visits(HEAVY)
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.zcdp(10**9))
-        made = account.plan(ASKED["prefixes"](rows), spend=nt.zcdp(10**8), norm_per_unit=nt.tuned(100))
+        made = account.plan(ASKED["prefixes"](rows), spend=nt.zcdp(10**8), norm_per_unit=nt.private_limit(100))
         assert "first choose norm_per_unit" in str(made.explain())
         assert "an answer, on average, counts 2.5 of 4 groups" in str(made.explain())
         release = account.release(made)
@@ -169,7 +169,7 @@ def heavy_tailed(size=20_000, towns=24):
     return {"who": who, "town": draw.integers(0, towns, len(who))}
 
 
-@pytest.mark.parametrize("work", [nt.prefixes(), nt.moving(2), nt.ranges([1, 24])], ids=str)
+@pytest.mark.parametrize("work", [nt.prefix_sums(), nt.moving_sums(2), nt.range_sums([1, 24])], ids=str)
 def test_the_chosen_norm_is_nearly_as_good_as_the_best_fixed_one(work):
     columns = heavy_tailed()
     query = nt.table(pa.table(columns), unit="who", name="visits").group_by("town", keys=range(24))
@@ -181,7 +181,7 @@ def test_the_chosen_norm_is_nearly_as_good_as_the_best_fixed_one(work):
         lost = np.abs(made.resolved.queries.answers(groups - truth)).mean()
         return lost + 0.41 * float(made.bars.values.mean())
 
-    tuned = plan(query, spend=nt.zcdp("1/2"), norm_per_unit=nt.tuned(512))
+    tuned = plan(query, spend=nt.zcdp("1/2"), norm_per_unit=nt.private_limit(512))
     parts = engine.aggregate(tuned.pilot.stage, salt=SALT).values["parts"]
     choice = chosen(tuned, parts)
     best = min(error(plan(query, spend=nt.zcdp("9/20"), norm_per_unit=norm)) for norm in (4, 8, 16, 32, 64, 128))
@@ -205,7 +205,7 @@ def test_sql_and_the_terminal_tune_it_too(tmp_path, text, keys, asked):
     rows = nt.table(place, unit="who", name="visits")
     with nt.open_ledger(tmp_path / "here.db") as book:
         account = book.open(rows, nt.gdp(3))
-        release = account.sql(text, keys=keys, spend=nt.gdp(1), norm_per_unit=nt.tuned(64))
+        release = account.sql(text, keys=keys, spend=nt.gdp(1), norm_per_unit=nt.private_limit(64))
     assert "Tuned: norm_per_unit" in release.notes[-1]
     assert len(release) == asked
     given = [part for name, values in keys.items() for part in ("--keys", f"{name}={values[0]}:{values[-1]}")]
@@ -222,13 +222,13 @@ def test_what_cannot_be_tuned_is_refused_before_anything_is_spent():
     for asked in ASKED.values():
         query = asked(visits(CROWD))
         for limits in (
-            {"rows_per_group": nt.tuned(8), "groups_per_unit": 3},
-            {"rows_per_group": 3, "groups_per_unit": nt.tuned(8)},
-            {"norm_per_unit": nt.tuned(8), "groups_per_unit": nt.tuned(8)},
+            {"rows_per_group": nt.private_limit(8), "groups_per_unit": 3},
+            {"rows_per_group": 3, "groups_per_unit": nt.private_limit(8)},
+            {"norm_per_unit": nt.private_limit(8), "groups_per_unit": nt.private_limit(8)},
         ):
             with pytest.raises(ParameterError, match=r"for marginals and workloads; .*norm_per_unit=nt\.tuned"):
                 plan(query, spend=nt.gdp(1), **limits)
         with pytest.raises(PrivacyError, match="noise is normal"):
-            plan(query, spend=nt.pure(1), norm_per_unit=nt.tuned(64))
+            plan(query, spend=nt.pure(1), norm_per_unit=nt.private_limit(64))
         with pytest.raises(ParameterError, match="cannot stand beside tuned"):
-            plan(query, spend=nt.gdp(1), norm_per_unit=nt.tuned(64), rows_per_unit=5)
+            plan(query, spend=nt.gdp(1), norm_per_unit=nt.private_limit(64), rows_per_unit=5)

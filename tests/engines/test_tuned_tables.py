@@ -18,7 +18,7 @@ ROWS = [
     for j in range(1 + 3 * (i % 2))
 ]
 SPEND = nt.approx(20, "1e-6")
-TUNED = {"rows_per_group": nt.tuned(64, groups=3), "groups_per_unit": 1}
+TUNED = {"rows_per_group": nt.private_limit(64, groups=3), "groups_per_unit": 1}
 
 
 def bars(made, name):
@@ -66,7 +66,11 @@ def test_values_and_contributions_are_tuned_one_after_the_other(tmp_path):
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(visits, nt.gdp(40))
         proposal = account.plan(
-            query, spend=nt.gdp(40), rows_per_group=nt.tuned(64), groups_per_unit=1, value_range=nt.tuned_range()
+            query,
+            spend=nt.gdp(40),
+            rows_per_group=nt.private_limit(64),
+            groups_per_unit=1,
+            value_range=nt.private_range(),
         )
         written = account.release_to_parquet(proposal, tmp_path / "t.parquet")
     told = written.provenance.explanation

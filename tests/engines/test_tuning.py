@@ -13,12 +13,12 @@ from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Zcdp
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, QueryError
-from neartwin.planning.pilot_bounds import chosen, parted
+from neartwin.planning.pilot_bounds import chosen, split_budget
 from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows
 
-BOTH = {"rows_per_group": nt.tuned(256, groups=20), "groups_per_unit": nt.tuned(64, groups=20)}
+BOTH = {"rows_per_group": nt.private_limit(256, groups=20), "groups_per_unit": nt.private_limit(64, groups=20)}
 SPEND = nt.approx(1, "1e-6")
 
 
@@ -91,12 +91,12 @@ def test_the_pilots_noise_fits_that_sensitivity_in_every_currency(neighbours):
 @pytest.mark.parametrize("share", ["1/10", "1/3"])
 def test_the_parts_of_a_spend_compose_to_it_and_to_no_more(share):
     share, delta = Fraction(share), Fraction(1, 10**6)
-    assert [part.epsilon for part in parted(Pure(Fraction(2)), share)] == [2 * share, 2 * (1 - share)]
-    first, rest = parted(Approx(Fraction(2), delta), share)
+    assert [part.epsilon for part in split_budget(Pure(Fraction(2)), share)] == [2 * share, 2 * (1 - share)]
+    first, rest = split_budget(Approx(Fraction(2), delta), share)
     assert (first.epsilon + rest.epsilon, rest.delta) == (2, delta)
-    first, rest = parted(Zcdp(Fraction(2), delta), share)
+    first, rest = split_budget(Zcdp(Fraction(2), delta), share)
     assert (first.rho + rest.rho, first.delta + rest.delta) == (2, delta)
-    first, rest = parted(Gdp(Fraction(2), delta), share)
+    first, rest = split_budget(Gdp(Fraction(2), delta), share)
     assert 4 - Fraction(1, 10**9) < first.mu**2 + rest.mu**2 <= 4
     assert first.delta + rest.delta == delta
 
@@ -137,7 +137,7 @@ def test_rows_that_a_histogram_loses_are_weighed_against_its_noise_in_each_bin()
         exact = DuckdbEngine().aggregate(made.pilot.stage, salt=SALT).values["parts"]
         return chosen(made, exact)
 
-    for caps in ({"rows_per_group": nt.tuned(256)}, {"norm_per_unit": nt.tuned(256)}):
+    for caps in ({"rows_per_group": nt.private_limit(256)}, {"norm_per_unit": nt.private_limit(256)}):
         sure = found(nt.gdp(1000), **caps)
         assert sure.kept > 0.99
         many, few = (
@@ -146,7 +146,7 @@ def test_rows_that_a_histogram_loses_are_weighed_against_its_noise_in_each_bin()
         )
         assert 1 < few < many / 2
     for epsilon in (1, 10):  # of all bounds the one whose noise and loss are least, by the rows themselves
-        best = found(nt.pure(epsilon), rows_per_group=nt.tuned(256)).plan.bounding.rows_per_group
+        best = found(nt.pure(epsilon), rows_per_group=nt.private_limit(256)).plan.bounding.rows_per_group
         of_unit = np.bincount(who)
         error = {
             c: c / (0.9 * float(Fraction(epsilon))) + (of_unit - np.minimum(of_unit, c)).sum() / 10
@@ -182,28 +182,28 @@ def test_what_cannot_be_tuned_is_refused_before_anything_is_spent(tmp_path):
     rows = nt.table(table, unit="who", name="visits")
     query = rows.group_by("town").agg(n=nt.count())
     refused = {
-        "groups=...": lambda: plan(query, spend=SPEND, rows_per_group=nt.tuned(), groups_per_unit=3),
-        "groups_per_unit is missing": lambda: plan(query, spend=SPEND, rows_per_group=nt.tuned(groups=9)),
+        "groups=...": lambda: plan(query, spend=SPEND, rows_per_group=nt.private_limit(), groups_per_unit=3),
+        "groups_per_unit is missing": lambda: plan(query, spend=SPEND, rows_per_group=nt.private_limit(groups=9)),
         "nothing to tune": lambda: plan(
-            nt.table(table, unit=nt.EACH_ROW, name="v").agg(n=nt.count()), spend=SPEND, rows_per_group=nt.tuned()
+            nt.table(table, unit=nt.ROW, name="v").agg(n=nt.count()), spend=SPEND, rows_per_group=nt.private_limit()
         ),
         "no bounds to tune": lambda: plan(
-            rows.most_common("town", among=["b"]), spend=nt.pure(1), rows_per_group=nt.tuned()
+            rows.most_common("town", among=["b"]), spend=nt.pure(1), rows_per_group=nt.private_limit()
         ),
     }
     for says, asked in refused.items():
         with pytest.raises(QueryError, match=says):
             asked()
     for wrong in (
-        lambda: nt.tuned(0),
-        lambda: nt.tuned(share=1),
-        lambda: nt.tuned(share=0),
-        lambda: nt.tuned(groups=0),
+        lambda: nt.private_limit(0),
+        lambda: nt.private_limit(share=1),
+        lambda: nt.private_limit(share=0),
+        lambda: nt.private_limit(groups=0),
     ):
         with pytest.raises(ParameterError):
             wrong()
     with pytest.raises(ParameterError, match="same in both"):
-        plan(query, spend=SPEND, rows_per_group=nt.tuned(groups=3), groups_per_unit=nt.tuned(groups=4))
+        plan(query, spend=SPEND, rows_per_group=nt.private_limit(groups=3), groups_per_unit=nt.private_limit(groups=4))
 
 
 def test_bounds_of_every_kind_of_statistic_can_be_tuned(tmp_path):
@@ -212,7 +212,7 @@ def test_bounds_of_every_kind_of_statistic_can_be_tuned(tmp_path):
     )
     rows = nt.table(frame, unit="who", name="visits")
     query = rows.group_by("town", keys=range(3)).agg(
-        n=nt.count(), people=nt.count_units(), total=nt.sum("paid", 0, 2), mean=nt.mean("paid", 0, 2),
+        n=nt.count(), people=nt.count_distinct_units(), total=nt.sum("paid", 0, 2), mean=nt.mean("paid", 0, 2),
         spread=nt.variance("paid", 0, 2), middle=nt.median("paid", 0, 2),
     )  # fmt: skip
     with nt.open_ledger(tmp_path / "budget.db") as ledger:
@@ -227,8 +227,9 @@ def test_the_same_question_with_another_limit_is_another_plan():
     made = [
         plan(query, spend=nt.pure(1), **limits).digest
         for limits in (
-            BOTH, BOTH | {"rows_per_group": nt.tuned(128, groups=20)}, BOTH | {"rows_per_group": 256},
-            BOTH | {"rows_per_group": nt.tuned(256, share="1/5", groups=20)}, {"rows_per_group": 256, "groups_per_unit": 64},
+            BOTH, BOTH | {"rows_per_group": nt.private_limit(128, groups=20)}, BOTH | {"rows_per_group": 256},
+            BOTH | {"rows_per_group": nt.private_limit(256, share="1/5", groups=20)},
+            {"rows_per_group": 256, "groups_per_unit": 64},
         )
     ]  # fmt: skip
     assert len(set(made)) == 5

@@ -19,7 +19,7 @@ from tests.engines.places import SALT
 from tests.engines.test_same_answers import SPEND, as_mapping
 from tests.peaks import PEAK
 
-ASKED = {"n": nt.count(), "people": nt.count_units(), "paid": nt.sum("paid", -50, 50, "1/256")}
+ASKED = {"n": nt.count(), "people": nt.count_distinct_units(), "paid": nt.sum("paid", -50, 50, "1/256")}
 UNITS = {
     "negative": range(-40, 3),
     "the least and more": range(-(2**63), -(2**63) + 50),

@@ -27,7 +27,7 @@ ASKED = {
 def same_cells(place, statistic, **caps):
     rows = hostile_rows("workloads", 900)
     groups = place.visits(rows).where("paid < 40 OR open").group_by("year", keys=YEARS)
-    asked = plan(groups.workload(nt.prefixes()).agg(n=statistic), spend=nt.gdp(10**5), **caps)
+    asked = plan(groups.workload(nt.prefix_sums()).agg(n=statistic), spend=nt.gdp(10**5), **caps)
     found, expected = answers(place, rows, asked)
     assert found == expected
     assert len(found) == len(YEARS)

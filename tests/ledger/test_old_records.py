@@ -102,7 +102,7 @@ def test_a_question_asked_again_of_an_old_ledger_is_free_and_has_its_old_answer(
         answers = account.release_series(proposed_series(account), engine=Unreadable())
         assert answers == tuple(nt.Release.from_json(text(held["releases"][f"series: {name}"])) for name in SERIES)
         holders = ("analyst:ada", "project:census")
-        kept = account.plan(account.rows.agg(held=nt.count_units()), spend=nt.pure("1/3"))
+        kept = account.plan(account.rows.agg(held=nt.count_distinct_units()), spend=nt.pure("1/3"))
         again = account.release(kept, holders=holders, key="request 1", engine=Unreadable())
         assert again == nt.Release.from_json(text(held["releases"]["held"]))
         towns = account.rows.group_by("town", keys=["Bonn", "Ulm"]).agg(n=nt.count())
@@ -136,11 +136,11 @@ def test_no_rename_of_a_class_or_a_printed_word_changes_a_digest(tmp_path, monke
     known = {name: held["releases"][name]["provenance"]["plan"] for name in QUESTIONS}
     kinds = [*plan.STATISTICS, *plan.NOISES, *plan.TARGETS]
     printed = {kind for kind in kinds if "__str__" in vars(kind)}
-    for kind in {*kinds, plan.Tuned}:
+    for kind in {*kinds, plan.PrivateLimit}:
         monkeypatch.setattr(kind, "__repr__", lambda _: "renamed")
         if kind in printed:
             monkeypatch.setattr(kind, "__str__", lambda _: "renamed")
-    with nt.open_ledger(tmp_path / "new.db") as book, renamed([*kinds, plan.Tuned]):
+    with nt.open_ledger(tmp_path / "new.db") as book, renamed([*kinds, plan.PrivateLimit]):
         accounts = {name: opened(book, name) for name in ACCOUNTS}
         found = {name: proposed(accounts[asked.account], asked).plan.digest for name, asked in QUESTIONS.items()}
     assert {name for name in known if found[name] != known[name]} == RECOMPUTED

@@ -13,10 +13,10 @@ from neartwin.losses.families.laplace import LaplacePair
 from neartwin.losses.families.randomized_response import ResponsePair
 from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianPair
 from neartwin.losses.inversion import contour, lattice, saddle
-from neartwin.losses.inversion.total import Total
+from neartwin.losses.inversion.total import SumOfLosses
 from tests.oracles import compositions as truth
 
-GAUSSIAN = Total([GaussianSum(Fraction(4))])
+GAUSSIAN = SumOfLosses([GaussianSum(Fraction(4))])
 TWO = mp.mpf(2)
 
 
@@ -46,7 +46,7 @@ def test_smooth_kernels_lie_on_their_sides_and_close_like_the_square_of_the_widt
 
 @pytest.mark.parametrize("count", [3, 40, 2000])
 def test_a_lattice_line_is_exact_at_and_around_its_points(count):
-    total = Total([ResponsePair(Fraction(1, 10), Fraction(0), 0).repeated(count)])
+    total = SumOfLosses([ResponsePair(Fraction(1, 10), Fraction(0), 0).repeated(count)])
     e = mp.mpf(1) / 10
     p = mp.e**e / (1 + mp.e**e)
     for k in (0, 1, count // 4):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from neartwin.losses import Composed, FinitePair, compose
+from neartwin.losses import Composition, FinitePair, compose
 from neartwin.losses.inversion import contour, lattice, saddle
 from neartwin.losses.inversion import lines as lines_of
 from neartwin.losses.inversion.answer import CLOSED, CONTOUR, LATTICE
@@ -103,7 +103,7 @@ def sweep(seed, count):
     for _ in range(count):
         uses, delta, direction = job(rng)
         start = time.process_time()
-        whole: Composed = compose(uses)
+        whole: Composition = compose(uses)
         found = whole.epsilon(delta, direction=direction)
         seconds = time.process_time() - start
         assert 0 <= found.lower <= found.upper, (uses, delta, direction)

@@ -13,7 +13,15 @@ from neartwin.accounting.budgets import Approx, Gdp, Rdp, Zcdp
 from neartwin.accounting.guarantee import whole_of
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.mechanisms import DiscreteGaussian, Gaussian, GaussianThreshold, Geometric, OptimalSelection
-from neartwin.planning.allocation import CONFIDENCE, DISCOVERY_WEIGHT, Discovery, Need, allot, best_selection, missed
+from neartwin.planning.allocation import (
+    CONFIDENCE,
+    DISCOVERY_WEIGHT,
+    Discovery,
+    Measurement,
+    allocate,
+    best_selection,
+    missed,
+)
 from neartwin.planning.planner import plan
 from neartwin.planning.sensitivity import Sensitivity
 
@@ -24,9 +32,9 @@ MU_SQUARED = {
     Rdp: lambda spend: 2 * spend.epsilon / spend.order,
 }
 NEEDS = (
-    Need("units", Sensitivity(3, 1, 3, "one in each of three"), 1.0),
-    Need("rows", Sensitivity(60, 20, 3, "twenty in each of three"), 1.0),
-    Need("total", Sensitivity(60_000, 20_000, 3, "a thousand steps a row"), 2 / 1000),
+    Measurement("units", Sensitivity(3, 1, 3, "one in each of three"), 1.0),
+    Measurement("rows", Sensitivity(60, 20, 3, "twenty in each of three"), 1.0),
+    Measurement("total", Sensitivity(60_000, 20_000, 3, "a thousand steps a row"), 2 / 1000),
 )
 
 
@@ -39,7 +47,10 @@ def rows():
 
 def question(table, keys):
     return table.group_by("town", keys=keys).agg(
-        n=nt.count(), people=nt.count_units(), total=nt.sum("paid", -5, 10, 1), typical=nt.mean("paid", 0, 10, 1)
+        n=nt.count(),
+        people=nt.count_distinct_units(),
+        total=nt.sum("paid", -5, 10, 1),
+        typical=nt.mean("paid", 0, 10, 1),
     )
 
 
@@ -111,7 +122,7 @@ def normal(need, part):
 
 @pytest.mark.parametrize(("spend", "made"), [(nt.pure(1), laplace), (nt.gdp(1), normal)], ids=["pure", "gdp"])
 def test_no_split_has_smaller_stated_errors_and_the_even_one_is_worse(spend, made):
-    ours = allot(NEEDS, None, spend).error
+    ours = allocate(NEEDS, None, spend).error
     even = objective(NEEDS, [1 / 3] * 3, made)
     assert ours < 0.95 * even
 
@@ -126,10 +137,10 @@ def test_no_split_has_smaller_stated_errors_and_the_even_one_is_worse(spend, mad
 
 
 def test_one_measure_gets_all_and_equal_ones_share_evenly():
-    (one,) = allot(NEEDS[:1], None, nt.pure("1/3")).noise.values()
+    (one,) = allocate(NEEDS[:1], None, nt.pure("1/3")).noise.values()
     assert one.scale == 9
-    twins = (NEEDS[0], Need("other", NEEDS[0].sensitivity, 1.0))
-    assert {noise.scale for noise in allot(twins, None, nt.pure(1)).noise.values()} == {6}
+    twins = (NEEDS[0], Measurement("other", NEEDS[0].sensitivity, 1.0))
+    assert {noise.scale for noise in allocate(twins, None, nt.pure(1)).noise.values()} == {6}
 
 
 def test_weights_shorten_the_bars_of_what_matters(rows):
@@ -147,7 +158,7 @@ def test_weights_shorten_the_bars_of_what_matters(rows):
 def test_few_groups_a_unit_get_laplace_noise_and_many_get_normal_noise(rows):
     spend = nt.approx(1, "1e-6")
     keys = [f"t{i}" for i in range(200)]
-    query = rows["add_remove"].group_by("town", keys=keys).agg(n=nt.count_units())
+    query = rows["add_remove"].group_by("town", keys=keys).agg(n=nt.count_distinct_units())
     few, many = (plan(query, spend=spend, groups_per_unit=k) for k in (1, 100))
     assert few.price == nt.pure(1)  # delta is not needed, and not charged
     assert isinstance(few.measures["units"].mechanism, Geometric)
@@ -162,7 +173,7 @@ def test_few_groups_a_unit_get_laplace_noise_and_many_get_normal_noise(rows):
 
 
 def test_zcdp_takes_the_discrete_law_where_its_bar_is_shorter(rows):
-    query = rows["add_remove"].group_by("town", keys=["a"]).agg(n=nt.count_units())
+    query = rows["add_remove"].group_by("town", keys=["a"]).agg(n=nt.count_distinct_units())
     kinds = {rho: plan(query, spend=nt.zcdp(rho)).measures["units"].mechanism for rho in ("0.001", "0.13")}
     for noise in kinds.values():
         rivals = [
@@ -189,7 +200,7 @@ def test_discovery_takes_the_mechanism_that_misses_fewest_groups(k, part):
 
 def test_many_groups_a_unit_are_discovered_by_a_normal_threshold_and_few_by_the_optimal_rule():
     spend = nt.approx(1, "1e-6")
-    few, many = (allot((NEEDS[0],), Discovery(Sensitivity(k, 1, k, "one in each"), k), spend) for k in (1, 300))
+    few, many = (allocate((NEEDS[0],), Discovery(Sensitivity(k, 1, k, "one in each"), k), spend) for k in (1, 300))
     assert isinstance(few.selection, OptimalSelection)
     assert isinstance(many.selection, GaussianThreshold)
     assert DISCOVERY_WEIGHT * missed(few.selection) < few.error
@@ -201,14 +212,14 @@ def test_unknown_groups_need_a_delta_in_every_currency(rows, spend):
         plan(question(rows["add_remove"], None), spend=spend, rows_per_group=1, groups_per_unit=1)
 
 
-@pytest.mark.parametrize("spend", [nt.advantage("0.1"), nt.three_pools(1, 1)], ids=str)
+@pytest.mark.parametrize("spend", [nt.advantage("0.1"), nt.mixed(1, 1)], ids=str)
 def test_what_no_noise_is_native_to_is_refused_with_what_to_spend(rows, spend):
     with pytest.raises(PrivacyError, match="spend pure"):
         plan(question(rows["add_remove"], ["a"]), spend=spend, rows_per_group=1, groups_per_unit=1)
 
 
 def test_rows_and_units_share_one_measure_where_a_unit_counts_once(rows):
-    query = rows["add_remove"].agg(n=nt.count(), people=nt.count_units(), mean=nt.mean("paid", 0, 1, fill=0))
+    query = rows["add_remove"].agg(n=nt.count(), people=nt.count_distinct_units(), mean=nt.mean("paid", 0, 1, fill=0))
     once, twice = (plan(query, spend=nt.pure(1), rows_per_group=c) for c in (1, 2))
     assert [name.split(":")[0] for name in once.measures] == ["units", "total"]
     assert [name.split(":")[0] for name in twice.measures] == ["rows", "units", "total"]
@@ -220,6 +231,6 @@ def test_groups_that_would_be_missed_weigh_as_much_as_the_rows_they_hold():
     limits = {"groups_per_unit": 4, "spend": nt.approx(1, "1e-6")}
     few, many = (plan(asked.agg(n=nt.count()), rows_per_group=rows, **limits) for rows in (2, 200))
     assert missed(many.selection) <= missed(few.selection) + 1
-    alone = plan(asked.agg(people=nt.count_units()), rows_per_group=200, **limits)
-    near_miss = plan(asked.agg(people=nt.count_units()), rows_per_group=1, **limits)
+    alone = plan(asked.agg(people=nt.count_distinct_units()), rows_per_group=200, **limits)
+    near_miss = plan(asked.agg(people=nt.count_distinct_units()), rows_per_group=1, **limits)
     assert alone.selection == near_miss.selection  # rows that no statistic counts have no weight

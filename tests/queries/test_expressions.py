@@ -25,7 +25,7 @@ def shop():
         "CREATE TABLE shop (who INTEGER, price DOUBLE, discount DOUBLE, quantity INTEGER, town TEXT, open BOOLEAN, day DATE, "
         "seen TIMESTAMP, parts INTEGER[])"
     )
-    columns = {"price": nt.bounded(0, 200), "discount": nt.bounded(0, "0.5"), "quantity": nt.bounded(-3, 10, 1)}
+    columns = {"price": nt.bounds(0, 200), "discount": nt.bounds(0, "0.5"), "quantity": nt.bounds(-3, 10, 1)}
     return nt.table(connection, table="shop", unit="who", columns=columns)
 
 
@@ -219,16 +219,16 @@ def keys(query):
 
 
 def test_groups_whose_values_are_public_by_themselves_need_no_keys(shop):
-    assert keys(shop.group_by(nt.part("month", "day"))) == tuple((month,) for month in range(1, 13))
+    assert keys(shop.group_by(nt.date_part("month", "day"))) == tuple((month,) for month in range(1, 13))
     assert keys(shop.group_by(nt.bins("price", [0, 10, "99.5"]))) == (("[0, 10)",), ("[10, 99.5]",))
     assert keys(shop.group_by("price > 5")) == ((False,), (True,))
     assert keys(shop.group_by("CASE WHEN price > 5 THEN 'b' WHEN open THEN 'a' END")) == (("b",), ("a",))
-    assert len(keys(shop.group_by(nt.part("isodow", "seen"), nt.part("hour", "seen")))) == 7 * 24
-    both = shop.group_by("town", nt.part("quarter", "day"), keys={"town": ["Ulm"]})
+    assert len(keys(shop.group_by(nt.date_part("isodow", "seen"), nt.date_part("hour", "seen")))) == 7 * 24
+    both = shop.group_by("town", nt.date_part("quarter", "day"), keys={"town": ["Ulm"]})
     assert keys(both) == tuple(("Ulm", quarter) for quarter in range(1, 5))
-    named = keys(shop.group_by(nt.part("quarter", "day"), keys=[1, None]))
+    named = keys(shop.group_by(nt.date_part("quarter", "day"), keys=[1, None]))
     assert named == ((1,), (None,))
-    for open_ended in (nt.part("year", "day"), nt.part("month start", "day"), "town", "open"):
+    for open_ended in (nt.date_part("year", "day"), nt.date_part("month start", "day"), "town", "open"):
         assert keys(shop.group_by(open_ended)) is None  # the near miss: these are discovered
 
 
@@ -274,8 +274,8 @@ def test_bins_hold_their_edges_once(shop):
         lambda: nt.bins("price", [0, float("nan")]),
         lambda: nt.bins("price", "01"),
         lambda: nt.bins("price", range(1000)),
-        lambda: nt.part("weekday", "day"),
-        lambda: nt.part("month end", "day"),
+        lambda: nt.date_part("weekday", "day"),
+        lambda: nt.date_part("month end", "day"),
     ],
 )
 def test_bins_and_parts_that_mean_nothing_are_refused(make):
@@ -306,7 +306,7 @@ def test_computed_columns_can_be_named_everywhere_and_stand_for_what_they_are(sh
     "ask",
     [
         lambda rows: rows.agg(total=nt.sum("price * (1 - discount)")),
-        lambda rows: rows.group_by(nt.part("month start", "day"), keys=[date(2024, 1, 1)]).agg(n=nt.count()),
+        lambda rows: rows.group_by(nt.date_part("month start", "day"), keys=[date(2024, 1, 1)]).agg(n=nt.count()),
         lambda rows: rows.with_column("net", "price - discount").where("net > 3").group_by("net > 5").agg(n=nt.count()),
         lambda rows: rows.with_column("a", "price * 2").with_column("b", "a + 1").agg(n=nt.mean("b", step="0.5")),
     ],

@@ -17,11 +17,11 @@ FRAME = pa.table({"who": [1], "cds": [1], "day": [date(2026, 1, 1)], "paid": [1.
 
 @pytest.fixture
 def rows():
-    return nt.table(FRAME, unit="who", name="visits", columns={"paid": nt.bounded(0, 100)})
+    return nt.table(FRAME, unit="who", name="visits", columns={"paid": nt.bounds(0, 100)})
 
 
 def questions(rows):
-    yield rows.agg(n=nt.count(), u=nt.count_units())
+    yield rows.agg(n=nt.count(), u=nt.count_distinct_units())
     yield rows.where("paid > 5").where("town = 'Ulm'").group_by("cds", keys=[1, 2]).agg(m=nt.mean("paid", 0, 5, fill=1))
     yield rows.group_by("cds", "day", keys=[(1, date(2026, 1, 31)), (None, None)]).agg(total=nt.sum("paid"))
     yield rows.group_by("town").agg(total=nt.sum("paid", "0", "9.5", "1/2"))
@@ -72,7 +72,7 @@ COUNT = {"n": {"ask": "count"}}
         {"statistics": {"n": {"ask": "__class__"}}},
         {"statistics": {"n": {"ask": "count", "column": "nowhere"}}},
         {"statistics": {"n": {"ask": "count", "column": 3}}},
-        {"statistics": {"n": {"ask": "count_units", "column": "paid"}}},
+        {"statistics": {"n": {"ask": "count_distinct_units", "column": "paid"}}},
         {"statistics": {"n": {"ask": "sum", "column": ["paid"]}}},
         {"statistics": {"n": {"ask": "sum"}}},
         {"statistics": {"n": "count"}},
@@ -111,7 +111,7 @@ def test_what_is_no_question_is_refused_in_words(rows, form):
 
 
 def test_joined_tables_have_no_form(rows):
-    other = nt.public(pa.table({"town": ["Ulm"], "size": [1]}))
+    other = nt.public_table(pa.table({"town": ["Ulm"], "size": [1]}))
     with pytest.raises(QueryError, match="no written form"):
         form_of(rows.join(other, on="town").agg(n=nt.count()))
 

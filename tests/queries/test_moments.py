@@ -23,7 +23,7 @@ BOUNDS = [((-2, 5), (0, 3)), ((3, 7), (-4, -1)), ((0, 4), (-1, 1))]
 def empty_table(neighbours="add_remove", bounds=BOUNDS[0], *, unit="who"):
     connection = duckdb.connect()
     connection.execute("CREATE TABLE visits (who BIGINT, town VARCHAR, x DOUBLE, y DOUBLE)")
-    columns = {name: nt.bounded(*ends, 1) for name, ends in zip("xy", bounds, strict=True)}
+    columns = {name: nt.bounds(*ends, 1) for name, ends in zip("xy", bounds, strict=True)}
     return nt.table(connection, table="visits", unit=unit, neighbours=neighbours, columns=columns)
 
 

@@ -155,7 +155,7 @@ def test_bounds_on_units_are_asked_for_and_never_guessed(account, unreadable):
 
 
 def test_unknown_groups_cannot_be_paid_with_epsilon_alone(account, unreadable, tmp_path):
-    query = unreadable.group_by("town").agg(n=nt.count_units())
+    query = unreadable.group_by("town").agg(n=nt.count_distinct_units())
     with pytest.raises(PrivacyError, match="needs a delta"):
         account.plan(query, spend=nt.pure(1), groups_per_unit=1)
     with nt.open_ledger(tmp_path / "pure.db") as book, pytest.raises(PrivacyError, match="no delta"):
@@ -167,7 +167,7 @@ def test_an_account_answers_for_its_own_people_only(account, unreadable):
     connection.execute("CREATE TABLE others (who BIGINT)")
     others = nt.table(connection, table="others", unit="who")
     with pytest.raises(LedgerError, match="belongs to"):
-        account.plan(others.agg(n=nt.count_units()), spend=nt.pure(1))
+        account.plan(others.agg(n=nt.count_distinct_units()), spend=nt.pure(1))
 
 
 def test_the_schema_of_a_csv_does_not_depend_on_what_its_rows_hold(tmp_path):

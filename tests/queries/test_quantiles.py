@@ -18,7 +18,7 @@ from tests.queries.test_sensitivity import empty_table, one_unit_tables
 def rows():
     connection = duckdb.connect()
     connection.execute("CREATE TABLE visits (who BIGINT, town VARCHAR, paid DOUBLE, age INT, day DATE)")
-    return nt.table(connection, table="visits", unit="who", columns={"age": nt.bounded(0, 120, 1)})
+    return nt.table(connection, table="visits", unit="who", columns={"age": nt.bounds(0, 120, 1)})
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_explain_says_what_a_private_minimum_means_and_preview_gives_ranks(rows)
 def test_sql_writes_the_same_question():
     connection = duckdb.connect()
     connection.execute("CREATE TABLE visits (who BIGINT, paid DOUBLE)")
-    rows = nt.table(connection, table="visits", unit="who", columns={"paid": nt.bounded(0, 10)})
+    rows = nt.table(connection, table="visits", unit="who", columns={"paid": nt.bounds(0, 10)})
     asked = nt.from_sql(
         "SELECT median(paid), quantile_cont(paid, 0.9) AS high, percentile_cont(0.1) WITHIN GROUP (ORDER BY paid) AS low, "
         "min(paid), MAX(paid) AS top FROM visits",

@@ -14,8 +14,8 @@ from neartwin.accounting.budgets import approx, pure
 from neartwin.engines.memory import MemoryEngine
 from neartwin.planning.planner import plan
 from neartwin.queries.open import table
-from neartwin.queries.statistics import count, count_units, mean, sum
-from neartwin.tables.table import EACH_ROW
+from neartwin.queries.statistics import count, count_distinct_units, mean, sum
+from neartwin.tables.table import ROW
 
 GROUPS = ("a", "b", "c", "d")
 CAPS = [(1, 1), (2, 1), (1, 2), (2, 2)]
@@ -26,7 +26,7 @@ BOUNDS = [(-2, 5), (3, 7), (-7, -3), (0, 4)]
 def empty_table(neighbours, *, by_row=False):
     connection = duckdb.connect()
     connection.execute("CREATE TABLE visits (who BIGINT, town VARCHAR, paid DOUBLE)")
-    return table(connection, table="visits", unit=EACH_ROW if by_row else "who", neighbours=neighbours)
+    return table(connection, table="visits", unit=ROW if by_row else "who", neighbours=neighbours)
 
 
 def contributions(stage, tables):
@@ -63,7 +63,7 @@ def stated(measure):
 @pytest.mark.parametrize("asked", ["units", "count", *BOUNDS], ids=str)
 def test_the_stated_sensitivity_is_reached_and_never_passed(neighbours, caps, asked):
     low, high = asked if isinstance(asked, tuple) else (0, 1)
-    statistic = {"units": count_units(), "count": count()}.get(asked) or sum("paid", low, high, 1)
+    statistic = {"units": count_distinct_units(), "count": count()}.get(asked) or sum("paid", low, high, 1)
     query = empty_table(neighbours).group_by("town").agg(it=statistic)
     made = plan(query, spend=approx(1, "1e-6"), rows_per_group=caps[0], groups_per_unit=caps[1])
     (measure,) = made.measures.values()

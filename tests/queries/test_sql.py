@@ -15,7 +15,7 @@ from neartwin.queries.wire.parse import form_of, question_of
 def visits():
     connection = duckdb.connect()
     connection.execute("CREATE TABLE visits (who INTEGER, town TEXT, paid DOUBLE, open BOOLEAN, day DATE)")
-    return nt.table(connection, table="visits", unit="who", columns={"paid": nt.bounded(0, 10)})
+    return nt.table(connection, table="visits", unit="who", columns={"paid": nt.bounds(0, 10)})
 
 
 def test_sql_and_python_say_the_same_question(visits):
@@ -26,7 +26,7 @@ def test_sql_and_python_say_the_same_question(visits):
     built = (
         visits.where("paid > 3 AND open")
         .group_by("town", keys=["Ulm"])
-        .agg(n=nt.count(), typical=nt.mean("paid"), total=nt.sum("paid"), people=nt.count_units())
+        .agg(n=nt.count(), typical=nt.mean("paid"), total=nt.sum("paid"), people=nt.count_distinct_units())
     )
     assert found == built
     assert nt.from_sql("select count(*) from visits", visits) != nt.from_sql("select sum(paid) from visits", visits)
@@ -171,13 +171,13 @@ def test_names_are_quoted_whatever_they_hold():
 def wages():
     connection = duckdb.connect()
     connection.execute("CREATE TABLE wages (who INTEGER, town TEXT, pay DOUBLE, age DOUBLE, hours DOUBLE)")
-    bounds = {"pay": nt.bounded(0, 100), "age": nt.bounded(18, 65), "hours": nt.bounded(0, 80)}
+    bounds = {"pay": nt.bounds(0, 100), "age": nt.bounds(18, 65), "hours": nt.bounds(0, 80)}
     return nt.table(connection, table="wages", unit="who", columns=bounds)
 
 
 EVERY = {
     "COUNT(*)": nt.count(),
-    "COUNT(DISTINCT who)": nt.count_units(),
+    "COUNT(DISTINCT who)": nt.count_distinct_units(),
     "SUM(pay)": nt.sum("pay"),
     "AVG(pay)": nt.mean("pay"),
     "VAR_POP(pay)": nt.variance("pay"),

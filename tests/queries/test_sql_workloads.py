@@ -16,25 +16,25 @@ AGES = [3, 1, 2, 8]
 
 @pytest.fixture
 def rows():
-    return nt.table(FRAME, unit="who", name="people", columns={"paid": nt.bounded(0, 100)})
+    return nt.table(FRAME, unit="who", name="people", columns={"paid": nt.bounds(0, 100)})
 
 
 RISING, FALLING = [1, 2, 3, 8], [8, 3, 2, 1]
 SAME = {
-    "SUM(COUNT(*)) OVER (ORDER BY age)": (RISING, nt.prefixes(), nt.count()),
-    "SUM(COUNT(*)) OVER (ORDER BY age ROWS UNBOUNDED PRECEDING)": (RISING, nt.prefixes(), nt.count()),
+    "SUM(COUNT(*)) OVER (ORDER BY age)": (RISING, nt.prefix_sums(), nt.count()),
+    "SUM(COUNT(*)) OVER (ORDER BY age ROWS UNBOUNDED PRECEDING)": (RISING, nt.prefix_sums(), nt.count()),
     "SUM(COUNT(*)) OVER (ORDER BY age RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)": (
-        RISING, nt.prefixes(), nt.count(),
+        RISING, nt.prefix_sums(), nt.count(),
     ),
-    "SUM(SUM(paid)) OVER (ORDER BY age DESC)": (FALLING, nt.prefixes(), nt.sum("paid")),
-    "SUM(COUNT(*)) OVER (ORDER BY age ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)": (RISING, nt.moving(2), nt.count()),
-    "SUM(COUNT(*)) OVER (ORDER BY age ROWS 2 PRECEDING)": (RISING, nt.moving(2), nt.count()),
-    "SUM(COUNT(*)) OVER (ORDER BY age ROWS BETWEEN CURRENT ROW AND 3 FOLLOWING)": (RISING, nt.moving(0, 3), nt.count()),
+    "SUM(SUM(paid)) OVER (ORDER BY age DESC)": (FALLING, nt.prefix_sums(), nt.sum("paid")),
+    "SUM(COUNT(*)) OVER (ORDER BY age ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)": (RISING, nt.moving_sums(2), nt.count()),
+    "SUM(COUNT(*)) OVER (ORDER BY age ROWS 2 PRECEDING)": (RISING, nt.moving_sums(2), nt.count()),
+    "SUM(COUNT(*)) OVER (ORDER BY age ROWS BETWEEN CURRENT ROW AND 3 FOLLOWING)": (RISING, nt.moving_sums(0, 3), nt.count()),
     "SUM(SUM(paid + 1)) OVER (ORDER BY age ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)": (
-        RISING, nt.moving(1, 1), nt.sum("paid + 1"),
+        RISING, nt.moving_sums(1, 1), nt.sum("paid + 1"),
     ),
-    "RANGES(COUNT(*))": (AGES, nt.ranges(), nt.count()),
-    "ranges(SUM(paid), [1, 3])": (AGES, nt.ranges([1, 3]), nt.sum("paid")),
+    "RANGES(COUNT(*))": (AGES, nt.range_sums(), nt.count()),
+    "ranges(SUM(paid), [1, 3])": (AGES, nt.range_sums([1, 3]), nt.sum("paid")),
     "WEIGHTED_SUMS(COUNT(*), MAP {'young': MAP {1: 1, 2: -0.5}, 'old': MAP {8: 2}})": (
         AGES, {"young": {1: 1, 2: "-1/2"}, "old": {8: 2}}, nt.count(),
     ),
@@ -164,7 +164,7 @@ def test_what_is_no_workload_in_json_is_refused_in_words(rows, workload, says):
     form = {"group_by": ["age"], "keys": [1, 2], "statistics": {"n": {"ask": "count"}}, "workload": workload}
     with pytest.raises(NeartwinError, match=says):
         question_of(form, rows)
-    assert question_of(form | {"workload": {"ask": "moving", "before": 1}}, rows).groups.asked == nt.moving(1)
+    assert question_of(form | {"workload": {"ask": "moving", "before": 1}}, rows).groups.asked == nt.moving_sums(1)
 
 
 def test_a_workload_and_margins_or_no_groups_are_refused(rows):

@@ -19,7 +19,7 @@ from neartwin.planning.planner import plan
 
 SALT, TOWNS = 5, 4
 LIMITS = {"rows_per_group": 8, "groups_per_unit": TOWNS}
-RANGED = {"value_range": nt.tuned_range()} | LIMITS
+RANGED = {"value_range": nt.private_range()} | LIMITS
 
 
 def people(size=20_000, *, units=2_000, seed=1):
@@ -109,7 +109,7 @@ def test_the_choice_is_nearly_as_good_as_the_best_fixed_range():
 def test_chosen_bounds_are_whole_steps_within_the_limits_whatever_the_answers_are(low, high, fill):
     rows = nt.table(pa.table(people(50)), unit="who", name="visits")
     statistic = nt.sum("paid", low, high, "1/4", fill=None if fill is None else high)
-    made = plan(rows.agg(s=statistic), spend=nt.gdp(1), value_range=nt.tuned_range(), rows_per_group=5)
+    made = plan(rows.agg(s=statistic), spend=nt.gdp(1), value_range=nt.private_range(), rows_per_group=5)
     draw = np.random.default_rng(2)
     bins = len(next(iter(made.ranging.asked[1].outputs.values())).labels)
     for answers in ([1e6], draw.integers(-50, 2000, bins)), ([-5], np.zeros(bins)), ([9], np.full(bins, -1)):
@@ -136,8 +136,8 @@ def test_a_release_with_tuned_values_is_far_closer_and_says_what_it_chose(tmp_pa
         assert account.remaining["rho"] == 1
         assert account.release(proposal) == release
         tuned_too = account.plan(
-            query, spend=nt.zcdp("1/2"), value_range=nt.tuned_range(), rows_per_group=nt.tuned(64),
-            groups_per_unit=nt.tuned(4), units_together=2,
+            query, spend=nt.zcdp("1/2"), value_range=nt.private_range(), rows_per_group=nt.private_limit(64),
+            groups_per_unit=nt.private_limit(4), units_together=2,
         )  # fmt: skip
         both = account.release(tuned_too)
     far, near = (np.abs(np.array(one["s"].values) - truth).mean() for one in (plain, release))
@@ -163,7 +163,7 @@ def test_a_computed_value_that_is_clipped_already_has_its_range_chosen_too(tmp_p
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.zcdp(10**6))
         release = account.release(
-            account.plan(question, spend=nt.zcdp(10**6), rows_per_group=500, value_range=nt.tuned_range())
+            account.plan(question, spend=nt.zcdp(10**6), rows_per_group=500, value_range=nt.private_range())
         )
     truth = np.clip((columns["paid"] - 3) / 365 + 1, 0, 20).sum()
     assert release["s"].values[0] == pytest.approx(truth, rel=0.02)
@@ -178,14 +178,14 @@ def test_where_there_is_nothing_to_clip_it_is_refused(tmp_path):
         (QueryError, "no sum or mean", rows.agg(n=nt.count()), {}),
         (QueryError, "groups=...", unknown, delta),
         (QueryError, "no values to clip", rows.most_common("town", among=[1]), {}),
-        (ParameterError, "beside tuned", query, {"rows_per_group": nt.tuned(), "rows_per_unit": 5}),
+        (ParameterError, "beside tuned", query, {"rows_per_group": nt.private_limit(), "rows_per_unit": 5}),
     ):
         with pytest.raises(wrong, match=says):
             plan(question, **{"spend": nt.zcdp(1)} | RANGED | more)
-    assert plan(unknown, **delta, **RANGED | {"value_range": nt.tuned_range(groups=4)}).ranging.groups == 4
+    assert plan(unknown, **delta, **RANGED | {"value_range": nt.private_range(groups=4)}).ranging.groups == 4
     for wrong in ({"share": 0}, {"share": 1}, {"groups": 0}):
         with pytest.raises(ParameterError):
-            nt.tuned_range(**wrong)
+            nt.private_range(**wrong)
 
 
 def test_the_terminal_tunes_values_too(tmp_path):

@@ -30,7 +30,7 @@ def visits():
                 "paid": [float(i % 40) for i in range(size)],
             }
         ),
-        unit="who", name="visits", snapshot="one", columns={"paid": nt.bounded(0, 40)},
+        unit="who", name="visits", snapshot="one", columns={"paid": nt.bounds(0, 40)},
     )  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def test_parts_are_made_to_sum_to_their_wholes_by_least_squares(release):
         with_values(release, [(s,) for s in states], draw.normal(30, 9, 3), draw.uniform(1, 6, 3), ("state",)),
         with_values(release, leaves, draw.normal(15, 9, 7), draw.uniform(1, 6, 7), ("state", "town")),
     ]
-    made = nt.summing(*levels, name="n")
+    made = nt.make_consistent(*levels, name="n")
     rows = [[1.0] * 7]
     rows += [[float(leaf[0] == state) for leaf in leaves] for state in states]
     rows += np.eye(7).tolist()
@@ -188,7 +188,7 @@ def test_parts_are_made_to_sum_to_their_wholes_by_least_squares(release):
             release, [()] * 4, [1, 2, 3, 4], [1, 1, 1, 1]).statistics), levels[2]), "without parts"),
     ):  # fmt: skip
         with pytest.raises(ParameterError, match=says):
-            nt.summing(*wrong, name="n")
+            nt.make_consistent(*wrong, name="n")
 
 
 def test_consistency_lowers_the_error_of_real_releases(book, visits):
@@ -210,7 +210,7 @@ def test_consistency_lowers_the_error_of_real_releases(book, visits):
 
             truth = sum(DuckdbEngine().aggregate(exact, salt=1).values["rows"].tolist())
         assert truth == 3000  # so the bounded whole is the sum of bounded parts, and both are about one number
-        made, _ = nt.summing(whole, by_town, name="n")
+        made, _ = nt.make_consistent(whole, by_town, name="n")
         errors["as drawn"] += abs(sum(by_town["n"].values) - truth)
         errors["made to sum"] += abs(made["n"].values[0] - truth)
     assert errors["made to sum"] < errors["as drawn"]
@@ -218,8 +218,8 @@ def test_consistency_lowers_the_error_of_real_releases(book, visits):
 
 def test_sql_joins_say_the_same_as_python(visits):
     people = nt.table(pa.table({"who": [1], "town": ["Ulm"], "age": [3]}), unit="who", name="visits", snapshot="p")
-    towns = nt.public(pa.table({"name": ["Ulm"], "state": ["BW"]}), name="towns", snapshot="t")
-    lines = nt.owned(pa.table({"town": ["Ulm"], "price": [1.0]}), name="lines", snapshot="l")
+    towns = nt.public_table(pa.table({"name": ["Ulm"], "state": ["BW"]}), name="towns", snapshot="t")
+    lines = nt.owned_by(pa.table({"town": ["Ulm"], "price": [1.0]}), name="lines", snapshot="l")
     given = {"people": people, "towns": towns, "lines": lines}
     same = [
         ("SELECT COUNT(*) FROM visits JOIN people USING (who, town)", visits.join(people, on=["who", "town"])),
@@ -275,7 +275,7 @@ def test_sql_joins_say_the_same_as_python(visits):
 )
 def test_sql_joins_that_are_no_equality_with_a_given_table_are_refused(visits, clause, says):
     people = nt.table(pa.table({"who": [1], "town": ["Ulm"]}), unit="who", name="visits")
-    towns = nt.public(pa.table({"name": ["Ulm"], "state": ["BW"]}), name="towns")
+    towns = nt.public_table(pa.table({"name": ["Ulm"], "state": ["BW"]}), name="towns")
     asked = f"SELECT COUNT(*) FROM visits {clause}"
     if says is None:
         assert nt.from_sql(asked, visits, tables={"people": people, "towns": towns}).table.joins

@@ -24,7 +24,7 @@ from neartwin.releases.certificates.document import above, below, currencies, cu
 @pytest.fixture
 def rows():
     frame = pa.table({"who": range(400), "town": ["Ulm", "Bonn"] * 200, "paid": [5.0] * 400})
-    return nt.table(frame, unit="who", name="visits", columns={"paid": nt.bounded(0, 10)}, snapshot="monday")
+    return nt.table(frame, unit="who", name="visits", columns={"paid": nt.bounds(0, 10)}, snapshot="monday")
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_certificate_states_the_question_bounds_mechanisms_guarantee_and_place
     with nt.open_ledger(place) as book:
         release = answered(book, rows)
         made = release.certificate(book)
-        assert nt.certificate(release, book).body["guarantee"] == made.body["guarantee"]
+        assert nt.certify(release, book).body["guarantee"] == made.body["guarantee"]
         head = book.books.head()
     body = made.body
     assert body["question"]["statistics"] == {"n": "count()", "typical": "mean(paid)", "total": "sum(paid)"}
@@ -69,7 +69,7 @@ def test_a_certificate_states_the_question_bounds_mechanisms_guarantee_and_place
 
 
 def test_each_answer_of_a_series_has_a_certificate_and_no_other_answer_has_it(place, rows):
-    asked = [rows.agg(n=nt.count_units()), rows.most_common("town", among=["Ulm", "Bonn"], counted=True)]
+    asked = [rows.agg(n=nt.count_distinct_units()), rows.most_common("town", among=["Ulm", "Bonn"], counted=True)]
     with nt.open_ledger(place) as book:
         account = book.open(rows, nt.pure(1))
         first, second = account.release_series(account.plan_series(asked, spend=nt.pure("0.5")))
@@ -95,8 +95,8 @@ def test_a_bound_that_a_pilot_chose_is_called_tuned_and_given_ones_are_not(place
     with nt.open_ledger(place) as book:
         account = book.open(rows, nt.pure(9))
         asked = rows.group_by("town", keys=["Bonn", "Ulm"]).agg(n=nt.count())
-        plan = account.plan(asked, spend=nt.pure(1), rows_per_group=nt.tuned(at_most=64), groups_per_unit=2)
-        made = nt.certificate(account.release(plan), book)
+        plan = account.plan(asked, spend=nt.pure(1), rows_per_group=nt.private_limit(at_most=64), groups_per_unit=2)
+        made = nt.certify(account.release(plan), book)
     bounds = {bound["what"]: (int(bound["value"]), bound["origin"]) for bound in made.body["bounds"]}
     assert 1 <= bounds["rows_per_group"][0] <= 64
     assert bounds["rows_per_group"][1] == "tuned: chosen by a private pilot that was paid for, at most 64"
@@ -154,7 +154,7 @@ def test_decimals_are_rounded_to_their_side_and_no_further(value):
 
 def test_no_byte_of_a_certificate_can_change(place, rows):
     with nt.open_ledger(place) as book:
-        made = nt.certificate(answered(book, rows), book)
+        made = nt.certify(answered(book, rows), book)
     text = made.to_json().encode()
     assert check(text, made.signer).valid
     start = text.index(b'"signature"')  # every byte of the signature's part, and every seventh before it
@@ -174,8 +174,8 @@ def test_no_byte_of_a_certificate_can_change(place, rows):
 def test_another_owners_signature_is_refused(tmp_path, place, rows):
     with nt.open_ledger(place) as book:
         release = answered(book, rows)
-        made = nt.certificate(release, book)
-        forged = nt.certificate(release, book, key=tmp_path / "other.key")
+        made = nt.certify(release, book)
+        forged = nt.certify(release, book, key=tmp_path / "other.key")
     assert check(forged.to_json(), forged.signer).valid
     assert [flaw.kind for flaw in check(forged.to_json(), made.signer).flaws] == ["key"]
     # the forger cannot name the owner as the signer either
@@ -185,10 +185,10 @@ def test_another_owners_signature_is_refused(tmp_path, place, rows):
 
 def test_the_newest_certificate_finds_a_restored_backup(tmp_path, place, rows):
     with nt.open_ledger(place) as book:
-        first = nt.certificate(answered(book, rows, "0.1"), book)
+        first = nt.certify(answered(book, rows, "0.1"), book)
     shutil.copy(place, tmp_path / "backup.db")
     with nt.open_ledger(place) as book:
-        newest = nt.certificate(answered(book, rows, "0.2"), book)
+        newest = nt.certify(answered(book, rows, "0.2"), book)
         assert book.books.verify(head_of(newest)).whole
         assert check(newest.to_json(), first.signer, ledger=book.books).valid
         assert check(first.to_json(), first.signer, ledger=book.books).valid
@@ -201,7 +201,7 @@ def test_the_newest_certificate_finds_a_restored_backup(tmp_path, place, rows):
         kinds = [flaw.kind for flaw in check(newest.to_json(), first.signer, ledger=book.books).flaws]
         assert kinds == ["ledger", "ledger"]
         # the backup goes on, to the same length: another history at the same position
-        forked = nt.certificate(answered(book, rows, "0.3"), book, key=f"{place}.key")
+        forked = nt.certify(answered(book, rows, "0.3"), book, key=f"{place}.key")
     assert head_of(forked).position == head_of(newest).position
     found = check(forked.to_json(), first.signer, newest=head_of(newest))
     assert [flaw.kind for flaw in found.flaws] == ["ledger"]
@@ -212,16 +212,16 @@ def test_only_what_the_ledger_settled_is_certified(tmp_path, place, rows):
         release = answered(book, rows)
         better = dataclasses.replace(release, confidence=0.99)
         with pytest.raises(LedgerError, match="was changed, or is of another ledger"):
-            nt.certificate(better, book)
+            nt.certify(better, book)
         elsewhere = dataclasses.replace(release, provenance=dataclasses.replace(release.provenance, position=2))
         with pytest.raises(LedgerError, match="no release at record 2"):
-            nt.certificate(elsewhere, book)
-        made = nt.certificate(released(book.books, release.provenance.position), book)
-        assert made.body["release"] == nt.certificate(release, book).body["release"]
+            nt.certify(elsewhere, book)
+        made = nt.certify(released(book.books, release.provenance.position), book)
+        assert made.body["release"] == nt.certify(release, book).body["release"]
         with pytest.raises(LedgerError, match="no settled release at position 4"):
             released(book.books, 4)
     with nt.open_ledger(tmp_path / "other.db") as book, pytest.raises(LedgerError):
-        nt.certificate(release, book)
+        nt.certify(release, book)
     text = release.to_json().encode()
     assert check(made.to_json(), made.signer, release=text).valid
     assert [flaw.kind for flaw in check(made.to_json(), made.signer, release=text + b" ").flaws] == ["release"]
@@ -234,16 +234,16 @@ def test_a_release_that_was_sorted_and_cut_has_the_certificate_of_what_was_paid(
         asked = nt.from_sql(text, rows, keys=["Bonn", "Kiel", "Ulm"])
         cut = account.release(account.plan(asked, spend=nt.pure(1), rows_per_group=1, groups_per_unit=1))
         assert len(cut) == 1
-        made = nt.certificate(cut, book)
+        made = nt.certify(cut, book)
         whole = released(book.books, cut.provenance.position)
         assert len(whole) == 3
         assert check(made.to_json(), made.signer, release=whole.to_json().encode()).valid
         one = cut.statistics[0]
         raised = dataclasses.replace(one, values=(one.values[0] + 1,))
         with pytest.raises(LedgerError, match="was changed"):
-            nt.certificate(dataclasses.replace(cut, statistics=(raised,)), book)
+            nt.certify(dataclasses.replace(cut, statistics=(raised,)), book)
         with pytest.raises(LedgerError, match="was changed"):
-            nt.certificate(dataclasses.replace(cut, keys=(("Rome",),)), book)
+            nt.certify(dataclasses.replace(cut, keys=(("Rome",),)), book)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="file modes")

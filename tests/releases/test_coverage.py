@@ -21,7 +21,7 @@ def asked(spend, groups):
     keys = list(range(groups))
     query = rows.group_by("who", keys=keys).agg(
         n=nt.count(),
-        people=nt.count_units(),
+        people=nt.count_distinct_units(),
         total=nt.sum("paid", 0, 100, 1),
         typical=nt.mean("paid", 0, 100, 1),
         q=nt.quantile("paid", RANKS, 0, 100, 1),

@@ -22,7 +22,9 @@ def least(releases):
 def covered(spend, groups):
     """How often the bars of a norm's statistics hold, each group with noise of its own; and six tenths of those of sums."""
     asked = empty_table("add_remove").group_by("who", keys=list(range(groups)))
-    asked = asked.agg(n=nt.count(), people=nt.count_units(), s=nt.sum("paid", 0, 100), m=nt.mean("paid", 0, 100))
+    asked = asked.agg(
+        n=nt.count(), people=nt.count_distinct_units(), s=nt.sum("paid", 0, 100), m=nt.mean("paid", 0, 100)
+    )
     made = plan(asked, spend=spend, norm_per_unit=7)
     values = np.random.default_rng(8).gamma(3.0, 12.0, 4000).clip(0, 100).round(2)
     steps = np.round(values * 100).astype(np.int64)
@@ -66,7 +68,7 @@ def test_bars_hold_around_the_statistic_at_the_bounds_that_were_tuned(tmp_path):
     for number in range(releases):
         with nt.open_ledger(tmp_path / f"{number}.db") as book:
             account = book.open(rows, nt.gdp(1))
-            made = account.plan(query, spend=nt.gdp(1), rows_per_group=10, value_range=nt.tuned_range())
+            made = account.plan(query, spend=nt.gdp(1), rows_per_group=10, value_range=nt.private_range())
             release = account.release(made)
         (told,) = (bound for bound in release.provenance.method["bounds"] if bound["what"] == "s: paid")
         high = float(told["value"].partition(", ")[2].partition("]")[0])

@@ -24,7 +24,7 @@ class Hanging:
 rows = nt.table(sys.argv[1], unit="who")
 with nt.open_ledger(sys.argv[2]) as book:
     account = book.open(rows, nt.pure(1))
-    made = account.plan(rows.agg(people=nt.count_units()), spend=nt.pure("0.25"))
+    made = account.plan(rows.agg(people=nt.count_distinct_units()), spend=nt.pure("0.25"))
     print("asking", flush=True)
     account.release(made, engine=Hanging()) if sys.argv[3] == "killed" else account.release(made)
     print("released", flush=True)
@@ -47,7 +47,7 @@ def test_a_kill_between_reserve_and_settle_loses_budget_never_privacy(tmp_path, 
     with nt.open_ledger(ledger) as book:
         account = book.open(rows, nt.pure(1))
         assert account.spent == {"epsilon": spent}
-        account.release(account.plan(rows.agg(people=nt.count_units()), spend=nt.pure("0.25")))
+        account.release(account.plan(rows.agg(people=nt.count_distinct_units()), spend=nt.pure("0.25")))
         # after a kill there is no stored answer, so the same question is paid again; after a finish it is free
         assert account.spent == {"epsilon": spent * 2 if end == "killed" else spent}
 
@@ -58,7 +58,7 @@ def test_two_processes_cannot_both_have_the_last_of_a_budget(tmp_path):
     rows = nt.table(path, unit="who")
     with nt.open_ledger(ledger) as book:
         account = book.open(rows, nt.pure(1))
-        account.release(account.plan(rows.where("who > 1").agg(people=nt.count_units()), spend=nt.pure("0.5")))
+        account.release(account.plan(rows.where("who > 1").agg(people=nt.count_distinct_units()), spend=nt.pure("0.5")))
         script = SCRIPT.replace('spend=nt.pure("0.25")', 'spend=nt.pure("0.3")').replace(
             "rows.agg", "rows.where(f'who > {os.getpid()}').agg"
         )

@@ -31,7 +31,7 @@ def unreadable(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def account(unreadable, tmp_path_factory):
-    rows = nt.table(unreadable, table="visits", unit="who", columns={"paid": nt.bounded(0, 100)})
+    rows = nt.table(unreadable, table="visits", unit="who", columns={"paid": nt.bounds(0, 100)})
     with nt.open_ledger(tmp_path_factory.mktemp("book") / "budget.db") as book:
         yield book.open(rows, nt.approx(1, "1e-6"))
 

@@ -38,7 +38,7 @@ def people(size=4000, seed=0):
 
 
 def table_of(frame, **more):
-    return nt.table(frame, unit="who", name="people", snapshot="s", columns={"paid": nt.bounded(-5, 20)}, **more)
+    return nt.table(frame, unit="who", name="people", snapshot="s", columns={"paid": nt.bounds(-5, 20)}, **more)
 
 
 def question(rows, what=None):
@@ -216,7 +216,7 @@ def test_margins_that_cannot_be_are_refused_before_anything_is_spent(tmp_path):
         with pytest.raises(QueryError, match="rows_per_group"):
             account.plan(asked, spend=nt.pure(1))
         with pytest.raises(ParameterError, match=r"rows_per_group=.*cannot be tuned for marginals.*norm_per_unit"):
-            account.plan(asked, spend=nt.pure(1), rows_per_group=nt.tuned(8), groups_per_unit=1)
+            account.plan(asked, spend=nt.pure(1), rows_per_group=nt.private_limit(8), groups_per_unit=1)
         release = account.release(account.plan(asked, spend=nt.pure("0.5"), **ONCE))
         with pytest.raises(ParameterError, match="must be one of: sex"):
             release.margin("age")

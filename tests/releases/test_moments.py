@@ -13,7 +13,7 @@ from neartwin.releases.estimates import statistics_of
 from neartwin.releases.release import shown
 from neartwin.releases.values import UNBOUNDED
 
-BOUNDS = {"x": nt.bounded(0, 10), "y": nt.bounded(-20, 20), "z": nt.bounded(0, 1, "0.001")}
+BOUNDS = {"x": nt.bounds(0, 10), "y": nt.bounds(-20, 20), "z": nt.bounds(0, 1, "0.001")}
 ASKED = {
     "v": nt.variance("x"),
     "s": nt.stddev("y"),
@@ -104,7 +104,7 @@ def test_no_impossible_value_is_released_however_loud_the_noise(tmp_path, spend)
 
 def test_rows_count_by_weight_and_moments_come_from_the_same_ones():
     heavy = {"who": [1] * 4 + [2], "town": ["Ulm"] * 5, "x": [0.0, 0.0, 10.0, 10.0, 5.0]}
-    rows = nt.table(pa.table(heavy), unit="who", name="people", columns={"x": nt.bounded(0, 10, 1)})
+    rows = nt.table(pa.table(heavy), unit="who", name="people", columns={"x": nt.bounds(0, 10, 1)})
     with_cap = nt.pure(1)
     from neartwin.planning.planner import plan
 

@@ -18,7 +18,7 @@ from neartwin.errors import PrivacyError
 from neartwin.mechanisms.linear.workloads import strategies
 from neartwin.planning import marginals, workloads
 from neartwin.planning.explain import explain
-from neartwin.planning.norm_clipping import NormReach, entry_parts, norm_reach
+from neartwin.planning.norm_clipping import NormContribution, entry_parts, norm_contribution
 from neartwin.planning.planner import plan
 from neartwin.releases.estimates import margin_answers, noisy_margins
 from neartwin.releases.noising import workload_answers
@@ -28,8 +28,8 @@ from tests.queries.test_sensitivity import empty_table
 KEYS, NORM = tuple("abcdefgh"), 3
 MARGINS = ([], ["key"], ["side"], ["key", "side"])
 ASKED = {
-    "prefixes": nt.prefixes(),
-    "ranges": nt.ranges(),
+    "prefixes": nt.prefix_sums(),
+    "ranges": nt.range_sums(),
     "signed": {"odd less even": {key: 1 - 2 * (i % 2) for i, key in enumerate(KEYS)}, "first": {"a": 1}},
 }
 
@@ -112,7 +112,7 @@ def test_within_the_norm_answers_are_those_of_the_rows_and_beyond_it_of_units_cu
 def test_no_vector_within_the_norm_moves_what_is_measured_further_than_the_noise_is_for_and_one_as_far(
     neighbours, statistic
 ):
-    asked = empty_table(neighbours).group_by("who", keys=range(12)).workload(nt.ranges()).agg(n=statistic)
+    asked = empty_table(neighbours).group_by("who", keys=range(12)).workload(nt.range_sums()).agg(n=statistic)
     made = plan(asked, spend=nt.gdp(1), norm_per_unit=NORM)
     draw, most = np.random.default_rng(4), made.measure.mechanism.l2_squared / made.measure.parts**2
     signed = isinstance(statistic, type(nt.sum("paid", 0, 1)))
@@ -143,8 +143,8 @@ def test_near_miss_noise_for_half_the_norm_is_caught(asked, monkeypatch):
         return drawn(asked, rows, runs)[:, 0]
 
     def half(base):
-        honest = norm_reach(base)
-        return NormReach(honest.squared // 4, honest.groups)
+        honest = norm_contribution(base)
+        return NormContribution(honest.squared // 4, honest.groups)
 
     heavy = (
         Twins((), rows_of("new", *("a" * 40)), "all of the norm in the first key") if asked == "prefixes" else TWINS[1]
@@ -154,7 +154,7 @@ def test_near_miss_noise_for_half_the_norm_is_caught(asked, monkeypatch):
     assert audit(Batched(first), claim_gdp(1), [heavy], runs=3_000).refuted
 
 
-@pytest.mark.parametrize("queries", [nt.prefixes(), nt.ranges(), nt.ranges([2, 5])], ids=str)
+@pytest.mark.parametrize("queries", [nt.prefix_sums(), nt.range_sums(), nt.range_sums([2, 5])], ids=str)
 def test_no_table_of_sums_gives_a_smaller_error_than_each_group_alone_where_a_norm_bounds_units(queries):
     """Variances q . G^-1 q of every strategy that caps would choose from, at noise for a unit anywhere within the norm."""
     asked = empty_table("add_remove").group_by("who", keys=range(24)).workload(queries).agg(n=nt.count())

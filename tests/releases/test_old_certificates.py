@@ -77,7 +77,7 @@ def test_a_certificate_issued_now_for_an_old_release_says_what_the_old_one_said(
     for name in ("counts", "tuned bounds", "written", "sampled mean", "mu discovery", "series: most common"):
         old, reserved = parts(held["certificates"][name])
         part = 2 if name.startswith("series") else 1
-        now = nt.certificate(released(book.books, reserved, part), book, key=tmp_path / "new.key").body
+        now = nt.certify(released(book.books, reserved, part), book, key=tmp_path / "new.key").body
         for field in (
             "question",
             "bounds",

@@ -58,7 +58,7 @@ def test_several_questions_of_purchases_are_one_series_in_python_sql_and_a_termi
     rows, _ = opened(PURCHASES, asked, where(real_tables))
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, SURE[1])
-        questions = [rows.where("cds > 1").agg(n=nt.count()), rows.agg(people=nt.count_units())]
+        questions = [rows.where("cds > 1").agg(n=nt.count()), rows.agg(people=nt.count_distinct_units())]
         first = account.release_series(account.plan_series(questions, spend=SURE[1], rows_per_group=217))
         again = account.plan_series(nt.series_from_sql(text, rows), spend=SURE[1], rows_per_group=217)
         assert account.release_series(again) == first
@@ -102,7 +102,7 @@ def test_names_of_38_million_people_are_counted_in_all_three_ways(tmp_path):
         truth = dict(connection.execute(f"SELECT name, count(*) FROM '{file}' GROUP BY 1").fetchall())
     people = sum(truth.values())
     assert people > 38_000_000
-    rows = nt.table(file, unit=nt.EACH_ROW, name="people")
+    rows = nt.table(file, unit=nt.ROW, name="people")
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.approx(1, "1e-6"))
         asked = rows.group_by("name").agg(n=nt.count())

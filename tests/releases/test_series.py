@@ -24,7 +24,7 @@ def rows():
 def questions(rows, keys):
     return [
         rows.agg(n=nt.count(), typical=nt.mean("paid", 0, 100)),
-        rows.group_by("town", keys=keys).agg(people=nt.count_units(), m=nt.median("paid", 0, 100)),
+        rows.group_by("town", keys=keys).agg(people=nt.count_distinct_units(), m=nt.median("paid", 0, 100)),
         rows.where("paid > 20").agg(by=nt.histogram("paid", [20, 40, 100])),
     ]
 
@@ -56,14 +56,17 @@ def test_a_series_pays_once_for_all_and_what_it_reveals_is_within_its_price(rows
 
 
 def test_the_shares_are_no_worse_than_an_even_split_and_a_series_than_separate_plans(rows, tmp_path):
-    spend, asked = nt.gdp(1), [rows.agg(n=nt.count_units()), rows.agg(q=nt.quantile("paid", [0.1, 0.5, 0.9], 0, 100))]
+    spend, asked = (
+        nt.gdp(1),
+        [rows.agg(n=nt.count_distinct_units()), rows.agg(q=nt.quantile("paid", [0.1, 0.5, 0.9], 0, 100))],
+    )
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, spend)
         together = account.plan_series(asked, spend=spend, rows_per_group=5).plan
         half = nt.gdp("0.7071")
         apart = [account.plan(query, spend=half, rows_per_group=5).plan for query in asked]
         assert sum(part.error for part in together.parts) < 0.95 * sum(part.error for part in apart)
-    many, wide = [rows.where(f"paid > {i}").agg(n=nt.count_units()) for i in range(12)], nt.approx(1, "1e-6")
+    many, wide = [rows.where(f"paid > {i}").agg(n=nt.count_distinct_units()) for i in range(12)], nt.approx(1, "1e-6")
     with nt.open_ledger(tmp_path / "other.db") as book:
         account = book.open(rows, wide)
         composed = account.plan_series(many, spend=wide, rows_per_group=1).plan
@@ -119,7 +122,7 @@ def of_all_kinds(rows):
     ]
 
 
-TUNED = {"rows_per_group": nt.tuned(64), "groups_per_unit": nt.tuned(2, share="1/5")}
+TUNED = {"rows_per_group": nt.private_limit(64), "groups_per_unit": nt.private_limit(2, share="1/5")}
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
@@ -169,7 +172,7 @@ SELECT town FROM visits GROUP BY town ORDER BY COUNT(DISTINCT who) DESC LIMIT 1;
 
 def test_several_sql_statements_are_one_series_with_one_price(rows, tmp_path):
     table = nt.table(rows.table.source.frame, unit="who", name="visits", types={"town": "text"}, snapshot="s",
-                     columns={"paid": nt.bounded(0, 100)})  # fmt: skip
+                     columns={"paid": nt.bounds(0, 100)})  # fmt: skip
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(table, nt.pure(1))
         told = account.sql(f"EXPLAIN {SERIES}", keys={"town": TOWNS}, spend=nt.pure(1), **LIMITS)

@@ -37,7 +37,7 @@ def place(tmp_path):
 
 @pytest.fixture
 def visits(place):
-    return nt.table(place, unit="who", columns={"paid": nt.bounded(0, 40)})
+    return nt.table(place, unit="who", columns={"paid": nt.bounds(0, 40)})
 
 
 @pytest.fixture

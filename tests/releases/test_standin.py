@@ -32,7 +32,7 @@ def place(tmp_path):
 
 
 def proposed(place, query=None, **more):
-    rows = nt.table(place / "visits.parquet", unit="who", columns={"paid": nt.bounded(0, 100)})
+    rows = nt.table(place / "visits.parquet", unit="who", columns={"paid": nt.bounds(0, 100)})
     account = nt.open_ledger(place / "budget.db").open(rows, nt.approx(5, "1e-5"))
     asked = query(rows) if query else rows.group_by("town").agg(n=nt.count(), total=nt.sum("paid"))
     return account, account.plan(
@@ -90,7 +90,7 @@ def test_every_kind_of_question_has_a_stand_in(place, query):
 
 
 def test_tuned_bounds_are_tried_as_they_would_be_tuned(place):
-    _, proposal = proposed(place, rows_per_group=nt.tuned(64, groups=3))
+    _, proposal = proposed(place, rows_per_group=nt.private_limit(64, groups=3))
     found = proposal.preview_on(visits(3000, 300, 2), runs=1)
     assert {error.name for error in found.errors} == {"n", "total"}
 
@@ -107,7 +107,7 @@ def test_the_private_table_itself_and_other_columns_are_refused(place):
     rows = nt.table(frame, unit="who", name="frame")
     own = nt.open_ledger(place / "other.db").open(rows, nt.pure(1))
     with pytest.raises(PrivacyError, match="the private table itself"):
-        own.plan(rows.agg(n=nt.count_units()), spend=nt.pure(1)).preview_on(frame)
+        own.plan(rows.agg(n=nt.count_distinct_units()), spend=nt.pure(1)).preview_on(frame)
     assert isinstance(proposal, Proposal)
     assert account.spent == {"epsilon": 0, "delta": 0}
 

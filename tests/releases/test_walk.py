@@ -42,7 +42,7 @@ def book(tmp_path):
 
 def question(rows):
     return rows.group_by("town", keys=TOWNS).agg(
-        n=nt.count(), people=nt.count_units(), total=nt.sum("paid", 0, 100), typical=nt.mean("paid", 0, 100)
+        n=nt.count(), people=nt.count_distinct_units(), total=nt.sum("paid", 0, 100), typical=nt.mean("paid", 0, 100)
     )
 
 
@@ -149,7 +149,7 @@ def test_a_second_account_for_the_same_people_is_refused(book, frame, tmp_path):
         lambda: book.open(nt.table(path, unit="who"), nt.pure(2)),
         lambda: book.open(nt.table(path, unit="who", name="again"), nt.pure(1)),
         lambda: book.open(nt.table(path, unit="who", neighbours="replace_one"), nt.pure(1)),
-        lambda: book.open(nt.table(path, unit=nt.EACH_ROW), nt.pure(1)),
+        lambda: book.open(nt.table(path, unit=nt.ROW), nt.pure(1)),
     ):
         with pytest.raises(LedgerError):
             other()
@@ -206,7 +206,7 @@ def test_unknown_groups_of_one_person_stay_hidden_and_large_ones_appear(book):
     rows = nt.table(frame, unit="who", name="visits")
     account = book.open(rows, nt.approx(1, "1e-9"))
     plan = account.plan(
-        rows.group_by("town").agg(people=nt.count_units()), spend=nt.approx(1, "1e-9"), groups_per_unit=1
+        rows.group_by("town").agg(people=nt.count_distinct_units()), spend=nt.approx(1, "1e-9"), groups_per_unit=1
     )
     release = account.release(plan)
     assert release.keys == (("Ulm",),)
@@ -248,12 +248,12 @@ def test_a_renyi_plan_in_a_gaussian_account_is_previewed_and_paid_at_one_price(t
     rows = nt.table(pa.table({"who": [f"u{i}" for i in range(100)]}), unit="who", name="people")
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.gdp(1, "1e-6"))
-        proposal = account.plan(rows.agg(n=nt.count_units()), spend=spend)
+        proposal = account.plan(rows.agg(n=nt.count_distinct_units()), spend=spend)
         preview = proposal.preview()
         account.release(proposal)
         assert account.remaining == preview.after != preview.before
         assert 0 < account.spent["delta"] < Fraction(1, 10**6)
         bare = book.open(nt.table(pa.table({"who": ["a"]}), unit="who", name="others"), nt.gdp(1))
         with pytest.raises(PrivacyError, match="open it with one"):  # a delta, which the fit needs
-            bare.plan(bare.rows.agg(n=nt.count_units()), spend=spend)
+            bare.plan(bare.rows.agg(n=nt.count_distinct_units()), spend=spend)
         assert not any(bare.spent.values())

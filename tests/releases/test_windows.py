@@ -20,7 +20,7 @@ def visits(days, snapshot):
 def test_tumbling_windows_are_groups_whose_keys_are_public(tmp_path):
     rows = visits(17, "monday")
     weeks = [FIRST + timedelta(weeks=week) for week in range(4)]
-    query = rows.group_by(nt.part("week start", "at"), keys=weeks).agg(n=nt.count())
+    query = rows.group_by(nt.date_part("week start", "at"), keys=weeks).agg(n=nt.count())
     with nt.open_ledger(tmp_path / "budget.db") as book:
         release = book.open(rows, SPEND)
         answer = release.release(release.plan(query, spend=SPEND, rows_per_group=7, groups_per_unit=4))

@@ -46,19 +46,19 @@ def released(folder, people, asked, what, **more):
 
 def test_prefixes_ranges_and_weights_are_those_of_the_rows(people, tmp_path):
     ages, paid = people["age"].to_numpy(), people["paid"].to_numpy()
-    release = released(tmp_path, people, nt.prefixes(), nt.count())
+    release = released(tmp_path, people, nt.prefix_sums(), nt.count())
     assert release.group_columns == ("age_to",)
     for (to,), value in zip(release.keys, release["found"].values, strict=True):
         assert value == pytest.approx(((ages >= 18) & (ages <= to)).sum(), abs=1e-3)
-    release = released(tmp_path, people, nt.ranges(), nt.sum("paid", -10, 20, 1))
+    release = released(tmp_path, people, nt.range_sums(), nt.sum("paid", -10, 20, 1))
     assert release.group_columns == ("age_from", "age_to")
     assert len(release) == 12 * 13 // 2
     for (low, high), value in zip(release.keys, release["found"].values, strict=True):
         assert value == pytest.approx(np.clip(paid, -10, 20)[(ages >= low) & (ages <= high)].sum(), abs=1e-2)
-    release = released(tmp_path, people, nt.ranges([2, 5]), nt.count())
+    release = released(tmp_path, people, nt.range_sums([2, 5]), nt.count())
     assert {high - low for low, high in release.keys} == {1, 4}
     assert len(release) == 11 + 8
-    release = released(tmp_path, people, nt.moving(2, 1), nt.count())
+    release = released(tmp_path, people, nt.moving_sums(2, 1), nt.count())
     assert release.group_columns == ("age",)
     for (age,), value in zip(release.keys, release["found"].values, strict=True):
         near = (ages >= max(age - 2, 18)) & (ages <= min(age + 1, 29))
@@ -75,7 +75,7 @@ def test_noise_far_below_a_row_leaves_the_answers_what_they_are(people, tmp_path
     """Noise is drawn in parts of a row so fine that counts in parts pass 64 bits."""
     ages = people["age"].to_numpy()
     rows = nt.table(people, unit="who", name="people")
-    asked = rows.group_by("age", keys=AGES).workload(nt.prefixes()).agg(found=nt.count())
+    asked = rows.group_by("age", keys=AGES).workload(nt.prefix_sums()).agg(found=nt.count())
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.pure(epsilon))
         release = account.release(account.plan(asked, spend=nt.pure(epsilon), rows_per_group=3, groups_per_unit=3))
@@ -84,7 +84,7 @@ def test_noise_far_below_a_row_leaves_the_answers_what_they_are(people, tmp_path
 
 
 def test_answers_of_one_release_add_up(people, tmp_path):
-    release = released(tmp_path, people, nt.ranges(), nt.count(), spend=nt.approx("1/2", "1e-6"))
+    release = released(tmp_path, people, nt.range_sums(), nt.count(), spend=nt.approx("1/2", "1e-6"))
     value = dict(zip(release.keys, release["found"].values, strict=True))
     for middle in range(18, 29):
         assert value[18, middle] + value[middle + 1, 29] == pytest.approx(value[18, 29], abs=1e-6)
@@ -100,7 +100,7 @@ def made_of(asked, spend, *, neighbours="add_remove", rows=2, groups=2, what=Non
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
 def test_the_price_covers_what_the_noise_reveals_and_no_more_than_the_spend(spend, neighbours):
     for what in (nt.count(), nt.sum("paid", -5, 20, 1)):
-        made = made_of(nt.ranges(), spend, neighbours=neighbours, what=what)
+        made = made_of(nt.range_sums(), spend, neighbours=neighbours, what=what)
         losses, mechanism, change = made.losses(), made.measure.mechanism, made.measure.sensitivity
         if isinstance(made.price, type(nt.approx(1, "1e-6"))):
             assert losses.epsilon(Fraction(1, 10**6)).upper <= 1 + 1e-6
@@ -113,12 +113,12 @@ def test_the_price_covers_what_the_noise_reveals_and_no_more_than_the_spend(spen
 
 
 def test_the_strategy_with_the_least_mean_bar_is_taken_and_told():
-    one = made_of(nt.prefixes(), nt.zcdp("1/10"))
-    long = empty_table("add_remove").group_by("who", keys=range(60)).workload(nt.prefixes()).agg(n=nt.count())
+    one = made_of(nt.prefix_sums(), nt.zcdp("1/10"))
+    long = empty_table("add_remove").group_by("who", keys=range(60)).workload(nt.prefix_sums()).agg(n=nt.count())
     many = plan(long, spend=nt.zcdp("1/10"), rows_per_group=2, groups_per_unit=1)
     assert all(line.startswith("less good: ") for line in many.why[1:])
     assert many.strategy.name != "each cell alone"
-    assert made_of(nt.ranges([1]), nt.zcdp("1/10")).strategy.name == "each cell alone"
+    assert made_of(nt.range_sums([1]), nt.zcdp("1/10")).strategy.name == "each cell alone"
     for made in (one, many):
         (told,) = expected_errors(made)
         assert float(told.half_width) == pytest.approx(made.bars.values.max())
@@ -128,25 +128,25 @@ def test_the_strategy_with_the_least_mean_bar_is_taken_and_told():
 
 def test_more_reach_of_a_unit_and_another_workload_are_other_plans():
     plans = [
-        made_of(nt.ranges(), nt.pure(1)),
-        made_of(nt.ranges([1, 2]), nt.pure(1)),
-        made_of(nt.prefixes(), nt.pure(1)),
-        made_of(nt.moving(1, 2), nt.pure(1)),
-        made_of(nt.moving(2, 1), nt.pure(1)),
-        made_of(nt.ranges(), nt.pure(1), groups=3),
+        made_of(nt.range_sums(), nt.pure(1)),
+        made_of(nt.range_sums([1, 2]), nt.pure(1)),
+        made_of(nt.prefix_sums(), nt.pure(1)),
+        made_of(nt.moving_sums(1, 2), nt.pure(1)),
+        made_of(nt.moving_sums(2, 1), nt.pure(1)),
+        made_of(nt.range_sums(), nt.pure(1), groups=3),
         made_of({"a": {0: 1}}, nt.pure(1)),
         made_of({"a": {0: 2}}, nt.pure(1)),
         made_of({"a": {0: 1}}, nt.pure(1), rows_per_unit=3),
     ]
     assert len({one.digest for one in plans}) == len(plans)
-    assert made_of(nt.ranges(), nt.pure(1)).digest == plans[0].digest
-    bars = [made_of(nt.prefixes(), nt.pure(1), rows=4, groups=4, rows_per_unit=most).error for most in (None, 16, 8)]
+    assert made_of(nt.range_sums(), nt.pure(1)).digest == plans[0].digest
+    bars = [made_of(nt.prefix_sums(), nt.pure(1), rows=4, groups=4, rows_per_unit=most).error for most in (None, 16, 8)]
     assert bars[0] == bars[1] > bars[2]
 
 
 @pytest.mark.parametrize("spend", [nt.pure(1), nt.gdp(1)], ids=str)
 def test_bars_hold_as_often_as_they_say(spend):
-    made = made_of(nt.ranges(), spend)
+    made = made_of(nt.range_sums(), spend)
     exact = np.array([3, 50, 0, 7, 900, 1, 2, 3, 4, 5, 6, 7])
     source, held, runs = noise.ScriptedSource(b"bars"), 0, 300
     for _ in range(runs):
@@ -161,7 +161,7 @@ def test_bars_hold_as_often_as_they_say(spend):
 
 def test_a_workload_is_written_to_a_table_and_shaped(people, tmp_path):
     rows = nt.table(people, unit="who", name="people")
-    asked = rows.group_by("age", keys=AGES).workload(nt.ranges([3])).agg(n=nt.count())
+    asked = rows.group_by("age", keys=AGES).workload(nt.range_sums([3])).agg(n=nt.count())
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.pure(10**9))
         limits = {"rows_per_group": 3, "groups_per_unit": 3}
@@ -200,23 +200,23 @@ def test_a_workload_is_asked_explained_and_certified_from_sql_and_a_terminal(peo
 @pytest.mark.parametrize(
     ("ask", "says"),
     [
-        (lambda rows: rows.group_by("age").workload(nt.prefixes()), "public keys"),
-        (lambda rows: rows.group_by("age", keys=range(2000)).workload(nt.prefixes()), "at most 512"),
+        (lambda rows: rows.group_by("age").workload(nt.prefix_sums()), "public keys"),
+        (lambda rows: rows.group_by("age", keys=range(2000)).workload(nt.prefix_sums()), "at most 512"),
         (lambda rows: rows.group_by("age", keys=AGES).workload({}), "weights by name|{key: weight}|takes"),
         (lambda rows: rows.group_by("age", keys=AGES).workload({"a": {99: 1}}), "99 in 'a' is none of the public keys"),
         (lambda rows: rows.group_by("age", keys=AGES).workload({"a": {18: 0}}), "no weight but 0"),
         (lambda rows: rows.group_by("age", keys=AGES).workload({"a": 3}), "must be a name with weights"),
-        (lambda rows: rows.group_by("age", keys=AGES).workload(nt.ranges([13])), "at most the number of keys, 12"),
-        (lambda rows: rows.group_by("age", "who", keys=[(1, 1)]).workload(nt.ranges()), "one group column"),
-        (lambda rows: rows.group_by("age", keys=AGES).marginals(["age"]).workload(nt.ranges()), "two questions"),
-        (lambda rows: rows.group_by("age", keys=AGES).workload(nt.ranges()).agg(n=nt.count(), m=nt.count()), "of one count"),
-        (lambda rows: rows.group_by("age", keys=AGES).workload(nt.ranges()).agg(n=nt.count_units()), "of one count"),
-        (lambda rows: rows.group_by("age", keys=AGES).workload(nt.prefixes()).agg(age_to=nt.count()), "another name"),
-        (lambda rows: rows.group_by("age", keys=AGES).workload(nt.prefixes()).marginals(["age"]), "two questions"),
-        (lambda _: nt.moving(0), "at least 1"),
-        (lambda _: nt.moving(-1, 3), "at least 0"),
-        (lambda _: nt.ranges([0]), "at least 1"),
-        (lambda _: nt.ranges([2, 2]), "each once"),
+        (lambda rows: rows.group_by("age", keys=AGES).workload(nt.range_sums([13])), "at most the number of keys, 12"),
+        (lambda rows: rows.group_by("age", "who", keys=[(1, 1)]).workload(nt.range_sums()), "one group column"),
+        (lambda rows: rows.group_by("age", keys=AGES).marginals(["age"]).workload(nt.range_sums()), "two questions"),
+        (lambda rows: rows.group_by("age", keys=AGES).workload(nt.range_sums()).agg(n=nt.count(), m=nt.count()), "of one count"),
+        (lambda rows: rows.group_by("age", keys=AGES).workload(nt.range_sums()).agg(n=nt.count_distinct_units()), "of one count"),
+        (lambda rows: rows.group_by("age", keys=AGES).workload(nt.prefix_sums()).agg(age_to=nt.count()), "another name"),
+        (lambda rows: rows.group_by("age", keys=AGES).workload(nt.prefix_sums()).marginals(["age"]), "two questions"),
+        (lambda _: nt.moving_sums(0), "at least 1"),
+        (lambda _: nt.moving_sums(-1, 3), "at least 0"),
+        (lambda _: nt.range_sums([0]), "at least 1"),
+        (lambda _: nt.range_sums([2, 2]), "each once"),
     ],
 )  # fmt: skip
 def test_what_is_no_workload_is_refused_before_anything_is_spent(people, ask, says):

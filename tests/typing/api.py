@@ -4,26 +4,26 @@ from fractions import Fraction
 from typing import assert_type
 
 import neartwin as nt
-from neartwin.accounting.budgets import Advantage, Approx, Gdp, Pure, Rdp, ThreePools, Zcdp
-from neartwin.queries.query import Groups, MostCommon, Query, Rows
+from neartwin.accounting.budgets import Advantage, Approx, Gdp, Mixed, Pure, Rdp, Zcdp
+from neartwin.queries.query import Groups, Query, Rows, TopK
 from neartwin.releases.accounts import Account, Ledger, Proposal
 from neartwin.releases.preview import Preview
 
-rows = nt.table("purchases.parquet", unit="customer_id", columns={"amount": nt.bounded(0, 200)})
+rows = nt.table("purchases.parquet", unit="customer_id", columns={"amount": nt.bounds(0, 200)})
 assert_type(rows, Rows)
 assert_type(rows.where("amount > 5").group_by("cds", keys=[1, 2]), Groups)
 query = rows.agg(
-    orders=nt.count(), people=nt.count_units(), total=nt.sum("amount"), typical=nt.mean("amount", 0, "99.5")
+    orders=nt.count(), people=nt.count_distinct_units(), total=nt.sum("amount"), typical=nt.mean("amount", 0, "99.5")
 )
 assert_type(query, Query)
-assert_type(rows.most_common("cds", among=[1, 2]), MostCommon)
-assert_type(nt.from_sql("SELECT COUNT(*) FROM purchases", rows), Query | MostCommon)
+assert_type(rows.most_common("cds", among=[1, 2]), TopK)
+assert_type(nt.from_sql("SELECT COUNT(*) FROM purchases", rows), Query | TopK)
 assert_type(nt.pure(1), Pure)
 assert_type(nt.approx(epsilon="1/2", delta="1e-6"), Approx)
 assert_type(nt.zcdp("0.5", delta="1e-6"), Zcdp)
 assert_type(nt.rdp(8, 1), Rdp)
 assert_type(nt.gdp(mu=1), Gdp)
-assert_type(nt.three_pools(1, mu="0.5"), ThreePools)
+assert_type(nt.mixed(1, mu="0.5"), Mixed)
 assert_type(nt.advantage("0.3"), Advantage)
 
 served = nt.connect("http://127.0.0.1:8417", "nt_...").open("purchases")

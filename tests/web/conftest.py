@@ -5,7 +5,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from neartwin.accounting.budgets import pure
-from neartwin.tables.table import bounded
+from neartwin.tables.table import bounds
 from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, Rule
@@ -45,7 +45,7 @@ def registered(place, purchases, *, budget=ONE, **more):
         name="purchases",
         place=str(purchases),
         unit="customer_id",
-        bounds={"amount": bounded(0, 200)},
+        bounds={"amount": bounds(0, 200)},
         keys={"cds": (1, 2, 3)},
         budget=budget,
         policy=(Rule(allotment=pure("0.5") if budget == ONE else None),),

@@ -14,7 +14,7 @@ PRICE = Fraction(1, 25)
 
 def question(who, number):
     """A question that nobody else asks."""
-    statistics = {"n": {"ask": "count_units"}}
+    statistics = {"n": {"ask": "count_distinct_units"}}
     return {
         "question": {"where": [f"amount > {who}", f"amount < {number + 150}"], "statistics": statistics},
         "spend": {"epsilon": str(PRICE)},

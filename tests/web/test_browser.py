@@ -8,7 +8,7 @@ import pytest
 import neartwin as nt
 from neartwin.accounting.budgets import approx
 from neartwin.releases.certificates import OwnerKey, check
-from neartwin.tables.table import bounded
+from neartwin.tables.table import bounds
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.service import Settings
@@ -25,7 +25,7 @@ def directory(tmp_path_factory, purchases):
             name="purchases",
             place=str(purchases),
             unit="customer_id",
-            bounds={"amount": bounded(0, 200)},
+            bounds={"amount": bounds(0, 200)},
             keys={"cds": (1, 2, 3), "town": ("Ulm", "Bonn")},
             budget=approx(4, "1e-5"),
             about="Purchases of CDs in a shop.",

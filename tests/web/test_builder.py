@@ -11,7 +11,7 @@ import pytest
 from neartwin.accounting.budgets import approx
 from neartwin.errors import NeartwinError
 from neartwin.releases.accounts import Account
-from neartwin.tables.table import bounded
+from neartwin.tables.table import bounds
 from neartwin.web.builder import options
 from neartwin.web.builder.fields import FIELDS, STATISTIC_LABELS, AskFields, GroupFields, StatisticFields, read
 from neartwin.web.builder.sql import sql
@@ -38,7 +38,7 @@ def directory(tmp_path_factory):
             name="visits",
             place=str(place / "visits.parquet"),
             unit="id",
-            bounds={"age": bounded(0, 120), "pay": bounded(0, 400)},
+            bounds={"age": bounds(0, 120), "pay": bounds(0, 400)},
             keys={"town": ("Bonn", "Ulm")},
             budget=approx(4, "1e-4"),
         )
@@ -67,9 +67,9 @@ CASES = {
     "a count": (AskFields(), COUNT),
     "units and a sum by town": (
         AskFields(
-            statistics=(StatisticFields(ask="count_units", name="people"), value("sum", name="s")), groups=("town",)
+            statistics=(StatisticFields(ask="count_distinct_units", name="people"), value("sum", name="s")), groups=("town",)
         ),
-        {"statistics": {"people": {"ask": "count_units"}, "s": of_pay("sum")}} | TOWNS,
+        {"statistics": {"people": {"ask": "count_distinct_units"}, "s": of_pay("sum")}} | TOWNS,
     ),
     "a condition": (
         AskFields(statistics=(value("mean", name="m"),), where="age > 5 OR town = 'Ulm'"),

@@ -27,9 +27,9 @@ def served(directory, tokens):
 def notebook(account):
     """What a notebook does with an account, wherever it came from."""
     query = account.rows.where("amount > 5").group_by("cds", keys=[1, 2, 3]).agg(
-        orders=nt.count(), people=nt.count_units(), total=nt.sum("amount", 0, 200), typical=nt.mean("amount")
+        orders=nt.count(), people=nt.count_distinct_units(), total=nt.sum("amount", 0, 200), typical=nt.mean("amount")
     )  # fmt: skip
-    tuned = {"rows_per_group": nt.tuned(8, share="1/5"), "groups_per_unit": 3, "weights": {"orders": 2}}
+    tuned = {"rows_per_group": nt.private_limit(8, share="1/5"), "groups_per_unit": 3, "weights": {"orders": 2}}
     found = account.plan(query, spend=nt.pure("0.25"), **tuned)
     assert [error.name for error in found.preview().errors] == ["orders", "people", "total", "typical"]
     proposal = account.plan(query, spend=nt.pure("0.25"), rows_per_group=5, groups_per_unit=3)
@@ -44,7 +44,7 @@ def notebook(account):
 
 
 def test_a_notebook_gets_the_same_values_from_a_service_as_from_its_own_ledger(served, purchases, tmp_path):
-    rows = nt.table(str(purchases), unit="customer_id", columns={"amount": nt.bounded(0, 200)})
+    rows = nt.table(str(purchases), unit="customer_id", columns={"amount": nt.bounds(0, 200)})
     with nt.open_ledger(tmp_path / "own.db") as book:
         local, here = book.open(rows, nt.pure("0.5")), served.open("purchases")
         mine, yours = notebook(local), notebook(here)
@@ -100,7 +100,7 @@ def test_a_series_is_served_with_one_price_and_each_of_its_answers_has_its_own_c
 
 
 def test_a_policy_judges_every_question_of_a_series(client, tokens):
-    fine = {"statistics": {"n": {"ask": "count_units"}}}
+    fine = {"statistics": {"n": {"ask": "count_distinct_units"}}}
     told = {"question": [fine, {"statistics": {"t": {"ask": "sum", "column": "zzz"}}}], "spend": {"epsilon": "0.1"}}
     head = {"Authorization": f"Bearer {tokens['analyst']}"}
     assert client.post("/v1/datasets/purchases/plan", json=told, headers=head).status_code == 422
@@ -120,7 +120,7 @@ def test_what_is_refused_locally_is_refused_by_the_service_with_the_same_error(s
     with pytest.raises(AccessError, match="is not one that you may ask"):
         served.open("orders")
     with pytest.raises(QueryError, match="not read by one engine"):
-        account.rows.join(nt.public(pa.table({"who": [1], "town": ["Ulm"]})), on={"customer_id": "who"})
+        account.rows.join(nt.public_table(pa.table({"who": [1], "town": ["Ulm"]})), on={"customer_id": "who"})
     with pytest.raises(AccessError, match="must be one that is live"):
         nt.connect(served.wire.address, "nt_0_0").datasets()
     with pytest.raises(AccessError, match="does not answer"):
@@ -139,12 +139,12 @@ def test_a_served_account_takes_every_limit_that_a_local_one_takes(verb):
 @pytest.mark.parametrize(
     ("name", "limit"),
     [
-        ("rows_per_group", nt.tuned(8, share="1/5")),
-        ("groups_per_unit", nt.tuned(16, groups=400)),
-        ("norm_per_unit", nt.tuned(256)),
+        ("rows_per_group", nt.private_limit(8, share="1/5")),
+        ("groups_per_unit", nt.private_limit(16, groups=400)),
+        ("norm_per_unit", nt.private_limit(256)),
         ("norm_per_unit", Fraction(7, 2)),
         ("rows_per_unit", 9),
-        ("value_range", nt.tuned_range(share="1/7")),
+        ("value_range", nt.private_range(share="1/7")),
     ],
 )
 def test_a_limit_arrives_as_it_was_sent(name, limit):
@@ -154,7 +154,7 @@ def test_a_limit_arrives_as_it_was_sent(name, limit):
     assert (Fraction(arrived) if isinstance(limit, Fraction) else arrived) == limit
 
 
-@pytest.mark.parametrize("limit", [{"units_together": 2}, {"value_range": nt.tuned_range()}])
+@pytest.mark.parametrize("limit", [{"units_together": 2}, {"value_range": nt.private_range()}])
 def test_what_a_series_cannot_have_is_refused_in_words_and_is_no_fault_of_the_service(served, limit):
     account = served.open("purchases")
     asked = [account.rows.agg(n=nt.count()), account.rows.agg(total=nt.sum("amount"))]

@@ -101,7 +101,7 @@ def fragile(directory, tmp_path):
 
 def test_whatever_fails_after_the_reserve_is_one_uniform_error_and_its_budget_stays_spent(fragile, tokens):
     ask = {
-        "question": {"statistics": {"n": {"ask": "count_units"}}},
+        "question": {"statistics": {"n": {"ask": "count_distinct_units"}}},
         "spend": {"epsilon": "0.25"},
     }
     with TestClient(create_app(fragile, Settings(workers=1))) as client:

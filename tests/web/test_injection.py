@@ -69,7 +69,11 @@ def test_a_hostile_text_is_no_column_no_condition_and_no_data_set(client, direct
 def test_a_hostile_key_is_a_group_that_nobody_is_in_and_nothing_else(client, directory, tokens, ada):
     for text in HOSTILE:
         ask = ASK | {
-            "question": {"group_by": ["town"], "keys": ["Ulm", text], "statistics": {"n": {"ask": "count_units"}}}
+            "question": {
+                "group_by": ["town"],
+                "keys": ["Ulm", text],
+                "statistics": {"n": {"ask": "count_distinct_units"}},
+            }
         }
         done = released(client, ask | {"spend": {"epsilon": "0.05"}}, ada)
         if done.get("release"):

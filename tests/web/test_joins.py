@@ -10,7 +10,7 @@ from neartwin.accounting.budgets import pure
 from neartwin.cli import main
 from neartwin.errors import AccessError, LedgerError, NeartwinError, ParameterError
 from neartwin.queries.sql.parse import from_sql
-from neartwin.tables.table import bounded
+from neartwin.tables.table import bounds
 from neartwin.web.app import create_app
 from neartwin.web.builder import options
 from neartwin.web.builder.fields import AskFields
@@ -52,14 +52,14 @@ def registered(clinic, *policy):
         name="patients",
         place=at("patients"),
         unit="id",
-        bounds={"age": bounded(18, 100)},
+        bounds={"age": bounds(18, 100)},
         budget=pure(4),
         policy=policy,
         tables=(
             JoinableTable(
                 name="diagnoses", kind="same_unit", unit="id", place=at("diagnoses"), keys={"code": ("a", "b", "c")}
             ),
-            JoinableTable(name="bills", kind="owned", place=at("bills"), bounds={"price": bounded(0, 50)}),
+            JoinableTable(name="bills", kind="owned", place=at("bills"), bounds={"price": bounds(0, 50)}),
             JoinableTable(name="towns", kind="public", place=at("towns"), keys={"state": ("BW", "NW")}),
         ),
     )
@@ -196,7 +196,9 @@ def test_an_analyst_asks_a_join_over_http_and_in_a_notebook_and_pays_once(direct
         account = nt.connect(address, token).open("patients")
         joined = account.rows.join(account.tables["diagnoses"]).join(account.tables["towns"], on="town")
         query = joined.where("state = 'BW'").group_by("code", keys=["a", "b", "c"])
-        plan = account.plan(query.agg(people=nt.count_units(), typical=nt.mean("age")), spend=nt.pure("0.5"), **LIMITS)
+        plan = account.plan(
+            query.agg(people=nt.count_distinct_units(), typical=nt.mean("age")), spend=nt.pure("0.5"), **LIMITS
+        )
         assert account.release(plan).provenance.position == job["position"]
         assert account.spent == {"epsilon": pure("0.5").epsilon}
         with pytest.raises(AccessError):

@@ -16,7 +16,7 @@ from tests.web.matrix import EVERYONE, PAGES, STRANGERS
 
 NAMES = {"curator": "carol", "analyst": "ada", "auditor": "otto"}
 FIELDS = {
-    "ask_0": "count_units",
+    "ask_0": "count_distinct_units",
     "ask_1": "mean",
     "column_1": "amount",
     "group": "cds",

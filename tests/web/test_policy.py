@@ -4,7 +4,7 @@ import pytest
 
 from neartwin.accounting.budgets import approx, gdp, pure
 from neartwin.errors import ParameterError, SchemaError
-from neartwin.tables.table import bounded
+from neartwin.tables.table import bounds
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.tasks import outcome
 from tests.web.conftest import registered
@@ -115,7 +115,7 @@ def test_a_policy_about_columns_that_are_not_there_or_currencies_that_cannot_pay
 def test_a_data_set_reads_back_from_what_is_stored(purchases):
     rule = Rule(who="project:c", columns=("cds",), discover=False, max_spend=pure("1/3"), allotment=pure("0.1"))
     whole = Dataset(
-        name="p", place=str(purchases), unit="customer_id", types={"town": "text"}, bounds={"amount": bounded(0, "9.5", "1/2")},
+        name="p", place=str(purchases), unit="customer_id", types={"town": "text"}, bounds={"amount": bounds(0, "9.5", "1/2")},
         keys={"cds": (1, None), "town": ("Ulm",)}, budget=pure(2), about="what was bought", policy=(rule, Rule()),
     )  # fmt: skip
     assert Dataset.from_json(whole.to_json()) == whole

@@ -50,7 +50,7 @@ from neartwin.accounting.theorems import (
     group_zcdp,
     worst_steps,
 )
-from neartwin.accounting.usage import on_sample, once, parallel, repeated, to_group, together
+from neartwin.accounting.usage import for_group, parallel, repeated, sequential, subsample, use
 
 __all__ = [
     "DEFAULT_ORDERS",
@@ -78,6 +78,7 @@ __all__ = [
     "each_share",
     "epsilon_before_sampling",
     "filter_bound",
+    "for_group",
     "gdp_accountant",
     "group_approximate",
     "group_privacy",
@@ -88,8 +89,6 @@ __all__ = [
     "moments_accountant",
     "most_uses",
     "numerical_accountant",
-    "on_sample",
-    "once",
     "optimal_accountant",
     "parallel",
     "rdp_accountant",
@@ -98,9 +97,10 @@ __all__ = [
     "rdp_to_epsilon",
     "rdp_to_epsilon_mironov",
     "repeated",
-    "to_group",
-    "together",
+    "sequential",
+    "subsample",
     "true_positives",
+    "use",
     "worst_steps",
     "zcdp_accountant",
     "zcdp_for_epsilon",

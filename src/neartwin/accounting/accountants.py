@@ -15,23 +15,23 @@ import neartwin.losses.directions  # noqa: F401 - the engine comes with the acco
 from neartwin.accounting.conversions import as_gdp, as_zcdp
 from neartwin.accounting.renyi import DEFAULT_ORDERS, RdpCurve, RdpEpsilon, grid_of
 from neartwin.accounting.theorems import mixed
-from neartwin.accounting.usage import Cost, Done, cost
+from neartwin.accounting.usage import AnyUsage, Cost, cost
 from neartwin.balls import bounds
 from neartwin.checks import open_probability
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval, Number, rational
-from neartwin.losses import Approx, Composed, Gaussian, Leak, ZeroConcentrated, compose
-from neartwin.losses.composition import Factor
+from neartwin.losses import Approx, Composition, Gaussian, Leak, ZeroConcentrated, compose
+from neartwin.losses.composition import PrivacyLoss
 
 INTEGER_ORDERS = tuple(float(order) for order in range(2, 65))
 
 
-def numerical_accountant(spend: Done, *, neighbours: str = "add_remove") -> Cost:
+def numerical_accountant(spend: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     """The certified engine: the exact losses of the stated mechanisms. The same as `cost`."""
     return cost(spend, neighbours=neighbours)
 
 
-def basic_accountant(spend: Done, *, neighbours: str = "add_remove") -> Cost:
+def basic_accountant(spend: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     """Sums of epsilon and of delta. Dwork, Roth 2014, theorem 3.16.
 
     Errors: `PrivacyError` for a mechanism without a pure or (epsilon, delta) guarantee of its own, such as the Gaussian.
@@ -42,14 +42,14 @@ def basic_accountant(spend: Done, *, neighbours: str = "add_remove") -> Cost:
     10.0
     """
 
-    def summed(case: Composed) -> Composed:
+    def summed(case: Composition) -> Composition:
         parts = [(*_guarantee(factor), count) for factor, count in case.uses.items()]
         return _approx(sum(e * n for e, _, n in parts), sum(d * n for _, d, n in parts))
 
     return _by(summed, spend, neighbours, "basic composition, Dwork-Roth Theorem 3.16")
 
 
-def advanced_accountant(spend: Done, *, slack: Number, neighbours: str = "add_remove") -> Cost:
+def advanced_accountant(spend: AnyUsage, *, slack: Number, neighbours: str = "add_remove") -> Cost:
     """(sum e tanh(e/2) + sqrt(2 ln(1/slack) sum e^2), sum delta + slack), or basic composition where that is smaller.
 
     slack: the delta spent on the deviation, in (0, 1). Dwork, Roth 2014, theorem 3.20, with the tight mean.
@@ -61,7 +61,7 @@ def advanced_accountant(spend: Done, *, slack: Number, neighbours: str = "add_re
     """
     spare = open_probability(slack=rational(slack=slack))
 
-    def bounded(case: Composed) -> Composed:
+    def bounded(case: Composition) -> Composition:
         parts = [(*_guarantee(factor), count) for factor, count in case.uses.items()]
         plain, failures = sum(e * n for e, _, n in parts), sum(d * n for _, d, n in parts)
         counts: Counter[Fraction] = Counter()
@@ -73,7 +73,7 @@ def advanced_accountant(spend: Done, *, slack: Number, neighbours: str = "add_re
     return _by(bounded, spend, neighbours, "advanced composition, tight KL")
 
 
-def optimal_accountant(spend: Done, *, neighbours: str = "add_remove") -> Cost:
+def optimal_accountant(spend: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     """The best that follows from each mechanism's (epsilon, delta) alone. Kairouz, Oh, Viswanath 2015, theorem 3.3.
 
     >>> from neartwin.accounting.usage import repeated
@@ -82,7 +82,7 @@ def optimal_accountant(spend: Done, *, neighbours: str = "add_remove") -> Cost:
     True
     """
 
-    def worst(case: Composed) -> Composed:
+    def worst(case: Composition) -> Composition:
         found = {factor: _guarantee(factor) for factor in case.uses}
         return compose([Approx(epsilon=found[f][0], delta=found[f][1]) * n for f, n in case.uses.items()])
 
@@ -90,7 +90,7 @@ def optimal_accountant(spend: Done, *, neighbours: str = "add_remove") -> Cost:
 
 
 def rdp_accountant(
-    spend: Done, *, orders: Sequence[float] = DEFAULT_ORDERS, neighbours: str = "add_remove"
+    spend: AnyUsage, *, orders: Sequence[float] = DEFAULT_ORDERS, neighbours: str = "add_remove"
 ) -> RdpCurve:
     """The Renyi curve of the whole on a grid of orders, those where it is finite. Mironov 2017.
 
@@ -119,13 +119,13 @@ def rdp_epsilon(curve: RdpCurve, delta: Number) -> RdpEpsilon:
     return _warned(curve.epsilon(rational(delta=delta)))
 
 
-def moments_accountant(spend: Done, delta: Number, *, neighbours: str = "add_remove") -> RdpEpsilon:
+def moments_accountant(spend: AnyUsage, delta: Number, *, neighbours: str = "add_remove") -> RdpEpsilon:
     """The moments accountant of Abadi et al. 2016: log moments at whole orders, and the first conversion."""
     curve = rdp_accountant(spend, orders=INTEGER_ORDERS, neighbours=neighbours)
     return _warned(curve.epsilon_mironov(rational(delta=delta)))
 
 
-def zcdp_accountant(spend: Done, *, neighbours: str = "add_remove") -> Cost:
+def zcdp_accountant(spend: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     """The least rho of the whole, and what rho-zCDP alone implies. Bun, Steinke 2016; Canonne, Kamath, Steinke 2020.
 
     >>> from neartwin.accounting.usage import repeated
@@ -133,10 +133,10 @@ def zcdp_accountant(spend: Done, *, neighbours: str = "add_remove") -> Cost:
     8.8...
     """
     _symmetric(cost(spend, neighbours=neighbours))
-    return _by(lambda case: Composed.of(ZeroConcentrated(rho=as_zcdp(case).rho)), spend, neighbours, "zCDP")
+    return _by(lambda case: Composition.of(ZeroConcentrated(rho=as_zcdp(case).rho)), spend, neighbours, "zCDP")
 
 
-def gdp_accountant(spend: Done, *, delta: Number = 0, neighbours: str = "add_remove") -> Cost:
+def gdp_accountant(spend: AnyUsage, *, delta: Number = 0, neighbours: str = "add_remove") -> Cost:
     """The least certified mu of the whole with `delta` set aside, and what that implies. Dong, Roth, Su 2022.
 
     No central limit theorem: that is an estimate, and often below the truth.
@@ -147,15 +147,15 @@ def gdp_accountant(spend: Done, *, delta: Number = 0, neighbours: str = "add_rem
     """
     _symmetric(cost(spend, neighbours=neighbours))
 
-    def fitted(case: Composed) -> Composed:
+    def fitted(case: Composition) -> Composition:
         found = as_gdp(case, delta=delta)
-        alone = Composed.of(Gaussian(mu=found.mu))
+        alone = Composition.of(Gaussian(mu=found.mu))
         return alone + Leak(delta=found.delta) if found.delta else alone
 
     return _by(fitted, spend, neighbours, "Gaussian differential privacy")
 
 
-def _by(rule: Callable[[Composed], Composed], spend: Done, neighbours: str, theorem: str) -> Cost:
+def _by(rule: Callable[[Composition], Composition], spend: AnyUsage, neighbours: str, theorem: str) -> Cost:
     whole = cost(spend, neighbours=neighbours)
     return Cost(tuple(rule(case) for case in whole.cases), neighbours, theorem)
 
@@ -165,7 +165,7 @@ def _symmetric(whole: Cost) -> None:
     whole.pure()
 
 
-def _guarantee(factor: Factor) -> tuple[Fraction, Fraction]:
+def _guarantee(factor: PrivacyLoss) -> tuple[Fraction, Fraction]:
     """The (epsilon, delta) a mechanism has by itself, rounded up."""
     match factor:
         case Approx(epsilon=epsilon, delta=delta):
@@ -176,7 +176,7 @@ def _guarantee(factor: Factor) -> tuple[Fraction, Fraction]:
             stated = factor.stated_pure()
             if stated is not None:
                 return stated, Fraction(0)
-            largest = Composed.of(factor).pure().upper
+            largest = Composition.of(factor).pure().upper
             if not np.isfinite(largest):
                 raise PrivacyError(
                     f"{factor!r} has no pure guarantee: state one as Approx(epsilon, delta), or take another accountant"
@@ -184,10 +184,10 @@ def _guarantee(factor: Factor) -> tuple[Fraction, Fraction]:
             return Fraction(largest), Fraction(0)
 
 
-def _approx(epsilon: Fraction | int, delta: Fraction | int) -> Composed:
+def _approx(epsilon: Fraction | int, delta: Fraction | int) -> Composition:
     if delta >= 1:
         raise ParameterError("delta", float(delta), "adds up to 1 or more, which promises nothing")
-    return Composed.of(Approx(epsilon=epsilon, delta=delta))
+    return Composition.of(Approx(epsilon=epsilon, delta=delta))
 
 
 def _warned(found: RdpEpsilon) -> RdpEpsilon:

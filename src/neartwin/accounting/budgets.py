@@ -71,7 +71,7 @@ class Gdp:
 
 
 @dataclass(frozen=True, slots=True)
-class ThreePools:
+class Mixed:
     """T >= f_{epsilon,0} (x) G_mu (x) f_{0,delta}: pure and Gaussian privacy side by side."""
 
     epsilon: Fraction
@@ -96,7 +96,7 @@ class Advantage:
         return f"advantage={float(self.value):g}" + _and(self.delta)
 
 
-Target = Pure | Approx | Zcdp | Rdp | Gdp | ThreePools | Advantage
+Budget = Pure | Approx | Zcdp | Rdp | Gdp | Mixed | Advantage
 
 
 def pure(epsilon: Number) -> Pure:
@@ -150,18 +150,18 @@ def gdp(mu: Number, delta: Number = 0) -> Gdp:
     return Gdp(positive(mu=rational(mu=mu)), _pool(delta))
 
 
-def three_pools(epsilon: Number, mu: Number, delta: Number = 0) -> ThreePools:
+def mixed(epsilon: Number, mu: Number, delta: Number = 0) -> Mixed:
     """Three pools side by side: pure plans pay epsilon, Gaussian ones mu (in squares), failures delta.
 
     epsilon, mu: not negative, and not both 0.
 
-    >>> str(three_pools(1, "0.5"))
+    >>> str(mixed(1, "0.5"))
     'epsilon=1, mu=0.5'
     """
     e, m = non_negative(epsilon=rational(epsilon=epsilon)), non_negative(mu=rational(mu=mu))
     if e == 0 and m == 0:
         raise ParameterError("epsilon", e, "must be positive where mu is 0 too")
-    return ThreePools(e, m, _pool(delta))
+    return Mixed(e, m, _pool(delta))
 
 
 def advantage(value: Number, delta: Number = 0) -> Advantage:
@@ -187,25 +187,25 @@ def _and(delta: Fraction) -> str:
     return f", delta={float(delta):g}" if delta else ""
 
 
-_MAKERS: dict[frozenset[str], Callable[..., Target]] = {
+_MAKERS: dict[frozenset[str], Callable[..., Budget]] = {
     frozenset({"epsilon"}): pure,
     frozenset({"epsilon", "delta"}): approx,
     frozenset({"rho"}): zcdp,
     frozenset({"mu"}): gdp,
     frozenset({"order", "epsilon"}): rdp,
-    frozenset({"epsilon", "mu"}): three_pools,
+    frozenset({"epsilon", "mu"}): mixed,
     frozenset({"advantage"}): advantage,
 }
 
 
-def target_of(written: Mapping[str, object], name: str, shown: str = "") -> Target:
+def budget_of(written: Mapping[str, object], name: str, shown: str = "") -> Budget:
     """The target whose parts these are, each decimal text, a fraction like "1/3", or a number.
 
     name: of the option or field, for the refusal. shown: how its user wrote it, where that was another way.
 
-    >>> target_of({"epsilon": "0.5", "delta": "1e-6"}, "spend")
+    >>> budget_of({"epsilon": "0.5", "delta": "1e-6"}, "spend")
     Approx(epsilon=Fraction(1, 2), delta=Fraction(1, 1000000))
-    >>> target_of({"delta": "1e-6"}, "spend")
+    >>> budget_of({"delta": "1e-6"}, "spend")
     Traceback (most recent call last):
     neartwin.errors.ParameterError: spend={'delta': '1e-6'} must be epsilon=..., epsilon=...,delta=..., rho=..., ...
     """
@@ -224,10 +224,10 @@ def target_of(written: Mapping[str, object], name: str, shown: str = "") -> Targ
     return make(**parts)
 
 
-def target_in(text: str, name: str) -> Target:
+def budget_in(text: str, name: str) -> Budget:
     """The target that a text says.
 
-    >>> str(target_in("mu=1, delta=1e-9", "budget"))
+    >>> str(budget_in("mu=1, delta=1e-9", "budget"))
     'mu=1, delta=1e-09'
     """
     parts: dict[str, object] = {}
@@ -236,13 +236,13 @@ def target_in(text: str, name: str) -> Target:
         if not sign or not key.strip() or not value.strip() or key.strip() in parts:
             raise ParameterError(name, text, "must be name=value, with commas between", remedy="such as epsilon=0.5")
         parts[key.strip()] = value.strip()
-    return target_of(parts, name, text)
+    return budget_of(parts, name, text)
 
 
-def parts_of(target: Target) -> dict[str, str]:
+def parts_of(target: Budget) -> dict[str, str]:
     """The parts that `target_of` reads back, exact.
 
-    >>> parts_of(target_in("epsilon=1/3", "spend"))
+    >>> parts_of(budget_in("epsilon=1/3", "spend"))
     {'epsilon': '1/3'}
     """
     found = {field.name: getattr(target, field.name) for field in fields(target)}

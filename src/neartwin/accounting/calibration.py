@@ -18,13 +18,13 @@ from fractions import Fraction
 from typing import Generic, TypeVar, assert_never
 
 from neartwin import losses
-from neartwin.accounting.budgets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
+from neartwin.accounting.budgets import Advantage, Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
 from neartwin.accounting.conversions import as_gdp, as_pure, as_rdp, as_zcdp
-from neartwin.accounting.usage import Cost, Done, cost
+from neartwin.accounting.usage import AnyUsage, Cost, cost
 from neartwin.checks import open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, float_above, rational
-from neartwin.losses import Composed, compose
+from neartwin.losses import Composition, compose
 from neartwin.losses.estimates import drift
 from neartwin.losses.inversion.answer import NO_LINE
 
@@ -40,7 +40,7 @@ class TruePositives:
         return f"tpr={float(self.rate):g} at fpr={float(self.fpr):g}"
 
 
-Goal = Target | TruePositives
+Goal = Budget | TruePositives
 _INFINITE = float("inf")
 
 
@@ -97,7 +97,7 @@ def spent(whole: Cost, goal: Goal) -> tuple[Fraction | float, Fraction]:
             )
         case Gdp(mu=mu, delta=delta):
             return _most(whole, lambda case: as_gdp(case, delta=delta).mu), mu
-        case ThreePools(delta=delta):
+        case Mixed(delta=delta):
             return _most(whole, lambda case: _beside(case, delta, lambda rest: _fullest(rest, goal))), Fraction(1)
         case Advantage(value=value):
             return whole.advantage().upper, value
@@ -107,7 +107,7 @@ def spent(whole: Cost, goal: Goal) -> tuple[Fraction | float, Fraction]:
             assert_never(goal)
 
 
-def _most(whole: Cost, fit: Callable[[Composed], Fraction]) -> Fraction | float:
+def _most(whole: Cost, fit: Callable[[Composition], Fraction]) -> Fraction | float:
     """The largest fit over the cases, inf where one has none."""
     whole.pure()  # refuses what the fits, over the add and remove orders, do not cover under replace-one
     try:
@@ -116,7 +116,7 @@ def _most(whole: Cost, fit: Callable[[Composed], Fraction]) -> Fraction | float:
         return _INFINITE
 
 
-def _beside(case: Composed, delta: Fraction, fit: Callable[[Composed], Fraction]) -> Fraction:
+def _beside(case: Composition, delta: Fraction, fit: Callable[[Composition], Fraction]) -> Fraction:
     """The fit of all but the stated failures, which delta must hold: f_{eps,d} = f_{eps,0} (x) f_{0,d}."""
     failures, rest = Fraction(0), []
     for factor, count in case.uses.items():
@@ -133,7 +133,7 @@ def _beside(case: Composed, delta: Fraction, fit: Callable[[Composed], Fraction]
     return fit(compose(rest)) if rest else Fraction(0)
 
 
-def _fullest(rest: Composed, pools: ThreePools) -> Fraction:
+def _fullest(rest: Composition, pools: Mixed) -> Fraction:
     """How full the fuller of the pools of epsilon and of mu squared is; an empty pool holds nothing."""
     normal = [factor * count for factor, count in rest.uses.items() if isinstance(factor, losses.Gaussian)]
     others = [factor * count for factor, count in rest.uses.items() if not isinstance(factor, losses.Gaussian)]
@@ -172,7 +172,7 @@ class Calibrated(Generic[V]):
 class _Search:
     """Asks the engine and remembers: the excess over the goal in logarithms, at most 0 where the goal is met."""
 
-    def __init__(self, spend: Callable[[Fraction], Done], target: Goal, neighbours: str) -> None:
+    def __init__(self, spend: Callable[[Fraction], AnyUsage], target: Goal, neighbours: str) -> None:
         if not isinstance(target, Goal):
             raise ParameterError("target", target, "must be a target", remedy='for instance approx(1, "1e-6")')
         self.spend, self.target, self.neighbours, self.trials = spend, target, neighbours, 0
@@ -229,7 +229,7 @@ class _Search:
                 why = "with more than the target's delta everything may be revealed; raise the delta"
             case Approx():
                 why = "more than delta may be revealed; raise the delta"
-            case ThreePools():
+            case Mixed():
                 why = (
                     "all but Gaussian mechanisms pay their largest loss, and one here has none; ask for gdp(mu, delta)"
                 )
@@ -245,7 +245,7 @@ def _log(ratio: Fraction) -> float:
 
 
 def least_noise(
-    spend: Callable[[Fraction], Done],
+    spend: Callable[[Fraction], AnyUsage],
     target: Goal,
     *,
     neighbours: str = "add_remove",
@@ -268,7 +268,7 @@ def least_noise(
 
 
 def largest_rate(
-    spend: Callable[[Fraction], Done],
+    spend: Callable[[Fraction], AnyUsage],
     target: Goal,
     *,
     neighbours: str = "add_remove",
@@ -293,7 +293,7 @@ def largest_rate(
     return Calibrated(1 / found.value, None if found.beyond is None else 1 / found.beyond, found.cost, found.trials)
 
 
-def most_uses(each: Done, target: Goal, *, neighbours: str = "add_remove") -> Calibrated[int]:
+def most_uses(each: AnyUsage, target: Goal, *, neighbours: str = "add_remove") -> Calibrated[int]:
     """The most times a spend may be repeated, fixed beforehand, so that all together meet a target.
 
     Errors: `PrivacyError` where not even one use meets it, `ParameterError` where 10^12 do.
@@ -411,7 +411,7 @@ def _short(value: Fraction, room: Fraction) -> Fraction:
     return Fraction(round(value * 2**bits), 2**bits) if bits < 1000 else value
 
 
-def _function(spend: Callable[[Fraction], Done]) -> Callable[[Fraction], Done]:
+def _function(spend: Callable[[Fraction], AnyUsage]) -> Callable[[Fraction], AnyUsage]:
     if not callable(spend):
         raise ParameterError("spend", spend, "must be a function from the scale or rate to what is done")
     return spend

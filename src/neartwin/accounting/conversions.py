@@ -10,11 +10,11 @@ from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Zcdp, approx, gd
 from neartwin.checks import made_of, non_negative
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, float_below, rational
-from neartwin.losses import Composed, Gaussian
-from neartwin.losses.composition import Factor
+from neartwin.losses import Composition, Gaussian
+from neartwin.losses.composition import PrivacyLoss
 
 
-def as_pure(whole: Composed | Factor) -> Pure:
+def as_pure(whole: Composition | PrivacyLoss) -> Pure:
     """The largest privacy loss, as a pure spend; `PrivacyError` where it is unbounded.
 
     Exact where the parameters of all mechanisms state their epsilon.
@@ -30,7 +30,7 @@ def as_pure(whole: Composed | Factor) -> Pure:
     return pure(_finite(whole.pure().upper, "epsilon alone", "as_approx(whole, delta=...)"))
 
 
-def as_approx(whole: Composed | Factor, *, delta: Number) -> Approx:
+def as_approx(whole: Composition | PrivacyLoss, *, delta: Number) -> Approx:
     """The least epsilon at a chosen delta, as an (epsilon, delta) spend.
 
     >>> from neartwin.losses import Gaussian
@@ -43,7 +43,7 @@ def as_approx(whole: Composed | Factor, *, delta: Number) -> Approx:
     )
 
 
-def as_zcdp(whole: Composed | Factor) -> Zcdp:
+def as_zcdp(whole: Composition | PrivacyLoss) -> Zcdp:
     """The least rho over all orders; `PrivacyError` where everything may be revealed.
 
     >>> from neartwin.losses import Gaussian
@@ -57,7 +57,7 @@ def as_zcdp(whole: Composed | Factor) -> Zcdp:
     return zcdp(_finite(whole.zcdp().upper, "rho", "as_gdp(whole, delta=...) or as_approx(whole, delta=...)"))
 
 
-def as_rdp(whole: Composed | Factor, *, order: Number) -> Rdp:
+def as_rdp(whole: Composition | PrivacyLoss, *, order: Number) -> Rdp:
     """The Renyi divergence at one order, an account's own; `PrivacyError` where it is infinite.
 
     >>> from neartwin.losses import Gaussian
@@ -76,7 +76,7 @@ def as_rdp(whole: Composed | Factor, *, order: Number) -> Rdp:
     return rdp(fixed, least if rho is None else min(least, fixed * rho))
 
 
-def as_gdp(whole: Composed | Factor, *, delta: Number = 0) -> Gdp:
+def as_gdp(whole: Composition | PrivacyLoss, *, delta: Number = 0) -> Gdp:
     """The least mu with T >= G_mu (x) f_{0,delta} at every alpha and in both orders.
 
     delta: set aside as failures; 0 for Gaussian mechanisms, whose mu is exact, beside mechanisms with a largest loss.
@@ -104,16 +104,16 @@ def as_gdp(whole: Composed | Factor, *, delta: Number = 0) -> Gdp:
 _LEAST = Fraction(1, 10**12)  # one unit of a ledger: a price is never 0
 
 
-def _read(whole: Composed | Factor) -> Composed:
+def _read(whole: Composition | PrivacyLoss) -> Composition:
     """A single mechanism is a whole of one use."""
     return (
-        Composed.of(whole)
-        if isinstance(whole, Factor)
-        else made_of(Composed, "mechanisms of neartwin.losses", whole=whole)
+        Composition.of(whole)
+        if isinstance(whole, PrivacyLoss)
+        else made_of(Composition, "mechanisms of neartwin.losses", whole=whole)
     )
 
 
-def _gaussian(whole: Composed) -> Fraction | None:
+def _gaussian(whole: Composition) -> Fraction | None:
     """The exact mu squared of a whole that is Gaussian throughout."""
     total = Fraction(0)
     for factor, count in whole.uses.items():

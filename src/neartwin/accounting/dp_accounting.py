@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from neartwin.accounting.usage import Cost, Done, Spend, cost, on_sample, once, repeated, together
+from neartwin.accounting.usage import AnyUsage, Cost, Usage, cost, repeated, sequential, subsample, use
 from neartwin.checks import integer, positive
 from neartwin.errors import NeartwinError, ParameterError, PrivacyError
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.losses import Approx, Composed, FinitePair, Gaussian, Geometric, Laplace, ZeroConcentrated
-from neartwin.losses.composition import Factor
+from neartwin.losses import Approx, Composition, FinitePair, Gaussian, Geometric, Laplace, ZeroConcentrated
+from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Lattice, Order, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U
@@ -28,7 +28,7 @@ MOST_POINTS = 200_000
 NOTHING = Approx(epsilon=0, delta=0)
 
 
-def from_event(event: Any) -> Spend:
+def from_event(event: Any) -> Usage:
     """The spend that a `DpEvent` tree describes.
 
     Events by Gaussian, Laplace, discrete Laplace, randomized response, zCDP (xi = 0), trees of one epoch, composition and Poisson
@@ -42,53 +42,53 @@ def from_event(event: Any) -> Spend:
     return read(event)
 
 
-def _randomized_response(event: Any) -> Spend:
+def _randomized_response(event: Any) -> Usage:
     """Noise parameter p: uniform over the k buckets with probability p, else the truth."""
     p, k = rational(noise_parameter=event.noise_parameter), integer(at_least=1, num_buckets=int(event.num_buckets))
     if k == 1:
-        return once(NOTHING)
+        return use(NOTHING)
     if not 0 < p <= 1:
         raise PrivacyError(f"randomized response with noise parameter {float(p):g} reveals all, or is none")
     own, other = 1 - p + p / k, p / k
-    return once(FinitePair(p=(own, other, (k - 2) * other), q=(other, own, (k - 2) * other)))
+    return use(FinitePair(p=(own, other, (k - 2) * other), q=(other, own, (k - 2) * other)))
 
 
-def _zcdp(event: Any) -> Spend:
+def _zcdp(event: Any) -> Usage:
     if event.xi:
         raise PrivacyError("zCDP with an additive xi has no curve here; state its (epsilon, delta) as Approx instead")
-    return once(ZeroConcentrated(rho=rational(rho=event.rho)) if event.rho else NOTHING)
+    return use(ZeroConcentrated(rho=rational(rho=event.rho)) if event.rho else NOTHING)
 
 
-def _sampled(event: Any) -> Spend:
+def _sampled(event: Any) -> Usage:
     rate = rational(rate=event.sampling_probability)
     if rate == 0:
-        return once(NOTHING)
+        return use(NOTHING)
     inner = from_event(event.event)
-    return inner if rate == 1 else on_sample(inner, rate)
+    return inner if rate == 1 else subsample(inner, rate)
 
 
-def _trees(event: Any) -> Spend:
+def _trees(event: Any) -> Usage:
     """A record is in one tree, in one node of each of its full levels: floor(log2 steps) + 1 Gaussian answers at most."""
     steps = event.step_counts if isinstance(event.step_counts, Sequence) else [event.step_counts]
     most = max(integer(at_least=0, step_counts=int(one)) for one in steps)
-    return repeated(Gaussian(mu=_inverse(event)), most.bit_length()) if most else once(NOTHING)
+    return repeated(Gaussian(mu=_inverse(event)), most.bit_length()) if most else use(NOTHING)
 
 
 def _inverse(event: Any) -> Fraction:
     return 1 / positive(noise_multiplier=rational(noise_multiplier=event.noise_multiplier))
 
 
-_EVENTS: Mapping[str, Callable[[Any], Spend]] = {
-    "NoOpDpEvent": lambda _: once(NOTHING),
-    "GaussianDpEvent": lambda e: once(Gaussian(mu=_inverse(e))),
-    "LaplaceDpEvent": lambda e: once(Laplace(epsilon=_inverse(e))),
-    "DiscreteLaplaceDpEvent": lambda e: once(
+_EVENTS: Mapping[str, Callable[[Any], Usage]] = {
+    "NoOpDpEvent": lambda _: use(NOTHING),
+    "GaussianDpEvent": lambda e: use(Gaussian(mu=_inverse(e))),
+    "LaplaceDpEvent": lambda e: use(Laplace(epsilon=_inverse(e))),
+    "DiscreteLaplaceDpEvent": lambda e: use(
         Geometric(epsilon=rational(noise=e.noise_parameter) * int(e.sensitivity), sensitivity=int(e.sensitivity))
     ),
     "RandomizedResponseDpEvent": _randomized_response,
     "ZCDpEvent": _zcdp,
-    "SelfComposedDpEvent": lambda e: repeated(from_event(e.event), int(e.count)) if e.count else once(NOTHING),
-    "ComposedDpEvent": lambda e: together(*map(from_event, e.events)) if e.events else once(NOTHING),
+    "SelfComposedDpEvent": lambda e: repeated(from_event(e.event), int(e.count)) if e.count else use(NOTHING),
+    "ComposedDpEvent": lambda e: sequential(*map(from_event, e.events)) if e.events else use(NOTHING),
     "PoissonSampledDpEvent": _sampled,
     "SingleEpochTreeAggregationDpEvent": _trees,
 }
@@ -129,7 +129,7 @@ class GridLaw(Pair):
 
 
 @dataclass(frozen=True, slots=True)
-class PrivacyLosses(Factor):
+class PrivacyLosses(PrivacyLoss):
     """A mechanism known by pessimistic distributions of its losses: an upper end only."""
 
     remove: GridLaw
@@ -147,12 +147,12 @@ class PrivacyLosses(Factor):
         return None
 
 
-def from_pld(pld: Any) -> Spend:
+def from_pld(pld: Any) -> Usage:
     """The spend of a dp_accounting `PrivacyLossDistribution`, which must be pessimistic. Its own rounding is not ours to bound.
 
     Errors: `PrivacyError` for an optimistic one.
     """
-    return once(PrivacyLosses(_read_pmf(pld._pmf_remove), _read_pmf(pld._pmf_add)))  # noqa: SLF001 - it has no other door
+    return use(PrivacyLosses(_read_pmf(pld._pmf_remove), _read_pmf(pld._pmf_add)))  # noqa: SLF001 - it has no other door
 
 
 def _read_pmf(pmf: Any) -> GridLaw:
@@ -171,7 +171,7 @@ def _read_pmf(pmf: Any) -> GridLaw:
     )
 
 
-def to_pld(done: Done | Cost, *, step: Number = "1e-3", tail: Number = "1e-15") -> Any:
+def to_pld(done: AnyUsage | Cost, *, step: Number = "1e-3", tail: Number = "1e-15") -> Any:
     """A pessimistic dp_accounting `PrivacyLossDistribution` of a whole under add/remove.
 
     step: its grid of losses; tail: the most that goes to infinite loss beyond the grid's end. The certified deltas at the
@@ -195,7 +195,7 @@ def to_pld(done: Done | Cost, *, step: Number = "1e-3", tail: Number = "1e-15") 
 
 
 def _dots(
-    cases: tuple[Composed, ...], direction: Literal["remove", "add"], step: float, tail: Fraction
+    cases: tuple[Composition, ...], direction: Literal["remove", "add"], step: float, tail: Fraction
 ) -> tuple[Any, FloatArray]:
     """Multiples of the step and deltas at them, convex in e^eps."""
     last = max(case.epsilon(tail, direction=direction).upper for case in cases)

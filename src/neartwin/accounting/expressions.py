@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from neartwin import losses
-from neartwin.accounting.usage import Spend, on_sample, once, parallel, repeated, to_group, together
+from neartwin.accounting.usage import Usage, for_group, parallel, repeated, sequential, subsample, use
 from neartwin.checks import positive
 from neartwin.errors import ParameterError
-from neartwin.losses.composition import Factor
+from neartwin.losses.composition import PrivacyLoss
 
 LONGEST = 10_000
 Given = dict[str, Fraction]
@@ -43,7 +43,7 @@ def _take(given: Given, name: str) -> Fraction:
     return given.pop(name)
 
 
-_FACTORS: Mapping[str, Callable[[Given], Factor]] = {
+_FACTORS: Mapping[str, Callable[[Given], PrivacyLoss]] = {
     "gaussian": lambda g: losses.Gaussian(mu=_distance(g, "sigma", "mu")),
     "laplace": lambda g: losses.Laplace(epsilon=_distance(g, "scale", "epsilon")),
     "geometric": lambda g: losses.Geometric(epsilon=_take(g, "epsilon"), sensitivity=_whole(g, "sensitivity", 1)),
@@ -67,15 +67,15 @@ _FACTORS: Mapping[str, Callable[[Given], Factor]] = {
         epsilon=_distance(g, "scale", "epsilon"), rate=_take(g, "rate")
     ),
 }
-_SPENDS: Mapping[str, tuple[str, Callable[[tuple[Spend, ...], Given], Spend]]] = {
+_SPENDS: Mapping[str, tuple[str, Callable[[tuple[Usage, ...], Given], Usage]]] = {
     "parallel": ("parts", lambda parts, _: parallel(*parts)),
-    "sampled": ("one part and rate=...", lambda parts, g: on_sample(parts[0], _take(g, "rate"))),
-    "group": ("one part and size=...", lambda parts, g: to_group(parts[0], _whole(g, "size"))),
+    "sampled": ("one part and rate=...", lambda parts, g: subsample(parts[0], _take(g, "rate"))),
+    "group": ("one part and size=...", lambda parts, g: for_group(parts[0], _whole(g, "size"))),
 }
 NAMES = (*sorted(_FACTORS), *sorted(_SPENDS))
 
 
-def parse(text: str) -> Spend:
+def parse(text: str) -> Usage:
     """The spend that a line of text describes.
 
     Errors: `ParameterError` that points at what is not allowed.
@@ -112,7 +112,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    def read(self, node: ast.expr) -> Spend | Fraction:
+    def read(self, node: ast.expr) -> Usage | Fraction:
         match node:
             case ast.Constant():
                 return self._number(node)
@@ -132,14 +132,14 @@ class _Reader:
             case _:
                 raise self._refused(node, "is not allowed here")
 
-    def _sum(self, node: ast.expr, one: Spend | Fraction, two: Spend | Fraction) -> Spend | Fraction:
+    def _sum(self, node: ast.expr, one: Usage | Fraction, two: Usage | Fraction) -> Usage | Fraction:
         if isinstance(one, Fraction) or isinstance(two, Fraction):
             if isinstance(one, Fraction) and isinstance(two, Fraction):
                 return one + two
             raise self._refused(node, "adds a number and a mechanism")
-        return together(one, two)
+        return sequential(one, two)
 
-    def _product(self, node: ast.expr, one: Spend | Fraction, two: Spend | Fraction) -> Spend | Fraction:
+    def _product(self, node: ast.expr, one: Usage | Fraction, two: Usage | Fraction) -> Usage | Fraction:
         if isinstance(one, Fraction) and isinstance(two, Fraction):
             return one * two
         count, each = (one, two) if isinstance(one, Fraction) else (two, one)
@@ -149,7 +149,7 @@ class _Reader:
             raise self._refused(node, f"repeats {float(count):g} times; give a whole number")
         return repeated(each, int(count))
 
-    def _call(self, node: ast.Call, name: str) -> Spend:
+    def _call(self, node: ast.Call, name: str) -> Usage:
         if name not in NAMES:
             raise self._refused(node, f"calls {name!r}; known are " + ", ".join(NAMES))
         given: Given = {}
@@ -163,11 +163,11 @@ class _Reader:
             raise self._refused(node, f"does not know {', '.join(map(repr, given))}")
         return made
 
-    def _made(self, node: ast.Call, name: str, given: Given) -> Spend:
+    def _made(self, node: ast.Call, name: str, given: Given) -> Usage:
         if name in _FACTORS:
             if node.args:
                 raise self._refused(node, "takes its numbers by name, such as epsilon=0.1")
-            return once(_FACTORS[name](given))
+            return use(_FACTORS[name](given))
         wants, make = _SPENDS[name]
         read = [self.read(argument) for argument in node.args]
         parts = tuple(part for part in read if not isinstance(part, Fraction))

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
-from neartwin.accounting.budgets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
+from neartwin.accounting.budgets import Advantage, Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
 from neartwin.errors import BudgetError, PrivacyError
 from neartwin.exact import ceil_to
 
@@ -58,7 +58,7 @@ class Filter:
     pools: tuple[Pool, ...]
     caps: tuple[int, ...]
 
-    def price(self, spend: Target) -> tuple[int, ...]:
+    def price(self, spend: Budget) -> tuple[int, ...]:
         """The spend in this filter's pools, each rounded up to a whole number of units.
 
         Errors: `PrivacyError` where no theorem turns the spend into this filter's currency.
@@ -96,7 +96,7 @@ class Filter:
                     ),
                 )
 
-    def promise(self, amounts: tuple[int, ...]) -> Target:
+    def promise(self, amounts: tuple[int, ...]) -> Budget:
         """What amounts in the pools' units promise together: the guarantee at the caps, or of what is spent so far.
 
         >>> from neartwin.accounting.budgets import gdp
@@ -120,12 +120,12 @@ class Filter:
             case "rdp":
                 return Rdp(_order(self.kind), owed["renyi"], delta)
             case "three pools":
-                return ThreePools(owed["epsilon"], root_above(owed["mu_squared"]), delta)
+                return Mixed(owed["epsilon"], root_above(owed["mu_squared"]), delta)
             case _:
                 raise _unknown(self.kind)
 
 
-def filter_for(target: Target) -> Filter:
+def filter_for(target: Budget) -> Filter:
     """The filter of an account opened with this target.
 
     Errors: `PrivacyError` for what is no target, a composed whole for instance.
@@ -149,14 +149,14 @@ def filter_for(target: Target) -> Filter:
             return _capped(f"rdp({order})", {RENYI: epsilon, DELTA: delta})
         case Gdp(mu=mu, delta=delta):
             return _capped("gdp", {MU_SQUARED: mu**2, DELTA: delta})
-        case ThreePools(epsilon=epsilon, mu=mu, delta=delta):
+        case Mixed(epsilon=epsilon, mu=mu, delta=delta):
             return _capped("three pools", {EPSILON: epsilon, MU_SQUARED: mu**2, DELTA: delta})
         case Advantage():
             return _capped("gdp", {MU_SQUARED: _mu_for(target) ** 2, DELTA: target.delta})
-        case _ if not isinstance(target, Target):  # a caller without a type checker
+        case _ if not isinstance(target, Budget):  # a caller without a type checker
             raise PrivacyError(
                 f"{target!r} opens no account: plans are chosen after earlier answers are seen, and no theorem composes "
-                "those numerically or optimally; open with pure, approx, zcdp, rdp, gdp, three_pools or advantage"
+                "those numerically or optimally; open with pure, approx, zcdp, rdp, gdp, mixed or advantage"
             )
         case _:
             assert_never(target)
@@ -184,7 +184,7 @@ def _order(kind: str) -> Fraction:
     return Fraction(kind.removeprefix("rdp(").removesuffix(")"))
 
 
-def _owed(account: Filter, spend: Target) -> Mapping[str, Fraction]:
+def _owed(account: Filter, spend: Budget) -> Mapping[str, Fraction]:
     from neartwin.accounting import prices  # theorems and their numerics, which opening a ledger does without
 
     match _family(account.kind):
@@ -238,7 +238,7 @@ class Odometer:
     first: Filter
     used: tuple[int, ...]
 
-    def add(self, spend: Target) -> "Odometer":
+    def add(self, spend: Budget) -> "Odometer":
         """The odometer after one more answer; call it before the answer is given. `PrivacyError` as for a filter."""
         price = self.first.price(spend)
         for pool, cap, more in zip(self.first.pools, self.first.caps, price, strict=True):
@@ -249,7 +249,7 @@ class Odometer:
         return Odometer(self.first, tuple(sum(pair) for pair in zip(self.used, price, strict=True)))
 
     @property
-    def spent(self) -> Target:
+    def spent(self) -> Budget:
         """The sums themselves; a guarantee of pure privacy only."""
         return self.first.promise(self.used)
 
@@ -263,7 +263,7 @@ class Odometer:
         return most
 
     @property
-    def promise(self) -> Target:
+    def promise(self) -> Budget:
         """The guarantee of everything so far."""
         if self.first.kind == BY_PATH:
             return self.spent
@@ -275,7 +275,7 @@ class Odometer:
         return {pool.name: used * pool.unit for pool, used in zip(self.first.pools, self.used, strict=True)}
 
 
-def odometer(first: Target) -> Odometer:
+def odometer(first: Budget) -> Odometer:
     """An odometer at 0 whose lowest rung is `first`; a pool that is 0 there can take nothing, on any rung.
 
     first: small enough to be the first report one would want; doubling then loses at most a factor 2 in the pool that fills

@@ -8,7 +8,7 @@ None of these holds with a pool of failure beside zCDP, Renyi or Gaussian privac
 
 from fractions import Fraction
 
-from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Target, Zcdp
+from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.accounting.theorems import group_approximate
 from neartwin.balls import ball, bounds
 from neartwin.checks import integer
@@ -18,7 +18,7 @@ _ROOM = 1 - Fraction(1, 2**40)  # of a delta, for the rounding of `of_units`
 _LEAST = 2.0**-512  # of the delta of a group, that one unit is left
 
 
-def of_one(spend: Target, units: int) -> Target:
+def of_one(spend: Budget, units: int) -> Budget:
     """The promise for one unit under which k changed together have at least this one.
 
     >>> print(of_one(Pure(Fraction(3)), 3), of_one(Zcdp(Fraction(1), Fraction(0)), 2), of_one(Gdp(Fraction(1), Fraction(0)), 4))
@@ -52,7 +52,7 @@ def _share(epsilon: Fraction, k: int) -> Fraction:
     return min(Fraction(1), Fraction(share) * _ROOM)
 
 
-def of_units(price: Target, units: int) -> Target:
+def of_units(price: Budget, units: int) -> Budget:
     """What k units changed together are promised where one is charged this; rounded up.
 
     >>> print(of_units(Approx(Fraction(1, 2), Fraction(1, 10**6)), 3))

@@ -6,18 +6,18 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, assert_never
 
-from neartwin.accounting.budgets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
+from neartwin.accounting.budgets import Advantage, Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
 from neartwin.errors import ParameterError, PrivacyError
 
 if TYPE_CHECKING:
-    from neartwin.losses import Composed
+    from neartwin.losses import Composition
 
 _SYMBOLS = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ", "order": "order", "value": "advantage"}
-_KINDS: dict[str, type[Target]] = {
+_KINDS: dict[str, type[Budget]] = {
     "zcdp": Zcdp,
     "rdp": Rdp,
     "gdp": Gdp,
-    "three pools": ThreePools,
+    "three pools": Mixed,
     "advantage": Advantage,
 }
 
@@ -30,19 +30,19 @@ class Guarantee:
     many of them may change together.
     """
 
-    promise: Target
+    promise: Budget
     unit: str
     neighbours: str
     units: int = 1
 
     @classmethod
-    def of(cls, price: Target, *, unit: str, neighbours: str, units: int = 1) -> "Guarantee":
+    def of(cls, price: Budget, *, unit: str, neighbours: str, units: int = 1) -> "Guarantee":
         """The guarantee that a price buys; `ParameterError` for anything but a target, an estimate for instance."""
-        if not isinstance(price, Target):
+        if not isinstance(price, Budget):
             raise ParameterError("price", price, "must be a target", remedy='for instance gdp(1) or approx(1, "1e-6")')
         return cls(promise=price, unit=unit, neighbours=neighbours, units=units)
 
-    def whole(self) -> "Composed":
+    def whole(self) -> "Composition":
         """The promise as its worst case: certified delta(eps), eps(delta), T(alpha), advantage and odds come from it.
 
         >>> from neartwin.accounting.budgets import gdp
@@ -147,7 +147,7 @@ class Guarantee:
         return cls(promise=promise, **scope)
 
 
-def whole_of(promise: Target) -> "Composed":
+def whole_of(promise: Budget) -> "Composition":
     """The worst mechanism of a promise, as the certified engine takes it.
 
     Errors: `PrivacyError` for an advantage alone, which bounds one number of the curve and not the curve.
@@ -155,7 +155,7 @@ def whole_of(promise: Target) -> "Composed":
     from neartwin import losses
 
     delta = Fraction(0) if isinstance(promise, Pure) else promise.delta
-    parts: list[losses.Composed]
+    parts: list[losses.Composition]
     match promise:
         case Pure(epsilon=epsilon) | Approx(epsilon=epsilon):
             parts = [1 * losses.Approx(epsilon=epsilon, delta=delta)]
@@ -166,7 +166,7 @@ def whole_of(promise: Target) -> "Composed":
             parts = [1 * losses.Renyi(curve=((order, epsilon),))]
         case Gdp(mu=mu):
             parts = [1 * losses.Gaussian(mu=mu)] if mu else []
-        case ThreePools(epsilon=epsilon, mu=mu):
+        case Mixed(epsilon=epsilon, mu=mu):
             parts = [1 * losses.Pure(epsilon=epsilon)] if epsilon else []
             parts += [1 * losses.Gaussian(mu=mu)] if mu else []
         case Advantage():
@@ -180,7 +180,7 @@ def whole_of(promise: Target) -> "Composed":
     return losses.compose(parts or [losses.Approx(epsilon=0, delta=0)])
 
 
-def _kl_above(promise: Target) -> Fraction | None:
+def _kl_above(promise: Budget) -> Fraction | None:
     """An upper bound on the Kullback-Leibler divergence where only Renyi divergences are promised."""
     match promise:
         case Zcdp(rho=rho):

@@ -22,7 +22,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from neartwin.accounting.budgets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
+from neartwin.accounting.budgets import Advantage, Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
 from neartwin.accounting.renyi import zcdp_of_pure
 from neartwin.balls import ball, bounds, normal_quantile
 from neartwin.errors import ParameterError, PrivacyError
@@ -71,7 +71,7 @@ def _floats(epsilon: Fraction) -> None:
         raise ParameterError("epsilon", float(epsilon), "must be at most 700 to be priced in another currency")
 
 
-def by_epsilon(spend: Target) -> Amounts:
+def by_epsilon(spend: Budget) -> Amounts:
     """For accounts in pure or in basic (epsilon, delta) currency."""
     match spend:
         case Pure(epsilon=epsilon):
@@ -82,7 +82,7 @@ def by_epsilon(spend: Target) -> Amounts:
             raise _none(spend, "epsilon", "spend approx(epsilon, delta), for instance `as_approx(whole, delta=...)`")
 
 
-def by_rho(spend: Target) -> Amounts:
+def by_rho(spend: Budget) -> Amounts:
     """For accounts in zCDP."""
     match spend:
         case Pure(epsilon=epsilon):
@@ -93,16 +93,16 @@ def by_rho(spend: Target) -> Amounts:
             return {"rho": mu**2 / 2, "delta": delta}
         case Zcdp(rho=rho, delta=delta):
             return {"rho": rho, "delta": delta}
-        case ThreePools(epsilon=epsilon, mu=mu, delta=delta):
+        case Mixed(epsilon=epsilon, mu=mu, delta=delta):
             return {"rho": (rho_of_pure(epsilon) if epsilon else 0) + mu**2 / 2, "delta": delta}
         case _:
             raise _none(spend, "rho", "spend pure, approx, gdp or zcdp, for instance `as_zcdp(whole)`")
 
 
-def by_order(order: Fraction) -> Callable[[Target], Amounts]:
+def by_order(order: Fraction) -> Callable[[Budget], Amounts]:
     """For accounts in Renyi divergence at one order, fixed when the account was opened."""
 
-    def owed(spend: Target) -> Amounts:
+    def owed(spend: Budget) -> Amounts:
         match spend:
             case Pure(epsilon=epsilon):
                 return {"renyi": renyi_of_pure(epsilon, order)}
@@ -114,7 +114,7 @@ def by_order(order: Fraction) -> Callable[[Target], Amounts]:
                 return {"renyi": order * rho, "delta": delta}
             case Rdp(order=other, epsilon=epsilon, delta=delta) if other >= order:
                 return {"renyi": epsilon, "delta": delta}
-            case ThreePools(epsilon=epsilon, mu=mu, delta=delta):
+            case Mixed(epsilon=epsilon, mu=mu, delta=delta):
                 part = renyi_of_pure(epsilon, order) if epsilon else Fraction(0)
                 return {"renyi": part + order * mu**2 / 2, "delta": delta}
             case Rdp():
@@ -125,7 +125,7 @@ def by_order(order: Fraction) -> Callable[[Target], Amounts]:
     return owed
 
 
-def by_mu(spend: Target, spare: Fraction = Fraction(0)) -> Amounts:
+def by_mu(spend: Budget, spare: Fraction = Fraction(0)) -> Amounts:
     """For Gaussian accounts, in mu squared. spare: the delta that a fit to a Renyi bound charges beside the spend's own."""
     match spend:
         case Pure(epsilon=epsilon):
@@ -134,7 +134,7 @@ def by_mu(spend: Target, spare: Fraction = Fraction(0)) -> Amounts:
             return {"mu_squared": mu_of_pure(epsilon) ** 2, "delta": delta}
         case Gdp(mu=mu, delta=delta):
             return {"mu_squared": mu**2, "delta": delta}
-        case ThreePools(epsilon=epsilon, mu=mu, delta=delta):
+        case Mixed(epsilon=epsilon, mu=mu, delta=delta):
             return {"mu_squared": (mu_of_pure(epsilon) ** 2 if epsilon else 0) + mu**2, "delta": delta}
         case Zcdp() | Rdp():
             return _fitted(spend, spare)
@@ -142,7 +142,7 @@ def by_mu(spend: Target, spare: Fraction = Fraction(0)) -> Amounts:
             raise _none(spend, "mu", "spend for instance `as_gdp(whole, delta=...)`")
 
 
-def by_three(spend: Target, spare: Fraction = Fraction(0)) -> Amounts:
+def by_three(spend: Budget, spare: Fraction = Fraction(0)) -> Amounts:
     """For accounts of three pools: each kind of plan pays in its own. spare: as for `by_mu`."""
     match spend:
         case Pure(epsilon=epsilon):
@@ -151,7 +151,7 @@ def by_three(spend: Target, spare: Fraction = Fraction(0)) -> Amounts:
             return {"epsilon": epsilon, "delta": delta}
         case Gdp(mu=mu, delta=delta):
             return {"mu_squared": mu**2, "delta": delta}
-        case ThreePools(epsilon=epsilon, mu=mu, delta=delta):
+        case Mixed(epsilon=epsilon, mu=mu, delta=delta):
             return {"epsilon": epsilon, "mu_squared": mu**2, "delta": delta}
         case Zcdp() | Rdp():
             return _fitted(spend, spare)
@@ -179,7 +179,7 @@ def _fitted(spend: Zcdp | Rdp, spare: Fraction) -> Amounts:
     return {"mu_squared": Fraction(found) ** 2, "delta": spend.delta + spare}
 
 
-def _none(spend: Target, currency: str, remedy: str) -> PrivacyError:
+def _none(spend: Budget, currency: str, remedy: str) -> PrivacyError:
     if isinstance(spend, Advantage):
         remedy = "an advantage opens an account; a plan spends in a currency that composes, such as gdp(mu)"
     return PrivacyError(f"no theorem prices {spend} in an account's {currency}; {remedy}")

@@ -35,7 +35,7 @@ from neartwin.exact import End, FloatArray, Interval, Number, rational
 from neartwin.losses import (
     Approx,
     BoundedRange,
-    Composed,
+    Composition,
     DiscreteGaussian,
     FinitePair,
     Gaussian,
@@ -54,7 +54,7 @@ from neartwin.losses import (
     ZeroConcentrated,
     compose,
 )
-from neartwin.losses.composition import Factor
+from neartwin.losses.composition import PrivacyLoss
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Cost:
     is the upper end (T: the lower).
     """
 
-    cases: tuple[Composed, ...]
+    cases: tuple[Composition, ...]
     neighbours: str
     theorem: str
 
@@ -111,7 +111,7 @@ class Cost:
         """The least mu with T >= G_mu (x) f_{0,pool}."""
         return self._both_orders(lambda case: case.gdp(pool))
 
-    def _both_orders(self, ask: Callable[[Composed], Interval[float]]) -> Interval[float]:
+    def _both_orders(self, ask: Callable[[Composition], Interval[float]]) -> Interval[float]:
         """Questions the engine answers over the add and remove orders alone."""
         if self.neighbours == "replace_one":
             for factor in (factor for case in self.cases for factor in case.uses):
@@ -141,39 +141,39 @@ MOST_CASES = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Once:
+class Use:
     """One use of one mechanism."""
 
-    factor: Factor
+    factor: PrivacyLoss
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
     """The same, `count` times on the same people, with fresh noise (and fresh samples) each time."""
 
-    each: "Spend"
+    each: "Usage"
     count: int
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class Sequential:
     """All of these on the same people."""
 
-    parts: tuple["Spend", ...]
+    parts: tuple["Usage", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
     """Each of these on its own part of the people; a unit belongs to one part by its own rows alone."""
 
-    parts: tuple["Spend", ...]
+    parts: tuple["Usage", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
     """All of this on one secret Poisson sample, which takes each unit with probability `rate`."""
 
-    inner: "Spend"
+    inner: "Usage"
     rate: Fraction
 
 
@@ -181,47 +181,47 @@ class Sampled:
 class Grouped:
     """The same, as seen by a group of `size` units that stand or fall together."""
 
-    inner: "Spend"
+    inner: "Usage"
     size: int
 
 
-Spend = Once | Repeated | Together | Parallel | Sampled | Grouped
-Done = Spend | Factor | Composed  # a composed whole is its uses together
+Usage = Use | Repeated | Sequential | Parallel | Sampled | Grouped
+AnyUsage = Usage | PrivacyLoss | Composition  # a composed whole is its uses together
 
 
-def once(factor: Factor) -> Once:
+def use(factor: PrivacyLoss) -> Use:
     """One use of a mechanism, given as its factor of `neartwin.losses`."""
-    if not isinstance(factor, Factor):
+    if not isinstance(factor, PrivacyLoss):
         raise ParameterError("factor", factor, "must be a mechanism of neartwin.losses")
-    return Once(factor)
+    return Use(factor)
 
 
-def repeated(each: Done, count: int) -> Repeated:
+def repeated(each: AnyUsage, count: int) -> Repeated:
     """The same, count times; from 1."""
     return Repeated(_read(each), integer(at_least=1, count=count))
 
 
-def together(*parts: Done) -> Together:
+def sequential(*parts: AnyUsage) -> Sequential:
     """All of these on the same people; at least one."""
-    return Together(_all(parts))
+    return Sequential(_all(parts))
 
 
-def parallel(*parts: Done) -> Parallel:
+def parallel(*parts: AnyUsage) -> Parallel:
     """Each on its own part of the people, disjoint in *units*; parts that share units are `together`."""
     return Parallel(_all(parts))
 
 
-def on_sample(inner: Done, rate: Number) -> Sampled:
+def subsample(inner: AnyUsage, rate: Number) -> Sampled:
     """All of this on one Poisson sample; 0 < rate < 1. Not for shuffled or fixed-size batches."""
     return Sampled(_read(inner), open_probability(rate=rational(rate=rate)))
 
 
-def to_group(inner: Done, size: int) -> Grouped:
+def for_group(inner: AnyUsage, size: int) -> Grouped:
     """What a group of `size` units that stand or fall together is promised."""
     return Grouped(_read(inner), integer(at_least=1, size=size))
 
 
-def cost(spend: Done, *, neighbours: str = "add_remove") -> Cost:
+def cost(spend: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     """The certified losses of a spend: its views are eps(delta), delta(eps), T(alpha), advantage and more.
 
     neighbours: "add_remove" or "replace_one"; each mechanism's parameters must be stated for that relation (a subsampled one's
@@ -245,27 +245,27 @@ def cost(spend: Done, *, neighbours: str = "add_remove") -> Cost:
     return Cost(cases, neighbours, "numerical composition")
 
 
-def _read(part: Done) -> Spend:
-    if isinstance(part, Factor):
-        return Once(part)
-    if isinstance(part, Composed):
-        return Together(tuple(Repeated(Once(factor), count) for factor, count in part.uses.items()))
-    if not isinstance(part, Spend):
+def _read(part: AnyUsage) -> Usage:
+    if isinstance(part, PrivacyLoss):
+        return Use(part)
+    if isinstance(part, Composition):
+        return Sequential(tuple(Repeated(Use(factor), count) for factor, count in part.uses.items()))
+    if not isinstance(part, Usage):
         raise ParameterError("spend", part, "must be a spend or a mechanism of neartwin.losses")
     return part
 
 
-def _all(parts: tuple[Done, ...]) -> tuple[Spend, ...]:
+def _all(parts: tuple[AnyUsage, ...]) -> tuple[Usage, ...]:
     if not parts:
         raise ParameterError("parts", parts, "must hold at least one")
     return tuple(map(_read, parts))
 
 
-def _cases(spend: Spend, neighbours: str) -> tuple[Composed, ...]:
+def _cases(spend: Usage, neighbours: str) -> tuple[Composition, ...]:
     """Each way one unit can meet the spend."""
     match spend:
-        case Once(factor):
-            return (Composed.of(factor),)
+        case Use(factor):
+            return (Composition.of(factor),)
         case Repeated(each, count):
             inner = _cases(each, neighbours)
             if len(inner) == 1:
@@ -273,7 +273,7 @@ def _cases(spend: Spend, neighbours: str) -> tuple[Composed, ...]:
             if _ways(len(inner), count) > MOST_CASES:
                 raise _too_many()
             return _worst(compose(way) for way in combinations_with_replacement(inner, count))
-        case Together(parts):
+        case Sequential(parts):
             return _met_together([_cases(part, neighbours) for part in parts])
         case Parallel(parts):
             return _met_apart(spend, [_cases(part, neighbours) for part in parts], neighbours)
@@ -284,14 +284,14 @@ def _cases(spend: Spend, neighbours: str) -> tuple[Composed, ...]:
                     "such as SubsampledGaussian(mu, rate), its mu for a unit that joins"
                 )
 
-            return _worst(Composed.of(sampled(_single(case), rate)) for case in _cases(inner, neighbours))
+            return _worst(Composition.of(sampled(_single(case), rate)) for case in _cases(inner, neighbours))
         case Grouped():
             raise PrivacyError("a group is asked about as a whole: to_group(...) around everything, not inside a spend")
         case _:
             assert_never(spend)
 
 
-def _met_together(parts: list[tuple[Composed, ...]]) -> tuple[Composed, ...]:
+def _met_together(parts: list[tuple[Composition, ...]]) -> tuple[Composition, ...]:
     total = 1
     for cases in parts:
         total *= len(cases)
@@ -300,7 +300,7 @@ def _met_together(parts: list[tuple[Composed, ...]]) -> tuple[Composed, ...]:
     return _worst(compose(way) for way in product(*parts))
 
 
-def _met_apart(spend: Spend, parts: list[tuple[Composed, ...]], neighbours: str) -> tuple[Composed, ...]:
+def _met_apart(spend: Usage, parts: list[tuple[Composition, ...]], neighbours: str) -> tuple[Composition, ...]:
     if neighbours == "add_remove" or len(parts) == 1:
         return _worst(case for cases in parts for case in cases)
     for cases in parts:
@@ -315,9 +315,9 @@ def _met_apart(spend: Spend, parts: list[tuple[Composed, ...]], neighbours: str)
     return _worst(compose(pair) for first, second in combinations(parts, 2) for pair in product(first, second))
 
 
-def _worst(cases: Iterable[Composed]) -> tuple[Composed, ...]:
+def _worst(cases: Iterable[Composition]) -> tuple[Composition, ...]:
     """Without those that another contains: dropping a mechanism only hides more."""
-    kept: list[Composed] = []
+    kept: list[Composition] = []
     for case in dict.fromkeys(cases):
         if any(_inside(case, other) for other in kept):
             continue
@@ -327,11 +327,11 @@ def _worst(cases: Iterable[Composed]) -> tuple[Composed, ...]:
     return tuple(kept)
 
 
-def _inside(one: Composed, other: Composed) -> bool:
+def _inside(one: Composition, other: Composition) -> bool:
     return all(count <= other.uses.get(factor, 0) for factor, count in one.uses.items())
 
 
-def _single(case: Composed) -> Factor:
+def _single(case: Composition) -> PrivacyLoss:
     """The whole as one factor, to be sampled: one use of one mechanism, or Gaussians, which merge into one."""
     if sum(case.uses.values()) == 1:
         return next(iter(case.uses))
@@ -348,16 +348,16 @@ def _single(case: Composed) -> Factor:
     return Gaussian(mu=root_above(total))
 
 
-def _refuse_parts(spend: Spend) -> None:
+def _refuse_parts(spend: Usage) -> None:
     match spend:
         case Parallel():
             raise PrivacyError("a group may have members in every part: account the parts as `together` for a group")
-        case Together(parts):
+        case Sequential(parts):
             for part in parts:
                 _refuse_parts(part)
         case Repeated(inner, _) | Sampled(inner, _) | Grouped(inner, _):
             _refuse_parts(inner)
-        case Once():
+        case Use():
             pass
         case _:
             assert_never(spend)
@@ -377,7 +377,7 @@ def _too_many() -> PrivacyError:
 
 
 @singledispatch
-def sampled(factor: Factor, rate: Fraction) -> Factor:
+def sampled(factor: PrivacyLoss, rate: Fraction) -> PrivacyLoss:
     """The factor on a Poisson sample of this rate, 0 < rate < 1; `PrivacyError` where no theorem covers it.
 
     >>> sampled(Gaussian(mu=1), Fraction(1, 100))
@@ -390,33 +390,33 @@ def sampled(factor: Factor, rate: Fraction) -> Factor:
 
 
 @sampled.register
-def _(factor: Gaussian, rate: Fraction) -> Factor:
+def _(factor: Gaussian, rate: Fraction) -> PrivacyLoss:
     return SubsampledGaussian(mu=factor.mu, rate=rate)
 
 
 @sampled.register
-def _(factor: SubsampledGaussian, rate: Fraction) -> Factor:
+def _(factor: SubsampledGaussian, rate: Fraction) -> PrivacyLoss:
     return SubsampledGaussian(mu=factor.mu, rate=factor.rate * rate)
 
 
 @sampled.register
-def _(factor: Laplace, rate: Fraction) -> Factor:
+def _(factor: Laplace, rate: Fraction) -> PrivacyLoss:
     return SubsampledLaplace(epsilon=factor.rate, rate=rate)
 
 
 @sampled.register
-def _(factor: SubsampledLaplace, rate: Fraction) -> Factor:
+def _(factor: SubsampledLaplace, rate: Fraction) -> PrivacyLoss:
     return SubsampledLaplace(epsilon=factor.epsilon, rate=factor.rate * rate)
 
 
 @sampled.register(FinitePair)
 @sampled.register(PiecewiseLinear)
-def _(factor: FinitePair | PiecewiseLinear, rate: Fraction) -> Factor:
+def _(factor: FinitePair | PiecewiseLinear, rate: Fraction) -> PrivacyLoss:
     return SubsampledFinite(base=factor, rate=rate)
 
 
 @sampled.register
-def _(factor: SubsampledFinite, rate: Fraction) -> Factor:
+def _(factor: SubsampledFinite, rate: Fraction) -> PrivacyLoss:
     return SubsampledFinite(base=factor.base, rate=factor.rate * rate)
 
 
@@ -428,17 +428,17 @@ def _(factor: SubsampledFinite, rate: Fraction) -> Factor:
 @sampled.register(BoundedRange)
 def _(
     factor: Pure | RandomizedResponse | SilentResponse | Geometric | Staircase | BoundedRange, rate: Fraction
-) -> Factor:
+) -> PrivacyLoss:
     return Pure(epsilon=_amplified(factor.epsilon, rate))
 
 
 @sampled.register
-def _(factor: Approx, rate: Fraction) -> Factor:
+def _(factor: Approx, rate: Fraction) -> PrivacyLoss:
     return Approx(epsilon=_amplified(factor.epsilon, rate), delta=factor.delta * rate)
 
 
 @sampled.register
-def _(factor: Leak, rate: Fraction) -> Factor:
+def _(factor: Leak, rate: Fraction) -> PrivacyLoss:
     return Leak(delta=factor.delta * rate)
 
 
@@ -448,7 +448,7 @@ def _amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
 
 
 @singledispatch
-def grouped(factor: Factor, size: int) -> Factor:
+def grouped(factor: PrivacyLoss, size: int) -> PrivacyLoss:
     """The factor against a group of `size` units, at least 2; `PrivacyError` where no theorem covers it.
 
     >>> grouped(Laplace(epsilon="0.1"), 3)
@@ -461,22 +461,22 @@ def grouped(factor: Factor, size: int) -> Factor:
 
 
 @grouped.register
-def _(factor: Gaussian, size: int) -> Factor:
+def _(factor: Gaussian, size: int) -> PrivacyLoss:
     return Gaussian(mu=size * factor.mu)
 
 
 @grouped.register
-def _(factor: Laplace, size: int) -> Factor:
+def _(factor: Laplace, size: int) -> PrivacyLoss:
     return Laplace(epsilon=size * factor.rate)
 
 
 @grouped.register
-def _(factor: Geometric, size: int) -> Factor:
+def _(factor: Geometric, size: int) -> PrivacyLoss:
     return Geometric(epsilon=size * factor.epsilon, sensitivity=size * factor.sensitivity)
 
 
 @grouped.register
-def _(factor: DiscreteGaussian, size: int) -> Factor:
+def _(factor: DiscreteGaussian, size: int) -> PrivacyLoss:
     return DiscreteGaussian(sigma2=factor.sigma2, sensitivity=size * factor.sensitivity)
 
 
@@ -485,13 +485,13 @@ def _(factor: DiscreteGaussian, size: int) -> Factor:
 @grouped.register(SilentResponse)
 @grouped.register(Staircase)
 @grouped.register(BoundedRange)
-def _(factor: Pure | RandomizedResponse | SilentResponse | Staircase | BoundedRange, size: int) -> Factor:
+def _(factor: Pure | RandomizedResponse | SilentResponse | Staircase | BoundedRange, size: int) -> PrivacyLoss:
     return Pure(epsilon=size * factor.epsilon)
 
 
 @grouped.register(Approx)
 @grouped.register(Leak)
-def _(factor: Approx | Leak, size: int) -> Factor:
+def _(factor: Approx | Leak, size: int) -> PrivacyLoss:
     epsilon = factor.epsilon if isinstance(factor, Approx) else Fraction(0)
     bound = group_approximate(epsilon=epsilon, delta=factor.delta, size=size)
     delta = Fraction(float(bound.delta.upper))
@@ -501,12 +501,12 @@ def _(factor: Approx | Leak, size: int) -> Factor:
 
 
 @grouped.register
-def _(factor: ZeroConcentrated, size: int) -> Factor:
+def _(factor: ZeroConcentrated, size: int) -> PrivacyLoss:
     return ZeroConcentrated(rho=size**2 * factor.rho)
 
 
 @grouped.register
-def _(factor: Renyi, size: int) -> Factor:
+def _(factor: Renyi, size: int) -> PrivacyLoss:
     del factor
     raise PrivacyError(
         f"Renyi privacy at listed orders gives a group of {size} no curve here; use `group_rdp` on an RdpCurve"

@@ -25,12 +25,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from neartwin.accounting.budgets import Advantage, Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
+from neartwin.accounting.budgets import Advantage, Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
 from neartwin.accounting.guarantee import Guarantee, whole_of
 from neartwin.checks import non_negative, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
-from neartwin.losses import Composed
+from neartwin.losses import Composition
 from neartwin.tradeoff.functions import TradeOff
 
 
@@ -235,7 +235,7 @@ _EPSILONS = np.concatenate([np.linspace(0, 8, 801), np.geomspace(8, 700, 121)[1:
 _ROOM = 1e-13  # over the rounding of some dozen float operations
 
 
-def claim_of(stated: Target | Guarantee | TradeOff | Composed) -> Claim:
+def claim_of(stated: Budget | Guarantee | TradeOff | Composition) -> Claim:
     """The claim that a spend, an account, a release's guarantee, a mechanism's curve or a composed whole makes.
 
     Pure, approximate, Gaussian and advantage promises are audited in their own number; any other by the gap below its
@@ -253,15 +253,15 @@ def claim_of(stated: Target | Guarantee | TradeOff | Composed) -> Claim:
     match stated:
         case Guarantee(promise=promise):
             return _promised(promise)
-        case Pure() | Approx() | Zcdp() | Rdp() | Gdp() | ThreePools() | Advantage():
+        case Pure() | Approx() | Zcdp() | Rdp() | Gdp() | Mixed() | Advantage():
             return _promised(stated)
-        case Composed():
+        case Composition():
             return BelowCurve(_of_whole(stated), repr(stated))
         case _:
             return BelowCurve(_of_curve(stated), repr(stated))
 
 
-def _promised(promise: Target) -> Claim:
+def _promised(promise: Budget) -> Claim:
     match promise:
         case Pure(epsilon=epsilon):
             return claim_pure(epsilon)
@@ -271,7 +271,7 @@ def _promised(promise: Target) -> Claim:
             return claim_gdp(mu)
         case Advantage(value=value):  # total variation at most `value` is (0, value)-privacy
             return claim_approx(0, value)
-        case Zcdp() | Rdp() | Gdp() | ThreePools():
+        case Zcdp() | Rdp() | Gdp() | Mixed():
             return BelowCurve(_of_whole(whole_of(promise)), str(promise))
         case _:
             assert_never(promise)
@@ -281,7 +281,7 @@ def _of_curve(curve: TradeOff) -> Curve:
     return lambda fpr: np.asarray(curve.beta(fpr).lower, np.float64)
 
 
-def _of_whole(whole: Composed) -> Curve:
+def _of_whole(whole: Composition) -> Curve:
     least = np.minimum(np.asarray(whole.delta(_EPSILONS).upper, np.float64), 1.0)
     return lambda fpr: _above_lines(np.atleast_1d(np.asarray(fpr, np.float64)), least).reshape(np.shape(fpr))
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neartwin.accounting.budgets import Target
+from neartwin.accounting.budgets import Budget
 from neartwin.checks import integer
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
@@ -204,7 +204,7 @@ def sweep(
 _PERSON, _QUESTION = "person", "question"
 
 
-def released(spend: Callable[[float], Target]) -> Callable[[float, np.random.Generator], Answerer]:
+def released(spend: Callable[[float], Budget]) -> Callable[[float, np.random.Generator], Answerer]:
     """Counts from a neartwin release at each setting, for `sweep`: `released(nt.pure)`, `released(nt.gdp)`.
 
     spend: from a setting to what the whole release may cost. The noise is the release's own, from the system's generator:
@@ -219,17 +219,17 @@ def released(spend: Callable[[float], Target]) -> Callable[[float, np.random.Gen
     return lambda setting, rng: lambda subsets, secret: _counts(subsets, secret, spend(setting))  # noqa: ARG005 - the noise is not seeded
 
 
-def _counts(subsets: Subsets, secret: Bits, spend: Target) -> FloatArray:
+def _counts(subsets: Subsets, secret: Bits, spend: Budget) -> FloatArray:
     import pyarrow as pa
 
     from neartwin.queries.open import table  # heavy rooms, for this attack alone
-    from neartwin.queries.statistics import count_units
+    from neartwin.queries.statistics import count_distinct_units
     from neartwin.releases.accounts import open_ledger
 
     questions, people = np.nonzero(subsets * np.asarray(secret, np.int8))
     rows = pa.table({_PERSON: pa.array(people, pa.int64()), _QUESTION: pa.array(questions, pa.int64())})
     asked = table(rows, unit=_PERSON, name="secrets")
-    counted = asked.group_by(_QUESTION, keys={_QUESTION: range(len(subsets))}).agg(n=count_units())
+    counted = asked.group_by(_QUESTION, keys={_QUESTION: range(len(subsets))}).agg(n=count_distinct_units())
     with tempfile.TemporaryDirectory() as folder, open_ledger(Path(folder) / "attack.db") as book:
         account = book.open(asked, spend)
         proposal = account.plan(counted, spend=spend, groups_per_unit=len(subsets))

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neartwin.accounting.budgets import Target
+from neartwin.accounting.budgets import Budget
 from neartwin.audit.neighbouring_inputs import Twins
 from neartwin.checks import integer
 from neartwin.errors import ParameterError, PrivacyError
@@ -189,7 +189,7 @@ class ReleaseGame:
 
     values: tuple[str, ...]
     ask: Callable[[Any], Any]
-    spend: Target
+    spend: Budget
     rows_per_group: int | None = None
     groups_per_unit: int | None = None
     norm_per_unit: Number | None = None

@@ -9,7 +9,7 @@ import click
 from neartwin.cli import options
 from neartwin.cli.output import refusing, show_releases
 from neartwin.errors import ParameterError
-from neartwin.queries.query import MostCommon, Query
+from neartwin.queries.query import Query, TopK
 from neartwin.queries.sql.parse import from_sql, grouped_rows
 from neartwin.queries.sql.series import statements
 
@@ -62,7 +62,7 @@ def ask(  # noqa: PLR0917 - a command's options
     show_releases(account.release_series(proposal), as_json=as_json, out=out)
 
 
-def _question(account: "ServedAccount", sql: str, keys: tuple[str, ...]) -> Query | MostCommon:
+def _question(account: "ServedAccount", sql: str, keys: tuple[str, ...]) -> Query | TopK:
     """One statement's question; of the keys, those of its own columns, by default those that the data set declares."""
     grouped, columns = grouped_rows(sql, account.rows, tables=account.tables)
     given = options.keys(keys, dict(grouped.table.schema))

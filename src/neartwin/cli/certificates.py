@@ -141,7 +141,7 @@ def verify(  # noqa: PLR0917 - a command's options
 
 def _issued(ledger: str, position: int, signing_key: str | None, part: int) -> Certificate:
     with Ledger.existing(ledger) as book:
-        return issue.certificate(released(book, position, part), book, key=signing_key)
+        return issue.certify(released(book, position, part), book, key=signing_key)
 
 
 def _owner(book: Ledger, signing_key: str | None) -> OwnerKey:

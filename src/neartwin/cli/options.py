@@ -4,20 +4,21 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from neartwin.accounting.budgets import Target, target_in
+from neartwin.accounting.budgets import Budget, budget_in
 from neartwin.errors import ParameterError
 from neartwin.exact import Number
-from neartwin.planning.limits import Tuned, TunedRange, tuned, tuned_range
-from neartwin.queries.groups import Grouping, day, part
-from neartwin.tables.table import EACH_ROW, Bounds, RowUnit, bounded
+from neartwin.planning.limits import PrivateLimit, PrivateRange, private_limit, private_range
+from neartwin.queries.groups import Grouping, date, date_part
+from neartwin.tables.table import ROW, Bounds, RowUnit
+from neartwin.tables.table import bounds as as_bounds
 from neartwin.tables.types import ColumnType
 
 T = TypeVar("T")
 
 
-def target(text: str, name: str) -> Target:
+def target(text: str, name: str) -> Budget:
     """A privacy target: `epsilon=1`, `epsilon=1,delta=1e-6`, `rho=0.5`, `mu=1,delta=1e-9`, `order=8,epsilon=1`..."""
-    return target_in(text, name)
+    return budget_in(text, name)
 
 
 def bounds(texts: tuple[str, ...]) -> dict[str, Bounds]:
@@ -27,7 +28,7 @@ def bounds(texts: tuple[str, ...]) -> dict[str, Bounds]:
         ends = text.split(":")
         if len(ends) not in (2, 3):
             raise ParameterError("bounds", f"{column}={text}", "must be column=low:high or column=low:high:step")
-        found[column] = bounded(*ends)
+        found[column] = as_bounds(*ends)
     return found
 
 
@@ -38,15 +39,15 @@ def unit(text: str) -> str | RowUnit | tuple[str, Grouping]:
     ('customer', Grouping(name='at_week', of='at', around="date_trunc('week', {})"))
     """
     if text == "each row":
-        return EACH_ROW
+        return ROW
     found = re.fullmatch(r"(.+) in one (day|week|month|quarter|year) of (.+)", text)
     if found is None:
         return text
     column, word, of = found.groups()
-    return column, day(of) if word == "day" else part(f"{word} start", of)
+    return column, date(of) if word == "day" else date_part(f"{word} start", of)
 
 
-def limit(text: str | int | None, name: str) -> int | Tuned | None:
+def limit(text: str | int | None, name: str) -> int | PrivateLimit | None:
     """A bound of contributions: a whole number, `tuned=256`, or `tuned=256,groups=500` where groups are unknown.
 
     >>> limit("20", "rows_per_group"), limit("tuned=64,groups=5", "rows_per_group").groups
@@ -58,12 +59,12 @@ def limit(text: str | int | None, name: str) -> int | Tuned | None:
         return int(text)
     try:
         found = {key: int(value) for key, value in pairs(text.split(","), name).items()}
-        return tuned(found.pop("tuned"), **found)
+        return private_limit(found.pop("tuned"), **found)
     except (ValueError, KeyError, TypeError):
         raise ParameterError(name, text, "must be a whole number, tuned=256 or tuned=256,groups=500") from None
 
 
-def norm(text: str | float | None) -> Number | Tuned | None:
+def norm(text: str | float | None) -> Number | PrivateLimit | None:
     """A norm: a number of rows, or tuned as any other bound.
 
     >>> norm("7.5"), norm("tuned=64").at_most
@@ -72,7 +73,7 @@ def norm(text: str | float | None) -> Number | Tuned | None:
     return limit(text, "norm_per_unit") if isinstance(text, str) and "=" in text else text
 
 
-def value_range(text: str) -> TunedRange | None:
+def value_range(text: str) -> PrivateRange | None:
     """Clip bounds of values that are to be found out: `tuned=1/10` of the spend, or `tuned=1/10,groups=500`; "" for none.
 
     >>> print(value_range("tuned=1/5,groups=40"))
@@ -83,7 +84,7 @@ def value_range(text: str) -> TunedRange | None:
     found = pairs(text.split(","), "value_range")
     if set(found) - {"tuned", "groups"} or "tuned" not in found or not found.get("groups", "1").isdecimal():
         raise ParameterError("value_range", text, "must be tuned=1/10 or tuned=1/10,groups=500")
-    return tuned_range(share=found["tuned"], groups=int(found["groups"]) if "groups" in found else None)
+    return private_range(share=found["tuned"], groups=int(found["groups"]) if "groups" in found else None)
 
 
 def types(texts: tuple[str, ...]) -> dict[str, str]:
@@ -110,9 +111,9 @@ def _values(text: str, kind: ColumnType | None) -> list[object]:
         if kind is ColumnType.BOOLEAN:
             return [{"true": True, "false": False}[part.strip().lower()] for part in text.split(",")]
         if kind is ColumnType.DATE:
-            from datetime import date
+            import datetime as dt
 
-            return [date.fromisoformat(part) for part in text.split(",")]
+            return [dt.date.fromisoformat(part) for part in text.split(",")]
     except (ValueError, KeyError):
         raise ParameterError("keys", text, f"must be values of a column of type {kind}") from None
     return list(text.split(","))

@@ -20,7 +20,7 @@ from neartwin.queries.sql.series import series_from_sql
 from neartwin.releases.accounts import Ledger, Proposal, open_ledger
 from neartwin.releases.rehearsal import StandInPreview
 from neartwin.releases.series import SeriesProposal
-from neartwin.tables.joins import OtherTable, owned, public
+from neartwin.tables.joins import OtherTable, owned_by, public_table
 from neartwin.tables.types import ColumnType
 
 Options = dict[str, Any]
@@ -242,7 +242,7 @@ def _others(question: Question, rows: Rows) -> dict[str, Rows | OtherTable]:
                 }
                 found[name] = open_table(data, **told, **more)
             else:
-                found[name] = (public if kind == "public" else owned)(data, name=name, **more)
+                found[name] = (public_table if kind == "public" else owned_by)(data, name=name, **more)
     return found
 
 

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from neartwin.accounting.budgets import Target, approx, gdp, pure, zcdp
+from neartwin.accounting.budgets import Budget, approx, gdp, pure, zcdp
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.audit.claims import claim_of
 from neartwin.audit.risk import Keeping, Risk, advantage_of, keeping, percent, power_at, risks
@@ -76,11 +76,11 @@ def _given(release: str | None, **numbers: str) -> Guarantee:
     return Guarantee.of(_target(told[0], numbers[told[0]], numbers["delta"]), unit="person", neighbours="add_remove")
 
 
-def _target(name: str, value: str, delta: str) -> Target:
+def _target(name: str, value: str, delta: str) -> Budget:
     makers: dict[str, Any] = {"mu": gdp, "rho": zcdp, "epsilon": approx}
     if name == "epsilon" and delta == "0":
         return pure(value)
-    made: Target = makers[name](value, delta)
+    made: Budget = makers[name](value, delta)
     return made
 
 

@@ -92,7 +92,7 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
     Types, bounds and keys of tables to join are written NAME.column=...; the unit's column has one name in all of them.
     """
     _libraries()
-    from neartwin.accounting.budgets import target_in
+    from neartwin.accounting.budgets import budget_in
     from neartwin.web.data_directory import CONSOLE, DataDirectory
     from neartwin.web.datasets import Dataset, Rule, schema_of
 
@@ -104,14 +104,14 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
     source = _placed(place)
     probe = Dataset(
         name=name, place=source, table=arguments["table"], types=options.own(joined, types), bounds=options.own(joined, bounds),
-        budget=target_in(arguments["budget"], "budget"), about=arguments["about"], **about_unit,
+        budget=budget_in(arguments["budget"], "budget"), about=arguments["about"], **about_unit,
     )  # fmt: skip
     others = {side.name: side.opened(name, arguments["neighbours"]) for side in tables}
     theirs = {f"{table}.{column}": kind for table, other in others.items() for column, kind in schema_of(other).items()}
     keys = options.keys(arguments["keys"], dict(probe.rows().table.schema) | theirs) or {}
     if isinstance(keys, str):
         raise click.UsageError("--keys takes column=values")
-    each = target_in(arguments["each_analyst"], "each-analyst") if arguments["each_analyst"] else None
+    each = budget_in(arguments["each_analyst"], "each-analyst") if arguments["each_analyst"] else None
     policy = _policy(arguments["policy"]) if arguments["policy"] else (Rule(allotment=each),)
     listed = {column: tuple(values) for column, values in keys.items()}
     tables = tuple(replace(side, keys=options.of(side.name, listed)) for side in tables)

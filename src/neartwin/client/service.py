@@ -16,7 +16,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from neartwin.accounting.budgets import Target, parts_of, target_of
+from neartwin.accounting.budgets import Budget, budget_of, parts_of
 from neartwin.client.http import Wire, raised
 from neartwin.errors import AccessError, LedgerError, QueryError
 from neartwin.exact import Number, rational
@@ -24,15 +24,15 @@ from neartwin.ledger import Entry
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.expected_errors import ExpectedError
 from neartwin.planning.explain import Explained
-from neartwin.planning.limits import Tuned, TunedRange
-from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.planning.limits import PrivateLimit, PrivateRange
+from neartwin.queries.query import Query, Rows, TopK
 from neartwin.queries.wire.parse import form_of
 from neartwin.releases.certificates import Certificate
 from neartwin.releases.preview import Preview
 from neartwin.releases.release import Release
 from neartwin.tables.joins import OtherTable
 from neartwin.tables.sources import ServedTable
-from neartwin.tables.table import EACH_ROW, JoinKind, Table, bounded
+from neartwin.tables.table import ROW, JoinKind, Table, bounds
 from neartwin.tables.types import ColumnType
 
 Json = dict[str, Any]
@@ -77,7 +77,7 @@ class ServedProposal:
     """
 
     account: "ServedAccount"
-    price: Target
+    price: Budget
     digest: str
     _ask: Json = field(repr=False)
     _explained: Explained = field(repr=False)
@@ -90,7 +90,7 @@ class ServedProposal:
         """Cost and expected error, and the budget after."""
         told = self.account.wire.post("datasets", self.account.name, "preview", body=self._ask)
         return Preview(
-            price=target_of(told["price"], "price"),
+            price=budget_of(told["price"], "price"),
             before=_amounts(told["before"]),
             after=_amounts(told["after"]),
             errors=tuple(_expected(error) for error in told["errors"]),
@@ -137,17 +137,17 @@ class ServedAccount:
 
     def plan(
         self,
-        query: Query | MostCommon,
+        query: Query | TopK,
         *,
-        spend: Target,
-        rows_per_group: int | Tuned | None = None,
-        groups_per_unit: int | Tuned | None = None,
+        spend: Budget,
+        rows_per_group: int | PrivateLimit | None = None,
+        groups_per_unit: int | PrivateLimit | None = None,
         rows_per_unit: int | None = None,
-        norm_per_unit: Number | Tuned | None = None,
+        norm_per_unit: Number | PrivateLimit | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
         units_together: int = 1,
-        value_range: TunedRange | None = None,
+        value_range: PrivateRange | None = None,
     ) -> ServedProposal:
         """Have the service decide what a release would do and cost. Reads no row and spends nothing."""
         return self.plan_series(
@@ -165,17 +165,17 @@ class ServedAccount:
 
     def plan_series(
         self,
-        queries: Sequence[Query | MostCommon],
+        queries: Sequence[Query | TopK],
         *,
-        spend: Target,
-        rows_per_group: int | Tuned | None = None,
-        groups_per_unit: int | Tuned | None = None,
+        spend: Budget,
+        rows_per_group: int | PrivateLimit | None = None,
+        groups_per_unit: int | PrivateLimit | None = None,
         rows_per_unit: int | None = None,
-        norm_per_unit: Number | Tuned | None = None,
+        norm_per_unit: Number | PrivateLimit | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
         units_together: int = 1,
-        value_range: TunedRange | None = None,
+        value_range: PrivateRange | None = None,
     ) -> ServedProposal:
         """Have the service plan several questions under one price. Reads no row and spends nothing."""
         if not queries:
@@ -196,7 +196,7 @@ class ServedAccount:
         ask: Json = {"question": forms[0] if len(forms) == 1 else forms, "spend": parts_of(spend)}
         ask |= {name: _written(name, limit) for name, limit in limits.items() if limit is not None}
         told = self.wire.post("datasets", self.name, "plan", body=ask)
-        return ServedProposal(self, target_of(told["price"], "price"), told["digest"], ask, _tree(told["explanation"]))
+        return ServedProposal(self, budget_of(told["price"], "price"), told["digest"], ask, _tree(told["explanation"]))
 
     def release(self, proposal: ServedProposal, *, key: str = "") -> Release:
         """Pay, have the data asked, and get the release; the same question again costs nothing.
@@ -254,9 +254,9 @@ class ServedAccount:
 def _written(name: str, limit: Any) -> object:
     """A limit of a plan as the service reads it."""
     match limit:
-        case Tuned():
+        case PrivateLimit():
             return {"at_most": limit.at_most, "share": str(limit.share), "groups": limit.groups}
-        case TunedRange():
+        case PrivateRange():
             return {"share": str(limit.share), "groups": limit.groups}
         case Mapping():
             return {statistic: str(rational(weight=value)) for statistic, value in limit.items()}
@@ -271,11 +271,11 @@ def _rows(address: str, told: Json) -> Rows:
         Table(
             source=ServedTable(address, told["name"]),
             name=told["name"],
-            unit=EACH_ROW if told["unit"] == _EACH_ROW else told["unit"],
+            unit=ROW if told["unit"] == _EACH_ROW else told["unit"],
             neighbours=Neighbours(told["neighbours"]),
             schema=MappingProxyType({column["name"]: ColumnType(column["type"]) for column in columns}),
             declared=frozenset(),
-            columns=MappingProxyType({c["name"]: bounded(*c["bounds"]) for c in columns if c["bounds"]}),
+            columns=MappingProxyType({c["name"]: bounds(*c["bounds"]) for c in columns if c["bounds"]}),
         )
     )
 
@@ -291,7 +291,7 @@ def _tables(
     found: dict[str, Rows | OtherTable] = {}
     for side in told.get("tables", ()):
         schema = MappingProxyType({column["name"]: ColumnType(column["type"]) for column in side["columns"]})
-        columns = MappingProxyType({c["name"]: bounded(*c["bounds"]) for c in side["columns"] if c["bounds"]})
+        columns = MappingProxyType({c["name"]: bounds(*c["bounds"]) for c in side["columns"] if c["bounds"]})
         source, no_types = ServedTable(address, f"{told['name']}#{side['name']}"), frozenset[str]()
         if side["kind"] != "same_unit":
             kind = JoinKind.PUBLIC if side["kind"] == "public" else JoinKind.OWNED

@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import starmap
 from typing import Any
 
-from neartwin.accounting.budgets import Target
+from neartwin.accounting.budgets import Budget
 from neartwin.accounting.filters import Filter
 from neartwin.checks import text
 from neartwin.errors import BudgetError, LedgerError, ParameterError
@@ -118,7 +118,7 @@ class Account:
         with self.database.write() as page:
             claimed(page, self.name, source)
 
-    def price(self, spend: Target) -> records.Price:
+    def price(self, spend: Budget) -> records.Price:
         """What a spend would cost, in whole units of the account's pools, rounded up. Spends nothing.
 
         Raises `PrivacyError` when the account's rule cannot express it.
@@ -129,7 +129,7 @@ class Account:
         self,
         plan_digest: str,
         snapshot: str,
-        spend: Target,
+        spend: Budget,
         description: str = "",
         *,
         holders: Iterable[str] = (),
@@ -229,7 +229,7 @@ class Account:
             if isinstance(record.event, records.Reserved)
         )
 
-    def allot(self, holder: str, target: Target, *, by: str = "") -> Allotment:
+    def allot(self, holder: str, target: Budget, *, by: str = "") -> Allotment:
         """Set what one holder may spend of this account; a new amount replaces the old, what is spent stays.
 
         target: of the account's own kind. by: who sets it, for a record of the act beside it, or "". Raises `LedgerError` for

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from neartwin.accounting.budgets import Target
+from neartwin.accounting.budgets import Budget
 from neartwin.accounting.filters import filter_for
 from neartwin.checks import text
 from neartwin.errors import LedgerError
@@ -170,7 +170,7 @@ class Ledger:
         """Give the database back. Accounts of a closed ledger refuse every question."""
         self._database.close()
 
-    def open(self, population: Population, target: Target) -> Account:
+    def open(self, population: Population, target: Budget) -> Account:
         """The account of a population: registered and opened at first use, the same account after that.
 
         Raises `LedgerError` when the population is registered with another unit or relation, when its account has
@@ -215,7 +215,7 @@ class Ledger:
             opened = [_opening(page, name) for name in page.account_names()]
         return tuple(self._account(event, event.source) for event in opened if event is not None)
 
-    def raise_cap(self, name: str, target: Target, reason: str = "", *, by: str = "") -> Account:
+    def raise_cap(self, name: str, target: Budget, reason: str = "", *, by: str = "") -> Account:
         """Lift an account's caps: a curator's act, recorded for ever with its reason; by: whose, or "".
 
         The guarantee of the account becomes the weaker one of the new caps, for all its releases. Caps are never
@@ -278,7 +278,7 @@ class Ledger:
         population = Population(name=opened.account, unit=opened.unit, relation=opened.relation, source=source)
         return Account(population=population, rule=Rule.of(opened), database=self._database)
 
-    def _check_terms(self, page: Reading, opened: records.Opened, population: Population, target: Target) -> None:
+    def _check_terms(self, page: Reading, opened: records.Opened, population: Population, target: Budget) -> None:
         for term in ("unit", "relation"):
             before, now = getattr(opened, term), getattr(population, term)
             if before != now:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from neartwin.accounting.budgets import Rdp, Target, Zcdp
+from neartwin.accounting.budgets import Budget, Rdp, Zcdp
 from neartwin.accounting.filters import Filter, Pool, filter_for
 from neartwin.checks import integer, one_of, text
 from neartwin.errors import LedgerError, ParameterError
@@ -213,7 +213,7 @@ class Rule:
         """A vector in the pools' own units, exact."""
         return {pool.name: amount * pool.unit for pool, (_, amount) in zip(self.pools, price, strict=True)}
 
-    def price(self, spend: Target, caps: Price | None = None) -> Price:
+    def price(self, spend: Budget, caps: Price | None = None) -> Price:
         """What a spend costs, rounded up; whatever the filter says, a price never gives budget back.
 
         caps: the account's, which a spend that must be fitted, `fits`, sets a part of the delta aside from.
@@ -223,11 +223,11 @@ class Rule:
             raise LedgerError(f"the price {owed!r} of {spend} is none: whole numbers, not below 0 and not all 0")
         return self.named(owed)
 
-    def fits(self, spend: Target) -> bool:
+    def fits(self, spend: Budget) -> bool:
         """Whether the price of this spend depends on the caps: Renyi bounds in Gaussian accounts."""
         return isinstance(spend, Zcdp | Rdp) and self.kind in ("gdp", "three pools")
 
-    def caps(self, target: Target) -> Price:
+    def caps(self, target: Budget) -> Price:
         """A target as caps, rounded down; `LedgerError` for a target of another rule."""
         wanted = filter_for(target)
         if Rule.of(wanted) != self:

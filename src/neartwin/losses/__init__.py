@@ -1,7 +1,7 @@
 """Certified composition of privacy losses."""
 
 from neartwin.exact import Estimate
-from neartwin.losses.composition import Composed, compose
+from neartwin.losses.composition import Composition, compose
 from neartwin.losses.estimates import central_limit, edgeworth, saddle_point
 from neartwin.losses.families.bounded_range import BoundedRange
 from neartwin.losses.families.discrete_gaussian import DiscreteGaussian
@@ -19,7 +19,7 @@ __all__ = [
     "Approx",
     "BoundedRange",
     "Certified",
-    "Composed",
+    "Composition",
     "DiscreteGaussian",
     "Estimate",
     "FinitePair",

@@ -22,10 +22,10 @@ from neartwin.losses.inversion.answer import NARROW, Certified, greatest
 from neartwin.losses.summands.base import Order, Pair, RenyiCurve
 
 if TYPE_CHECKING:
-    from neartwin.losses.directions import Side
+    from neartwin.losses.directions import DirectedComposition
 
 
-class Factor(ABC):
+class PrivacyLoss(ABC):
     """One use of a mechanism as the accountant sees it: frozen, hashable, exact parameters.
 
     Factors add and multiply: `50 * Laplace(epsilon="0.05") + Gaussian(mu="0.1")` is a composed whole.
@@ -55,22 +55,22 @@ class Factor(ABC):
         """The exact least rho of one use under add/remove, approached at great whole orders; None where the engine is asked."""
         return None
 
-    def __mul__(self, count: int) -> Composed:
+    def __mul__(self, count: int) -> Composition:
         """`factor * n`: n uses, their losses independent."""
         return _whole(self, count)
 
-    def __rmul__(self, count: int) -> Composed:
+    def __rmul__(self, count: int) -> Composition:
         """`n * factor`."""
         return _whole(self, count)
 
-    def __add__(self, other: Factor | Composed) -> Composed:
+    def __add__(self, other: PrivacyLoss | Composition) -> Composition:
         """`factor + other`: one use of each."""
         return _whole(self) + other
 
 
-def _whole(factor: Factor, count: int = 1) -> Composed:
+def _whole(factor: PrivacyLoss, count: int = 1) -> Composition:
 
-    return Composed.of(factor, count)
+    return Composition.of(factor, count)
 
 
 Direction = Literal["remove", "add", "replace"]
@@ -79,7 +79,7 @@ MOST_USES = 10**12
 LOOKS = 32  # at parts of a whole, one by one, before they are put in order
 
 
-class Composed:
+class Composition:
     """Factors used together, each with its count; immutable, equal when the counts are equal.
 
     Add with `+`, repeat with `*`, or build from a mapping by `compose`. All queries are vectorised, all answers
@@ -93,31 +93,31 @@ class Composed:
     """
 
     __slots__ = ("_parts", "_sides", "_uses")
-    _parts: tuple[tuple[Composed | Factor, int], ...]
-    _uses: Mapping[Factor, int] | None
-    _sides: dict[Order, Side]
+    _parts: tuple[tuple[Composition | PrivacyLoss, int], ...]
+    _uses: Mapping[PrivacyLoss, int] | None
+    _sides: dict[Order, DirectedComposition]
 
     @staticmethod
-    def of(factor: Factor, count: int = 1) -> Composed:
+    def of(factor: PrivacyLoss, count: int = 1) -> Composition:
         """So many uses of one factor."""
         return _make(((factor, _counted(count)),))
 
     @property
-    def uses(self) -> Mapping[Factor, int]:
+    def uses(self) -> Mapping[PrivacyLoss, int]:
         """How often each factor was used; read-only."""
         if self._uses is None:
             self._uses = MappingProxyType(_count(self))
         return self._uses
 
-    def __add__(self, other: Composed | Factor) -> Composed:
+    def __add__(self, other: Composition | PrivacyLoss) -> Composition:
         """Both together."""
-        if not isinstance(other, Composed | Factor):
+        if not isinstance(other, Composition | PrivacyLoss):
             return NotImplemented
         return _make(((self, 1), (other, 1)))
 
     __radd__ = __add__
 
-    def __mul__(self, count: int) -> Composed:
+    def __mul__(self, count: int) -> Composition:
         """The whole, `count` times over; a whole number from 1."""
         return _make(((self, _counted(count)),))
 
@@ -125,7 +125,7 @@ class Composed:
 
     def __eq__(self, other: object) -> bool:
         """Equal counts of equal factors."""
-        return dict(self.uses) == dict(other.uses) if isinstance(other, Composed) else NotImplemented
+        return dict(self.uses) == dict(other.uses) if isinstance(other, Composition) else NotImplemented
 
     def __hash__(self) -> int:
         """By counts."""
@@ -135,15 +135,15 @@ class Composed:
         """As it would be written."""
         return " + ".join(f"{count} * {factor!r}" for factor, count in self.uses.items())
 
-    def side(self, order: Order) -> Side:
+    def side(self, order: Order) -> DirectedComposition:
         """The composition in one order, ready for queries; kept."""
         if order not in self._sides:
-            from neartwin.losses.directions import Side
+            from neartwin.losses.directions import DirectedComposition
 
-            self._sides[order] = Side.of(self.uses, order)
+            self._sides[order] = DirectedComposition.of(self.uses, order)
         return self._sides[order]
 
-    def sides(self, direction: Direction | None) -> list[Side]:
+    def sides(self, direction: Direction | None) -> list[DirectedComposition]:
         """The orders whose maximum answers; None is both of add/remove, `replace` both of replace-one."""
         if direction is not None:
             one_of(DIRECTIONS, direction=direction)
@@ -313,7 +313,7 @@ class Composed:
         return sum((rho * count for rho, count in parts if rho is not None), Fraction(0))
 
 
-def compose(uses: Mapping[Factor, int] | Iterable[Factor | Composed]) -> Composed:
+def compose(uses: Mapping[PrivacyLoss, int] | Iterable[PrivacyLoss | Composition]) -> Composition:
     """A whole from a mapping of factor to count, or from an iterable of factors and wholes.
 
     Errors: `ParameterError` for no factor at all, or a count that is not a whole number from 1.
@@ -323,15 +323,16 @@ def compose(uses: Mapping[Factor, int] | Iterable[Factor | Composed]) -> Compose
     True
     """
     listed: Any = uses.items() if isinstance(uses, Mapping) else ((one, 1) for one in several(uses=uses))
-    pairs = [(made_of(Composed | Factor, "mechanisms of neartwin.losses", uses=part), count) for part, count in listed]  # type: ignore[arg-type]
+    kinds: Any = Composition | PrivacyLoss
+    pairs = [(made_of(kinds, "mechanisms of neartwin.losses", uses=part), count) for part, count in listed]
     parts = tuple((part, _counted(count)) for part, count in pairs)
     if not parts:
         raise ParameterError("uses", uses, "must name at least one factor")
     return _make(parts)
 
 
-def _make(parts: tuple[tuple[Composed | Factor, int], ...]) -> Composed:
-    whole = object.__new__(Composed)
+def _make(parts: tuple[tuple[Composition | PrivacyLoss, int], ...]) -> Composition:
+    whole = object.__new__(Composition)
     whole._parts, whole._uses, whole._sides = parts, None, {}
     return whole
 
@@ -344,14 +345,14 @@ def _counted(count: int) -> int:
     return int(count)
 
 
-def _walk(whole: Composed, times: int, found: dict[Factor, int], left: int) -> int:
+def _walk(whole: Composition, times: int, found: dict[PrivacyLoss, int], left: int) -> int:
     """Count so many times a small whole part by part, in written order; what is left of so many looks, negative if too few."""
     for part, count in whole._parts:  # noqa: SLF001 - what it grew from is mostly counted already
         left -= 1
         if left < 0:
             break
         many = times * count
-        if not isinstance(part, Composed):
+        if not isinstance(part, Composition):
             found[part] = found.get(part, 0) + many
         elif part._uses is not None:  # noqa: SLF001
             for factor, inner in part._uses.items():  # noqa: SLF001
@@ -361,9 +362,9 @@ def _walk(whole: Composed, times: int, found: dict[Factor, int], left: int) -> i
     return left
 
 
-def _count(whole: Composed) -> dict[Factor, int]:
+def _count(whole: Composition) -> dict[PrivacyLoss, int]:
     """How often each factor was used; every part of a large one is looked at once, however often it stands in others."""
-    found: dict[Factor, int] = {}
+    found: dict[PrivacyLoss, int] = {}
     if _walk(whole, 1, found, LOOKS) >= 0:
         return _bounded(found)
     found = {}
@@ -371,7 +372,7 @@ def _count(whole: Composed) -> dict[Factor, int]:
     for one in reversed(_parts_first(whole, found)):
         many = times[id(one)]
         for part, count in one._parts:  # noqa: SLF001
-            if not isinstance(part, Composed):
+            if not isinstance(part, Composition):
                 found[part] += many * count
             elif part._uses is None:  # noqa: SLF001
                 times[id(part)] = times.get(id(part), 0) + many * count
@@ -381,20 +382,20 @@ def _count(whole: Composed) -> dict[Factor, int]:
     return _bounded(found)
 
 
-def _bounded(found: dict[Factor, int]) -> dict[Factor, int]:
+def _bounded(found: dict[PrivacyLoss, int]) -> dict[PrivacyLoss, int]:
     """The counts, unless one exceeds what may be asked."""
     if max(found.values()) > MOST_USES:
         _counted(max(found.values()))
     return found
 
 
-def _parts_first(whole: Composed, found: dict[Factor, int]) -> list[Composed]:
+def _parts_first(whole: Composition, found: dict[PrivacyLoss, int]) -> list[Composition]:
     """The wholes inside that are not counted yet, each after those inside it; `found` gets the factors in written order."""
-    done: list[Composed] = []
+    done: list[Composition] = []
     seen, stack = {id(whole)}, [(whole, iter(whole._parts))]  # noqa: SLF001
     while stack:
         for part, _ in stack[-1][1]:
-            if not isinstance(part, Composed):
+            if not isinstance(part, Composition):
                 found.setdefault(part, 0)
             elif part._uses is not None:  # noqa: SLF001
                 found.update((factor, found.get(factor, 0)) for factor in part._uses)  # noqa: SLF001

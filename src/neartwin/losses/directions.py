@@ -16,11 +16,11 @@ from functools import cached_property
 import numpy as np
 
 from neartwin.exact import FloatArray, float_above
-from neartwin.losses.composition import Factor
+from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.inversion import answer, chernoff, routes
 from neartwin.losses.inversion.answer import Answer
 from neartwin.losses.inversion.routes import Names
-from neartwin.losses.inversion.total import Total, log_c
+from neartwin.losses.inversion.total import SumOfLosses, log_c
 from neartwin.losses.summands.base import Order, Pair, RenyiCurve
 from neartwin.losses.summands.rounding import U, up
 from neartwin.losses.views import gdp_zcdp, tradeoff
@@ -33,7 +33,7 @@ SMALL = 1e-6  # the order above 1 that stands for 1 where only bounds are known
 OTHER: dict[Order, Order] = {"remove": "add", "add": "remove", "replace": "replace_back", "replace_back": "replace"}
 
 
-def _total(pairs: Mapping[Pair, int]) -> Total | None:
+def _total(pairs: Mapping[Pair, int]) -> SumOfLosses | None:
     """Pairs grouped by family, each family summed by its own rule."""
     if not pairs:
         return None
@@ -42,7 +42,7 @@ def _total(pairs: Mapping[Pair, int]) -> Total | None:
         members, counts = families.setdefault(type(pair), ([], []))
         members.append(pair)
         counts.append(count)
-    return Total([one for family, found in families.items() for one in family.together(*found)])
+    return SumOfLosses([one for family, found in families.items() for one in family.together(*found)])
 
 
 def _gather(found: Sequence[tuple[Pair | None, int]]) -> dict[Pair, int]:
@@ -54,7 +54,7 @@ def _gather(found: Sequence[tuple[Pair | None, int]]) -> dict[Pair, int]:
 
 
 @dataclass(frozen=True)
-class Side:
+class DirectedComposition:
     """Counts of pairs above and below, and the Renyi curves that bound from above."""
 
     above: Mapping[Pair, int]
@@ -64,7 +64,7 @@ class Side:
     symmetric: bool = False  # the other order is known to have the same pairs and curves; asked where there are curves
 
     @classmethod
-    def of(cls, uses: Mapping[Factor, int], order: Order) -> Side:
+    def of(cls, uses: Mapping[PrivacyLoss, int], order: Order) -> DirectedComposition:
         """Ask every factor for its pairs in this order."""
         pairs: dict[Pair, int] = {}
         curves, complete, one_sided = [], True, False
@@ -76,7 +76,7 @@ class Side:
                 pairs[pair] = pairs.get(pair, 0) + count
             if curve is not None:
                 curves.append((pair, curve, count))
-            one_sided = one_sided or type(factor).below is not Factor.below
+            one_sided = one_sided or type(factor).below is not PrivacyLoss.below
         below = _gather([(factor.below(order), count) for factor, count in uses.items()]) if one_sided else pairs
         back = OTHER[order]
         symmetric = bool(curves) and all(
@@ -84,19 +84,19 @@ class Side:
         )
         return cls(pairs, below, tuple(curves), complete, symmetric)
 
-    def same_as(self, other: Side) -> bool:
+    def same_as(self, other: DirectedComposition) -> bool:
         """Nothing to gain from asking the other order too."""
         mine, others = ([(curve, count) for _, curve, count in side.curves] for side in (self, other))
         both = self.below is self.above and other.below is other.above
         return self.above == other.above and (both or self.below == other.below) and mine == others
 
     @cached_property
-    def upper(self) -> Total | None:
+    def upper(self) -> SumOfLosses | None:
         """The pairs above; of all factors if `complete`, else of those that have one."""
         return _total(self.above)
 
     @cached_property
-    def lower(self) -> Total | None:
+    def lower(self) -> SumOfLosses | None:
         """The pairs below; the same object as `upper` where they are the same pairs."""
         return self.upper if self.below is self.above or dict(self.above) == dict(self.below) else _total(self.below)
 
@@ -117,10 +117,10 @@ class Side:
         return total * (1 + 8 * U) if total > 0 else total
 
     @cached_property
-    def _rests(self) -> dict[frozenset[Pair | None], Total | None]:
+    def _rests(self) -> dict[frozenset[Pair | None], SumOfLosses | None]:
         return {}
 
-    def _rest(self, without: frozenset[Pair | None]) -> Total | None:
+    def _rest(self, without: frozenset[Pair | None]) -> SumOfLosses | None:
         if without not in self._rests:
             self._rests[without] = _total({pair: count for pair, count in self.above.items() if pair not in without})
         return self._rests[without]
@@ -246,7 +246,7 @@ class Side:
 
 
 @np.errstate(all="ignore")
-def gdp(found: Sequence[Side], pool: float) -> tuple[float, float]:
+def gdp(found: Sequence[DirectedComposition], pool: float) -> tuple[float, float]:
     """Bounds on the least mu over these orders, from knots between 0 and the eps of the pool."""
     if pool == 0:
         return _gdp_without_pool(found)
@@ -263,7 +263,7 @@ def gdp(found: Sequence[Side], pool: float) -> tuple[float, float]:
     return gdp_zcdp.gdp(knots, pool)
 
 
-def _gdp_without_pool(found: Sequence[Side]) -> tuple[float, float]:
+def _gdp_without_pool(found: Sequence[DirectedComposition]) -> tuple[float, float]:
     """The same where no delta is set aside: Gaussian pairs add their mu^2, the rest must have a largest loss.
 
     T >= T_1 (x) T_2 with T_1 >= G_m and T_2 >= G_r gives T >= G_sqrt(m^2 + r^2). For T_2 the profile is 0 from the largest loss
@@ -303,7 +303,7 @@ def _gdp_without_pool(found: Sequence[Side]) -> tuple[float, float]:
 
 
 @np.errstate(all="ignore")
-def zcdp(found: Sequence[Side]) -> tuple[float, float]:
+def zcdp(found: Sequence[DirectedComposition]) -> tuple[float, float]:
     """Bounds on the least rho over these orders."""
     known = [one.lower for one in found if one.lower is not None]
     if any(total.infinity[0] > 0 for total in known):

@@ -16,15 +16,15 @@ import numpy as np
 
 from neartwin.checks import made_of, open_probability
 from neartwin.exact import Estimate, FloatArray, Number, rational
-from neartwin.losses.composition import Composed, Direction
+from neartwin.losses.composition import Composition, Direction
 from neartwin.losses.inversion import saddle
-from neartwin.losses.inversion.total import Total
+from neartwin.losses.inversion.total import SumOfLosses
 
 SMALL = 1e-4  # in units of the inverse deviation: where the derivatives at 0 are taken
 REACH, CELLS = 40.0, 8001
 
 
-def central_limit(whole: Composed, delta: Number) -> Estimate[float]:
+def central_limit(whole: Composition, delta: Number) -> Estimate[float]:
     """Eps at delta as if the loss were normal; the larger of both orders. It may promise too much.
 
     >>> from neartwin.losses import Gaussian
@@ -34,12 +34,12 @@ def central_limit(whole: Composed, delta: Number) -> Estimate[float]:
     return _greatest(whole, delta, lambda total, target: _solved(total, target, skew=False), "central limit")
 
 
-def edgeworth(whole: Composed, delta: Number) -> Estimate[float]:
+def edgeworth(whole: Composition, delta: Number) -> Estimate[float]:
     """Eps at delta with the skewness of the loss; the larger of both orders. It may promise too much."""
     return _greatest(whole, delta, lambda total, target: _solved(total, target, skew=True), "Edgeworth, first order")
 
 
-def saddle_point(whole: Composed, delta: Number) -> Estimate[float]:
+def saddle_point(whole: Composition, delta: Number) -> Estimate[float]:
     """Eps at delta by the saddle point of the moment generating function; the larger of both orders.
 
     >>> from neartwin.losses import Laplace
@@ -52,7 +52,7 @@ def saddle_point(whole: Composed, delta: Number) -> Estimate[float]:
 
 
 def drift(
-    whole: Composed, other: Composed, delta: Number, *, direction: Direction | None = None
+    whole: Composition, other: Composition, delta: Number, *, direction: Direction | None = None
 ) -> tuple[float, float]:
     """About eps at delta, and about how much more of it another, nearby whole has; of the order that asks for most.
 
@@ -75,8 +75,10 @@ def drift(
     return max(found)
 
 
-def _greatest(whole: Composed, delta: Number, guess: Callable[[Total, float], float], method: str) -> Estimate[float]:
-    whole = made_of(Composed, "a composed whole, such as 100 * Laplace(epsilon=0.1)", whole=whole)
+def _greatest(
+    whole: Composition, delta: Number, guess: Callable[[SumOfLosses, float], float], method: str
+) -> Estimate[float]:
+    whole = made_of(Composition, "a composed whole, such as 100 * Laplace(epsilon=0.1)", whole=whole)
     target = float(open_probability(delta=rational(delta=delta)))
     found = 0.0
     with np.errstate(all="ignore"):
@@ -88,7 +90,7 @@ def _greatest(whole: Composed, delta: Number, guess: Callable[[Total, float], fl
     return Estimate(found, method, "no bound; may lie below the truth")
 
 
-def _solved(total: Total, target: float, *, skew: bool) -> float:
+def _solved(total: SumOfLosses, target: float, *, skew: bool) -> float:
     """Bisection of delta(eps) = sum of (1 - e^{eps - l})_+ over the approximate density."""
     deviation = math.sqrt(max(total.cumulants(1e-3)[2], 1e-300))
     step = SMALL / deviation

@@ -25,10 +25,10 @@ from functools import lru_cache
 import numpy as np
 
 from neartwin.accounting import prices
-from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Target, Zcdp
+from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.checks import positive
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.losses import Composed
+from neartwin.losses import Composition
 from neartwin.losses import Pure as PureLoss
 from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
 from neartwin.mechanisms.additive.discrete_laplace import Geometric
@@ -102,7 +102,7 @@ DISCOVERY_WEIGHT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Measurement:
     """A measure that wants noise. weight: what one step of its bar adds to the stated errors."""
 
     name: str
@@ -123,18 +123,18 @@ class Discovery:
 
 
 @dataclass(frozen=True, slots=True)
-class Allotment:
+class Allocation:
     """Who gets what. price: what is charged; error: the objective; why: in words, a line each."""
 
     noise: Mapping[str, Noise]
     selection: Selection | None
-    price: Target
+    price: Budget
     error: float
     why: tuple[str, ...]
 
 
 @lru_cache(maxsize=256)
-def allot(needs: tuple[Need, ...], discovery: Discovery | None, spend: Target) -> Allotment:
+def allocate(needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Budget) -> Allocation:
     """The allotment with the least stated errors that the spend pays for, certified.
 
     Errors: `PrivacyError` for a spend that cannot pay for this at all, `ParameterError` for noise too wide to draw.
@@ -162,7 +162,7 @@ def allot(needs: tuple[Need, ...], discovery: Discovery | None, spend: Target) -
 
 
 @lru_cache(maxsize=256)
-def allot_normal(needs: tuple[Need, ...], discovery: Discovery | None, spend: Target) -> Allotment:
+def allocate_normal(needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Budget) -> Allocation:
     """The allotment with normal noise, rounded: what measures that share one norm can have. Errors: as of `allot`."""
     _with_delta(discovery, spend)
     match spend:
@@ -183,7 +183,7 @@ def allot_normal(needs: tuple[Need, ...], discovery: Discovery | None, spend: Ta
     return _checked(found)
 
 
-def _with_delta(discovery: Discovery | None, spend: Target) -> None:
+def _with_delta(discovery: Discovery | None, spend: Budget) -> None:
     if discovery is not None and not getattr(spend, "delta", Fraction(0)):
         raise PrivacyError(
             f"discovering unknown groups cannot be paid with {spend} alone: which groups exist is private, and finding "
@@ -191,20 +191,20 @@ def _with_delta(discovery: Discovery | None, spend: Target) -> None:
         )
 
 
-def _best(found: Sequence[Allotment]) -> Allotment:
+def _best(found: Sequence[Allocation]) -> Allocation:
     """The least objective, the first of equals; the others are told of."""
     best = min(found, key=lambda one: one.error)
     others = [one.why[0] for one in found if one is not best]
     return (
         best
         if not others
-        else Allotment(
+        else Allocation(
             best.noise, best.selection, best.price, best.error, (*best.why, *(f"less good: {line}" for line in others))
         )
     )
 
 
-def _checked(made: Allotment) -> Allotment:
+def _checked(made: Allocation) -> Allocation:
     for name, noise in made.noise.items():
         size = float(noise.scale) if isinstance(noise, Geometric) else math.sqrt(float(noise.variance))
         if size > LARGEST_SCALE:
@@ -227,7 +227,7 @@ def _shares(sizes: Sequence[float], power: float) -> list[tuple[Fraction, ...]]:
 
 
 def _least(
-    needs: tuple[Need, ...],
+    needs: tuple[Measurement, ...],
     discovery: Discovery | None,
     sizes: Sequence[float],
     power: float,
@@ -249,7 +249,7 @@ def _least(
 
 
 def _error(
-    needs: tuple[Need, ...], discovery: Discovery | None, noise: Mapping[str, Noise], selection: Selection | None
+    needs: tuple[Measurement, ...], discovery: Discovery | None, noise: Mapping[str, Noise], selection: Selection | None
 ) -> float:
     bars = sum(need.weight * noise[need.name].half_width(CONFIDENCE) for need in needs)
     if discovery is None or selection is None:
@@ -257,14 +257,16 @@ def _error(
     return bars + DISCOVERY_WEIGHT * discovery.rows * missed(selection)
 
 
-def _sizes(needs: tuple[Need, ...], discovery: Discovery | None, norm: Callable[[Sensitivity], float]) -> list[float]:
+def _sizes(
+    needs: tuple[Measurement, ...], discovery: Discovery | None, norm: Callable[[Sensitivity], float]
+) -> list[float]:
     found = [need.weight * norm(need.sensitivity) for need in needs]
     return found if discovery is None else [*found, discovery.rows * norm(discovery.units)]
 
 
 def _by_sums(
-    needs: tuple[Need, ...], discovery: Discovery | None, epsilon: Fraction, delta: Fraction
-) -> Allotment | None:
+    needs: tuple[Measurement, ...], discovery: Discovery | None, epsilon: Fraction, delta: Fraction
+) -> Allocation | None:
     """Discrete Laplace noise, epsilons added."""
 
     def made(shares: tuple[Fraction, ...]) -> tuple[dict[str, Noise], Selection | None]:
@@ -281,37 +283,37 @@ def _by_sums(
     if least is None:
         return None
     noise, selection, error, split = least
-    price: Target = Pure(epsilon) if selection is None else Approx(epsilon, delta)
-    return Allotment(
+    price: Budget = Pure(epsilon) if selection is None else Approx(epsilon, delta)
+    return Allocation(
         noise, selection, price, error, (f"discrete Laplace noise, epsilons added: error {error:.4g}", split)
     )
 
 
-def composed_loss(sensitivity: Sensitivity, noise: Noise) -> Composed:
+def composed_loss(sensitivity: Sensitivity, noise: Noise) -> Composition:
     """What one measure reveals: of each group that a unit reaches its own factor, or of all together their squared length."""
     if not isinstance(noise, Geometric):
         return noise.losses()
     if sensitivity.cells * sensitivity.cell > sensitivity.l1:  # not all cells can change by so much
-        return Composed.of(PureLoss(epsilon=sensitivity.l1 / noise.scale))
+        return Composition.of(PureLoss(epsilon=sensitivity.l1 / noise.scale))
     return sensitivity.cells * PureLoss(epsilon=sensitivity.cell / noise.scale)
 
 
-def _normal_for_approx(needs: tuple[Need, ...], discovery: Discovery | None, spend: Approx) -> Allotment | None:
+def _normal_for_approx(needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Approx) -> Allocation | None:
     """Normal noise: G_mu (x) f_{0,d} with d = delta/2 for groups of one unit, and the rest of delta for G_mu's tail."""
     failure = Fraction(0) if discovery is None else spend.delta / 2
     mu = Fraction(float(mu_of(spend.epsilon, (spend.delta - failure) / (1 - failure)).lower))
     inner = Gdp(positive(mu=mu), failure)
     found = _normal(needs, discovery, inner, mu**2, _rounded)
-    return None if found is None else Allotment(found.noise, found.selection, spend, found.error, found.why)
+    return None if found is None else Allocation(found.noise, found.selection, spend, found.error, found.why)
 
 
 def _normal(
-    needs: tuple[Need, ...],
+    needs: tuple[Measurement, ...],
     discovery: Discovery | None,
     spend: Zcdp | Rdp | Gdp,
     mu_squared: Fraction,
     law: Callable[[Fraction, int], Noise],
-) -> Allotment | None:
+) -> Allocation | None:
     """Normal noise, whose mu^2 add up to the spend's."""
 
     def made(shares: tuple[Fraction, ...]) -> tuple[dict[str, Noise], Selection | None]:
@@ -328,7 +330,7 @@ def _normal(
     if least is None:
         return None
     noise, selection, error, split = least
-    return Allotment(noise, selection, _paid(spend, selection), error, (f"normal noise: error {error:.4g}", split))
+    return Allocation(noise, selection, _paid(spend, selection), error, (f"normal noise: error {error:.4g}", split))
 
 
 def _part_of(spend: Zcdp | Rdp | Gdp, mu_squared: Fraction) -> Zcdp | Gdp:
@@ -340,7 +342,7 @@ def _part_of(spend: Zcdp | Rdp | Gdp, mu_squared: Fraction) -> Zcdp | Gdp:
     return Zcdp(mu_squared / 2, spend.delta)
 
 
-def _paid(spend: Zcdp | Rdp | Gdp, selection: Selection | None) -> Target:
+def _paid(spend: Zcdp | Rdp | Gdp, selection: Selection | None) -> Budget:
     """The spend, without its delta where nothing can fail."""
     if selection is not None:
         return spend

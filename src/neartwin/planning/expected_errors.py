@@ -19,7 +19,7 @@ from neartwin.planning.measures import (
     histogram_column,
     quantile_column,
 )
-from neartwin.planning.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, WorkloadPlan
+from neartwin.planning.plan import GroupPlan, MarginalPlan, Plan, TopKPlan, WorkloadPlan
 from neartwin.queries.groups import named
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.moments import (
@@ -32,8 +32,8 @@ from neartwin.queries.moments import (
     Variance,
     moment_set,
 )
-from neartwin.queries.quantiles import Extreme, Quantile
-from neartwin.queries.statistics import Count, CountUnits, Mean, Sum, columns_of
+from neartwin.queries.quantiles import MinMax, Quantile
+from neartwin.queries.statistics import Count, CountDistinctUnits, Mean, Sum, columns_of
 
 GROUP_SIZES = (10, 100, 1_000, 10_000, 100_000)
 
@@ -56,7 +56,7 @@ class ExpectedError:
 
 def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedError, ...]:
     """The expected error of each statistic of a plan. Touches no data."""
-    if isinstance(plan, ChoicePlan):
+    if isinstance(plan, TopKPlan):
         return _of_choice(plan, confidence)
     if isinstance(plan, WorkloadPlan):
         return (_of_workload(plan, confidence),)
@@ -72,13 +72,13 @@ def expected_errors(plan: Plan, *, confidence: float = 0.95) -> tuple[ExpectedEr
             case Histogram():
                 bins = plan.measures[cell_measure(histogram_column(plan.query, aggregate))]
                 errors.append(_fixed(name, bins.half_width(confidence), confidence))
-            case Quantile() | Extreme():
+            case Quantile() | MinMax():
                 errors += _of_order(plan, name, aggregate, confidence)
             case Mean():
                 errors.append(_of_mean(plan, name, aggregate, confidence))
             case Variance() | Deviation() | Covariance() | Correlation() | Regression() | Coefficient():
                 errors += _of_moments(plan, name, aggregate, confidence)
-            case Count() | CountUnits():
+            case Count() | CountDistinctUnits():
                 measure = plan.measures[count_measure(plan.query, aggregate, plan.bounding)]
                 errors.append(_fixed(name, measure.half_width(confidence), confidence))
     return tuple(errors)
@@ -102,13 +102,13 @@ def _of_mean(plan: GroupPlan, name: str, aggregate: Mean, confidence: float) -> 
     return ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=f"at most {sizes}")
 
 
-def _of_order(plan: GroupPlan, name: str, aggregate: Quantile | Extreme, confidence: float) -> list[ExpectedError]:
+def _of_order(plan: GroupPlan, name: str, aggregate: Quantile | MinMax, confidence: float) -> list[ExpectedError]:
     """In rows: which values lie so many rows away is private. by_size: as a share of all values."""
     column = quantile_column(plan.query, aggregate)
     measure = plan.measures[cell_measure(column)]
     ranks = Ranks(plan.splits[measure.name].tree, measure.mechanism.law)
     step = f"on a grid with steps of {float(column.bounds.step):g}"
-    if isinstance(aggregate, Extreme):
+    if isinstance(aggregate, MinMax):
         width = float(ranks.bars(1.0 if aggregate.end == "maximum" else 0.0, 2 * confidence - 1).max()) / measure.parts
         return [_by_rank(name, width, f"about {width:,.0f} values or fewer lie beyond it, {step}", confidence)]
     found = []
@@ -171,7 +171,7 @@ def _of_workload(plan: WorkloadPlan, confidence: float) -> ExpectedError:
     )
 
 
-def _of_choice(plan: ChoicePlan, confidence: float) -> tuple[ExpectedError, ...]:
+def _of_choice(plan: TopKPlan, confidence: float) -> tuple[ExpectedError, ...]:
     """Each winner's count is within t ln(m / beta) of the best left: McKenna, Sheldon 2020; a union over the k choices."""
     from math import ceil, log
 

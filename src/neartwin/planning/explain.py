@@ -11,10 +11,10 @@ from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.selection.thresholds import OptimalSelection
 from neartwin.planning.allocation import Noise, Selection
 from neartwin.planning.pilot_bounds import CONFIDENCE, groups_counted
-from neartwin.planning.plan import Bounding, ChoicePlan, GroupPlan, MarginalPlan, OverGroups, Pilot, Plan, WorkloadPlan
+from neartwin.planning.plan import Bounding, GroupPlan, MarginalPlan, OverGroups, Pilot, Plan, TopKPlan, WorkloadPlan
 from neartwin.planning.stage import Stage
 from neartwin.queries.groups import named
-from neartwin.queries.quantiles import Extreme
+from neartwin.queries.quantiles import MinMax
 from neartwin.tables.table import Join, JoinKind, Table
 
 
@@ -71,7 +71,7 @@ def _weighed(plan: OverGroups, pilot: Pilot) -> tuple[str, ...]:
 
 def explain(plan: Plan) -> Explained:
     """The walk of a plan, from its source to its price, as a tree."""
-    if isinstance(plan, ChoicePlan):
+    if isinstance(plan, TopKPlan):
         return _choice(plan)
     if isinstance(plan, MarginalPlan):
         return _margins(plan)
@@ -183,7 +183,7 @@ def _margins(plan: MarginalPlan) -> Explained:
     )
 
 
-def _choice(plan: ChoicePlan) -> Explained:
+def _choice(plan: TopKPlan) -> Explained:
     query, chosen = plan.query, plan.mechanism
     many = f", {query.k} times, each among what is left" if query.k > 1 else ""
     parts = [Explained(plan.why), Explained(f"each choice costs epsilon {float(chosen.each.epsilon):g}")]
@@ -343,7 +343,7 @@ def _reaches(plan: GroupPlan) -> tuple[Explained, ...]:
             "The true one is a single unit's, so as many rows as the noise hides may lie beyond it"
         )
         for name, aggregate in plan.outputs.items()
-        if isinstance(aggregate, Extreme)
+        if isinstance(aggregate, MinMax)
     )
 
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import assert_never
 
-from neartwin.accounting.budgets import Target
+from neartwin.accounting.budgets import Budget
 from neartwin.checks import positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.planning import sensitivity
-from neartwin.planning.allocation import Discovery, Need, allot
+from neartwin.planning.allocation import Discovery, Measurement, allocate
 from neartwin.planning.contribution_bounds import Limits, bounding_of, parts_of_row, rows_found
 from neartwin.planning.measures import (
     cell_measure,
@@ -24,23 +24,23 @@ from neartwin.planning.measures import (
     tree_of,
 )
 from neartwin.planning.most_common import plan_choice
-from neartwin.planning.norm_clipping import Measured, Reached, share_norm
+from neartwin.planning.norm_clipping import Measured, ScaledMeasurement, share_norm
 from neartwin.planning.plan import Bounding, GroupPlan, Measure, Plan, Split
-from neartwin.planning.sensitivity import Reach, Sensitivity
+from neartwin.planning.sensitivity import Contribution, Sensitivity
 from neartwin.planning.stage import Stage, cell_clip
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.moments import moment_set
-from neartwin.queries.quantiles import Extreme, Quantile
-from neartwin.queries.query import MostCommon, Query
-from neartwin.queries.statistics import Count, CountUnits, Mean, Sum
+from neartwin.queries.quantiles import MinMax, Quantile
+from neartwin.queries.query import Query, TopK
+from neartwin.queries.statistics import Count, CountDistinctUnits, Mean, Sum
 from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.table import RowUnit
 
 
 def bounded_plan(
-    query: Query | MostCommon,
+    query: Query | TopK,
     *,
-    spend: Target,
+    spend: Budget,
     rows_per_group: int | None = None,
     groups_per_unit: int | None = None,
     rows_per_unit: int | None = None,
@@ -60,7 +60,7 @@ def bounded_plan(
             )
             bounding = bounding_of(query, limits)
             return _of_query(query, bounding, spend, weights or {})
-        case MostCommon():
+        case TopK():
             return plan_choice(query, spend)
         case _:
             assert_never(query)
@@ -82,21 +82,23 @@ class _Draft:
 
     grid: Mapping[str, GridColumn]
     moments: Mapping[str, Moment]
-    needed: Mapping[str, Need]
+    needed: Mapping[str, Measurement]
     trees: Mapping[str, tuple[GridColumn, CountTree]]
 
-    def to_share(self) -> tuple[Reached, ...]:
+    def to_share(self) -> tuple[ScaledMeasurement, ...]:
         """The measures with how far one row moves each."""
         cells: dict[str, GridColumn | Moment] = {f"total:{name}": cell for name, cell in self.grid.items()}
         cells |= {f"total:{name}": cell for name, cell in self.moments.items()}
         far = {name: (_far(cell), cell.low < 0 < cell.high) for name, cell in cells.items()}
         return tuple(
-            Reached(need, *far.get(name, (1, False))) for name, need in self.needed.items() if name not in self.trees
+            ScaledMeasurement(need, *far.get(name, (1, False)))
+            for name, need in self.needed.items()
+            if name not in self.trees
         )
 
 
-def _reach(bounding: Bounding, groups: int | None) -> Reach:
-    return Reach(
+def _reach(bounding: Bounding, groups: int | None) -> Contribution:
+    return Contribution(
         rows_per_group=bounding.rows_per_group,
         groups_per_unit=bounding.groups_per_unit,
         groups=groups,
@@ -109,7 +111,7 @@ def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power
     trees: dict[str, tuple[GridColumn, CountTree]] = {}
     grid: dict[str, GridColumn] = {}
     moments: dict[str, Moment] = {}
-    needed: dict[str, Need] = {}
+    needed: dict[str, Measurement] = {}
     table, keys = query.table, query.groups.keys
     reach = _reach(bounding, None if keys is None else len(keys))
     surely_once = isinstance(table.unit, RowUnit) and keys == ((),) and not query.groups.rows.conditions
@@ -117,7 +119,7 @@ def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power
     def want(name: str, change: Sensitivity, weight: float) -> None:
         """weight: of one step of its bar in a statistic's bar, in units of one row's largest contribution."""
         shared = needed[name].weight if name in needed else 0.0
-        needed[name] = Need(name, change, shared + weight)
+        needed[name] = Measurement(name, change, shared + weight)
 
     def changed(cell: GridColumn | Moment, *, sure: bool) -> Sensitivity:
         if surely_once and sure:
@@ -127,7 +129,7 @@ def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power
     for name, aggregate in query.aggregates.items():
         weight = weights[name]
         match aggregate:
-            case CountUnits():
+            case CountDistinctUnits():
                 want("units", sensitivity.of_units(table.neighbours, reach), weight)
             case Count():
                 grid |= counted_columns(query, aggregate)
@@ -141,7 +143,7 @@ def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power
                 if of_number:
                     number = sensitivity.of_count(table.neighbours, reach)
                     want(filled_measure(column, bounding), number, weight * of_number)
-            case Quantile() | Extreme() | Histogram():
+            case Quantile() | MinMax() | Histogram():
                 column, tree, size = tree_of(query, aggregate, power)
                 trees[cell_measure(column)] = (column, tree)
                 parts = parts_of_row(query, bounding)
@@ -172,7 +174,7 @@ def _far(cell: GridColumn | Moment) -> int:
     return max(abs(cell.low), abs(cell.high), 1)
 
 
-def _of_query(query: Query, bounding: Bounding, spend: Target, weights: Mapping[str, Number]) -> Plan:
+def _of_query(query: Query, bounding: Bounding, spend: Budget, weights: Mapping[str, Number]) -> Plan:
     """The plan of groups, or of what is asked in their place."""
     groups = query.groups
     alone = replace(query, groups=replace(groups, margins=(), asked=None))
@@ -188,12 +190,12 @@ def _of_query(query: Query, bounding: Bounding, spend: Target, weights: Mapping[
     return base
 
 
-def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mapping[str, float]) -> GroupPlan:
+def _plan_groups(query: Query, bounding: Bounding, spend: Budget, weights: Mapping[str, float]) -> GroupPlan:
     table, keys = query.table, query.groups.keys
     discovery = None
     if keys is None:
-        reach = Reach(rows_per_group=1, groups_per_unit=bounding.entering, groups=None)
-        of_rows = any(not isinstance(aggregate, CountUnits) for aggregate in query.aggregates.values())
+        reach = Contribution(rows_per_group=1, groups_per_unit=bounding.entering, groups=None)
+        of_rows = any(not isinstance(aggregate, CountDistinctUnits) for aggregate in query.aggregates.values())
         rows = rows_found(bounding) if of_rows else 1
         discovery = Discovery(sensitivity.of_units(table.neighbours, reach), bounding.entering, rows)
     drafts = [_draft(query, bounding, weights, power) for power in (1.0, 0.5)]
@@ -206,7 +208,7 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Target, weights: Mappi
         measures, allotted = made.measures, made.allotted
     else:
         made = None
-        shared = [(draft, allot(tuple(draft.needed.values()), discovery, spend)) for draft in drafts]
+        shared = [(draft, allocate(tuple(draft.needed.values()), discovery, spend)) for draft in drafts]
         draft, allotted = min(shared, key=lambda one: one[1].error)
         measures = {
             name: Measure(

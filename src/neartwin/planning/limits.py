@@ -9,7 +9,7 @@ from neartwin.exact import Number, rational
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tuned:
+class PrivateLimit:
     """In place of a bound. at_most: the largest that it may become. share: of the spend. groups: how many are expected."""
 
     at_most: int
@@ -17,7 +17,7 @@ class Tuned:
     groups: int | None
 
 
-def tuned(at_most: int = 1024, *, share: Number = "1/10", groups: int | None = None) -> Tuned:
+def private_limit(at_most: int = 1024, *, share: Number = "1/10", groups: int | None = None) -> PrivateLimit:
     """A bound, `rows_per_group` or `groups_per_unit`, that a plan chooses by spending a share of its budget privately.
 
     A first stage counts units by how many groups they are in and how many rows they have there, with noise; the bound is the
@@ -27,7 +27,7 @@ def tuned(at_most: int = 1024, *, share: Number = "1/10", groups: int | None = N
     spend, for finding all bounds together. groups: about how many groups you expect in the release, wanted where they are
     unknown: rows lost are shared by so many. A guess that is wrong makes the bound less good, never less private.
 
-    >>> tuned(256)
+    >>> private_limit(256)
     Tuned(at_most=256, share=Fraction(1, 10), groups=None)
     """
     integer(at_least=1, at_most=at_most)
@@ -36,18 +36,18 @@ def tuned(at_most: int = 1024, *, share: Number = "1/10", groups: int | None = N
         raise ParameterError("share", share, "must be above 0 and below 1")
     if groups is not None:
         integer(at_least=1, groups=groups)
-    return Tuned(at_most=at_most, share=part, groups=groups)
+    return PrivateLimit(at_most=at_most, share=part, groups=groups)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TunedRange:
+class PrivateRange:
     """That clip bounds of values are to be chosen. share: of the spend. groups: how many are expected."""
 
     share: Fraction
     groups: int | None
 
 
-def tuned_range(*, share: Number = "1/10", groups: int | None = None) -> TunedRange:
+def private_range(*, share: Number = "1/10", groups: int | None = None) -> PrivateRange:
     """Clip bounds of values that a plan chooses within the declared ones, by spending a share of its budget privately.
 
     First stages count rows, and values of every column that is summed or averaged, in half octaves, with noise; the bounds are
@@ -56,7 +56,7 @@ def tuned_range(*, share: Number = "1/10", groups: int | None = None) -> TunedRa
     share: of the whole spend, for all columns together. groups: about how many groups you expect in the release, wanted where
     they are unknown. A guess that is wrong makes the bounds less good, never less private.
 
-    >>> tuned_range(share="1/5").share
+    >>> private_range(share="1/5").share
     Fraction(1, 5)
     """
     part = rational(share=share)
@@ -64,4 +64,4 @@ def tuned_range(*, share: Number = "1/10", groups: int | None = None) -> TunedRa
         raise ParameterError("share", share, "must be above 0 and below 1")
     if groups is not None:
         integer(at_least=1, groups=groups)
-    return TunedRange(share=part, groups=groups)
+    return PrivateRange(share=part, groups=groups)

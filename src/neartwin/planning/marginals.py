@@ -22,7 +22,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Target, Zcdp
+from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.errors import PrivacyError, QueryError
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.additive.discrete_laplace import Geometric
@@ -30,7 +30,7 @@ from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.linear.marginals import Margin, MarginalDesign, best_shares, subsets
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.allocation import LARGEST_SCALE
-from neartwin.planning.norm_clipping import WHY, NormReach, entry_parts, norm_reach, normal_ways
+from neartwin.planning.norm_clipping import WHY, NormContribution, entry_parts, norm_contribution, normal_ways
 from neartwin.planning.plan import GroupPlan, MarginalPlan, Measure
 from neartwin.planning.sensitivity import Sensitivity
 from neartwin.queries.groups import named, values_of
@@ -146,7 +146,7 @@ class _Reach:
         return min(one, self.total * most) * self.both * self.crossed
 
 
-def plan_margins(query: Query, base: GroupPlan, spend: Target) -> MarginalPlan:
+def plan_margins(query: Query, base: GroupPlan, spend: Budget) -> MarginalPlan:
     """The plan of margins. base: of the same groups without them, whose statement and bounds it has."""
     payable = ways(spend) if base.bounding.norm_per_unit is None else normal_ways(ways(spend))
     found = [_made(query, base, way, price, spend) for way, price in payable]
@@ -159,7 +159,7 @@ def _told(plan: MarginalPlan, lines: tuple[str, ...]) -> MarginalPlan:
     return replace(plan, why=(*plan.why, *lines))
 
 
-def ways(spend: Target) -> list[tuple[Target, Target]]:
+def ways(spend: Budget) -> list[tuple[Budget, Budget]]:
     """What is shared, and the price; only normal noise uses a delta."""
     match spend:
         case Pure():
@@ -177,18 +177,18 @@ def ways(spend: Target) -> list[tuple[Target, Target]]:
             raise PrivacyError(f"a plan cannot spend {spend}; spend pure, approx, zcdp, rdp or gdp")
 
 
-def _made(query: Query, base: GroupPlan, way: Target, price: Target, spend: Target) -> MarginalPlan:
+def _made(query: Query, base: GroupPlan, way: Budget, price: Budget, spend: Budget) -> MarginalPlan:
     groups = query.groups
     sizes = tuple(map(len, values_of(len(groups.columns), groups.keys or ())))
     (cell,) = base.measures.values()
     size, unit = row_of(base)
     reach, whole = _reach_of(query, base), tuple(range(len(sizes)))
-    moved = 1 if isinstance(reach, NormReach) else size  # what it is of: parts that are clipped, or rows
+    moved = 1 if isinstance(reach, NormContribution) else size  # what it is of: parts that are clipped, or rows
     wanted = dict.fromkeys(groups.margins, 1.0)
     candidates = _candidates(sizes, groups.margins)
     cells = {margin: math.prod(sizes[i] for i in range(len(sizes)) if i not in margin) for margin in candidates}
     costs = {margin: float(reach.l2_squared(cells[margin])) for margin in candidates}
-    shares = {whole: 1.0} if isinstance(reach, NormReach) else best_shares(sizes, wanted, costs)
+    shares = {whole: 1.0} if isinstance(reach, NormContribution) else best_shares(sizes, wanted, costs)
     noise: Mapping[Margin, Geometric | Gaussian]
     if isinstance(way, Pure):
         noise = _laplace(way.epsilon, reach, moved, _pure_candidates(sizes, groups.margins, shares), sizes, wanted)
@@ -252,10 +252,10 @@ def is_mixed(base: GroupPlan) -> bool:
     return any(column.low < 0 < column.high for column in base.stage.grid.values())
 
 
-def _reach_of(query: Query, base: GroupPlan) -> _Reach | NormReach:
+def _reach_of(query: Query, base: GroupPlan) -> _Reach | NormContribution:
     bounding, mixed = base.bounding, is_mixed(base)
     if bounding.norm_per_unit is not None:
-        return norm_reach(base)
+        return norm_contribution(base)
     most = bounding.rows_per_group * bounding.groups_per_unit
     replaced = query.table.neighbours is not Neighbours.ADD_REMOVE
     return _Reach(
@@ -267,7 +267,7 @@ def _reach_of(query: Query, base: GroupPlan) -> _Reach | NormReach:
     )
 
 
-def _sensitivity(reach: _Reach | NormReach, cells: int, row: int, why: str) -> Sensitivity:
+def _sensitivity(reach: _Reach | NormContribution, cells: int, row: int, why: str) -> Sensitivity:
     cell = reach.cell(cells) * row
     l1 = reach.l1 * row
     told = f"{why}; {cells:,} cell{'s' * (cells > 1)} of the whole table in each of this margin"
@@ -301,7 +301,7 @@ def _parts(shares: Mapping[Margin, float]) -> dict[Margin, Fraction]:
 
 def _normal(
     mu_squared: Fraction,
-    reach: _Reach | NormReach,
+    reach: _Reach | NormContribution,
     size: int,
     shares: Mapping[Margin, float],
     cells: Mapping[Margin, int],
@@ -322,7 +322,7 @@ def _normal(
 
 def _laplace(  # noqa: PLR0917 - of one plan
     epsilon: Fraction,
-    reach: _Reach | NormReach,
+    reach: _Reach | NormContribution,
     size: int,
     candidates: list[dict[Margin, float]],
     sizes: tuple[int, ...],
@@ -352,7 +352,7 @@ def _variance(noise: Geometric | Gaussian) -> float:
     return max(found, 1e-12)  # noise that is surely 0 has weights too
 
 
-def mu_squared_of(way: Target) -> Fraction:
+def mu_squared_of(way: Budget) -> Fraction:
     """What a way of spending leaves for normal noise: mu^2."""
     match way:
         case Gdp(mu=mu):

@@ -10,13 +10,13 @@ from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.mechanisms.linear.ranks import best_tree, typical_weight
 from neartwin.planning import sensitivity
 from neartwin.planning.plan import Bounding
-from neartwin.planning.sensitivity import Reach, Sensitivity
+from neartwin.planning.sensitivity import Contribution, Sensitivity
 from neartwin.planning.stage import cell_clip, of_clipped_cells
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.moments import Deviation, MomentSet, Variance, centred, moment_set
-from neartwin.queries.quantiles import Extreme, Quantile, grid_of
+from neartwin.queries.quantiles import MinMax, Quantile, grid_of
 from neartwin.queries.query import Query
-from neartwin.queries.statistics import Count, CountUnits, Mean, Sum, bin_value, counted_value, summand
+from neartwin.queries.statistics import Count, CountDistinctUnits, Mean, Sum, bin_value, counted_value, summand
 from neartwin.tables.grid import GridColumn
 
 
@@ -25,10 +25,10 @@ def row_measure(bounding: Bounding) -> str:
     return "units" if bounding.rows_per_group == 1 and bounding.rows_per_unit is None else "rows"
 
 
-def count_measure(query: Query, aggregate: Count | CountUnits, bounding: Bounding) -> str:
+def count_measure(query: Query, aggregate: Count | CountDistinctUnits, bounding: Bounding) -> str:
     """The measure that a count is read from."""
     match aggregate:
-        case CountUnits():
+        case CountDistinctUnits():
             return "units"
         case Count(column=None):
             return row_measure(bounding)
@@ -87,7 +87,7 @@ def number_measure(sums: MomentSet, bounding: Bounding) -> str:
 
 
 def tree_of(
-    query: Query, aggregate: Quantile | Extreme | Histogram, power: float
+    query: Query, aggregate: Quantile | MinMax | Histogram, power: float
 ) -> tuple[GridColumn, CountTree, float]:
     """The column whose cells are counted, the tree over them, and how many bars of a node an answer's bar is."""
     if isinstance(aggregate, Histogram):
@@ -99,9 +99,9 @@ def tree_of(
     return column, tree, _rank_error(tree, aggregate)
 
 
-def _rank_error(tree: CountTree, aggregate: Quantile | Extreme) -> float:
+def _rank_error(tree: CountTree, aggregate: Quantile | MinMax) -> float:
     """The bars of the ranks asked for, typical over the places, in bars of one node."""
-    if isinstance(aggregate, Extreme):
+    if isinstance(aggregate, MinMax):
         return typical_weight(tree, 1.0 if aggregate.end == "maximum" else 0.0)
     return sum(typical_weight(tree, float(rank)) for rank in aggregate.ranks)
 
@@ -117,7 +117,7 @@ def histogram_column(query: Query, aggregate: Histogram) -> GridColumn:
     return GridColumn(value.column, value.column, value.bounds, 0, None, expression=value.expression)
 
 
-def quantile_column(query: Query, aggregate: Quantile | Extreme) -> GridColumn:
+def quantile_column(query: Query, aggregate: Quantile | MinMax) -> GridColumn:
     """The grid column behind quantiles: all of one column, grid and fill share one tree."""
     value = summand(query.table, aggregate)
     kind = query.table.schema[value.column] if value.expression is None else value.expression.type
@@ -132,7 +132,7 @@ def quantile_column(query: Query, aggregate: Quantile | Extreme) -> GridColumn:
     return GridColumn(name, value.column, bounds, 0, None if fill is None else int(fill), expression=value.expression)
 
 
-def cells_change(query: Query, bounding: Bounding, reach: Reach, tree: CountTree, parts: int) -> Sensitivity:
+def cells_change(query: Query, bounding: Bounding, reach: Contribution, tree: CountTree, parts: int) -> Sensitivity:
     """Of counts by group and node, within caps or a norm."""
     neighbours, norm = query.table.neighbours, bounding.norm_per_unit
     if norm is not None:

@@ -6,23 +6,23 @@ Each choice is permute-and-flip on what is left. All k compose by the rule of th
 
 from fractions import Fraction
 
-from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Target, Zcdp
+from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.errors import PrivacyError
 from neartwin.losses import Pure as PureLoss
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
 from neartwin.mechanisms.selection.top_k import PeeledTop
 from neartwin.mechanisms.sensitivity import root_below
-from neartwin.planning.allocation import Need, allot, each_epsilon
-from neartwin.planning.plan import ChoicePlan, Measure
+from neartwin.planning.allocation import Measurement, allocate, each_epsilon
+from neartwin.planning.plan import Measure, TopKPlan
 from neartwin.planning.sensitivity import Sensitivity
 from neartwin.planning.stage import Stage
-from neartwin.queries.query import MostCommon
+from neartwin.queries.query import TopK
 
 _HALF = Fraction(1, 2)
 
 
-def plan_choice(query: MostCommon, spend: Target) -> ChoicePlan:
+def plan_choice(query: TopK, spend: Budget) -> TopKPlan:
     """The plan of a `MostCommon`; with counts, half of the spend goes to them."""
     table = query.table
     monotone = table.neighbours is Neighbours.ADD_REMOVE
@@ -47,12 +47,12 @@ def plan_choice(query: MostCommon, spend: Target) -> ChoicePlan:
     counts = None
     if query.counted:
         reach = Sensitivity(query.k, 1, query.k, f"a unit counts at most once for each of {query.k} values")
-        allotted = allot((Need("units", reach, 1.0),), None, _scaled(spend, _HALF))
+        allotted = allocate((Measurement("units", reach, 1.0),), None, _scaled(spend, _HALF))
         counts = Measure(name="units", sensitivity=reach, mechanism=allotted.noise["units"])
         price = _together(price, allotted.price)
         if isinstance(price, Gdp) and isinstance(spend, Gdp):  # halves of mu^2, whose root is rounded up
             price = Gdp(min(price.mu, spend.mu), price.delta)
-    return ChoicePlan(
+    return TopKPlan(
         query=query,
         spend=spend,
         price=price,
@@ -63,7 +63,7 @@ def plan_choice(query: MostCommon, spend: Target) -> ChoicePlan:
     )
 
 
-def _each(spend: Target, k: int) -> tuple[Fraction, Target]:
+def _each(spend: Budget, k: int) -> tuple[Fraction, Budget]:
     """The epsilon of one of k choices, and what all of them cost: never more than the spend."""
     match spend:
         case Pure(epsilon=epsilon):
@@ -88,7 +88,7 @@ def _holds(each: Fraction, k: int, delta: Fraction, epsilon: Fraction) -> bool:
     return bool((k * PureLoss(epsilon=each)).epsilon(delta).upper <= epsilon)
 
 
-def _scaled(spend: Target, share: Fraction) -> Target:
+def _scaled(spend: Budget, share: Fraction) -> Budget:
     """A share of what adds up in this currency."""
     match spend:
         case Pure(epsilon=epsilon):
@@ -105,7 +105,7 @@ def _scaled(spend: Target, share: Fraction) -> Target:
             raise PrivacyError(f"a choice cannot spend {spend}; spend pure(epsilon), approx, zcdp(rho) or gdp(mu)")
 
 
-def _together(one: Target, other: Target) -> Target:
+def _together(one: Budget, other: Budget) -> Budget:
     """Two prices of one currency as one."""
     match one, other:
         case Zcdp(rho=a), Zcdp(rho=b):

@@ -29,11 +29,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from neartwin.accounting.budgets import Pure, Target
+from neartwin.accounting.budgets import Budget, Pure
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.planning.allocation import Allotment, Discovery, Need, allot_normal
+from neartwin.planning.allocation import Allocation, Discovery, Measurement, allocate_normal
 from neartwin.planning.plan import Bounding, GroupPlan, Measure
 from neartwin.planning.sensitivity import Sensitivity
 from neartwin.planning.stage import LARGEST, Coordinate, NormClip, Stage
@@ -44,10 +44,10 @@ _FINEST = 1024  # parts in a row's largest value, at least: what truncation lose
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ScaledMeasurement:
     """A measure, how far one row moves it, in steps, and whether values of both signs are possible."""
 
-    need: Need
+    need: Measurement
     far: int
     signed: bool
 
@@ -61,7 +61,7 @@ class Reached:
 class Measured:
     """The counts of a tree, whose vector has a clip of its own: see `norm_cells`. parts: of a row."""
 
-    need: Need
+    need: Measurement
     parts: int
 
 
@@ -81,17 +81,17 @@ class Shared:
     clip, whole: of all measures but those of trees, each of which is a vector of its own; None where there is none.
     """
 
-    allotted: Allotment
+    allotted: Allocation
     measures: Mapping[str, Measure]
     clip: NormClip | None
     whole: Gaussian | None
 
 
 def share_norm(
-    asked: tuple[Reached, ...],
+    asked: tuple[ScaledMeasurement, ...],
     bounding: Bounding,
     discovery: Discovery | None,
-    spend: Target,
+    spend: Budget,
     *,
     neighbours: Neighbours,
     trees: tuple[Measured, ...] = (),
@@ -100,9 +100,9 @@ def share_norm(
     norm, cells = bounding.norm_per_unit or Fraction(0), bounding.groups_per_unit
     apart, reached = vectors_apart(neighbours, asked), {one.need.name: one for one in asked}
     wanted = tuple(
-        Need(one.need.name, asked_for(norm, one, apart, cells), one.need.weight / one.parts) for one in asked
+        Measurement(one.need.name, asked_for(norm, one, apart, cells), one.need.weight / one.parts) for one in asked
     )
-    allotted = allot_normal((*wanted, *(one.need for one in trees)), discovery, spend)
+    allotted = allocate_normal((*wanted, *(one.need for one in trees)), discovery, spend)
     noise = {name: made for name, made in allotted.noise.items() if isinstance(made, Gaussian)}
     counted = {
         one.need.name: Measure(
@@ -121,17 +121,18 @@ def share_norm(
     return Shared(allotted, measures | counted, found.clip, found.whole)
 
 
-def vectors_apart(neighbours: Neighbours, asked: Iterable[Reached]) -> int:
+def vectors_apart(neighbours: Neighbours, asked: Iterable[ScaledMeasurement]) -> int:
     """The largest squared distance of two neighbours' sums, over the limit's square."""
     if neighbours is Neighbours.ADD_REMOVE:
         return 1
     return 4 if any(one.signed for one in asked) else 2
 
 
-def asked_for(norm: Fraction, one: Reached, apart: int, cells: int) -> Sensitivity:
+def asked_for(norm: Fraction, one: ScaledMeasurement, apart: int, cells: int) -> Sensitivity:
     """Of one measure alone in its parts, if the norm were its own: what the split of the spend starts from.
 
-    >>> asked_for(Fraction(3), Reached(Need("n", Sensitivity(1, 1, 1, ""), 1.0), 1024, signed=False), 1, 5).l2_squared
+    >>> asked_for(Fraction(3), ScaledMeasurement(Measurement("n", Sensitivity(1, 1, 1, ""), 1.0), 1024, signed=False), 1,
+    5).l2_squared
     9437184
     """
     squared = math.ceil((norm * one.far * one.parts) ** 2 * apart)
@@ -140,7 +141,11 @@ def asked_for(norm: Fraction, one: Reached, apart: int, cells: int) -> Sensitivi
 
 
 def clipped(
-    norm: Fraction, reached: Mapping[str, Reached], variances: Mapping[str, Fraction], mu_squared: Fraction, apart: int
+    norm: Fraction,
+    reached: Mapping[str, ScaledMeasurement],
+    variances: Mapping[str, Fraction],
+    mu_squared: Fraction,
+    apart: int,
 ) -> Clipped:
     """The clip and its noise. variances: wanted, in parts; mu_squared: what all measures together may spend.
 
@@ -193,7 +198,7 @@ WHY = "each group alone: where a norm bounds units, no sums of groups measured i
 
 
 @dataclass(frozen=True, slots=True)
-class NormReach:
+class NormContribution:
     """What one unit can do to all groups, in parts. squared: of the distance of two neighbours' groups; groups: how many."""
 
     squared: int
@@ -213,12 +218,12 @@ class NormReach:
         return self.squared * groups
 
 
-def norm_reach(base: GroupPlan) -> NormReach:
+def norm_contribution(base: GroupPlan) -> NormContribution:
     """Of the one measure of a plan under a norm, over public groups."""
     (measure,) = base.measures.values()
     if not isinstance(measure.mechanism, Gaussian) or base.stage.keys is None:
         raise TypeError("a norm has normal noise, and margins and workloads have public groups")
-    return NormReach(measure.mechanism.l2_squared, len(base.stage.keys))
+    return NormContribution(measure.mechanism.l2_squared, len(base.stage.keys))
 
 
 def entry_parts(stage: Stage) -> int:
@@ -229,6 +234,6 @@ def entry_parts(stage: Stage) -> int:
     return one.parts
 
 
-def normal_ways(ways: list[tuple[Target, Target]]) -> list[tuple[Target, Target]]:
+def normal_ways(ways: list[tuple[Budget, Budget]]) -> list[tuple[Budget, Budget]]:
     """Those of a spend that pay for normal noise, which alone a norm bounds."""
     return [(way, price) for way, price in ways if not isinstance(way, Pure)]

@@ -26,7 +26,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Target, Zcdp
+from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.errors import ParameterError, PrivacyError, QueryError
 from neartwin.exact import FloatArray, Number, WholeNumbers, rational
 from neartwin.mechanisms.additive.discrete_laplace import Geometric
@@ -35,13 +35,13 @@ from neartwin.mechanisms.linear.workloads import Intervals
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.sensitivity import root_below
 from neartwin.planning.groups import bounded_plan
-from neartwin.planning.limits import Tuned
+from neartwin.planning.limits import PrivateLimit
 from neartwin.planning.measures import count_measure, grid_column
-from neartwin.planning.plan import ChoicePlan, GroupPlan, MarginalPlan, Measure, OverGroups, Pilot, Plan, WorkloadPlan
+from neartwin.planning.plan import GroupPlan, MarginalPlan, Measure, OverGroups, Pilot, Plan, TopKPlan, WorkloadPlan
 from neartwin.queries.groups import values_of
 from neartwin.queries.histograms import Histogram
-from neartwin.queries.query import MostCommon, Query
-from neartwin.queries.statistics import Count, CountUnits, Mean, Sum
+from neartwin.queries.query import Query, TopK
+from neartwin.queries.statistics import Count, CountDistinctUnits, Mean, Sum
 from neartwin.tables.table import RowUnit
 from neartwin.tables.types import Key
 
@@ -119,7 +119,7 @@ def _of_groups(plan: GroupPlan, pilot: Pilot, whole: Kept, kept: Kept, noise_of:
     for name, aggregate in plan.query.aggregates.items():
         share = 1 / pilot.expected_groups
         size, rows_lost = noise_of(aggregate), (whole.rows - kept.rows) * share
-        if isinstance(aggregate, CountUnits):
+        if isinstance(aggregate, CountDistinctUnits):
             lost = (whole.pairs - kept.pairs) * share
         elif isinstance(aggregate, Count):
             lost = rows_lost
@@ -157,7 +157,7 @@ def _noise_of_caps(plan: GroupPlan, aggregate: object, bounds: tuple[int, int]) 
 
 def _measure(plan: GroupPlan, aggregate: object) -> Measure:
     """The measure whose noise is most of a statistic's error."""
-    if isinstance(aggregate, Count | CountUnits):
+    if isinstance(aggregate, Count | CountDistinctUnits):
         return plan.measures[count_measure(plan.query, aggregate, plan.bounding)]
     if isinstance(aggregate, Sum | Mean):
         return plan.measures[f"total:{grid_column(plan.query, aggregate).name}"]
@@ -169,24 +169,26 @@ SURE = (
     0.9999  # that no cell is noise alone: one far cell of nobody would stand for millions of rows, and spoil the choice
 )
 TUNABLE = ("rows_per_group", "groups_per_unit", "norm_per_unit")
-Bound = int | Tuned | None
+Bound = int | PrivateLimit | None
 
 
-def plan_within(query: Query | MostCommon, *, spend: Target, limits: Mapping[str, Any]) -> Plan:
-    """The plan within bounds of which some may be tuned. limits: what `bounded_plan` takes, and `nt.tuned()` in some places."""
-    if not any(isinstance(limits.get(name), Tuned) for name in TUNABLE):
+def plan_within(query: Query | TopK, *, spend: Budget, limits: Mapping[str, Any]) -> Plan:
+    """The plan within bounds of which some may be tuned. limits: what `bounded_plan` takes, and `nt.private_limit()` in
+    some places.
+    """
+    if not any(isinstance(limits.get(name), PrivateLimit) for name in TUNABLE):
         return bounded_plan(query, spend=spend, **limits)
     if not isinstance(query, Query):
         raise QueryError("tuned(): the most common value has no bounds to tune")
     for name in ("discovery_groups", "rows_per_unit", "norm_per_unit"):
-        if limits[name] is not None and not (name == "norm_per_unit" and isinstance(limits[name], Tuned)):
+        if limits[name] is not None and not (name == "norm_per_unit" and isinstance(limits[name], PrivateLimit)):
             raise ParameterError(name, limits[name], "cannot stand beside tuned bounds: leave it out, or tune none")
     bounds = {name: limits[name] for name in TUNABLE}
     return tuned_plan(query, spend=spend, bounds=bounds, weights=limits["weights"])
 
 
 def tuned_plan(
-    query: Query, *, spend: Target, bounds: Mapping[str, Bound], weights: Mapping[str, Number] | None
+    query: Query, *, spend: Budget, bounds: Mapping[str, Bound], weights: Mapping[str, Number] | None
 ) -> OverGroups:
     """The plan at the largest bounds that may be chosen, with the pilot that will choose them; its price is the whole spend.
 
@@ -194,22 +196,22 @@ def tuned_plan(
     """
     if isinstance(query.table.unit, RowUnit):
         raise QueryError("tuned(): where each row is its own unit there is nothing to tune")
-    tuned = {name: bound for name, bound in bounds.items() if isinstance(bound, Tuned)}
+    tuned = {name: bound for name, bound in bounds.items() if isinstance(bound, PrivateLimit)}
     if (query.groups.margins or query.groups.asked is not None) and tuned.keys() != {"norm_per_unit"}:
         raise ParameterError(
             next(iter(tuned)),
             "tuned()",
             "cannot be tuned for marginals and workloads",
-            remedy="give a number, or have the norm tuned: norm_per_unit=nt.tuned(256)",
+            remedy="give a number, or have the norm tuned: norm_per_unit=nt.private_limit(256)",
         )
     asked = list(tuned.values())
     share, groups = max(bound.share for bound in asked), _expected_groups(query, asked)
-    first, rest = parted(spend, share)
+    first, rest = split_budget(spend, share)
     most: dict[str, Any] = {name: bound.at_most if name in tuned else bound for name, bound in bounds.items()}  # type: ignore[union-attr]
     if "norm_per_unit" in tuned and query.groups.keys is None:
         most |= {"discovery_groups": most["norm_per_unit"]}
     worst = bounded_plan(query, spend=rest, weights=weights, **most)
-    if isinstance(worst, ChoicePlan):
+    if isinstance(worst, TopKPlan):
         raise TypeError("a question for groups has bounds")
     nothing: dict[str, Any] = {
         "groups_per_unit": None,
@@ -232,7 +234,7 @@ def tuned_plan(
     return replace(worst, spend=spend, price=price_of(spend, discovered=query.groups.keys is None), pilot=pilot)
 
 
-def _expected_groups(query: Query, asked: list[Tuned]) -> int:
+def _expected_groups(query: Query, asked: list[PrivateLimit]) -> int:
     told = {bound.groups for bound in asked} - {None}
     if len(told) > 1:
         raise ParameterError("groups", sorted(map(str, told)), "must be the same in both tuned bounds")
@@ -247,10 +249,10 @@ def _expected_groups(query: Query, asked: list[Tuned]) -> int:
     )
 
 
-def parted(spend: Target, share: Fraction) -> tuple[Target, Target]:
+def split_budget(spend: Budget, share: Fraction) -> tuple[Budget, Budget]:
     """Two spends that compose to one, adaptively: the first gets this share of what adds up, the second the rest and delta.
 
-    >>> parted(Approx(Fraction(1), Fraction(1, 10**6)), Fraction(1, 4))
+    >>> split_budget(Approx(Fraction(1), Fraction(1, 10**6)), Fraction(1, 4))
     (Pure(epsilon=Fraction(1, 4)), Approx(epsilon=Fraction(3, 4), delta=Fraction(1, 1000000)))
     """
     rest = 1 - share
@@ -268,14 +270,14 @@ def parted(spend: Target, share: Fraction) -> tuple[Target, Target]:
     raise PrivacyError(f"a plan cannot spend {spend}; spend pure, approx, zcdp, rdp or gdp")
 
 
-def price_of(spend: Target, *, discovered: bool) -> Target:
+def price_of(spend: Budget, *, discovered: bool) -> Budget:
     """The whole spend, whatever is chosen; without the delta that sums of squares need only for unknown groups."""
     if not discovered and isinstance(spend, Zcdp | Rdp | Gdp):
         return replace(spend, delta=Fraction(0))
     return spend
 
 
-def _noise(spend: Target, neighbours: Neighbours) -> Geometric | Gaussian:
+def _noise(spend: Budget, neighbours: Neighbours) -> Geometric | Gaussian:
     """Native to the spend. A replaced unit takes its parts away and adds others: twice the L1, twice the squared L2."""
     both = 1 if neighbours is Neighbours.ADD_REMOVE else 2
     squared = both * PARTS**2
@@ -322,7 +324,7 @@ def chosen(plan: OverGroups, noisy: WholeNumbers) -> Choice:
         discovery_groups=_typical(units) if plan.query.groups.keys is None else None,
         **bounds,
     )
-    if isinstance(made, ChoicePlan):
+    if isinstance(made, TopKPlan):
         raise TypeError("this question has no bounds")
     whole = within_caps(units, math.inf, math.inf)
     return Choice(made, kept.rows / whole.rows if whole.rows > 0 else None)
@@ -380,7 +382,7 @@ def _typical(units: FloatArray) -> int:
     return max(1, math.ceil(within_caps(units, 1, math.inf).pairs / max(float(units.sum()), 1e-9)))
 
 
-def _best_norm(plan: OverGroups, pilot: Pilot, asked: Tuned, units: FloatArray) -> int:
+def _best_norm(plan: OverGroups, pilot: Pilot, asked: PrivateLimit, units: FloatArray) -> int:
     if not units.any():  # too few people to tell: the least noise
         return 1
     return min(_candidates(asked, asked.at_most), key=lambda norm: error_of_norm(plan, pilot, units, norm))
@@ -394,7 +396,7 @@ def _best_caps(plan: GroupPlan, pilot: Pilot, units: FloatArray) -> tuple[int, i
     return min(candidates, key=lambda bounds: (error_of_caps(plan, pilot, units, bounds), bounds))
 
 
-def _candidates(bound: Tuned | None, most: int) -> Iterator[int]:
+def _candidates(bound: PrivateLimit | None, most: int) -> Iterator[int]:
     if bound is None:
         yield most
         return

@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from neartwin.accounting.budgets import Target
+from neartwin.accounting.budgets import Budget
 from neartwin.errors import QueryError
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.additive.discrete_laplace import Geometric
 from neartwin.planning.groups import bounded_plan
-from neartwin.planning.limits import Tuned, TunedRange
+from neartwin.planning.limits import PrivateLimit, PrivateRange
 from neartwin.planning.measures import grid_column
-from neartwin.planning.pilot_bounds import CONFIDENCE, SURE, parted, plan_within, price_of
+from neartwin.planning.pilot_bounds import CONFIDENCE, SURE, plan_within, price_of, split_budget
 from neartwin.planning.plan import GroupPlan, Ranging
 from neartwin.queries.histograms import Histogram, histogram
 from neartwin.queries.query import Query
@@ -47,7 +47,7 @@ class _Shape:
     edges: tuple[Fraction, ...]
 
 
-def ranged_plan(query: Query, *, spend: Target, tuned: TunedRange, limits: Mapping[str, Any]) -> GroupPlan:
+def ranged_plan(query: Query, *, spend: Budget, tuned: PrivateRange, limits: Mapping[str, Any]) -> GroupPlan:
     """The plan at the declared limits, with the stages that will choose narrower ones; its price is the whole spend.
 
     limits: what else `plan` takes. Errors: `QueryError` where nothing is summed, or unknown groups have no expected number.
@@ -61,7 +61,7 @@ def ranged_plan(query: Query, *, spend: Target, tuned: TunedRange, limits: Mappi
             "tuned_range(groups=...) is missing: say about how many groups you expect in the release; what clipping takes is "
             "weighed against noise group by group"
         )
-    first, rest = parted(spend, tuned.share)
+    first, rest = split_budget(spend, tuned.share)
     worst = plan_within(query, spend=rest, limits=limits)
     if not isinstance(worst, GroupPlan):
         raise QueryError("tuned_range(): this question has no bounds to tune")
@@ -69,7 +69,7 @@ def ranged_plan(query: Query, *, spend: Target, tuned: TunedRange, limits: Mappi
     whole = query.groups.rows
     questions = [whole.agg(n=count()), *(whole.agg(shape=_histogram(query, shape)) for shape in shapes)]
     for left, question in zip(range(len(questions), 0, -1), questions, strict=True):
-        part, first = (first, first) if left == 1 else parted(first, Fraction(1, left))
+        part, first = (first, first) if left == 1 else split_budget(first, Fraction(1, left))
         cap: dict[str, Any] = {"rows_per_group": 1 if asked else _cap(worst)}
         made = bounded_plan(question, spend=part, **({} if isinstance(query.table.unit, RowUnit) else cap))
         if isinstance(made, GroupPlan):
@@ -97,7 +97,7 @@ def _shapes(query: Query) -> tuple[_Shape, ...]:
 def _edges(limits: Bounds) -> tuple[Fraction, ...]:
     """Half octaves from the limits towards 0, or towards the limit next to it; whole steps.
 
-    >>> from neartwin.tables.table import bounded
+    >>> from neartwin.tables.table import bounds
     >>> [float(edge) for edge in _edges(bounded(-1, 8, "1"))]
     [-1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0]
     """
@@ -217,6 +217,6 @@ def _smaller(plan: GroupPlan) -> float:
     tuned = [limits.get(name) for name in ("rows_per_group", "groups_per_unit", "norm_per_unit")]
     share = 1.0
     for bound in tuned:
-        if isinstance(bound, Tuned):
+        if isinstance(bound, PrivateLimit):
             share *= isqrt(bound.at_most) / bound.at_most
     return share

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Target, ThreePools, Zcdp
+from neartwin.accounting.budgets import Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
 from neartwin.exact import Number
-from neartwin.losses import Composed, compose
+from neartwin.losses import Composition, compose
 from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
 from neartwin.mechanisms.additive.discrete_laplace import Geometric
 from neartwin.mechanisms.additive.gaussian import Gaussian
@@ -25,14 +25,14 @@ from neartwin.mechanisms.linear.workloads import Bars, Strategy
 from neartwin.mechanisms.selection.thresholds import OptimalSelection
 from neartwin.mechanisms.selection.top_k import PeeledTop
 from neartwin.planning.allocation import Noise, Selection, composed_loss
-from neartwin.planning.limits import Tuned
+from neartwin.planning.limits import PrivateLimit
 from neartwin.planning.sensitivity import Sensitivity
 from neartwin.planning.stage import NormClip, Stage
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.moments import Coefficient, Correlation, Covariance, Deviation, Regression, Variance
-from neartwin.queries.quantiles import Extreme, Quantile
-from neartwin.queries.query import MostCommon, Query
-from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum
+from neartwin.queries.quantiles import MinMax, Quantile
+from neartwin.queries.query import Query, TopK
+from neartwin.queries.statistics import Aggregate, Count, CountDistinctUnits, Mean, Sum
 from neartwin.queries.workloads import Resolved
 from neartwin.tables.table import How, Join, JoinKind
 from neartwin.tables.types import ColumnType
@@ -40,13 +40,13 @@ from neartwin.tables.types import ColumnType
 RECORD_VERSION = 1  # of the canonical form; a new meaning takes a new number
 STATISTICS: Mapping[type, Callable[[Any], str]] = {
     Count: lambda s: f"count({s.column or ''})",
-    CountUnits: lambda _: "count_units()",
+    CountDistinctUnits: lambda _: "count_units()",
     Sum: lambda s: f"sum({s.column})",
     Mean: lambda s: f"mean({s.column})",
     Quantile: lambda s: (
         f"median({s.column})" if s.ranks == (Fraction(1, 2),) else f"quantile({s.column}, {_floats(s.ranks)})"
     ),
-    Extreme: lambda s: f"{s.end}({s.column})",
+    MinMax: lambda s: f"{s.end}({s.column})",
     Histogram: lambda s: s.record,
     Variance: lambda s: f"variance({s.column})",
     Deviation: lambda s: f"stddev({s.column})",
@@ -64,7 +64,7 @@ TARGETS: Mapping[type, tuple[tuple[str, str], ...]] = {  # word, field; a delta 
     Zcdp: (("rho", "rho"), ("delta", "delta")),
     Rdp: (("order", "order"), ("epsilon", "epsilon"), ("delta", "delta")),
     Gdp: (("mu", "mu"), ("delta", "delta")),
-    ThreePools: (("epsilon", "epsilon"), ("mu", "mu"), ("delta", "delta")),
+    Mixed: (("epsilon", "epsilon"), ("mu", "mu"), ("delta", "delta")),
 }
 JOINS = {
     JoinKind.PUBLIC: "public",
@@ -124,7 +124,7 @@ def statistic_record(statistic: Aggregate) -> str:
     return STATISTICS[type(statistic)](statistic)
 
 
-def target_record(target: Target) -> str:
+def target_record(target: Budget) -> str:
     """A spend in digests."""
     told = [(word, getattr(target, name)) for word, name in TARGETS[type(target)]]
     kept = [(word, value) for word, value in told if value or word != "delta" or isinstance(target, Approx)]
@@ -137,7 +137,7 @@ def limits_record(limits: Sequence[tuple[str, Any]]) -> list[list[str]]:
 
 
 def _limit(value: Any) -> str:
-    if isinstance(value, Tuned):
+    if isinstance(value, PrivateLimit):
         return f"Tuned(at_most={value.at_most!r}, share={value.share!r}, groups={value.groups!r})"
     return str(value)
 
@@ -202,7 +202,7 @@ class Measure:
         """Of its noise, in steps."""
         return Fraction(self.mechanism.half_width(confidence), self.parts)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """What it reveals, as a factor for composition."""
         return composed_loss(self.sensitivity, self.mechanism)
 
@@ -216,12 +216,12 @@ class Pilot:
 
     stage: Stage
     mechanism: Geometric | Gaussian
-    rows: Tuned | None
-    groups: Tuned | None
+    rows: PrivateLimit | None
+    groups: PrivateLimit | None
     expected_groups: int
     weights: tuple[tuple[str, Number], ...]
-    rest: Target
-    norm: Tuned | None = None
+    rest: Budget
+    norm: PrivateLimit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +241,7 @@ class Ranging:
 
     asked: tuple["GroupPlan", ...]
     groups: int
-    rest: Target
+    rest: Budget
     limits: tuple[tuple[str, Any], ...]
 
 
@@ -250,7 +250,7 @@ class Together:
     """How many units changed together are promised something, and what: by a theorem for groups from the price for one."""
 
     units: int
-    promise: Target
+    promise: Budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,8 +268,8 @@ class GroupPlan:
 
     query: Query
     bounding: Bounding
-    spend: Target
-    price: Target
+    spend: Budget
+    price: Budget
     stage: Stage
     measures: Mapping[str, Measure]
     selection: Selection | None
@@ -292,7 +292,7 @@ class GroupPlan:
         found = [(name, asked) for name, asked in self.outputs.items() if isinstance(asked, Histogram)]
         return found[0] if found else None
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """What all measures and the discovery of groups reveal together: the price covers this curve."""
         parts = [measure.losses() for measure in self.measures.values()]
         if self.shared is not None:  # of all but trees, whose vectors are clipped on their own
@@ -335,7 +335,7 @@ class GroupPlan:
         return digest_of("groups", self.stage, {"asked": asked, "measures": measures, "threshold": chosen} | more)
 
 
-def _first_losses(pilot: Pilot | None) -> list[Composed]:
+def _first_losses(pilot: Pilot | None) -> list[Composition]:
     return [] if pilot is None else [pilot.mechanism.losses()]
 
 
@@ -372,19 +372,19 @@ def _chosen(selection: Selection) -> list[object]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChoicePlan:
+class TopKPlan:
     """The plan of a `MostCommon`: what wins is released, and counts, where they were asked for, with noise of their own."""
 
-    query: MostCommon
-    spend: Target
-    price: Target
+    query: TopK
+    spend: Budget
+    price: Budget
     stage: Stage
     mechanism: PeeledTop
     counts: Measure | None
     why: str
     together: Together | None = None
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """What the choices and the counts reveal together: the price covers this curve."""
         chosen = self.mechanism.losses()
         return chosen if self.counts is None else chosen + self.counts.losses()
@@ -410,8 +410,8 @@ class MarginalPlan:
 
     query: Query
     bounding: Bounding
-    spend: Target
-    price: Target
+    spend: Budget
+    price: Budget
     stage: Stage
     measures: Mapping[str, Measure]
     measured: tuple[tuple[int, ...], ...]
@@ -428,7 +428,7 @@ class MarginalPlan:
         """The named statistic."""
         return self.query.aggregates
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """What all measured margins reveal together, a pilot's counts included: the price covers this curve."""
         return compose([*(measure.losses() for measure in self.measures.values()), *_first_losses(self.pilot)])
 
@@ -456,8 +456,8 @@ class WorkloadPlan:
 
     query: Query
     bounding: Bounding
-    spend: Target
-    price: Target
+    spend: Budget
+    price: Budget
     stage: Stage
     measure: Measure
     strategy: Strategy
@@ -474,7 +474,7 @@ class WorkloadPlan:
         """The named statistic."""
         return self.query.aggregates
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """What the noisy sums reveal together, a pilot's counts included: the price covers this curve."""
         return compose([self.measure.losses(), *_first_losses(self.pilot)])
 
@@ -493,4 +493,4 @@ class WorkloadPlan:
 
 
 OverGroups = GroupPlan | MarginalPlan | WorkloadPlan  # of one table by group, and what a unit counts for in it
-Plan = OverGroups | ChoicePlan
+Plan = OverGroups | TopKPlan

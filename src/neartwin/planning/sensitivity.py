@@ -52,7 +52,7 @@ class Sensitivity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Contribution:
     """How far one unit reaches: rows_per_group (C), groups_per_unit (k), and how many public groups there are (or None).
 
     rows_per_unit: T, over all groups together; None where k C is the most.
@@ -64,15 +64,15 @@ class Reach:
     rows_per_unit: int | None = None
 
 
-def of_units(neighbours: Neighbours, reach: Reach) -> Sensitivity:
+def of_units(neighbours: Neighbours, reach: Contribution) -> Sensitivity:
     """Of a count of distinct units by group."""
     return _over_groups(neighbours, reach, whole=1, same=1, why="a unit counts once in a group")
 
 
-def of_count(neighbours: Neighbours, reach: Reach) -> Sensitivity:
+def of_count(neighbours: Neighbours, reach: Contribution) -> Sensitivity:
     """Of a count of rows by group.
 
-    >>> of_count(Neighbours.REPLACE_ONE, Reach(rows_per_group=20, groups_per_unit=3, groups=None)).l1
+    >>> of_count(Neighbours.REPLACE_ONE, Contribution(rows_per_group=20, groups_per_unit=3, groups=None)).l1
     120
     """
     rows = reach.rows_per_group
@@ -80,13 +80,13 @@ def of_count(neighbours: Neighbours, reach: Reach) -> Sensitivity:
     return _in_all(neighbours, reach, _over_groups(neighbours, reach, whole=rows, same=rows, why=why), row=1)
 
 
-def of_cells(neighbours: Neighbours, reach: Reach, *, levels: int, parts: int = 1) -> Sensitivity:
+def of_cells(neighbours: Neighbours, reach: Contribution, *, levels: int, parts: int = 1) -> Sensitivity:
     """Of counts by group and node, in each of whose levels a row is counted once, in parts of a row.
 
     Each row of a unit may be in another node, or all in one: absolute sums add up, and a node moves by at most all of them. A
     unit with m > C values has each counted as floor(C P / m) parts, and m floor(C P / m) <= C P: no more than C whole rows.
 
-    >>> of_cells(Neighbours.ADD_REMOVE, Reach(rows_per_group=2, groups_per_unit=3, groups=None), levels=4).l1
+    >>> of_cells(Neighbours.ADD_REMOVE, Contribution(rows_per_group=2, groups_per_unit=3, groups=None), levels=4).l1
     24
     """
     rows, k = reach.rows_per_group, reach.groups_per_unit
@@ -97,10 +97,10 @@ def of_cells(neighbours: Neighbours, reach: Reach, *, levels: int, parts: int = 
     return Sensitivity(reached, rows * parts, reached, why)
 
 
-def of_sum(neighbours: Neighbours, reach: Reach, *, low: int, high: int) -> Sensitivity:
+def of_sum(neighbours: Neighbours, reach: Contribution, *, low: int, high: int) -> Sensitivity:
     """Of a sum by group, of a column clipped to [low, high] grid units.
 
-    >>> one = Reach(rows_per_group=1, groups_per_unit=1, groups=1)
+    >>> one = Contribution(rows_per_group=1, groups_per_unit=1, groups=1)
     >>> of_sum(Neighbours.ADD_REMOVE, one, low=5, high=9).l1, of_sum(Neighbours.REPLACE_ONE, one, low=5, high=9).l1
     (9, 9)
     >>> of_sum(Neighbours.REPLACE_ONE, one, low=-5, high=9).l1
@@ -121,19 +121,19 @@ def of_sure_sum(neighbours: Neighbours, *, low: int, high: int) -> Sensitivity:
     4
     """
     if neighbours is Neighbours.ADD_REMOVE:
-        return of_sum(neighbours, Reach(rows_per_group=1, groups_per_unit=1, groups=1), low=low, high=high)
+        return of_sum(neighbours, Contribution(rows_per_group=1, groups_per_unit=1, groups=1), low=low, high=high)
     span = high - low
     return Sensitivity(
         span, span, 1, f"each unit surely has one value, which can change by high - low = {span:,} grid steps"
     )
 
 
-def _in_all(neighbours: Neighbours, reach: Reach, found: Sensitivity, *, row: int) -> Sensitivity:
+def _in_all(neighbours: Neighbours, reach: Contribution, found: Sensitivity, *, row: int) -> Sensitivity:
     """The same where a unit counts for at most T rows in all: each adds at most `row`, so absolute sums are at most T row.
 
     A replaced unit takes as much away as it may add. The squared length is at most the absolute sum times the largest cell.
 
-    >>> of_count(Neighbours.ADD_REMOVE, Reach(rows_per_group=20, groups_per_unit=9, groups=9, rows_per_unit=50)).l2_squared
+    >>> of_count(Neighbours.ADD_REMOVE, Contribution(rows_per_group=20, groups_per_unit=9, groups=9, rows_per_unit=50)).l2_squared
     1000
     """
     most = reach.rows_per_unit
@@ -144,7 +144,7 @@ def _in_all(neighbours: Neighbours, reach: Reach, found: Sensitivity, *, row: in
     return Sensitivity(min(found.l1, both * most * row), found.cell, found.cells, why, found.l2_squared)
 
 
-def _over_groups(neighbours: Neighbours, reach: Reach, *, whole: int, same: int, why: str) -> Sensitivity:
+def _over_groups(neighbours: Neighbours, reach: Contribution, *, whole: int, same: int, why: str) -> Sensitivity:
     """whole: the most that a unit adds to one group. same: the most that a group can change that it leaves and enters."""
     k, g = reach.groups_per_unit, reach.groups
     if neighbours is Neighbours.ADD_REMOVE:

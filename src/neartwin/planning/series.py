@@ -14,21 +14,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Target, Zcdp
+from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.errors import PrivacyError, QueryError
 from neartwin.exact import Number
-from neartwin.losses import Composed, compose
+from neartwin.losses import Composition, compose
 from neartwin.mechanisms.sensitivity import root_below
 from neartwin.planning.expected_errors import expected_errors
-from neartwin.planning.limits import Tuned
-from neartwin.planning.plan import ChoicePlan, Plan
+from neartwin.planning.limits import PrivateLimit
+from neartwin.planning.plan import Plan, TopKPlan
 from neartwin.planning.planner import plan
-from neartwin.queries.query import MostCommon, Query
-from neartwin.queries.statistics import CountUnits
+from neartwin.queries.query import Query, TopK
+from neartwin.queries.statistics import CountDistinctUnits
 from neartwin.tradeoff import mu_of
 
 _PARTS = 4096  # shares are multiples of one part in this
-Limits = Mapping[str, Number | Tuned | None]
+Limits = Mapping[str, Number | PrivateLimit | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class SeriesPlan:
     """The plans of several questions about one population, paid together. price: of all of them."""
 
     parts: tuple[Plan, ...]
-    price: Target
+    price: Budget
     why: str
 
     @property
@@ -44,15 +44,15 @@ class SeriesPlan:
         """Equal for series that would do the same."""
         return hashlib.sha256(" ".join(["series", *(part.digest for part in self.parts)]).encode()).hexdigest()
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """What all parts reveal together: the price covers this curve."""
         return compose([part.losses() for part in self.parts])
 
 
 def plan_series(
-    queries: Sequence[Query | MostCommon],
+    queries: Sequence[Query | TopK],
     *,
-    spend: Target,
+    spend: Budget,
     limits: Limits,
     weights: Mapping[str, Number] | None = None,
 ) -> SeriesPlan:
@@ -71,7 +71,7 @@ def plan_series(
         raise QueryError(f"weights: {min(unknown)!r} is no statistic of these questions")
     discovered = sum(_discovers(query) for query in queries)
 
-    def planned(shares: Sequence[Fraction], whole: Target) -> tuple[Plan, ...]:
+    def planned(shares: Sequence[Fraction], whole: Budget) -> tuple[Plan, ...]:
         spends = [_share(whole, share, discovered) for share in shares]
         return tuple(_planned(query, part, own, limits) for query, part, own in zip(queries, spends, told, strict=True))
 
@@ -86,16 +86,16 @@ def plan_series(
     return min(options, key=lambda one: _error(one.parts))
 
 
-def _names(query: Query | MostCommon) -> frozenset[str]:
+def _names(query: Query | TopK) -> frozenset[str]:
     return frozenset(query.aggregates) if isinstance(query, Query) else frozenset()
 
 
-def _discovers(query: Query | MostCommon) -> bool:
+def _discovers(query: Query | TopK) -> bool:
     return isinstance(query, Query) and query.groups.keys is None
 
 
-def _planned(query: Query | MostCommon, spend: Target, weights: Mapping[str, Number], limits: Limits) -> Plan:
-    if isinstance(query, MostCommon):
+def _planned(query: Query | TopK, spend: Budget, weights: Mapping[str, Number], limits: Limits) -> Plan:
+    if isinstance(query, TopK):
         return plan(query, spend=spend)
     told = {name: limit for name, limit in limits.items() if limit is not None}
     keys = query.groups.keys
@@ -103,8 +103,8 @@ def _planned(query: Query | MostCommon, spend: Target, weights: Mapping[str, Num
         told.pop("discovery_groups", None)
     if keys is not None and len(keys) == 1:
         told.pop("groups_per_unit", None)  # there is one group to be in
-    if isinstance(told.get("rows_per_group"), Tuned) and all(
-        isinstance(asked, CountUnits) for asked in query.aggregates.values()
+    if isinstance(told.get("rows_per_group"), PrivateLimit) and all(
+        isinstance(asked, CountDistinctUnits) for asked in query.aggregates.values()
     ):
         del told["rows_per_group"]  # a unit counts once, whatever its rows
     found: dict[str, Any] = told
@@ -113,7 +113,7 @@ def _planned(query: Query | MostCommon, spend: Target, weights: Mapping[str, Num
 
 def _stated(part: Plan) -> float:
     """The objective of a plan; for a choice, the gap and the bars that it states, in units."""
-    if isinstance(part, ChoicePlan):
+    if isinstance(part, TopKPlan):
         return math.fsum(float(error.half_width or 0) for error in expected_errors(part))
     if part.pilot is None:
         return part.error
@@ -134,7 +134,7 @@ def _error(parts: Sequence[Plan]) -> float:
     return math.fsum(map(_stated, parts))
 
 
-def _ways(spend: Target, *, discovers: bool) -> list[tuple[Target, Target | None, str]]:
+def _ways(spend: Budget, *, discovers: bool) -> list[tuple[Budget, Budget | None, str]]:
     """What the parts share, and what is charged: None for the sum of their prices."""
     if not isinstance(spend, Approx):
         return [(spend, None, "one currency")]
@@ -150,7 +150,7 @@ def _shares(errors: Sequence[float], power: float) -> list[Fraction]:
     return [Fraction(part, _PARTS) for part in parts]
 
 
-def _share(whole: Target, share: Fraction, discovered: int) -> Target:
+def _share(whole: Budget, share: Fraction, discovered: int) -> Budget:
     """A part of what adds up; of delta, an equal part for each question that discovers groups."""
     many = max(1, discovered)
     match whole:
@@ -168,7 +168,7 @@ def _share(whole: Target, share: Fraction, discovered: int) -> Target:
             raise PrivacyError(f"a plan cannot spend {whole}; spend pure, approx, zcdp, rdp or gdp")
 
 
-def _sum(parts: Sequence[Plan], spend: Target) -> Target:
+def _sum(parts: Sequence[Plan], spend: Budget) -> Budget:
     """The prices of one currency added: epsilon, delta, rho; mu in squares, which are at most those of the spend."""
     prices = [part.price for part in parts]
     delta = sum((getattr(price, "delta", Fraction(0)) for price in prices), Fraction(0))

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from neartwin.accounting.budgets import Pure, Target
+from neartwin.accounting.budgets import Budget, Pure
 from neartwin.errors import QueryError
 from neartwin.mechanisms.additive.discrete_laplace import Geometric
 from neartwin.mechanisms.additive.gaussian import Gaussian
@@ -29,7 +29,7 @@ from neartwin.mechanisms.linear.workloads import (
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.allocation import LARGEST_SCALE
 from neartwin.planning.marginals import CONFIDENCE, is_mixed, mu_squared_of, row_of, ways
-from neartwin.planning.norm_clipping import WHY, entry_parts, norm_reach, normal_ways
+from neartwin.planning.norm_clipping import WHY, entry_parts, norm_contribution, normal_ways
 from neartwin.planning.plan import GroupPlan, Measure, WorkloadPlan
 from neartwin.planning.sensitivity import Sensitivity
 from neartwin.queries.query import Query
@@ -41,7 +41,7 @@ _FINE = 2**16  # the noise in parts of a step, so that rounding it is nothing be
 class _Tried:
     strategy: Strategy
     measure: Measure
-    price: Target
+    price: Budget
     bars: Bars
 
     @property
@@ -53,7 +53,7 @@ class _Tried:
         return f"{self.strategy.name}, {kind} noise: bars of ± {self.error:,.4g} steps on average"
 
 
-def plan_workload(query: Query, base: GroupPlan, spend: Target) -> WorkloadPlan:
+def plan_workload(query: Query, base: GroupPlan, spend: Budget) -> WorkloadPlan:
     """The plan of a workload. base: of the same groups alone, whose statement and bounds it has."""
     groups = query.groups
     if groups.asked is None:
@@ -118,7 +118,7 @@ def _within_caps(strategy: Strategy, query: Query, base: GroupPlan, size: int) -
 def _within_norm(base: GroupPlan) -> Sensitivity:
     """Of each group alone, in the parts that a norm's groups come in."""
     (cell,) = base.measures.values()
-    reach = norm_reach(base)
+    reach = norm_contribution(base)
     return Sensitivity(reach.l1, reach.cell(1), reach.groups, cell.sensitivity.why, reach.l2_squared(1))
 
 
@@ -134,7 +134,7 @@ def _contribution(query: Query, base: GroupPlan) -> Contribution:
     )
 
 
-def _measure(name: str, change: Sensitivity, way: Target, entry: int) -> Measure | None:
+def _measure(name: str, change: Sensitivity, way: Budget, entry: int) -> Measure | None:
     """The noise, drawn in parts of a step, `entry` of which the groups come in; None where it is too wide to be drawn."""
     if isinstance(way, Pure):
         least = change.l1 / float(way.epsilon)

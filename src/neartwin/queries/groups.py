@@ -5,9 +5,9 @@ Public keys that a question leaves out, because an expression that is grouped by
 Margins of public groups, as they are asked for: lists of columns, checked.
 """
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
@@ -24,7 +24,7 @@ from neartwin.tables.terms import PARTS, UNITS
 from neartwin.tables.types import ColumnType, Key
 
 _MOST_BINS = 500
-Edge = Number | date | datetime
+Edge = Number | dt.date | dt.datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Grouping:
         return self.around.replace("{}", inner)
 
 
-def part(part: str, of: str, *, name: str = "") -> Grouping:
+def date_part(part: str, of: str, *, name: str = "") -> Grouping:
     """Group by a part of a date or time.
 
     part: "year", "quarter", "month", "day" (of the month), "isodow" (1 for Monday to 7 for Sunday) or "hour", a whole number;
@@ -50,7 +50,7 @@ def part(part: str, of: str, *, name: str = "") -> Grouping:
 
     The public keys are all that the part can be, but for years and first days: name those, or have them discovered.
 
-    >>> part("month", "visited").text({"visited": ColumnType.DATE})
+    >>> date_part("month", "visited").text({"visited": ColumnType.DATE})
     'month("visited")'
     """
     unit, _, start = part.partition(" ")
@@ -60,10 +60,10 @@ def part(part: str, of: str, *, name: str = "") -> Grouping:
     return Grouping(name or f"{of}_{unit}", of, around)
 
 
-def day(of: str, *, name: str = "") -> Grouping:
-    """Group by the day of a date or time, or protect what a unit did in one: `nt.table(..., unit=("user_id", nt.day("at")))`.
+def date(of: str, *, name: str = "") -> Grouping:
+    """Group by the day of a date or time, or protect what a unit did in one: `nt.table(..., unit=("user_id", nt.date("at")))`.
 
-    >>> day("at").text({"at": ColumnType.TIMESTAMP})
+    >>> date("at").text({"at": ColumnType.TIMESTAMP})
     'CAST("at" AS DATE)'
     """
     return Grouping(name or f"{of}_day", of, "CAST({} AS DATE)")
@@ -83,7 +83,7 @@ def bins(of: str, edges: Sequence[Edge], *, name: str = "") -> Grouping:
         raise ParameterError("edges", edges, f"must be a list of 2 to {_MOST_BINS} numbers, dates or times")
     if len({_family(edge) for edge in edges}) != 1:
         raise ParameterError("edges", edges, "must be all numbers, all dates or all times")
-    exact = [edge if isinstance(edge, date) else rational(edge=edge) for edge in edges]
+    exact = [edge if isinstance(edge, dt.date) else rational(edge=edge) for edge in edges]
     for low, high in pairwise(exact):
         if not low < high:  # type: ignore[operator] # of one family
             raise ParameterError("edges", edges, f"must rise, and {low} is not below {high}")
@@ -97,14 +97,14 @@ def bins(of: str, edges: Sequence[Edge], *, name: str = "") -> Grouping:
 
 
 def _family(edge: Edge) -> str:
-    return "time" if isinstance(edge, datetime) else "date" if isinstance(edge, date) else "number"
+    return "time" if isinstance(edge, dt.datetime) else "date" if isinstance(edge, dt.date) else "number"
 
 
-def _literal(edge: Fraction | date | datetime) -> str:
+def _literal(edge: Fraction | dt.date | dt.datetime) -> str:
     match edge:
-        case datetime():
+        case dt.datetime():
             return f"TIMESTAMP '{edge}'"
-        case date():
+        case dt.date():
             return f"DATE '{edge}'"
     return str(edge.numerator) if edge.denominator == 1 else repr(float(edge))
 

@@ -14,7 +14,8 @@ from math import ceil, floor
 from neartwin.errors import QueryError
 from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.ranges import Value, value_of
-from neartwin.tables.table import Bounds, Table, bounded
+from neartwin.tables.table import Bounds, Table
+from neartwin.tables.table import bounds as as_bounds
 
 _MOST_STEPS = 50_000  # of a grid that nobody asked for: its squares have a noise that can be drawn
 _LARGEST_GRID = 2**31  # products of two fit 62 bits
@@ -177,13 +178,13 @@ def moment_column(value: Value, fill: Fraction | None, *, given: bool) -> GridCo
 def coarse(bounds: Bounds) -> Bounds:
     """The same with at most 50 000 steps: ten times as large until there are few enough, ends rounded outward.
 
-    >>> print(coarse(bounded(0, 1_000_000, "0.01")))
+    >>> print(coarse(as_bounds(0, 1_000_000, "0.01")))
     [0, 1e+06] in steps of 100
     """
     step = bounds.step
     while (bounds.high - bounds.low) / step > _MOST_STEPS:
         step *= 10
-    return bounded(floor(bounds.low / step) * step, ceil(bounds.high / step) * step, step)
+    return as_bounds(floor(bounds.low / step) * step, ceil(bounds.high / step) * step, step)
 
 
 def centred(value: Value, bounds: Bounds, fill: Fraction | None, centre: int) -> GridColumn:

@@ -30,8 +30,9 @@ def table(
 
     data: a path or glob to Parquet or CSV files, a path to a DuckDB database or an open DuckDB connection (with `table=`),
     a PostgreSQL URL with `table=`, a Spark DataFrame, an Ibis table, or a pandas, Polars or Arrow table.
-    unit: the column whose values are the people or things to protect, or `EACH_ROW`; or the column and a period, such as
-    `("user_id", nt.day("at"))` or `("user_id", nt.part("week start", "at"))`: then what one user did in one period is protected,
+    unit: the column whose values are the people or things to protect, or `ROW`; or the column and a period, such as
+    `("user_id", nt.date("at"))` or `("user_id", nt.date_part("week start", "at"))`: then what one user did in one period
+    is protected,
     and users with rows in several are protected less.
     name: what the ledger calls this population; by default the file's or table's name. neighbours: "add_remove" or
     "replace_one". types: declared types by column ("integer", "number", "text", "boolean", "date", "timestamp"), wanted
@@ -62,12 +63,12 @@ def table(
 
 def _within(opened: Table, period: Grouping) -> Table:
     if isinstance(opened.unit, RowUnit):
-        raise ParameterError("unit", "(EACH_ROW, ...)", "must name the column of units before their period")
+        raise ParameterError("unit", "(ROW, ...)", "must name the column of units before their period")
     found = opened.expression(period.text(opened.schema))
     if found.type is not ColumnType.DATE:
         raise SchemaError(
-            f"unit: {period.name!r} is {found.type}, and a period is known by its first day: nt.day('at'), or "
-            "nt.part('week start', 'at') for weeks, months, quarters or years"
+            f"unit: {period.name!r} is {found.type}, and a period is known by its first day: nt.date('at'), or "
+            "nt.date_part('week start', 'at') for weeks, months, quarters or years"
         )
     word = period.around.split("'")[1] if "'" in period.around else "day"  # date_trunc('week', ...)
     return replace(opened, period=found, period_name=f"{word} of {period.of}")

@@ -8,7 +8,8 @@ from typing import Literal
 
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
-from neartwin.tables.table import Bounds, both_ends, bounded
+from neartwin.tables.table import Bounds, both_ends
+from neartwin.tables.table import bounds as as_bounds
 from neartwin.tables.types import ColumnType
 
 MOST_CELLS = 2**16  # of a grid: its counts are held for every group
@@ -48,7 +49,7 @@ class Quantile:
 
 
 @dataclass(frozen=True, slots=True)
-class Extreme:
+class MinMax:
     """How far a column's values certainly reach: `end` is "minimum" or "maximum"."""
 
     column: str
@@ -65,7 +66,7 @@ class Extreme:
         return _grid_keywords(self)
 
 
-def _grid_keywords(asked: Quantile | Extreme) -> dict[str, object]:
+def _grid_keywords(asked: Quantile | MinMax) -> dict[str, object]:
     given = {"low": asked.bounds.low, "high": asked.bounds.high} if asked.bounds is not None else {}
     more = {"step": asked.step, "fill": asked.fill}
     told: dict[str, object] = {name: str(value) for name, value in (given | more).items() if value is not None}
@@ -127,13 +128,13 @@ def minimum(
     step: Number | None = None,
     *,
     fill: Number | None = None,
-) -> Extreme:
+) -> MinMax:
     """The least value that is certainly reached: some kept value is at most this, at the release's confidence.
 
     A true minimum is one unit's own value, so no private answer is close to it: as many rows as the noise hides may lie beyond
     what is returned, down to the public bound, and the interval says so. Arguments as those of `quantile`.
     """
-    return Extreme(column, "minimum", *_grid(column, low, high, step, fill))
+    return MinMax(column, "minimum", *_grid(column, low, high, step, fill))
 
 
 def maximum(
@@ -143,12 +144,12 @@ def maximum(
     step: Number | None = None,
     *,
     fill: Number | None = None,
-) -> Extreme:
+) -> MinMax:
     """The largest value that is certainly reached: some kept value is at least this, at the release's confidence.
 
     As `minimum`, from above.
     """
-    return Extreme(column, "maximum", *_grid(column, low, high, step, fill))
+    return MinMax(column, "maximum", *_grid(column, low, high, step, fill))
 
 
 def grid_of(bounds: Bounds, kind: ColumnType, step: Fraction | None, *, given: bool) -> Bounds:
@@ -158,17 +159,17 @@ def grid_of(bounds: Bounds, kind: ColumnType, step: Fraction | None, *, given: b
     finest of 1, 2 or 5 times a power of ten with at most 1000 cells, at least 1 for whole numbers; else a part of what they
     have in common.
 
-    >>> str(grid_of(bounded(0, 200), ColumnType.NUMBER, None, given=True))
+    >>> str(grid_of(as_bounds(0, 200), ColumnType.NUMBER, None, given=True))
     '[0, 200] in steps of 0.2'
-    >>> str(grid_of(bounded(0, 120), ColumnType.INTEGER, None, given=True))
+    >>> str(grid_of(as_bounds(0, 120), ColumnType.INTEGER, None, given=True))
     '[0, 120] in steps of 1'
     """
     if step is not None:
-        found = bounded(bounds.low, bounds.high, step)
+        found = as_bounds(bounds.low, bounds.high, step)
     elif not given and cells_of(bounds) <= 4 * _GOOD:
         found = bounds
     else:
-        found = bounded(bounds.low, bounds.high, _step(bounds, whole=kind is ColumnType.INTEGER))
+        found = as_bounds(bounds.low, bounds.high, _step(bounds, whole=kind is ColumnType.INTEGER))
     if cells_of(found) > MOST_CELLS:
         raise QueryError(f"a grid of {cells_of(found):,} points is too fine for quantiles; give a larger step")
     return found
@@ -202,4 +203,4 @@ def _grid(
     if ends is None:
         return None, filled, chosen
     common = chosen or Fraction(1, lcm(*(end.denominator for end in ends)))
-    return bounded(*ends, common), filled, chosen
+    return as_bounds(*ends, common), filled, chosen

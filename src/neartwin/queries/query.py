@@ -24,7 +24,7 @@ from neartwin.tables.types import ColumnType, Key, public_keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class After:
+class PostProcessing:
     """What is done, in this order. monotone: columns and whether they grow. ratios: name, top, bottom.
 
     having: over the release's columns. order: column and whether it descends, first things first. limit: None for all.
@@ -39,7 +39,7 @@ class After:
     offset: int = 0
 
 
-NOTHING = After()
+NOTHING = PostProcessing()
 WAYS = {"increasing": True, "decreasing": False}  # of monotone columns, in words
 
 
@@ -65,7 +65,8 @@ class Rows:
     def join(self, other: "Rows | OtherTable", *, on: On = None, how: str = "inner", prefix: str = "") -> "Rows":
         """Each row with the rows of another table that have equal values `on`; bounds are applied after all joins.
 
-        other: `nt.public(...)`, whose rows anyone may know; `nt.owned(...)`, whose rows belong to the unit that has their
+        other: `nt.public_table(...)`, whose rows anyone may know; `nt.owned_by(...)`, whose rows belong to the unit that
+        has their
         key here; or a table of the same population, whose units are then equated. on: a column, a list of columns, or a
         mapping from columns here to the other's; beside the units, which need not be named where they have one name and type;
         rows that were joined themselves are joined table by table. how: "inner" drops rows that
@@ -129,7 +130,7 @@ class Rows:
         """Statistics of all the rows together, as one group."""
         return Groups(self, (), ((),)).agg(**aggregates)
 
-    def most_common(self, column: str, *, among: Any, k: int = 1, counted: bool = False) -> "MostCommon":
+    def most_common(self, column: str, *, among: Any, k: int = 1, counted: bool = False) -> "TopK":
         """Which of the public values `among` the most units have in a row, the k first in order; a unit may have many.
 
         counted: with the winners' numbers of units, for half of the spend: their noise is fresh, and not the choice's own.
@@ -137,7 +138,7 @@ class Rows:
         values = public_keys(among, {column: self.table.groupable(column)})
         if not 1 <= integer(at_least=1, k=k) <= len(values):
             raise QueryError(f"k={k} must be at most the number of values among which to choose, {len(values)}")
-        return MostCommon(self, column, values, k, counted)
+        return TopK(self, column, values, k, counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,8 @@ class Groups:
         return replace(self, margins=margins_of(self.columns, self.keys, margins))
 
     def workload(self, asked: Workload | Mapping[str, Mapping[Any, Number]]) -> "Groups":
-        """Not the groups themselves but sums of them: `nt.prefixes()`, `nt.ranges()`, `nt.moving(6)`, or weights by name and key.
+        """Not the groups themselves but sums of them: `nt.prefix_sums()`, `nt.range_sums()`, `nt.moving_sums(6)`, or
+        weights by name and key.
 
         One count or sum of each; all come from one plan that measures what tells the most of them, and they are consistent:
         answers that the same groups make up add up. Keys must be public; ranges go by their order.
@@ -188,7 +190,7 @@ class Groups:
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise QueryError(
-                    f"{name}={aggregate!r} must be count(), count_units(), sum(...), mean(...), median(...) or another statistic"
+                    f"{name}={aggregate!r} must be count(), sum(...), mean(...), median(...) or another statistic"
                 )
             if name in self.columns:
                 raise QueryError(f"{name!r} is a group column; give the statistic another name")
@@ -222,7 +224,7 @@ class Query:
 
     groups: Groups
     aggregates: Mapping[str, Aggregate]
-    after: After = NOTHING
+    after: PostProcessing = NOTHING
 
     def __repr__(self) -> str:
         by = f" by {', '.join(self.groups.columns)}" if self.groups.columns else ""
@@ -251,7 +253,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class MostCommon:
+class TopK:
     """A question that can be planned: the k values of one column that the most units have; counted, with their numbers."""
 
     rows: Rows

@@ -21,9 +21,9 @@ from neartwin.queries.moments import (
     Variance,
     moment_set,
 )
-from neartwin.queries.quantiles import Extreme, Quantile
+from neartwin.queries.quantiles import MinMax, Quantile
 from neartwin.tables.ranges import Value, as_value, is_name, spelled, value_of
-from neartwin.tables.table import Bounds, Table, both_ends, bounded
+from neartwin.tables.table import Bounds, Table, both_ends, bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class CountUnits:
+class CountDistinctUnits:
     """How many distinct units."""
 
     def __str__(self) -> str:
-        return "count_units()"
+        return "count_distinct_units()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Mean:
         return f"mean({self.column})"
 
 
-Aggregate = Count | CountUnits | Sum | Mean | Quantile | Extreme | Histogram | MomentStatistic
+Aggregate = Count | CountDistinctUnits | Sum | Mean | Quantile | MinMax | Histogram | MomentStatistic
 
 
 def count(column: str | None = None) -> Count:
@@ -89,9 +89,9 @@ def count(column: str | None = None) -> Count:
     return Count(column or None)
 
 
-def count_units() -> CountUnits:
+def count_distinct_units() -> CountDistinctUnits:
     """Count distinct units."""
-    return CountUnits()
+    return CountDistinctUnits()
 
 
 def sum(  # noqa: A001
@@ -177,12 +177,12 @@ def _grid(
         if chosen is not None and chosen <= 0:
             raise QueryError(f"step={step!r} of {column!r} must be positive")
         return None, filled, chosen
-    return bounded(*ends, "1/100" if step is None else step), filled, None
+    return bounds(*ends, "1/100" if step is None else step), filled, None
 
 
-def summand(table: Table, aggregate: Sum | Mean | Quantile | Extreme) -> Value:
+def summand(table: Table, aggregate: Sum | Mean | Quantile | MinMax) -> Value:
     """What a sum, mean or quantile is taken of, and its bounds; `QueryError` where there are none."""
-    if isinstance(aggregate, Quantile | Extreme):  # which have a grid of their own
+    if isinstance(aggregate, Quantile | MinMax):  # which have a grid of their own
         return value_of(table, aggregate.column, aggregate.bounds)
     return value_of(table, aggregate.column, aggregate.bounds, aggregate.step, aggregate.fill)
 
@@ -192,11 +192,11 @@ def check_value(table: Table, aggregate: Aggregate) -> None:
     match aggregate:
         case Histogram():
             bin_value(table, aggregate)
-        case Sum() | Mean() | Quantile() | Extreme():
+        case Sum() | Mean() | Quantile() | MinMax():
             summand(table, aggregate)
         case Count(column=str()):
             counted_value(table, aggregate)
-        case Count() | CountUnits():
+        case Count() | CountDistinctUnits():
             pass
         case _:
             moment_set(table, aggregate)

@@ -110,7 +110,7 @@ class Workload:
         return [self.kind, None if self.lengths is None else list(self.lengths), told]
 
 
-def prefixes() -> Workload:
+def prefix_sums() -> Workload:
     """How many in the first group, in the first two, ...: running totals in the order of the public keys.
 
     The release has a row for each key, in the column NAME_to.
@@ -118,12 +118,12 @@ def prefixes() -> Workload:
     return Workload("prefixes")
 
 
-def ranges(lengths: Sequence[int] | None = None) -> Workload:
+def range_sums(lengths: Sequence[int] | None = None) -> Workload:
     """How many in each run of neighbouring groups, in the order of the public keys. lengths: in groups; by default all.
 
     The release has a row for each range, its first and last key in the columns NAME_from and NAME_to.
 
-    >>> print(ranges([1, 7]))
+    >>> print(range_sums([1, 7]))
     ranges of 1, 7 groups
     """
     if lengths is None:
@@ -136,12 +136,12 @@ def ranges(lengths: Sequence[int] | None = None) -> Workload:
     return Workload("ranges", lengths=given)
 
 
-def moving(before: int, after: int = 0) -> Workload:
+def moving_sums(before: int, after: int = 0) -> Workload:
     """How many in each group with so many neighbours before and after it, in the order of the public keys; fewer at the ends.
 
     The release has a row for each key, in the column of its name. `prefixes` have no end on one side, `ranges` are all full.
 
-    >>> print(moving(6))
+    >>> print(moving_sums(6))
     moving sums of 6 groups before each to 0 after it
     """
     for name, reach in (("before", before), ("after", after)):

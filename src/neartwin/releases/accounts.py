@@ -11,15 +11,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import neartwin.ledger as books
-from neartwin.accounting.budgets import Target
+from neartwin.accounting.budgets import Budget
 from neartwin.engines.base import Engine
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import LedgerError, QueryError
 from neartwin.exact import Number
-from neartwin.planning.limits import Tuned, TunedRange
+from neartwin.planning.limits import PrivateLimit, PrivateRange
 from neartwin.planning.plan import Plan
 from neartwin.planning.planner import plan as make_plan
-from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.queries.query import Query, Rows, TopK
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.release import Release
 from neartwin.releases.run import Payer, run
@@ -45,7 +45,7 @@ class Proposal:
         return f"<Proposal to {self.account.table.name!r} for {self.price}: preview() tells its errors, explain() how it is done>"
 
     @property
-    def price(self) -> Target:
+    def price(self) -> Budget:
         """What a release costs."""
         return self.plan.price
 
@@ -99,28 +99,29 @@ class Account:
 
     def plan(
         self,
-        query: Query | MostCommon,
+        query: Query | TopK,
         *,
-        spend: Target,
-        rows_per_group: int | Tuned | None = None,
-        groups_per_unit: int | Tuned | None = None,
+        spend: Budget,
+        rows_per_group: int | PrivateLimit | None = None,
+        groups_per_unit: int | PrivateLimit | None = None,
         rows_per_unit: int | None = None,
-        norm_per_unit: Number | Tuned | None = None,
+        norm_per_unit: Number | PrivateLimit | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
         units_together: int = 1,
-        value_range: TunedRange | None = None,
+        value_range: PrivateRange | None = None,
     ) -> Proposal:
         """Decide what a release would do and cost. Reads no row and spends nothing.
 
-        rows_per_group, groups_per_unit: how much one unit counts; `nt.tuned()` for bounds that the plan chooses privately.
+        rows_per_group, groups_per_unit: how much one unit counts; `nt.private_limit()` for bounds that the plan chooses
+        privately.
         rows_per_unit: how much it counts in all groups together. norm_per_unit: instead, the length of its whole vector over
         groups and statistics, in rows, for normal noise; no row is dropped. discovery_groups: in how many of its groups a unit
         helps to discover unknown ones; by default in all.
         spend: pure, approx, zcdp, rdp or gdp; noise is native to it, and the account prices it in its own currency. weights: how
         much the error of each statistic matters beside the others, by name; 1 where it is not given. units_together: the spend is
         promised to so many units changed together, and the account is charged what that leaves for one. value_range:
-        `nt.tuned_range()` for clip bounds of sums and means that the plan chooses privately.
+        `nt.private_range()` for clip bounds of sums and means that the plan chooses privately.
         """
         self._same_population(query.table)
         limits: dict[str, Any] = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
@@ -137,17 +138,17 @@ class Account:
 
     def plan_series(
         self,
-        queries: Sequence[Query | MostCommon],
+        queries: Sequence[Query | TopK],
         *,
-        spend: Target,
-        rows_per_group: int | Tuned | None = None,
-        groups_per_unit: int | Tuned | None = None,
+        spend: Budget,
+        rows_per_group: int | PrivateLimit | None = None,
+        groups_per_unit: int | PrivateLimit | None = None,
         rows_per_unit: int | None = None,
-        norm_per_unit: Number | Tuned | None = None,
+        norm_per_unit: Number | PrivateLimit | None = None,
         discovery_groups: int | None = None,
         weights: Mapping[str, Number] | None = None,
         units_together: int = 1,
-        value_range: TunedRange | None = None,
+        value_range: PrivateRange | None = None,
     ) -> "SeriesProposal":
         """Plan several questions under one price, whose shares minimise all their errors together. Spends nothing.
 
@@ -161,7 +162,7 @@ class Account:
             raise QueryError("units_together and value_range are for one question; ask one at a time")
         for query in queries:
             self._same_population(query.table)
-        limits: dict[str, Number | Tuned | None] = {
+        limits: dict[str, Number | PrivateLimit | None] = {
             "rows_per_group": rows_per_group,
             "groups_per_unit": groups_per_unit,
             "rows_per_unit": rows_per_unit,
@@ -194,7 +195,7 @@ class Account:
         self._same_population(table)
         payer = Payer(tuple(holders), key)
         made = run(self.book, proposal.plan, engine=engine or engine_for(table.source), payer=payer)
-        return made if isinstance(proposal.plan.query, MostCommon) else shaped(made, proposal.plan.query.after)
+        return made if isinstance(proposal.plan.query, TopK) else shaped(made, proposal.plan.query.after)
 
     def sql(
         self,
@@ -271,7 +272,7 @@ class Ledger:
         """The records themselves: history, verification, caps."""
         return self._books
 
-    def open(self, rows: Rows, target: Target) -> Account:
+    def open(self, rows: Rows, target: Budget) -> Account:
         """The account of a table's population, made at the first call with this budget.
 
         One population has one account: other terms, or another population for the same source, raise `LedgerError`.

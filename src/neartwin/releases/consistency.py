@@ -65,7 +65,7 @@ def _isotonic(statistic: Statistic, *, increasing: bool) -> FloatArray:
     return sign * fitted
 
 
-def summing(*levels: Release, name: str) -> tuple[Release, ...]:
+def make_consistent(*levels: Release, name: str) -> tuple[Release, ...]:
     """Releases of one statistic from the whole to its parts, each level's groups divided further by the next one's.
 
     levels: coarsest first; the group columns of each are among those of the next, and every group has its parent (the

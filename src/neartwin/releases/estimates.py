@@ -35,8 +35,8 @@ from neartwin.planning.plan import GroupPlan, MarginalPlan, Measure
 from neartwin.queries.groups import named, values_of
 from neartwin.queries.histograms import Histogram
 from neartwin.queries.moments import MomentStatistic, moment_set
-from neartwin.queries.quantiles import Extreme, Quantile
-from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum, columns_of
+from neartwin.queries.quantiles import MinMax, Quantile
+from neartwin.queries.statistics import Aggregate, Count, CountDistinctUnits, Mean, Sum, columns_of
 from neartwin.releases.values import UNBOUNDED, Statistic
 from neartwin.tables.grid import GridColumn
 from neartwin.tables.types import Key
@@ -92,7 +92,7 @@ def statistics_of(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: float
     for name, aggregate in plan.outputs.items():
         if isinstance(aggregate, Histogram):
             found.append(_of_bins(plan, aggregate, trees, confidence))
-        elif isinstance(aggregate, Quantile | Extreme):
+        elif isinstance(aggregate, Quantile | MinMax):
             found += _of_order(plan, name, aggregate, trees, confidence)
         elif isinstance(aggregate, MomentStatistic):
             found += moment_statistics(plan, name, aggregate, noisy, confidence)
@@ -104,13 +104,13 @@ def statistics_of(plan: GroupPlan, noisy: Noisy, trees: Trees, confidence: float
 def statistic(
     plan: GroupPlan,
     name: str,
-    aggregate: Count | CountUnits | Sum | Mean,
+    aggregate: Count | CountDistinctUnits | Sum | Mean,
     noisy: Noisy,
     confidence: float,
 ) -> Statistic:
     """One statistic of every group, one that is made from noisy sums and counts."""
     match aggregate:
-        case Count() | CountUnits():
+        case Count() | CountDistinctUnits():
             measure = plan.measures[count_measure(plan.query, aggregate, plan.bounding)]
             values, bar, parts = (
                 noisy[measure.name].tolist(),
@@ -150,7 +150,7 @@ def counted(measure: Measure, noisy: WholeNumbers, confidence: float) -> Statist
     """The numbers of units of the values that were chosen."""
     values, bar = noisy.tolist(), measure.mechanism.half_width(confidence)
     ends = [tuple(value + move for value in values) for move in (0, -bar, bar)]
-    return Statistic(name="count", what="count_units()", values=ends[0], lower=ends[1], upper=ends[2])
+    return Statistic(name="count", what="count_distinct_units()", values=ends[0], lower=ends[1], upper=ends[2])
 
 
 def _of_bins(plan: GroupPlan, aggregate: Histogram, trees: Trees, confidence: float) -> Statistic:
@@ -169,7 +169,7 @@ def _whole_counts(measure: Measure, noisy: WholeNumbers, confidence: float) -> t
 
 
 def _of_order(
-    plan: GroupPlan, name: str, aggregate: Quantile | Extreme, trees: Trees, confidence: float
+    plan: GroupPlan, name: str, aggregate: Quantile | MinMax, trees: Trees, confidence: float
 ) -> list[Statistic]:
     """Quantiles and extremes from the trees."""
     column = quantile_column(plan.query, aggregate)
@@ -179,7 +179,7 @@ def _of_order(
     steps: dict[str, list[list[FloatArray]]] = {}
     for part in _parts(levels, ranks.tree.cells):  # some groups at a time
         split = ranks.tree.split(part)
-        if isinstance(aggregate, Extreme):
+        if isinstance(aggregate, MinMax):
             found = {name: _extreme(ranks, split, aggregate, confidence)}
         else:
             found, last = {}, np.zeros(split[0].shape[0])
@@ -200,7 +200,7 @@ def _of_order(
 
 
 def _extreme(
-    ranks: Ranks, split: tuple[FloatArray, FloatArray], aggregate: Extreme, confidence: float
+    ranks: Ranks, split: tuple[FloatArray, FloatArray], aggregate: MinMax, confidence: float
 ) -> list[FloatArray]:
     """What is certainly reached, and between it and the public bound the true value."""
     top = np.full(split[0].shape[0], ranks.tree.cells - 1.0)

@@ -13,7 +13,7 @@ from neartwin import noise
 from neartwin.engines.base import SALT_BITS, Aggregates, Engine
 from neartwin.exact import WholeNumbers
 from neartwin.planning.norm_clipping import entry_parts
-from neartwin.planning.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, Split, WorkloadPlan
+from neartwin.planning.plan import GroupPlan, MarginalPlan, Plan, Split, TopKPlan, WorkloadPlan
 from neartwin.releases.estimates import counted, margin_answers, narrowed, noisy_margins, statistics_of
 from neartwin.releases.values import Statistic
 from neartwin.tables.types import Key
@@ -46,7 +46,7 @@ class Kept:
 def answer_of(plan: Plan, engine: Engine, source: noise.Source) -> Noisy:
     """Whatever a plan asks that tunes nothing, with noise."""
     match plan:
-        case ChoicePlan():
+        case TopKPlan():
             return _chosen(plan, engine.aggregate(plan.stage, salt=source.bits(SALT_BITS)), source)
         case MarginalPlan():
             aggregates = engine.aggregate(plan.stage, salt=source.bits(SALT_BITS))
@@ -75,7 +75,7 @@ def workload_answers(plan: WorkloadPlan, aggregates: Aggregates, source: noise.S
     )
 
 
-def _chosen(plan: ChoicePlan, aggregates: Aggregates, source: noise.Source) -> Noisy:
+def _chosen(plan: TopKPlan, aggregates: Aggregates, source: noise.Source) -> Noisy:
     units = aggregates.values["units"]
     winners = plan.mechanism.choose(units, source=source)
     keys = tuple(aggregates.keys[winner] for winner in winners)

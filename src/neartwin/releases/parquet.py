@@ -36,7 +36,7 @@ from neartwin.queries.query import NOTHING, Query
 from neartwin.releases.distributed import keyed_answer
 from neartwin.releases.documents import WrittenRelease, is_written
 from neartwin.releases.noising import CONFIDENCE, Kept, Noisy, answer_of, kept_groups, noised, nothing, sortable
-from neartwin.releases.pilots import Settled, settled
+from neartwin.releases.pilots import ResolvedPlan, resolve
 from neartwin.releases.run import (
     Paid,
     as_table,
@@ -168,7 +168,7 @@ def run_to_parquet(
         return _again(ticket, work.shelf)
     hidden = _hidden(place, ticket.position)
     done = _attempt(
-        work, lambda: settled(plan, engine, source), hidden, f"{ticket.account}/{ticket.position}/{ticket.hash}"
+        work, lambda: resolve(plan, engine, source), hidden, f"{ticket.account}/{ticket.position}/{ticket.hash}"
     )
     if done is None:  # raised here, outside any handler, so that the cause is not chained to it
         account.fail(ticket)
@@ -240,7 +240,9 @@ def _distributed(engine: Distributed, plan: Plan, source: noise.Source) -> _Work
     return _Work(by_workers if apart else here, engine.shelf(plan.stage))
 
 
-def _attempt(work: _Work, tune: Callable[[], Settled], hidden: str, release: str) -> tuple[Settled, str] | None:
+def _attempt(
+    work: _Work, tune: Callable[[], ResolvedPlan], hidden: str, release: str
+) -> tuple[ResolvedPlan, str] | None:
     """What was written and its digest, or None for whatever failed; then nothing is left behind."""
     done = None
     try:

@@ -18,7 +18,7 @@ from neartwin.releases.provenance import method_after_pilot, method_after_rangin
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class ResolvedPlan:
     """A plan whose bounds are numbers, and what a reader must know of them: notes, the whole walk in words, and as data."""
 
     plan: Plan
@@ -27,7 +27,7 @@ class Settled:
     method: Mapping[str, Any]
 
 
-def settled(plan: Plan, engine: Engine, source: noise.Source) -> Settled:
+def resolve(plan: Plan, engine: Engine, source: noise.Source) -> ResolvedPlan:
     """The plan at the bounds that it tunes, first those of values, then those of contributions; itself where it tunes none."""
     match plan:
         case GroupPlan(ranging=Ranging() as ranging):
@@ -39,15 +39,15 @@ def settled(plan: Plan, engine: Engine, source: noise.Source) -> Settled:
         ):
             return _piloted(plan, pilot, engine, source)
         case _:
-            return Settled(plan, notes_of(plan), str(explain(plan)), method_of(plan, CONFIDENCE))
+            return ResolvedPlan(plan, notes_of(plan), str(explain(plan)), method_of(plan, CONFIDENCE))
 
 
-def _ranged(plan: GroupPlan, ranging: Ranging, engine: Engine, source: noise.Source) -> Settled:
+def _ranged(plan: GroupPlan, ranging: Ranging, engine: Engine, source: noise.Source) -> ResolvedPlan:
     """Noisy counts of values, the clip bounds that they suggest, and the question at those bounds, tuned in turn or not."""
     answers = [answered(one, engine, source).statistics[0].values for one in ranging.asked]
     choice = pilot_ranges.chosen(plan, answers)
-    found = settled(replace(choice.plan, price=plan.price, together=plan.together), engine, source)
-    return Settled(
+    found = resolve(replace(choice.plan, price=plan.price, together=plan.together), engine, source)
+    return ResolvedPlan(
         found.plan,
         (*found.notes, *choice.told),
         f"{explain(plan)}\n\nchosen for values:\n{found.explanation}",
@@ -55,12 +55,12 @@ def _ranged(plan: GroupPlan, ranging: Ranging, engine: Engine, source: noise.Sou
     )
 
 
-def _piloted(plan: OverGroups, pilot: Pilot, engine: Engine, source: noise.Source) -> Settled:
+def _piloted(plan: OverGroups, pilot: Pilot, engine: Engine, source: noise.Source) -> ResolvedPlan:
     """The pilot's noisy counts, and the bounds that they suggest."""
     parts = engine.aggregate(pilot.stage, salt=source.bits(SALT_BITS)).values["parts"]
     choice = pilot_bounds.chosen(plan, pilot.mechanism.noisy(parts, source=source))
     said = pilot_bounds.told(choice)
-    return Settled(
+    return ResolvedPlan(
         choice.plan,
         (*notes_of(choice.plan), said),
         f"{explain(plan)}\n\nchosen by the pilot:\n{said}\n{explain(choice.plan)}",

@@ -10,7 +10,7 @@ import numpy as np
 from neartwin.engines.memory import evaluate
 from neartwin.errors import ParameterError, QueryError
 from neartwin.queries.groups import MARGIN, named
-from neartwin.queries.query import After
+from neartwin.queries.query import PostProcessing
 from neartwin.releases.release import Release
 from neartwin.releases.values import UNBOUNDED, Statistic
 from neartwin.tables.expressions import RowExpression
@@ -23,7 +23,7 @@ _CHOSEN = (
 )
 
 
-def shaped(release: Release, after: After) -> Release:
+def shaped(release: Release, after: PostProcessing) -> Release:
     """Shapes and ratios, then HAVING, ORDER BY, OFFSET and LIMIT, as SQL does them. Nothing asked: the release as it is."""
     for name, increasing in after.monotone:
         release = release.monotone(name, increasing=increasing)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import neartwin.ledger as books
-from neartwin.accounting.budgets import Target
+from neartwin.accounting.budgets import Budget
 from neartwin.planning.expected_errors import ExpectedError
 
 
@@ -16,7 +16,7 @@ class Preview:
     before, after: what the account has left, by pool, exact. affordable: whether the account can pay now.
     """
 
-    price: Target
+    price: Budget
     before: dict[str, Fraction]
     after: dict[str, Fraction]
     errors: tuple[ExpectedError, ...]
@@ -37,7 +37,7 @@ class Preview:
         return "\n".join(lines)
 
 
-def preview_of(book: books.Account, price: Target, errors: Iterable[ExpectedError]) -> Preview:
+def preview_of(book: books.Account, price: Budget, errors: Iterable[ExpectedError]) -> Preview:
     """The preview of a price against what is left in an account now."""
     before, amounts = book.remaining, book.rule.amounts(book.price(price))
     after = {pool: left - amounts[pool] for pool, left in before.items()}

@@ -22,17 +22,17 @@ from neartwin import mechanisms
 from neartwin.planning.expected_errors import expected_errors
 from neartwin.planning.plan import (
     Bounding,
-    ChoicePlan,
     GroupPlan,
     MarginalPlan,
     OverGroups,
     Plan,
     Ranging,
+    TopKPlan,
     WorkloadPlan,
 )
 from neartwin.queries.groups import named
 from neartwin.queries.moments import MomentStatistic, moment_set
-from neartwin.queries.quantiles import Extreme, Quantile
+from neartwin.queries.quantiles import MinMax, Quantile
 from neartwin.queries.statistics import Mean, Sum, summand
 from neartwin.releases.estimates import WHOLE_TABLE
 from neartwin.releases.noising import CONFIDENCE
@@ -110,7 +110,7 @@ def code_digest() -> str:
 
 def _question(plan: Plan) -> dict[str, Any]:
     stage = plan.stage
-    if isinstance(plan, ChoicePlan):
+    if isinstance(plan, TopKPlan):
         asked = {"most common": plan.query.column}
     else:
         asked = {name: str(aggregate) for name, aggregate in plan.outputs.items()}
@@ -150,7 +150,7 @@ def _bounds(plan: Plan) -> list[dict[str, str]]:
     """Each bound that limits one unit, with its origin."""
     stage = plan.stage
     given = "public: given with the question"
-    if isinstance(plan, ChoicePlan):
+    if isinstance(plan, TopKPlan):
         return [{"what": "rows of one unit for each value", "value": "1", "origin": "the mechanism counts units"}]
     if stage.table.unit_name == "(each row)":
         found = [{"what": "rows_per_group", "value": "1", "origin": "each row is its own unit"}]
@@ -160,7 +160,7 @@ def _bounds(plan: Plan) -> list[dict[str, str]]:
         caps = {name: getattr(plan.bounding, name) for name in names}
         found = [{"what": name, "value": str(value), "origin": given} for name, value in caps.items()]
     for name, aggregate in plan.outputs.items():
-        if isinstance(aggregate, Sum | Mean | Quantile | Extreme):
+        if isinstance(aggregate, Sum | Mean | Quantile | MinMax):
             limits = {aggregate.column: summand(stage.table, aggregate).bounds}
         elif isinstance(aggregate, MomentStatistic):
             limits = {column.column: column.bounds for column in moment_set(stage.table, aggregate).columns}
@@ -235,7 +235,7 @@ _WORKLOAD = (
 def notes_of(plan: Plan) -> tuple[str, ...]:
     """What a reader of the release must know."""
     match plan:
-        case ChoicePlan():
+        case TopKPlan():
             return (_of_choice(plan), *_of_together(plan))
         case MarginalPlan():
             return (*_of_bounding(plan), WHOLE_TABLE, *_of_together(plan))
@@ -247,7 +247,7 @@ def notes_of(plan: Plan) -> tuple[str, ...]:
             assert_never(plan)
 
 
-def _of_choice(plan: ChoicePlan) -> str:
+def _of_choice(plan: TopKPlan) -> str:
     if plan.counts is None:
         return "What wins is released alone: its count and the runners-up are not, and asking for them costs more."
     return (

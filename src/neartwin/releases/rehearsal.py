@@ -18,7 +18,7 @@ import numpy as np
 
 import neartwin.ledger as books
 from neartwin import mechanisms
-from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Target, Zcdp
+from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.checks import integer
 from neartwin.engines.base import Engine
 from neartwin.engines.engine_for import engine_for
@@ -26,8 +26,8 @@ from neartwin.errors import PrivacyError, QueryError, SchemaError
 from neartwin.planning.plan import GroupPlan, Plan
 from neartwin.planning.planner import plan as make_plan
 from neartwin.queries.open import table as open_table
-from neartwin.queries.query import MostCommon, Query, Rows
-from neartwin.queries.statistics import CountUnits
+from neartwin.queries.query import Query, Rows, TopK
+from neartwin.queries.statistics import CountDistinctUnits
 from neartwin.releases.provenance import LIBRARY, within
 from neartwin.releases.release import Release
 from neartwin.releases.run import run
@@ -82,9 +82,9 @@ def preview_on(plan: Plan, standin: Any, *, runs: int = 3, engine: Engine | None
     found: Plan = _moved(plan, table)
     engine = engine or engine_for(table.source)
     noisy = [_released(found, engine) for _ in range(runs)]
-    query = found.query if isinstance(found.query, MostCommon) else _with_keys(found, engine)
+    query = found.query if isinstance(found.query, TopK) else _with_keys(found, engine)
     bounded = _released(_sure(query, found), engine)
-    whole = bounded if isinstance(query, MostCommon) else _released(_sure(query, None), engine)
+    whole = bounded if isinstance(query, TopK) else _released(_sure(query, None), engine)
     return StandInPreview(
         errors=tuple(_errors(name, noisy, bounded, whole) for name in [one.name for one in bounded.statistics]),
         groups=len(whole),
@@ -148,9 +148,9 @@ def _with_keys(plan: Plan, engine: Engine) -> Query:
     return replace(query, groups=replace(query.groups, keys=keys))
 
 
-def _sure(query: Query | MostCommon, plan: Plan | None) -> Plan:
+def _sure(query: Query | TopK, plan: Plan | None) -> Plan:
     """The plan without noise: within the bounds of a plan, or where there is none, without bounds."""
-    if isinstance(query, MostCommon):
+    if isinstance(query, TopK):
         return make_plan(query, spend=_SURE)
     limits: dict[str, Any] = {}
     if not isinstance(query.table.unit, RowUnit):
@@ -162,7 +162,7 @@ def _sure(query: Query | MostCommon, plan: Plan | None) -> Plan:
             limits["rows_per_unit"] = bounding.rows_per_unit
             if bounding.norm_per_unit is not None:
                 limits = {"norm_per_unit": bounding.norm_per_unit}
-        if all(isinstance(asked, CountUnits) for asked in query.aggregates.values()):
+        if all(isinstance(asked, CountDistinctUnits) for asked in query.aggregates.values()):
             limits.pop("rows_per_unit", None)
     return make_plan(query, spend=_SURE, **limits)
 
@@ -185,7 +185,7 @@ def _throwaway() -> Iterator[books.Ledger]:
             ledger.close()
 
 
-def _cap(price: Target) -> Target:
+def _cap(price: Budget) -> Budget:
     """A budget in the price's own currency that pays it for certain."""
     half = Fraction(1, 2)
     match price:

@@ -147,9 +147,9 @@ class Release:
 
     def certificate(self, ledger: Any, *, key: str | Path | None = None) -> Any:
         """The signed certificate of this release, from the ledger that paid for it: see `neartwin.certificate`."""
-        from neartwin.releases.certificates import certificate
+        from neartwin.releases.certificates import certify
 
-        return certificate(self, ledger, key=key)
+        return certify(self, ledger, key=key)
 
     def to_csv(self) -> str:
         """The table of `to_arrow` as CSV text."""

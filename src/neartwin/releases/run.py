@@ -18,12 +18,12 @@ from neartwin.engines.base import Engine
 from neartwin.errors import ExecutionError, LedgerError, QueryError
 from neartwin.ledger import Account, Stored, Ticket
 from neartwin.ledger.account import DOCUMENT_BYTES
-from neartwin.planning.plan import ChoicePlan, GroupPlan, MarginalPlan, Plan, WorkloadPlan
+from neartwin.planning.plan import GroupPlan, MarginalPlan, Plan, TopKPlan, WorkloadPlan
 from neartwin.queries.groups import MARGIN
 from neartwin.queries.statistics import columns_of
 from neartwin.releases.documents import WrittenRelease, is_written
 from neartwin.releases.noising import CONFIDENCE, answer_of
-from neartwin.releases.pilots import Settled, settled
+from neartwin.releases.pilots import ResolvedPlan, resolve
 from neartwin.releases.provenance import library_version
 from neartwin.releases.release import Release
 from neartwin.releases.values import Provenance, Statistic
@@ -46,8 +46,8 @@ def group_columns_of(plan: Plan) -> tuple[str, ...]:
 def statistics_told(plan: Plan) -> dict[str, str]:
     """The names of the release's statistics, in their order, with what each is."""
     match plan:
-        case ChoicePlan():
-            return {} if plan.counts is None else {"count": "count_units()"}
+        case TopKPlan():
+            return {} if plan.counts is None else {"count": "count_distinct_units()"}
         case GroupPlan() if plan.histogram is not None:
             return {"count": str(plan.histogram[1])}
         case GroupPlan() | MarginalPlan() | WorkloadPlan():
@@ -176,7 +176,7 @@ def _run_paid(paid: Paid, plan: Plan, engine: Engine, source: noise.Source) -> R
 
 def released(paid: Paid, plan: Plan, engine: Engine, source: noise.Source) -> Release:
     """Whatever the plan asks, with noise. Raises anything: the caller turns every failure into one."""
-    made = settled(plan, engine, source)
+    made = resolve(plan, engine, source)
     answer = answer_of(made.plan, engine, source)
     return Release(
         group_columns=group_columns_of(plan),
@@ -189,7 +189,7 @@ def released(paid: Paid, plan: Plan, engine: Engine, source: noise.Source) -> Re
     )
 
 
-def provenance_of(paid: Paid, plan: Plan, made: Settled) -> Provenance:
+def provenance_of(paid: Paid, plan: Plan, made: ResolvedPlan) -> Provenance:
     """Where a release of this plan comes from. made: what its first stages made of it."""
     ticket = paid.ticket
     after = {pool: left - ticket.price.get(pool, Fraction(0)) for pool, left in ticket.before.items()}

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from neartwin import noise
-from neartwin.accounting.budgets import Target
+from neartwin.accounting.budgets import Budget
 from neartwin.engines.base import Engine
 from neartwin.errors import ExecutionError
 from neartwin.ledger import Account, Stored
 from neartwin.planning.expected_errors import ExpectedError, expected_errors
 from neartwin.planning.explain import Explained, explain
 from neartwin.planning.series import SeriesPlan
-from neartwin.queries.query import MostCommon
+from neartwin.queries.query import TopK
 from neartwin.releases.documents import SERIES_FORMAT
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.preview import Preview, preview_of
@@ -33,7 +33,7 @@ class SeriesProposal:
     account: "Opened"
 
     @property
-    def price(self) -> Target:
+    def price(self) -> Budget:
         """What all of them cost together."""
         return self.plan.price
 
@@ -113,6 +113,6 @@ def _read(document: bytes) -> tuple[Release, ...]:
 
 def _shaped(series: SeriesPlan, made: tuple[Release, ...]) -> tuple[Release, ...]:
     return tuple(
-        release if isinstance(part.query, MostCommon) else shaped(release, part.query.after)
+        release if isinstance(part.query, TopK) else shaped(release, part.query.after)
         for release, part in zip(made, series.parts, strict=True)
     )

@@ -27,7 +27,7 @@ class OtherTable:
     columns: Mapping[str, Bounds]
 
 
-def public(
+def public_table(
     data: Any,
     *,
     name: str = "",
@@ -42,14 +42,14 @@ def public(
     gets its rows; else both must be of one engine.
 
     >>> import pyarrow as pa
-    >>> towns = public(pa.table({"town": ["Ulm"], "state": ["BW"]}), name="towns")
+    >>> towns = public_table(pa.table({"town": ["Ulm"], "state": ["BW"]}), name="towns")
     >>> towns.kind, sorted(towns.schema)
     (<JoinKind.PUBLIC: 'public'>, ['state', 'town'])
     """
     return _other(JoinKind.PUBLIC, source_of(data, table=table, snapshot=snapshot), name or table, types, columns)
 
 
-def owned(
+def owned_by(
     data: Any,
     *,
     name: str = "",
@@ -60,7 +60,7 @@ def owned(
 ) -> OtherTable:
     """A private table without a unit column, whose rows belong to the unit that has their key in the table it is joined to.
 
-    Order lines have an order number, and the orders say whose it is: `orders.join(nt.owned("lines.parquet"), on="order")`.
+    Order lines have an order number, and the orders say whose it is: `orders.join(nt.owned_by("lines.parquet"), on="order")`.
     Where rows of several units have one key, one of them owns it: see `neartwin.tables.table`. Arguments: as for `nt.table`.
     """
     return _other(JoinKind.OWNED, source_of(data, table=table, snapshot=snapshot), name or table, types, columns)
@@ -274,7 +274,7 @@ def _equated(table: Table, other: Table, pairs: tuple[tuple[str, str], ...]) -> 
     if (table.name, table.neighbours) != (other.name, other.neighbours):
         raise QueryError(
             f"join: {other.name!r} ({other.neighbours}) is another population than {table.name!r} ({table.neighbours}); tables "
-            f"of the same units have one account, so open both with the same name=, or declare one nt.public or nt.owned"
+            f"of the same units have one account, so open both with the same name=, or declare one nt.public_table or nt.owned_by"
         )
     if not isinstance(other.unit, str):
         raise QueryError("join: the other table's rows are units of their own; name its unit's column with unit=")

@@ -15,7 +15,7 @@ from fractions import Fraction
 from neartwin.errors import QueryError, SchemaError
 from neartwin.exact import rational
 from neartwin.tables.expressions import RowExpression
-from neartwin.tables.table import Bounds, Table, bounded
+from neartwin.tables.table import Bounds, Table, bounds
 from neartwin.tables.terms import COMPARISONS, Term, as_kind
 from neartwin.tables.types import NUMERIC, ColumnType
 
@@ -60,7 +60,7 @@ def range_of(term: Term, columns: Mapping[str, Bounds]) -> Range:
     >>> from neartwin.tables.expressions import RowExpression
     >>> number = {"price": ColumnType.NUMBER, "discount": ColumnType.NUMBER}
     >>> net = RowExpression.parse("price * (1 - discount)", number).term
-    >>> found = range_of(net, {"price": bounded(0, 200), "discount": bounded(0, "0.5")})
+    >>> found = range_of(net, {"price": bounds(0, 200), "discount": bounds(0, "0.5")})
     >>> print(found.low, found.high, found.step)
     0 200 1/10000
     """
@@ -239,7 +239,7 @@ def grid_of(found: Range, step: Fraction | None) -> Bounds:
     """
     low, high = Fraction(found.low), Fraction(found.high)
     chosen = step or _step_for(high - low, found.step)
-    return bounded(math.floor(low / chosen) * chosen, math.ceil(high / chosen) * chosen, chosen)
+    return bounds(math.floor(low / chosen) * chosen, math.ceil(high / chosen) * chosen, chosen)
 
 
 def _step_for(width: Fraction, natural: Fraction | None) -> Fraction:
@@ -347,7 +347,7 @@ def _declared(table: Table, column: str, step: Fraction | None) -> Bounds:
             f"{column!r} needs bounds, for instance sum({column!r}, 0, 100), or --bounds {column}=0:100 in a terminal: "
             "bounds read from the data would reveal its extremes; take them from public knowledge"
         )
-    return found if step is None else bounded(found.low, found.high, step)
+    return found if step is None else bounds(found.low, found.high, step)
 
 
 def _propagated(table: Table, column: str, expression: RowExpression, step: Fraction | None) -> Value:

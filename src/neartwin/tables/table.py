@@ -100,13 +100,13 @@ _LARGEST_TERM = 2**400  # of a step written as a fraction: no value times it lea
 
 
 class RowUnit:
-    """The explicit request that each row is its own unit: `unit=EACH_ROW`. It protects rows, not people."""
+    """The explicit request that each row is its own unit: `unit=ROW`. It protects rows, not people."""
 
     def __repr__(self) -> str:
-        return "EACH_ROW"
+        return "ROW"
 
 
-EACH_ROW = RowUnit()
+ROW = RowUnit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +140,14 @@ def both_ends(column: str, low: Number | None, high: Number | None) -> tuple[Fra
     return rational(low=low), rational(high=high)
 
 
-def bounded(low: Number, high: Number, step: Number = "1/100") -> Bounds:
+def bounds(low: Number, high: Number, step: Number = "1/100") -> Bounds:
     """Declare a column's public bounds: values are clipped to [low, high] and rounded to multiples of step, half up.
 
     The bounds must come from public knowledge: bounds read from the data would reveal its extremes.
 
-    >>> bounded(0, 200)
+    >>> bounds(0, 200)
     Bounds(low=Fraction(0, 1), high=Fraction(200, 1), step=Fraction(1, 100))
-    >>> bounded(5, 1)
+    >>> bounds(5, 1)
     Traceback (most recent call last):
     neartwin.errors.ParameterError: high=1 must be above low=5
     """
@@ -172,7 +172,7 @@ def bounded(low: Number, high: Number, step: Number = "1/100") -> Bounds:
 class Table:
     """A table about people. Frozen; holds no rows, and reading its attributes reads none.
 
-    name: the population that a ledger charges. unit: the column of unit ids, or EACH_ROW. schema: the type of each column,
+    name: the population that a ledger charges. unit: the column of unit ids, or ROW. schema: the type of each column,
     declared ones included. declared: the columns whose types override the source's (cast row by row; NULL where a value
     does not fit). columns: public bounds. joins: the tables that its rows are met with, in this order; schema and columns are
     then of the joined rows, and source and declared of the first table. period: where a unit is what the column names within

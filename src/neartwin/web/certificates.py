@@ -1,7 +1,7 @@
 """Certificates of served releases, signed with the key of the service's data directory."""
 
 from neartwin.releases.accounts import Account
-from neartwin.releases.certificates import Certificate, certificate
+from neartwin.releases.certificates import Certificate, certify
 from neartwin.releases.documents import release_in
 from neartwin.web.data_directory import DataDirectory
 
@@ -12,4 +12,4 @@ def certificate_of(directory: DataDirectory, account: Account, position: int, pa
     part: of a series, which of its questions.
     """
     release = release_in(account.book.answer(position).document, part)
-    return certificate(release, directory.books, key=directory.owner_key)
+    return certify(release, directory.books, key=directory.owner_key)

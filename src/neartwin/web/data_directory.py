@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 import neartwin.ledger as records
-from neartwin.accounting.budgets import Target
+from neartwin.accounting.budgets import Budget
 from neartwin.errors import LedgerError, NeartwinError, ParameterError
 from neartwin.queries.query import Rows
 from neartwin.releases.accounts import Account, Ledger
@@ -163,7 +163,7 @@ class DataDirectory:
         theirs = [f"{name}.{column}" for name, other in self.tables(dataset).items() for column in schema_of(other)]
         return [*self.rows(dataset).table.schema, *theirs]
 
-    def allot(self, name: str, holder: str, target: Target, *, by: str) -> records.Allotment:
+    def allot(self, name: str, holder: str, target: Budget, *, by: str) -> records.Allotment:
         """Set what one holder may spend of a data set."""
         return self.books.account(self.dataset(name).name).allot(holder, target, by=by)
 

@@ -9,14 +9,15 @@ from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from neartwin.accounting.budgets import Target, parts_of, target_of
+from neartwin.accounting.budgets import Budget, budget_of, parts_of
 from neartwin.checks import one_of, text
 from neartwin.errors import ParameterError
 from neartwin.queries.open import table as open_table
 from neartwin.queries.query import Rows
-from neartwin.tables.joins import OtherTable, owned, public
+from neartwin.tables.joins import OtherTable, owned_by, public_table
 from neartwin.tables.sources import Source
-from neartwin.tables.table import EACH_ROW, Bounds, bounded
+from neartwin.tables.table import ROW, Bounds
+from neartwin.tables.table import bounds as as_bounds
 
 Values = tuple[object, ...]
 EACH_ROW_NAME = "(each row)"
@@ -57,7 +58,7 @@ class JoinableTable:
         more: dict[str, Any] = {"table": self.table, "types": self.types, "columns": self.bounds}
         if self.kind == "same_unit":
             return open_table(self.place, unit=self.unit, name=population, neighbours=neighbours, **more)
-        return (public if self.kind == "public" else owned)(self.place, name=self.name, **more)
+        return (public_table if self.kind == "public" else owned_by)(self.place, name=self.name, **more)
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON that `from_dict` reads back; holds the place."""
@@ -71,7 +72,7 @@ class JoinableTable:
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> "JoinableTable":
         """The table that `as_dict` wrote."""
-        bounds = {name: bounded(*map(Fraction, ends)) for name, ends in told["bounds"].items()}
+        bounds = {name: as_bounds(*map(Fraction, ends)) for name, ends in told["bounds"].items()}
         keys = {name: tuple(values) for name, values in told["keys"].items()}
         return cls(**{**told, "bounds": bounds, "keys": keys})
 
@@ -94,8 +95,8 @@ class Rule:
     discover: bool = True
     own_keys: bool = True
     own_bounds: bool = True
-    max_spend: Target | None = None
-    allotment: Target | None = None
+    max_spend: Budget | None = None
+    allotment: Budget | None = None
 
     def __post_init__(self) -> None:
         kind, sign, name = self.who.partition(":")
@@ -128,7 +129,7 @@ class Rule:
             if name in {"columns", "group_columns"} and value is not None:
                 parts[name] = tuple(value)
             if name in {"max_spend", "allotment"} and value is not None:
-                parts[name] = target_of(value, name)
+                parts[name] = budget_of(value, name)
         return cls(**parts)
 
 
@@ -170,7 +171,7 @@ class Dataset:
     types: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, Bounds] = field(default_factory=dict)
     keys: Mapping[str, Values] = field(default_factory=dict)
-    budget: Target
+    budget: Budget
     about: str = ""
     policy: tuple[Rule, ...] = (OPEN,)
     tables: tuple[JoinableTable, ...] = ()
@@ -188,7 +189,7 @@ class Dataset:
         """The table's rows; reads names and types, never a row."""
         return open_table(
             self.place,
-            unit=EACH_ROW if self.unit == EACH_ROW_NAME else self.unit,
+            unit=ROW if self.unit == EACH_ROW_NAME else self.unit,
             name=self.name,
             table=self.table,
             neighbours=self.neighbours,
@@ -228,9 +229,9 @@ class Dataset:
         told = json.loads(written)
         return cls(
             **{name: told[name] for name in ("name", "place", "table", "unit", "neighbours", "about", "types")},
-            bounds={name: bounded(*map(Fraction, ends)) for name, ends in told["bounds"].items()},
+            bounds={name: as_bounds(*map(Fraction, ends)) for name, ends in told["bounds"].items()},
             keys={name: tuple(values) for name, values in told["keys"].items()},
-            budget=target_of(told["budget"], "budget"),
+            budget=budget_of(told["budget"], "budget"),
             policy=tuple(Rule.from_dict(rule) for rule in told["policy"]),
             tables=tuple(JoinableTable.from_dict(side) for side in told.get("tables", ())),
         )

@@ -1,7 +1,7 @@
 """From what a curator sends to a `Dataset`."""
 
-from neartwin.accounting.budgets import target_of
-from neartwin.tables.table import bounded
+from neartwin.accounting.budgets import budget_of
+from neartwin.tables.table import bounds
 from neartwin.web import schemas
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, JoinableTable, Rule
@@ -16,9 +16,9 @@ def registration(wish: schemas.Registration, directory: DataDirectory) -> Datase
         unit=wish.unit,
         neighbours=wish.neighbours,
         types=wish.types,
-        bounds={name: bounded(*ends) for name, ends in wish.bounds.items()},
+        bounds={name: bounds(*ends) for name, ends in wish.bounds.items()},
         keys={name: tuple(values) for name, values in wish.keys.items()},
-        budget=target_of(wish.budget, "budget"),
+        budget=budget_of(wish.budget, "budget"),
         about=wish.about,
         tables=tuple(_joinable(side, directory) for side in wish.tables),
         policy=tuple(Rule.from_dict(rule.model_dump()) for rule in wish.policy),
@@ -33,6 +33,6 @@ def _joinable(wish: schemas.JoinableTableRequest, directory: DataDirectory) -> J
         table=wish.table,
         unit=wish.unit,
         types=wish.types,
-        bounds={name: bounded(*ends) for name, ends in wish.bounds.items()},
+        bounds={name: bounds(*ends) for name, ends in wish.bounds.items()},
         keys={name: tuple(values) for name, values in wish.keys.items()},
     )

@@ -86,7 +86,7 @@ class Question(RequestModel):
 
 
 class TunedBound(RequestModel):
-    """A bound that the plan finds out privately, for a share of the spend: `nt.tuned(...)`."""
+    """A bound that the plan finds out privately, for a share of the spend: `nt.private_limit(...)`."""
 
     at_most: Annotated[int, Field(ge=1, le=10**6)] = 1024
     share: Written | StrictFloat = "1/10"
@@ -94,7 +94,7 @@ class TunedBound(RequestModel):
 
 
 class TunedValues(RequestModel):
-    """Clip bounds that the plan finds out privately within those given, for a share of the spend: `nt.tuned_range(...)`."""
+    """Clip bounds that the plan finds out privately within those given, for a share of the spend: `nt.private_range(...)`."""
 
     share: Written | StrictFloat = "1/10"
     groups: Annotated[int, Field(ge=1, le=10**9)] | None = None

@@ -8,13 +8,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from neartwin.accounting.budgets import parts_of, target_of
+from neartwin.accounting.budgets import budget_of, parts_of
 from neartwin.errors import NeartwinError, ParameterError, QueryError
 from neartwin.planning.expected_errors import ExpectedError
 from neartwin.planning.explain import Explained
-from neartwin.planning.limits import tuned, tuned_range
+from neartwin.planning.limits import private_limit, private_range
 from neartwin.queries.groups import completed
-from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.queries.query import Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.parse import grouped_rows
 from neartwin.queries.wire.parse import form_of, question_of
@@ -115,7 +115,7 @@ def _proposal(directory: DataDirectory, task: Mapping[str, Any]) -> tuple[Propos
     rule = rule_for(dataset, task["analyst"], task["project"]) if task["analyst"] else Rule()
     account, tables = directory.account(dataset), directory.tables(dataset)
     limits = {name: _limit(name, task[name]) for name in _LIMITS if task.get(name) is not None} | _weights(task)
-    spend = target_of(task["spend"], "spend")
+    spend = budget_of(task["spend"], "spend")
     if isinstance(task["question"], list):
         questions = [asked(dataset, account.rows, one, tables) for one in task["question"]]
         series = account.plan_series(questions, spend=spend, **limits)
@@ -129,15 +129,15 @@ def _proposal(directory: DataDirectory, task: Mapping[str, Any]) -> tuple[Propos
 def _limit(name: str, written: Any) -> Any:
     """A bound, or how the plan is to find it out."""
     if name == "value_range":
-        return tuned_range(**written)
-    return tuned(**written) if isinstance(written, dict) else written
+        return private_range(**written)
+    return private_limit(**written) if isinstance(written, dict) else written
 
 
 def _weights(task: Mapping[str, Any]) -> Json:
     return {"weights": task["weights"]} if task.get("weights") else {}
 
 
-def asked(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables: Others) -> Query | MostCommon:
+def asked(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables: Others) -> Query | TopK:
     """The question of a form.
 
     Its keys may be "declared": those that the data set says are public. Keys of a column may be text, as typed on a page.
@@ -180,7 +180,7 @@ def _grouped(form: Mapping[str, Any], rows: Rows, tables: Others) -> tuple[Table
         found, columns = grouped_rows(form["sql"], rows, tables=tables)
         return found.table, columns
     probe = question_of({**form, "keys": None, "workload": None}, rows, tables)
-    return probe.table, () if isinstance(probe, MostCommon) else probe.groups.columns
+    return probe.table, () if isinstance(probe, TopK) else probe.groups.columns
 
 
 def _error(error: ExpectedError) -> Json:

@@ -22,9 +22,9 @@ import numpy as np
 
 from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.losses.composition import Factor
+from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.randomized_response import ResponsePair
-from neartwin.losses.summands.base import Order, Pair, RenyiCurve, Summand, Top
+from neartwin.losses.summands.base import MaximumLoss, Order, Pair, RenyiCurve, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
 
 SERIES = [
@@ -62,7 +62,7 @@ class BoundedRangeSum(Summand):
     def __init__(self, e: Fraction, count: int) -> None:
         """e: the range."""
         self.e, self.count = float(e), count
-        self.top = Top(count * self.e * (1 + 8 * U), 0.0, count * self.e * (1 - 8 * U))
+        self.top = MaximumLoss(count * self.e * (1 + 8 * U), 0.0, count * self.e * (1 - 8 * U))
         self._zero = log_sinhc(np.array([self.e / 2]), np.zeros(1))
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
@@ -145,7 +145,7 @@ class BoundedRangeCurve(RenyiCurve):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class BoundedRange(Factor):
+class BoundedRange(PrivacyLoss):
     """Any mechanism of bounded range epsilon, such as the exponential mechanism with that total guarantee.
 
     An interval here covers the class: no mechanism of it exceeds the upper end, one of it reaches the lower.

@@ -23,7 +23,7 @@ import numpy as np
 
 from neartwin.checks import in_floats, integer
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.losses.composition import Factor
+from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Lattice, Order, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
@@ -144,7 +144,7 @@ class DiscreteGaussianPair(Pair):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class DiscreteGaussian(Factor):
+class DiscreteGaussian(PrivacyLoss):
     """The discrete Gaussian mechanism on integers.
 
     sigma2: the parameter sigma^2 (the variance is a little less); sensitivity: a whole number.

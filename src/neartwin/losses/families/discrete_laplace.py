@@ -22,7 +22,7 @@ import numpy as np
 from neartwin.checks import in_floats, integer
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.losses.composition import Factor
+from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.randomized_response import ResponsePair, three_losses
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Lattice, Order, Pair, Summand
@@ -53,7 +53,7 @@ class GeometricPair(Pair):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Geometric(Factor):
+class Geometric(PrivacyLoss):
     """The geometric mechanism at epsilon = sensitivity * rate, integer answers.
 
     Errors: `ParameterError` unless epsilon is positive and sensitivity a whole number, at least 1.
@@ -100,7 +100,7 @@ class StaircasePair(Pair):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Staircase(Factor):
+class Staircase(PrivacyLoss):
     """Staircase noise for one number.
 
     Errors: `ParameterError` unless epsilon is positive, sensitivity and step are whole numbers and 1 <= step <= sensitivity.

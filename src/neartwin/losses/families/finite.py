@@ -18,7 +18,7 @@ import numpy as np
 from neartwin.checks import open_probability, sampling_rate, several
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, float_above, float_below, rational
-from neartwin.losses.composition import Factor
+from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Lattice, Order, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U
@@ -85,7 +85,7 @@ def _masses(name: str, values: Sequence[Number]) -> Masses:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class FinitePair(Factor):
+class FinitePair(PrivacyLoss):
     """Any two laws on finitely many outcomes: P with the unit (remove order), Q without.
 
     p, q: masses of the same outcomes, each summing to 1 exactly. Under replace-one both orders are asked.
@@ -112,7 +112,7 @@ class FinitePair(Factor):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class PiecewiseLinear(Factor):
+class PiecewiseLinear(PrivacyLoss):
     """A piecewise-linear trade-off function f through knots (alpha_k, beta_k): any mechanism with T >= f.
 
     alpha: increasing from 0 to 1; beta: convex, not increasing, ending at 0, below 1 - alpha. A segment of slope -r
@@ -151,7 +151,7 @@ class PiecewiseLinear(Factor):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class SubsampledFinite(Factor):
+class SubsampledFinite(PrivacyLoss):
     """A finite pair on a Poisson sample of rate q, add/remove; replace-one needs the mechanism's three laws.
 
     Errors: `ParameterError` unless 0 < rate < 1, and for a question under replace-one.

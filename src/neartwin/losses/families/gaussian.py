@@ -16,8 +16,8 @@ import numpy as np
 
 from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.losses.composition import Factor
-from neartwin.losses.summands.base import Masses, Order, Pair, Summand
+from neartwin.losses.composition import PrivacyLoss
+from neartwin.losses.summands.base import CellMasses, Order, Pair, Summand
 from neartwin.losses.summands.gaussian_profile import gaussian_delta
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U
 from neartwin.special import erfcx, ndtr, ndtri
@@ -84,7 +84,7 @@ class GaussianSum(Summand):
         mu = math.sqrt(self.mu2)
         return 0.5 * self.mu2 + mu * float(ndtri(low_tail)), 0.5 * self.mu2 - mu * float(ndtri(high_tail))
 
-    def cells(self, edges: FloatArray) -> Masses:
+    def cells(self, edges: FloatArray) -> CellMasses:
         """Normal tails; an argument x errs by 4U(|l|/mu + mu), so its tail by the factor (|x| + 1) times that."""
         mu = math.sqrt(self.mu2)
 
@@ -94,7 +94,7 @@ class GaussianSum(Summand):
             own = tail * (2 * ELEMENTARY + 2 * U * x * x + (np.abs(x) + 1) * 6 * U * (np.abs(edges) / mu + mu))
             return -np.diff(tail, prepend=1.0, append=0.0), np.append(own, 0.0) + np.insert(own, 0, 0.0)
 
-        return Masses(*between(-0.5), *between(0.5), 0.0)
+        return CellMasses(*between(-0.5), *between(0.5), 0.0)
 
     @property
     def has_closed_form(self) -> bool:
@@ -142,7 +142,7 @@ class GaussianPair(Pair):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Gaussian(Factor):
+class Gaussian(PrivacyLoss):
     """The Gaussian mechanism, equivalently a mechanism that is exactly mu-GDP: mu = sensitivity / sigma.
 
     Errors: `ParameterError` unless mu is finite and positive. Dong, Roth, Su 2022, theorem 2.7.

@@ -16,8 +16,8 @@ import numpy as np
 
 from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.losses.composition import Factor
-from neartwin.losses.summands.base import Masses, Order, Pair, Peak, Ratio, Summand, Top
+from neartwin.losses.composition import PrivacyLoss
+from neartwin.losses.summands.base import CellMasses, MaximumAtom, MaximumLoss, Order, Pair, Ratio, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
 
 BLOCK = 1 << 18
@@ -120,14 +120,14 @@ class LaplaceSum(Summand):
             self.pace, copies, reach = float(rates.max()), float(counts.sum()), float(rates @ counts)
         log_mass = -math.log(2) * copies
         mass, slack = math.exp(log_mass) * (1 - 1e-12) if log_mass > -700 else 0.0, 4 * U * (len(rates) + 2)
-        self.top = Top(reach * (1 + slack), mass, reach * (1 - slack))
+        self.top = MaximumLoss(reach * (1 + slack), mass, reach * (1 - slack))
 
     def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
         """Both atoms."""
         del low_tail, high_tail
         return -self.first, self.first
 
-    def cells(self, edges: FloatArray) -> Masses | None:
+    def cells(self, edges: FloatArray) -> CellMasses | None:
         """P(L > l) = 1 - e^{(l-e)/2}/2, Q(L > l) = e^{-(l+e)/2}/2 inside; an edge nearer to an atom than U e is moved."""
         if len(self.e) > 1:
             return None
@@ -138,9 +138,9 @@ class LaplaceSum(Summand):
         q = np.where(high, 0.0, np.where(low, 1.0, 0.5 * np.exp(-0.5 * (inside + e))))
         own = np.append(np.full(len(edges), 2 * ELEMENTARY + 4 * U * e), 0.0) + 2 * ELEMENTARY
         p_cell, q_cell = (-np.diff(tail, prepend=1.0, append=0.0) for tail in (p, q))
-        return Masses(p_cell, own, q_cell, own, 4 * U * e)
+        return CellMasses(p_cell, own, q_cell, own, 4 * U * e)
 
-    def peaks(self) -> list[Peak]:
+    def peaks(self) -> list[MaximumAtom]:
         """Half of P at e, beside it the density e^{(l-e)/2}/4: with z = e^{-g/2}, within is (1 - z)/2, beside (1 - z)^2/2."""
         ramp = 2 * float(self.e.min()) * (1 - 4 * U)  # it ends at -e, further all the rest may be within
 
@@ -155,7 +155,7 @@ class LaplaceSum(Summand):
             )
 
         return [
-            Peak(int(n), float(e), U * float(e), -math.log(2), U, within, beside)
+            MaximumAtom(int(n), float(e), U * float(e), -math.log(2), U, within, beside)
             for e, n in zip(self.e, self.n, strict=True)
         ]
 
@@ -369,7 +369,7 @@ class LaplacePair(Pair):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Laplace(Factor):
+class Laplace(PrivacyLoss):
     """The Laplace mechanism, epsilon = l1 sensitivity / scale; its whole curve, not only its pure epsilon.
 
     Errors: `ParameterError` unless epsilon is finite and positive. Dwork, Roth 2014, theorem 3.6.

@@ -34,7 +34,7 @@ import numpy as np
 
 from neartwin.checks import in_floats, integer, non_negative, open_probability
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
-from neartwin.losses.composition import Factor
+from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Lattice, Order, Pair, Ratio, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U, gamma
@@ -225,7 +225,7 @@ class ResponsePair(Pair):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Pure(Factor):
+class Pure(PrivacyLoss):
     """Any eps-DP mechanism, as its worst case, binary randomized response.
 
     Errors: `ParameterError` unless epsilon is finite and positive. Kairouz, Oh, Viswanath 2015.
@@ -252,7 +252,7 @@ class Pure(Factor):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Approx(Factor):
+class Approx(PrivacyLoss):
     """Any (eps, delta)-DP mechanism, as its worst case.
 
     Errors: `ParameterError` unless epsilon is finite, not negative and 0 <= delta < 1. Kairouz, Oh, Viswanath 2015.
@@ -287,7 +287,7 @@ class Approx(Factor):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class RandomizedResponse(Factor):
+class RandomizedResponse(PrivacyLoss):
     """The true one of k answers with odds e^eps against each other one.
 
     Errors: `ParameterError` unless epsilon is positive and answers is at least 2. Warner 1965; Kairouz et al. 2016.
@@ -320,7 +320,7 @@ class RandomizedResponse(Factor):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Leak(Factor):
+class Leak(PrivacyLoss):
     """With probability delta everything is revealed, otherwise nothing: (0, delta).
 
     Errors: `ParameterError` unless 0 < delta < 1.
@@ -369,7 +369,7 @@ def three_losses(epsilon: Fraction, masses: tuple[float, float, float], count: i
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class SilentResponse(Factor):
+class SilentResponse(PrivacyLoss):
     """Binary randomized response that says nothing half of the time: optimised unary encoding, Hadamard response.
 
     Errors: `ParameterError` unless epsilon is positive. Wang, Blocki, Li, Jha 2017; Acharya, Sun, Zhang 2019.

@@ -49,7 +49,7 @@ from neartwin.losses.inversion.answer import CONTOUR, NARROW, NO_LINE, WIDE, Ans
 from neartwin.losses.inversion.contour import Contour
 from neartwin.losses.inversion.root import invert
 from neartwin.losses.inversion.saddle import Saddle
-from neartwin.losses.inversion.total import Total, log_c
+from neartwin.losses.inversion.total import SumOfLosses, log_c
 from neartwin.losses.summands.base import Summand
 from neartwin.losses.summands.rounding import (
     ELEMENTARY,
@@ -278,7 +278,7 @@ class Ladder:
     log_delta: float
 
     @classmethod
-    def of(cls, total: Total, log_delta: float) -> Ladder:
+    def of(cls, total: SumOfLosses, log_delta: float) -> Ladder:
         """`NoCertificateError` where there is not just one law that is seldom sampled, at a rate of MOST_OFTEN at most."""
         seldom = [one for one in total.summands if isinstance(one, SubsampledGaussianSum) and one.rare]
         if len(seldom) != 1 or seldom[0].q > MOST_OFTEN or seldom[0].mu > MOST_MOVED:
@@ -377,7 +377,7 @@ class Ladder:
                 found = j
         return found
 
-    def term(self, j: int, first: int) -> Total:
+    def term(self, j: int, first: int) -> SumOfLosses:
         """All that reached this rung and no higher one."""
         law, panels, above = self.law, self.panels, float(self.places[j])
         if j == first:
@@ -389,7 +389,7 @@ class Ladder:
                 SlicedSum(law.exact, law.order, law.count, panels, Edges(-math.inf, below)),
                 SlicedSum(law.exact, law.order, 1, panels, Edges(below, above)),
             )
-        return Total([part, *self.others])
+        return SumOfLosses([part, *self.others])
 
     def slight(self, j: int, first: int, eps: float) -> tuple[float, float] | None:
         """Chernoff's bound on a term, as log c(s) M(s) and s, where it is slight beside delta."""
@@ -450,7 +450,7 @@ def _size(lams: FloatArray, k: FloatArray, eps: float) -> FloatArray:
 
 
 @np.errstate(all="ignore")
-def by_ladder(total: Total, low_target: float, high_target: float) -> Answer:
+def by_ladder(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
     """Eps where delta meets the target; `NoCertificateError` where not just one law is seldom sampled."""
     ladder = Ladder.of(total, math.log(high_target))
     eps, best = ladder.guess(), None
@@ -472,7 +472,7 @@ def by_ladder(total: Total, low_target: float, high_target: float) -> Answer:
 
 
 @np.errstate(all="ignore")
-def at_eps(total: Total, eps: float) -> tuple[SeparateLines, Saddle]:
+def at_eps(total: SumOfLosses, eps: float) -> tuple[SeparateLines, Saddle]:
     """The line for questions near this eps, and about how far it serves; `NoCertificateError` as above."""
     rough = Ladder.of(total, math.log(min(sum(one.variation for one in total.summands), 1.0)) - BELOW)
     log_delta = min(rough.log_delta_at(eps), rough.log_delta + BELOW)

@@ -15,7 +15,7 @@ from typing import Any
 from neartwin.checks import in_floats, several
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, float_above, rational
-from neartwin.losses.composition import Factor
+from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.summands.base import Order, Pair, RenyiCurve
 from neartwin.losses.summands.rounding import U
 
@@ -55,7 +55,7 @@ class Listed(RenyiCurve):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class ZeroConcentrated(Factor):
+class ZeroConcentrated(PrivacyLoss):
     """Any rho-zCDP mechanism: D_order <= rho order for every order. Bun, Steinke 2016.
 
     Errors: `ParameterError` unless rho is positive.
@@ -87,7 +87,7 @@ class ZeroConcentrated(Factor):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Renyi(Factor):
+class Renyi(PrivacyLoss):
     """Any mechanism with these Renyi divergences: pairs (order, divergence), orders above 1 and increasing.
 
     Errors: `ParameterError`. Mironov 2017.

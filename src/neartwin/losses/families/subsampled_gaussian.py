@@ -31,11 +31,11 @@ import numpy as np
 
 from neartwin.checks import in_floats, sampling_rate
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
-from neartwin.losses.composition import Factor
+from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.gaussian import GaussianPair
 from neartwin.losses.families.subsampled_gaussian_bounds import Strip
 from neartwin.losses.summands.atoms import Weighted
-from neartwin.losses.summands.base import UNBOUNDED, Masses, Order, Pair, Summand, Top
+from neartwin.losses.summands.base import UNBOUNDED, CellMasses, MaximumLoss, Order, Pair, Summand
 from neartwin.losses.summands.half_line import half_line_cells, half_line_delta
 from neartwin.losses.summands.quadrature import SHARED, QuadratureSum, Rule
 from neartwin.losses.summands.rounding import ELEMENTARY, U, gamma
@@ -57,7 +57,9 @@ class SubsampledGaussianSum(QuadratureSum):
         reach, least = (
             -count * math.log1p(-end) if end < 1 else math.inf for end in (float_above(rate), float_below(rate))
         )
-        self.top = Top(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY)) if self.order == "add" else UNBOUNDED
+        self.top = (
+            MaximumLoss(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY)) if self.order == "add" else UNBOUNDED
+        )
         self._steps: dict[tuple[float, float, float], float] = {}
         self._rules: dict[tuple[float, bool], Rule] = {}
         self.variation = min(count * float_above(rate), 1.0)  # P and Q are equal unless the unit takes part
@@ -235,7 +237,7 @@ class SubsampledGaussianSum(QuadratureSum):
         found, _ = self._loss(u)
         return float(found[0]), float(found[1])
 
-    def cells(self, edges: FloatArray) -> Masses:
+    def cells(self, edges: FloatArray) -> CellMasses:
         """Half-lines of the noise."""
         big = self._big(edges)
         return half_line_cells(self._loss, self._beyond, edges, self._rising, big, guess=self._where(edges))
@@ -301,7 +303,7 @@ class SubsampledGaussianPair(Pair):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class SubsampledGaussian(Factor):
+class SubsampledGaussian(PrivacyLoss):
     """The Gaussian mechanism on a Poisson sample: each unit takes part with probability `rate`, independently.
 
     mu: how far one unit moves the answer over sigma, mu = sensitivity/sigma under add/remove; under replace-one the

@@ -26,10 +26,10 @@ import numpy as np
 from neartwin.checks import in_floats, sampling_rate
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.losses.composition import Factor
+from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.laplace import LaplacePair
 from neartwin.losses.summands.atoms import Weighted
-from neartwin.losses.summands.base import Masses, Order, Pair, Peak, Summand, Top
+from neartwin.losses.summands.base import CellMasses, MaximumAtom, MaximumLoss, Order, Pair, Summand
 from neartwin.losses.summands.half_line import half_line_cells, half_line_delta
 from neartwin.losses.summands.quadrature import QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, NoCertificateError, U
@@ -71,7 +71,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         log_mass = count * self._share
         mass = math.exp(log_mass) * (1 - 1e-10) if log_mass > -600 else 0.0
         most, least = (self._largest + sign * self._largest_error for sign in (1, -1))
-        self.top = Top(count * most * (1 + 4 * U), mass, count * least * (1 - 4 * U))
+        self.top = MaximumLoss(count * most * (1 + 4 * U), mass, count * least * (1 - 4 * U))
 
     def log_r(self, l: FloatArray) -> tuple[FloatArray, FloatArray]:
         """log(1 + q expm1(l)), and its error: l errs by 4U(|l| + e) through q e^l / r <= 1, q by U."""
@@ -249,7 +249,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         slack = abs(a) * (4 * float(error.max()) + 64 * U * (float(np.abs(log).max()) + w * (1 + e))) + 64 * U * e
         return middle + bend + math.log(0.5 * w), slack
 
-    def peaks(self) -> list[Peak]:
+    def peaks(self) -> list[MaximumAtom]:
         """The outer atom and the ramp next to it, y from 0 to e, in closed form.
 
         remove, replace (there the other factor of the loss is constant on this ramp): the loss exceeds l - g where y > e - d,
@@ -288,7 +288,7 @@ class SubsampledLaplaceSum(QuadratureSum):
             return value * (1 - 4 * loose), np.where(np.isfinite(d), value * (1 + 4 * loose), np.inf)
 
         share = 2 * float(error) + 4 * ELEMENTARY + 8 * U * (abs(self._share) + e)
-        return [Peak(self.count, self._largest, self._largest_error, self._share, share, within, beside)]
+        return [MaximumAtom(self.count, self._largest, self._largest_error, self._share, share, within, beside)]
 
     # -- one step -----------------------------------------------------------------------------------------------------
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
@@ -304,7 +304,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         found, _ = self._loss(np.array([-self.e, 2 * self.e])[:: int(self._rising)])
         return float(found[0]), float(found[1])
 
-    def cells(self, edges: FloatArray) -> Masses:
+    def cells(self, edges: FloatArray) -> CellMasses:
         """Half-lines of the noise; an edge that cannot be told from an atom is moved above it."""
         big = np.full(len(edges), 800.0 + 2 * self.e)
         ends, errors = self._loss(np.array([-self.e, 2 * self.e]))
@@ -370,7 +370,7 @@ class SubsampledLaplacePair(Pair):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class SubsampledLaplace(Factor):
+class SubsampledLaplace(PrivacyLoss):
     """The Laplace mechanism on a Poisson sample: each unit takes part with probability `rate`, independently.
 
     epsilon: sensitivity over scale of the mechanism on the sample; under replace-one the unit moves from

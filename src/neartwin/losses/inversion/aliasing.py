@@ -26,7 +26,7 @@ import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses.inversion.saddle import Saddle
-from neartwin.losses.inversion.total import Total, log_c
+from neartwin.losses.inversion.total import SumOfLosses, log_c
 from neartwin.losses.summands.rounding import SMALLEST, NoCertificateError, U
 
 SHARES = (0.5, 0.25, 0.1, 0.03, 2.0, 4.0)  # further gaps tried, as shares of a Gaussian's best
@@ -49,13 +49,13 @@ class Alias(NamedTuple):
         return bound
 
 
-def _chernoff(total: Total, s: float) -> float:
+def _chernoff(total: SumOfLosses, s: float) -> float:
     """Log of c(s) M(s), rounded up; 0 at s = 0."""
     return total.log_mgf_roughly_above(s) + log_c(s) if s > 0 else 0.0
 
 
 def _shortest(
-    total: Total, saddle: Saddle, log_goal: float, gap: float, others: Iterable[float]
+    total: SumOfLosses, saddle: Saddle, log_goal: float, gap: float, others: Iterable[float]
 ) -> tuple[float, float, float]:
     """The shortest period over a few gaps (signed), with its s and log c(s) M(s); the first that is good enough."""
     lam, best = saddle.lam, (math.inf, saddle.lam, 0.0)
@@ -76,7 +76,7 @@ def _shortest(
     return best
 
 
-def find_alias(total: Total, saddle: Saddle, log_goal: float, *, longest: float = math.inf) -> Alias:
+def find_alias(total: SumOfLosses, saddle: Saddle, log_goal: float, *, longest: float = math.inf) -> Alias:
     """The shortest period found whose aliases at saddle.eps stay below the goal; at most `longest` deviations."""
     lam, deviation, eps = saddle.lam, saddle.deviation, saddle.eps
     need = max(total.log_mgf(lam)[0] - lam * eps - log_goal, 2.0)
@@ -113,7 +113,7 @@ TURNS = (1.2, 0.4, 0.0)  # how far the fastest atoms may turn between nodes that
 
 
 def audible(
-    total: Total, lam: float, step: float, nodes: int, kernel: tuple[float, float, float]
+    total: SumOfLosses, lam: float, step: float, nodes: int, kernel: tuple[float, float, float]
 ) -> tuple[FloatArray, float]:
     """The frequencies whose terms may matter, 0 among them, and the sum of the moduli of all others, rounded up.
 

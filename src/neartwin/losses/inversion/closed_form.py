@@ -27,12 +27,12 @@ from neartwin.exact import FloatArray
 from neartwin.losses.inversion.answer import CLOSED, Answer
 from neartwin.losses.inversion.root import ends, invert
 from neartwin.losses.inversion.saddle import Saddle
-from neartwin.losses.inversion.total import Total
-from neartwin.losses.summands.base import Peak
+from neartwin.losses.inversion.total import SumOfLosses
+from neartwin.losses.summands.base import MaximumAtom
 from neartwin.losses.summands.rounding import ELEMENTARY, NoCertificateError, U
 
 
-def closed_form(total: Total, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+def closed_form(total: SumOfLosses, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
     """The closed form of the finite part, where the whole is one summand that has it."""
     found = total.summands[0].delta(eps) if len(total.summands) == 1 else None
     if found is None:
@@ -44,7 +44,7 @@ def closed_form(total: Total, eps: FloatArray) -> tuple[FloatArray, FloatArray] 
 class Closed:
     """A closed form dressed as a line, for Newton and the certified ends."""
 
-    def __init__(self, total: Total) -> None:
+    def __init__(self, total: SumOfLosses) -> None:
         """total: whose delta is a formula."""
         self.total = total
 
@@ -73,7 +73,7 @@ class Closed:
         return float(values[1]), float((values[0] - values[2]) / (2 * step))
 
 
-def by_closed_form(total: Total, low_target: float, high_target: float) -> Answer:
+def by_closed_form(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
     """A root or a bisection between two eps that bracket, then the certified ends."""
     formula = total.summands[0].inverse(high_target, low_target)
     if formula is not None:
@@ -116,9 +116,9 @@ RELATIVE = 6 * ELEMENTARY
 class Extremes:
     """The line of the sums above; valid at every eps, narrow near the largest loss."""
 
-    def __init__(self, total: Total) -> None:
+    def __init__(self, total: SumOfLosses) -> None:
         """total: whose summands all have a peak, else `NoCertificateError`."""
-        self.peaks: list[Peak] = []
+        self.peaks: list[MaximumAtom] = []
         for part in total.summands:
             found = part.peaks()
             if not found:
@@ -168,7 +168,7 @@ class Extremes:
         return float(values[1]), float((values[0] - values[2]) / (2 * step))
 
 
-def by_extremes(total: Total, low_target: float, high_target: float) -> Answer:
+def by_extremes(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
     """Eps where delta meets the target, near the largest loss; `NoCertificateError` where no mass lies there."""
     line = Extremes(total)
     if not math.log(high_target) < line.log_mass:

@@ -43,7 +43,7 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.losses.inversion.aliasing import Alias, audible, find_alias
 from neartwin.losses.inversion.saddle import Saddle
-from neartwin.losses.inversion.total import Total
+from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.rounding import ComplexArray, NoCertificateError, U, gamma
 from neartwin.special import ndtr
 
@@ -166,7 +166,7 @@ class Contour:
         return value * scale, (self.saddle.lam * value - float(imaginary @ self.t)) * scale
 
 
-def affordable(total: Total, lam: float, nodes: int, step: float, share: float = 1) -> bool:
+def affordable(total: SumOfLosses, lam: float, nodes: int, step: float, share: float = 1) -> bool:
     """True, or `NoCertificateError`: a line that would cost too much is no line."""
     if nodes > MOST_NODES * share or (nodes > 256 and total.work(lam, nodes * step, nodes) > MOST_WORK * share):
         raise NoCertificateError
@@ -174,7 +174,7 @@ def affordable(total: Total, lam: float, nodes: int, step: float, share: float =
 
 
 def _length(
-    total: Total, saddle: Saddle, step: float, *, mu2: float, ratio: float, log_goal: float, share: float
+    total: SumOfLosses, saddle: Saddle, step: float, *, mu2: float, ratio: float, log_goal: float, share: float
 ) -> tuple[int, float]:
     """How many nodes bring the cut below the goal, both over e^{K - lam eps}, and the logarithm of the cut then."""
     lam = saddle.lam
@@ -216,7 +216,7 @@ def rounded(error: FloatArray, angle: FloatArray, lam: float, far: float) -> Flo
 
 @np.errstate(all="ignore")  # what overflows is no number, and no number proves nothing
 def build(
-    total: Total,
+    total: SumOfLosses,
     saddle: Saddle,
     width: float,
     *,

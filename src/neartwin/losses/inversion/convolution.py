@@ -22,7 +22,7 @@ from neartwin.exact import FloatArray
 from neartwin.losses.inversion import chernoff
 from neartwin.losses.inversion.answer import LATTICE, Answer
 from neartwin.losses.inversion.root import ends
-from neartwin.losses.inversion.total import Total
+from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.atoms import AtomicSum
 from neartwin.losses.summands.rounding import ELEMENTARY, NoCertificateError, U, gamma
 
@@ -158,7 +158,7 @@ class Direct:
         return float(-np.expm1(gap) @ self.law.mass), float(part @ self.law.mass)
 
 
-def build(total: Total, delta: float, *, above: bool) -> Direct:
+def build(total: SumOfLosses, delta: float, *, above: bool) -> Direct:
     """The law of a sum of finite laws on one lattice, for deltas about this; `NoCertificateError` where it is too long."""
     lattice = total.lattice
     if lattice is None or not all(isinstance(part, AtomicSum) for part in total.summands):
@@ -179,7 +179,7 @@ def build(total: Total, delta: float, *, above: bool) -> Direct:
     return Direct(losses, found, above)
 
 
-def epsilon(total: Total, target: float, *, above: bool) -> Answer:
+def epsilon(total: SumOfLosses, target: float, *, above: bool) -> Answer:
     """Eps where this law's delta meets the target; only the end of the law's own side is of use."""
     line = build(total, target, above=above)
     mass, losses = line.law.mass, line.losses

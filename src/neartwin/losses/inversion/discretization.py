@@ -31,10 +31,10 @@ from neartwin.exact import FloatArray
 from neartwin.losses.inversion import convolution, saddle
 from neartwin.losses.inversion.answer import FINE, LATTICE, NO_LINE, Answer, common, narrow
 from neartwin.losses.inversion.lines import by_line, lattice_line_at
-from neartwin.losses.inversion.root import Line
-from neartwin.losses.inversion.total import Total
+from neartwin.losses.inversion.root import ContourRule
+from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
-from neartwin.losses.summands.base import Lattice, Masses, Summand
+from neartwin.losses.summands.base import CellMasses, Lattice, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, NoCertificateError, U, down, up
 
 Indices = np.ndarray[tuple[Any, ...], np.dtype[np.int64]]
@@ -48,7 +48,7 @@ FURTHEST = 64  # cells that a merged loss may sink before it is dropped
 class Rounded:
     """A finite law whose delta, `scale` times as much at eps - shift (above) or eps + shift (below), bounds the true one."""
 
-    total: Total
+    total: SumOfLosses
     log_scale: float
     shift: float
 
@@ -145,7 +145,7 @@ def _below(part: Summand, step: float, tail: float, lam: float, near: float) -> 
     return law, log_scale, part.copies * eta
 
 
-def _ask(part: Summand, grid: _Grid) -> Masses:
+def _ask(part: Summand, grid: _Grid) -> CellMasses:
     """The masses between the edges, their slip with the rounding of the edges; a lattice of whole steps has exact edges."""
     edges = grid.edges
     found = part.cells(edges)
@@ -154,7 +154,7 @@ def _ask(part: Summand, grid: _Grid) -> Masses:
     return found._replace(slip=found.slip + U * float(np.abs(edges).max())) if grid.start else found
 
 
-def first_step(total: Total, delta: float) -> float:
+def first_step(total: SumOfLosses, delta: float) -> float:
     """A first step: a power of two, some thousand cells for the widest law."""
     spans = [part.span(SUNK / part.copies, TAIL * delta / part.copies) for part in total.summands]
     widest = max(high - low for low, high in spans)
@@ -163,13 +163,13 @@ def first_step(total: Total, delta: float) -> float:
     return 2.0 ** math.floor(math.log2(widest / FIRST))
 
 
-def rounded_above(total: Total, step: float, delta: float) -> Rounded:
+def rounded_above(total: SumOfLosses, step: float, delta: float) -> Rounded:
     """The law above, for questions about this delta."""
     tail = TAIL * delta / len(total.summands)
     return _together([_above(part, step, tail) for part in total.summands], 1.0)
 
 
-def rounded_below(total: Total, step: float, delta: float, lam: float, near: float) -> Rounded:
+def rounded_below(total: SumOfLosses, step: float, delta: float, lam: float, near: float) -> Rounded:
     """The law below, for questions about this delta, near this eps, where log delta falls like lam."""
     tail = TAIL * delta / len(total.summands)
     return _together([_below(part, step, tail, lam, near) for part in total.summands], -1.0)
@@ -180,7 +180,7 @@ def _together(parts: list[tuple[AtomicSum, float, float]], side: float) -> Round
     log_scale = sum(log for _, log, _ in parts)
     slack = side * (16 * U * copies + 8 * U * abs(log_scale))
     shift = sum(shift for _, _, shift in parts)
-    return Rounded(Total([law for law, _, _ in parts]), log_scale + slack, shift * (1 + 16 * U))
+    return Rounded(SumOfLosses([law for law, _, _ in parts]), log_scale + slack, shift * (1 + 16 * U))
 
 
 FINER = (0.5, 0.25, 1 / 16)  # steps of the rounded law, over the first
@@ -188,7 +188,7 @@ DROWNED = 0.03  # share of delta that rounding may reach in a line
 COARSE = 1e-6  # relative width wanted of a rounded law's own answer
 
 
-def epsilon(total: Total, low_target: float, high_target: float, shares: Sequence[float] = FINER) -> Answer:
+def epsilon(total: SumOfLosses, low_target: float, high_target: float, shares: Sequence[float] = FINER) -> Answer:
     """Laws rounded to ever finer lattices, until the ends are close or the lattice too fine; shares: of the first step."""
     best = Answer(-math.inf, math.inf, LATTICE)
     step = first_step(total, high_target)
@@ -203,7 +203,7 @@ def epsilon(total: Total, low_target: float, high_target: float, shares: Sequenc
     return best
 
 
-def _epsilon_at(total: Total, step: float, low_target: float, high_target: float) -> Answer:
+def _epsilon_at(total: SumOfLosses, step: float, low_target: float, high_target: float) -> Answer:
     above = rounded_above(total, step, high_target)
     leak = above.total.infinity[1]
     # inf + (1 - inf) scale delta(eps - shift) <= target
@@ -219,7 +219,7 @@ def _epsilon_at(total: Total, step: float, low_target: float, high_target: float
     return Answer(down(lower.lower - below.shift), up(upper.upper + above.shift), LATTICE, errors, upper.slope)
 
 
-def _end(law: Total, target: float, *, above: bool) -> Answer:
+def _end(law: SumOfLosses, target: float, *, above: bool) -> Answer:
     """Eps of a rounded law, by convolution where that is affordable, else by a line."""
     try:
         return convolution.epsilon(law, target, above=above)
@@ -227,7 +227,7 @@ def _end(law: Total, target: float, *, above: bool) -> Answer:
         return by_line(law, target, target, within=COARSE, tries=2, build=lattice_line_at)
 
 
-def delta(total: Total, eps: float) -> tuple[float, float]:
+def delta(total: SumOfLosses, eps: float) -> tuple[float, float]:
     """Bounds on the finite part of delta at one eps, the best of the same lattices."""
     at = saddle.for_eps(total, eps)
     guess = math.exp(max(at.log_delta, -690.0))
@@ -243,7 +243,7 @@ def delta(total: Total, eps: float) -> tuple[float, float]:
     return best
 
 
-def _delta_at(total: Total, step: float, eps: float, guess: float, lam: float) -> tuple[float, float]:
+def _delta_at(total: SumOfLosses, step: float, eps: float, guess: float, lam: float) -> tuple[float, float]:
     above = rounded_above(total, step, guess)
     leak = above.total.infinity[1]
     upper = _value(above.total, np.nextafter(eps - above.shift, -math.inf), guess, above=True)
@@ -253,12 +253,12 @@ def _delta_at(total: Total, step: float, eps: float, guess: float, lam: float) -
     return lower * math.exp(below.log_scale) * (1 - 1e-14), min(high * (1 + 1e-14), 1.0)
 
 
-def _value(law: Total, eps: float, guess: float, *, above: bool) -> float:
+def _value(law: SumOfLosses, eps: float, guess: float, *, above: bool) -> float:
     """One end of delta of a rounded law; 0 beyond its largest loss."""
     if eps >= law.top.loss:
         return 0.0
     try:
-        line: Line = convolution.build(law, guess, above=above)
+        line: ContourRule = convolution.build(law, guess, above=above)
     except NO_LINE:
         line = lattice_line_at(law, saddle.for_eps(law, eps))[1]
     return float(line.delta(np.array([eps]))[1 if above else 0][0])

@@ -30,7 +30,7 @@ from neartwin.exact import FloatArray
 from neartwin.losses.inversion.aliasing import Alias, find_alias
 from neartwin.losses.inversion.contour import TOLERANCE
 from neartwin.losses.inversion.saddle import Saddle
-from neartwin.losses.inversion.total import Total
+from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.base import Lattice
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, NoCertificateError, U, gamma
 
@@ -132,7 +132,7 @@ class Periodic:
 
 
 @np.errstate(all="ignore")  # what overflows is no number, and no number proves nothing
-def build(total: Total, saddle: Saddle) -> Periodic:
+def build(total: SumOfLosses, saddle: Saddle) -> Periodic:
     """A certified period; `NoCertificateError` when the losses share no lattice, or one too fine."""
     lattice = total.lattice
     if lattice is None:
@@ -173,7 +173,7 @@ def build(total: Total, saddle: Saddle) -> Periodic:
     )
 
 
-def _cut(total: Total, lam: float, frequency: float, half: int, log_goal: float) -> tuple[int, float]:
+def _cut(total: SumOfLosses, lam: float, frequency: float, half: int, log_goal: float) -> tuple[int, float]:
     """How many nodes suffice, and the log of B(T) at the last."""
     until = frequency * half * (1 + 8 * U)
     nodes = 16

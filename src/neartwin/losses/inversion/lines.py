@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 from neartwin.losses.inversion import contour, lattice, saddle
 from neartwin.losses.inversion.answer import CONTOUR, FINE, LATTICE, NARROW, NO_LINE, WIDE, Answer, common, narrow
-from neartwin.losses.inversion.root import Line, invert
+from neartwin.losses.inversion.root import ContourRule, invert
 from neartwin.losses.inversion.saddle import Saddle
-from neartwin.losses.inversion.total import Total
+from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.rounding import NoCertificateError
 
 RESOLUTIONS = (0.2, 0.4, 0.7, 0.9)  # shares of the width aimed at that smooth kernels try
@@ -24,10 +24,10 @@ NEARER = (1.0, 0.6, 0.3, 0.1)  # lines tried for one eps, as shares of the saddl
 BLUR, SLIGHT = 0.05, 5e-4  # of delta's logarithm, what smooth kernels of a level may blur; where delta itself is asked
 BRIEF = 0.26  # of the usual budget, for a line that may be asked in vain
 FINER = 0.02  # share of the last level that a next line may aim at
-Build = Callable[[Total, Saddle, float], tuple[str, Line]]
+Build = Callable[[SumOfLosses, Saddle, float], tuple[str, ContourRule]]
 
 
-def line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line]:
+def line_at(total: SumOfLosses, at: Saddle, within: float = NARROW) -> tuple[str, ContourRule]:
     """A certified line at this saddle, as narrow in eps as asked."""
     if total.lattice is not None:
         with contextlib.suppress(NoCertificateError):
@@ -39,18 +39,18 @@ def line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line
     return smooth_line_at(total, at, within)
 
 
-def lattice_line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line]:
+def lattice_line_at(total: SumOfLosses, at: Saddle, within: float = NARROW) -> tuple[str, ContourRule]:
     """For finite laws of many atoms, which no contour resolves at a fair price."""
     del within
     return LATTICE, lattice.build(total, at)
 
 
-def smooth_line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line]:
+def smooth_line_at(total: SumOfLosses, at: Saddle, within: float = NARROW) -> tuple[str, ContourRule]:
     """The last of these, where nothing else is known to be affordable."""
     return _smooth(total, at, tuple(share * within for share in RESOLUTIONS))
 
 
-def wide_line_at(total: Total, at: Saddle, within: float = NARROW) -> tuple[str, Line]:
+def wide_line_at(total: SumOfLosses, at: Saddle, within: float = NARROW) -> tuple[str, ContourRule]:
     """A certified line at this saddle, at whatever width is affordable."""
     del within
     return _smooth(total, at, COARSER)
@@ -61,7 +61,9 @@ def _resolved(at: Saddle, levels: tuple[float, ...], blur: float = BLUR) -> tupl
     return tuple(level for level in levels if level <= NARROW or level * abs(at.eps) * at.lam <= blur)
 
 
-def lines_at(total: Total, at: Saddle, within: float, levels: tuple[float, ...]) -> Iterator[tuple[str, Line]]:
+def lines_at(
+    total: SumOfLosses, at: Saddle, within: float, levels: tuple[float, ...]
+) -> Iterator[tuple[str, ContourRule]]:
     """Certified lines at this saddle: one alone where width is no matter, else smooth ones of each level; a wide one if none.
 
     Levels end with the first that is no wider than asked for.
@@ -81,7 +83,7 @@ def lines_at(total: Total, at: Saddle, within: float, levels: tuple[float, ...])
         yield wide_line_at(total, at)
 
 
-def _smooth(total: Total, at: Saddle, resolutions: tuple[float, ...]) -> tuple[str, Line]:
+def _smooth(total: SumOfLosses, at: Saddle, resolutions: tuple[float, ...]) -> tuple[str, ContourRule]:
     """The first smooth kernels that are affordable; the two of a pair are gamma^2 (lam + 1) apart in eps."""
     eps = max(abs(at.eps), 1e-2 * at.deviation)
     for resolution in resolutions:
@@ -94,7 +96,7 @@ def _smooth(total: Total, at: Saddle, resolutions: tuple[float, ...]) -> tuple[s
 
 
 def by_line(
-    total: Total,
+    total: SumOfLosses,
     low_target: float,
     high_target: float,
     *,
@@ -148,14 +150,16 @@ def by_line(
     return best
 
 
-def at_once(total: Total, low_target: float, high_target: float) -> Answer:
+def at_once(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
     """What one plain and rather short line proves."""
     at = saddle.for_delta(total, high_target)
     line = contour.build(total, at, 0.0, share=BRIEF)
     return _at_line(CONTOUR, line, at, (low_target, high_target), NARROW)[0]
 
 
-def _at_line(name: str, line: Line, at: Saddle, targets: tuple[float, float], within: float) -> tuple[Answer, float]:
+def _at_line(
+    name: str, line: ContourRule, at: Saddle, targets: tuple[float, float], within: float
+) -> tuple[Answer, float]:
     """The answer of one line, and where it believes eps to be."""
     (lower, upper, errors), middle, slope = invert(line, at, *targets)
     name = WIDE if name == CONTOUR and not narrow(lower, upper, max(within, NARROW)) else name

@@ -14,7 +14,7 @@ LADDER = np.array([1e-14, 1e-13, 1e-12, 1e-11])  # relative half-widths that lin
 TIGHT = 16  # a step of the ladder so much wider than the line's own error is taken
 
 
-class Line(Protocol):
+class ContourRule(Protocol):
     """A certified line, whatever its kernel."""
 
     @property
@@ -31,7 +31,7 @@ class Line(Protocol):
         """The middle and minus the slope, uncertified."""
 
 
-def _newton(line: Line, at: Saddle, log_target: float) -> tuple[float, float]:
+def _newton(line: ContourRule, at: Saddle, log_target: float) -> tuple[float, float]:
     """Eps where the middle of the line meets the target, and -d log delta / d eps there: Newton inside a bracket."""
     e, slope, low, high = at.eps, at.lam, -math.inf, math.inf
     reach = 2 * at.deviation + 1 / at.lam
@@ -59,13 +59,13 @@ class Ends(NamedTuple):
     errors: dict[str, float]  # at the upper end
 
 
-def invert(line: Line, at: Saddle, low_target: float, high_target: float) -> tuple[Ends, float, float]:
+def invert(line: ContourRule, at: Saddle, low_target: float, high_target: float) -> tuple[Ends, float, float]:
     """The certified ends, the middle, and -d log delta / d eps there. Each end is evaluated; Newton only saves trials."""
     e, slope = _newton(line, at, 0.5 * (math.log(low_target) + math.log(high_target)))
     return ends(line, e, slope, low_target, high_target), e, slope
 
 
-def ends(line: Line, e: float, slope: float, low_target: float, high_target: float) -> Ends:
+def ends(line: ContourRule, e: float, slope: float, low_target: float, high_target: float) -> Ends:
     """The certified ends around e, where -d log delta / d eps is about the slope.
 
     One look at a few widths that are common; where none fits or the line can do much better, the doubled widths of its own error.

@@ -30,9 +30,9 @@ from neartwin.losses.inversion.answer import (
 )
 from neartwin.losses.inversion.closed_form import Extremes, by_closed_form, by_extremes, closed_form
 from neartwin.losses.inversion.lines import FURTHER, at_once, by_line, lines_at, wide_line_at
-from neartwin.losses.inversion.root import Line
+from neartwin.losses.inversion.root import ContourRule
 from neartwin.losses.inversion.saddle import Saddle
-from neartwin.losses.inversion.total import Total
+from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.rounding import U, down, up
 
 KEPT = 24  # lines kept for the next question
@@ -52,7 +52,7 @@ class _Kept:
     """A line kept for the next question, with the relative width it gave at its own saddle."""
 
     name: str
-    line: Line
+    line: ContourRule
     at: Saddle
     quality: float
 
@@ -71,7 +71,7 @@ class _Kept:
         return asked[~np.isin(asked, done)]
 
 
-def with_infinity(total: Total, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+def with_infinity(total: SumOfLosses, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Inf + (1 - inf) delta, increasing in both; three rounded operations outward."""
     low, high = total.infinity
     step = 4 * np.finfo(float).eps
@@ -79,7 +79,7 @@ def with_infinity(total: Total, lower: FloatArray, upper: FloatArray) -> tuple[F
 
 
 @np.errstate(all="ignore")
-def delta(total: Total, eps: FloatArray, within: float = NARROW) -> tuple[FloatArray, FloatArray, Names]:
+def delta(total: SumOfLosses, eps: FloatArray, within: float = NARROW) -> tuple[FloatArray, FloatArray, Names]:
     """Bounds on delta at each eps and the route's name for each; lines are shared by the eps near their saddles.
 
     within: the relative width in eps worth a longer line, no less than the usual one. An eps is asked at every level down to it:
@@ -133,7 +133,7 @@ def delta(total: Total, eps: FloatArray, within: float = NARROW) -> tuple[FloatA
     return *with_infinity(total, lower, np.maximum(upper, lower)), method
 
 
-def _keep(total: Total, name: str, line: Line, at: Saddle) -> _Kept:
+def _keep(total: SumOfLosses, name: str, line: ContourRule, at: Saddle) -> _Kept:
     """The line with what it proves at its own eps, kept before all others."""
     low, high = line.delta(np.array([at.eps]))
     kept: list[_Kept] = total.lines
@@ -142,7 +142,9 @@ def _keep(total: Total, name: str, line: Line, at: Saddle) -> _Kept:
     return kept[0]
 
 
-def _by_rungs(total: Total, eps: FloatArray, asked: Indices, bounds: tuple[FloatArray, FloatArray, Names]) -> Indices:
+def _by_rungs(
+    total: SumOfLosses, eps: FloatArray, asked: Indices, bounds: tuple[FloatArray, FloatArray, Names]
+) -> Indices:
     """Narrow the bounds where a law is so seldom sampled that no one line serves; return those still open."""
     if not any(part.rare for part in total.summands):
         return asked
@@ -160,7 +162,7 @@ def _by_rungs(total: Total, eps: FloatArray, asked: Indices, bounds: tuple[Float
     return asked
 
 
-def _near_the_top(total: Total, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _near_the_top(total: SumOfLosses, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
     """What the largest loss tells; nothing where it is no atom."""
     try:
         return Extremes(total).delta(eps)
@@ -168,7 +170,7 @@ def _near_the_top(total: Total, eps: FloatArray) -> tuple[FloatArray, FloatArray
         return np.zeros(len(eps)), np.ones(len(eps))
 
 
-def epsilon(total: Total, low_delta: float, high_delta: float, within: float = NARROW) -> Answer:
+def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, within: float = NARROW) -> Answer:
     """Certified eps of a delta known to lie in [low_delta, high_delta]: the least eps >= 0 with delta(eps) <= it.
 
     within: the relative width wanted, which a longer line pays for; not a promise.
@@ -198,7 +200,7 @@ def epsilon(total: Total, low_delta: float, high_delta: float, within: float = N
 
 
 def _routes(
-    total: Total, low_target: float, high_target: float, within: float
+    total: SumOfLosses, low_target: float, high_target: float, within: float
 ) -> Iterator[tuple[float, Callable[[Answer], Answer]]]:
     """Every route in turn, with the relative width from which it is not worth asking; it is told what was found before.
 
@@ -227,18 +229,18 @@ def _routes(
         wider = level
 
 
-def _ladder(total: Total, low_target: float, high_target: float) -> Answer:
+def _ladder(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
     # here, since the engine alone loads no family that is not used
     from neartwin.losses.families import rare_participation
 
     return rare_participation.by_ladder(total, low_target, high_target)
 
 
-def _further(total: Total, targets: tuple[float, float], within: float, level: float, _: Answer) -> Answer:
+def _further(total: SumOfLosses, targets: tuple[float, float], within: float, level: float, _: Answer) -> Answer:
     return by_line(total, *targets, within=within, levels=(level,))
 
 
-def _with_extremes(total: Total, found: Answer, target_low: float, target_high: float) -> Answer:
+def _with_extremes(total: SumOfLosses, found: Answer, target_low: float, target_high: float) -> Answer:
     """The largest loss above, its atom below, Chernoff where nothing else answered, and never below 0.
 
     The atom: delta(eps) >= mass (1 - e^{eps - loss}), so eps(delta) >= loss + log(1 - delta/mass), at the least that the largest

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from neartwin.losses.inversion.total import Total
+from neartwin.losses.inversion.total import SumOfLosses
 
 LOWEST, HIGHEST = math.log(1e-9), math.log(1e9)
 
@@ -23,13 +23,13 @@ class Saddle(NamedTuple):
     deviation: float
     log_delta: float
 
-    def lower(self, total: Total, factor: float) -> Saddle:
+    def lower(self, total: SumOfLosses, factor: float) -> Saddle:
         """The same question on a line nearer to 0: when a tilted law has two humps, less tilt leaves one."""
         lam = self.lam * factor
         return self._replace(lam=lam, deviation=math.sqrt(max(total.cumulants(lam)[2], 1e-300)))
 
 
-def _at(total: Total, lam: float) -> tuple[float, float, float, float]:
+def _at(total: SumOfLosses, lam: float) -> tuple[float, float, float, float]:
     """Log of the saddle-point estimate of delta(eps), that eps, K'', and d eps/d lam; the first falls by lam times that."""
     k, k1, k2 = total.cumulants(lam)
     eps = k1 - 1 / lam - 1 / (lam + 1)
@@ -58,7 +58,7 @@ def _root(function: Callable[[float], tuple[float, float]], start: float, close:
     return x
 
 
-def _saddle(total: Total, lam: float) -> Saddle:
+def _saddle(total: SumOfLosses, lam: float) -> Saddle:
     log_delta, eps, k2, _ = _at(total, lam)
     return Saddle(lam, eps, math.sqrt(max(k2, 1e-300)), log_delta)
 
@@ -72,7 +72,7 @@ def _near(variance: float, wanted: float) -> float:
     return x + (log_delta - x - math.log1p(lam) - wanted) / (lam * lam * spread)
 
 
-def for_delta(total: Total, delta: float, close: float = 0.5) -> Saddle:
+def for_delta(total: SumOfLosses, delta: float, close: float = 0.5) -> Saddle:
     """The saddle whose estimated delta is about the one wanted; 0 < delta.
 
     close: how near in its logarithm, before a last step.
@@ -100,7 +100,7 @@ def for_delta(total: Total, delta: float, close: float = 0.5) -> Saddle:
     return Saddle(lam + further, eps + rise * further, math.sqrt(max(k2, 1e-300)), wanted)
 
 
-def for_eps(total: Total, eps: float) -> Saddle:
+def for_eps(total: SumOfLosses, eps: float) -> Saddle:
     """The saddle of one eps, any sign."""
     _, k1, k2 = total.cumulants(1e-3)
     deviation = math.sqrt(max(k2, 1e-300))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.summands.base import Lattice, Ratio, Summand, Top
+from neartwin.losses.summands.base import Lattice, MaximumLoss, Ratio, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, log_parts
 
 # M(s) and Chernoff: for L under P and s > 0, (1 - e^{-x})_+ <= c(s) e^{sx} with c(s) = s^s / (1+s)^{1+s}, attained at
@@ -58,7 +58,7 @@ def _logarithms(ratios: list[Ratio], t: FloatArray) -> tuple[FloatArray, FloatAr
     return n @ real - base, n @ imaginary, n @ bound + (4 * U) * size + base_error, size + abs(base)
 
 
-class Total:
+class SumOfLosses:
     """Summands of one order together. Values are those of the sum of independent losses."""
 
     def __init__(self, summands: list[Summand]) -> None:
@@ -69,7 +69,7 @@ class Total:
         losses, masses, leasts = zip(*[part.top for part in summands], strict=True)
         loss, mass, least = math.fsum(losses), math.prod(masses), math.fsum(leasts)
         slack = 64 * U * math.fsum(map(abs, leasts))
-        self.top = Top(loss + slack, mass * (1 - 64 * U), least - slack if slack < math.inf else least)
+        self.top = MaximumLoss(loss + slack, mass * (1 - 64 * U), least - slack if slack < math.inf else least)
         self.wander = sum([part.wander for part in self.summands])
         self.lines: list[Any] = []  # kept by the router
         self._mgf: dict[float, tuple[float, float]] = {}

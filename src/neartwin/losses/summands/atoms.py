@@ -36,7 +36,7 @@ from functools import cached_property
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.summands.base import Lattice, Masses, Peak, Ratio, Summand, Top
+from neartwin.losses.summands.base import CellMasses, Lattice, MaximumAtom, MaximumLoss, Ratio, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, block, blocked, gamma, log_one_plus, total
 
 FEW = 3  # atoms for which plain floats are quicker than arrays
@@ -437,7 +437,7 @@ class AtomicSum(Summand):
         log_mass = count * (one_mass - 64 * U)
         mass = math.exp(log_mass * (1 + 8 * U)) * (1 - 1e-14) if log_mass > -700 else 0.0
         least = count * lowest
-        self.top = Top(count * highest + 8 * U * abs(count * highest), mass, least - 8 * U * abs(least))
+        self.top = MaximumLoss(count * highest + 8 * U * abs(count * highest), mass, least - 8 * U * abs(least))
         self.null = null
         self._tilts: dict[float, Tilted] = {}
 
@@ -499,7 +499,7 @@ class AtomicSum(Summand):
         del low_tail, high_tail
         return float(self.weighted.losses.min()), float(self.weighted.losses.max())
 
-    def peaks(self) -> list[Peak]:
+    def peaks(self) -> list[MaximumAtom]:
         """The largest loss, and the atoms that come near it."""
         w = self.weighted
         j = int(np.argmax(w.losses))
@@ -519,10 +519,12 @@ class AtomicSum(Summand):
 
         error = float(w.mass_error[j]) + 2 * U * abs(float(w.log_masses[j]))
         return [
-            Peak(self.count, float(w.losses[j]), float(w.loss_error[j]), float(w.log_masses[j]), error, within, beside)
+            MaximumAtom(
+                self.count, float(w.losses[j]), float(w.loss_error[j]), float(w.log_masses[j]), error, within, beside
+            )
         ]
 
-    def cells(self, edges: FloatArray) -> Masses:
+    def cells(self, edges: FloatArray) -> CellMasses:
         """Atoms counted; one nearer to an edge than its error may fall on either side."""
         w = self.weighted
         index, size = np.searchsorted(edges, w.losses), len(edges) + 1
@@ -530,7 +532,7 @@ class AtomicSum(Summand):
         q: FloatArray = np.bincount(index, weights=w.masses * np.exp(-w.losses), minlength=size).astype(float)
         worst = float(np.max(w.mass_error)) + 4 * ELEMENTARY + gamma(len(w.losses))
         slip = float(np.max(w.loss_error + 4 * U * np.abs(w.losses)))
-        return Masses(p, p * worst, q, q * (worst + 2 * slip), slip)
+        return CellMasses(p, p * worst, q, q * (worst + 2 * slip), slip)
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """One copy: the sum itself, every term a product of positive numbers.

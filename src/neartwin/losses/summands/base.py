@@ -29,7 +29,7 @@ class Lattice(NamedTuple):
     step: Fraction
 
 
-class Top(NamedTuple):
+class MaximumLoss(NamedTuple):
     """No loss exceeds `loss`; the largest (or their supremum) is at least `least`; `mass` of P or more has it exactly."""
 
     loss: float
@@ -37,7 +37,7 @@ class Top(NamedTuple):
     least: float
 
 
-class Masses(NamedTuple):
+class CellMasses(NamedTuple):
     """P and Q of each interval between edges of losses, the two unbounded ones included, and bounds on their errors.
 
     slip: how far from its edge, in loss, an interval may end.
@@ -50,7 +50,7 @@ class Masses(NamedTuple):
     slip: float
 
 
-class Peak(NamedTuple):
+class MaximumAtom(NamedTuple):
     """So many copies of a law whose largest loss is an atom: where, how heavy, and what lies within g below it.
 
     within(g): P(loss - g < L < loss), rounded up. beside(g): E[(1 - e^{loss - g - L})_+; L < loss], rounded down and up. Both at
@@ -81,7 +81,7 @@ class Ratio(NamedTuple):
     copies: float
 
 
-UNBOUNDED = Top(np.inf, 0.0, np.inf)
+UNBOUNDED = MaximumLoss(np.inf, 0.0, np.inf)
 
 
 class Summand(ABC):
@@ -92,7 +92,7 @@ class Summand(ABC):
     """
 
     log_finite: tuple[float, float] = (0.0, 0.0)
-    top: Top = UNBOUNDED
+    top: MaximumLoss = UNBOUNDED
     lattice: Lattice | None = None
     wander: float = 0.0  # how far the whole sum may lie from its point of the lattice
     null: bool = False  # every finite loss is 0
@@ -169,7 +169,7 @@ class Summand(ABC):
         del low_tail, high_tail
         return 0.0, 0.0
 
-    def cells(self, edges: FloatArray) -> Masses | None:
+    def cells(self, edges: FloatArray) -> CellMasses | None:
         """The masses of one copy between increasing edges, given a finite loss; None where the family has no such form."""
         del edges
         return None
@@ -179,7 +179,7 @@ class Summand(ABC):
         """Whether `delta` answers."""
         return self.delta(np.zeros(1)) is not None
 
-    def peaks(self) -> list[Peak]:
+    def peaks(self) -> list[MaximumAtom]:
         """The atoms of the largest loss, one for each kind; empty where the largest loss is none."""
         return []
 

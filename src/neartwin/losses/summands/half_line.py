@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.summands.base import Masses
+from neartwin.losses.summands.base import CellMasses
 from neartwin.losses.summands.rounding import ELEMENTARY, U
 
 HALVINGS = 64
@@ -63,7 +63,7 @@ def _proved(loss: Loss, eps: FloatArray, start: FloatArray, rising: float, end: 
 
 def half_line_cells(
     loss: Loss, beyond: Beyond, edges: FloatArray, rising: float, big: FloatArray, *, guess: FloatArray | None = None
-) -> Masses:
+) -> CellMasses:
     """P and Q between increasing losses: differences of half-lines, each between those at both ends of its threshold."""
     a, b = threshold(loss, edges, rising, big, guess)
     near, far = (a, b) if rising > 0 else (b, a)
@@ -77,7 +77,7 @@ def half_line_cells(
 
     p, p_error = between(p_near, p_far)
     q, q_error = between(q_near, q_far)
-    return Masses(np.maximum(p, 0.0), p_error, np.maximum(q, 0.0), q_error, 0.0)
+    return CellMasses(np.maximum(p, 0.0), p_error, np.maximum(q, 0.0), q_error, 0.0)
 
 
 def half_line_delta(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.inversion.total import Total
+from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.gaussian_profile import gaussian_delta
 from neartwin.losses.summands.rounding import ELEMENTARY, U
 from neartwin.special import ndtr
@@ -90,13 +90,13 @@ def gdp_below(eps: FloatArray, low: FloatArray) -> float:
     return 0.0 if lower <= 1e-9 else lower * (1 - 1e-9)
 
 
-def zcdp(totals: Sequence[Total], log_mgf: Sequence[Callable[[float], float]]) -> tuple[float, list[float]]:
+def zcdp(totals: Sequence[SumOfLosses], log_mgf: Sequence[Callable[[float], float]]) -> tuple[float, list[float]]:
     """An upper bound on the least rho, over orders, and where each order's K(s)/(s(s+1)) is about largest."""
     found = [_largest(total, above) for total, above in zip(totals, log_mgf, strict=True)]
     return max(bound for bound, _ in found) * (1 + 64 * U), [s for _, s in found]
 
 
-def _largest(total: Total, above: Callable[[float], float]) -> tuple[float, float]:
+def _largest(total: SumOfLosses, above: Callable[[float], float]) -> tuple[float, float]:
     """A bound on K(s)/(s(s+1)) over all s > 0, and about where it is attained.
 
     Below the first knot K(s)/s <= K(s_0)/s_0; beyond the last the tail; between, chords, of which the highest is halved until

@@ -15,7 +15,7 @@ from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, WholeNumbers
-from neartwin.losses import Composed, ZeroConcentrated, compose
+from neartwin.losses import Composition, ZeroConcentrated, compose
 from neartwin.losses import DiscreteGaussian as DiscreteGaussianLoss
 from neartwin.mechanisms.adding import add_noise
 from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw
@@ -93,11 +93,11 @@ class DiscreteGaussian:
             delta = np.minimum(delta, np.maximum.reduce(exact))
         return from_profile(epsilon, delta)
 
-    def _moved(self, change: tuple[int, ...]) -> Composed:
+    def _moved(self, change: tuple[int, ...]) -> Composition:
         """The exact losses of coordinates that move by so much each."""
         return compose([DiscreteGaussianLoss(sigma2=self.variance, sensitivity=step) for step in change])
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """A factor for composition, in any dimension.
 
         Exact for l2_squared up to 3, where as many coordinates that move by 1 are the worst change of whole numbers; beyond,
@@ -105,7 +105,7 @@ class DiscreteGaussian:
         """
         if self.l2_squared <= _ALL_ONES:
             return self._moved((1,) * self.l2_squared)
-        return Composed.of(ZeroConcentrated(rho=self.rho))
+        return Composition.of(ZeroConcentrated(rho=self.rho))
 
     def delta(self, epsilon: Fraction) -> Interval[FloatArray]:
         """The exact delta of one coordinate that moves by D, D^2 = l2_squared; refused where that is no square.
@@ -116,9 +116,9 @@ class DiscreteGaussian:
         """
         return discrete_gaussian_delta(self.variance, epsilon, self._coordinate)
 
-    def coordinate_losses(self) -> Composed:
+    def coordinate_losses(self) -> Composition:
         """The exact factor of one coordinate that moves by D, D^2 = l2_squared; refused where that is no square."""
-        return Composed.of(DiscreteGaussianLoss(sigma2=self.variance, sensitivity=self._coordinate))
+        return Composition.of(DiscreteGaussianLoss(sigma2=self.variance, sensitivity=self._coordinate))
 
     @property
     def _coordinate(self) -> int:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.exact import WholeNumbers
-from neartwin.losses import Composed
+from neartwin.losses import Composition
 from neartwin.losses import Geometric as GeometricLoss
 from neartwin.mechanisms.adding import add_noise
 from neartwin.mechanisms.noise_laws import GeometricLaw, most_noise
@@ -71,10 +71,10 @@ class Geometric:
         epsilon, legs = self.legs()
         return discrete_laplace(epsilon, legs)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """The same as a factor for composition."""
         epsilon, legs = self.legs()
-        return Composed.of(GeometricLoss(epsilon=epsilon, sensitivity=legs))
+        return Composition.of(GeometricLoss(epsilon=epsilon, sensitivity=legs))
 
     def legs(self, most: int = 4096) -> tuple[Fraction, int]:
         """(epsilon, D), or for D above `most` a coarser pair whose curve is lower: at most `most` legs of equal whole steps.

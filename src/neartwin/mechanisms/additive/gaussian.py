@@ -11,7 +11,7 @@ from fractions import Fraction
 from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
 from neartwin.exact import WholeNumbers
-from neartwin.losses import Composed
+from neartwin.losses import Composition
 from neartwin.losses import Gaussian as GaussianLoss
 from neartwin.mechanisms.adding import add_noise
 from neartwin.mechanisms.noise_laws import RoundedGaussianLaw
@@ -81,9 +81,9 @@ class Gaussian:
         """G_mu, which no neighbours fall below, in any dimension."""
         return GaussianCurve(self.mu_squared)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """The same as a factor for composition, mu rounded up."""
-        return Composed.of(GaussianLoss(mu=self.mu))
+        return Composition.of(GaussianLoss(mu=self.mu))
 
     def noisy(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> WholeNumbers:
         """Fresh noise on each value, whole numbers of any size; the result has their shape."""

@@ -11,7 +11,7 @@ from fractions import Fraction
 from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.exact import WholeNumbers
-from neartwin.losses import Composed
+from neartwin.losses import Composition
 from neartwin.losses import Laplace as LaplaceLoss
 from neartwin.mechanisms.adding import add_noise
 from neartwin.mechanisms.noise_laws import RoundedLaplaceLaw
@@ -54,9 +54,9 @@ class Laplace:
         """The trade-off no neighbours fall below, in any dimension: Laplace noise against its shift by D."""
         return laplace_curve(self.epsilon)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """The same as a factor for composition."""
-        return Composed.of(LaplaceLoss(epsilon=self.epsilon))
+        return Composition.of(LaplaceLoss(epsilon=self.epsilon))
 
     def noisy(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> WholeNumbers:
         """Fresh noise on each value, whole numbers of any size; the result has their shape."""

@@ -18,7 +18,7 @@ from neartwin import noise
 from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
-from neartwin.losses import Composed
+from neartwin.losses import Composition
 from neartwin.mechanisms.adding import clipped_whole
 from neartwin.mechanisms.additive.discrete_laplace import Geometric
 from neartwin.mechanisms.neighbours import Neighbours
@@ -54,7 +54,7 @@ class MagnitudeBounds:
         """That of the noisy histogram: what follows is post-processing."""
         return self.counts.curve()
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """The same as a factor for composition."""
         return self.counts.losses()
 

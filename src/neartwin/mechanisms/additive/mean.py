@@ -26,7 +26,7 @@ from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, WholeNumbers, rational
-from neartwin.losses import Composed
+from neartwin.losses import Composition
 from neartwin.mechanisms.adding import clipped_whole
 from neartwin.mechanisms.additive.discrete_laplace import Geometric
 from neartwin.tradeoff import TradeOff, compose
@@ -88,7 +88,7 @@ class BoundedMean:
         """That of total and count together."""
         return compose(self.total.curve(), self.count.curve())
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """Total and count, one by one."""
         return self.total.losses() + self.count.losses()
 

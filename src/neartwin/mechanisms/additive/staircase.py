@@ -14,7 +14,7 @@ from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
-from neartwin.losses import Composed
+from neartwin.losses import Composition
 from neartwin.losses import Staircase as StaircaseLoss
 from neartwin.mechanisms.adding import add_noise
 from neartwin.mechanisms.noise_laws import StaircaseLaw
@@ -66,9 +66,9 @@ class Staircase:
         """That of its worst shift, the whole sensitivity: above f_{epsilon,0}, for some outputs say nothing. For one number."""
         return staircase(self.epsilon, self.sensitivity, self.step)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """The same as a factor for composition."""
-        return Composed.of(StaircaseLoss(epsilon=self.epsilon, sensitivity=self.sensitivity, step=self.step))
+        return Composition.of(StaircaseLoss(epsilon=self.epsilon, sensitivity=self.sensitivity, step=self.step))
 
     def noisy(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> WholeNumbers:
         """Fresh noise on each value. More than one value composes: the sensitivity is that of one."""

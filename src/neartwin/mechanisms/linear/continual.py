@@ -28,7 +28,7 @@ from neartwin import noise
 from neartwin.checks import integer
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.losses import Composed
+from neartwin.losses import Composition
 from neartwin.mechanisms.additive.discrete_laplace import Geometric
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.sensitivity import Change
@@ -72,7 +72,7 @@ class PrefixTree:
         """That of all intervals together: the totals are post-processing."""
         return self.each.curve()
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """The same as a factor for composition."""
         return self.each.losses()
 
@@ -179,7 +179,7 @@ class PrefixRoot:
         """G_mu: the totals are post-processing."""
         return self.each.curve()
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """The same as a factor for composition."""
         return self.each.losses()
 

@@ -24,7 +24,7 @@ from neartwin import noise
 from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.losses import Composed
+from neartwin.losses import Composition
 from neartwin.mechanisms.additive.discrete_laplace import Geometric
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.neighbours import Neighbours
@@ -114,7 +114,7 @@ class Histogram:
         """That of its counts."""
         return self.counts.curve()
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """The same as a factor for composition."""
         return self.counts.losses()
 
@@ -236,7 +236,7 @@ class MatrixMechanism:
         """G_mu: the answers are post-processing."""
         return self.each.curve()
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """The same as a factor for composition."""
         return self.each.losses()
 

@@ -19,7 +19,7 @@ from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.losses import Composed, SilentResponse
+from neartwin.losses import Composition, SilentResponse
 from neartwin.mechanisms.local.frequencies import Frequencies, debiased
 from neartwin.mechanisms.local.randomized_response import RandomizedResponse, known_answers
 from neartwin.tradeoff import TradeOff
@@ -58,9 +58,9 @@ class HadamardResponse:
         """Exactly that of any two answers: their signs differ in half of the rows."""
         return half_silent(self.epsilon)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """The same as a factor for composition."""
-        return Composed.of(SilentResponse(epsilon=self.epsilon))
+        return Composition.of(SilentResponse(epsilon=self.epsilon))
 
     def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> HadamardReports:
         """The client: a public row and one noisy sign for each true answer. The row does not depend on the answer."""

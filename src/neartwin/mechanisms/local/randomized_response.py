@@ -17,7 +17,7 @@ from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
-from neartwin.losses import Composed
+from neartwin.losses import Composition
 from neartwin.losses import RandomizedResponse as ResponseLoss
 from neartwin.mechanisms.local.frequencies import Frequencies, debiased
 from neartwin.tradeoff import TradeOff
@@ -49,9 +49,9 @@ class RandomizedResponse:
         """Exactly that of any two answers: f_{epsilon,0} for k = 2, above it for more. Local, for a person's own change."""
         return response_curve(self.epsilon, self.answers)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """The same as a factor for composition."""
-        return Composed.of(ResponseLoss(epsilon=self.epsilon, answers=self.answers))
+        return Composition.of(ResponseLoss(epsilon=self.epsilon, answers=self.answers))
 
     def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> NDArray[np.int64]:
         """The client: one report for each true answer in 0, ..., k - 1; each person runs it once, on their own answer.

@@ -17,7 +17,7 @@ from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, WholeNumbers, rational
-from neartwin.losses import Composed, FinitePair, Pure, SilentResponse
+from neartwin.losses import Composition, FinitePair, Pure, SilentResponse
 from neartwin.mechanisms.local.frequencies import Frequencies, debiased
 from neartwin.mechanisms.local.hadamard import half_silent
 from neartwin.mechanisms.local.randomized_response import RandomizedResponse, known_answers
@@ -61,9 +61,9 @@ class SymmetricUnary:
         """Exactly that of any two answers: two independent responses of epsilon/2."""
         return randomized_response_power(self.epsilon / 2, 2)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """The same as a factor for composition."""
-        return 2 * Composed.of(Pure(epsilon=self.epsilon / 2))
+        return 2 * Composition.of(Pure(epsilon=self.epsilon / 2))
 
     def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> Bits:
         """The client: (people, answers) bits, a row for each true answer."""
@@ -94,9 +94,9 @@ class OptimisedUnary:
         """Exactly that of any two answers: their two bits are equal half of the time, and then say nothing."""
         return half_silent(self.epsilon)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """The same as a factor for composition."""
-        return Composed.of(SilentResponse(epsilon=self.epsilon))
+        return Composition.of(SilentResponse(epsilon=self.epsilon))
 
     def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> Bits:
         """The client: (people, answers) bits, a row for each true answer."""
@@ -170,9 +170,9 @@ class Rappor:
         """Of one report: h bits are set in one answer alone and h in the other alone."""
         return finite_pair(*self._pair)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """Of one report, as a factor for composition."""
-        return Composed.of(FinitePair(p=self._pair[0], q=self._pair[1]))
+        return Composition.of(FinitePair(p=self._pair[0], q=self._pair[1]))
 
     @property
     def _pair(self) -> tuple[list[Fraction], list[Fraction]]:

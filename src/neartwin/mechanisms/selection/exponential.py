@@ -11,7 +11,7 @@ from fractions import Fraction
 from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.losses import BoundedRange, Composed
+from neartwin.losses import BoundedRange, Composition
 from neartwin.mechanisms.selection.noisy_max import gumbel_noise_wins
 from neartwin.mechanisms.selection.scores import exact_choice, small_gaps_of
 from neartwin.tradeoff import TradeOff, epsilon_delta
@@ -40,9 +40,9 @@ class ExponentialMechanism:
         """The curve of its pure guarantee, f_{epsilon,0}, which no neighbours fall below."""
         return epsilon_delta(self.epsilon)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """Its bounded range as a factor: composes better than its epsilon alone."""
-        return Composed.of(BoundedRange(epsilon=self.epsilon))
+        return Composition.of(BoundedRange(epsilon=self.epsilon))
 
     def choose(self, scores: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> int:
         """The index of the winner. scores: (n,), whole numbers, n at least 1."""

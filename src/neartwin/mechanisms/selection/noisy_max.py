@@ -35,7 +35,7 @@ from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.losses import Composed, Pure
+from neartwin.losses import Composition, Pure
 from neartwin.mechanisms.selection.scores import gaps_of
 from neartwin.tradeoff import TradeOff, epsilon_delta
 
@@ -202,9 +202,9 @@ class NoisyMax:
         """The curve of its pure guarantee, f_{epsilon,0}, which no neighbours fall below."""
         return epsilon_delta(self.epsilon)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """Its pure guarantee as a factor for composition."""
-        return Composed.of(Pure(epsilon=self.epsilon))
+        return Composition.of(Pure(epsilon=self.epsilon))
 
     def choose(self, scores: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> int:
         """The index of the winner. scores: (n,), whole numbers, n at least 1."""

@@ -15,7 +15,7 @@ import numpy as np
 from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.losses import Composed, Pure
+from neartwin.losses import Composition, Pure
 from neartwin.mechanisms.selection.noisy_max import exponential_noise_wins
 from neartwin.mechanisms.selection.scores import gaps_of
 from neartwin.tradeoff import TradeOff, epsilon_delta
@@ -42,9 +42,9 @@ class PermuteAndFlip:
         """The curve of its pure guarantee, f_{epsilon,0}, which no neighbours fall below."""
         return epsilon_delta(self.epsilon)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """Its pure guarantee as a factor for composition."""
-        return Composed.of(Pure(epsilon=self.epsilon))
+        return Composition.of(Pure(epsilon=self.epsilon))
 
     def choose(self, scores: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> int:
         """The index of the winner. scores: (n,), whole numbers, n at least 1."""

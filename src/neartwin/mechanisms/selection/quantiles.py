@@ -19,7 +19,7 @@ from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, WholeNumbers, rational
-from neartwin.losses import Composed, Pure
+from neartwin.losses import Composition, Pure
 from neartwin.mechanisms.adding import clipped_whole
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.scores import exact_choice
@@ -110,9 +110,9 @@ class Quantiles:
         """The curve of its pure guarantee, f_{epsilon,0}, which no neighbours fall below."""
         return epsilon_delta(self.epsilon)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """Its pure guarantee as a factor for composition."""
-        return Composed.of(Pure(epsilon=self.epsilon))
+        return Composition.of(Pure(epsilon=self.epsilon))
 
     def choose(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> list[int]:
         """One private value for each rank, in order, never decreasing. values: (n,) whole numbers, n may be 0."""

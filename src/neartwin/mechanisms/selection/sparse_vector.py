@@ -22,7 +22,7 @@ from typing import NoReturn, final
 from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.losses import Composed, Pure
+from neartwin.losses import Composition, Pure
 from neartwin.mechanisms.noise_laws import GeometricLaw
 from neartwin.tradeoff import TradeOff, epsilon_delta
 
@@ -91,9 +91,9 @@ class AboveThreshold:
         """f_{epsilon,0}: of a whole session, gap included."""
         return epsilon_delta(self.epsilon)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """Its pure guarantee as a factor for composition."""
-        return Composed.of(Pure(epsilon=self.epsilon))
+        return Composition.of(Pure(epsilon=self.epsilon))
 
     def start(self, *, threshold: int, source: noise.Source = noise.SYSTEM) -> "Session":
         """A session for one run of questions. threshold: a public number; reserve `epsilon` before."""

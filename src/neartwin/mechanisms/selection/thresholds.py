@@ -28,7 +28,7 @@ from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.losses import Approx, Composed, Leak
+from neartwin.losses import Approx, Composition, Leak
 from neartwin.mechanisms.additive.discrete_laplace import Geometric
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.noise.exponentials import exp_neg
@@ -77,7 +77,7 @@ class UnitThreshold:
         """That of the counts, with the failure mass delta: whatever a unit's own groups could give away."""
         return with_failure(self.counts.curve(), self.delta)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """That of the counts, and a leak of probability delta."""
         return self.counts.losses() + Leak(delta=self.delta)
 
@@ -133,7 +133,7 @@ class GaussianThreshold:
         """That of the counts, with the failure mass delta: whatever a unit's own groups could give away."""
         return with_failure(self.counts.curve(), self.delta)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """That of the counts, and a leak of probability delta."""
         return self.counts.losses() + Leak(delta=self.delta)
 
@@ -182,9 +182,9 @@ class OptimalSelection:
         """f_{epsilon,delta}: of one group. A unit in k groups pays k of them."""
         return epsilon_delta(self.epsilon, self.delta)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """Its guarantee as a factor: of one group."""
-        return Composed.of(Approx(epsilon=self.epsilon, delta=self.delta))
+        return Composition.of(Approx(epsilon=self.epsilon, delta=self.delta))
 
     @property
     def digits(self) -> int:

@@ -16,7 +16,7 @@ from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
-from neartwin.losses import BoundedRange, Composed
+from neartwin.losses import BoundedRange, Composition
 from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
 from neartwin.mechanisms.selection.scores import exact_choice, small_gaps_of
 from neartwin.tradeoff import TradeOff, epsilon_delta
@@ -51,7 +51,7 @@ class PeeledTop:
         """The curve of its pure guarantee, f_{epsilon,0}, which no neighbours fall below."""
         return epsilon_delta(self.epsilon)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """`count` choices, one by one."""
         return self.count * self.each.losses()
 
@@ -86,9 +86,9 @@ class JointTop:
         """The curve of its pure guarantee, f_{epsilon,0}, which no neighbours fall below."""
         return epsilon_delta(self.epsilon)
 
-    def losses(self) -> Composed:
+    def losses(self) -> Composition:
         """Its bounded range as a factor for composition."""
-        return Composed.of(BoundedRange(epsilon=self.epsilon))
+        return Composition.of(BoundedRange(epsilon=self.epsilon))
 
     def choose(self, scores: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> list[int]:
         """The indices of the winners, best first. scores: (n,), whole numbers, n at least count.

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from neartwin.errors import QueryError
-from neartwin.queries.query import WAYS, After
+from neartwin.queries.query import WAYS, PostProcessing
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType
 
@@ -44,7 +44,7 @@ class Derived:
     made: tuple[Made, ...]
     items: tuple[exp.Expr, ...]
 
-    def after(self, named: Named, released: Mapping[str, ColumnType]) -> After:
+    def after(self, named: Named, released: Mapping[str, ColumnType]) -> PostProcessing:
         """What is done to the release. named: the column that a statistic is. released: all columns before it is done.
 
         Errors: `QueryError` for a ratio that is called as another column, and for what is of several columns.
@@ -56,7 +56,7 @@ class Derived:
                 if name in released or name in ratios:
                     raise QueryError(f"{name!r} names two columns; give the ratio another name with AS")
                 ratios[name] = name, _column(one.top, named), _column(one.bottom, named)
-        return After(
+        return PostProcessing(
             monotone=tuple((_shaped(one, named, released), one.way) for one in self.made if one.way is not None),
             non_negative=tuple(_shaped(one, named, released) for one in self.made if one.cut),
             ratios=tuple(ratios.values()),
@@ -178,8 +178,8 @@ CLAUSES = {"having", "order", "limit", "offset"}
 
 
 def after_of(
-    select: exp.Select, schema: Mapping[str, ColumnType], columns: list[str], named: Named, shaped: After
-) -> After:
+    select: exp.Select, schema: Mapping[str, ColumnType], columns: list[str], named: Named, shaped: PostProcessing
+) -> PostProcessing:
     """The clauses of a SELECT over its own noisy columns, after what is computed of these.
 
     schema: the release's columns and their types. columns: as selected, for ordinals. named: the column that an expression

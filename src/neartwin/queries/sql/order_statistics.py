@@ -6,12 +6,12 @@ from fractions import Fraction
 from sqlglot import exp
 
 from neartwin.queries.histograms import Histogram, histogram
-from neartwin.queries.quantiles import Extreme, Quantile, quantile
+from neartwin.queries.quantiles import MinMax, Quantile, quantile
 
 
 def order_statistic(
     node: exp.Expr, is_value: Callable[[exp.Expr], bool], label: Callable[[exp.Expr], str]
-) -> tuple[str, Quantile | Extreme | Histogram] | None:
+) -> tuple[str, Quantile | MinMax | Histogram] | None:
     """The statistic and its name, None for what is no such function of one value.
 
     is_value, label: whether a node can be an expression of one row, and how it is written.
@@ -24,9 +24,9 @@ def order_statistic(
             case exp.Median():
                 return f"median_{column}", Quantile(column, (Fraction(1, 2),), None)
             case exp.Min():
-                return f"min_{column}", Extreme(column, "minimum", None)
+                return f"min_{column}", MinMax(column, "minimum", None)
             case _:
-                return f"max_{column}", Extreme(column, "maximum", None)
+                return f"max_{column}", MinMax(column, "maximum", None)
     binned = _histogram(node, is_value, label)
     if binned is not None:
         return f"histogram_{binned.column}", binned

@@ -25,12 +25,12 @@ from neartwin.errors import QueryError
 from neartwin.queries.groups import completed
 from neartwin.queries.histograms import COUNTS, Histogram
 from neartwin.queries.moments import Coefficient, Correlation, Covariance, Deviation, Regression, Variance
-from neartwin.queries.query import After, MostCommon, Query, Rows
+from neartwin.queries.query import PostProcessing, Query, Rows, TopK
 from neartwin.queries.sql.derived import CLAUSES, Derived, after_of, derived, limit_of, without_derived
 from neartwin.queries.sql.joins import Others, joined_by
 from neartwin.queries.sql.order_statistics import order_statistic
 from neartwin.queries.sql.windows import Asked, without_workload
-from neartwin.queries.statistics import Aggregate, Count, CountUnits, Mean, Sum, columns_of
+from neartwin.queries.statistics import Aggregate, Count, CountDistinctUnits, Mean, Sum, columns_of
 from neartwin.tables.table import Table
 from neartwin.tables.types import ColumnType
 
@@ -126,7 +126,7 @@ _INSTEAD = {
 Keys = object | Callable[[Mapping[str, ColumnType]], object]
 
 
-def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None = None) -> Query | MostCommon:
+def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None = None) -> Query | TopK:
     """The question that a SQL text asks of a table; bounds come from the table's declared columns.
 
     keys: public keys of the GROUP BY columns, as for `Rows.group_by`, or a function to them from the types of the columns,
@@ -183,14 +183,14 @@ def _member(item: exp.Expr, groups: Mapping[str, str], texts: Mapping[str, str])
     return item.name if isinstance(item, exp.Column) and item.name in groups else texts[_written(item)]
 
 
-def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys: object) -> MostCommon:
+def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys: object) -> TopK:
     """SELECT column ... GROUP BY column ORDER BY COUNT(DISTINCT unit) DESC LIMIT k, which shows the winners alone."""
     order, limit = select.args.get("order"), select.args.get("limit")
     ranked = [] if order is None else order.expressions
     by_units = len(ranked) == 1 and ranked[0].args.get("desc") and isinstance(ranked[0].this, exp.Count)
     if len(groups) != 1 or not by_units or limit is None:
         raise QueryError("SELECT must ask at least one statistic, for instance COUNT(*)")
-    if not isinstance(_aggregate(ranked[0].this, rows.table)[1], CountUnits):
+    if not isinstance(_aggregate(ranked[0].this, rows.table)[1], CountDistinctUnits):
         raise QueryError(
             f"the most common value is the one of the most units: ORDER BY COUNT(DISTINCT {rows.table.unit_name}) DESC"
         )
@@ -213,7 +213,9 @@ def _is_statistic(item: exp.Expr, groups: Mapping[str, str]) -> bool:
     return not (named or (not isinstance(item, exp.Alias) and _written(item) in groups))
 
 
-def _after(select: exp.Select, query: Query, groups: Mapping[str, str], over: Asked | None, made: Derived) -> After:
+def _after(
+    select: exp.Select, query: Query, groups: Mapping[str, str], over: Asked | None, made: Derived
+) -> PostProcessing:
     """What is computed of statistics, HAVING, ORDER BY and LIMIT, over the names of the noisy result."""
     names = {name: name for name in groups}
     if over is not None:
@@ -350,7 +352,7 @@ def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Aggregate]:
         case exp.Count(this=exp.Star() | exp.Literal()):
             return "count", Count()
         case exp.Count(this=exp.Distinct(expressions=[exp.Column(this=column, table="")])) if column.name == table.unit:
-            return "units", CountUnits()
+            return "units", CountDistinctUnits()
         case exp.Count(this=value) if _is_value(value) and not node.expressions:
             return f"count_{_label(value)}", Count(_label(value))
         case exp.Sum(this=value) if _is_value(value):

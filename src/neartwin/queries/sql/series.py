@@ -6,7 +6,7 @@ import sqlglot
 from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
-from neartwin.queries.query import MostCommon, Query, Rows
+from neartwin.queries.query import Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.parse import Keys, from_sql, grouped_rows
 
@@ -28,7 +28,7 @@ def statements(text: str) -> tuple[str, ...]:
 
 def series_from_sql(
     text: str, rows: Rows, *, keys: Keys = None, tables: Others | None = None
-) -> tuple[Query | MostCommon, ...]:
+) -> tuple[Query | TopK, ...]:
     """The questions of all statements of a text, in their order; arguments as of `from_sql`.
 
     keys: a mapping from columns, of which each statement takes those that it groups by; other forms go to every statement

@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.queries.query import Groups
-from neartwin.queries.workloads import Workload, moving, prefixes, ranges, weighted
+from neartwin.queries.workloads import Workload, moving_sums, prefix_sums, range_sums, weighted
 from neartwin.tables.types import Key
 
 _HINT = (
@@ -94,7 +94,7 @@ def _read(node: exp.Expr) -> tuple[exp.Expr, Asked] | None:
     if not _is_sum(statistic) or len(rest) > 1:
         raise _refused(node)
     if str(node.this).upper() == "RANGES":
-        return statistic, Asked(ranges(_lengths(node, rest[0]) if rest else None))
+        return statistic, Asked(range_sums(_lengths(node, rest[0]) if rest else None))
     if not rest:
         raise _refused(node)
     names = {_literal(node, name): given for name, given in _pairs(node, rest[0])}
@@ -122,18 +122,18 @@ def _frame(node: exp.Window) -> Workload:
     """Prefixes or moving sums, as the frame says; keys differ, so that ROWS and RANGE to the current row are the same."""
     spec = node.args.get("spec")
     if spec is None:
-        return prefixes()
+        return prefix_sums()
     start, end = spec.args.get("start"), spec.args.get("end") or "CURRENT ROW"
     sides = spec.args.get("start_side"), spec.args.get("end_side")
     if spec.args.get("exclude"):
         raise _refused(node)
     if (start, sides[0], end) == ("UNBOUNDED", "PRECEDING", "CURRENT ROW"):
-        return prefixes()
+        return prefix_sums()
     before = 0 if start == "CURRENT ROW" else _reach(start) if sides[0] == "PRECEDING" else None
     after = 0 if end == "CURRENT ROW" else _reach(end) if sides[1] == "FOLLOWING" else None
     if spec.args.get("kind") != "ROWS" or before is None or after is None or before == after == 0:
         raise _refused(node)
-    return moving(before, after)
+    return moving_sums(before, after)
 
 
 def _reach(end: object) -> int | None:

@@ -38,13 +38,13 @@ from neartwin.queries import statistics
 from neartwin.queries import statistics as asked
 from neartwin.queries.histograms import Histogram, histogram
 from neartwin.queries.moments import Coefficient, Regression
-from neartwin.queries.quantiles import Extreme, Quantile, maximum, median, minimum, quantile
-from neartwin.queries.query import NOTHING, Groups, MostCommon, Query, Rows
+from neartwin.queries.quantiles import MinMax, Quantile, maximum, median, minimum, quantile
+from neartwin.queries.query import NOTHING, Groups, Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.parse import from_sql, grouped_rows
 from neartwin.queries.statistics import Aggregate
 from neartwin.queries.wire.postprocess import after_form, after_from
-from neartwin.queries.workloads import Workload, moving, prefixes, ranges, weighted
+from neartwin.queries.workloads import Workload, moving_sums, prefix_sums, range_sums, weighted
 from neartwin.tables.joins import own_columns
 from neartwin.tables.table import Bounds, How, Join, Table
 from neartwin.tables.types import ColumnType
@@ -110,7 +110,7 @@ def _source(other: Any) -> object:
     return other.table.source if isinstance(other, Rows) else other.source
 
 
-_MAKERS: dict[str, Callable[..., Workload]] = {"prefixes": prefixes, "ranges": ranges, "moving": moving}
+_MAKERS: dict[str, Callable[..., Workload]] = {"prefixes": prefix_sums, "ranges": range_sums, "moving": moving_sums}
 _ARGUMENTS = {"prefixes": set[str](), "ranges": {"lengths"}, "moving": {"before", "after"}, "weights": {"weights"}}
 
 
@@ -168,7 +168,7 @@ Form = dict[str, Any]
 
 STATISTICS: dict[str, Callable[..., Aggregate]] = {
     "count": asked.count,
-    "count_units": asked.count_units,
+    "count_distinct_units": asked.count_distinct_units,
     "sum": asked.sum,
     "mean": asked.mean,
     "median": median,
@@ -187,7 +187,7 @@ _FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common",
 _FIELDS |= {"margins", "workload"}
 
 
-def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = None) -> Query | MostCommon:
+def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = None) -> Query | TopK:
     """The question that a form asks of a table, checked as the same question written in Python is.
 
     tables: those that may be joined, by name. Errors: `QueryError` for a form that is none, with the part that is wrong;
@@ -207,13 +207,13 @@ def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = Non
         raise QueryError("question: it is nested too deeply; write it with fewer parentheses") from None
 
 
-def form_of(question: Query | MostCommon, tables: Others | None = None) -> Form:
+def form_of(question: Query | TopK, tables: Others | None = None) -> Form:
     """The form that `question_of` reads back, with the same tables, as the same question.
 
     Errors: `QueryError` for a join of a table that is none of them, which has no written form.
     """
     joins = joins_of(question.table, tables or {})
-    if isinstance(question, MostCommon):
+    if isinstance(question, TopK):
         choice: Form = {"column": question.column, "among": [_plain(key[0]) for key in question.among]}
         choice |= ({"k": question.k} if question.k > 1 else {}) | ({"counted": True} if question.counted else {})
         form: Form = {"most_common": choice}
@@ -229,14 +229,14 @@ def form_of(question: Query | MostCommon, tables: Others | None = None) -> Form:
             if groups.margins:
                 form["margins"] = [[groups.columns[place] for place in margin] for margin in groups.margins]
         form |= {} if question.after == NOTHING else {"after": after_form(question.after)}
-    conditions = (question.rows if isinstance(question, MostCommon) else question.groups.rows).conditions
+    conditions = (question.rows if isinstance(question, TopK) else question.groups.rows).conditions
     if question.table.computed:
         form["computed"] = [[name, expression.text] for name, expression in question.table.computed.items()]
     form |= {"joins": joins} if joins else {}
     return form | ({"where": [condition.text for condition in conditions]} if conditions else {})
 
 
-def _from_text(told: Form, rows: Rows, tables: Others) -> Query | MostCommon:
+def _from_text(told: Form, rows: Rows, tables: Others) -> Query | TopK:
     if {"where", "group_by", "computed", "after", "joins", "margins", "workload"} & set(told):
         raise QueryError(
             "question: where, group_by, computed columns, joins, margins, workload and after stand in the SQL text"
@@ -295,7 +295,7 @@ def _computed(told: Form, rows: Rows) -> Rows:
     return rows
 
 
-def _from_choice(told: Form, rows: Rows) -> MostCommon:
+def _from_choice(told: Form, rows: Rows) -> TopK:
     choice, where = told["most_common"], told.get("where", [])
     rows = _computed(told, rows)
     fits = isinstance(choice, Mapping) and {"column", "among"} <= set(choice) <= {"column", "among", "k", "counted"}
@@ -317,7 +317,7 @@ def _from_choice(told: Form, rows: Rows) -> MostCommon:
     )
 
 
-_READERS: dict[str, Callable[[Form, Rows], Query | MostCommon]] = {
+_READERS: dict[str, Callable[[Form, Rows], Query | TopK]] = {
     "statistics": _from_parts,
     "most_common": _from_choice,
 }
@@ -346,7 +346,7 @@ def _statistic(name: str, part: object) -> Aggregate:
 
 def _statistic_form(name: str, aggregate: Aggregate) -> Form:
     """The keywords behind a statistic; refused where they would not make the same one."""
-    keywords: Form = aggregate.keywords() if isinstance(aggregate, Quantile | Extreme | Histogram) else {}
+    keywords: Form = aggregate.keywords() if isinstance(aggregate, Quantile | MinMax | Histogram) else {}
     for field in () if keywords else fields(aggregate):
         value = getattr(aggregate, field.name)
         if isinstance(value, Bounds):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from neartwin.errors import ParameterError, QueryError
-from neartwin.queries.query import WAYS, After
+from neartwin.queries.query import WAYS, PostProcessing
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType
 
@@ -18,7 +18,7 @@ SHAPES = {"monotone", "non_negative", "ratios"}
 _WORDS = SHAPES | {"having", "order_by", "limit", "offset"}
 
 
-def after_from(told: object, released: Mapping[str, ColumnType]) -> After:
+def after_from(told: object, released: Mapping[str, ColumnType]) -> PostProcessing:
     """What a form says. released: the columns of the result and their types. Errors: `QueryError` for what is none of it."""
     try:
         after = after_read(told)
@@ -47,7 +47,7 @@ def after_from(told: object, released: Mapping[str, ColumnType]) -> After:
     return after
 
 
-def after_read(told: object) -> After:
+def after_read(told: object) -> PostProcessing:
     """What a form says, before any column is known. Errors: `ParameterError` for what is none."""
     if not isinstance(told, Mapping) or set(told) - _WORDS:
         raise ParameterError("after", told, f"must be an object of {', '.join(sorted(_WORDS))}")
@@ -58,7 +58,7 @@ def after_read(told: object) -> After:
     for name in ("limit", "offset"):
         if (number := told.get(name)) is not None and (type(number) is not int or not 0 <= number < 2**63):
             raise ParameterError(f"{name} of after", number, "must be a whole number")
-    return After(
+    return PostProcessing(
         monotone=tuple((name, WAYS[way]) for name, way in given["monotone"].items()),
         non_negative=tuple(given["non_negative"]),
         ratios=tuple((name, top, bottom) for name, (top, bottom) in given["ratios"].items()),
@@ -69,7 +69,7 @@ def after_read(told: object) -> After:
     )
 
 
-def after_form(after: After) -> dict[str, Any]:
+def after_form(after: PostProcessing) -> dict[str, Any]:
     """The form that `after_from` reads back as the same."""
     parts: dict[str, Any] = {
         "monotone": {name: "increasing" if way else "decreasing" for name, way in after.monotone},

@@ -2,7 +2,7 @@
 
 from neartwin.releases.certificates.check import Finding, Flaw, check
 from neartwin.releases.certificates.document import Certificate, head_of, read_certificate
-from neartwin.releases.certificates.issue import certificate, released
+from neartwin.releases.certificates.issue import certify, released
 from neartwin.releases.certificates.signing import OwnerKey, PublicKey
 
 __all__ = [
@@ -11,7 +11,7 @@ __all__ = [
     "Flaw",
     "OwnerKey",
     "PublicKey",
-    "certificate",
+    "certify",
     "check",
     "head_of",
     "read_certificate",

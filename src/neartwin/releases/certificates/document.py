@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from neartwin.accounting import prices
-from neartwin.accounting.budgets import Pure, Target
+from neartwin.accounting.budgets import Budget, Pure
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import LedgerError, ParameterError, PrivacyError
 from neartwin.exact import float_above
@@ -190,7 +190,7 @@ def _epsilon(guarantee: Guarantee, delta: str) -> str:
         return NONE
 
 
-def _priced(promise: Target, rule: Any, pool: str, name: str) -> dict[str, str]:
+def _priced(promise: Budget, rule: Any, pool: str, name: str) -> dict[str, str]:
     try:
         owed = rule(promise)
     except (PrivacyError, ParameterError):  # no theorem, or so little privacy that no currency counts it
@@ -198,7 +198,7 @@ def _priced(promise: Target, rule: Any, pool: str, name: str) -> dict[str, str]:
     return {name: above(Fraction(owed[pool])), "delta": above(Fraction(owed.get("delta", 0)))}
 
 
-def _gdp(promise: Target) -> dict[str, str]:
+def _gdp(promise: Budget) -> dict[str, str]:
     try:
         owed = prices.by_mu(promise)
     except (PrivacyError, ParameterError):

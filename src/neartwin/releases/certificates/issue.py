@@ -17,7 +17,7 @@ from neartwin.releases.documents import WrittenRelease, release_in, releases_in
 from neartwin.releases.release import Release
 
 
-def certificate(
+def certify(
     release: Release | WrittenRelease, ledger: Ledger | books.Ledger, *, key: str | os.PathLike[str] | None = None
 ) -> Certificate:
     """The certificate of a release, signed with the key of the ledger's owner (extra `certificates`).
@@ -34,8 +34,8 @@ def certificate(
     >>> rows = nt.table(pa.table({"who": [1, 2, 3]}), unit="who", name="visits")
     >>> with nt.open_ledger(getfixture("tmp_path") / "budget.db") as book:
     ...     account = book.open(rows, nt.pure(1))
-    ...     release = account.release(account.plan(rows.agg(n=nt.count_units()), spend=nt.pure("0.5")))
-    ...     signed = nt.certificate(release, book)
+    ...     release = account.release(account.plan(rows.agg(n=nt.count_distinct_units()), spend=nt.pure("0.5")))
+    ...     signed = nt.certify(release, book)
     >>> signed.body["guarantee"]["promise"]["epsilon"], signed.head.position
     ('1/2', 4)
     """

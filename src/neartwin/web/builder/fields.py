@@ -1,12 +1,12 @@
 """The fields of the question page as typed text. Nothing here is checked: the judge of SQL checks what they write."""
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from datetime import date, datetime
 from typing import Any
 
 from neartwin.errors import NeartwinError, ParameterError
-from neartwin.queries.groups import Edge, Grouping, bins, day, part
+from neartwin.queries.groups import Edge, Grouping, bins, date, date_part
 from neartwin.tables.terms import UNITS
 from neartwin.tables.types import ColumnType
 from neartwin.web.datasets import EACH_ROW_NAME, Dataset
@@ -15,7 +15,7 @@ MAX_STATISTICS, MAX_COMPUTED_GROUPS = 8, 6
 _VALUE = ("column", "low", "high", "fill")
 FIELDS: dict[str, tuple[str, ...]] = {  # of each statistic, those that it uses
     "count": ("column",),
-    "count_units": (),
+    "count_distinct_units": (),
     "sum": _VALUE,
     "mean": _VALUE,
     "median": _VALUE,
@@ -34,7 +34,7 @@ FIELDS: dict[str, tuple[str, ...]] = {  # of each statistic, those that it uses
 }
 _LABELS = {
     "count": "number of rows",
-    "count_units": "number of units",
+    "count_distinct_units": "number of units",
     "stddev": "standard deviation of",
     "slope": "slope of a line through",
     "intercept": "intercept of a line through",
@@ -114,7 +114,7 @@ class GroupFields:
             return Grouping(self.name or self.of, self.of, self.of)
         if self.way == BINS:
             return bins(self.of, [_edge(text) for text in self.edges.split(",") if text.strip()], name=self.name)
-        return day(self.of, name=self.name) if self.way == DAY else part(self.way, self.of, name=self.name)
+        return date(self.of, name=self.name) if self.way == DAY else date_part(self.way, self.of, name=self.name)
 
     @property
     def label(self) -> str:
@@ -234,7 +234,7 @@ def start(dataset: Dataset, groupable: list[str], rule: str) -> AskFields:
         rule: the account's composition rule, in whose native currency the spend is.
     """
     keyed = [column for column in groupable if column in dataset.keys]
-    unit = "count_units" if dataset.unit != EACH_ROW_NAME else "count"
+    unit = "count_distinct_units" if dataset.unit != EACH_ROW_NAME else "count"
     currency = {"gdp": "mu", "zcdp": "rho"}.get(rule, "epsilon")
     amount = {"mu": "0.1", "rho": "0.005"}.get(currency, "0.1")
     return AskFields(statistics=(StatisticFields(ask=unit),), groups=tuple(keyed[:1]), currency=currency, amount=amount)
@@ -257,7 +257,7 @@ def values_of(text: str, kind: str) -> list[object]:
 
 def _edge(text: str) -> Edge:
     written = text.strip()
-    for kind in (date, datetime):
+    for kind in (dt.date, dt.datetime):
         try:
             return kind.fromisoformat(written)
         except ValueError:

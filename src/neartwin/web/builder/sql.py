@@ -12,7 +12,7 @@ from neartwin.web.datasets import Dataset
 
 _FUNCTIONS = {
     "count": "COUNT({value})",
-    "count_units": "COUNT(DISTINCT {unit})",
+    "count_distinct_units": "COUNT(DISTINCT {unit})",
     "sum": "SUM({value})",
     "mean": "AVG({value})",
     "median": "MEDIAN({value})",
@@ -56,7 +56,7 @@ def named(asked: AskFields) -> list[tuple[str, StatisticFields]]:
     """Each statistic with its name; the default name says the statistic and its column."""
     found: dict[str, StatisticFields] = {}
     for one in asked.statistics:
-        alone = {"count": "" if one.column else "rows", "count_units": "units"}.get(one.ask)
+        alone = {"count": "" if one.column else "rows", "count_distinct_units": "units"}.get(one.ask)
         plain = alone or re.sub(r"\W+", "_", f"{one.ask}_{one.column}")
         name, place = one.name or plain, 2
         while name in found:
@@ -85,7 +85,7 @@ def _statistic(one: StatisticFields, dataset: Dataset) -> str:
         return f"COUNT({_value(one.column) if one.column else '*'})"
     ranks = one.rank or "0.5"
     return _FUNCTIONS[one.ask].format(
-        value="" if one.ask == "count_units" else _clipped(one, dataset),
+        value="" if one.ask == "count_distinct_units" else _clipped(one, dataset),
         unit=_quoted(dataset.unit),
         rank=f"[{ranks}]" if "," in ranks else ranks,
         edges=one.edges,

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 import neartwin.ledger as books
-from neartwin.accounting.budgets import target_in
+from neartwin.accounting.budgets import budget_in
 from neartwin.errors import NeartwinError, ParameterError
 from neartwin.ledger import Head
 from neartwin.report.svg import Steps, steps_svg
@@ -59,7 +59,7 @@ async def allot(name: Named, request: Request, caller: Curator, running: Running
         holder = first(sent, "holder")
         if holder.partition(":")[0] not in {"analyst", "project"} or not holder.partition(":")[2]:
             raise ParameterError("holder", holder, "must be analyst:NAME or project:NAME", remedy="such as analyst:ada")
-        running.directory.allot(name, holder, target_in(first(sent, "target"), "amount"), by=caller.name)
+        running.directory.allot(name, holder, budget_in(first(sent, "target"), "amount"), by=caller.name)
 
     return await _done(name, request, caller, running, act)
 
@@ -74,7 +74,7 @@ async def cap(name: Named, request: Request, caller: Curator, running: Running) 
         if not reason:
             raise ParameterError("reason", reason, "must be given", remedy="it stands in the ledger for ever")
         found = running.directory.dataset(name).name
-        running.directory.books.raise_cap(found, target_in(target, "budget"), reason, by=caller.name)
+        running.directory.books.raise_cap(found, budget_in(target, "budget"), reason, by=caller.name)
 
     return await _done(name, request, caller, running, act)
 

@@ -287,7 +287,7 @@ def _errors(plan: dict[str, Any], found: Dataset, size: str) -> list[dict[str, s
 
 def _made_up(part: dict[str, Any], found: Dataset, rows: int) -> float | None:
     """A value that a group of so many rows could have, from the declared bounds alone; None where they say none."""
-    if part.get("ask") in {"count", "count_units"}:
+    if part.get("ask") in {"count", "count_distinct_units"}:
         return float(rows)
     declared = found.bounds.get(str(part.get("column")))
     if part.get("ask") not in {"sum", "mean"} or declared is None:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from neartwin.accounting import prices
-from neartwin.accounting.budgets import Approx, Pure, Target
+from neartwin.accounting.budgets import Approx, Budget, Pure
 from neartwin.accounting.filters import Filter
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import PrivacyError
@@ -35,7 +35,7 @@ class Meaning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class BudgetView:
     """An account with or without a plan, ready to be shown. delta: at which epsilon is told."""
 
     meanings: tuple[Meaning, ...]
@@ -44,7 +44,7 @@ class Budget:
     delta: str
 
 
-def budget(account: Filter, caps: Amounts, spent: Amounts, plan: Amounts | None = None) -> Budget:
+def budget(account: Filter, caps: Amounts, spent: Amounts, plan: Amounts | None = None) -> BudgetView:
     """The budget of an account; plan: what one more release would take of it, by pool."""
     more = plan or dict.fromkeys(caps, Fraction(0))
     left = {pool: max(Fraction(0), cap - spent[pool] - more[pool]) for pool, cap in caps.items()}
@@ -55,7 +55,7 @@ def budget(account: Filter, caps: Amounts, spent: Amounts, plan: Amounts | None 
     curves = [Curve("spent so far", _points(account, spent), "before")]
     if plan:
         curves.append(Curve("with this plan", _points(account, after), "after"))
-    return Budget(
+    return BudgetView(
         meanings=meanings,
         dial=_dial(caps, spent, more, planned=plan is not None),
         curves=tradeoff_svg([one for one in curves if one.points], name="curves"),
@@ -71,7 +71,7 @@ def shares(caps: Amounts, amounts: Amounts) -> dict[str, float]:
 def _dial(caps: Amounts, spent: Amounts, more: Amounts, *, planned: bool) -> str:
     used, wanted = shares(caps, spent), shares(caps, more)
     tightest = max(used, key=lambda pool: used[pool] + wanted[pool])
-    told = f"Budget: {used[tightest]:.1%} spent" + (f", {wanted[tightest]:.1%} for this plan" if planned else "")
+    told = f"BudgetView: {used[tightest]:.1%} spent" + (f", {wanted[tightest]:.1%} for this plan" if planned else "")
     return dial_svg(spent=used[tightest], plan=wanted[tightest], name="dial", title=told)
 
 
@@ -80,13 +80,13 @@ def _meaning(account: Filter, name: str, amounts: Amounts, delta: Fraction) -> M
     return Meaning(name, amounts, epsilon, mu, guess)
 
 
-def promise(account: Filter, amounts: Amounts) -> Target:
+def promise(account: Filter, amounts: Amounts) -> Budget:
     """What amounts promise together, by the account's rule."""
     return account.promise(tuple(int(amounts[pool.name] / pool.unit) for pool in account.pools))
 
 
 @lru_cache(maxsize=4096)
-def _views(promised: Target, delta: Fraction) -> tuple[str, str, str]:
+def _views(promised: Budget, delta: Fraction) -> tuple[str, str, str]:
     told = Guarantee.of(promised, unit="unit", neighbours="add_remove")
     if isinstance(promised, Pure):
         epsilon = above(promised.epsilon)
@@ -102,7 +102,7 @@ def _views(promised: Target, delta: Fraction) -> tuple[str, str, str]:
     return digits_up(epsilon), digits_up(mu), percent_up(told.best_guess) if any(_amounts(promised)) else "50 %"
 
 
-def _amounts(promised: Target) -> list[Any]:
+def _amounts(promised: Budget) -> list[Any]:
     return [getattr(promised, name, 0) for name in ("epsilon", "rho", "mu", "delta")]
 
 
@@ -111,7 +111,7 @@ def _points(account: Filter, amounts: Amounts) -> list[tuple[float, float]]:
 
 
 @lru_cache(maxsize=4096)
-def _curve(promised: Target) -> list[tuple[float, float]]:
+def _curve(promised: Budget) -> list[tuple[float, float]]:
     if not any(_amounts(promised)):
         return [(0.0, 1.0), (1.0, 0.0)]
     told = curve(Guarantee.of(promised, unit="unit", neighbours="add_remove"))

@@ -10,7 +10,7 @@ import neartwin.ledger as books
 from neartwin.web.auth import Anyone, Caller
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset
-from neartwin.web.pages.budget import Budget, budget, shares
+from neartwin.web.pages.budget import BudgetView, budget, shares
 from neartwin.web.pages.layout import PageRoute, page, short
 from neartwin.web.routes.datasets import Named, own_holders, visible
 from neartwin.web.routes.datasets import dataset as api_dataset
@@ -57,7 +57,7 @@ def history(name: Named, request: Request, caller: Anyone, running: Running) -> 
     return page(request, "history.html", caller=caller, title=f"History of {name}", name=name, entries=shown)
 
 
-def account_budget(directory: DataDirectory, dataset: Dataset, plan: dict[str, Fraction] | None = None) -> Budget:
+def account_budget(directory: DataDirectory, dataset: Dataset, plan: dict[str, Fraction] | None = None) -> BudgetView:
     """What the account of a data set has spent and has left, with or without a plan."""
     account = directory.books.account(dataset.name)
     return budget(account.filter, account.caps, account.spent, plan)

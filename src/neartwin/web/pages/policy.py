@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from neartwin.accounting.budgets import Target, parts_of, target_in
+from neartwin.accounting.budgets import Budget, budget_in, parts_of
 from neartwin.errors import AccessError, NeartwinError
 from neartwin.ledger import records
 from neartwin.web.auth import Caller, Curator
@@ -56,7 +56,7 @@ def typed(rule: Rule) -> Typed:
 def rule_of(one: Typed) -> Rule:
     """The rule that fields say; `ParameterError` for amounts and names that are none."""
     plain: dict[str, Any] = {name: getattr(one, name) for name in ("who", *_LISTS, *_YES)}
-    amounts: dict[str, Any] = {name: target_in(text, name) for name in _AMOUNTS if (text := getattr(one, name))}
+    amounts: dict[str, Any] = {name: budget_in(text, name) for name in _AMOUNTS if (text := getattr(one, name))}
     return Rule(**plain, **amounts)
 
 
@@ -232,7 +232,7 @@ def _toml_value(value: object) -> str:
     return told.replace("\x7f", "\\u007f")
 
 
-def _written(target: Target | None) -> str:
+def _written(target: Budget | None) -> str:
     return "" if target is None else ", ".join(f"{name}={_decimal(value)}" for name, value in parts_of(target).items())
 
 

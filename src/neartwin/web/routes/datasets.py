@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 import neartwin.ledger as books
-from neartwin.accounting.budgets import target_of
+from neartwin.accounting.budgets import budget_of
 from neartwin.tables.table import Bounds
 from neartwin.tables.types import GROUPABLE, ColumnType
 from neartwin.web import schemas
@@ -83,14 +83,14 @@ def allotments(name: Named, caller: Anyone, running: Running) -> list[schemas.Al
 def allot(name: Named, holder: Holder, wish: schemas.Target, caller: Curator, running: Running) -> schemas.Allotment:
     """Set what "analyst:NAME" or "project:NAME" may spend; what was spent stays."""
     Rule(who=holder)  # its own check of what a holder is
-    return _allotment(running.directory.allot(name, holder, target_of(wish.target, "target"), by=caller.name))
+    return _allotment(running.directory.allot(name, holder, budget_of(wish.target, "target"), by=caller.name))
 
 
 @router.put("/datasets/{name}/cap")
 def raise_cap(name: Named, wish: schemas.Raise, caller: Curator, running: Running) -> schemas.DatasetAnswer:
     """Raise the budget of a data set: a record for ever, after which the guarantee is the weaker one of the new cap."""
     found = running.directory.dataset(name)
-    running.directory.books.raise_cap(found.name, target_of(wish.target, "target"), wish.reason, by=caller.name)
+    running.directory.books.raise_cap(found.name, budget_of(wish.target, "target"), wish.reason, by=caller.name)
     return _answer(running.directory, found, caller, None)
 
 
