@@ -142,7 +142,7 @@ def doors() -> dict[str, Callable[..., object]]:
         for name, door in vars(module).items():
             if inspect.isfunction(door) and door.__module__ == module.__name__ and not name.startswith("_"):
                 found[name] = door
-    for step in ("spent", "target_of", "target_in", "parts_of"):  # steps of calibration, and of what reads texts
+    for step in ("spent", "budget_of", "budget_in", "parts_of"):  # steps of calibration, and of what reads texts
         found.pop(step)
     whole = 3 * Laplace(epsilon="0.1")
     for name in ("epsilon", "delta", "renyi", "tradeoff", "advantage", "tpr", "odds", "gdp", "zcdp", "pure"):

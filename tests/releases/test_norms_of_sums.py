@@ -150,7 +150,7 @@ def test_near_miss_noise_for_half_the_norm_is_caught(asked, monkeypatch):
         Twins((), rows_of("new", *("a" * 40)), "all of the norm in the first key") if asked == "prefixes" else TWINS[1]
     )
     assert stands(Batched(first), claim_gdp(1), [heavy], runs=1_500)
-    monkeypatch.setattr(marginals if asked == "margins" else workloads, "norm_reach", half)
+    monkeypatch.setattr(marginals if asked == "margins" else workloads, "norm_contribution", half)
     assert audit(Batched(first), claim_gdp(1), [heavy], runs=3_000).refuted
 
 

@@ -130,7 +130,7 @@ def test_choices_and_tuned_bounds_stand_in_a_series_and_stay_within_its_price(ro
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, spend)
         made = account.plan_series(of_all_kinds(rows), spend=spend, **TUNED)
-        assert [type(part).__name__ for part in made.plan.parts] == ["ChoicePlan", "GroupPlan", "ChoicePlan"]
+        assert [type(part).__name__ for part in made.plan.parts] == ["TopKPlan", "GroupPlan", "TopKPlan"]
         eps = np.array([0.05, 0.3, 1.0])
         if not hasattr(spend, "rho"):
             promised = whole_of(made.price).delta(eps).upper

@@ -77,7 +77,7 @@ def value_range(text: str) -> PrivateRange | None:
     """Clip bounds of values that are to be found out: `tuned=1/10` of the spend, or `tuned=1/10,groups=500`; "" for none.
 
     >>> print(value_range("tuned=1/5,groups=40"))
-    TunedRange(share=Fraction(1, 5), groups=40)
+    PrivateRange(share=Fraction(1, 5), groups=40)
     """
     if not text:
         return None

@@ -28,7 +28,7 @@ def private_limit(at_most: int = 1024, *, share: Number = "1/10", groups: int | 
     unknown: rows lost are shared by so many. A guess that is wrong makes the bound less good, never less private.
 
     >>> private_limit(256)
-    Tuned(at_most=256, share=Fraction(1, 10), groups=None)
+    PrivateLimit(at_most=256, share=Fraction(1, 10), groups=None)
     """
     integer(at_least=1, at_most=at_most)
     part = rational(share=share)

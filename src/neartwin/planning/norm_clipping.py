@@ -131,8 +131,8 @@ def vectors_apart(neighbours: Neighbours, asked: Iterable[ScaledMeasurement]) ->
 def asked_for(norm: Fraction, one: ScaledMeasurement, apart: int, cells: int) -> Sensitivity:
     """Of one measure alone in its parts, if the norm were its own: what the split of the spend starts from.
 
-    >>> asked_for(Fraction(3), ScaledMeasurement(Measurement("n", Sensitivity(1, 1, 1, ""), 1.0), 1024, signed=False), 1,
-    5).l2_squared
+    >>> units = Measurement("n", Sensitivity(1, 1, 1, ""), 1.0)
+    >>> asked_for(Fraction(3), ScaledMeasurement(units, 1024, signed=False), 1, 5).l2_squared
     9437184
     """
     squared = math.ceil((norm * one.far * one.parts) ** 2 * apart)

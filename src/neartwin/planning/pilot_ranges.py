@@ -98,7 +98,7 @@ def _edges(limits: Bounds) -> tuple[Fraction, ...]:
     """Half octaves from the limits towards 0, or towards the limit next to it; whole steps.
 
     >>> from neartwin.tables.table import bounds
-    >>> [float(edge) for edge in _edges(bounded(-1, 8, "1"))]
+    >>> [float(edge) for edge in _edges(bounds(-1, 8, "1"))]
     [-1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0]
     """
     near = min(max(Fraction(0), limits.low), limits.high)
