@@ -138,8 +138,9 @@ def each(
     if not any(isinstance(argument, np.ndarray) for argument in arguments):
         low, high = ends(*arguments)
         return Interval(float(min(max(low, least), most)), float(min(max(high, least), most)), method)
-    places = np.broadcast(*(np.asarray(argument, dtype=object) for argument in arguments))
-    pairs = np.array([ends(*point) for point in places], dtype=float).reshape(*places.shape, 2)
+    places = np.broadcast_arrays(*(np.asarray(argument, dtype=object) for argument in arguments))
+    points = zip(*(place.flat for place in places), strict=True)
+    pairs = np.array([ends(*point) for point in points], dtype=float).reshape(*places[0].shape, 2)
     pairs = np.clip(pairs, least, most)
     return Interval(pairs[..., 0], pairs[..., 1], method)
 

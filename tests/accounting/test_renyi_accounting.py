@@ -113,6 +113,16 @@ def test_curves_add_at_one_order_only():
             RdpCurve(orders, Interval(np.ones(len(orders)), np.ones(len(orders))))
 
 
+@pytest.mark.parametrize("count", [32, 33, 100])
+def test_any_number_of_curves_compose(count):
+    one = rdp_curve(gaussian_pair(distance="0.1").renyi, orders=(2, 4))
+    exact = count * np.array([2, 4]) / 200
+    total = compose_rdp([one] * count).rdp
+    assert (total.lower <= exact).all()
+    assert (total.upper >= exact).all()
+    assert total.upper == pytest.approx(exact, rel=1e-13)
+
+
 def test_order_one_stands_in_a_curve_and_converts_to_nothing():
     whole = repeated(Gaussian(mu="0.5"), 4)
     curve = rdp_accountant(whole, orders=(1.0, 2.0, 8.0))
