@@ -1,6 +1,6 @@
 """How each block of a documentation page is run: in order, in one folder and one namespace, so that a page is a program.
 
-    python   as it stands
+    python   as it stands; a block that begins with >>> is a session, whose output is compared; decimals to eight digits
     sh       every line is a command that must end well; `neartwin serve` serves until the page ends
     console  lines after "$ " are commands, what follows is what they print, with ... for what varies; decimals to eight digits
     json     is read; a question, a policy or a request is checked as the service checks it
@@ -21,11 +21,13 @@ import tempfile
 import threading
 import time
 import tomllib
-from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, DocTestRunner, OutputChecker
 from pathlib import Path
 from urllib.request import Request, urlopen
 
+from sybil.evaluators.doctest import DocTestEvaluator
 from sybil.evaluators.python import PythonEvaluator
+from sybil.parsers.abstract.doctest import DocTestStringParser
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from sybil.region import Lexeme
 
@@ -33,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 ADDRESSES = ("http://127.0.0.1:8417", "https://house.example")
 PATIENCE = 120
 WORDS = ELLIPSIS | NORMALIZE_WHITESPACE
-LONG = re.compile(r"\b\d+\.\d{9,}\b")
+LONG = re.compile(r"\b\d+\.\d{9,}(?:e[+-]?\d+)?\b")
 
 
 class Python(PythonEvaluator):
@@ -45,12 +47,27 @@ class Python(PythonEvaluator):
         super().__call__(example)
 
 
+class Digits(OutputChecker):
+    """Compares what a session prints, decimals to eight digits."""
+
+    def check_output(self, want, got, optionflags):
+        return super().check_output(printed(want), printed(got), optionflags)
+
+
+class Session(DocTestEvaluator):
+    """A line of a session, and what it prints."""
+
+    def __init__(self):
+        self.runner = DocTestRunner(checker=Digits(), verbose=False, optionflags=NORMALIZE_WHITESPACE)
+
+
 class PythonBlocks(PythonCodeBlockParser):
     """Blocks of Python."""
 
     def __init__(self):
         super().__init__()
         self.codeblock_parser = CodeBlockParser("python", Python())
+        self.doctest_parser = DocTestStringParser(Session())
 
 
 def shell(example):
@@ -85,7 +102,7 @@ def console(example):
 
 def printed(text):
     """The text with long decimals to eight digits: the last of twelve may differ between processors."""
-    return LONG.sub(lambda found: f"{float(found[0]):.8g}", text.strip()) + "\n"
+    return LONG.sub(lambda found: repr(float(f"{float(found[0]):.8g}")), text.strip()) + "\n"
 
 
 def json_text(example):

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from doctest import Example
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -97,6 +98,19 @@ def test_a_wrong_block_fails(case, here):
     with pytest.raises(Exception, match=r".") as caught:
         evaluate(block(text, here))
     assert not isinstance(caught.value, AttributeError | NameError)
+
+
+def session(line, output):
+    """What is wrong with a line of a session; nothing where it prints that."""
+    return snippets.Session()(SimpleNamespace(parsed=Example(line, output), namespace={}, path="page"))
+
+
+@pytest.mark.parametrize("output", ["0.6667\n", "0.66666666\n", "2 / 3\n", ""])
+def test_a_session_that_prints_something_else_fails(output):
+    assert not session("2 / 3\n", "0.66666667\n")
+    assert session("2 / 3\n", output)
+    assert not session("(8.000000000000004, 1e-7)\n", "(8.0, 1e-07)\n")
+    assert session("1 / 0\n", output)
 
 
 def test_right_blocks_pass_and_tell_values(here):
