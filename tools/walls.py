@@ -49,9 +49,9 @@ class Family:
 
 FAMILIES = (
     Family("statistics", ("neartwin.queries.statistics.Aggregate",), "neartwin/queries/statistics.py"),
-    Family("plans", ("neartwin.planning.plan.Plan", "neartwin.planning.series.SeriesPlan"), "neartwin/queries/plan.py"),
-    Family("mechanisms", ("neartwin.mechanisms",), "neartwin/mechanisms/laws.py"),
-    Family("summands", ("neartwin.losses.summands.base.Summand",), "neartwin/losses/loss.py"),
+    Family("plans", ("neartwin.planning.plan.Plan", "neartwin.planning.series.SeriesPlan"), "neartwin/planning/plan.py"),
+    Family("mechanisms", ("neartwin.mechanisms",), "neartwin/mechanisms/noise_laws.py"),
+    Family("summands", ("neartwin.losses.summands.base.Summand",), "neartwin/losses/composition.py"),
 )
 
 

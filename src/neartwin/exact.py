@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
+from math import isqrt
 from numbers import Rational
 from typing import Any, Generic, TypeVar
 
@@ -93,6 +94,27 @@ def _above(value: Fraction, below: float) -> float:
 def ceil_to(value: Fraction, step: Fraction) -> int:
     """The least whole number of steps that is not below the value; for prices, which round up."""
     return math.ceil(value / step)
+
+
+def root_above(value: Fraction, bits: int = 64) -> Fraction:
+    """A rational at least the square root, above it by at most 2**-bits; exact where the root is rational.
+
+    >>> root_above(Fraction(9, 4)), root_above(Fraction(2)) > Fraction("1.4142135623730950488")
+    (Fraction(3, 2), True)
+    """
+    top, bottom = isqrt(value.numerator), isqrt(value.denominator)
+    if top * top == value.numerator and bottom * bottom == value.denominator:
+        return Fraction(top, bottom)
+    bits += max(0, value.denominator.bit_length() - value.numerator.bit_length()) // 2  # digits of small values too
+    scaled = (value.numerator << 2 * bits) // value.denominator
+    return Fraction(isqrt(scaled) + 1, 1 << bits)
+
+
+def root_below(value: Fraction, bits: int = 64) -> Fraction:
+    """A rational at most the square root, below it by at most 2**-bits; exact where the root is rational."""
+    above = root_above(value, bits)
+    bits += max(0, value.denominator.bit_length() - value.numerator.bit_length()) // 2
+    return above if above * above == value else max(Fraction(0), above - Fraction(1, 1 << bits))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.sensitivity import Change, root_above, root_below
+from neartwin.exact import root_above, root_below
+from neartwin.mechanisms.sensitivity import Change
 
 
 def half_up(x):

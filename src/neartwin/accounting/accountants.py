@@ -26,12 +26,12 @@ from neartwin.losses.composition import PrivacyLoss
 INTEGER_ORDERS = tuple(float(order) for order in range(2, 65))
 
 
-def numerical_accountant(spend: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
+def numerical_accountant(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     """The certified engine: the exact losses of the stated mechanisms. The same as `cost`."""
-    return cost(spend, neighbours=neighbours)
+    return cost(usage, neighbours=neighbours)
 
 
-def basic_accountant(spend: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
+def basic_accountant(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     """Sums of epsilon and of delta. Dwork, Roth 2014, theorem 3.16.
 
     Errors: `PrivacyError` for a mechanism without a pure or (epsilon, delta) guarantee of its own, such as the Gaussian.
@@ -46,10 +46,10 @@ def basic_accountant(spend: AnyUsage, *, neighbours: str = "add_remove") -> Cost
         parts = [(*_guarantee(factor), count) for factor, count in case.uses.items()]
         return _approx(sum(e * n for e, _, n in parts), sum(d * n for _, d, n in parts))
 
-    return _by(summed, spend, neighbours, "basic composition, Dwork-Roth Theorem 3.16")
+    return _by(summed, usage, neighbours, "basic composition, Dwork-Roth Theorem 3.16")
 
 
-def advanced_accountant(spend: AnyUsage, *, slack: Number, neighbours: str = "add_remove") -> Cost:
+def advanced_accountant(usage: AnyUsage, *, slack: Number, neighbours: str = "add_remove") -> Cost:
     """(sum e tanh(e/2) + sqrt(2 ln(1/slack) sum e^2), sum delta + slack), or basic composition where that is smaller.
 
     slack: the delta spent on the deviation, in (0, 1). Dwork, Roth 2014, theorem 3.20, with the tight mean.
@@ -70,10 +70,10 @@ def advanced_accountant(spend: AnyUsage, *, slack: Number, neighbours: str = "ad
         advanced = bounds(mixed, counts, spare)[1]
         return _approx(Fraction(advanced), failures + spare) if advanced < plain else _approx(plain, failures)
 
-    return _by(bounded, spend, neighbours, "advanced composition, tight KL")
+    return _by(bounded, usage, neighbours, "advanced composition, tight KL")
 
 
-def optimal_accountant(spend: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
+def optimal_accountant(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     """The best that follows from each mechanism's (epsilon, delta) alone. Kairouz, Oh, Viswanath 2015, theorem 3.3.
 
     >>> from neartwin.accounting.usage import repeated
@@ -86,17 +86,17 @@ def optimal_accountant(spend: AnyUsage, *, neighbours: str = "add_remove") -> Co
         found = {factor: _guarantee(factor) for factor in case.uses}
         return compose([Approx(epsilon=found[f][0], delta=found[f][1]) * n for f, n in case.uses.items()])
 
-    return _by(worst, spend, neighbours, "optimal composition, Kairouz-Oh-Viswanath Theorem 3.3")
+    return _by(worst, usage, neighbours, "optimal composition, Kairouz-Oh-Viswanath Theorem 3.3")
 
 
 def rdp_accountant(
-    spend: AnyUsage, *, orders: Sequence[float] = DEFAULT_ORDERS, neighbours: str = "add_remove"
+    usage: AnyUsage, *, orders: Sequence[float] = DEFAULT_ORDERS, neighbours: str = "add_remove"
 ) -> RdpCurve:
     """The Renyi curve of the whole on a grid of orders, those where it is finite. Mironov 2017.
 
     `rdp_epsilon` converts it and warns at the grid's edge; the curve's own methods do not.
     """
-    whole = cost(spend, neighbours=neighbours)
+    whole = cost(usage, neighbours=neighbours)
     grid = grid_of(orders)
     found = [whole.renyi(order) for order in grid]
     kept = [(order, value) for order, value in zip(grid, found, strict=True) if np.isfinite(value.upper)]
@@ -119,24 +119,24 @@ def rdp_epsilon(curve: RdpCurve, delta: Number) -> RdpEpsilon:
     return _warned(curve.epsilon(rational(delta=delta)))
 
 
-def moments_accountant(spend: AnyUsage, delta: Number, *, neighbours: str = "add_remove") -> RdpEpsilon:
+def moments_accountant(usage: AnyUsage, delta: Number, *, neighbours: str = "add_remove") -> RdpEpsilon:
     """The moments accountant of Abadi et al. 2016: log moments at whole orders, and the first conversion."""
-    curve = rdp_accountant(spend, orders=INTEGER_ORDERS, neighbours=neighbours)
+    curve = rdp_accountant(usage, orders=INTEGER_ORDERS, neighbours=neighbours)
     return _warned(curve.epsilon_mironov(rational(delta=delta)))
 
 
-def zcdp_accountant(spend: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
+def zcdp_accountant(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     """The least rho of the whole, and what rho-zCDP alone implies. Bun, Steinke 2016; Canonne, Kamath, Steinke 2020.
 
     >>> from neartwin.accounting.usage import repeated
     >>> zcdp_accountant(repeated(Gaussian(mu="0.05"), 1000)).epsilon("1e-6").upper
     8.8...
     """
-    _symmetric(cost(spend, neighbours=neighbours))
-    return _by(lambda case: Composition.of(ZeroConcentrated(rho=as_zcdp(case).rho)), spend, neighbours, "zCDP")
+    cost(usage, neighbours=neighbours).require_symmetry()
+    return _by(lambda case: Composition.of(ZeroConcentrated(rho=as_zcdp(case).rho)), usage, neighbours, "zCDP")
 
 
-def gdp_accountant(spend: AnyUsage, *, delta: Number = 0, neighbours: str = "add_remove") -> Cost:
+def gdp_accountant(usage: AnyUsage, *, delta: Number = 0, neighbours: str = "add_remove") -> Cost:
     """The least certified mu of the whole with `delta` set aside, and what that implies. Dong, Roth, Su 2022.
 
     No central limit theorem: that is an estimate, and often below the truth.
@@ -145,24 +145,19 @@ def gdp_accountant(spend: AnyUsage, *, delta: Number = 0, neighbours: str = "add
     >>> 8.306225049954728 in gdp_accountant(repeated(Gaussian(mu="0.05"), 1000)).epsilon("1e-6").outward(10**6)
     True
     """
-    _symmetric(cost(spend, neighbours=neighbours))
+    cost(usage, neighbours=neighbours).require_symmetry()
 
     def fitted(case: Composition) -> Composition:
         found = as_gdp(case, delta=delta)
         alone = Composition.of(Gaussian(mu=found.mu))
         return alone + Leak(delta=found.delta) if found.delta else alone
 
-    return _by(fitted, spend, neighbours, "Gaussian differential privacy")
+    return _by(fitted, usage, neighbours, "Gaussian differential privacy")
 
 
-def _by(rule: Callable[[Composition], Composition], spend: AnyUsage, neighbours: str, theorem: str) -> Cost:
-    whole = cost(spend, neighbours=neighbours)
+def _by(rule: Callable[[Composition], Composition], usage: AnyUsage, neighbours: str, theorem: str) -> Cost:
+    whole = cost(usage, neighbours=neighbours)
     return Cost(tuple(rule(case) for case in whole.cases), neighbours, theorem)
-
-
-def _symmetric(whole: Cost) -> None:
-    """Fits are made over the add and remove orders: under replace-one only for what has the same losses there."""
-    whole.pure()
 
 
 def _guarantee(factor: PrivacyLoss) -> tuple[Fraction, Fraction]:

@@ -109,7 +109,7 @@ def spent(whole: Cost, goal: Goal) -> tuple[Fraction | float, Fraction]:
 
 def _most(whole: Cost, fit: Callable[[Composition], Fraction]) -> Fraction | float:
     """The largest fit over the cases, inf where one has none."""
-    whole.pure()  # refuses what the fits, over the add and remove orders, do not cover under replace-one
+    whole.require_symmetry()
     try:
         return max(fit(case) for case in whole.cases)
     except PrivacyError:

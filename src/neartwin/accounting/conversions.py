@@ -9,7 +9,7 @@ from fractions import Fraction
 from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Zcdp, approx, gdp, pure, rdp, zcdp
 from neartwin.checks import made_of, non_negative
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.exact import Number, float_below, rational
+from neartwin.exact import Number, float_below, rational, root_above
 from neartwin.losses import Composition, Gaussian
 from neartwin.losses.composition import PrivacyLoss
 
@@ -91,8 +91,6 @@ def as_gdp(whole: Composition | PrivacyLoss, *, delta: Number = 0) -> Gdp:
     >>> bool(1 < as_gdp(4 * Gaussian(mu="0.5") + Laplace(epsilon="0.1")).mu < 1.02)
     True
     """
-    from neartwin.mechanisms.sensitivity import root_above
-
     whole = _read(whole)
     exact, pool = _gaussian(whole), non_negative(delta=rational(delta=delta))
     if exact is not None:

@@ -27,7 +27,7 @@ from typing import assert_never
 
 from neartwin.accounting.budgets import Advantage, Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
 from neartwin.errors import BudgetError, PrivacyError
-from neartwin.exact import ceil_to
+from neartwin.exact import ceil_to, root_above
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,6 @@ class Filter:
         >>> str(account.promise(account.caps)), str(account.promise((90000000000000, 0)))
         ('mu=1, delta=1e-06', 'mu=0.3')
         """
-        from neartwin.mechanisms.sensitivity import root_above
-
         owed = {pool.name: amount * pool.unit for pool, amount in zip(self.pools, amounts, strict=True)}
         delta = owed.get("delta", Fraction(0))
         match _family(self.kind):

@@ -28,13 +28,13 @@ from neartwin.accounting import prices
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.checks import positive
 from neartwin.errors import ParameterError, PrivacyError
+from neartwin.exact import root_below
 from neartwin.losses import Composition
 from neartwin.losses import Pure as PureLoss
 from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
 from neartwin.mechanisms.additive.discrete_laplace import Geometric
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.selection.thresholds import GaussianThreshold, OptimalSelection, UnitThreshold
-from neartwin.mechanisms.sensitivity import root_below
 from neartwin.planning.sensitivity import Sensitivity
 from neartwin.tradeoff import mu_of
 
@@ -336,8 +336,6 @@ def _normal(
 def _part_of(spend: Zcdp | Rdp | Gdp, mu_squared: Fraction) -> Zcdp | Gdp:
     """The discovery's part, in the spend's own currency, with the whole delta."""
     if isinstance(spend, Gdp):
-        from neartwin.mechanisms.sensitivity import root_below
-
         return Gdp(root_below(mu_squared), spend.delta)
     return Zcdp(mu_squared / 2, spend.delta)
 

@@ -8,11 +8,11 @@ from fractions import Fraction
 
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.errors import PrivacyError
+from neartwin.exact import root_above, root_below
 from neartwin.losses import Pure as PureLoss
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
 from neartwin.mechanisms.selection.top_k import PeeledTop
-from neartwin.mechanisms.sensitivity import root_below
 from neartwin.planning.allocation import Measurement, allocate, each_epsilon
 from neartwin.planning.plan import Measure, TopKPlan
 from neartwin.planning.sensitivity import Sensitivity
@@ -113,8 +113,6 @@ def _together(one: Budget, other: Budget) -> Budget:
         case Rdp(order=order, epsilon=a), Rdp(epsilon=b):
             return Rdp(order, a + b, Fraction(0))
         case Gdp(mu=a), Gdp(mu=b):
-            from neartwin.mechanisms.sensitivity import root_above
-
             return Gdp(root_above(a**2 + b**2), Fraction(0))
     epsilon = sum((part.epsilon for part in (one, other) if isinstance(part, Pure | Approx)), Fraction(0))
     delta = sum((part.delta for part in (one, other) if isinstance(part, Approx)), Fraction(0))

@@ -28,12 +28,11 @@ import numpy as np
 
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.errors import ParameterError, PrivacyError, QueryError
-from neartwin.exact import FloatArray, Number, WholeNumbers, rational
+from neartwin.exact import FloatArray, Number, WholeNumbers, rational, root_below
 from neartwin.mechanisms.additive.discrete_laplace import Geometric
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.linear.workloads import Intervals
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.sensitivity import root_below
 from neartwin.planning.groups import bounded_plan
 from neartwin.planning.limits import PrivateLimit
 from neartwin.planning.measures import count_measure, grid_column

@@ -16,9 +16,8 @@ from typing import Any
 
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.errors import PrivacyError, QueryError
-from neartwin.exact import Number
+from neartwin.exact import Number, root_above, root_below
 from neartwin.losses import Composition, compose
-from neartwin.mechanisms.sensitivity import root_below
 from neartwin.planning.expected_errors import expected_errors
 from neartwin.planning.limits import PrivateLimit
 from neartwin.planning.plan import Plan, TopKPlan
@@ -179,8 +178,6 @@ def _sum(parts: Sequence[Plan], spend: Budget) -> Budget:
         case Rdp(order=order):
             return Rdp(order, sum((price.epsilon for price in prices if isinstance(price, Rdp)), Fraction(0)), delta)
         case Gdp():
-            from neartwin.mechanisms.sensitivity import root_above
-
             squared = sum((price.mu**2 for price in prices if isinstance(price, Gdp)), Fraction(0))
             most = spend.mu if isinstance(spend, Gdp) and squared <= spend.mu**2 else root_above(squared)
             return Gdp(min(root_above(squared), most), delta)

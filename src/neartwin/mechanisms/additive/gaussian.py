@@ -10,12 +10,11 @@ from fractions import Fraction
 
 from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
-from neartwin.exact import WholeNumbers
+from neartwin.exact import WholeNumbers, root_above
 from neartwin.losses import Composition
 from neartwin.losses import Gaussian as GaussianLoss
 from neartwin.mechanisms.adding import add_noise
 from neartwin.mechanisms.noise_laws import RoundedGaussianLaw
-from neartwin.mechanisms.sensitivity import root_above
 from neartwin.tradeoff import Gaussian as GaussianCurve
 from neartwin.tradeoff import TradeOff, mu_of
 

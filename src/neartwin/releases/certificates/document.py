@@ -24,10 +24,9 @@ from neartwin.accounting import prices
 from neartwin.accounting.budgets import Budget, Pure
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import LedgerError, ParameterError, PrivacyError
-from neartwin.exact import float_above
+from neartwin.exact import float_above, root_above
 from neartwin.ledger import Head
 from neartwin.ledger.records import canonical
-from neartwin.mechanisms.sensitivity import root_above
 from neartwin.releases.certificates.signing import PublicKey
 
 KIND = "neartwin certificate of a release"

@@ -14,7 +14,7 @@ from neartwin.accounting.budgets import Approx, Budget, Pure
 from neartwin.accounting.filters import Filter
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import PrivacyError
-from neartwin.mechanisms.sensitivity import root_above
+from neartwin.exact import root_above
 from neartwin.releases.certificates.document import NONE, above, curve
 from neartwin.report.svg import Curve, dial_svg, tradeoff_svg
 from neartwin.web.pages.layout import digits_up, percent_up
