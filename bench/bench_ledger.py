@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from neartwin.accounting.budgets import pure
-from neartwin.ledger import Ledger, Population
+from neartwin.ledger import Book, Population
 
 PAIRS, WINDOW = 2000, 200
 PEOPLE = Population(name="bench", unit="person", relation="add_remove")
@@ -47,7 +47,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         place = sys.argv[1] if len(sys.argv) > 1 else Path(folder) / "budget.db"
         bare = Bare(Path(folder) / "bare.db")
-        with Ledger(place) as ledger:
+        with Book(place) as ledger:
             account = ledger.open(PEOPLE, pure(1000))
 
             def pair(count):

@@ -7,7 +7,7 @@ import pytest
 from neartwin.accounting.budgets import advantage, approx, gdp, mixed, pure, rdp, zcdp
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import BudgetError, LedgerError, PrivacyError
-from neartwin.ledger import Ledger, Population, Ticket
+from neartwin.ledger import Book, Population, Ticket
 
 KINDS = [
     (pure(1), pure("0.25"), pure(2), zcdp("0.1")),
@@ -26,7 +26,7 @@ def population(name):
 @pytest.mark.parametrize(("opened", "spend", "raised", "refused"), KINDS, ids=str)
 def test_every_kind_of_account_opens_spends_and_refuses(tmp_path, opened, spend, raised, refused):
     place = tmp_path / "budget.db"
-    with Ledger(place) as book:
+    with Book(place) as book:
         account = book.open(population("p"), opened)
         for n in range(4):
             assert isinstance(account.reserve(f"plan {n}", "monday", spend), Ticket)
@@ -34,7 +34,7 @@ def test_every_kind_of_account_opens_spends_and_refuses(tmp_path, opened, spend,
             account.reserve("one more", "monday", spend)
         with pytest.raises(PrivacyError, match="no theorem"):
             account.reserve("another currency", "monday", refused)
-    with Ledger.existing(place) as book:
+    with Book.existing(place) as book:
         again = book.open(population("p"), opened)  # rebuilt from its record
         assert again.filter.promise(again.filter.caps) == opened
         with pytest.raises(LedgerError):
@@ -49,7 +49,7 @@ def test_every_kind_of_account_opens_spends_and_refuses(tmp_path, opened, spend,
 
 
 def test_an_order_fixed_at_opening_is_not_changed_later(tmp_path):
-    with Ledger(tmp_path / "budget.db") as book:
+    with Book(tmp_path / "budget.db") as book:
         book.open(population("p"), rdp(4, 2))
         with pytest.raises(LedgerError, match="kind"):
             book.raise_cap("p", rdp(5, 9), "another order")
@@ -58,7 +58,7 @@ def test_an_order_fixed_at_opening_is_not_changed_later(tmp_path):
 
 
 def test_an_account_opened_with_an_advantage_takes_gaussian_and_pure_plans_until_it_is_reached(tmp_path):
-    with Ledger(tmp_path / "budget.db") as book:
+    with Book(tmp_path / "budget.db") as book:
         account = book.open(population("p"), advantage("0.3"))
         account.reserve("a", "monday", pure("0.1"))
         account.reserve("b", "monday", gdp("0.5"))
@@ -75,7 +75,7 @@ def test_an_account_opened_with_an_advantage_takes_gaussian_and_pure_plans_until
 def test_a_zcdp_plan_is_charged_to_a_gaussian_account_what_its_filter_says_and_refused_where_no_delta_is(
     tmp_path, opened
 ):
-    with Ledger(tmp_path / "budget.db") as book:
+    with Book(tmp_path / "budget.db") as book:
         account = book.open(population("p"), opened)
         account.reserve("a", "monday", zcdp("0.05"))
         price = account.filter.price(zcdp("0.05"))

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from neartwin.accounting.budgets import pure
 from neartwin.cli import main
-from neartwin.ledger import Ledger
+from neartwin.ledger import Book
 from tests.ledger.conftest import PEOPLE
 
 SWAP = ((3, 9), (4, 3), (9, 4))  # records 3 and 4
@@ -23,7 +23,7 @@ def terminal(*arguments):
 @pytest.fixture
 def book(tmp_path):
     """A ledger of five records, and the head that was kept."""
-    with Ledger(tmp_path / "budget.db") as ledger:
+    with Book(tmp_path / "budget.db") as ledger:
         account = ledger.open(PEOPLE, pure(1))
         account.settle(account.reserve("plan", "monday", pure("0.25")), b"the release")
         account.reserve("plan", "tuesday", pure("0.25"))
@@ -70,7 +70,7 @@ def test_what_was_changed_removed_or_reordered_is_named_with_its_place(book, sta
 def test_a_restored_backup_is_found_by_the_head_and_by_nothing_else(book, tmp_path):
     path, _ = book
     shutil.copy(path, tmp_path / "backup.db")
-    with Ledger(path) as ledger:
+    with Book(path) as ledger:
         ledger.account("purchases").reserve("plan", "wednesday", pure("0.25"))
         newest = str(ledger.head())
     assert terminal("verify", path, "--head", newest)[0] == 0
@@ -89,7 +89,7 @@ def test_an_archive_makes_the_same_ledger_again_and_a_cut_one_makes_none(book, t
     assert terminal("export", path, tmp_path / "ledger.jsonl") == (0, head + "\n")
     assert terminal("export", path, tmp_path / "ledger.jsonl")[0] == 2  # never written over
     assert terminal("import", tmp_path / "ledger.jsonl", tmp_path / "again.db", "--head", head) == (0, head + "\n")
-    with Ledger.existing(tmp_path / "again.db") as ledger:
+    with Book.existing(tmp_path / "again.db") as ledger:
         assert ledger.account("purchases").answer(3).document == b"the release"
     lines = (tmp_path / "ledger.jsonl").read_text(encoding="ascii").splitlines(keepends=True)
     (tmp_path / "cut.jsonl").write_text("".join(lines[:-2]), encoding="ascii")

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from neartwin.accounting.budgets import pure
-from neartwin.ledger import Ledger, Population
+from neartwin.ledger import Book, Population
 
 PEOPLE = Population(name="purchases", unit="customer_id", relation="add_remove", source="duckdb:purchases.parquet")
 
@@ -41,7 +41,7 @@ def place(request):
 
 @pytest.fixture
 def ledger(place):
-    with Ledger(place) as opened:
+    with Book(place) as opened:
         yield opened
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import event
 from neartwin.accounting import prices
 from neartwin.accounting.budgets import approx, gdp, pure, zcdp
 from neartwin.errors import BudgetError, LedgerError, ParameterError, PrivacyError
-from neartwin.ledger import Ledger, Population, Stored, Ticket
+from neartwin.ledger import Book, Population, Stored, Ticket
 from tests.ledger.conftest import PEOPLE
 
 
@@ -177,11 +177,11 @@ def test_a_cap_is_raised_on_record_and_never_lowered(ledger, account):
 
 
 def test_a_ledger_is_read_back_as_it_was(place):
-    with Ledger(place) as first:
+    with Book(place) as first:
         account = first.open(PEOPLE, pure(1))
         ticket = account.reserve("plan", "monday", pure("0.25"))
         head = first.head()
-    with Ledger.existing(place) as second:
+    with Book.existing(place) as second:
         account = second.account("purchases")
         assert second.head() == head
         assert account.population == PEOPLE
@@ -190,14 +190,14 @@ def test_a_ledger_is_read_back_as_it_was(place):
         assert second.verify(head).whole
     with pytest.raises(LedgerError, match="closed"):
         account.spent  # noqa: B018
-    with Ledger.existing(place) as third, pytest.raises(LedgerError, match="no account 'sales'"):
+    with Book.existing(place) as third, pytest.raises(LedgerError, match="no account 'sales'"):
         third.account("sales")
 
 
 def test_a_new_ledger_can_be_read_by_its_owner_alone(tmp_path):
     before = os.umask(0)
     try:
-        with Ledger(tmp_path / "budget.db") as ledger:
+        with Book(tmp_path / "budget.db") as ledger:
             ledger.open(PEOPLE, pure(1))
             for file in tmp_path.iterdir():
                 assert file.stat().st_mode & 0o777 == 0o600, file
@@ -230,7 +230,7 @@ def test_a_reservation_takes_as_many_steps_after_hundreds_of_records_as_after_te
     def count():
         steps[0] += 1
 
-    with Ledger(tmp_path / "budget.db") as ledger:
+    with Book(tmp_path / "budget.db") as ledger:
         account = ledger.open(PEOPLE, pure(1))
         event.listen(ledger._database._engine, "checkout", lambda c, *_: c.set_progress_handler(count, 1))
         event.listen(ledger._database._engine, "checkout", lambda c, *_: c.execute("PRAGMA synchronous=OFF"))
@@ -255,7 +255,7 @@ def test_query_1000_of_a_session_sends_the_statements_and_changes_the_rows_of_qu
         connection.set_trace_callback(lambda text: sent.append(re.sub(r"'[^']*'|\b\d+\b", "?", text)))
         opened[:] = [connection]
 
-    with Ledger(tmp_path / "budget.db") as ledger:
+    with Book(tmp_path / "budget.db") as ledger:
         account = ledger.open(PEOPLE, gdp(1000, "1e-6"))
         event.listen(ledger._database._engine, "checkout", traced)
         prices._fitted.cache_clear()

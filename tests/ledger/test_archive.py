@@ -7,7 +7,7 @@ import pytest
 
 from neartwin.accounting.budgets import pure
 from neartwin.errors import LedgerError
-from neartwin.ledger import Head, Ledger, Stored, records
+from neartwin.ledger import Book, Head, Stored, records
 from tests.ledger.test_verify import by_hand, sql, tell_a_story
 
 FROZEN = Path(__file__).parent / "data" / "archive-1.jsonl"
@@ -22,7 +22,7 @@ def archive(tmp_path, ledger):
 
 
 def test_an_archive_restores_the_same_ledger_on_any_database(tmp_path, ledger, archive, sqlite_place, postgres_url):
-    with Ledger.restored(archive, tmp_path / "restored.db") as restored:
+    with Book.restored(archive, tmp_path / "restored.db") as restored:
         assert restored.head() == ledger.head()
         assert restored.verify(ledger.head()).whole
         before, after = ledger.account("purchases"), restored.account("purchases")
@@ -37,10 +37,10 @@ def test_an_archive_restores_the_same_ledger_on_any_database(tmp_path, ledger, a
 
 
 def test_a_sqlite_ledger_moves_to_postgresql(tmp_path, postgres_place):
-    with Ledger(tmp_path / "budget.db") as ledger:
+    with Book(tmp_path / "budget.db") as ledger:
         tell_a_story(ledger)
         head = ledger.export(tmp_path / "ledger.jsonl")
-    with Ledger.restored(tmp_path / "ledger.jsonl", postgres_place) as moved:
+    with Book.restored(tmp_path / "ledger.jsonl", postgres_place) as moved:
         assert moved.verify(head).whole
         assert moved.head() == head
 
@@ -58,7 +58,7 @@ def test_an_archive_is_new_private_and_never_written_over(ledger, archive):
 def test_an_archive_is_never_restored_over_a_ledger(archive, ledger, place):
     head = ledger.head()
     with pytest.raises(LedgerError, match="already; restore into a new place"):
-        Ledger.restored(archive, place)
+        Book.restored(archive, place)
     assert ledger.head() == head
 
 
@@ -108,33 +108,33 @@ def replace(number, before, after):
     ],
 )
 def test_an_archive_that_was_changed_anywhere_is_refused_and_makes_no_ledger(tmp_path, change):
-    with Ledger(tmp_path / "budget.db") as ledger:
+    with Book(tmp_path / "budget.db") as ledger:
         tell_a_story(ledger)
         ledger.export(tmp_path / "ledger.jsonl")
     lines = (tmp_path / "ledger.jsonl").read_text(encoding="ascii").splitlines()
     assert len(lines) == 14
     (tmp_path / "same.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
-    Ledger.restored(tmp_path / "same.jsonl", tmp_path / "same.db").close()
+    Book.restored(tmp_path / "same.jsonl", tmp_path / "same.db").close()
     (tmp_path / "changed.jsonl").write_text("".join(f"{line}\n" for line in change(lines)), encoding="ascii")
     with pytest.raises(LedgerError):
-        Ledger.restored(tmp_path / "changed.jsonl", tmp_path / "changed.db")
+        Book.restored(tmp_path / "changed.jsonl", tmp_path / "changed.db")
     with pytest.raises(LedgerError, match="there is no ledger"):
-        Ledger.existing(tmp_path / "changed.db")
+        Book.existing(tmp_path / "changed.db")
 
 
 def test_a_ledger_that_is_not_whole_is_not_archived(tmp_path):
     place = str(tmp_path / "budget.db")
-    with Ledger(place) as ledger:
+    with Book(place) as ledger:
         tell_a_story(ledger)
     with by_hand(place) as connection:
         sql("DELETE FROM neartwin_record WHERE position = 5")(connection)
-    with Ledger.existing(place) as ledger, pytest.raises(LedgerError, match="record 5 is missing"):
+    with Book.existing(place) as ledger, pytest.raises(LedgerError, match="record 5 is missing"):
         ledger.export(tmp_path / "ledger.jsonl")
     assert not (tmp_path / "ledger.jsonl").exists()
 
 
 def test_records_written_by_the_first_version_are_readable_for_ever(tmp_path):
-    with Ledger.restored(FROZEN, tmp_path / "budget.db") as ledger:
+    with Book.restored(FROZEN, tmp_path / "budget.db") as ledger:
         assert ledger.verify(FROZEN_HEAD).whole
         kinds = [entry.kind for entry in ledger.account("purchases").history()]
         assert kinds == [

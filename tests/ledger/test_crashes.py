@@ -9,13 +9,13 @@ import sqlalchemy as sa
 
 from neartwin.accounting.budgets import pure
 from neartwin.errors import LedgerError
-from neartwin.ledger import Ledger, Stored, Ticket
+from neartwin.ledger import Book, Stored, Ticket
 from tests.ledger import writers
 from tests.ledger.conftest import PEOPLE
 
 
 def test_a_kill_between_reserve_and_settle_keeps_the_price_and_serves_nothing(place):
-    with Ledger(place) as ledger:
+    with Book(place) as ledger:
         account = ledger.open(PEOPLE, pure(1))
         ours, theirs = writers.PROCESSES.Pipe()
         process = writers.PROCESSES.Process(target=writers.reserve_and_hang, args=(place, theirs))
@@ -37,7 +37,7 @@ def test_a_kill_between_reserve_and_settle_keeps_the_price_and_serves_nothing(pl
 
 def killed_at_random(place, acknowledged, rounds):
     """Kill three writers in mid-work, some rounds; nothing that they noted may be missing afterwards."""
-    with Ledger(place) as ledger:
+    with Book(place) as ledger:
         account = ledger.open(PEOPLE, pure(1000))
         for number in range(rounds):
             processes = [
@@ -79,7 +79,7 @@ def test_writers_killed_at_random_many_times_lose_no_acknowledged_record_and_no_
 
 
 def test_a_database_that_ends_our_connections_loses_nothing(postgres_place):
-    with Ledger(postgres_place) as ledger:
+    with Book(postgres_place) as ledger:
         account = ledger.open(PEOPLE, pure(1))
         ticket = account.reserve("plan", "monday", pure("0.25"))
         other = sa.create_engine(sa.make_url(postgres_place).set(drivername="postgresql+psycopg"))

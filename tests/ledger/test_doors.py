@@ -10,13 +10,13 @@ import sqlalchemy as sa
 
 from neartwin.accounting.budgets import pure
 from neartwin.errors import LedgerError
-from neartwin.ledger import Ledger
+from neartwin.ledger import Book
 from neartwin.ledger.store import connect
 from tests import postgres_server
 from tests.ledger.conftest import PEOPLE
 
 
-def refusal(where, opener=Ledger):
+def refusal(where, opener=Book):
     with pytest.raises(LedgerError) as caught:
         opener(where)
     return str(caught.value)
@@ -32,11 +32,11 @@ def test_a_directory_is_no_ledger(tmp_path):
 
 
 def test_looking_at_a_ledger_that_is_not_there_makes_none(tmp_path, postgres_place):
-    assert "there is no ledger" in refusal(tmp_path / "budget.db", Ledger.existing)
+    assert "there is no ledger" in refusal(tmp_path / "budget.db", Book.existing)
     assert not (tmp_path / "budget.db").exists()
-    assert "there is no ledger" in refusal(postgres_place, Ledger.existing)
-    Ledger(postgres_place).close()
-    Ledger.existing(postgres_place).close()
+    assert "there is no ledger" in refusal(postgres_place, Book.existing)
+    Book(postgres_place).close()
+    Book.existing(postgres_place).close()
 
 
 @pytest.mark.parametrize("content", [b"not a database at all, but long enough " * 100, b"customer_id,amount\n1,2\n"])
@@ -53,7 +53,7 @@ def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path):
         connection.execute("CREATE TABLE customer (id)")
     connection.close()
     before = path.read_bytes()
-    for opener in (Ledger, Ledger.existing):
+    for opener in (Book, Book.existing):
         assert "database of something else" in refusal(path, opener)
     assert path.read_bytes() == before
 
@@ -61,21 +61,21 @@ def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path):
 def test_an_empty_file_becomes_a_ledger_and_is_not_one_before(tmp_path):
     path = tmp_path / "budget.db"
     path.touch()
-    assert "there is no ledger" in refusal(path, Ledger.existing)
-    with Ledger(path) as ledger:
+    assert "there is no ledger" in refusal(path, Book.existing)
+    with Book(path) as ledger:
         assert ledger.verify().whole
 
 
 def test_a_damaged_file_is_called_damaged(tmp_path):
     path = tmp_path / "budget.db"
-    with Ledger(path) as ledger:
+    with Book(path) as ledger:
         account = ledger.open(PEOPLE, pure(1))
         for number in range(50):
             account.reserve("plan", str(number), pure("0.01"), "a description " * 20)
     content = bytearray(path.read_bytes())
     content[4096:] = os.urandom(len(content) - 4096)
     path.write_bytes(content)
-    with pytest.raises(LedgerError, match=r"damaged|could not be used"), Ledger(path) as ledger:
+    with pytest.raises(LedgerError, match=r"damaged|could not be used"), Book(path) as ledger:
         ledger.verify()
 
 
@@ -105,7 +105,7 @@ def test_a_ledger_in_memory_is_refused(where):
 
 
 def test_an_sqlite_url_is_the_same_ledger_as_its_path(tmp_path):
-    with Ledger(tmp_path / "budget.db") as ledger, Ledger.existing(f"sqlite:///{tmp_path / 'budget.db'}") as same:
+    with Book(tmp_path / "budget.db") as ledger, Book.existing(f"sqlite:///{tmp_path / 'budget.db'}") as same:
         assert same.head() == ledger.head()
 
 
@@ -129,12 +129,12 @@ def test_a_server_that_may_forget_is_refused(postgres_url):
         pytest.skip("needs a server of its own")
     with postgres_server.running(folder, fsync="off") as url:
         assert "fsync=off: a power loss would forget spent budget" in refusal(url)
-    Ledger(postgres_url).close()
+    Book(postgres_url).close()
 
 
 def test_a_writer_that_waits_too_long_says_so(sqlite_place, monkeypatch):
     monkeypatch.setattr(connect, "PATIENCE", 0.1)
-    with Ledger(sqlite_place) as ledger:
+    with Book(sqlite_place) as ledger:
         account = ledger.open(PEOPLE, pure(1))
         other = sqlite3.connect(sqlite_place, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -172,5 +172,5 @@ def test_tables_are_found_in_the_schema_of_the_connection(postgres_place):
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE SCHEMA budget")
     engine.dispose()
-    with Ledger(postgres_place + "?options=-csearch_path%3Dbudget") as one, Ledger(postgres_place) as other:
+    with Book(postgres_place + "?options=-csearch_path%3Dbudget") as one, Book(postgres_place) as other:
         assert one.head() != other.head()

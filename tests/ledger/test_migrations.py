@@ -9,7 +9,7 @@ from alembic.runtime.migration import MigrationContext
 
 from neartwin.accounting.budgets import pure
 from neartwin.errors import LedgerError
-from neartwin.ledger import Ledger, Stored
+from neartwin.ledger import Book, Stored
 from neartwin.ledger.store import connect, migrate, schema
 from tests.ledger.conftest import PEOPLE
 
@@ -39,7 +39,7 @@ def engine(place):
 @pytest.fixture
 def spent(place):
     """A ledger with an answer that was paid for."""
-    with Ledger(place) as ledger:
+    with Book(place) as ledger:
         account = ledger.open(PEOPLE, pure(1))
         account.settle(account.reserve("plan", "monday", pure("0.25")), b"the release")
     return place
@@ -96,7 +96,7 @@ def described(connection):
 
 
 def test_a_new_ledger_is_made_as_all_migrations_make_one_and_a_missing_trigger_is_seen(place, engine):
-    with Ledger(place):
+    with Book(place):
         pass
     with engine.begin() as connection:
         made = described(connection)
@@ -113,7 +113,7 @@ def test_a_new_ledger_is_made_as_all_migrations_make_one_and_a_missing_trigger_i
 def test_a_ledger_from_before_versions_is_taken_as_the_first_and_keeps_what_it_holds(spent, engine):
     with engine.begin() as connection:
         connection.exec_driver_sql(f"DROP TABLE {schema.VERSIONS}")
-    with Ledger.existing(spent) as ledger:
+    with Book.existing(spent) as ledger:
         assert isinstance(ledger.account("purchases").reserve("plan", "monday", pure("0.25")), Stored)
         assert ledger.verify().whole
     assert version(engine) == schema.FIRST
@@ -125,13 +125,13 @@ def test_an_older_file_is_migrated_when_it_is_opened_and_an_older_neartwin_then_
     assert "note" not in columns(engine)
     with monkeypatch.context() as newer:
         later(newer, tmp_path)
-        with Ledger.existing(spent) as ledger:
+        with Book.existing(spent) as ledger:
             assert ledger.account("purchases").answer(3).document == b"the release"
             assert ledger.verify().whole
         assert "note" in columns(engine)
         assert version(engine) == "0002"
     with pytest.raises(LedgerError, match="install a newer neartwin"):
-        Ledger.existing(spent)
+        Book.existing(spent)
     assert version(engine) == "0002"
 
 
@@ -139,8 +139,8 @@ def test_a_migration_that_fails_half_way_leaves_the_ledger_as_it_was(spent, engi
     with monkeypatch.context() as newer:
         later(newer, tmp_path, then="raise RuntimeError('the disk is gone')")
         with pytest.raises(RuntimeError, match="the disk is gone"):
-            Ledger.existing(spent)
+            Book.existing(spent)
     assert "note" not in columns(engine)
     assert version(engine) == "0001"
-    with Ledger.existing(spent) as ledger:
+    with Book.existing(spent) as ledger:
         assert ledger.verify().whole

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from neartwin.accounting.budgets import Approx, approx
 from neartwin.errors import BudgetError, LedgerError
-from neartwin.ledger import Ledger, Stored, Ticket
+from neartwin.ledger import Book, Stored, Ticket
 from tests.ledger.conftest import PEOPLE
 
 PRICES = st.builds(
@@ -53,7 +53,7 @@ class Model:
 def test_a_ledger_agrees_with_its_model(steps):
     model = Model()
     with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger(f"{folder}/budget.db")
+        ledger = Book(f"{folder}/budget.db")
         account = ledger.open(PEOPLE, approx(1, "1e-6"))
         for number, step in enumerate(steps):
             match step:
@@ -86,7 +86,7 @@ def test_a_ledger_agrees_with_its_model(steps):
                         model.caps = caps
                 case ("reopen",):
                     ledger.close()
-                    ledger = Ledger.existing(f"{folder}/budget.db")
+                    ledger = Book.existing(f"{folder}/budget.db")
                     account = ledger.account("purchases")
             assert account.spent == {
                 "epsilon": Fraction(model.spent[0], 10**12),

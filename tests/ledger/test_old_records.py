@@ -12,7 +12,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.errors import ExecutionError, LedgerError
-from neartwin.ledger import Head, Ledger, Population
+from neartwin.ledger import Book, Head, Population
 from neartwin.planning import plan
 from neartwin.releases.accounts import Account
 from tests.fixtures import lay_postgres, lay_sqlite, told
@@ -51,7 +51,7 @@ def exact(amounts):
 
 def test_an_old_ledger_is_whole_and_has_its_head(old):
     place, held = old
-    with Ledger.existing(place) as ledger:
+    with Book.existing(place) as ledger:
         head = Head.parse(held["head"])
         assert ledger.verify(head).whole
         assert ledger.head() == head
@@ -60,7 +60,7 @@ def test_an_old_ledger_is_whole_and_has_its_head(old):
 
 def test_old_accounts_have_their_history_caps_and_spent_amounts(old):
     place, held = old
-    with Ledger.existing(place) as ledger:
+    with Book.existing(place) as ledger:
         assert {account.name for account in ledger.accounts()} == set(held["accounts"])
         for name, known in held["accounts"].items():
             account = ledger.account(name)
@@ -83,7 +83,7 @@ def test_old_accounts_have_their_history_caps_and_spent_amounts(old):
 
 def test_the_old_ledgers_hold_every_kind_of_record(old):
     place, _ = old
-    with Ledger.existing(place) as ledger:
+    with Book.existing(place) as ledger:
         kinds = {(one.kind, one.state) for account in ledger.accounts() for one in account.history()}
     states = {("reserve", state) for state in ("reserved", "settled", "failed")}
     others = {(kind, "") for kind in ("open", "source", "raise", "allot", "settle", "fail", "act")}
@@ -101,9 +101,9 @@ def test_a_question_asked_again_of_an_old_ledger_is_free_and_has_its_old_answer(
         account = reopened(book, "pure")
         answers = account.release_series(proposed_series(account), engine=Unreadable())
         assert answers == tuple(nt.Release.from_json(text(held["releases"][f"series: {name}"])) for name in SERIES)
-        holders = ("analyst:ada", "project:census")
+        payers = ("analyst:ada", "project:census")
         kept = account.plan(account.rows.agg(held=nt.count_distinct_units()), spend=nt.pure("1/3"))
-        again = account.release(kept, holders=holders, key="request 1", engine=Unreadable())
+        again = account.release(kept, payers=payers, key="request 1", engine=Unreadable())
         assert again == nt.Release.from_json(text(held["releases"]["held"]))
         towns = account.rows.group_by("town", keys=["Bonn", "Ulm"]).agg(n=nt.count())
         written = account.plan(towns, spend=nt.pure("1/2"), rows_per_group=1, groups_per_unit=1)

@@ -7,7 +7,7 @@ import pytest
 
 from neartwin.accounting.budgets import pure
 from neartwin.errors import BudgetError, LedgerError
-from neartwin.ledger import Ledger, Stored, Ticket
+from neartwin.ledger import Book, Stored, Ticket
 from tests.ledger import writers
 from tests.ledger.conftest import PEOPLE
 
@@ -28,7 +28,7 @@ def run_processes(count, work, place):
 
 
 def test_processes_that_race_for_the_last_of_a_budget_win_exactly_what_there_is(place):
-    with Ledger(place) as ledger:
+    with Book(place) as ledger:
         account = ledger.open(PEOPLE, pure(2))
         won = run_processes(4, writers.spend_all, place)
         assert sum(won) == 20
@@ -57,13 +57,13 @@ def test_threads_that_race_for_the_last_of_a_budget_win_exactly_what_there_is(le
 def test_processes_that_make_the_same_ledger_at_once_make_one(place):
     positions = run_processes(4, writers.open_and_reserve, place)
     assert sorted(positions) == [3, 4, 5, 6]  # after one beginning and one opening
-    with Ledger.existing(place) as ledger:
+    with Book.existing(place) as ledger:
         assert ledger.account("purchases").spent == {"epsilon": Fraction(4, 10)}
         assert ledger.verify().whole
 
 
 def test_the_same_plan_asked_at_once_is_served_by_what_was_paid_and_afterwards_for_nothing(place):
-    with Ledger(place) as ledger:
+    with Book(place) as ledger:
         account = ledger.open(PEOPLE, pure(1))
         answers = run_processes(4, writers.ask_the_same, place)
         paid = [document for own, document in answers if own]

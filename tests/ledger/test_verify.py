@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from neartwin.accounting.budgets import approx, pure
 from neartwin.errors import BudgetError, LedgerError
-from neartwin.ledger import Head, Ledger, Population
+from neartwin.ledger import Book, Head, Population
 from neartwin.ledger.records import digest
 from tests.ledger.conftest import PEOPLE
 
@@ -24,7 +24,7 @@ def tell_a_story(ledger):
     ledger.raise_cap("purchases", pure(2), "board decision 7")
     account.allot("analyst:ada", pure("0.5"))
     ledger.open(Population(name="purchases", unit="customer_id", relation="add_remove", source="duckdb:new"), pure(2))
-    account.reserve("plan", "wednesday", pure("0.5"), holders=["analyst:ada"])
+    account.reserve("plan", "wednesday", pure("0.5"), payers=["analyst:ada"])
     return account
 
 
@@ -157,13 +157,13 @@ TAMPERINGS = {
 @pytest.mark.parametrize("name", TAMPERINGS)
 def test_each_tampering_is_found_and_named(sqlite_place, name):
     tamper, kind, position = TAMPERINGS[name]
-    with Ledger(sqlite_place) as ledger:
+    with Book(sqlite_place) as ledger:
         tell_a_story(ledger)
         assert ledger.verify().whole
         assert ledger.head().position == 11
     with by_hand(sqlite_place) as connection:
         tamper(connection)
-    with Ledger.existing(sqlite_place) as ledger:
+    with Book.existing(sqlite_place) as ledger:
         verdict = ledger.verify()
         assert (kind, position) in {(fault.kind, fault.position) for fault in verdict.faults}, verdict
         assert not verdict.whole
@@ -175,23 +175,23 @@ def test_each_tampering_is_found_and_named(sqlite_place, name):
 )
 def test_tampering_is_found_on_postgresql_too(postgres_place, name):
     tamper, kind, position = TAMPERINGS[name]
-    with Ledger(postgres_place) as ledger:
+    with Book(postgres_place) as ledger:
         tell_a_story(ledger)
         assert ledger.verify(ledger.head()).whole
     with by_hand(postgres_place) as connection:
         tamper(connection)
-    with Ledger.existing(postgres_place) as ledger:
+    with Book.existing(postgres_place) as ledger:
         assert (kind, position) in {(fault.kind, fault.position) for fault in ledger.verify().faults}
 
 
 def test_a_history_written_anew_is_whole_in_itself_and_found_by_a_head_kept_elsewhere(sqlite_place):
-    with Ledger(sqlite_place) as ledger:
+    with Book(sqlite_place) as ledger:
         tell_a_story(ledger)
         early, late = Head(4, ledger.account("purchases").history()[2].hash), ledger.head()
     with by_hand(sqlite_place) as connection:
         put_line(connection, 8, line_of(connection, 8).replace("decision 7", "decision 8"), rehash=True)
         rewrite_from(connection, 9)
-    with Ledger.existing(sqlite_place) as ledger:
+    with Book.existing(sqlite_place) as ledger:
         assert ledger.verify().whole  # nobody can tell without a head
         assert ledger.verify(early).whole  # the part up to it is as it was
         (fault,) = ledger.verify(late).faults
@@ -199,7 +199,7 @@ def test_a_history_written_anew_is_whole_in_itself_and_found_by_a_head_kept_else
 
 
 def test_a_forged_overspend_breaks_a_rule_even_when_all_hashes_are_right(sqlite_place):
-    with Ledger(sqlite_place) as ledger:
+    with Book(sqlite_place) as ledger:
         tell_a_story(ledger)
     with by_hand(sqlite_place) as connection:
         line = line_of(connection, 5).replace(
@@ -207,22 +207,22 @@ def test_a_forged_overspend_breaks_a_rule_even_when_all_hashes_are_right(sqlite_
         )
         put_line(connection, 5, line, rehash=True)
         rewrite_from(connection, 6)
-    with Ledger.existing(sqlite_place) as ledger:
+    with Book.existing(sqlite_place) as ledger:
         assert ("rule", 5) in {(fault.kind, fault.position) for fault in ledger.verify().faults}
 
 
 def test_a_restored_backup_is_found_by_the_newest_head_before_and_after_it_went_on(tmp_path):
     place, backup = str(tmp_path / "budget.db"), str(tmp_path / "backup.db")
-    with Ledger(place) as ledger:
+    with Book(place) as ledger:
         account = ledger.open(PEOPLE, pure(1))
         account.reserve("plan", "monday", pure("0.25"))
         old = ledger.head()
     shutil.copy(place, backup)
-    with Ledger(place) as ledger:
+    with Book(place) as ledger:
         lost = ledger.account("purchases").reserve("plan", "tuesday", pure("0.25"))
         kept = ledger.head()
         assert ledger.verify(kept).whole
-    with Ledger(backup) as ledger:
+    with Book(backup) as ledger:
         assert ledger.verify().whole
         assert ledger.verify(old).whole
         (fault,) = ledger.verify(kept).faults
@@ -253,21 +253,21 @@ def test_records_are_neither_changed_nor_removed_by_accident(ledger, place):
 
 
 def test_a_changed_release_is_never_served(sqlite_place):
-    with Ledger(sqlite_place) as ledger:
+    with Book(sqlite_place) as ledger:
         tell_a_story(ledger)
     with by_hand(sqlite_place) as connection:
         connection.execute(sa.text("UPDATE neartwin_document SET content = :c"), {"c": b"another"})
-    with Ledger.existing(sqlite_place) as ledger, pytest.raises(LedgerError, match="was changed"):
+    with Book.existing(sqlite_place) as ledger, pytest.raises(LedgerError, match="was changed"):
         ledger.account("purchases").reserve("plan", "monday", pure("0.25"))
 
 
 def test_heads_of_two_ledgers_are_never_alike(tmp_path):
     heads = set()
     for name in ("one.db", "two.db"):
-        with Ledger(tmp_path / name) as ledger:
+        with Book(tmp_path / name) as ledger:
             heads.add(ledger.head())
     assert len(heads) == 2
-    with Ledger(tmp_path / "one.db") as ledger:
+    with Book(tmp_path / "one.db") as ledger:
         assert sorted(ledger.verify(head).whole for head in heads) == [False, True]
 
 
@@ -280,12 +280,12 @@ def test_a_ledger_of_several_pools_is_replayed_pool_by_pool(ledger):
 
 
 def test_an_index_that_was_changed_by_hand_pays_nothing_and_lists_nothing(sqlite_place):
-    with Ledger(sqlite_place) as ledger:
+    with Book(sqlite_place) as ledger:
         tell_a_story(ledger)
     with by_hand(sqlite_place) as connection:
         connection.exec_driver_sql("UPDATE neartwin_account SET spent = 'nothing'")
         connection.exec_driver_sql("DELETE FROM neartwin_reservation WHERE position = 5")
-    with Ledger.existing(sqlite_place) as ledger:
+    with Book.existing(sqlite_place) as ledger:
         account = ledger.account("purchases")
         for question in (
             lambda: account.spent,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from neartwin.accounting.budgets import pure
 from neartwin.errors import BudgetError
-from neartwin.ledger import Ledger, Ticket
+from neartwin.ledger import Book, Ticket
 
 TENTH = pure("0.1")
 PROCESSES = multiprocessing.get_context("forkserver")  # real processes that share no state, without a start each
@@ -16,7 +16,7 @@ PROCESSES.set_forkserver_preload(["neartwin.ledger", "tests.ledger.conftest"])
 
 def spend_all(place, who, start, tickets):
     """Reserve a tenth again and again, each for another snapshot, until the account refuses."""
-    with Ledger(place) as ledger:
+    with Book(place) as ledger:
         account = ledger.account("purchases")
         start.wait()
         won = 0
@@ -33,13 +33,13 @@ def open_and_reserve(place, who, start, tickets):
     from tests.ledger.conftest import PEOPLE
 
     start.wait()
-    with Ledger(place) as ledger:
+    with Book(place) as ledger:
         tickets.put(ledger.open(PEOPLE, pure(1)).reserve("plan", who, TENTH).position)
 
 
 def ask_the_same(place, who, start, answers):
     """Ask one plan on one snapshot, run it when a ticket says so, and report what was paid and served."""
-    with Ledger(place) as ledger:
+    with Book(place) as ledger:
         account = ledger.account("purchases")
         start.wait()
         got = account.reserve("plan", "monday", TENTH)
@@ -50,7 +50,7 @@ def ask_the_same(place, who, start, answers):
 
 def reserve_and_hang(place, connection):
     """Reserve, say so, and wait for the end."""
-    with Ledger(place) as ledger:
+    with Book(place) as ledger:
         ticket = ledger.account("purchases").reserve("plan", "monday", pure("0.25"))
         connection.send(ticket)
         time.sleep(600)
@@ -58,7 +58,7 @@ def reserve_and_hang(place, connection):
 
 def hammer(place, who, acknowledged):
     """Reserve and settle without pause, noting each on a file once the ledger has said that it is durable."""
-    with Ledger(place) as ledger, Path(acknowledged).open("a", encoding="ascii", buffering=1) as file:
+    with Book(place) as ledger, Path(acknowledged).open("a", encoding="ascii", buffering=1) as file:
         account = ledger.account("purchases")
         for count in range(1_000_000):
             ticket = account.reserve("plan", f"{who} {count}", pure("1e-6"))

@@ -73,7 +73,7 @@ def check_books(directory, said):
     assert account.spent == {"epsilon": sum((entry.price["epsilon"] for entry in reserved.values()), Fraction(0))}
     assert account.spent["epsilon"] <= account.caps["epsilon"]
     for part in account.allotments():
-        paid = [entry.price["epsilon"] for entry in reserved.values() if part.holder in entry.holders]
+        paid = [entry.price["epsilon"] for entry in reserved.values() if part.holder in entry.payers]
         assert part.spent["epsilon"] == sum(paid, Fraction(0)) <= part.caps["epsilon"]
     for _, job in served(said):
         stored = Release.from_json(account.answer(job["position"]).document)

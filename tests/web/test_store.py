@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from neartwin.accounting.budgets import pure
 from neartwin.cli import main
 from neartwin.errors import LedgerError
-from neartwin.ledger import Ledger, Population
+from neartwin.ledger import Book, Population
 from neartwin.ledger.store import Database
 from neartwin.ledger.store import schema as ledger_schema
 from neartwin.web import tokens
@@ -23,7 +23,7 @@ from tests.ledger.conftest import place, postgres_place, sqlite_place  # noqa: F
 
 @pytest.fixture
 def store(place):  # noqa: F811 - a fixture
-    with Ledger(place) as ledger:
+    with Book(place) as ledger:
         opened = Store(place)
         yield opened
         opened.close()
@@ -59,7 +59,7 @@ def test_what_was_registered_minted_and_served_is_there_for_the_next_process(sto
         assert again.token(token.id) == (token, kept)
         assert again.was_served("ada", "p", 7)
         assert not again.was_served("bob", "p", 7)
-        with Ledger(place) as ledger:
+        with Book(place) as ledger:
             acts = ledger.acts()
         assert [(act.who, act.what, act.account) for act in acts] == [
             ("carol", "register", "p"),
@@ -98,7 +98,7 @@ def by_hand(store, *statements):
 
 def test_acts_of_an_older_service_are_chained_when_it_is_opened_and_what_stood_is_held_from_then_on(place):  # noqa: F811
     body = Dataset(name="p", place="p.parquet", unit="id", budget=pure(1)).to_json().replace("'", "''")
-    with Ledger(place) as ledger:
+    with Book(place) as ledger:
         database = Database(place, start=None)
         try:
             with database.connection(writes=True) as connection:
@@ -182,7 +182,7 @@ def test_one_service_holds_a_directory_and_gives_it_back(tmp_path):
 
 def test_acts_are_part_of_the_chain(store, place):  # noqa: F811 - a fixture
     store.register(Dataset(name="p", place="p.parquet", unit="id", budget=pure(1)), by="carol")
-    with Ledger(place) as ledger:
+    with Book(place) as ledger:
         kept = ledger.head()
         account = ledger.open(Population(name="p", unit="id", relation="add_remove"), pure(1))
         account.allot("analyst:ada", pure("0.5"), by="carol")

@@ -256,9 +256,8 @@ def cost(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     True
     """
     one_of(RELATIONS, neighbours=neighbours)
-    inner, size = _read(usage), 1
-    if isinstance(inner, Grouped):
-        inner, size = inner.inner, inner.size
+    whole = _read(usage)
+    inner, size = (whole.inner, whole.size) if isinstance(whole, Grouped) else (whole, 1)
     if size > 1:
         _refuse_parallel(inner)
     cases = _cases(inner, neighbours)

@@ -13,7 +13,7 @@ import click
 
 from neartwin.cli.output import refusing, stderr
 from neartwin.errors import ParameterError
-from neartwin.ledger import Head, Ledger
+from neartwin.ledger import Book, Head
 from neartwin.releases.certificates import (
     Certificate,
     OwnerKey,
@@ -45,7 +45,7 @@ _PART = click.option("--part", type=int, default=1, help="Of a series, which of 
 @refusing
 def key(ledger: str, signing_key: str | None) -> None:
     """Print the public key of a ledger's owner, for those who check certificates."""
-    with Ledger.existing(ledger) as book:
+    with Book.existing(ledger) as book:
         click.echo(_owner(book, signing_key).public.text)
 
 
@@ -122,7 +122,7 @@ def verify(  # noqa: PLR0917 - a command's options
     if ledger is None:
         found = check(text, known, newest=head, release=document)
     else:
-        with Ledger.existing(ledger) as book:
+        with Book.existing(ledger) as book:
             found = check(text, known, newest=head, ledger=book, release=document)
     flaws = [{"kind": flaw.kind, "message": flaw.message} for flaw in found.flaws]
     if as_json:
@@ -140,11 +140,11 @@ def verify(  # noqa: PLR0917 - a command's options
 
 
 def _issued(ledger: str, position: int, signing_key: str | None, part: int) -> Certificate:
-    with Ledger.existing(ledger) as book:
+    with Book.existing(ledger) as book:
         return issue.certify(released(book, position, part), book, key=signing_key)
 
 
-def _owner(book: Ledger, signing_key: str | None) -> OwnerKey:
+def _owner(book: Book, signing_key: str | None) -> OwnerKey:
     return OwnerKey.beside(book.place) if signing_key is None else OwnerKey.at(signing_key)
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from neartwin.cli.output import refusing, stderr
-from neartwin.ledger import Account, Fault, Head, Ledger
+from neartwin.ledger import Account, Book, Fault, Head
 
 NOT_WHOLE = 4  # the exit code of a ledger that is not
 
@@ -26,7 +26,7 @@ def ledger() -> None:
 @refusing
 def show(path: str, as_json: bool) -> None:  # noqa: FBT001 - a command's options
     """Show every account of a ledger with its history."""
-    with Ledger.existing(path) as book:
+    with Book.existing(path) as book:
         told = [_told(account) for account in book.accounts()]
     if as_json:
         click.echo(json.dumps(told))
@@ -70,7 +70,7 @@ def verify(path: str, heads: tuple[str, ...], as_json: bool) -> None:  # noqa: F
     Exit code 4 when anything is wrong. A certificate's signature is checked by `neartwin certificate verify`.
     """
     kept = [_head(text) for text in heads]
-    with Ledger.existing(path) as book:
+    with Book.existing(path) as book:
         verdict = book.verify()
         faults = list(verdict.faults)
         faults += _of_service(path)
@@ -91,7 +91,7 @@ def verify(path: str, heads: tuple[str, ...], as_json: bool) -> None:  # noqa: F
 @refusing
 def export(path: str, archive: str) -> None:
     """Write a whole ledger to a new ARCHIVE of JSON lines, verified. Prints its head: keep it elsewhere."""
-    with Ledger.existing(path) as book:
+    with Book.existing(path) as book:
         head = book.export(archive)
     click.echo(str(head))
 
@@ -107,7 +107,7 @@ def restore(archive: str, path: str, head: str) -> None:
     Import only where the old ledger is gone: two living copies of one ledger are two budgets for the same people.
     """
     kept = _head(head) if head else None
-    with Ledger.restored(archive, path) as book:
+    with Book.restored(archive, path) as book:
         verdict = book.verify(kept)
     click.echo(str(verdict.head))
     if not verdict.whole:

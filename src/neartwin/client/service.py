@@ -346,4 +346,4 @@ def _release(told: Json) -> Release:
 
 def _entry(told: Json) -> Entry:
     exact = {name: _amounts(told[name]) for name in ("price", "caps")}
-    return Entry(**{**told, **exact, "holders": tuple(told["holders"])})
+    return Entry(**{**told, **exact, "payers": tuple(told["payers"])})

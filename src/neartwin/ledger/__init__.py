@@ -1,7 +1,7 @@
 """The durable budget: what was spent is written before any data is read."""
 
 from neartwin.ledger.account import Account
-from neartwin.ledger.book import Ledger
+from neartwin.ledger.book import Book
 from neartwin.ledger.values import Act, Allotment, Entry, Head, Population, Stored, Ticket
 from neartwin.ledger.verify import Fault, Verdict
 
@@ -9,10 +9,10 @@ __all__ = [
     "Account",
     "Act",
     "Allotment",
+    "Book",
     "Entry",
     "Fault",
     "Head",
-    "Ledger",
     "Population",
     "Stored",
     "Ticket",

@@ -31,7 +31,7 @@ def entry(record: Record, made: str, rule: Rule, states: Mapping[int, str]) -> E
         case records.Raised(caps=caps, reason=reason):
             shown = {"caps": rule.amounts(caps), "description": reason}
         case records.Allotted(caps=caps, holder=holder):
-            shown = {"caps": rule.amounts(caps), "holders": (holder,)}
+            shown = {"caps": rule.amounts(caps), "payers": (holder,)}
         case records.Reserved():
             shown = _asked(event, rule.amounts(event.price)) | {"state": _state(record.position, states)}
         case records.Refused():
@@ -64,7 +64,7 @@ def _asked(event: records.Reserved | records.Refused, price: dict[str, Fraction]
         "plan_digest": event.plan_digest,
         "snapshot": event.snapshot,
         "description": event.description,
-        "holders": event.holders,
+        "payers": event.holders,
     }
 
 
@@ -73,7 +73,7 @@ DOCUMENT_BYTES = 64 * 2**20  # a larger release belongs in a table of the engine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The budget of one population in one ledger; `Ledger.open` and `Ledger.account` give it.
+    """The budget of one population in one ledger; `Book.open` and `Book.account` give it.
 
     Its guarantee is what its filter's rule promises at the account's caps, for every unit of the population, against
     anyone who sees all its releases. Amounts are read from the ledger at each use, for other writers spend too.
@@ -132,13 +132,13 @@ class Account:
         spend: Budget,
         description: str = "",
         *,
-        holders: Iterable[str] = (),
+        payers: Iterable[str] = (),
         key: str = "",
     ) -> Ticket | Stored:
         """Spend a plan's price before its data is read, or get the answer that was paid for already.
 
         The price is on disk when this returns. A plan that was settled on the same snapshot comes back as `Stored`,
-        for nothing. holders: whose allotments pay beside the account, such as ("analyst:ada", "project:census").
+        for nothing. payers: whose allotments pay beside the account, such as ("analyst:ada", "project:census").
         key: an idempotency key: a request that is sent again under its key never pays twice. Without a key, two
         callers that ask the same thing at the same moment both pay and both may run.
 
@@ -147,7 +147,7 @@ class Account:
         used before. Any `LedgerError` about the database itself may come after the price was written: it is safe to
         ask again, at worst the price is paid twice.
         """
-        owned = tuple(dict.fromkeys(holders))
+        owned = tuple(dict.fromkeys(payers))
         asked = records.Reserved(
             account=self.name,
             plan_digest=text(plan_digest=plan_digest, at_least=1, at_most=200),
@@ -210,7 +210,7 @@ class Account:
                 raise LedgerError(f"account {self.name!r} has no release at record {position}; its history lists them")
             return self._read_stored(page, row)
 
-    def holders(self, position: int) -> tuple[str, ...]:
+    def payers(self, position: int) -> tuple[str, ...]:
         """Whose allotments paid for the reservation at a position; `LedgerError` where there is none."""
         with self.database.read() as page:
             row = page.reservation(position)

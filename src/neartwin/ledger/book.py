@@ -99,7 +99,7 @@ def _take(page: Writing, chain: Chain, replay: Replay, line: str) -> None:
     page.take(record)
 
 
-class Ledger:
+class Book:
     """A durable budget in one SQLite file, or in a PostgreSQL database.
 
     where: a path, or a URL such as postgresql://user@host/database; the ledger is made at first use, its file readable
@@ -108,7 +108,7 @@ class Ledger:
 
     >>> from neartwin.accounting.budgets import pure
     >>> people = Population(name="purchases", unit="customer_id", relation="add_remove")
-    >>> with Ledger(getfixture("tmp_path") / "budget.db") as ledger:
+    >>> with Book(getfixture("tmp_path") / "budget.db") as ledger:
     ...     account = ledger.open(people, pure(1))
     ...     ticket = account.reserve("digest of the plan", "monday", pure("0.25"))
     ...     stored = account.settle(ticket, b"the release")
@@ -156,7 +156,7 @@ class Ledger:
         return self._database.place
 
     def __repr__(self) -> str:
-        return f"Ledger({self.place!r})"
+        return f"Book({self.place!r})"
 
     def __enter__(self) -> Self:
         return self

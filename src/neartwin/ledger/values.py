@@ -158,7 +158,7 @@ class Entry:
     plan_digest: str = ""
     snapshot: str = ""
     description: str = ""
-    holders: tuple[str, ...] = ()
+    payers: tuple[str, ...] = ()
     pool: str = ""
     source: str = ""
     reserved: int = 0

@@ -174,26 +174,26 @@ class Account:
         return SeriesProposal(made, self)
 
     def release_series(
-        self, series: "SeriesProposal", *, engine: Engine | None = None, holders: Iterable[str] = (), key: str = ""
+        self, series: "SeriesProposal", *, engine: Engine | None = None, payers: Iterable[str] = (), key: str = ""
     ) -> tuple[Release, ...]:
         """Pay once, ask every question, and hand out all answers, in the order of the questions."""
         from neartwin.releases.series import run_series
 
         table = series.plan.parts[0].stage.table
         self._same_population(table)
-        payer = Payer(tuple(holders), key)
+        payer = Payer(tuple(payers), key)
         return run_series(self.book, series.plan, engine=engine or engine_for(table.source), payer=payer)
 
     def release(
-        self, proposal: Proposal, *, engine: Engine | None = None, holders: Iterable[str] = (), key: str = ""
+        self, proposal: Proposal, *, engine: Engine | None = None, payers: Iterable[str] = (), key: str = ""
     ) -> Release:
         """Pay, ask the data, add noise, and hand out the release; the same question again costs nothing.
 
-        holders: whose allotments pay beside the account. key: a request sent again under its key never pays twice.
+        payers: whose allotments pay beside the account. key: a request sent again under its key never pays twice.
         """
         table = proposal.plan.stage.table
         self._same_population(table)
-        payer = Payer(tuple(holders), key)
+        payer = Payer(tuple(payers), key)
         made = run(self.book, proposal.plan, engine=engine or engine_for(table.source), payer=payer)
         return made if isinstance(proposal.plan.query, TopK) else shaped(made, proposal.plan.query.after)
 
@@ -253,7 +253,7 @@ class Ledger:
 
     def __init__(self, where: str | PathLike[str]) -> None:
         """Opens the file, or makes it; a URL names a database server."""
-        self._books = books.Ledger(where)
+        self._books = books.Book(where)
 
     def __enter__(self) -> Self:
         return self
@@ -268,7 +268,7 @@ class Ledger:
         self._books.close()
 
     @property
-    def books(self) -> books.Ledger:
+    def books(self) -> books.Book:
         """The records themselves: history, verification, caps."""
         return self._books
 

@@ -176,9 +176,9 @@ def _released(plan: Plan, engine: Engine) -> Release:
 
 
 @contextmanager
-def _throwaway() -> Iterator[books.Ledger]:
+def _throwaway() -> Iterator[books.Book]:
     with tempfile.TemporaryDirectory() as folder:
-        ledger = books.Ledger(Path(folder) / "standin.db")
+        ledger = books.Book(Path(folder) / "standin.db")
         try:
             yield ledger
         finally:

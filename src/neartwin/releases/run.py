@@ -98,9 +98,9 @@ def as_table(schema: pa.Schema, keys: Sequence[Key], statistics: Sequence[Statis
 
 @dataclass(frozen=True, slots=True)
 class Payer:
-    """Who pays beside the account. holders: whose allotments; key: of a request that never pays twice, or ""."""
+    """Who pays beside the account. names: whose allotments; key: of a request that never pays twice, or ""."""
 
-    holders: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     key: str = ""
 
 
@@ -136,7 +136,7 @@ def run(
     for place in table.joined_locations():
         account.claim(place)
     snapshot = state_of(table)
-    ticket = account.reserve(plan.digest, snapshot, plan.price, str(plan.price), holders=payer.holders, key=payer.key)
+    ticket = account.reserve(plan.digest, snapshot, plan.price, str(plan.price), payers=payer.names, key=payer.key)
     if isinstance(ticket, Stored):
         return _stored(ticket)
     paid = Paid(account, ticket)

@@ -75,7 +75,7 @@ def run_series(
     for place in {place for part in series.parts for place in part.stage.table.joined_locations()}:
         account.claim(place)
     ticket = account.reserve(
-        series.digest, _snapshot(series), series.price, str(series.price), holders=payer.holders, key=payer.key
+        series.digest, _snapshot(series), series.price, str(series.price), payers=payer.names, key=payer.key
     )
     if isinstance(ticket, Stored):
         return _shaped(series, _read(ticket.document))

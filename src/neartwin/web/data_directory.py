@@ -75,7 +75,7 @@ class DataDirectory:
             os.close(handle)  # and with it the lock, as the end of the process does
 
     @property
-    def books(self) -> records.Ledger:
+    def books(self) -> records.Book:
         """The records themselves."""
         return self.ledger.books
 
@@ -186,10 +186,10 @@ def _locked(handle: int) -> bool:
     return True
 
 
-def holders(name: str, project: str) -> tuple[str, ...]:
+def payers_of(name: str, project: str) -> tuple[str, ...]:
     """Whose allotments an analyst's release is paid from.
 
-    >>> holders("ada", "census")
+    >>> payers_of("ada", "census")
     ('analyst:ada', 'project:census')
     """
     return (f"analyst:{name}", *((f"project:{project}",) if project else ()))

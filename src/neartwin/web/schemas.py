@@ -225,7 +225,7 @@ class Entry(BaseModel):
     caps: dict[str, str]
     plan_digest: str
     description: str
-    holders: list[str]
+    payers: list[str]
     pool: str
     reserved: int
     who: str

@@ -24,7 +24,7 @@ from neartwin.releases.documents import release_in, releases_in
 from neartwin.releases.series import SeriesProposal
 from neartwin.tables.table import Table
 from neartwin.web.builder.fields import values_of
-from neartwin.web.data_directory import DataDirectory, ensure_allotments, holders
+from neartwin.web.data_directory import DataDirectory, ensure_allotments, payers_of
 from neartwin.web.datasets import Dataset, Rule, source_of
 from neartwin.web.errors import UnexpectedError, as_dict, status_of
 from neartwin.web.policy import check, rule_for
@@ -88,13 +88,13 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     if task.get("digest", proposal.plan.digest) != proposal.plan.digest:
         raise ParameterError("preview", task["digest"][:16], "must be that of the question: it changed since")
     account, analyst, project = proposal.account, task["analyst"], task["project"]
-    payers = holders(analyst, project)
+    payers = payers_of(analyst, project)
     ensure_allotments(account.book, rule, payers[0])
     key = f"{analyst}/{task['key']}" if task["key"] else ""
     if isinstance(proposal, SeriesProposal):
-        answers = account.release_series(proposal, holders=payers, key=key)
+        answers = account.release_series(proposal, payers=payers, key=key)
     else:
-        answers = (account.release(proposal, holders=payers, key=key),)
+        answers = (account.release(proposal, payers=payers, key=key),)
     directory.store.serve(analyst, account.book.name, answers[0].provenance.position)
     told = [json.loads(release.to_json()) for release in answers]
     several = {"releases": told} if len(told) > 1 else {}

@@ -41,7 +41,7 @@ def check(
     key: PublicKey,
     *,
     newest: Head | None = None,
-    ledger: books.Ledger | None = None,
+    ledger: books.Book | None = None,
     release: bytes | None = None,
 ) -> Finding:
     """Check a certificate's text against its owner's public key, with no network and no ledger.
@@ -88,7 +88,7 @@ def _stale(head: Head, newest: Head) -> list[Flaw]:
     return []
 
 
-def _beside(found: Certificate, ledger: books.Ledger) -> list[Flaw]:
+def _beside(found: Certificate, ledger: books.Book) -> list[Flaw]:
     flaws = [Flaw("ledger", str(fault)) for fault in ledger.verify(head_of(found)).faults]
     told = found.body["ledger"]
     try:

@@ -18,7 +18,7 @@ from neartwin.releases.release import Release
 
 
 def certify(
-    release: Release | WrittenRelease, ledger: Ledger | books.Ledger, *, key: str | os.PathLike[str] | None = None
+    release: Release | WrittenRelease, ledger: Ledger | books.Book, *, key: str | os.PathLike[str] | None = None
 ) -> Certificate:
     """The certificate of a release, signed with the key of the ledger's owner (extra `certificates`).
 
@@ -54,7 +54,7 @@ def certify(
     return Certificate(body=body, signer=owner.public, signature=owner.sign(unsigned.message))
 
 
-def released(ledger: books.Ledger, reserved: int, part: int = 1) -> Release | WrittenRelease:
+def released(ledger: books.Book, reserved: int, part: int = 1) -> Release | WrittenRelease:
     """The release that a reservation paid for, by the position that history and release name; `LedgerError` for none.
 
     part: of a series, which of its questions.

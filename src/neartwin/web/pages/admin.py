@@ -206,7 +206,7 @@ def _spending(account: books.Account) -> dict[str, Any]:
     sums: dict[str, Fraction] = {}
     points: dict[str, list[tuple[float, float]]] = {}
     for entry, time in zip(paid, times, strict=True):
-        who = next((h.partition(":")[2] for h in entry.holders if h.startswith("analyst:")), "the owner")
+        who = next((h.partition(":")[2] for h in entry.payers if h.startswith("analyst:")), "the owner")
         sums[who] = sums.get(who, Fraction(0)) + entry.price.get(pool, Fraction(0))
         at = 0.04 + 0.9 * (time - start).total_seconds() / span
         points.setdefault(who, []).append((at, float(sums[who] / caps[pool])))

@@ -132,7 +132,7 @@ def _told(entry: Any) -> dict[str, Any]:
         "what": _WHAT.get(entry.description if entry.kind == "act" else entry.kind, entry.kind),
         "kind": entry.kind,
         "state": entry.state,
-        "who": entry.who or ", ".join(holder.partition(":")[2] or holder for holder in entry.holders),
+        "who": entry.who or ", ".join(holder.partition(":")[2] or holder for holder in entry.payers),
         "amounts": ", ".join(f"{pool} {short(amount)}" for pool, amount in amounts.items() if Fraction(amount)),
         "description": entry.description,
         "answered": entry.kind == "reserve" and entry.state == "settled",

@@ -29,7 +29,7 @@ def history(name: Named, caller: Anyone, running: Running) -> list[schemas.Entry
     found, _ = visible(running.directory, name, caller)
     entries = running.directory.books.account(found.name).history()
     own = own_holders(caller)
-    paid = {entry.position for entry in entries if own & set(entry.holders)}
+    paid = {entry.position for entry in entries if own & set(entry.payers)}
     return [_entry(e) for e in entries if caller.sees_all or e.position in paid or e.reserved in paid]
 
 
@@ -87,7 +87,7 @@ def readable(directory: DataDirectory, name: str, position: int, caller: Caller)
         reserved = account.book.answer(position).reserved
     except LedgerError:
         raise gone from None
-    if caller.sees_all or own_holders(caller) & set(account.book.holders(reserved)):
+    if caller.sees_all or own_holders(caller) & set(account.book.payers(reserved)):
         return account
     if not directory.store.was_served(caller.name, found.name, reserved):
         raise gone
@@ -106,7 +106,7 @@ def _entry(entry: books.Entry) -> schemas.Entry:
         caps={pool: str(amount) for pool, amount in entry.caps.items()},
         plan_digest=entry.plan_digest,
         description=entry.description,
-        holders=list(entry.holders),
+        payers=list(entry.payers),
         pool=entry.pool,
         reserved=entry.reserved,
         who=entry.who,
