@@ -11,6 +11,7 @@ from neartwin.accounting.budgets import pure
 from neartwin.errors import LedgerError
 from neartwin.ledger import Book, Stored
 from neartwin.ledger.store import connect, migrate, schema
+from tests.fixtures import lay_postgres, lay_sqlite
 from tests.ledger.conftest import PEOPLE
 
 NEXT = """
@@ -95,19 +96,33 @@ def described(connection):
     return [connection.exec_driver_sql(text).fetchall() for text in SAID[connection.dialect.name]]
 
 
-def test_a_new_ledger_is_made_as_all_migrations_make_one_and_a_missing_trigger_is_seen(place, engine):
-    with Book(place):
-        pass
-    with engine.begin() as connection:
-        made = described(connection)
-        for table in (*schema.tables.tables, schema.VERSIONS):
-            connection.exec_driver_sql(f"DROP TABLE {table}")
-        migrate.upgrade(connection, connect._FOLDER, schema.VERSIONS)
-        assert described(connection) == made
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_new_ledger_is_laid_out_as_one_of_old_code_and_a_missing_trigger_is_seen(kind, request, tmp_path):
+    fresh = tmp_path / "new.db"
+    if kind == "sqlite":
+        lay_sqlite(tmp_path / "old.db")
+        with Book(fresh):
+            pass
+        old, new = (sa.create_engine(f"sqlite:///{path}") for path in (tmp_path / "old.db", fresh))
+    else:
+        place = request.getfixturevalue("postgres_place")
+        old = new = sa.create_engine(sa.make_url(lay_postgres(place)).set(drivername="postgresql+psycopg"))
+    with old.begin() as connection:
+        before = described(connection)
+    if kind == "postgresql":
+        with new.begin() as connection:
+            for table in (*schema.tables.tables, schema.VERSIONS):
+                connection.exec_driver_sql(f"DROP TABLE {table}")
+        with Book(place):
+            pass
+    with new.begin() as connection:
+        assert described(connection) == before
         for what in ("TRIGGER neartwin_record_no_update", "TRIGGER neartwin_record_append_only ON neartwin_record"):
-            if (" ON " in what) == (connection.dialect.name == "postgresql"):
+            if (" ON " in what) == (kind == "postgresql"):
                 connection.exec_driver_sql(f"DROP {what}")
-        assert described(connection) != made
+        assert described(connection) != before
+    old.dispose()
+    new.dispose()
 
 
 def test_a_ledger_from_before_versions_is_taken_as_the_first_and_keeps_what_it_holds(spent, engine):

@@ -1,13 +1,13 @@
 """The tables of a ledger: the records, which are the truth, and indexes of them, which `verify` compares with a replay.
 
 Records and documents are only ever added: triggers refuse to change or remove them. Triggers stop an accident; a
-deliberate hand is found by `verify` and by a head kept elsewhere. A new ledger is made from here, an older one by `migrations`;
-a test compares what the two make.
+deliberate hand is found by `verify` and by a head kept elsewhere. A new ledger is made from here, an older one changed by `migrations`;
+a test compares a new ledger with one that old code wrote.
 """
 
 import sqlalchemy as sa
 
-HEAD = "0001"  # the newest migration; the meaning of a record has its own version, in the codec
+HEAD = "0001"  # the newest migration; the meaning of a record has its own version, in `records`
 FIRST = "0001"  # of ledgers that were made before migrations were kept
 VERSIONS = "neartwin_ledger_version"
 VERSION = 1  # in the ledger's own row: what readers without migrations go by
@@ -84,7 +84,7 @@ _REFUSAL = "records of a ledger are never changed or removed"
 
 
 def make(connection: sa.Connection) -> None:
-    """The newest tables in a database that has none of them, as all migrations one after the other make them."""
+    """The newest tables in a database that has none of them, and their version."""
     tables.create_all(connection, checkfirst=False)
     told = sa.Table(
         VERSIONS,
