@@ -17,12 +17,12 @@ Each rule turns a spend into amounts by pool. The implications, all for both ord
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from neartwin.accounting.budgets import Advantage, Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
+from neartwin.accounting.budgets import Advantage, Budget, Rdp, Zcdp
 from neartwin.accounting.renyi import zcdp_of_pure
 from neartwin.balls import ball, bounds, normal_quantile
 from neartwin.errors import ParameterError, PrivacyError
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from flint import arb
 
 Amounts = Mapping[str, Fraction]
+Rules = Mapping[str, Callable[[Fraction], Fraction]]  # from a part of a spend to an amount in the account's currency
+_POOLS = {"epsilon": "epsilon", "mu": "mu_squared"}
 _LARGEST = Fraction(700)  # e^eps must be a float
 
 
@@ -72,91 +74,78 @@ def _floats(epsilon: Fraction) -> None:
 
 
 def by_epsilon(spend: Budget) -> Amounts:
-    """For accounts in pure or in basic (epsilon, delta) currency."""
-    match spend:
-        case Pure(epsilon=epsilon):
-            return {"epsilon": epsilon}
-        case Approx(epsilon=epsilon, delta=delta):
-            return {"epsilon": epsilon, "delta": delta}
-        case _:
-            raise _none(spend, "epsilon", "spend approx(epsilon, delta), for instance `as_approx(whole, delta=...)`")
+    """The amounts for an account in pure or in basic (epsilon, delta) currency."""
+    remedy = "spend approx(epsilon, delta), for instance `as_approx(whole, delta=...)`"
+    return _amounts(spend, "epsilon", {"epsilon": _itself}, remedy)
 
 
 def by_rho(spend: Budget) -> Amounts:
-    """For accounts in zCDP."""
-    match spend:
-        case Pure(epsilon=epsilon):
-            return {"rho": rho_of_pure(epsilon)}
-        case Approx(epsilon=epsilon, delta=delta):
-            return {"rho": rho_of_pure(epsilon), "delta": delta}
-        case Gdp(mu=mu, delta=delta):
-            return {"rho": mu**2 / 2, "delta": delta}
-        case Zcdp(rho=rho, delta=delta):
-            return {"rho": rho, "delta": delta}
-        case Mixed(epsilon=epsilon, mu=mu, delta=delta):
-            return {"rho": (rho_of_pure(epsilon) if epsilon else 0) + mu**2 / 2, "delta": delta}
-        case _:
-            raise _none(spend, "rho", "spend pure, approx, gdp or zcdp, for instance `as_zcdp(whole)`")
+    """The amounts for a zCDP account."""
+    rules: Rules = {"epsilon": rho_of_pure, "mu": lambda mu: mu**2 / 2, "rho": _itself}
+    return _amounts(spend, "rho", rules, "spend pure, approx, gdp or zcdp, for instance `as_zcdp(whole)`", pool="rho")
 
 
 def by_order(order: Fraction) -> Callable[[Budget], Amounts]:
-    """For accounts in Renyi divergence at one order, fixed when the account was opened."""
+    """The amounts for an account in Renyi divergence at one order, fixed when the account was opened."""
+    name = f"order {float(order):g}"
+    rules: Rules = {
+        "epsilon": lambda epsilon: renyi_of_pure(epsilon, order),
+        "mu": lambda mu: order * mu**2 / 2,
+        "rho": lambda rho: order * rho,
+    }
 
     def owed(spend: Budget) -> Amounts:
-        match spend:
-            case Pure(epsilon=epsilon):
-                return {"renyi": renyi_of_pure(epsilon, order)}
-            case Approx(epsilon=epsilon, delta=delta):
-                return {"renyi": renyi_of_pure(epsilon, order), "delta": delta}
-            case Gdp(mu=mu, delta=delta):
-                return {"renyi": order * mu**2 / 2, "delta": delta}
-            case Zcdp(rho=rho, delta=delta):
-                return {"renyi": order * rho, "delta": delta}
-            case Rdp(order=other, epsilon=epsilon, delta=delta) if other >= order:
-                return {"renyi": epsilon, "delta": delta}
-            case Mixed(epsilon=epsilon, mu=mu, delta=delta):
-                part = renyi_of_pure(epsilon, order) if epsilon else Fraction(0)
-                return {"renyi": part + order * mu**2 / 2, "delta": delta}
-            case Rdp():
-                raise _none(spend, f"order {float(order):g}", "a lower order bounds no higher one; spend at this order")
-            case _:
-                raise _none(spend, f"order {float(order):g}", "spend for instance `as_rdp(whole, order=...)`")
+        if not isinstance(spend, Rdp):
+            return _amounts(spend, name, rules, "spend for instance `as_rdp(whole, order=...)`", pool="renyi")
+        if spend.order < order:
+            raise _refusal(spend, name, "a lower order bounds no higher one; spend at this order")
+        return {"renyi": spend.epsilon, "delta": spend.delta}
 
     return owed
 
 
 def by_mu(spend: Budget, spare: Fraction = Fraction(0)) -> Amounts:
-    """For Gaussian accounts, in mu squared. spare: the delta that a fit to a Renyi bound charges beside the spend's own."""
-    match spend:
-        case Pure(epsilon=epsilon):
-            return {"mu_squared": mu_of_pure(epsilon) ** 2}
-        case Approx(epsilon=epsilon, delta=delta):
-            return {"mu_squared": mu_of_pure(epsilon) ** 2, "delta": delta}
-        case Gdp(mu=mu, delta=delta):
-            return {"mu_squared": mu**2, "delta": delta}
-        case Mixed(epsilon=epsilon, mu=mu, delta=delta):
-            return {"mu_squared": (mu_of_pure(epsilon) ** 2 if epsilon else 0) + mu**2, "delta": delta}
-        case Zcdp() | Rdp():
-            return _fitted(spend, spare)
-        case _:
-            raise _none(spend, "mu", "spend for instance `as_gdp(whole, delta=...)`")
+    """The amounts for a Gaussian account, in mu squared.
+
+    Args:
+        spend: What is to be paid.
+        spare: The delta that a fit to a Renyi bound charges beside the spend's own.
+    """
+    if isinstance(spend, Zcdp | Rdp):
+        return _fitted(spend, spare)
+    rules: Rules = {"epsilon": lambda epsilon: mu_of_pure(epsilon) ** 2, "mu": _squared}
+    return _amounts(spend, "mu", rules, "spend for instance `as_gdp(whole, delta=...)`", pool="mu_squared")
 
 
 def by_three(spend: Budget, spare: Fraction = Fraction(0)) -> Amounts:
-    """For accounts of three pools: each kind of plan pays in its own. spare: as for `by_mu`."""
-    match spend:
-        case Pure(epsilon=epsilon):
-            return {"epsilon": epsilon}
-        case Approx(epsilon=epsilon, delta=delta):
-            return {"epsilon": epsilon, "delta": delta}
-        case Gdp(mu=mu, delta=delta):
-            return {"mu_squared": mu**2, "delta": delta}
-        case Mixed(epsilon=epsilon, mu=mu, delta=delta):
-            return {"epsilon": epsilon, "mu_squared": mu**2, "delta": delta}
-        case Zcdp() | Rdp():
-            return _fitted(spend, spare)
-        case _:
-            raise _none(spend, "three pools", "spend pure, approx or gdp, for instance `as_gdp(whole, delta=...)`")
+    """The amounts for an account of three pools: each kind of plan pays in its own. spare: as for `by_mu`."""
+    if isinstance(spend, Zcdp | Rdp):
+        return _fitted(spend, spare)
+    remedy = "spend pure, approx or gdp, for instance `as_gdp(whole, delta=...)`"
+    return _amounts(spend, "three pools", {"epsilon": _itself, "mu": _squared}, remedy)
+
+
+def _itself(amount: Fraction) -> Fraction:
+    return amount
+
+
+def _squared(mu: Fraction) -> Fraction:
+    return mu**2
+
+
+def _amounts(spend: Budget, currency: str, rules: Rules, remedy: str, *, pool: str = "") -> Amounts:
+    """Each part of a spend by its rule, summed into one pool, or into a pool for each part; a delta goes to the failures."""
+    owed: dict[str, Fraction] = {}
+    for part in fields(spend):
+        amount: Fraction = getattr(spend, part.name)
+        if part.name == "delta":
+            owed["delta"] = amount
+        elif part.name not in rules:
+            raise _refusal(spend, currency, remedy)
+        else:
+            name = pool or _POOLS[part.name]
+            owed[name] = owed.get(name, Fraction(0)) + (rules[part.name](amount) if amount else 0)
+    return owed
 
 
 @lru_cache(maxsize=256)
@@ -170,16 +159,16 @@ def _fitted(spend: Zcdp | Rdp, spare: Fraction) -> Amounts:
     from neartwin.accounting.guarantee import whole_of
 
     if not spare:
-        raise _none(
+        raise _refusal(
             spend, "mu", "Renyi bounds give a G_mu only beside a delta, and this account has none: open it with one"
         )
     found = whole_of(replace(spend, delta=Fraction(0))).gdp(spare).upper
     if not math.isfinite(found):
-        raise _none(spend, "mu", "its bound is too weak; spend for instance `as_gdp(whole, delta=...)`")
+        raise _refusal(spend, "mu", "its bound is too weak; spend for instance `as_gdp(whole, delta=...)`")
     return {"mu_squared": Fraction(found) ** 2, "delta": spend.delta + spare}
 
 
-def _none(spend: Budget, currency: str, remedy: str) -> PrivacyError:
+def _refusal(spend: Budget, currency: str, remedy: str) -> PrivacyError:
     if isinstance(spend, Advantage):
         remedy = "an advantage opens an account; a plan spends in a currency that composes, such as gdp(mu)"
     return PrivacyError(f"no theorem prices {spend} in an account's {currency}; {remedy}")

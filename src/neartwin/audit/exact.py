@@ -1,7 +1,7 @@
 """Exact verification of a finite mechanism: its laws in rational numbers, and no statistics.
 
-A law is a mapping from outputs to `Fraction`s that sum to 1. The answer is certified: comparisons with e^epsilon refine
-a rational bracket until they are decided. What is refuted comes with the violating set.
+A law is a mapping from outputs to `Fraction`s that sum to 1. The answer is certified: comparisons with e^epsilon take
+as many bits as decide them. What is refuted comes with the violating set.
 
 From a program to its exact law: run it down every path of its coins, multiplying exact probabilities.
 
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from neartwin import balls
 from neartwin.checks import integer, non_negative, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
@@ -87,7 +88,7 @@ def _by_ratio(P: Law, Q: Law) -> list[Hashable]:
 
 
 def exceeds(p: Fraction, q: Fraction, epsilon: Fraction) -> bool:
-    """Whether p > e^epsilon q, certified.
+    """Whether p > e^epsilon q, certified: by as many bits as it takes, for e^epsilon is irrational and no tie can be.
 
     >>> exceeds(Fraction(2718281829, 10**9), Fraction(1), Fraction(1))
     True
@@ -96,33 +97,7 @@ def exceeds(p: Fraction, q: Fraction, epsilon: Fraction) -> bool:
     """
     if q == 0 or epsilon == 0 or p <= 0:
         return p > q
-    terms = 8
-    while True:  # ends: e^epsilon is irrational for rational epsilon > 0, so p / q is never equal to it
-        low, high = exp_bracket(epsilon, terms)
-        if p > high * q:
-            return True
-        if p <= low * q:
-            return False
-        terms *= 2
-
-
-def exp_bracket(x: Fraction, terms: int) -> tuple[Fraction, Fraction]:
-    """Rationals around e^x for x >= 0: Taylor's sum for x / 2^k, its remainder below twice the next term, then squares.
-
-    >>> low, high = exp_bracket(Fraction(1), 12)
-    >>> low < Fraction("2.718281828459045") < high, float(high - low) < 1e-9
-    (True, True)
-    """
-    halvings = max(0, (x.numerator // x.denominator).bit_length())
-    small = x / 2**halvings  # below 1
-    total, term = Fraction(1), Fraction(1)
-    for i in range(1, terms):
-        term = term * small / i
-        total += term
-    low, high = total, total + 2 * term * small / terms
-    for _ in range(halvings):
-        low, high = low * low, high * high
-    return low, high
+    return balls.exceeds(lambda: balls.ball(p), lambda: balls.ball(q) * balls.ball(epsilon).exp())
 
 
 @dataclass(frozen=True, slots=True)
