@@ -1,8 +1,8 @@
 """The tables of a ledger: the records, which are the truth, and indexes of them, which `verify` compares with a replay.
 
 Records and documents are only ever added: triggers refuse to change or remove them. Triggers stop an accident; a
-deliberate hand is found by `verify` and by a head kept elsewhere. A new ledger is made from here, an older one changed by `migrations`;
-a test compares a new ledger with one that old code wrote.
+deliberate hand is found by `verify` and by a head kept elsewhere. A new ledger is made from here, and `migrations`
+change an older one. A test compares a new ledger with one that old code wrote.
 """
 
 import sqlalchemy as sa
