@@ -72,6 +72,34 @@ def test_off_the_line_the_modulus_is_bounded_as_stated_and_not_by_far_less(order
                 assert truth <= bounds[j] <= truth + 2.5
 
 
+def test_the_modulus_far_out_is_bounded_although_it_is_no_float():
+    """The turns of a far line lift it by more than e^710; a bound cut off at e^700 gave steps that were too wide."""
+    part, lam, t, beyond = sliced("remove", Edges(-math.inf, 11.0)), 10.0, 2e7, 0
+    with mp.workdps(30):
+        exact = mgf("remove", part.slice, mp.mpf(lam), parts=32)
+        for angle, bound in list(zip(part.panels.angles.tolist(), part.turned(lam, -t), strict=True))[6:9:2]:
+            truth = float(mp.log(mgf("remove", part.slice, mp.mpc(lam, t), -angle, parts=32) / exact))
+            assert truth <= bound <= truth + 2.5 + 0.2 * abs(truth)
+            beyond += truth > 710
+    assert beyond
+
+
+# delta at this eps by an independent sum: the copies below a loss of 1/50 by a lattice, those above by quadrature
+FAR_APART, TRUTH = Fraction(250, 137), (0.0646219832, 1.0000000015e-7, 1e-15)
+
+
+@pytest.mark.parametrize("ratio", [3.0, 6.0, 10.0, 20.0, 40.0])
+def test_every_spacing_of_the_rungs_holds_the_same_truth(ratio, monkeypatch):
+    """Steps that were too wide moved eps by 2e-8 relative from one spacing to another."""
+    monkeypatch.setattr(rare_participation, "RATIO", ratio)
+    whole, (eps, delta, close) = 183 * SubsampledGaussian(mu=FAR_APART, rate=Fraction(763, 50_000_000)), TRUTH
+    found = whole.epsilon(1e-7, direction="remove")
+    assert found.lower <= 0.06462198317491 <= found.upper < found.lower * (1 + 1e-8)
+    assert not found.lower <= 0.06462198424 <= found.upper
+    value = whole.delta(eps, direction="remove")
+    assert value.lower - close <= delta <= value.upper + close
+
+
 def test_shares_of_all_slices_add_up_to_the_last():
     u = np.linspace(-12, 14, 2601)
     places = [2.0, 3.0, 3.7, 6.0]

@@ -135,13 +135,13 @@ class Reached(Summand):
         turned: ComplexArray = np.exp(gap)
         x: ComplexArray = x0 * turned
         size: FloatArray = np.abs(x)
-        off = size * (np.expm1(np.minimum(moved, 700.0)) * (1 + relative) + relative)
+        off = size * (np.expm1(moved) * (1 + relative) + relative)
         real, imaginary, bound = log_parts(x.real, x.imag, off)
         real, imaginary = n * real, n * imaginary
         half = np.sin(0.5 * imaginary)
         rise, grown = np.expm1(real), np.exp(real)
         value: ComplexArray = (rise * np.cos(imaginary) - 2 * half * half) + 1j * (grown * np.sin(imaginary))
-        slack = grown * np.expm1(np.minimum(n * bound, 700.0)) * 1.01
+        slack = grown * np.expm1(n * bound) * 1.01
         slack += 4 * ELEMENTARY * (np.abs(rise) + 2 * half * half + grown * np.abs(np.sin(imaginary)))
         slack += 4 * U * grown * np.abs(imaginary)
         log, found = log_within(value / whole, slack / whole + np.abs(value / whole) * own)

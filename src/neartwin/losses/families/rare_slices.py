@@ -210,6 +210,13 @@ def _log_filled(log_w: FloatArray) -> FloatArray:
     return found
 
 
+def _log_sum(logs: FloatArray) -> FloatArray:
+    """Log of the sums of exponentials over the last axis."""
+    top = np.maximum(logs.max(axis=-1), -1e300)
+    found: FloatArray = np.log(np.exp(logs - top[..., None]).sum(axis=-1)) + top
+    return found
+
+
 def _running(first: float, logs: FloatArray) -> FloatArray:
     """Logs of running sums, those of what is slight beside the whole perhaps as much as e^{-MOST} of it."""
     every = np.append(first, logs)
@@ -305,17 +312,15 @@ class SlicedSum(QuadratureSum):
         """Log of the integral of the modulus at u + iy over M(lam), for each angle; t < 0: turns lift it, t > 0: they sink it."""
         low, high, least, most = self._masses(lam)
         grown = self.panels.growth(lam, t) + self._own
-        outside: FloatArray = np.exp(np.minimum(np.logaddexp(*self._outside(lam, t)) - least, MOST))
+        outside: FloatArray = np.logaddexp(*self._outside(lam, t)) - least
         plain = high if self._lower is None else self.panels.weights(lam)[1] - self._share.height[:-1]
-        whole = np.exp(np.minimum(plain - least + grown, MOST)).sum(axis=1) * (1 + SLACK)
-        found: FloatArray = np.log(np.maximum(whole + outside, SMALLEST))
+        # in logarithms: the turns of a far line lift the modulus beyond all floats
+        found: FloatArray = np.logaddexp(_log_sum(plain - least + grown) + SLACK, outside)
         if self._lower is None:  # nearer to 1 than panels know the whole
             up, down = np.exp(high - least), np.exp(low - most)
-            change = np.expm1(np.minimum(grown, 1.0)) * np.where(grown > 0, up, down)
-            far = grown >= 1
-            change[far] = np.exp(np.minimum((high - least + grown)[far], MOST))
+            change = np.expm1(grown) * np.where(grown > 0, up, down)  # inf proves nothing
             near = change.sum(axis=1) + SLACK * np.abs(change).sum(axis=1)
-            found = np.minimum(found, np.log1p(np.maximum(near + outside, -1 + SLACK)))
+            found = np.fmin(found, np.log1p(np.maximum(near + np.exp(outside), -1 + SLACK)))
         found = found + 0.5 * np.square(self.panels.angles / self.panels.mu) * (1 + SLACK)
         return np.where(np.isnan(found), np.inf, found)
 

@@ -185,7 +185,7 @@ class SubsampledGaussianSum(QuadratureSum):
         own = law.mass_error + lam * law.loss_error + 8 * U * lam * np.abs(law.losses) + 4 * ELEMENTARY
         own = own + 2 * U * np.abs(law.log_masses) + 4 * U * abs(float((law.log_masses + lam * law.losses).max()))
         terms = np.exp(np.minimum(exponent, 700.0)) * weights
-        value = terms.sum(axis=1)
+        value = np.where(exponent.max(axis=1) > 700.0, np.inf, terms.sum(axis=1))
         slack = 1.01 * (terms * (own + np.minimum(np.expm1(moved), 1e300))).sum(axis=1)
         slack += value * (1.01 * float(weights @ own) + 4 * gamma(len(weights)))
         step, strip = float(rule.nodes[1] - rule.nodes[0]), self.strip

@@ -206,12 +206,12 @@ def poles(lam: float, t: FloatArray, step: float) -> tuple[FloatArray, FloatArra
 
 
 def rounded(error: FloatArray, angle: FloatArray, lam: float, far: float) -> FloatArray:
-    """The error of a line's logarithms with that of `poles`, of the exponential and of the angle; within what expm1 takes."""
+    """The error of a line's logarithms with that of `poles`, of the exponential and of the angle."""
     whole: FloatArray = np.abs(angle)
     whole *= 2 * U
     whole += error
     whole += 8 * U * (math.log(far + lam + 2) + 12)
-    return np.minimum(whole, 700.0, out=whole)
+    return whole
 
 
 @np.errstate(all="ignore")  # what overflows is no number, and no number proves nothing

@@ -84,7 +84,7 @@ class Periodic:
         own = self.line_error + 40 * U + 12 * U * np.abs(turn) + 2 * U * np.abs(self.log_line.imag)
         # below errs relatively by the rounding of eps - point, which is absolute in its exponent
         shift = 4 * U * (np.abs(eps) + np.abs(point))
-        relative = np.expm1(np.minimum(own, 700.0)) + gamma(len(self.t)) + 2 * ELEMENTARY
+        relative = np.expm1(own) + gamma(len(self.t)) + 2 * ELEMENTARY
         size = np.abs(one)
         error = (size * relative) @ np.abs(self.first) + below * (
             (size * (relative + shift[:, None])) @ np.abs(self.second)
