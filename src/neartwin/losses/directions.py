@@ -22,7 +22,7 @@ from neartwin.losses.inversion.answer import Answer
 from neartwin.losses.inversion.routes import Names
 from neartwin.losses.inversion.total import SumOfLosses, log_c
 from neartwin.losses.summands.base import Order, Pair, RenyiCurve
-from neartwin.losses.summands.rounding import U, up
+from neartwin.losses.summands.rounding import ELEMENTARY, U, up
 from neartwin.losses.views import gdp_zcdp, tradeoff
 
 UNKNOWN = "unknown"
@@ -57,11 +57,12 @@ def _gather(found: Sequence[tuple[Pair | None, int]]) -> dict[Pair, int]:
 class DirectedComposition:
     """Counts of pairs above and below, and the Renyi curves that bound from above."""
 
+    uses: Mapping[PrivacyLoss, int]
+    order: Order
     above: Mapping[Pair, int]
     below: Mapping[Pair, int]
     curves: tuple[tuple[Pair | None, RenyiCurve, int], ...]
     complete: bool  # every factor has a pair above
-    symmetric: bool = False  # the other order is known to have the same pairs and curves; asked where there are curves
 
     @classmethod
     def of(cls, uses: Mapping[PrivacyLoss, int], order: Order) -> DirectedComposition:
@@ -78,11 +79,13 @@ class DirectedComposition:
                 curves.append((pair, curve, count))
             one_sided = one_sided or type(factor).below is not PrivacyLoss.below
         below = _gather([(factor.below(order), count) for factor, count in uses.items()]) if one_sided else pairs
-        back = OTHER[order]
-        symmetric = bool(curves) and all(
-            f.above(order) == f.above(back) and f.renyi(order) == f.renyi(back) for f in uses
-        )
-        return cls(pairs, below, tuple(curves), complete, symmetric)
+        return cls(uses, order, pairs, below, tuple(curves), complete)
+
+    @cached_property
+    def reverse(self) -> DirectedComposition:
+        """The same uses with the two data sets exchanged."""
+        other = DirectedComposition.of(self.uses, OTHER[self.order])
+        return self if self.same_as(other) else other
 
     def same_as(self, other: DirectedComposition) -> bool:
         """Nothing to gain from asking the other order too."""
@@ -144,7 +147,24 @@ class DirectedComposition:
         return False
 
     def delta(self, eps: FloatArray, within: float = answer.NARROW) -> tuple[FloatArray, FloatArray, Names]:
-        """Bounds and route for each eps."""
+        """Bounds and route for each eps.
+
+        Below 0 by the reverse, delta(eps) = 1 - e^eps + e^eps delta'(-eps): its error weighs e^eps, and 1 - delta keeps digits.
+        """
+        below = eps < 0
+        if not below.any():
+            return self._delta(eps, within)
+        lower, upper = np.empty((2, len(eps)))
+        method = np.full(len(eps), answer.FLOOR, dtype="<U16")
+        lower[~below], upper[~below], method[~below] = self._delta(eps[~below], within)
+        low, high, method[below] = self.reverse._delta(-eps[below], within)  # noqa: SLF001
+        sure, share = -np.expm1(eps[below]), np.exp(eps[below])
+        lower[below] = (sure + share * low) * (1 - 4 * ELEMENTARY)
+        upper[below] = np.minimum((sure + share * high) * (1 + 4 * ELEMENTARY), 1.0)
+        return lower, upper, method
+
+    def _delta(self, eps: FloatArray, within: float) -> tuple[FloatArray, FloatArray, Names]:
+        """The same for eps >= 0."""
         if self.exact and self.upper is not None:
             lower, upper, method = routes.delta(self.upper, eps, within)
         else:
@@ -164,17 +184,11 @@ class DirectedComposition:
     def _by_curve(self, eps: FloatArray) -> FloatArray:
         """The finite part of delta by the Renyi bounds alone: Chernoff's, and total variation by the divergence of order 1.
 
-        delta(0) is at most sqrt(KL/2) (Pinsker) and sqrt(1 - e^-KL) (Bretagnolle, Huber 1979), and delta falls in eps. Where both
-        orders have the same bounds, delta(eps) = 1 - e^eps + e^eps delta'(-eps) with delta' of the other order.
+        delta(0) is at most sqrt(KL/2) (Pinsker) and sqrt(1 - e^-KL) (Bretagnolle, Huber 1979), and delta falls in eps.
         """
         kl = self.log_mgf_above(SMALL) / SMALL * (1 + 8 * U)
         variation = min(math.sqrt(kl / 2), math.sqrt(-math.expm1(-kl))) * (1 + 1e-13) if math.isfinite(kl) else 1.0
-        found = np.where(eps >= 0, variation, 1.0)
-        if not self.symmetric:
-            return np.minimum(found, chernoff.delta_above(self.log_mgf_above, eps))
-        positive = np.minimum(variation, chernoff.delta_above(self.log_mgf_above, np.abs(eps)))
-        turned = np.exp(np.minimum(eps, 0.0))
-        return np.where(eps >= 0, positive, (1 - turned + turned * positive) * (1 + 64 * U))
+        return np.minimum(variation, chernoff.delta_above(self.log_mgf_above, eps))
 
     @np.errstate(all="ignore")
     def epsilon(self, low_delta: float, high_delta: float, within: float = answer.NARROW) -> Answer:
