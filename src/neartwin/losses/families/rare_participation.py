@@ -59,6 +59,7 @@ from neartwin.losses.summands.rounding import (
     U,
     log_parts,
     log_within,
+    moved_by,
 )
 from neartwin.special import log_ndtr
 
@@ -134,14 +135,13 @@ class Reached(Summand):
         moved = part_error + below_error / n + 4 * U * (np.abs(part) + np.abs(below / n)) + 2 * ELEMENTARY
         turned: ComplexArray = np.exp(gap)
         x: ComplexArray = x0 * turned
-        size: FloatArray = np.abs(x)
-        off = size * (np.expm1(moved) * (1 + relative) + relative)
+        off = x0 * (moved_by(gap.real, moved) * (1 + relative) + np.abs(turned) * relative)
         real, imaginary, bound = log_parts(x.real, x.imag, off)
         real, imaginary = n * real, n * imaginary
         half = np.sin(0.5 * imaginary)
         rise, grown = np.expm1(real), np.exp(real)
         value: ComplexArray = (rise * np.cos(imaginary) - 2 * half * half) + 1j * (grown * np.sin(imaginary))
-        slack = grown * np.expm1(n * bound) * 1.01
+        slack = moved_by(real, n * bound) * 1.01
         slack += 4 * ELEMENTARY * (np.abs(rise) + 2 * half * half + grown * np.abs(np.sin(imaginary)))
         slack += 4 * U * grown * np.abs(imaginary)
         log, found = log_within(value / whole, slack / whole + np.abs(value / whole) * own)

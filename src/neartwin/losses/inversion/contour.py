@@ -49,6 +49,7 @@ from neartwin.special import ndtr
 
 TOLERANCE = 1e-13  # wanted relative size of alias and cut
 FEW = 64
+LARGEST = 700.0  # of an exponent
 SHORT = 256  # nodes of which none is worth dropping
 MOST_NODES = 1 << 18
 MOST_WORK = 1 << 24  # exponentials in one line
@@ -247,7 +248,8 @@ def build(
     t, unheard = audible(total, lam, step, nodes, (mu2, ratio, relative_goal))
     real, angle, error = total.parts(lam, t)
     shares, turns = poles(lam, t, step)
-    size = np.exp(real + (0.5 * mu2) * (lam * (lam + 1) - t * t) if width else real) * shares
+    real = real + (0.5 * mu2) * (lam * (lam + 1) - t * t) if width else real
+    size = np.exp(real) * shares
     angle = angle - turns
     dip: ComplexArray | None = None
     if width:
@@ -256,6 +258,11 @@ def build(
         error += 8 * U * mu2 * np.abs(product)
         dip = -ratio * mu2 * product
     error = rounded(error, angle, lam, nodes * step)
+    if (
+        error.max() > LARGEST
+    ):  # a term that may be e^LARGEST times as great as a float tells is bounded by its logarithm
+        size = np.maximum(size, np.exp(real + error - LARGEST) * shares)
+        error = np.minimum(error, LARGEST)
     dropped = unheard
     if len(t) > SHORT:
         most = size * np.exp(error) * (2 if dip is None else 2 + np.abs(dip))

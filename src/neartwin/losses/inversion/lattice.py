@@ -32,7 +32,7 @@ from neartwin.losses.inversion.contour import TOLERANCE
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.base import Lattice
-from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, NoCertificateError, U, gamma
+from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, NoCertificateError, U, gamma, moved_by
 
 MOST_NODES = 1 << 18
 
@@ -84,11 +84,9 @@ class Periodic:
         own = self.line_error + 40 * U + 12 * U * np.abs(turn) + 2 * U * np.abs(self.log_line.imag)
         # below errs relatively by the rounding of eps - point, which is absolute in its exponent
         shift = 4 * U * (np.abs(eps) + np.abs(point))
-        relative = np.expm1(own) + gamma(len(self.t)) + 2 * ELEMENTARY
         size = np.abs(one)
-        error = (size * relative) @ np.abs(self.first) + below * (
-            (size * (relative + shift[:, None])) @ np.abs(self.second)
-        )
+        moved = moved_by(self.log_line.real, own) * self.weight + size * (gamma(len(self.t)) + 2 * ELEMENTARY)
+        error = moved @ np.abs(self.first) + below * ((moved + size * shift[:, None]) @ np.abs(self.second))
         high = (one * self.first).real.sum(axis=1)
         low = (one * self.second).real.sum(axis=1) * below
         log_scale = self.log_scale - lam * point

@@ -93,6 +93,12 @@ def log_within(value: ComplexArray, slack: FloatArray) -> tuple[ComplexArray, Fl
     return log, np.log1p((slack + stands - np.minimum(size, stands)) / stands) * (1 + 8 * U)
 
 
+def moved_by(log: FloatArray, error: FloatArray) -> FloatArray:
+    """e^log expm1(error): what a relative error moves a number of this logarithm by; one exponential where no float has two."""
+    found: FloatArray = np.where(error > 1, np.exp(log + error), np.exp(log) * np.expm1(np.minimum(error, 1.0)))
+    return found
+
+
 def up(x: float, steps: int = 2) -> float:
     """A few floating-point steps toward plus infinity."""
     for _ in range(steps):

@@ -43,7 +43,8 @@ def tradeoff(profile: Profile, alpha: FloatArray, span: tuple[float, float]) -> 
         lower[open_], upper[open_] = np.maximum(lower[open_], found.lower), np.minimum(upper[open_], found.upper)
         values = -0.5 * (low + high) - np.exp(points) * alpha[open_, None]
         best = values.argmax(axis=1)
-        smooth = found.inside & (best != 5)  # a kink stays the best point; a smooth peak is found by a parabola
+        # a kink stays the best point, or as good; a smooth peak is found by a parabola
+        smooth = found.inside & (values[:, 5] < values.max(axis=1))
         centre[open_] = np.where(smooth, _vertex(points, values, step[open_]), points[np.arange(len(points)), best])
         kink[open_] = np.where(found.inside, np.log(found.peak), centre[open_])
         step[open_] = np.where(found.inside, step[open_] / 6, step[open_])
