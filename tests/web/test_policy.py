@@ -1,5 +1,7 @@
 """A policy decides by the plan itself: what it allows is planned, and its near miss is refused, in SQL and JSON alike."""
 
+import json
+
 import pytest
 
 from neartwin.accounting.budgets import approx, gdp, pure
@@ -118,5 +120,5 @@ def test_a_data_set_reads_back_from_what_is_stored(purchases):
         name="p", place=str(purchases), unit="customer_id", types={"town": "text"}, bounds={"amount": bounds(0, "9.5", "1/2")},
         keys={"cds": (1, None), "town": ("Ulm",)}, budget=pure(2), about="what was bought", policy=(rule, Rule()),
     )  # fmt: skip
-    assert Dataset.from_json(whole.to_json()) == whole
+    assert Dataset.from_dict(json.loads(whole.to_json())) == whole
     assert str(purchases) not in repr(whole)

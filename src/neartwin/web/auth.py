@@ -50,6 +50,11 @@ class Caller:
         return self.token.project
 
     @property
+    def expires(self) -> str:
+        """When the token ends: UTC, ISO 8601."""
+        return self.token.expires
+
+    @property
     def sees_all(self) -> bool:
         """Curators and auditors see what every analyst asked."""
         return self.role in {"curator", "auditor"}

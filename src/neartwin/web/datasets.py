@@ -4,9 +4,8 @@ A data set's place (a path or a database URL) stands here and nowhere in a reque
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from fractions import Fraction
 from typing import Any
 
 from neartwin.accounting.budgets import Budget, budget_of, parts_of
@@ -62,19 +61,37 @@ class JoinableTable:
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON that `from_dict` reads back; holds the place."""
-        told = {name: getattr(self, name) for name in ("name", "kind", "place", "table", "unit")}
-        return told | {
-            "types": dict(self.types),
-            "bounds": {name: [str(b.low), str(b.high), str(b.step)] for name, b in self.bounds.items()},
-            "keys": {name: [plain(value) for value in values] for name, values in self.keys.items()},
-        }
+        return {name: getattr(self, name) for name in ("name", "kind", "place", "table", "unit")} | _declared(self)
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> "JoinableTable":
-        """The table that `as_dict` wrote."""
-        bounds = {name: as_bounds(*map(Fraction, ends)) for name, ends in told["bounds"].items()}
-        keys = {name: tuple(values) for name, values in told["keys"].items()}
-        return cls(**{**told, "bounds": bounds, "keys": keys})
+    def from_dict(cls, body: Mapping[str, Any]) -> "JoinableTable":
+        """The table that `as_dict` wrote, or that a curator sent."""
+        return cls(**{**body, **_read_declared(body)})
+
+
+def _declared(part: "JoinableTable | Dataset") -> dict[str, Any]:
+    """What is declared public of a table, as JSON."""
+    return {
+        "types": dict(part.types),
+        "bounds": {name: bounds_text(ends) for name, ends in part.bounds.items()},
+        "keys": {name: [plain(value) for value in values] for name, values in part.keys.items()},
+    }
+
+
+def _read_declared(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "bounds": {name: as_bounds(*ends) for name, ends in body["bounds"].items()},
+        "keys": {name: tuple(values) for name, values in body["keys"].items()},
+    }
+
+
+def bounds_text(bounds: Bounds) -> list[str]:
+    """Low, high and step as exact text.
+
+    >>> bounds_text(as_bounds(0, 200))
+    ['0', '200', '1/100']
+    """
+    return [str(bounds.low), str(bounds.high), str(bounds.step)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +141,7 @@ class Rule:
             raise ParameterError("rule", unknown[0], "is unknown", remedy=f"known are {known}")
         parts = dict(told)
         for name, value in told.items():
-            if not _READABLE[name](value):
+            if not _readable(name, value):
                 raise ParameterError(f"rule {name}", value, "is of another kind than it must be", remedy=_KINDS)
             if name in {"columns", "group_columns"} and value is not None:
                 parts[name] = tuple(value)
@@ -133,25 +150,19 @@ class Rule:
         return cls(**parts)
 
 
-def _listed(value: object) -> bool:
-    return value is None or (isinstance(value, list) and all(isinstance(name, str) for name in value))
-
-
-def _targeted(value: object) -> bool:
-    return value is None or isinstance(value, Mapping)
+def _readable(name: str, value: object) -> bool:
+    """Whether JSON or TOML has a value of the kind that a field of a rule takes."""
+    match name:
+        case "who":
+            return isinstance(value, str)
+        case "columns" | "group_columns":
+            return value is None or (isinstance(value, list) and all(isinstance(one, str) for one in value))
+        case "max_spend" | "allotment":
+            return value is None or isinstance(value, Mapping)
+    return isinstance(value, bool)
 
 
 _KINDS = 'who is text, columns a list of texts, discover true or false, max_spend a table such as {epsilon = "0.1"}'
-_READABLE: dict[str, Callable[[object], bool]] = {
-    "who": lambda value: isinstance(value, str),
-    "columns": _listed,
-    "group_columns": _listed,
-    "discover": lambda value: isinstance(value, bool),
-    "own_keys": lambda value: isinstance(value, bool),
-    "own_bounds": lambda value: isinstance(value, bool),
-    "max_spend": _targeted,
-    "allotment": _targeted,
-}
 OPEN = Rule()
 
 
@@ -211,30 +222,22 @@ class Dataset:
 
     def to_json(self) -> str:
         """As JSON that `from_json` reads back; holds the place."""
-        told = {name: getattr(self, name) for name in ("name", "place", "table", "unit", "neighbours", "about")}
-        told |= {
-            "types": dict(self.types),
-            "bounds": {name: [str(b.low), str(b.high), str(b.step)] for name, b in self.bounds.items()},
-            "keys": {name: [plain(value) for value in values] for name, values in self.keys.items()},
-            "budget": parts_of(self.budget),
-            "policy": [rule.as_dict() for rule in self.policy],
-        }
+        body = {name: getattr(self, name) for name in ("name", "place", "table", "unit", "neighbours", "about")}
+        body |= _declared(self)
+        body |= {"budget": parts_of(self.budget), "policy": [rule.as_dict() for rule in self.policy]}
         if self.tables:
-            told["tables"] = [side.as_dict() for side in self.tables]
-        return json.dumps(told, sort_keys=True)
+            body["tables"] = [table.as_dict() for table in self.tables]
+        return json.dumps(body, sort_keys=True)
 
     @classmethod
-    def from_json(cls, written: str) -> "Dataset":
-        """The data set that `to_json` wrote."""
-        told = json.loads(written)
-        return cls(
-            **{name: told[name] for name in ("name", "place", "table", "unit", "neighbours", "about", "types")},
-            bounds={name: as_bounds(*map(Fraction, ends)) for name, ends in told["bounds"].items()},
-            keys={name: tuple(values) for name, values in told["keys"].items()},
-            budget=budget_of(told["budget"], "budget"),
-            policy=tuple(Rule.from_dict(rule) for rule in told["policy"]),
-            tables=tuple(JoinableTable.from_dict(side) for side in told.get("tables", ())),
-        )
+    def from_dict(cls, body: Mapping[str, Any]) -> "Dataset":
+        """The data set that `to_json` wrote, or that a curator sent."""
+        parts: dict[str, Any] = {
+            "budget": budget_of(body["budget"], "budget"),
+            "policy": tuple(Rule.from_dict(rule) for rule in body["policy"]),
+            "tables": tuple(JoinableTable.from_dict(table) for table in body.get("tables", ())),
+        }
+        return cls(**{**body, **_read_declared(body), **parts})
 
 
 def plain(value: object) -> object:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, StrictFloat, StrictInt, StrictStr
 
 AMOUNT = r"^([0-9]{1,30}(\.[0-9]{1,30})?([eE]-?[0-9]{1,3})?|[0-9]{1,30}/[1-9][0-9]{0,29})$"
 Written = Annotated[str, Field(pattern=AMOUNT, max_length=64)]
@@ -12,6 +12,8 @@ Value = StrictStr | StrictInt | StrictFloat | bool | None
 Listed = Annotated[list[StrictStr | StrictInt | StrictFloat], Field(max_length=1001)]
 Parts = Annotated[dict[str, Written | StrictInt | StrictFloat], Field(max_length=4)]
 Role = Literal["curator", "analyst", "auditor"]
+Exact = Annotated[str, BeforeValidator(str)]
+Amounts = dict[str, Exact]  # by pool
 
 
 class RequestModel(BaseModel):
@@ -208,8 +210,8 @@ class Allotment(BaseModel):
     """What one holder may spend of a data set, by pool."""
 
     holder: str
-    cap: dict[str, str]
-    spent: dict[str, str]
+    cap: Annotated[Amounts, Field(validation_alias="caps")]
+    spent: Amounts
 
 
 class Entry(BaseModel):
@@ -221,8 +223,8 @@ class Entry(BaseModel):
     time: str
     account: str
     state: str
-    price: dict[str, str]
-    caps: dict[str, str]
+    price: Amounts
+    caps: Amounts
     plan_digest: str
     description: str
     payers: list[str]
@@ -238,12 +240,20 @@ class Head(RequestModel):
     head: Annotated[str, Field(max_length=100)] = ""
 
 
+class LedgerFault(BaseModel):
+    """What is wrong with a record, or with what a record made. position: of the record, or 0."""
+
+    kind: str
+    position: int
+    message: str
+
+
 class Verdict(BaseModel):
     """What verifying the whole ledger found."""
 
     whole: bool
-    head: str
-    faults: list[dict[str, Any]]
+    head: Exact
+    faults: list[LedgerFault]
 
 
 class TokenWish(RequestModel):
@@ -302,7 +312,7 @@ class Act(BaseModel):
     time: str
     who: str
     what: str
-    body: dict[str, Any]
+    body: Json[dict[str, Any]]
 
 
 class Health(BaseModel):
@@ -359,9 +369,9 @@ class DatasetAnswer(BaseModel):
     unit: str
     neighbours: str
     rule: str
-    budget: dict[str, str]
-    spent: dict[str, str]
-    remaining: dict[str, str]
+    budget: Amounts
+    spent: Amounts
+    remaining: Amounts
     promise: str
     columns: list[Column]
     tables: list[JoinableTableAnswer] = []

@@ -6,12 +6,11 @@ A task and its outcome are JSON: `{"do": "plan", "dataset": ..., "question": ...
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from neartwin.accounting.budgets import budget_of, parts_of
 from neartwin.errors import NeartwinError, ParameterError, QueryError
-from neartwin.planning.expected_errors import ExpectedError
-from neartwin.planning.explain import Explained
 from neartwin.planning.limits import private_limit, private_range
 from neartwin.queries.groups import completed
 from neartwin.queries.query import Query, Rows, TopK
@@ -53,7 +52,7 @@ def _planned(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
         {
             "digest": proposal.plan.digest,
             "price": parts_of(proposal.price),
-            "explanation": _tree(proposal.explain()),
+            "explanation": asdict(proposal.explain()),
         }
         | _asked_parts(proposal, directory.tables(directory.dataset(task["dataset"])))
         | _previewed_parts(proposal)
@@ -73,7 +72,10 @@ def _previewed_parts(proposal: Proposal | SeriesProposal) -> Json:
         "before": {pool: str(amount) for pool, amount in preview.before.items()},
         "after": {pool: str(amount) for pool, amount in preview.after.items()},
         "affordable": preview.affordable,
-        "errors": [_error(error) for error in preview.errors],
+        "errors": [
+            asdict(error) | {"half_width": None if error.half_width is None else str(error.half_width)}
+            for error in preview.errors
+        ],
         "says": str(preview),
     }
 
@@ -181,21 +183,6 @@ def _grouped(form: Mapping[str, Any], rows: Rows, tables: Others) -> tuple[Table
         return found.table, columns
     probe = question_of({**form, "keys": None, "workload": None}, rows, tables)
     return probe.table, () if isinstance(probe, TopK) else probe.groups.columns
-
-
-def _error(error: ExpectedError) -> Json:
-    half = error.half_width
-    return {
-        "name": error.name,
-        "confidence": error.confidence,
-        "half_width": None if half is None else str(half),
-        "by_size": [list(pair) for pair in error.by_size],
-        "says": error.says,
-    }
-
-
-def _tree(node: Explained) -> Json:
-    return {"line": node.line, "under": [_tree(part) for part in node.under]}
 
 
 def replayed(account: Account, position: int, part: int) -> Json:

@@ -1,20 +1,18 @@
 """Data sets: what is public of them, their rules, and who was allotted what."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 
 import neartwin.ledger as books
 from neartwin.accounting.budgets import budget_of
-from neartwin.tables.table import Bounds
 from neartwin.tables.types import GROUPABLE, ColumnType
 from neartwin.web import schemas
 from neartwin.web.auth import Anyone, Caller, Curator, Overseer
 from neartwin.web.data_directory import DataDirectory
-from neartwin.web.datasets import Dataset, Rule, Values, schema_of
+from neartwin.web.datasets import Dataset, JoinableTable, Rule, bounds_text, schema_of
 from neartwin.web.policy import rule_for
-from neartwin.web.registration import registration
 from neartwin.web.service import Running
 
 router = APIRouter(tags=["data sets"])
@@ -43,7 +41,10 @@ def datasets(caller: Anyone, running: Running) -> list[schemas.DatasetAnswer]:
 @router.post("/datasets", status_code=201)
 def register(wish: schemas.Registration, caller: Curator, running: Running) -> schemas.DatasetAnswer:
     """Register a file of the service's folder `data`. Other places are registered from the machine's terminal."""
-    dataset = registration(wish, running.directory)
+    body = wish.model_dump()
+    for part in (body, *body["tables"]):
+        part["place"] = str(running.directory.file(part.pop("file")))
+    dataset = Dataset.from_dict(body)
     running.directory.register(dataset, by=caller.name)
     return _answer(running.directory, dataset, caller, None)
 
@@ -68,22 +69,19 @@ def set_policy(name: Named, wish: schemas.Policy, caller: Curator, running: Runn
     return _policy(running.directory.set_policy(name, rules, by=caller.name))
 
 
-@router.get("/datasets/{name}/allotments")
-def allotments(name: Named, caller: Anyone, running: Running) -> list[schemas.Allotment]:
+@router.get("/datasets/{name}/allotments", response_model=list[schemas.Allotment])
+def allotments(name: Named, caller: Anyone, running: Running) -> list[books.Allotment]:
     """What was allotted to whom; an analyst sees what is the analyst's own and the project's."""
     found, _ = visible(running.directory, name, caller)
-    return [
-        _allotment(part)
-        for part in running.directory.books.account(found.name).allotments()
-        if caller.sees_all or part.holder in own_holders(caller)
-    ]
+    parts = running.directory.books.account(found.name).allotments()
+    return [part for part in parts if caller.sees_all or part.holder in own_holders(caller)]
 
 
-@router.put("/datasets/{name}/allotments/{holder}")
-def allot(name: Named, holder: Holder, wish: schemas.Target, caller: Curator, running: Running) -> schemas.Allotment:
+@router.put("/datasets/{name}/allotments/{holder}", response_model=schemas.Allotment)
+def allot(name: Named, holder: Holder, wish: schemas.Target, caller: Curator, running: Running) -> books.Allotment:
     """Set what "analyst:NAME" or "project:NAME" may spend; what was spent stays."""
     Rule(who=holder)  # its own check of what a holder is
-    return _allotment(running.directory.allot(name, holder, budget_of(wish.target, "target"), by=caller.name))
+    return running.directory.allot(name, holder, budget_of(wish.target, "target"), by=caller.name)
 
 
 @router.put("/datasets/{name}/cap")
@@ -107,58 +105,48 @@ def _answer(directory: DataDirectory, dataset: Dataset, caller: Caller, rule: Ru
             if part.holder in own_holders(caller):
                 remaining = {pool: min(left, part.remaining[pool]) for pool, left in remaining.items()}
     now = account.book.filter
-    return schemas.DatasetAnswer(
-        name=dataset.name,
-        about=dataset.about,
-        unit=dataset.unit,
-        neighbours=dataset.neighbours,
-        rule=now.kind,
-        budget={pool: str(amount) for pool, amount in account.book.caps.items()},
-        spent={pool: str(amount) for pool, amount in spent.items()},
-        remaining={pool: str(amount) for pool, amount in remaining.items()},
-        promise=str(now.promise(now.caps)),
-        columns=_columns(directory, dataset, rule),
-        tables=_tables(directory, dataset, rule),
-        allowed=None if rule is None else schemas.RuleModel.model_validate(rule.as_dict()),
+    return schemas.DatasetAnswer.model_validate(
+        {
+            "name": dataset.name,
+            "about": dataset.about,
+            "unit": dataset.unit,
+            "neighbours": dataset.neighbours,
+            "rule": now.kind,
+            "budget": account.book.caps,
+            "spent": spent,
+            "remaining": remaining,
+            "promise": str(now.promise(now.caps)),
+            "columns": _columns(directory.rows(dataset).table.schema, dataset, rule),
+            "tables": _tables(directory, dataset, rule),
+            "allowed": None if rule is None else rule.as_dict(),
+        }
     )
 
 
-def _columns(directory: DataDirectory, dataset: Dataset, rule: Rule | None) -> list[schemas.Column]:
-    schema = directory.rows(dataset).table.schema
-    return _told_columns(schema, dataset.bounds, dataset.keys, rule, "")
-
-
-def _tables(directory: DataDirectory, dataset: Dataset, rule: Rule | None) -> list[schemas.JoinableTableAnswer]:
+def _tables(directory: DataDirectory, dataset: Dataset, rule: Rule | None) -> list[dict[str, Any]]:
     """The tables of which the caller may use a column."""
-    opened, found = directory.tables(dataset), []
-    for side in dataset.tables:
-        columns = _told_columns(schema_of(opened[side.name]), side.bounds, side.keys, rule, f"{side.name}.")
-        if columns:
-            told = {"name": side.name, "kind": side.kind, "unit": side.unit, "columns": columns}
-            found.append(schemas.JoinableTableAnswer.model_validate(told))
-    return found
+    opened = directory.tables(dataset)
+    return [
+        {"name": table.name, "kind": table.kind, "unit": table.unit, "columns": columns}
+        for table in dataset.tables
+        if (columns := _columns(schema_of(opened[table.name]), table, rule, f"{table.name}."))
+    ]
 
 
-def _told_columns(
-    schema: Mapping[str, ColumnType],
-    bounds: Mapping[str, Bounds],
-    keys: Mapping[str, Values],
-    rule: Rule | None,
-    prefix: str,
-) -> list[schemas.Column]:
+def _columns(
+    schema: Mapping[str, ColumnType], table: Dataset | JoinableTable, rule: Rule | None, prefix: str = ""
+) -> list[dict[str, Any]]:
+    """The columns that a rule lets the caller use. prefix: of their names in the rule."""
     allowed = None if rule is None else rule.columns
     grouped = None if rule is None else rule.group_columns
-    told = {name: [str(b.low), str(b.high), str(b.step)] for name, b in bounds.items()}
     return [
-        schemas.Column.model_validate(
-            {
-                "name": column,
-                "type": str(kind),
-                "bounds": told.get(column),
-                "keys": list(keys[column]) if column in keys else None,
-                "groupable": kind in GROUPABLE and (grouped is None or prefix + column in grouped),
-            }
-        )
+        {
+            "name": column,
+            "type": str(kind),
+            "bounds": bounds_text(table.bounds[column]) if column in table.bounds else None,
+            "keys": table.keys.get(column),
+            "groupable": kind in GROUPABLE and (grouped is None or prefix + column in grouped),
+        }
         for column, kind in schema.items()
         if allowed is None or prefix + column in allowed
     ]
@@ -166,10 +154,3 @@ def _told_columns(
 
 def _policy(dataset: Dataset) -> schemas.Policy:
     return schemas.Policy.model_validate({"rules": [rule.as_dict() for rule in dataset.policy]})
-
-
-def _allotment(part: books.Allotment) -> schemas.Allotment:
-    amounts = {
-        name: {pool: str(a) for pool, a in found.items()} for name, found in (("cap", part.caps), ("spent", part.spent))
-    }
-    return schemas.Allotment.model_validate({"holder": part.holder} | amounts)

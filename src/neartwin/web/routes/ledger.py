@@ -1,6 +1,5 @@
 """What was spent and served: history, stored releases, certificates, and the whole ledger for those who verify it."""
 
-import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
@@ -23,14 +22,14 @@ Position = Annotated[int, Path(ge=1, le=2**53)]
 Part = Annotated[int, Query(ge=1, le=1_000, description="Of a series, which of its questions.")]
 
 
-@router.get("/datasets/{name}/history")
-def history(name: Named, caller: Anyone, running: Running) -> list[schemas.Entry]:
+@router.get("/datasets/{name}/history", response_model=list[schemas.Entry])
+def history(name: Named, caller: Anyone, running: Running) -> list[books.Entry]:
     """Records of a data set, oldest first: all of them, or for an analyst those that the analyst or project paid."""
     found, _ = visible(running.directory, name, caller)
     entries = running.directory.books.account(found.name).history()
     own = own_holders(caller)
     paid = {entry.position for entry in entries if own & set(entry.payers)}
-    return [_entry(e) for e in entries if caller.sees_all or e.position in paid or e.reserved in paid]
+    return [e for e in entries if caller.sees_all or e.position in paid or e.reserved in paid]
 
 
 @router.get("/datasets/{name}/releases/{position}")
@@ -58,24 +57,16 @@ def ledger(_: Overseer, running: Running) -> dict[str, Any]:
     return {"head": str(book.head()), "accounts": [account.name for account in book.accounts()]}
 
 
-@router.post("/ledger/verify")
-def verify(wish: schemas.Head, _: Overseer, running: Running) -> schemas.Verdict:
+@router.post("/ledger/verify", response_model=schemas.Verdict)
+def verify(wish: schemas.Head, _: Overseer, running: Running) -> books.Verdict:
     """Whether the records are whole. head: one that was kept elsewhere, such as in a certificate; finds a rollback."""
-    kept = Head.parse(wish.head) if wish.head else None
-    verdict = running.directory.verify(kept)
-    faults = [{"kind": fault.kind, "position": fault.position, "message": fault.message} for fault in verdict.faults]
-    return schemas.Verdict(whole=verdict.whole, head=str(verdict.head), faults=faults)
+    return running.directory.verify(Head.parse(wish.head) if wish.head else None)
 
 
-@router.get("/ledger/acts")
-def acts(_: Overseer, running: Running) -> list[schemas.Act]:
+@router.get("/ledger/acts", response_model=list[schemas.Act])
+def acts(_: Overseer, running: Running) -> tuple[books.Act, ...]:
     """What curators did, oldest first."""
-    return [
-        schemas.Act(
-            position=act.position, hash=act.hash, time=act.time, who=act.who, what=act.what, body=json.loads(act.body)
-        )
-        for act in running.directory.books.acts()
-    ]
+    return running.directory.books.acts()
 
 
 def readable(directory: DataDirectory, name: str, position: int, caller: Caller) -> Account:
@@ -92,22 +83,3 @@ def readable(directory: DataDirectory, name: str, position: int, caller: Caller)
     if not directory.store.was_served(caller.name, found.name, reserved):
         raise gone
     return account
-
-
-def _entry(entry: books.Entry) -> schemas.Entry:
-    return schemas.Entry(
-        position=entry.position,
-        hash=entry.hash,
-        kind=entry.kind,
-        time=entry.time,
-        account=entry.account,
-        state=entry.state,
-        price={pool: str(amount) for pool, amount in entry.price.items()},
-        caps={pool: str(amount) for pool, amount in entry.caps.items()},
-        plan_digest=entry.plan_digest,
-        description=entry.description,
-        payers=list(entry.payers),
-        pool=entry.pool,
-        reserved=entry.reserved,
-        who=entry.who,
-    )

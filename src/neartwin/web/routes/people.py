@@ -10,6 +10,7 @@ from neartwin.errors import AccessError
 from neartwin.web import schemas
 from neartwin.web.auth import COOKIE, Anyone, Caller, Curator, Overseer
 from neartwin.web.service import Running
+from neartwin.web.tokens import Token
 
 router = APIRouter()
 TokenId = Annotated[str, Path(max_length=100)]
@@ -22,13 +23,13 @@ def health(running: Running) -> schemas.Health:
     return schemas.Health(status="ok", version=version("neartwin"))
 
 
-@router.post("/session", tags=["people"])
-def sign_in(wish: schemas.SignIn, request: Request, response: Response, running: Running) -> schemas.Me:
+@router.post("/session", tags=["people"], response_model=schemas.Me)
+def sign_in(wish: schemas.SignIn, request: Request, response: Response, running: Running) -> Caller:
     """Exchange a token for a browser's session: a cookie that scripts cannot read and other sites cannot send."""
     token = running.door.by_token(wish.token, request.client.host if request.client else "")
     cookie, csrf = running.door.sign_in(token)
     set_cookie(response, cookie, https=running.settings.https)
-    return _me(Caller(token=token, csrf=csrf))
+    return Caller(token=token, csrf=csrf)
 
 
 @router.delete("/session", tags=["people"], status_code=204)
@@ -38,16 +39,16 @@ def sign_out(_: Anyone, request: Request, response: Response, running: Running) 
     response.delete_cookie(COOKIE, path="/")
 
 
-@router.get("/me", tags=["people"])
-def me(caller: Anyone) -> schemas.Me:
+@router.get("/me", tags=["people"], response_model=schemas.Me)
+def me(caller: Anyone) -> Caller:
     """Who the caller is, in which role, and until when."""
-    return _me(caller)
+    return caller
 
 
-@router.get("/tokens", tags=["people"])
-def tokens(_: Overseer, running: Running) -> list[schemas.TokenAnswer]:
+@router.get("/tokens", tags=["people"], response_model=list[schemas.TokenAnswer])
+def tokens(_: Overseer, running: Running) -> tuple[Token, ...]:
     """All tokens, without their secrets."""
-    return [schemas.TokenAnswer.model_validate(asdict(token)) for token in running.directory.store.tokens()]
+    return running.directory.store.tokens()
 
 
 @router.post("/tokens", tags=["people"], status_code=201)
@@ -68,16 +69,3 @@ def set_cookie(response: Response, cookie: str, *, https: bool) -> None:
     """The one way in which a session's cookie is set."""
     flags: dict[str, Any] = {"httponly": True, "samesite": "strict", "secure": https, "path": "/"}
     response.set_cookie(COOKIE, cookie, **flags)
-
-
-def _me(caller: Caller) -> schemas.Me:
-    token = caller.token
-    return schemas.Me.model_validate(
-        {
-            "name": token.name,
-            "role": token.role,
-            "project": token.project,
-            "expires": token.expires,
-            "csrf": caller.csrf,
-        }
-    )

@@ -4,6 +4,7 @@ Each act of a curator is chained into the ledger's records in the transaction th
 `integrity` compares the two, so that a policy or a token that was changed by hand is found.
 """
 
+import json
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -45,14 +46,14 @@ class Store:
         """All data sets, by name."""
         with self._database.connection(writes=False) as connection:
             rows = connection.execute(sa.select(schema.dataset.c.body).order_by(schema.dataset.c.name)).scalars()
-            return tuple(Dataset.from_json(body) for body in rows)
+            return tuple(Dataset.from_dict(json.loads(body)) for body in rows)
 
     def dataset(self, name: str) -> Dataset | None:
         """A data set by name."""
         with self._database.connection(writes=False) as connection:
             wanted = sa.select(schema.dataset.c.body).where(schema.dataset.c.name == name)
             body = connection.execute(wanted).scalar_one_or_none()
-        return None if body is None else Dataset.from_json(body)
+        return None if body is None else Dataset.from_dict(json.loads(body))
 
     def register(self, dataset: Dataset, *, by: str) -> None:
         """Add a data set; `LedgerError` if the name is taken."""
