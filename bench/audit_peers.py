@@ -79,7 +79,7 @@ def timings() -> Iterator[tuple[str, Callable[[], float]]]:
     yield f"opendp {version('opendp')} make_laplace, integers, scale 100", lambda: whole(0)
     discrete = dpl.GaussianDiscrete(epsilon=0.05, delta=0.01, sensitivity=1)
     yield f"diffprivlib {version('diffprivlib')} GaussianDiscrete, epsilon 0.05", lambda: discrete.randomise(0)
-    yield "neartwin geometric noise, scale 100", noise.geometric(100).draw
+    yield "neartwin geometric noise, scale 100", noise.discrete_laplace(100).draw
 
 
 def _present(cases: Callable[[], Iterator[Any]]) -> Iterator[Any]:

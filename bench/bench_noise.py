@@ -116,7 +116,7 @@ def present(name: str, make: Callable[[str], Callable[[int], Draw]], law: str) -
 def main() -> None:
     """Tables for both laws, then table building against two million draws."""
     for law, own in (
-        ("laplace", (noise.geometric, noise.rounded_laplace, 1)),
+        ("laplace", (noise.discrete_laplace, noise.rounded_laplace, 1)),
         ("gaussian", (noise.discrete_gaussian, noise.rounded_gaussian, 2)),
     ):
         peers = present("OpenDP", opendp, law) | present("PyDP", pydp, law) | present("diffprivlib", diffprivlib, law)
@@ -142,7 +142,7 @@ def main() -> None:
                 print(f"{scale:g} {n:g} " + " | ".join(cells), flush=True)
     print("\nbuilding a table against two million draws, ms")
     for family, power in (
-        (noise.geometric, 1),
+        (noise.discrete_laplace, 1),
         (noise.rounded_laplace, 1),
         (noise.discrete_gaussian, 2),
         (noise.rounded_gaussian, 2),

@@ -17,7 +17,7 @@ from neartwin.accounting.guarantee import Guarantee
 from neartwin.cli import main
 from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.planning.planner import plan
 from neartwin.tradeoff import epsilon_delta, group
@@ -40,8 +40,10 @@ def test_the_worst_mechanism_of_one_unit_keeps_its_promise_to_a_group_and_hardly
 
 def test_pure_gaussian_and_concentrated_promises_to_groups_are_exact():
     for units in (2, 3, 10):
-        noise = Geometric(scale=Fraction(5), sensitivity=1)
-        assert of_units(Pure(noise.epsilon), units) == Pure(Geometric(scale=Fraction(5), sensitivity=units).epsilon)
+        noise = DiscreteLaplace(scale=Fraction(5), sensitivity=1)
+        assert of_units(Pure(noise.epsilon), units) == Pure(
+            DiscreteLaplace(scale=Fraction(5), sensitivity=units).epsilon
+        )
         normal, moved = (Gaussian(variance=Fraction(4), l2_squared=change**2) for change in (1, units))
         assert of_units(Gdp(normal.mu, Fraction(0)), units).mu ** 2 == moved.mu_squared
         assert of_units(Zcdp(normal.rho, Fraction(0)), units).rho == moved.rho

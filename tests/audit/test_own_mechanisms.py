@@ -16,7 +16,7 @@ from neartwin.audit.neighbouring_inputs import answer_patterns, known
 from neartwin.audit.runs import Batched
 from neartwin.errors import BudgetError
 from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.additive.laplace import Laplace
 from neartwin.mechanisms.additive.staircase import Staircase
@@ -77,9 +77,9 @@ SELECT = {"epsilon": ONE, "sensitivity": 1, "monotone": False}
 QUARTILES = Quantiles(epsilon=ONE, ranks=(F(1, 4), F(1, 2)), low=0, high=20, neighbours=Neighbours.ADD_REMOVE)
 
 OURS = {
-    "geometric": (additive(Geometric.calibrated(epsilon=ONE, sensitivity=1)), claim_pure(1), known(((3,), (4,)))),
+    "geometric": (additive(DiscreteLaplace.calibrated(epsilon=ONE, sensitivity=1)), claim_pure(1), known(((3,), (4,)))),
     "geometric, three cells": (
-        additive(Geometric.calibrated(epsilon=ONE, sensitivity=3)),
+        additive(DiscreteLaplace.calibrated(epsilon=ONE, sensitivity=3)),
         claim_pure(1),
         known(((0, 0, 0), (1, 1, 1)), ((0, 0, 0), (3, 0, 0)), ((0, 2, 0), (1, 0, 0))),
     ),
@@ -174,7 +174,7 @@ def test_audited_bound_of_our_noisy_max_is_within_a_tenth_of_its_claim():
 
 def test_lowest_bits_of_our_noise_tell_nothing():
     scale = 2**20
-    grid = Geometric.calibrated(epsilon=ONE, sensitivity=scale)
+    grid = DiscreteLaplace.calibrated(epsilon=ONE, sensitivity=scale)
     drawn = {centre: grid.noisy(np.full(8_000, centre * scale)) / scale for centre in (0, 1)}
     certain = {c: np.mean(reachable(d, 0.0, 1.0) & ~reachable(d, 1.0, 1.0)) for c, d in drawn.items()}
     assert certain[0] < 1.5 * math.e * certain[1]  # no more than epsilon = 1 allows, with room for chance
@@ -183,7 +183,7 @@ def test_lowest_bits_of_our_noise_tell_nothing():
 
 @pytest.mark.slow
 def test_time_of_a_draw_does_not_follow_its_noise():
-    sampler = noise.geometric(F(100))
+    sampler = noise.discrete_laplace(F(100))
     found = time_follows_noise(sampler.draw, calls=40_000, shuffles=99)
     assert abs(found.correlation) < 0.03
 

@@ -11,7 +11,7 @@ from neartwin.audit.game import examine
 from neartwin.audit.neighbouring_inputs import Twins
 from neartwin.audit.risk import advantage_of, risks
 from neartwin.audit.runs import Transcript
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 
 RATES = np.concatenate([[0.0], np.geomspace(1e-9, 1, 400)])
@@ -85,7 +85,7 @@ def test_promises_with_a_number_of_their_own_are_audited_in_it():
 
 
 def test_a_mechanisms_own_curve_is_a_claim_that_its_epsilon_bounds():
-    claim = claim_of(Geometric.calibrated(epsilon=1, sensitivity=3).curve())
+    claim = claim_of(DiscreteLaplace.calibrated(epsilon=1, sensitivity=3).curve())
     assert np.all(claim.floor(RATES) >= claim_pure(1).floor(RATES) - 1e-12)
     assert np.max(claim.floor(RATES) - claim_pure(1).floor(RATES)) > 0.01  # tighter than its epsilon
 

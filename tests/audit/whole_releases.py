@@ -9,7 +9,7 @@ import neartwin as nt
 from neartwin.audit.claims import claim_approx, claim_pure
 from neartwin.audit.neighbouring_inputs import Twins
 from neartwin.audit.runs import Batched, ReleaseGame
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from tests.audit.verdicts import stands
 
 KEYS = ("a", "b", "c", "d")
@@ -87,7 +87,7 @@ def cap_on_groups_removed(monkeypatch, engine):
 @pytest.fixture
 def noise_shared_by_columns(monkeypatch):
     """Another: two columns of one release get the same noise, and then it is forgotten."""
-    honest, kept = Geometric.noisy, {}
+    honest, kept = DiscreteLaplace.noisy, {}
 
     def shared(self, values, **options):
         key = (self.scale, values.shape)
@@ -96,4 +96,4 @@ def noise_shared_by_columns(monkeypatch):
             return values + kept[key]
         return values + kept.pop(key)
 
-    monkeypatch.setattr(Geometric, "noisy", shared)
+    monkeypatch.setattr(DiscreteLaplace, "noisy", shared)

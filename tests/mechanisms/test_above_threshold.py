@@ -10,7 +10,7 @@ import pytest
 
 from neartwin import noise
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.mechanisms.noise_laws import GeometricLaw
+from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw
 from neartwin.mechanisms.selection.sparse_vector import AboveThreshold
 
 REACH = 160
@@ -26,7 +26,7 @@ def at_least(law, away):
 
 def chance(plan, answers, threshold=0, gap=None):
     """P(every answer but the last is below, the last above), or above with exactly this gap; summed over the threshold."""
-    mass, law = GeometricLaw(plan.threshold_scale).pmf(X), GeometricLaw(plan.answer_scale)
+    mass, law = DiscreteLaplaceLaw(plan.threshold_scale).pmf(X), DiscreteLaplaceLaw(plan.answer_scale)
     product = mass.copy()
     for answer in answers[:-1]:
         product = product * (1 - at_least(law, threshold + X - answer))
@@ -54,7 +54,7 @@ def test_a_session_is_private_between_neighbours_gap_included(monotone, gap):
 
 def transcript(plan, answers, told):
     """P(this transcript): None for below, else the gap of an answer above; a sum over the threshold's noise."""
-    mass, law = GeometricLaw(plan.threshold_scale).pmf(X), GeometricLaw(plan.answer_scale)
+    mass, law = DiscreteLaplaceLaw(plan.threshold_scale).pmf(X), DiscreteLaplaceLaw(plan.answer_scale)
     product = mass.copy()
     for answer, gap in zip(answers, told, strict=True):
         away = X - answer
@@ -136,7 +136,7 @@ def test_monotone_noise_is_refuted_for_answers_that_move_apart():
 
 def broken_no_answer_noise(answers, said, epsilon):
     """Stoddard, Chen, Machanavajjhala 2014: the threshold alone is noised."""
-    mass = GeometricLaw(Fraction(2) / epsilon).pmf(X)
+    mass = DiscreteLaplaceLaw(Fraction(2) / epsilon).pmf(X)
     inside = np.ones(X.size, bool)
     for answer, above in zip(answers, said, strict=True):
         inside &= (answer >= X) == above
@@ -146,7 +146,7 @@ def broken_no_answer_noise(answers, said, epsilon):
 def broken_unbounded_count(answers, said, epsilon):
     """Chen, Xiao, Zhang, Xu 2015: any number of "above" with noise that does not grow with it."""
     half = Fraction(2) / epsilon
-    law, product = GeometricLaw(half), GeometricLaw(half).pmf(X)
+    law, product = DiscreteLaplaceLaw(half), DiscreteLaplaceLaw(half).pmf(X)
     for answer, above in zip(answers, said, strict=True):
         up = at_least(law, X - answer)
         product = product * (up if above else 1 - up)
@@ -155,7 +155,7 @@ def broken_unbounded_count(answers, said, epsilon):
 
 def broken_release_of_answer(answers, values, epsilon):
     """Dwork, Roth lecture notes, and Hardt 2011: "above" comes with the very noisy answer that was compared."""
-    mass, law = GeometricLaw(Fraction(2) / epsilon).pmf(X), GeometricLaw(Fraction(2) / epsilon)
+    mass, law = DiscreteLaplaceLaw(Fraction(2) / epsilon).pmf(X), DiscreteLaplaceLaw(Fraction(2) / epsilon)
     product = mass.copy()
     for answer, value in zip(answers, values, strict=True):
         if value is None:
@@ -168,7 +168,7 @@ def broken_release_of_answer(answers, values, epsilon):
 def broken_noise_too_small(answers, said, epsilon):
     """Lee, Clifton 2014: noise for one "above" used for c of them."""
     threshold, each = Fraction(4) / epsilon, Fraction(4, 3) / epsilon
-    law, product = GeometricLaw(each), GeometricLaw(threshold).pmf(X)
+    law, product = DiscreteLaplaceLaw(each), DiscreteLaplaceLaw(threshold).pmf(X)
     for answer, above in zip(answers, said, strict=True):
         up = at_least(law, X - answer)
         product = product * (up if above else 1 - up)

@@ -11,7 +11,7 @@ from neartwin import noise
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.adding import add_noise
 from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.additive.laplace import Laplace
 from neartwin.mechanisms.additive.staircase import Staircase
@@ -35,7 +35,7 @@ def laplace_delta(e, epsilon):
     return 1 - math.exp(epsilon) if epsilon <= -e else 1 - math.exp((epsilon - e) / 2)
 
 
-@pytest.mark.parametrize("make", [Geometric, Laplace])
+@pytest.mark.parametrize("make", [DiscreteLaplace, Laplace])
 def test_pure_noise_has_its_epsilon_at_the_full_sensitivity_and_half_the_scale_has_not(make):
     epsilon, sensitivity = Fraction(3, 4), 3
     mechanism = make.calibrated(epsilon=epsilon, sensitivity=sensitivity)
@@ -48,7 +48,7 @@ def test_pure_noise_has_its_epsilon_at_the_full_sensitivity_and_half_the_scale_h
     assert pairs.largest_loss(P[450:751], Q[450:751]) > 1.9 * float(epsilon)
 
 
-@pytest.mark.parametrize("make", [Geometric, Laplace])
+@pytest.mark.parametrize("make", [DiscreteLaplace, Laplace])
 def test_all_of_the_l1_change_in_one_coordinate_is_the_worst(make):
     """Every split of a change of 4 over two coordinates is harder to tell, at every epsilon."""
     mechanism = make(scale=Fraction(5, 2), sensitivity=4)
@@ -118,12 +118,12 @@ def test_staircase_is_pure_within_its_sensitivity_and_beats_geometric_noise(sens
         for step in range(1, sensitivity + 1)
     ]
     assert mechanism.law.variance == pytest.approx(min(variances))
-    rival = Geometric.calibrated(epsilon=epsilon, sensitivity=sensitivity).law.variance
+    rival = DiscreteLaplace.calibrated(epsilon=epsilon, sensitivity=sensitivity).law.variance
     assert mechanism.law.variance < rival if sensitivity > 1 else mechanism.law.variance == pytest.approx(rival)
 
 
 def test_calibration_is_exact():
-    assert Geometric.calibrated(epsilon=Fraction(1, 3), sensitivity=7).epsilon == Fraction(1, 3)
+    assert DiscreteLaplace.calibrated(epsilon=Fraction(1, 3), sensitivity=7).epsilon == Fraction(1, 3)
     assert Laplace.calibrated(epsilon=Fraction(1, 3), sensitivity=7).epsilon == Fraction(1, 3)
     assert Gaussian.for_gdp(mu=Fraction(1, 3), l2_squared=7).mu_squared == Fraction(1, 9)
     assert Gaussian.for_gdp(mu=Fraction(1, 3), l2_squared=7).mu == Fraction(1, 3)
@@ -135,18 +135,18 @@ def test_calibration_is_exact():
 
 def test_noise_is_added_without_wrapping_round():
     for value in (2**62, -(2**63), 2**63 - 1):
-        noisy = add_noise(np.array([value], dtype=np.int64), noise.geometric(3), noise.ScriptedSource(b"wide"))
+        noisy = add_noise(np.array([value], dtype=np.int64), noise.discrete_laplace(3), noise.ScriptedSource(b"wide"))
         assert abs(int(noisy[0]) - value) < 1000
-    wide = add_noise(np.array([10**30], dtype=object), noise.geometric(3), noise.ScriptedSource(b"wide"))
+    wide = add_noise(np.array([10**30], dtype=object), noise.discrete_laplace(3), noise.ScriptedSource(b"wide"))
     assert abs(int(wide[0]) - 10**30) < 1000
     with pytest.raises(ParameterError):
-        add_noise(np.array([0.5]), noise.geometric(3), noise.SYSTEM)
+        add_noise(np.array([0.5]), noise.discrete_laplace(3), noise.SYSTEM)
 
 
 @pytest.mark.parametrize(
     "mechanism",
     [
-        Geometric(scale=Fraction(4), sensitivity=1),
+        DiscreteLaplace(scale=Fraction(4), sensitivity=1),
         Laplace(scale=Fraction(4), sensitivity=1),
         Gaussian(variance=Fraction(9), l2_squared=1),
         DiscreteGaussian(variance=Fraction(9), l2_squared=1),
@@ -165,14 +165,14 @@ def test_a_mechanism_adds_its_own_law(mechanism):
 
 
 def test_error_for_mechanism_is_inverted():
-    made = Geometric.for_error(half_width=25, confidence=0.95, sensitivity=2, count=10)
-    assert made.half_width(0.95, 10) <= 25 < Geometric(scale=made.scale * 2, sensitivity=2).half_width(0.95, 10)
+    made = DiscreteLaplace.for_error(half_width=25, confidence=0.95, sensitivity=2, count=10)
+    assert made.half_width(0.95, 10) <= 25 < DiscreteLaplace(scale=made.scale * 2, sensitivity=2).half_width(0.95, 10)
 
 
 def test_non_positive_parameters_are_refused():
     bad = itertools.product([Fraction(0), Fraction(-1)], [1]), itertools.product([Fraction(1)], [0, -3])
     for scale, sensitivity in itertools.chain(*bad):
-        for make in (Geometric, Laplace):
+        for make in (DiscreteLaplace, Laplace):
             with pytest.raises(ParameterError):
                 make(scale=scale, sensitivity=sensitivity)
         with pytest.raises(ParameterError):

@@ -9,7 +9,7 @@ import pytest
 
 from neartwin import losses
 from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.additive.laplace import Laplace
 from neartwin.mechanisms.additive.magnitude_bounds import MagnitudeBounds
@@ -63,8 +63,8 @@ def small(law, shift, reach=24):
 
 
 ADDITIVE = {
-    "geometric": (Geometric(scale=Fraction(3), sensitivity=4), 4),
-    "geometric, one step": (Geometric(scale=Fraction(3, 2), sensitivity=1), 1),
+    "geometric": (DiscreteLaplace(scale=Fraction(3), sensitivity=4), 4),
+    "geometric, one step": (DiscreteLaplace(scale=Fraction(3, 2), sensitivity=1), 1),
     "laplace": (Laplace(scale=Fraction(5), sensitivity=4), 4),
     "gaussian": (Gaussian(variance=Fraction(12), l2_squared=9), 3),
     "narrow gaussian": (Gaussian(variance=Fraction(1, 2), l2_squared=1), 1),
@@ -107,15 +107,15 @@ def test_vectors_have_the_curve_of_their_sensitivity(name):
 
 
 def test_large_sensitivities_are_cut_into_legs_on_the_safe_side():
-    fine = Geometric(scale=Fraction(4000), sensitivity=4000)
+    fine = DiscreteLaplace(scale=Fraction(4000), sensitivity=4000)
     for sensitivity in (4097, 5000, 8191, 10**9 + 7):
-        mechanism = Geometric(scale=Fraction(sensitivity), sensitivity=sensitivity)
+        mechanism = DiscreteLaplace(scale=Fraction(sensitivity), sensitivity=sensitivity)
         epsilon, legs = mechanism.legs()
         assert legs <= 4096
         assert 1 <= epsilon <= 1 + Fraction(1, 2000)
     for legs in (10, 400, 4000):  # fewer legs are lower, everywhere, and not by much
         assert fine.legs(legs) == (1, legs)
-        coarse = Geometric(scale=Fraction(legs), sensitivity=legs).curve()
+        coarse = DiscreteLaplace(scale=Fraction(legs), sensitivity=legs).curve()
         gap = fine.curve().beta(ALPHAS).upper - coarse.beta(ALPHAS).lower
         assert gap.min() >= -1e-12
         assert gap.max() <= 1 / legs
@@ -275,7 +275,7 @@ def test_top_choices_have_their_curves():
 def test_factors_say_what_curves_say():
     """Delta of the loss factor against delta of the curve, two independent roads, at several epsilons."""
     cases = [
-        Geometric(scale=Fraction(3), sensitivity=4),
+        DiscreteLaplace(scale=Fraction(3), sensitivity=4),
         Laplace(scale=Fraction(5), sensitivity=4),
         Gaussian(variance=Fraction(12), l2_squared=9),
         RandomizedResponse(epsilon=ONE, answers=4),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from neartwin.mechanisms.linear.ranks import Ranks, best_tree
-from neartwin.mechanisms.noise_laws import GeometricLaw
+from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw
 from neartwin.mechanisms.noise_sums import laplace_quantiles
 
 MISSES = [0.25, 0.1, 0.05, 0.025, 1e-3, 1e-6, 1e-12]
@@ -54,7 +54,7 @@ def test_what_is_a_sum_of_nothing_is_0_and_each_row_is_its_own():
     ("cells", "rank", "confidence"), [(10_001, 0.25, 0.95), (50_000, 0.9, 0.9999), (65_536, 1.0, 0.5)]
 )
 def test_bars_of_fine_grids_are_taken_by_the_shape_of_the_sum_and_are_no_shorter(cells, rank, confidence):
-    tree, law = best_tree(cells, 1.0), GeometricLaw(10)
+    tree, law = best_tree(cells, 1.0), DiscreteLaplaceLaw(10)
     places = np.unique(np.random.default_rng(cells).integers(0, cells + 1, 1500))
     exact = float(law.scale) * laplace_quantiles(*tree.weights(rank, places), (1 - confidence) / 2)
     found = Ranks(tree, law).bars(rank, confidence)[places] - Ranks.half_step(rank)

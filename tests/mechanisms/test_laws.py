@@ -7,7 +7,7 @@ from scipy.stats import chisquare
 from neartwin import noise
 from neartwin.mechanisms.noise_laws import (
     DiscreteGaussianLaw,
-    GeometricLaw,
+    DiscreteLaplaceLaw,
     RoundedGaussianLaw,
     RoundedLaplaceLaw,
     StaircaseLaw,
@@ -15,7 +15,7 @@ from neartwin.mechanisms.noise_laws import (
 )
 
 LAWS = {
-    "geometric": (GeometricLaw(Fraction(5, 2)), lambda: noise.geometric(Fraction(5, 2))),
+    "geometric": (DiscreteLaplaceLaw(Fraction(5, 2)), lambda: noise.discrete_laplace(Fraction(5, 2))),
     "laplace": (RoundedLaplaceLaw(Fraction(5, 2)), lambda: noise.rounded_laplace(Fraction(5, 2))),
     "narrow laplace": (RoundedLaplaceLaw(Fraction(1, 2)), lambda: noise.rounded_laplace(Fraction(1, 2))),
     "gaussian": (RoundedGaussianLaw(Fraction(7)), lambda: noise.rounded_gaussian(7)),
@@ -69,6 +69,6 @@ def test_wide_discrete_gaussian_tails_are_bounded_from_above():
 
 def test_the_noise_for_an_error_bar_is_the_most_that_keeps_it():
     for target in (1, 7, 1000):
-        scale = most_noise(GeometricLaw, half_width=target, confidence=0.95, count=3, above=Fraction(1, 100))
-        assert GeometricLaw(scale).half_width(0.95, 3) <= target
-        assert GeometricLaw(scale * Fraction(1001, 1000)).half_width(0.95, 3) > target
+        scale = most_noise(DiscreteLaplaceLaw, half_width=target, confidence=0.95, count=3, above=Fraction(1, 100))
+        assert DiscreteLaplaceLaw(scale).half_width(0.95, 3) <= target
+        assert DiscreteLaplaceLaw(scale * Fraction(1001, 1000)).half_width(0.95, 3) > target

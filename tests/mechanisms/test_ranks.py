@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from neartwin.mechanisms.linear.count_trees import CountTree, moments
 from neartwin.mechanisms.linear.ranks import Ranks, best_tree
-from neartwin.mechanisms.noise_laws import GeometricLaw, RoundedGaussianLaw
+from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw, RoundedGaussianLaw
 
 
 def exact_quantile(values, rank):
@@ -23,7 +23,7 @@ def test_without_noise_the_quantile_and_the_ends_are_exact(rank):
     draw = np.random.default_rng(3)
     values = draw.gamma(2.0, 10.0, (20, 128)).astype(int).clip(0, 199)
     counts = np.array([np.bincount(row, minlength=200) for row in values])
-    ranks = Ranks(CountTree(200, 6), GeometricLaw(Fraction(1, 100)))
+    ranks = Ranks(CountTree(200, 6), DiscreteLaplaceLaw(Fraction(1, 100)))
     split = ranks.tree.split(ranks.tree.nodes(counts))
     cell, first, last = ranks.quantile(split, rank, 0.95)
     assert cell.tolist() == [exact_quantile(row, rank) for row in values]
@@ -36,15 +36,15 @@ def test_without_noise_the_quantile_and_the_ends_are_exact(rank):
 def noisy_nodes(tree, counts, law, draw):
     """NumPy's noise of the same law: this test must not believe our sampler."""
     nodes = tree.nodes(counts)
-    if isinstance(law, GeometricLaw):
+    if isinstance(law, DiscreteLaplaceLaw):
         rate = -np.expm1(-1 / float(law.scale))
         return [n + draw.geometric(rate, n.shape) - draw.geometric(rate, n.shape) for n in nodes]
     return [n + np.rint(draw.normal(0, float(law.normal_variance) ** 0.5, n.shape)) for n in nodes]
 
 
 LAWS = [
-    GeometricLaw(Fraction(8)),
-    GeometricLaw(Fraction(1, 2)),
+    DiscreteLaplaceLaw(Fraction(8)),
+    DiscreteLaplaceLaw(Fraction(1, 2)),
     RoundedGaussianLaw(Fraction(100)),
     RoundedGaussianLaw(Fraction(1, 5)),
 ]
@@ -75,7 +75,7 @@ def test_bars_hold_the_true_quantile_as_often_as_they_say_and_shorter_ones_do_no
         assert (np.abs(bars / (1.96 * spread) - 1) < 0.15).all()  # not needlessly wide
 
 
-@pytest.mark.parametrize("law", [GeometricLaw(Fraction(8)), RoundedGaussianLaw(Fraction(100))], ids=str)
+@pytest.mark.parametrize("law", [DiscreteLaplaceLaw(Fraction(8)), RoundedGaussianLaw(Fraction(100))], ids=str)
 def test_ends_are_certainly_reached_as_often_as_they_say(law):
     draw = np.random.default_rng(12)
     values = draw.normal(150, 20, 4000).astype(int).clip(0, 299)
@@ -91,7 +91,7 @@ def test_ends_are_certainly_reached_as_often_as_they_say(law):
 
 
 def test_quantiles_of_rising_ranks_never_fall_and_empty_groups_tell_nothing():
-    law, tree = GeometricLaw(Fraction(5)), best_tree(200, 1.0)
+    law, tree = DiscreteLaplaceLaw(Fraction(5)), best_tree(200, 1.0)
     draw = np.random.default_rng(13)
     counts = np.array([np.bincount(draw.integers(0, 200, size), minlength=200) for size in (0, 20, 2000)] * 50)
     split = tree.split(noisy_nodes(tree, counts, law, draw))
@@ -117,7 +117,7 @@ def test_the_branching_is_the_best_of_all(cells, power):
     assert best <= error(2) * 1.03
 
 
-QUIET = [GeometricLaw(Fraction(s)) for s in ("1/2", "1", "4")] + [
+QUIET = [DiscreteLaplaceLaw(Fraction(s)) for s in ("1/2", "1", "4")] + [
     RoundedGaussianLaw(Fraction(s)) for s in ("1/20", "1", "5")
 ]
 

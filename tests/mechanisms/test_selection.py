@@ -12,8 +12,8 @@ from neartwin.errors import ParameterError
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism
 from neartwin.mechanisms.selection.noisy_max import (
     NoisyMax,
+    discrete_laplace_noise_wins,
     exponential_noise_wins,
-    geometric_noise_wins,
     gumbel_noise_wins,
     laplace_noise_wins,
     reused_value_loss,
@@ -68,7 +68,7 @@ def test_winning_chances_are_those_of_the_definitions():
 
 def test_exponential_noise_on_many_candidates_still_sums_to_one():
     scores = np.arange(300) // 3
-    for wins in (exponential_noise_wins, gumbel_noise_wins, laplace_noise_wins, geometric_noise_wins):
+    for wins in (exponential_noise_wins, gumbel_noise_wins, laplace_noise_wins, discrete_laplace_noise_wins):
         assert wins(scores, Fraction(7)).sum() == pytest.approx(1, rel=1e-10)
 
 
@@ -82,7 +82,7 @@ def test_lattice_noisy_max_is_the_sum_over_all_noise(one_sided):
     for draw in itertools.product(range(x.size), repeat=3):
         noisy = [score + x[i] for score, i in zip(scores, draw, strict=True)]
         chance[int(np.argmax(noisy))] += math.prod(mass[i] for i in draw)
-    assert geometric_noise_wins(scores, scale, one_sided=one_sided) == pytest.approx(chance, abs=1e-9)
+    assert discrete_laplace_noise_wins(scores, scale, one_sided=one_sided) == pytest.approx(chance, abs=1e-9)
 
 
 @pytest.mark.parametrize("monotone", [True, False])

@@ -5,7 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw, GeometricLaw, RoundedGaussianLaw, RoundedLaplaceLaw
+from neartwin.mechanisms.noise_laws import (
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    RoundedGaussianLaw,
+    RoundedLaplaceLaw,
+)
 from neartwin.mechanisms.noise_sums import half_widths_of_sums
 
 SIZE = 400
@@ -23,7 +28,7 @@ def tails(laws, weights):
     return 1 - np.cumsum(at)
 
 
-def of(*scales, law=GeometricLaw):
+def of(*scales, law=DiscreteLaplaceLaw):
     return [law(Fraction(scale)) for scale in scales]
 
 
@@ -67,7 +72,7 @@ def test_signs_and_silent_noises_do_not_matter_and_columns_are_apart():
 def test_laws_that_are_not_known_together_get_the_union_bound():
     weights = np.ones((2, 1))
     for laws in (
-        [DiscreteGaussianLaw(Fraction(9)), GeometricLaw(Fraction(2))],
+        [DiscreteGaussianLaw(Fraction(9)), DiscreteLaplaceLaw(Fraction(2))],
         of("1/2", "1/2", law=DiscreteGaussianLaw),
         [RoundedLaplaceLaw(Fraction(3)), RoundedLaplaceLaw(Fraction(4))],
     ):

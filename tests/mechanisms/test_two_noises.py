@@ -5,12 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw, GeometricLaw, RoundedGaussianLaw
+from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw, DiscreteLaplaceLaw, RoundedGaussianLaw
 from neartwin.mechanisms.noise_sums import half_width_of_two
 
 LAWS = {
-    "laplace": GeometricLaw(Fraction(30)),
-    "short": GeometricLaw(Fraction(1, 2)),
+    "laplace": DiscreteLaplaceLaw(Fraction(30)),
+    "short": DiscreteLaplaceLaw(Fraction(1, 2)),
     "normal": RoundedGaussianLaw(Fraction(900)),
     "discrete": DiscreteGaussianLaw(Fraction(400)),
 }

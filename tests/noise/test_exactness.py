@@ -149,7 +149,7 @@ def test_a_draw_on_a_boundary_is_decided_by_further_bits(name, entry):
 
 
 def test_a_draw_past_the_last_boundary_reaches_the_far_tail():
-    table = build(noise.geometric(10).law.recipe)
+    table = build(noise.discrete_laplace(10).law.recipe)
     ones = 2**64 - 1
     cell, first = np.array([2**CELL_BITS - 1]), np.array([ones], np.uint64)
     entry = int(table.entries(cell, np.array([0]), first, Words(ones, ones >> 1))[0])

@@ -13,7 +13,7 @@ from tests.oracles.noise_laws import THRESHOLD, Fit, chi_square
 
 SCALES = ["1/1000", "1/10", "3/10", 1, "7/3", 10, 63, 64, 100, "12345/67", 10**4, 10**6, 10**9, 2**50]
 LAWS = {
-    "geometric": (noise.geometric, oracles.geometric, 1),
+    "geometric": (noise.discrete_laplace, oracles.geometric, 1),
     "one-sided": (noise.one_sided_geometric, oracles.one_sided_geometric, 1),
     "discrete Gaussian": (noise.discrete_gaussian, oracles.discrete_gaussian, 2),
     "rounded Gaussian": (noise.rounded_gaussian, oracles.rounded_gaussian, 2),

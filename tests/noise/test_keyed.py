@@ -79,7 +79,7 @@ def test_changed_data_another_key_and_another_law_share_nothing():
 @pytest.mark.parametrize(
     ("sampler", "oracle"),
     [
-        (noise.geometric(100), oracles.geometric(Fraction(100))),
+        (noise.discrete_laplace(100), oracles.geometric(Fraction(100))),
         (noise.rounded_gaussian(9), oracles.rounded_gaussian(Fraction(9))),
         (noise.rounded_laplace("1/2"), oracles.rounded_laplace(Fraction(1, 2))),
         (noise.discrete_gaussian(10**12), oracles.discrete_gaussian(Fraction(10**12))),
@@ -99,7 +99,7 @@ def test_keyed_draws_fit_the_law(sampler, oracle):
 
 
 def test_staircases_and_wide_laws_are_keyed_too():
-    for sampler in (noise.staircase(1, 2**40, 2**39), noise.geometric(2**70)):
+    for sampler in (noise.staircase(1, 2**40, 2**39), noise.discrete_laplace(2**70)):
         keyed = noise.keyed(sampler, **PLACE)
         first = keyed.draw([np.arange(500)], np.arange(500))
         assert (first == keyed.draw([np.arange(500)], np.arange(500))).all()

@@ -20,7 +20,7 @@ from neartwin.noise.sampler import BLOCK, SINGLES
 FORK = """
     import os, sys
     from neartwin import noise
-    sampler = noise.geometric(2**50)
+    sampler = noise.discrete_laplace(2**50)
     {before}
     sampler.draw(), sampler.draw(1)  # leaves unused values in memory
     reading, writing = os.pipe()
@@ -100,7 +100,7 @@ def test_a_fork_while_another_thread_holds_the_lock_does_not_hang():
     script = """
         import os, threading
         from neartwin import noise
-        sampler = noise.geometric(5)
+        sampler = noise.discrete_laplace(5)
         sampler.draw()
         threading.Thread(target=lambda: sampler._pool()._lock.acquire()).start()
         child = os.fork()
@@ -113,7 +113,7 @@ def test_a_fork_while_another_thread_holds_the_lock_does_not_hang():
 
 
 def test_threads_share_no_noise():
-    sampler = noise.geometric(2**50)
+    sampler = noise.discrete_laplace(2**50)
 
     def some(_):
         return [sampler.draw() for _ in range(3000)] + sampler.draw(50).tolist() + sampler.draw(BLOCK).tolist()
@@ -125,7 +125,7 @@ def test_threads_share_no_noise():
 
 
 def test_no_copy_of_a_sampler_can_be_made():
-    sampler = noise.geometric(5)
+    sampler = noise.discrete_laplace(5)
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps, lambda each: pickle.dumps({"deep": [each]}, protocol=2)):
         with pytest.raises(PrivacyError, match="same noise twice"):
             attempt(sampler)
@@ -135,7 +135,7 @@ def test_no_copy_of_a_sampler_can_be_made():
 
 
 def test_served_values_and_closed_blocks_are_wiped():
-    sampler = noise.Sampler(noise.geometric(2**50).law)
+    sampler = noise.Sampler(noise.discrete_laplace(2**50).law)
     sampler.draw()
     pool = sampler._pool()
     assert len(pool._singles) == SINGLES - 1
@@ -176,7 +176,7 @@ def test_a_given_buffer_is_filled_in_place_whatever_its_layout():
 
 
 def test_streams_are_cut_as_asked_and_end():
-    sampler = noise.geometric(2**50)
+    sampler = noise.discrete_laplace(2**50)
     parts = list(sampler.stream(10_000, chunk=4096))
     assert [part.size for part in parts] == [4096, 4096, 1808]
     assert repeats(np.concatenate(parts)) < BY_CHANCE
@@ -186,7 +186,7 @@ def test_streams_are_cut_as_asked_and_end():
 
 
 def test_a_script_repeats_a_draw_and_leaves_the_block_alone():
-    sampler = noise.geometric(2**50)
+    sampler = noise.discrete_laplace(2**50)
     first = sampler.draw(1000, source=noise.ScriptedSource(b"script"))
     assert (first == sampler.draw(1000, source=noise.ScriptedSource(b"script"))).all()
     assert sampler.draw(source=noise.ScriptedSource(b"script")) == sampler.draw(source=noise.ScriptedSource(b"script"))
@@ -196,8 +196,8 @@ def test_a_script_repeats_a_draw_and_leaves_the_block_alone():
 @pytest.mark.parametrize(
     ("family", "wrong"),
     [
-        (noise.geometric, 0),
-        (noise.geometric, -1),
+        (noise.discrete_laplace, 0),
+        (noise.discrete_laplace, -1),
         (noise.rounded_gaussian, float("nan")),
         (noise.rounded_laplace, float("inf")),
     ],
@@ -235,7 +235,7 @@ def timed(draw, n):
 
 
 @pytest.mark.slow  # a busy machine hides what it measures
-@pytest.mark.parametrize("family", [noise.geometric, noise.rounded_gaussian, noise.one_sided_geometric])
+@pytest.mark.parametrize("family", [noise.discrete_laplace, noise.rounded_gaussian, noise.one_sided_geometric])
 def test_the_time_of_a_draw_does_not_follow_its_value(family):
     for z in rank_correlation_z(*timed(family(100).draw, 20_000)):
         assert 2 * ndtr(-abs(z)) > 1e-9
@@ -253,7 +253,7 @@ def test_the_timing_test_sees_what_follows_the_value():
 
 
 def test_threads_that_close_and_draw_at_once_get_no_wiped_value():
-    sampler, stop, drawn = noise.Sampler(noise.geometric(2**50).law), threading.Event(), []
+    sampler, stop, drawn = noise.Sampler(noise.discrete_laplace(2**50).law), threading.Event(), []
 
     def close():
         while not stop.is_set():
@@ -273,7 +273,7 @@ def test_threads_that_close_and_draw_at_once_get_no_wiped_value():
 @pytest.mark.parametrize("n", [1, 7, 5000])
 def test_an_interrupted_draw_loses_values_and_serves_none_twice(n, monkeypatch):
     """The law fails half-way through a block: nothing of the half-drawn block is ever served."""
-    sampler = noise.Sampler(noise.geometric(2**50).law)
+    sampler = noise.Sampler(noise.discrete_laplace(2**50).law)
     seen = sampler.draw(BLOCK - n).tolist() + [sampler.draw() for _ in range(SINGLES)]
     whole = type(sampler.law).fill
 

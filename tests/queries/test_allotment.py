@@ -12,7 +12,7 @@ import neartwin as nt
 from neartwin.accounting.budgets import Approx, Gdp, Rdp, Zcdp
 from neartwin.accounting.guarantee import whole_of
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.mechanisms import DiscreteGaussian, Gaussian, GaussianThreshold, Geometric, OptimalSelection
+from neartwin.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, GaussianThreshold, OptimalSelection
 from neartwin.planning.allocation import (
     CONFIDENCE,
     DISCOVERY_WEIGHT,
@@ -59,7 +59,7 @@ def weaker(made, factor):
     parts = []
     for measure in made.measures.values():
         noise, needed = measure.mechanism, measure.sensitivity
-        if isinstance(noise, Geometric):
+        if isinstance(noise, DiscreteLaplace):
             parts.append(needed.l1 / (noise.scale * factor))
         else:
             parts.append(needed.l2_squared / (noise.variance * factor**2))
@@ -74,7 +74,7 @@ def test_the_price_covers_what_all_measures_reveal_and_is_no_higher(rows, spend,
         question(rows[neighbours], list("abcdefghijklm")), spend=spend, rows_per_group=2, groups_per_unit=groups
     )
     noisy = weaker(made, Fraction(1))
-    if isinstance(made.measures["units"].mechanism, Geometric):
+    if isinstance(made.measures["units"].mechanism, DiscreteLaplace):
         allowed = made.price.epsilon
     elif isinstance(spend, Approx):
         assert 1 - 1e-6 < made.losses().epsilon(spend.delta).upper <= float(spend.epsilon) * (1 + 1e-12)
@@ -112,7 +112,9 @@ def objective(needs, parts, made):
 
 
 def laplace(need, part):
-    return Geometric.calibrated(epsilon=Fraction(float(part)).limit_denominator(10**6), sensitivity=need.sensitivity.l1)
+    return DiscreteLaplace.calibrated(
+        epsilon=Fraction(float(part)).limit_denominator(10**6), sensitivity=need.sensitivity.l1
+    )
 
 
 def normal(need, part):
@@ -161,13 +163,13 @@ def test_few_groups_a_unit_get_laplace_noise_and_many_get_normal_noise(rows):
     query = rows["add_remove"].group_by("town", keys=keys).agg(n=nt.count_distinct_units())
     few, many = (plan(query, spend=spend, groups_per_unit=k) for k in (1, 100))
     assert few.price == nt.pure(1)  # delta is not needed, and not charged
-    assert isinstance(few.measures["units"].mechanism, Geometric)
+    assert isinstance(few.measures["units"].mechanism, DiscreteLaplace)
     assert many.price == spend
     assert isinstance(many.measures["units"].mechanism, Gaussian)
     for made in (few, many):  # whichever it is, its bar is the shorter one
         own = made.measures["units"].mechanism.half_width(CONFIDENCE)
         needed = made.measures["units"].sensitivity
-        laplaces = Geometric.calibrated(epsilon=spend.epsilon, sensitivity=needed.l1).half_width(CONFIDENCE)
+        laplaces = DiscreteLaplace.calibrated(epsilon=spend.epsilon, sensitivity=needed.l1).half_width(CONFIDENCE)
         normals = Gaussian.for_approx(epsilon=spend.epsilon, delta=spend.delta, l2_squared=needed.l2_squared)
         assert abs(own - min(laplaces, normals.half_width(CONFIDENCE))) <= 1
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from neartwin.mechanisms.linear.continual import intervals_change, root_norm_squared
 from neartwin.mechanisms.local.unary import Rappor
-from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw, GeometricLaw
+from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw, DiscreteLaplaceLaw
 from neartwin.mechanisms.selection.noisy_max import (
     exponential_noise_wins,
     gumbel_noise_wins,
@@ -46,5 +46,5 @@ HANDLERS = {
     "sqrt_factor_maxerr": lambda n: root_norm_squared(int(n)),
     "tree_l2sens": lambda n: math.sqrt(intervals_change(steps=int(n)).l2_squared),
     "dgauss_var": lambda sigma2: DiscreteGaussianLaw(sigma2).variance,
-    "dlap_var": lambda eps, D: GeometricLaw(D / eps).variance,
+    "dlap_var": lambda eps, D: DiscreteLaplaceLaw(D / eps).variance,
 }

@@ -54,7 +54,9 @@ def test_a_certificate_states_the_question_bounds_mechanisms_guarantee_and_place
     assert origins["total: paid"] == ("[0, 20] in steps of 0.01", "public")
     assert origins["rows_per_group"] == ("1", "public")
     # the scales are those that the spend buys, worked out here by hand: five shares of epsilon 1/2
-    scales = {part["for"]: part["parameters"]["scale"] for part in body["mechanisms"] if part["law"] == "Geometric"}
+    scales = {
+        part["for"]: part["parameters"]["scale"] for part in body["mechanisms"] if part["law"] == "DiscreteLaplace"
+    }
     assert scales == {
         "units": "10",
         "total:paid[0,10,1/100]-500": "5000",

@@ -9,7 +9,7 @@ import pytest
 import neartwin as nt
 from neartwin.accounting.budgets import Approx, Pure
 from neartwin.errors import ParameterError, PrivacyError, QueryError
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.planning.planner import plan
 from neartwin.queries.wire.parse import form_of, question_of
 
@@ -81,7 +81,7 @@ def test_many_choices_at_a_delta_are_composed_exactly_and_few_leave_it_unspent(r
 
 def test_counts_are_paid_for_all_winners_a_unit_may_be_in(rows):
     made = plan(rows.most_common("ill", among=ILLS, k=3, counted=True), spend=nt.pure(1))
-    assert isinstance(made.counts.mechanism, Geometric)
+    assert isinstance(made.counts.mechanism, DiscreteLaplace)
     assert made.counts.mechanism.scale == 3 / Fraction(1, 2)
     assert made.mechanism.each.epsilon == Fraction(1, 6)
 

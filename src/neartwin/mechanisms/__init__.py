@@ -4,7 +4,7 @@ Pages with statement, proof, rivals and the tests that try to break them: docs/m
 """
 
 from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.additive.laplace import Laplace
 from neartwin.mechanisms.additive.magnitude_bounds import MagnitudeBounds
@@ -36,7 +36,7 @@ from neartwin.mechanisms.local.unary import OptimisedUnary, Rappor, SymmetricUna
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.noise_laws import (
     DiscreteGaussianLaw,
-    GeometricLaw,
+    DiscreteLaplaceLaw,
     Law,
     RoundedGaussianLaw,
     RoundedLaplaceLaw,
@@ -47,8 +47,8 @@ from neartwin.mechanisms.selection.exponential import ExponentialMechanism
 from neartwin.mechanisms.selection.noisy_max import (
     Lead,
     NoisyMax,
+    discrete_laplace_noise_wins,
     exponential_noise_wins,
-    geometric_noise_wins,
     gumbel_noise_wins,
     laplace_noise_wins,
     log_laplace_noise_wins,
@@ -67,12 +67,12 @@ __all__ = [
     "Change",
     "DiscreteGaussian",
     "DiscreteGaussianLaw",
+    "DiscreteLaplace",
+    "DiscreteLaplaceLaw",
     "ExponentialMechanism",
     "Frequencies",
     "Gaussian",
     "GaussianThreshold",
-    "Geometric",
-    "GeometricLaw",
     "HadamardReports",
     "HadamardResponse",
     "Histogram",
@@ -105,9 +105,9 @@ __all__ = [
     "UnitThreshold",
     "clipped_rows",
     "debiased",
+    "discrete_laplace_noise_wins",
     "eigen_design",
     "exponential_noise_wins",
-    "geometric_noise_wins",
     "gumbel_noise_wins",
     "identity",
     "intervals_change",

@@ -75,7 +75,7 @@ def most_noise(
     law: a family whose error bars grow with its parameter (a scale or a variance). above: a parameter that is small
     enough; it is returned where no other is found.
 
-    >>> most_noise(GeometricLaw, half_width=10, confidence=0.95, above=Fraction(1, 100)) > 3
+    >>> most_noise(DiscreteLaplaceLaw, half_width=10, confidence=0.95, above=Fraction(1, 100)) > 3
     True
     """
     low = high = above
@@ -88,10 +88,10 @@ def most_noise(
 
 
 @dataclass(frozen=True, slots=True)
-class GeometricLaw(Law):
+class DiscreteLaplaceLaw(Law):
     """P(x) in proportion to r^|x|, r = exp(-1/scale). Ghosh, Roughgarden, Sundararajan 2009.
 
-    >>> round(GeometricLaw(Fraction(1)).variance, 12)
+    >>> round(DiscreteLaplaceLaw(Fraction(1)).variance, 12)
     1.841347188416
     """
 

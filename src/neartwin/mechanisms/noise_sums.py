@@ -45,7 +45,7 @@ import numpy as np
 
 from neartwin.checks import open_probability
 from neartwin.exact import FloatArray
-from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw, GeometricLaw, Law, RoundedGaussianLaw
+from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw, DiscreteLaplaceLaw, Law, RoundedGaussianLaw
 from neartwin.special import ndtri
 
 _SLACK = 1 + 1e-9  # of rounding to doubles
@@ -71,8 +71,8 @@ def half_widths_of_sums(laws: Sequence[Law], weights: FloatArray, confidence: fl
     """
     miss, sizes = 1 - open_probability(confidence=confidence), np.abs(np.asarray(weights, dtype=float))
     union: FloatArray = np.array([law.half_width(1 - miss / len(laws)) for law in laws], dtype=float) @ sizes
-    if all(isinstance(law, GeometricLaw) for law in laws):
-        scales = np.array([[float(law.scale)] for law in laws if isinstance(law, GeometricLaw)])
+    if all(isinstance(law, DiscreteLaplaceLaw) for law in laws):
+        scales = np.array([[float(law.scale)] for law in laws if isinstance(law, DiscreteLaplaceLaw)])
         together = _of_laplaces(sizes * scales, miss) + sizes.sum(axis=0)
     else:
         normal = [_normal(law) for law in laws]

@@ -198,8 +198,8 @@ def keyed(law: Law | Sampler, *, secret: bytes, release: str, column: str, stage
     secret: 32 to 64 bytes, from `fresh_secret`, one for each release. release, column, stage, counter: what makes
     this noise different from all other noise under that secret; counter numbers the draws on one column of one stage.
 
-    >>> from neartwin.noise import geometric
-    >>> noise = keyed(geometric(5), secret=fresh_secret(), release="2031-05", column="n", stage=0, counter=0)
+    >>> from neartwin.noise import discrete_laplace
+    >>> noise = keyed(discrete_laplace(5), secret=fresh_secret(), release="2031-05", column="n", stage=0, counter=0)
     >>> groups, counts = [["a", "b"], [1, 1]], np.array([10, 20])
     >>> bool((noise.draw(groups, counts) == noise.draw(groups, counts)).all())
     True

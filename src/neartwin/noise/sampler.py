@@ -171,7 +171,7 @@ class Sampler:
         Arrays are int64; where the law's values may need more than 64 bits, they hold Python integers (dtype object).
 
         >>> from neartwin import noise
-        >>> sampler = noise.geometric(3)
+        >>> sampler = noise.discrete_laplace(3)
         >>> type(sampler.draw()), sampler.draw((2, 3)).shape
         (<class 'int'>, (2, 3))
         >>> sampler.draw(5, source=noise.ScriptedSource(b"a test"))
@@ -209,7 +209,7 @@ class Sampler:
         flat.
 
         >>> from neartwin import noise
-        >>> [part.size for part in noise.geometric(3).stream(10, chunk=4)]
+        >>> [part.size for part in noise.discrete_laplace(3).stream(10, chunk=4)]
         [4, 4, 2]
         """
         integer(at_least=1, chunk=chunk)
@@ -264,12 +264,12 @@ def sampler(law: Law) -> Sampler:
     return Sampler(law)
 
 
-def geometric(scale: Number) -> Sampler:
-    """The two-sided geometric law (discrete Laplace): P(x) in proportion to exp(-|x| / scale) on the integers.
+def discrete_laplace(scale: Number) -> Sampler:
+    """The discrete Laplace law: P(x) in proportion to exp(-|x| / scale) on the integers.
 
     Ghosh, Roughgarden, Sundararajan 2009. Variance 2r / (1 - r)**2 with r = exp(-1 / scale).
 
-    >>> bool(abs(geometric(5).draw(10_000).mean()) < 1)
+    >>> bool(abs(discrete_laplace(5).draw(10_000).mean()) < 1)
     True
     """
     return sampler(Tabulated(on_integers(Exponential(_scale(scale)), 2)))

@@ -32,7 +32,7 @@ from neartwin.exact import root_below
 from neartwin.losses import Composition
 from neartwin.losses import Pure as PureLoss
 from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.selection.thresholds import GaussianThreshold, OptimalSelection, UnitThreshold
 from neartwin.planning.sensitivity import Sensitivity
@@ -92,7 +92,7 @@ def missed(selection: Selection) -> float:
     return float(selection.threshold - 1)
 
 
-Noise = Geometric | Gaussian | DiscreteGaussian
+Noise = DiscreteLaplace | Gaussian | DiscreteGaussian
 CONFIDENCE = 0.95
 LARGEST_SCALE = 2**50  # of the exact samplers, in grid units
 _PARTS = 4096  # shares are multiples of one part in this
@@ -206,7 +206,7 @@ def _best(found: Sequence[Allocation]) -> Allocation:
 
 def _checked(made: Allocation) -> Allocation:
     for name, noise in made.noise.items():
-        size = float(noise.scale) if isinstance(noise, Geometric) else math.sqrt(float(noise.variance))
+        size = float(noise.scale) if isinstance(noise, DiscreteLaplace) else math.sqrt(float(noise.variance))
         if size > LARGEST_SCALE:
             raise ParameterError(
                 f"scale of {name}", size, "must be at most 2**50 grid steps", remedy="take a larger step"
@@ -272,7 +272,7 @@ def _by_sums(
     def made(shares: tuple[Fraction, ...]) -> tuple[dict[str, Noise], Selection | None]:
         parts = [epsilon * share for share in shares]
         noise: dict[str, Noise] = {
-            need.name: Geometric.calibrated(epsilon=part, sensitivity=need.sensitivity.l1)
+            need.name: DiscreteLaplace.calibrated(epsilon=part, sensitivity=need.sensitivity.l1)
             for need, part in zip(needs, parts, strict=False)
         }
         if discovery is None:
@@ -291,7 +291,7 @@ def _by_sums(
 
 def composed_loss(sensitivity: Sensitivity, noise: Noise) -> Composition:
     """What one measure reveals: of each group that a unit reaches its own factor, or of all together their squared length."""
-    if not isinstance(noise, Geometric):
+    if not isinstance(noise, DiscreteLaplace):
         return noise.losses()
     if sensitivity.cells * sensitivity.cell > sensitivity.l1:  # not all cells can change by so much
         return Composition.of(PureLoss(epsilon=sensitivity.l1 / noise.scale))

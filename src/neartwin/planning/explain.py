@@ -6,7 +6,7 @@ A tree of words, and what it says of a first stage that chooses bounds.
 import math
 from dataclasses import dataclass
 
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.selection.thresholds import OptimalSelection
 from neartwin.planning.allocation import Noise, Selection
@@ -353,7 +353,7 @@ def _measure(plan: GroupPlan, name: str) -> Explained:
     reach = f"over at most {needed.cells:,} groups: {needed.why}"
     if plan.shared is not None:
         reach = f"alone: {needed.why}"
-    if isinstance(mechanism, Geometric):
+    if isinstance(mechanism, DiscreteLaplace):
         why = (
             Explained(f"sensitivity {needed.l1:,}, {reach}"),
             Explained(f"scale = sensitivity / epsilon = {needed.l1:,} / {float(mechanism.epsilon):g}"),
@@ -368,7 +368,7 @@ def _measure(plan: GroupPlan, name: str) -> Explained:
 
 
 def _law(mechanism: Noise, parts: int = 1) -> str:
-    if isinstance(mechanism, Geometric):
+    if isinstance(mechanism, DiscreteLaplace):
         return f"discrete Laplace noise, scale {float(mechanism.scale) / parts:,g}{_finer(parts)}"
     kind = "normal noise, rounded" if isinstance(mechanism, Gaussian) else "discrete Gaussian noise"
     return f"{kind}, deviation {float(mechanism.variance) ** 0.5 / parts:,g}{_finer(parts)}"

@@ -25,7 +25,7 @@ import numpy as np
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.errors import PrivacyError, QueryError
 from neartwin.exact import FloatArray
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.linear.marginals import Margin, MarginalDesign, best_shares, subsets
 from neartwin.mechanisms.neighbours import Neighbours
@@ -54,7 +54,9 @@ def half_width(plan: MarginalPlan, margin: Margin, confidence: float) -> float:
         z = float(ndtri((1 + confidence) / 2))
         rounding = math.fsum(float((np.abs(values) * counts).sum()) for values, counts in weights.values()) / 2
         return (z * math.sqrt(plan.design.variance(margin)) + rounding / plan.parts) * _SLACK
-    terms = [(float(one.scale), *weights[measured]) for measured, one in noise.items() if isinstance(one, Geometric)]
+    terms = [
+        (float(one.scale), *weights[measured]) for measured, one in noise.items() if isinstance(one, DiscreteLaplace)
+    ]
     alone = [(one, values, counts) for one, (values, counts) in zip(noise.values(), weights.values(), strict=True)]
     single = [
         (one, value) for one, values, counts in alone for value, n in zip(values, counts, strict=True) if n and value
@@ -189,7 +191,7 @@ def _made(query: Query, base: GroupPlan, way: Budget, price: Budget, spend: Budg
     cells = {margin: math.prod(sizes[i] for i in range(len(sizes)) if i not in margin) for margin in candidates}
     costs = {margin: float(reach.l2_squared(cells[margin])) for margin in candidates}
     shares = {whole: 1.0} if isinstance(reach, NormContribution) else best_shares(sizes, wanted, costs)
-    noise: Mapping[Margin, Geometric | Gaussian]
+    noise: Mapping[Margin, DiscreteLaplace | Gaussian]
     if isinstance(way, Pure):
         noise = _laplace(way.epsilon, reach, moved, _pure_candidates(sizes, groups.margins, shares), sizes, wanted)
         finer = 1
@@ -220,7 +222,7 @@ def _explained(
     wanted: Mapping[Margin, float],
 ) -> MarginalPlan:
     error = math.fsum(half_width(plan, margin, CONFIDENCE) for margin in wanted) / size
-    laplace = any(isinstance(measure.mechanism, Geometric) for measure in plan.measures.values())
+    laplace = any(isinstance(measure.mechanism, DiscreteLaplace) for measure in plan.measures.values())
     kind = "discrete Laplace noise" if laplace else "normal noise"
     told = f"{kind} on {len(plan.measured)} margins: bars of all asked for add up to {error:.4g}"
     budget = sum(costs[margin] / plan.design.variances[margin] for margin in plan.measured)
@@ -327,10 +329,10 @@ def _laplace(  # noqa: PLR0917 - of one plan
     candidates: list[dict[Margin, float]],
     sizes: tuple[int, ...],
     wanted: Mapping[Margin, float],
-) -> dict[Margin, Geometric]:
+) -> dict[Margin, DiscreteLaplace]:
     """Discrete Laplace noise by margin: of the candidates, the one with the least variances."""
 
-    def total(noise: Mapping[Margin, Geometric]) -> float:
+    def total(noise: Mapping[Margin, DiscreteLaplace]) -> float:
         design = MarginalDesign(sizes, {margin: _variance(one) for margin, one in noise.items()})
         if not all(design.tells(margin) for margin in wanted):
             return math.inf
@@ -338,7 +340,7 @@ def _laplace(  # noqa: PLR0917 - of one plan
 
     made = [
         {
-            margin: Geometric.calibrated(epsilon=epsilon * part, sensitivity=reach.l1 * size)
+            margin: DiscreteLaplace.calibrated(epsilon=epsilon * part, sensitivity=reach.l1 * size)
             for margin, part in _parts(shares).items()
         }
         for shares in candidates
@@ -346,7 +348,7 @@ def _laplace(  # noqa: PLR0917 - of one plan
     return min(made, key=total)
 
 
-def _variance(noise: Geometric | Gaussian) -> float:
+def _variance(noise: DiscreteLaplace | Gaussian) -> float:
     """Of rounded normal noise, before it is rounded: drawn in parts so fine that rounding is a share of 2^-32."""
     found = float(noise.variance) if isinstance(noise, Gaussian) else float(noise.law.variance)
     return max(found, 1e-12)  # noise that is surely 0 has weights too

@@ -29,7 +29,7 @@ import numpy as np
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.errors import ParameterError, PrivacyError, QueryError
 from neartwin.exact import FloatArray, Number, WholeNumbers, rational, root_below
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.linear.workloads import Intervals
 from neartwin.mechanisms.neighbours import Neighbours
@@ -147,7 +147,7 @@ def _noise_of_caps(plan: GroupPlan, aggregate: object, bounds: tuple[int, int]) 
     of_units = measure.name == "units"
     one_row = 1.0 if of_units else measure.sensitivity.cell / plan.bounding.rows_per_group
     rows = 1.0 if of_units else bounds[0] / plan.bounding.rows_per_group
-    laplace = isinstance(measure.mechanism, Geometric)
+    laplace = isinstance(measure.mechanism, DiscreteLaplace)
     power, typical = (1.0, _OF_LAPLACE) if laplace else (0.5, _OF_NORMAL)
     width = typical * float(measure.mechanism.half_width(CONFIDENCE)) / one_row
     groups: float = (bounds[1] / plan.bounding.groups_per_unit) ** power
@@ -276,13 +276,13 @@ def price_of(spend: Budget, *, discovered: bool) -> Budget:
     return spend
 
 
-def _noise(spend: Budget, neighbours: Neighbours) -> Geometric | Gaussian:
+def _noise(spend: Budget, neighbours: Neighbours) -> DiscreteLaplace | Gaussian:
     """Native to the spend. A replaced unit takes its parts away and adds others: twice the L1, twice the squared L2."""
     both = 1 if neighbours is Neighbours.ADD_REMOVE else 2
     squared = both * PARTS**2
     match spend:
         case Pure(epsilon=epsilon):
-            return Geometric.calibrated(epsilon=epsilon, sensitivity=both * PARTS)
+            return DiscreteLaplace.calibrated(epsilon=epsilon, sensitivity=both * PARTS)
         case Zcdp(rho=rho):
             return Gaussian.for_zcdp(rho=rho, l2_squared=squared)
         case Rdp(order=order, epsilon=epsilon):

@@ -22,7 +22,7 @@ import numpy as np
 from neartwin.accounting.budgets import Budget
 from neartwin.errors import QueryError
 from neartwin.exact import FloatArray
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.planning.groups import bounded_plan
 from neartwin.planning.limits import PrivateLimit, PrivateRange
 from neartwin.planning.measures import grid_column
@@ -205,7 +205,7 @@ def _noise(plan: GroupPlan, shape: _Shape) -> tuple[float, bool]:
             continue
         column = grid_column(plan.query, aggregate)
         measure = plan.measures[f"total:{column.name}"]
-        typical = 1 / 3 if isinstance(measure.mechanism, Geometric) else 0.41
+        typical = 1 / 3 if isinstance(measure.mechanism, DiscreteLaplace) else 0.41
         size = typical * float(measure.half_width(CONFIDENCE)) * _smaller(plan)
         found.append((size / max(abs(column.low), abs(column.high)), column.centre != 0))
     return max(found)

@@ -17,7 +17,7 @@ from neartwin.accounting.budgets import Approx, Budget, Gdp, Mixed, Pure, Rdp, Z
 from neartwin.exact import Number
 from neartwin.losses import Composition, compose
 from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.mechanisms.linear.marginals import MarginalDesign
@@ -215,7 +215,7 @@ class Pilot:
     """
 
     stage: Stage
-    mechanism: Geometric | Gaussian
+    mechanism: DiscreteLaplace | Gaussian
     rows: PrivateLimit | None
     groups: PrivateLimit | None
     expected_groups: int
@@ -360,7 +360,7 @@ def _piloted(pilot: Pilot) -> list[object]:
 
 
 def _noise(noise: Noise) -> list[object]:
-    if isinstance(noise, Geometric):
+    if isinstance(noise, DiscreteLaplace):
         return [str(noise.scale), noise.sensitivity]
     return [NOISES[type(noise)], str(noise.variance), noise.l2_squared]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from neartwin.accounting.budgets import Budget, Pure
 from neartwin.errors import QueryError
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.linear.workloads import (
     Bars,
@@ -49,7 +49,7 @@ class _Tried:
         return float(self.bars.values.mean())
 
     def __str__(self) -> str:
-        kind = "discrete Laplace" if isinstance(self.measure.mechanism, Geometric) else "normal"
+        kind = "discrete Laplace" if isinstance(self.measure.mechanism, DiscreteLaplace) else "normal"
         return f"{self.strategy.name}, {kind} noise: bars of ± {self.error:,.4g} steps on average"
 
 
@@ -97,7 +97,7 @@ def bars_of(queries: Queries, strategy: Strategy, measure: Measure, confidence: 
     """
     spread = np.sqrt(queries.variances(strategy.h))
     mechanism = measure.mechanism
-    if isinstance(mechanism, Geometric):
+    if isinstance(mechanism, DiscreteLaplace):
         reach = reach_of_laplace(confidence) * math.sqrt(2) * float(mechanism.scale)
     else:
         from neartwin.special import ndtri
@@ -139,8 +139,8 @@ def _measure(name: str, change: Sensitivity, way: Budget, entry: int) -> Measure
     if isinstance(way, Pure):
         least = change.l1 / float(way.epsilon)
         parts = 1 << max(0, math.ceil(math.log2(_FINE / least)))
-        laplace = Geometric.calibrated(epsilon=way.epsilon, sensitivity=change.l1 * parts)
-        found: Geometric | Gaussian = laplace
+        laplace = DiscreteLaplace.calibrated(epsilon=way.epsilon, sensitivity=change.l1 * parts)
+        found: DiscreteLaplace | Gaussian = laplace
         wide = float(laplace.scale)
     else:
         exact = change.l2_squared / mu_squared_of(way)

@@ -21,7 +21,7 @@ from neartwin.engines.sql.trees import CELL
 from neartwin.errors import QueryError
 from neartwin.exact import WholeNumbers
 from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.selection.thresholds import OptimalSelection
 from neartwin.planning.allocation import Noise, Selection
@@ -114,8 +114,8 @@ def keyed_answer(plan: GroupPlan, *, release: str, secret: bytes) -> KeyedAnswer
 
 def _sampler(mechanism: Noise) -> noise.Sampler:
     match mechanism:
-        case Geometric():
-            return noise.geometric(mechanism.scale)
+        case DiscreteLaplace():
+            return noise.discrete_laplace(mechanism.scale)
         case Gaussian():
             return noise.rounded_gaussian(mechanism.variance)
         case DiscreteGaussian():

@@ -1,9 +1,9 @@
-"""The geometric mechanism: whole numbers plus discrete Laplace noise.
+"""The discrete Laplace mechanism: whole numbers plus discrete Laplace noise.
 
 Adding X with P(X = x) proportional to exp(-|x| / t) to a vector of integers of L1 sensitivity D is (D/t)-DP: the ratio of
 the densities at any output is at most exp((|y - f(S')|_1 - |y - f(S)|_1) / t) <= exp(D / t). Ghosh, Roughgarden,
 Sundararajan 2009; Dwork, Roth 2014, Thm 3.6 on a grid. Of all changes of L1 norm at most D, the worst is the whole of D
-in one coordinate, at every level of the trade-off: docs/mechanisms/geometric.md.
+in one coordinate, at every level of the trade-off: docs/mechanisms/discrete_laplace.md.
 """
 
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.exact import WholeNumbers
 from neartwin.losses import Composition
-from neartwin.losses import Geometric as GeometricLoss
+from neartwin.losses import Geometric as DiscreteLaplaceLoss
 from neartwin.mechanisms.adding import add_noise
-from neartwin.mechanisms.noise_laws import GeometricLaw, most_noise
+from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw, most_noise
 from neartwin.tradeoff import TradeOff, discrete_laplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Geometric:
+class DiscreteLaplace:
     """Discrete Laplace noise. scale: t, in units of the answer. sensitivity: D, the L1 sensitivity, a whole number."""
 
     scale: Fraction
@@ -31,10 +31,10 @@ class Geometric:
         integer(at_least=1, sensitivity=self.sensitivity)
 
     @classmethod
-    def calibrated(cls, *, epsilon: Fraction, sensitivity: int) -> "Geometric":
+    def calibrated(cls, *, epsilon: Fraction, sensitivity: int) -> "DiscreteLaplace":
         """The least noise that is epsilon-DP: scale = sensitivity / epsilon, exactly.
 
-        >>> Geometric.calibrated(epsilon=Fraction(1, 2), sensitivity=3).scale
+        >>> DiscreteLaplace.calibrated(epsilon=Fraction(1, 2), sensitivity=3).scale
         Fraction(6, 1)
         """
         return cls(
@@ -43,14 +43,14 @@ class Geometric:
         )
 
     @classmethod
-    def for_error(cls, *, half_width: int, confidence: float, sensitivity: int, count: int = 1) -> "Geometric":
+    def for_error(cls, *, half_width: int, confidence: float, sensitivity: int, count: int = 1) -> "DiscreteLaplace":
         """The most noise whose error bar over `count` values stays within half_width: the least epsilon for an error.
 
-        >>> Geometric.for_error(half_width=3, confidence=0.95, sensitivity=1).half_width(0.95)
+        >>> DiscreteLaplace.for_error(half_width=3, confidence=0.95, sensitivity=1).half_width(0.95)
         3
         """
         start = Fraction(1, 40 * integer(at_least=1, count=count))
-        scale = most_noise(GeometricLaw, half_width=half_width, confidence=confidence, count=count, above=start)
+        scale = most_noise(DiscreteLaplaceLaw, half_width=half_width, confidence=confidence, count=count, above=start)
         return cls(scale=scale, sensitivity=sensitivity)
 
     @property
@@ -59,9 +59,9 @@ class Geometric:
         return self.sensitivity / self.scale
 
     @property
-    def law(self) -> GeometricLaw:
+    def law(self) -> DiscreteLaplaceLaw:
         """The law of one coordinate's noise."""
-        return GeometricLaw(self.scale)
+        return DiscreteLaplaceLaw(self.scale)
 
     def curve(self) -> TradeOff:
         """The trade-off no neighbours fall below, in any dimension: the noise against its shift by D.
@@ -74,12 +74,12 @@ class Geometric:
     def losses(self) -> Composition:
         """The same as a factor for composition."""
         epsilon, legs = self.legs()
-        return Composition.of(GeometricLoss(epsilon=epsilon, sensitivity=legs))
+        return Composition.of(DiscreteLaplaceLoss(epsilon=epsilon, sensitivity=legs))
 
     def legs(self, most: int = 4096) -> tuple[Fraction, int]:
         """(epsilon, D), or for D above `most` a coarser pair whose curve is lower: at most `most` legs of equal whole steps.
 
-        >>> Geometric(scale=Fraction(5000), sensitivity=5000).legs()
+        >>> DiscreteLaplace(scale=Fraction(5000), sensitivity=5000).legs()
         (Fraction(1, 1), 2500)
         """
         steps = -(-self.sensitivity // most)
@@ -88,12 +88,12 @@ class Geometric:
 
     def noisy(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> WholeNumbers:
         """Fresh noise on each value. values: whole numbers of any size, int64 or Python's; the result has their shape."""
-        return add_noise(values, noise.geometric(self.scale), source)
+        return add_noise(values, noise.discrete_laplace(self.scale), source)
 
     def half_width(self, confidence: float, count: int = 1) -> int:
         """The least t with P(|noise| <= t in all `count` coordinates) >= confidence.
 
-        >>> Geometric(scale=Fraction(1), sensitivity=1).half_width(0.95)
+        >>> DiscreteLaplace(scale=Fraction(1), sensitivity=1).half_width(0.95)
         3
         """
         return self.law.half_width(confidence, count)

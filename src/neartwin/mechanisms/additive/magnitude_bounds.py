@@ -20,7 +20,7 @@ from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
 from neartwin.losses import Composition
 from neartwin.mechanisms.adding import clipped_whole
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.tradeoff import TradeOff
 
@@ -31,7 +31,7 @@ _MOST_BITS = 62
 class MagnitudeBounds:
     """Finds (low, high). counts: the histogram's noise; bits: magnitudes below 2^bits; threshold: see above."""
 
-    counts: Geometric
+    counts: DiscreteLaplace
     bits: int
     threshold: int
 
@@ -41,7 +41,7 @@ class MagnitudeBounds:
     ) -> "MagnitudeBounds":
         """epsilon-DP: one unit changes rows_per_unit counts by add/remove, twice as many by replacement."""
         rows = integer(at_least=1, rows_per_unit=rows_per_unit)
-        counts = Geometric.calibrated(
+        counts = DiscreteLaplace.calibrated(
             epsilon=epsilon, sensitivity=rows if neighbours is Neighbours.ADD_REMOVE else 2 * rows
         )
         if integer(at_least=1, bits=bits) > _MOST_BITS:

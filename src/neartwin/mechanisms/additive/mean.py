@@ -28,7 +28,7 @@ from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, WholeNumbers, rational
 from neartwin.losses import Composition
 from neartwin.mechanisms.adding import clipped_whole
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.tradeoff import TradeOff, compose
 
 
@@ -61,8 +61,8 @@ class BoundedMean:
 
     low: int
     high: int
-    total: Geometric
-    count: Geometric
+    total: DiscreteLaplace
+    count: DiscreteLaplace
 
     @classmethod
     def calibrated(cls, *, epsilon: Fraction, low: int, high: int) -> "BoundedMean":
@@ -75,8 +75,8 @@ class BoundedMean:
         return cls(
             low=low,
             high=high,
-            total=Geometric.calibrated(epsilon=half, sensitivity=reach),
-            count=Geometric.calibrated(epsilon=half, sensitivity=1),
+            total=DiscreteLaplace.calibrated(epsilon=half, sensitivity=reach),
+            count=DiscreteLaplace.calibrated(epsilon=half, sensitivity=1),
         )
 
     @property

@@ -2,7 +2,7 @@
 
 P(x) is constant on the steps [kD, kD + r) and [kD + r, (k + 1)D) of |x| and falls by exp(-epsilon) from each period to the
 next, D the sensitivity. Within a distance D the density falls by one period at most, so it is epsilon-DP. Against the
-geometric law it gains at large epsilon D and nothing where D = 1, where the two coincide. Geng, Kairouz, Oh,
+discrete Laplace law it gains at large epsilon D and nothing where D = 1, where the two coincide. Geng, Kairouz, Oh,
 Viswanath 2015.
 """
 

@@ -29,7 +29,7 @@ from neartwin.checks import integer
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Composition
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.sensitivity import Change
 from neartwin.tradeoff import TradeOff
@@ -54,13 +54,13 @@ class PrefixTree:
     """Running totals over `steps` steps. each: the noise of one interval."""
 
     steps: int
-    each: Geometric | Gaussian
+    each: DiscreteLaplace | Gaussian
 
     @classmethod
     def pure(cls, *, epsilon: Fraction, steps: int, sensitivity: int = 1, steps_per_unit: int = 1) -> "PrefixTree":
-        """epsilon-DP for the whole stream, by geometric noise."""
+        """epsilon-DP for the whole stream, by discrete Laplace noise."""
         change = intervals_change(steps=steps, sensitivity=sensitivity, steps_per_unit=steps_per_unit)
-        return cls(steps=steps, each=Geometric.calibrated(epsilon=epsilon, sensitivity=change.l1))
+        return cls(steps=steps, each=DiscreteLaplace.calibrated(epsilon=epsilon, sensitivity=change.l1))
 
     @classmethod
     def for_gdp(cls, *, mu: Fraction, steps: int, sensitivity: int = 1, steps_per_unit: int = 1) -> "PrefixTree":

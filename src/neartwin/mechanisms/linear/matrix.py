@@ -25,7 +25,7 @@ from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Composition
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.sensitivity import Change
@@ -100,15 +100,15 @@ class Histogram:
     """Noisy counts of declared, disjoint categories. Values that are in none of them count nowhere."""
 
     categories: tuple[Any, ...]
-    counts: Geometric
+    counts: DiscreteLaplace
 
     @classmethod
     def calibrated(cls, *, epsilon: Fraction, categories: tuple[Any, ...], neighbours: Neighbours) -> "Histogram":
-        """epsilon-DP for one row a unit: geometric noise of scale 1/epsilon (add/remove) or 2/epsilon (replace-one)."""
+        """epsilon-DP for one row a unit: discrete Laplace noise of scale 1/epsilon (add/remove) or 2/epsilon (replace-one)."""
         if len(set(categories)) != len(categories) or not categories:
             raise ParameterError("categories", categories, "must be distinct, at least one")
         change = of_histogram(neighbours)
-        return cls(categories=categories, counts=Geometric.calibrated(epsilon=epsilon, sensitivity=change.l1))
+        return cls(categories=categories, counts=DiscreteLaplace.calibrated(epsilon=epsilon, sensitivity=change.l1))
 
     def curve(self) -> TradeOff:
         """That of its counts."""

@@ -20,7 +20,7 @@ from neartwin.checks import open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.linear.count_trees import CountTree, moments
-from neartwin.mechanisms.noise_laws import GeometricLaw, Law, RoundedGaussianLaw
+from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw, Law, RoundedGaussianLaw
 from neartwin.mechanisms.noise_sums import laplace_quantiles
 from neartwin.special import ndtri
 
@@ -112,7 +112,7 @@ class Ranks:
         nodes at whose ends they are asked for; elsewhere they may be infinite.
         """
         miss = min((1 - open_probability(confidence=confidence)) / 2, _SURE)
-        if isinstance(self.law, GeometricLaw):
+        if isinstance(self.law, DiscreteLaplaceLaw):
             bars = float(self.law.scale) * _laplace_bars(self.tree, rank, miss, width)
         else:
             bars = -float(ndtri(miss)) * np.sqrt(moments(self.tree, rank)[0] * self.variance)

@@ -1,6 +1,6 @@
 """Report noisy max on integers, with the gap to the runner-up for free.
 
-Every integer score gets geometric noise of scale t; the largest noisy score wins, ties going to the first. With scores
+Every integer score gets discrete Laplace noise of scale t; the largest noisy score wins, ties going to the first. With scores
 of sensitivity D it is epsilon-DP at t = 2D / epsilon, and at t = D / epsilon where scores are monotone. So is the pair
 (winner, its noisy lead over the runner-up). Proof by alignment: keep all other noise and shift the winner's by the change
 that keeps its lead, at most 2D (monotone: at most D) steps of the lattice. Dwork, Roth 2014, Claim 3.9; Ding, Wang, Xiao,
@@ -142,8 +142,8 @@ def log_laplace_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
     return result
 
 
-def geometric_noise_wins(scores: WholeNumbers, scale: Fraction, *, one_sided: bool = False) -> FloatArray:
-    """(n,) chances under geometric noise on integer scores, ties going to the first: a sum over the lattice.
+def discrete_laplace_noise_wins(scores: WholeNumbers, scale: Fraction, *, one_sided: bool = False) -> FloatArray:
+    """(n,) chances under discrete Laplace noise on integer scores, ties going to the first: a sum over the lattice.
 
     The lattice is walked to 45 scales around the scores; what is beyond has a chance below exp(-45) a candidate.
     one_sided: noise on 0, 1, 2, ... only.
@@ -220,13 +220,13 @@ class NoisyMax:
         return Lead(winner, first - second - (runner_up < winner))
 
     def _ranked(self, scores: WholeNumbers, count: int, source: noise.Source) -> list[tuple[int, int]]:
-        noisy = -gaps_of(scores).astype(object) + noise.geometric(self.scale).draw(scores.shape, source=source)
+        noisy = -gaps_of(scores).astype(object) + noise.discrete_laplace(self.scale).draw(scores.shape, source=source)
         order = sorted(range(noisy.size), key=lambda i: (-noisy[i], i))
         return [(i, int(noisy[i])) for i in order[:count]]
 
     def pmf(self, scores: WholeNumbers) -> FloatArray:
         """Who wins with which probability. For tests and planning: it shows the scores."""
-        return geometric_noise_wins(scores, self.scale)
+        return discrete_laplace_noise_wins(scores, self.scale)
 
 
 def reused_value_loss(*, epsilon: Fraction, candidates: int) -> Fraction:

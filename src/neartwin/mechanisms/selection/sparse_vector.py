@@ -1,6 +1,6 @@
 """Above threshold (the sparse vector technique): the first c of many questions whose answers pass a threshold.
 
-The threshold gets geometric noise of scale t1 once; each answer, of sensitivity D, gets fresh noise of scale t2; a noisy
+The threshold gets discrete Laplace noise of scale t1 once; each answer, of sensitivity D, gets fresh noise of scale t2; a noisy
 answer at or above the noisy threshold is named, and the session ends with the c-th. Any number of "below" is free. The whole
 is (D/t1 + 2cD/t2)-DP, and (D/t1 + cD/t2)-DP where all questions are monotone together. So are the answers "above" with their
 *gaps*, noisy answer less noisy threshold. Proof by alignment: shift the threshold's noise by D and that of each answer told
@@ -23,7 +23,7 @@ from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Composition, Pure
-from neartwin.mechanisms.noise_laws import GeometricLaw
+from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw
 from neartwin.tradeoff import TradeOff, epsilon_delta
 
 
@@ -97,7 +97,7 @@ class AboveThreshold:
 
     def start(self, *, threshold: int, source: noise.Source = noise.SYSTEM) -> "Session":
         """A session for one run of questions. threshold: a public number; reserve `epsilon` before."""
-        drawn = noise.geometric(self.threshold_scale).draw(source=source)
+        drawn = noise.discrete_laplace(self.threshold_scale).draw(source=source)
         return Session(self, threshold + int(drawn), source)
 
     def half_width(self, confidence: float, questions: int) -> int:
@@ -106,8 +106,8 @@ class AboveThreshold:
         Half of what is allowed to fail is given to the threshold's noise, half to that of all answers together.
         """
         each = 1 - (1 - open_probability(confidence=confidence)) / 2
-        of_threshold = GeometricLaw(self.threshold_scale).half_width(each)
-        return of_threshold + GeometricLaw(self.answer_scale).half_width(each, questions)
+        of_threshold = DiscreteLaplaceLaw(self.threshold_scale).half_width(each)
+        return of_threshold + DiscreteLaplaceLaw(self.answer_scale).half_width(each, questions)
 
 
 @final
@@ -156,7 +156,7 @@ class Session:
                 'this session has said "above" and is over; its noisy threshold must not be used again: start a new '
                 "session, and pay for it"
             )
-        drawn = noise.geometric(self.plan.answer_scale).draw(source=self._source)
+        drawn = noise.discrete_laplace(self.plan.answer_scale).draw(source=self._source)
         gap = answer + int(drawn) - self._noisy_threshold
         if gap < 0:
             return None

@@ -29,7 +29,7 @@ from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Approx, Composition, Leak
-from neartwin.mechanisms.additive.discrete_laplace import Geometric
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.noise.exponentials import exp_neg
 from neartwin.special import erfc
@@ -43,7 +43,7 @@ _SLACK = 1e-9  # relative: erfc, log and the float arithmetic here err by less t
 class UnitThreshold:
     """Keep the groups with at least `threshold` units after noise. delta: the probability that is charged, an upper bound."""
 
-    counts: Geometric
+    counts: DiscreteLaplace
     threshold: int
     delta: Fraction
 
@@ -63,7 +63,7 @@ class UnitThreshold:
         """
         open_probability(delta=delta)
         integer(at_least=1, groups_per_unit=groups_per_unit)
-        counts = Geometric.calibrated(epsilon=epsilon, sensitivity=sensitivity)
+        counts = DiscreteLaplace.calibrated(epsilon=epsilon, sensitivity=sensitivity)
         scale = float(counts.scale)
         logarithm = math.log(groups_per_unit) - math.log(delta.numerator) + math.log(delta.denominator)
         logarithm -= math.log1p(math.exp(-1 / scale))
@@ -95,7 +95,7 @@ class UnitThreshold:
 
 
 def false_keep(scale: Fraction, threshold: int, bits: int) -> Fraction:
-    """P(1 + X >= threshold), rounded up by less than 2**-bits, for geometric noise and a threshold of at least 2."""
+    """P(1 + X >= threshold), rounded up by less than 2**-bits, for discrete Laplace noise and a threshold of at least 2."""
     _, high = exp_neg((threshold - 1) / scale, bits)
     low, _ = exp_neg(1 / scale, bits)
     return Fraction(high, (1 << bits) + low)
