@@ -200,19 +200,29 @@ def _sign(formula: Formula, x: float) -> tuple[int, float]:
     return 0, math.nan
 
 
-def root(formula: Formula, low: float, high: float, guess: float | None = None) -> tuple[float, float]:
-    """The floats around the zero of a function that falls: proved not to be below 0 at the first, nor above 0 at the second.
+def root(
+    formula: Formula, low: float, high: float, guess: float | None = None, *, rtol: float = 0.0
+) -> tuple[float, float]:
+    """Floats around the zero of a falling function.
 
-    formula: of a float. low, high: finite; an end beyond which the zero lies is both answers. guess: near the zero; one
-    that is right to the last places saves eight evaluations of ten.
+    Args:
+        formula: the function, of a float.
+        low: finite; both answers where the zero lies below.
+        high: finite; both answers where the zero lies above.
+        guess: near the zero. One that is right to the last places saves eight evaluations of ten.
+        rtol: half width, relative to the guess, at which a proved bracket around it is taken as it is.
+
+    Returns:
+        (a, b), proved: the function is not below 0 at a, nor above 0 at b. Neighbours, unless rtol was met or the
+        signs between stay open.
     """
     if guess is not None and low < guess < high:
-        step = 2 * math.ulp(guess)
+        step = first = max(2 * math.ulp(guess), rtol * abs(guess))
         while step < high - low:  # outward by growing steps, until the zero is between
             a, b = max(guess - step, low), min(guess + step, high)
             (one, fa), (other, fb) = _sign(formula, a), _sign(formula, b)
             if one > 0 > other:
-                return _closed(formula, (a, fa), (b, fb)) if step > 2 * math.ulp(guess) else (a, b)
+                return _closed(formula, (a, fa), (b, fb)) if step > first else (a, b)
             step *= 64
     (one, fa), (other, fb) = _sign(formula, low), _sign(formula, high)
     if one <= 0 or other >= 0:

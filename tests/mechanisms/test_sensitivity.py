@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.sensitivity import (
+from neartwin.mechanisms.theorems import (
     Norm,
     are_neighbours,
     brute_force_sensitivity,

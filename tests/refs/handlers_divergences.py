@@ -42,7 +42,8 @@ from neartwin.divergences import (
     response_loss_tail,
     subsampled_gaussian_renyi,
 )
-from neartwin.mechanisms.additive.accuracy import (
+from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.mechanisms.theorems import (
     counts_scale,
     failure_at_union_radius,
     histogram_radius,
@@ -52,7 +53,6 @@ from neartwin.mechanisms.additive.accuracy import (
     laplace_tail,
     response_mean_variance,
 )
-from neartwin.mechanisms.neighbours import Neighbours
 from tests.oracles.kov import kov_delta, kov_epsilon, kov_mixed_delta
 
 

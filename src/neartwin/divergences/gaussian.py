@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from neartwin.balls import (
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from flint import arb
 
 _LARGEST = 1e300  # epsilon that is searched for
+_ROUNDS = 60
+_ROOM = 1e-9  # relative, of a bracket in floats
 _FAR = 1e8  # standard deviations, beyond which Phi(a) alone bounds the profile
 
 
@@ -106,54 +109,62 @@ class GaussianPair:
         return self
 
 
-def gaussian_profile(epsilon: Exact, mu: Exact) -> "arb":
+def gaussian_profile(epsilon: "Exact | arb", mu: "Exact | arb") -> "arb":
     """The delta of normals mu apart at epsilon: a formula of `neartwin.balls`."""
-    if infinite(epsilon) or mu == 0:
-        return -ball(min(epsilon, 0)).expm1()
-    e, m = ball(epsilon), ball(mu)
-    a, b = m / 2 - e / m, -m / 2 - e / m
-    first = normal_cdf(a)
-    return first.union(ball(0)) if a < -_FAR else first - e.exp() * normal_cdf(b)
+    if mu == 0 or infinite(epsilon):
+        return (-ball(epsilon).expm1()).max(ball(0))
+    size, apart = ball(epsilon), ball(mu)
+    middle, half = size / apart, apart / 2
+    first = normal_cdf(half - middle)
+    if middle - half > _FAR:
+        return first.union(ball(0))
+    return first - size.exp() * normal_cdf(-middle - half)
 
 
-def epsilon_root(mu: Exact, delta: Exact) -> tuple[float, float]:
-    """The floats around the epsilon at which normals mu apart have this delta."""
+def epsilon_root(mu: Exact, delta: Exact, rtol: float = 0.0) -> tuple[float, float]:
+    """Floats around the epsilon at which normals mu apart have this delta. rtol: see `balls.root`."""
     if delta >= 1:
         return -math.inf, -math.inf
-    if delta == 0:
-        return (math.inf, math.inf) if mu else (0.0, 0.0)
-    floor = bounds(lambda d: (-ball(d)).log1p(), delta)
+    rest = 1 - Fraction(delta)
     if mu == 0:
-        return floor
-    low, high = floor[0], bounds(lambda m, d: ball(m) ** 2 / 2 + ball(m) * (-2 * ball(d).log()).sqrt(), mu, delta)[1]
-    if high > _LARGEST:
-        return low, high
-    return root(lambda e: gaussian_profile(e, mu) - ball(delta), low, high, _guess(mu, delta, low, high))
+        return bounds(lambda: ball(rest).log())
+    if delta == 0:
+        return math.inf, math.inf
+
+    def falling(epsilon: float) -> "arb":
+        return gaussian_profile(epsilon, mu) - ball(delta)
+
+    try:  # floats err by far less than what is added
+        apart, low = float(mu), math.log(rest)
+        high = (apart * apart / 2 + apart * math.sqrt(-2 * math.log(delta))) * (1 + _ROOM)
+        low -= _ROOM * (1 - low)
+    except (ValueError, OverflowError):  # beyond the floats
+        low = bounds(lambda: ball(rest).log())[0]
+        high = bounds(lambda: ball(mu) ** 2 / 2 + ball(mu) * (-2 * ball(delta).log()).sqrt())[1]
+    return (low, high) if high > _LARGEST else root(falling, low, high, _guess(mu, delta, rest), rtol=rtol)
 
 
-def _guess(mu: Exact, delta: Exact, low: float, high: float) -> float | None:
-    """Newton on ln delta in plain floats, and a last step in balls; what it misses costs `root` time alone."""
+def _guess(mu: Exact, delta: Exact, rest: Fraction) -> float | None:
+    """Newton's method in floats on ln delta, or on ln (1 - delta) where that is the smaller; what it misses costs time alone."""
     try:
-        m, goal, x = float(mu), math.log(delta), 0.5 * (low + high)
-        for _ in range(40):
-            tail = 0.5 * math.exp(x) * math.erfc((0.5 * m + x / m) * math.sqrt(0.5))
-            value = 0.5 * math.erfc((x / m - 0.5 * m) * math.sqrt(0.5)) - tail
-            gap = math.log(value) - goal
-            low, high = (x, high) if gap > 0 else (low, x)
-            step = x + gap * value / tail
-            new = step if low <= step <= high else 0.5 * (low + high)
-            x, moved = new, abs(new - x)
-            if moved <= 1e-9 * (abs(x) + m):
+        apart, small = float(mu), delta < 0.5
+        goal = math.log(delta if small else rest)
+        x = apart * apart / 2 - apart * NormalDist().inv_cdf(float(delta))
+        for _ in range(_ROUNDS):
+            far = math.exp(x) * normal_tail(x / apart + apart / 2)
+            value = normal_tail(x / apart - apart / 2) - far if small else normal_tail(apart / 2 - x / apart) + far
+            moved = value / far * (math.log(value) - goal)
+            x += moved if small else -moved
+            if abs(moved) <= 1e-14 * abs(x):
                 break
     except (ValueError, OverflowError, ZeroDivisionError):  # beyond the floats
         return None
+    return x
 
-    def newton() -> "arb":
-        e, apart = ball(x), ball(mu)
-        tail = e.exp() * normal_cdf(-apart / 2 - e / apart)
-        return e + (normal_cdf(apart / 2 - e / apart) - tail - ball(delta)) / tail
 
-    return bounds(newton)[0]
+def normal_tail(x: float) -> float:
+    """Phi(-x) in floats."""
+    return 0.5 * math.erfc(x * math.sqrt(0.5))
 
 
 def kl_normal(*, mean: Numeric, sigma: Numeric, other_mean: Numeric, other_sigma: Numeric) -> Certified:

@@ -5,9 +5,7 @@ from numpy.typing import NDArray
 
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
-from neartwin.noise import Sampler, Source
-
-_SAFE = 2**62  # values whose noisy sum surely fits 64 bits
+from neartwin.noise import Sampler, Source, add
 
 
 def add_noise(values: WholeNumbers, sampler: Sampler, source: Source) -> WholeNumbers:
@@ -17,16 +15,7 @@ def add_noise(values: WholeNumbers, sampler: Sampler, source: Source) -> WholeNu
     """
     if values.dtype.kind not in "iuO":
         raise ParameterError("values", values.dtype, "must be whole numbers", remedy="round them to a grid first")
-    drawn = sampler.draw(values.shape, source=source)
-    if values.dtype.kind == "i" and drawn.dtype == np.int64 and _small(values) and _small(drawn):
-        total: WholeNumbers = values.astype(np.int64) + drawn
-        return total
-    wide: WholeNumbers = values.astype(object) + drawn.astype(object)
-    return wide
-
-
-def _small(values: WholeNumbers) -> bool:
-    return values.size == 0 or (int(values.min()) > -_SAFE and int(values.max()) < _SAFE)
+    return add(values, sampler.draw(values.shape, source=source))
 
 
 def clipped_whole(values: WholeNumbers, low: int, high: int) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from neartwin.checks import integer, open_probability
 from neartwin.exact import FloatArray
-from neartwin.special import erf, erfc
+from neartwin.special import erfc
 
 _SLACK = 1e-12  # relative; the tails below are evaluated to a few units in the last place
 _SUMMED = 2000.0  # standard deviations up to which discrete Gaussian tails are summed term by term
@@ -153,19 +153,18 @@ class RoundedGaussianLaw(Law):
         """The normal mass of [|x| - 1/2, |x| + 1/2], as a difference of upper tails."""
         size = np.abs(x)
         tails: FloatArray = erfc((size - 0.5) / self._root) - erfc((size + 0.5) / self._root)
-        return np.where(size == 0, erf(0.5 / self._root), tails / 2)
+        return np.where(size == 0, math.erf(0.5 / self._root), tails / 2)
 
     def beyond(self, t: int) -> float:
         """erfc((t + 1/2) / sqrt(2 variance))."""
-        return float(erfc((t + 0.5) / self._root))
+        return math.erfc((t + 0.5) / self._root)
 
     @property
     def variance(self) -> float:
         """The sum of (2t + 1) P(|X| > t); normal_variance + 1/12 beyond deviation 2, where they agree to 1e-30."""
         if self.normal_variance > 4:
             return float(self.normal_variance + Fraction(1, 12))
-        t = np.arange(100)
-        return float(((2 * t + 1) * erfc((t + 0.5) / self._root)).sum())
+        return math.fsum((2 * t + 1) * self.beyond(t) for t in range(100))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +199,7 @@ class DiscreteGaussianLaw(Law):
         """Summed; for wide noise the bound erfc(t / sqrt(2 parameter)), since the sum over x > t is below the integral."""
         s2 = float(self.parameter)
         if s2 > _SUMMED**2:
-            return float(erfc(t / math.sqrt(2 * s2)))
+            return math.erfc(t / math.sqrt(2 * s2))
         x = np.arange(t + 1, t + 3 + math.ceil(40 * math.sqrt(s2))).astype(np.float64)
         return 2 * float(np.exp(-x * x / (2 * s2))[::-1].sum()) / self._normaliser
 

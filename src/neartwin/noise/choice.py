@@ -96,28 +96,12 @@ def bernoulli_exp(
     if not isinstance(x, np.ndarray):
         value = non_negative(x=rational(x=x)) / divisor
         rows, size = _rows(shape)
-        listed = _Repeated(value, rows.size)
-        heads = exp_coins(listed, rows, Fresh(source)).reshape(size)
+        repeated = _Scaled(np.full(rows.size, min(1, value.numerator)), 1 / value if value else divisor)
+        heads = exp_coins(repeated, rows, Fresh(source)).reshape(size)
         return heads if shape is not None else bool(heads)
     if shape is not None:
         raise ParameterError("shape", shape, "must be left out where x is an array: there is one coin for each x")
     return exp_coins(_exponents(x.reshape(-1), divisor), np.arange(x.size), Fresh(source)).reshape(x.shape)
-
-
-@dataclass(frozen=True, slots=True)
-class _Repeated:
-    """One exponent for all rows."""
-
-    value: Fraction
-    rows: int
-
-    def floats(self) -> NDArray[np.float64]:
-        """Rounded once."""
-        return np.full(self.rows, float(min(self.value, Fraction(64))))
-
-    def exactly(self, i: int) -> Fraction:  # noqa: ARG002 - all alike
-        """The value."""
-        return self.value
 
 
 def _exponents(x: NDArray[Any], over: Fraction) -> _Scaled | _Listed:

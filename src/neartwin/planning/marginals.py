@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 
@@ -35,7 +36,6 @@ from neartwin.planning.plan import GroupPlan, MarginalPlan, Measure
 from neartwin.planning.sensitivity import Sensitivity
 from neartwin.queries.groups import named, values_of
 from neartwin.queries.query import Query
-from neartwin.special import ndtri
 from neartwin.tradeoff import mu_of
 
 _SLACK = 1 + 1e-9  # for the rounding of these formulas themselves
@@ -51,7 +51,7 @@ def half_width(plan: MarginalPlan, margin: Margin, confidence: float) -> float:
     noise = dict(zip(plan.measured, (measure.mechanism for measure in plan.measures.values()), strict=True))
     weights = {measured: plan.design.weights(margin, measured) for measured in noise}
     if all(isinstance(one, Gaussian) for one in noise.values()):
-        z = float(ndtri((1 + confidence) / 2))
+        z = NormalDist().inv_cdf((1 + confidence) / 2)
         rounding = math.fsum(float((np.abs(values) * counts).sum()) for values, counts in weights.values()) / 2
         return (z * math.sqrt(plan.design.variance(margin)) + rounding / plan.parts) * _SLACK
     terms = [

@@ -9,6 +9,7 @@ of the spend's kind is scaled to it, and every answer's bar follows before a row
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 
@@ -100,9 +101,7 @@ def bars_of(queries: Queries, strategy: Strategy, measure: Measure, confidence: 
     if isinstance(mechanism, DiscreteLaplace):
         reach = reach_of_laplace(confidence) * math.sqrt(2) * float(mechanism.scale)
     else:
-        from neartwin.special import ndtri
-
-        reach = float(ndtri((1 + confidence) / 2)) * math.sqrt(float(mechanism.variance))
+        reach = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(float(mechanism.variance))
     bars = spread * (reach + math.sqrt(len(strategy.table))) / measure.parts
     return Bars(bars * (1 + 1e-9))
 

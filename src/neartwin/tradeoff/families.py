@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from neartwin.balls import Exact, ball, bounds, normal_cdf, normal_quantile
 from neartwin.checks import non_negative, positive, probability
+from neartwin.divergences.gaussian import gaussian_profile
 from neartwin.exact import FloatArray, Interval, Number, rational
 from neartwin.tradeoff.functions import Argument, closed_form, finite, levels
-from neartwin.tradeoff.gaussian_dp import delta_at
 
 if TYPE_CHECKING:
     from flint import arb
@@ -114,7 +114,7 @@ class Gaussian:
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2)."""
-        return closed_form(lambda e: delta_at(self._mu(), e), finite(epsilon=epsilon))
+        return closed_form(lambda e: gaussian_profile(e, self._mu()), finite(epsilon=epsilon))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,28 +7,27 @@ Corollary 2.13). With a = epsilon/mu - mu/2 and b = epsilon/mu + mu/2,
     delta = Phi(-a) - e^epsilon Phi(-b),    d delta/d epsilon = -e^epsilon Phi(-b),    d delta/d mu = phi(a).
 
 Every answer is an `Interval` that holds the exact value of the arguments as written: decimals are read exactly. Inverses
-are roots whose signs on both sides are proved (`balls.root`). Newton's method, in floats and then in balls, finds the
-place to prove them at. Arrays are broadcast together.
+are roots whose signs on both sides are proved (`balls.root`), at the place where Newton's method in floats ends.
+Arrays are broadcast together.
 """
 
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from neartwin.balls import (
     Exact,
-    Formula,
     ball,
     bounds,
     elementwise,
     every,
-    normal_cdf,
-    normal_density,
     normal_quantile,
     root,
 )
+from neartwin.divergences.gaussian import epsilon_root, gaussian_profile, normal_tail
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval
 from neartwin.tradeoff.functions import Argument, at_each, certified, closed_form, finite, levels
@@ -37,19 +36,9 @@ if TYPE_CHECKING:
     from flint import arb
 
 _SIGNS = "signs of delta"
-_CLOSE = 1e-9  # relative step of Newton's method after which the next point is right to the last places
 _WIDTH = 1e-13  # relative half width at which a root found in floats is proved as it is
 _ROUNDS = 60
 _NORMAL = NormalDist()
-
-
-def delta_at(mu: "arb | int", epsilon: "Exact | arb") -> "arb":
-    """Delta(epsilon) of two unit normals mu apart, as a ball."""
-    size = ball(epsilon)
-    if mu == 0:
-        return (-size.expm1()).max(ball(0))
-    middle, half = size / mu, mu / 2
-    return normal_cdf(half - middle) - size.exp() * normal_cdf(-middle - half)
 
 
 def _mu(mu: Argument, *, positive: str = "") -> Any:
@@ -80,7 +69,7 @@ def delta_of(mu: Argument, epsilon: Argument) -> Interval[FloatArray]:
     >>> bool(d.lower <= 0.12693673750664395 <= d.upper)
     True
     """
-    return closed_form(lambda m, e: delta_at(ball(m), e), _mu(mu), finite(epsilon=epsilon))
+    return closed_form(lambda m, e: gaussian_profile(e, m), _mu(mu), finite(epsilon=epsilon))
 
 
 def log_delta_of(mu: Argument, epsilon: Argument) -> Interval[FloatArray]:
@@ -103,7 +92,7 @@ def log_delta_of(mu: Argument, epsilon: Argument) -> Interval[FloatArray]:
     """
     apart = _mu(mu, positive="two equal laws have delta=0, and no logarithm")
     found = elementwise(
-        lambda m, e: delta_at(ball(m), e).log(), apart, finite(epsilon=epsilon), method="closed form", most=0.0
+        lambda m, e: gaussian_profile(e, m).log(), apart, finite(epsilon=epsilon), method="closed form", most=0.0
     )
     return certified(found.lower, found.upper, "closed form")
 
@@ -114,85 +103,6 @@ def _near(z: Exact) -> float:
     if 1e-300 < level < 1 - 1e-12:
         return _NORMAL.inv_cdf(level)
     return bounds(lambda: normal_quantile(ball(z)))[0]
-
-
-def _rough(step: Callable[[float], float], start: float) -> float:
-    """Newton's method in floats, as far as it goes: it may lose its digits, and then ends early."""
-    x = start
-    for _ in range(_ROUNDS):
-        try:
-            following = step(x)
-        except (ValueError, ZeroDivisionError, OverflowError):
-            return x
-        if not math.isfinite(following) or abs(following - x) <= 1e-14 * abs(x):
-            return x
-        x = following
-    return x
-
-
-def _zero(
-    falling: Formula, step: Formula, rough: Callable[[float], float], *, start: float, low: float, high: float
-) -> tuple[float, float]:
-    """Floats around the zero of a falling function, by Newton's method inside a bracket.
-
-    falling, step: formulas of a float; the function, and the next point of Newton's method. start: a point in
-    [low, high]. rough: the step in floats.
-    """
-    guess = _rough(rough, start)
-    guess = guess if low < guess < high else start
-    near, far = guess - _WIDTH * abs(guess), guess + _WIDTH * abs(guess)
-    if low < near < far < high and bounds(falling, near)[0] > 0 > bounds(falling, far)[1]:
-        return near, far
-    for _ in range(_ROUNDS):
-        following = bounds(step, guess)[0]
-        if not low < following < high:
-            break
-        moved, guess = abs(following - guess), following
-        if moved <= _CLOSE * abs(guess):
-            break
-    return root(falling, low, high, guess)
-
-
-def _epsilon_between(mu: Exact, delta: Exact) -> tuple[float, float]:
-    if delta in (0, 1) or mu == 0:
-        if delta == 1:
-            return -math.inf, -math.inf
-        return bounds(lambda: ball(1 - Fraction(delta)).log()) if mu == 0 else (math.inf, math.inf)
-    rest, apart, small = 1 - Fraction(delta), float(mu), delta < 0.5
-    # delta(epsilon) lies between 1 - e^epsilon and Phi(-a)
-    low = bounds(lambda: ball(rest).log())[0]
-    high = apart * -_near(delta) + apart * apart / 2
-    start, high = high, high + 1e-9 * (1 + abs(high) + apart * apart)
-    target = float(delta if small else rest)
-
-    def step(epsilon: float) -> "arb":
-        distance, size = ball(mu), ball(epsilon)
-        middle, half = size / distance, distance / 2
-        far = size.exp() * normal_cdf(-middle - half)
-        if small:
-            value = normal_cdf(half - middle) - far
-            return size + value / far * (value / ball(delta)).log()
-        value = normal_cdf(middle - half) + far
-        return size - value / far * (value / ball(rest)).log()
-
-    def rough(epsilon: float) -> float:
-        middle, half = epsilon / apart, apart / 2
-        far = math.exp(epsilon) * _tail(middle + half)
-        if small:
-            value = _tail(middle - half) - far
-            return epsilon + value / far * math.log(value / target)
-        value = _tail(half - middle) + far
-        return epsilon - value / far * math.log(value / target)
-
-    low -= 1e-9 * (1 + abs(low))
-    return _zero(
-        lambda e: delta_at(ball(mu), e) - ball(delta), step, rough, start=min(max(start, low), high), low=low, high=high
-    )
-
-
-def _tail(x: float) -> float:
-    """Phi(-x) in floats."""
-    return 0.5 * math.erfc(x * math.sqrt(0.5))
 
 
 def epsilon_of(mu: Argument, delta: Argument) -> Interval[FloatArray]:
@@ -215,7 +125,7 @@ def epsilon_of(mu: Argument, delta: Argument) -> Interval[FloatArray]:
     >>> bool(e.lower <= 4.3771780956812246 <= e.upper), bool(e.width < 1e-11)
     (True, True)
     """
-    return at_each(_epsilon_between, _mu(mu), levels(delta=delta), method=_SIGNS)
+    return at_each(partial(epsilon_root, rtol=_WIDTH), _mu(mu), levels(delta=delta), method=_SIGNS)
 
 
 def mu_between(
@@ -233,29 +143,19 @@ def mu_between(
     start = max(2 * size / (z + reach) if z > 0 else reach - z, -2 * _near((1 - level) / 2), 1e-300)
     high = 2 * math.sqrt(max(-2 * math.log(other), 0.0)) + 2 * math.sqrt(2 * size) + 2  # 1 - delta <= rest beyond
 
-    def step(mu: float) -> "arb":
-        distance, moved = ball(mu), epsilon()
-        a, b = moved / distance - distance / 2, moved / distance + distance / 2
-        far, slope = moved.exp() * normal_cdf(-b), normal_density(a)
-        if small:
-            value = normal_cdf(-a) - far
-            return distance - value / slope * (value / delta()).log()
-        value = normal_cdf(a) + far
-        return distance + value / slope * (value / rest()).log()
-
-    def rough(mu: float) -> float:
-        a, b = size / mu - mu / 2, size / mu + mu / 2
-        far, slope = math.exp(size) * _tail(b), math.exp(-a * a / 2) / math.sqrt(2 * math.pi)
-        if small:
-            value = _tail(a) - far
-            return mu - value / slope * math.log(value / level)
-        value = _tail(-a) + far
-        return mu + value / slope * math.log(value / other)
-
-    def falling(mu: float) -> "arb":
-        return delta() - delta_at(ball(mu), epsilon())
-
-    return _zero(falling, step, rough, start=min(start, high), low=0.0, high=high)
+    mu = min(start, high)
+    for _ in range(_ROUNDS):  # Newton's method, as far as floats go
+        try:
+            a, b = size / mu - mu / 2, size / mu + mu / 2
+            far, slope = math.exp(size) * normal_tail(b), math.exp(-a * a / 2) / math.sqrt(2 * math.pi)
+            value = normal_tail(a) - far if small else normal_tail(-a) + far
+            moved = value / slope * math.log(value / (level if small else other))
+        except (ValueError, ZeroDivisionError, OverflowError):
+            break
+        mu += -moved if small else moved
+        if abs(moved) <= 1e-14 * abs(mu):
+            break
+    return root(lambda m: delta() - gaussian_profile(epsilon(), m), 0.0, high, mu, rtol=_WIDTH)
 
 
 def _mu_at(epsilon: Exact, delta: Exact) -> tuple[float, float]:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,6 @@ from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.sensitivity import Change
-from neartwin.special import ndtri
 from neartwin.tradeoff import TradeOff
 
 _MOST_PAIRS = 1 << 26  # entries compared one by one; beyond, differences are bounded by sums
@@ -248,7 +248,7 @@ class MatrixMechanism:
 
     def half_widths(self, confidence: float) -> FloatArray:
         """(queries,) each answer is within this of the truth with this probability: normal quantile plus rounding."""
-        z = float(ndtri((1 + open_probability(confidence=confidence)) / 2))
+        z = NormalDist().inv_cdf((1 + open_probability(confidence=confidence)) / 2)
         normal = np.sqrt(np.square(self.reconstruction).sum(axis=1)) * math.sqrt(float(self.each.variance))
         result: FloatArray = (z * normal + np.abs(self.reconstruction).sum(axis=1) / 2) * (1 + 1e-9)
         return result

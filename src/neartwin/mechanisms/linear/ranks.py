@@ -12,6 +12,7 @@ are few.
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,6 @@ from neartwin.exact import FloatArray
 from neartwin.mechanisms.linear.count_trees import CountTree, moments
 from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw, Law, RoundedGaussianLaw
 from neartwin.mechanisms.noise_sums import laplace_quantiles
-from neartwin.special import ndtri
 
 _BRANCHINGS = (*range(3, 33), 48, 64, 128)  # of 2 bars are up to 3 % shorter, and nodes many more than cells
 _TYPICAL = 1025  # places that stand for all of them
@@ -86,7 +86,7 @@ def _laplace_bars(tree: CountTree, rank: float, miss: float, width: int) -> Floa
         kinds = np.array_split(alike, min(_KINDS, len(alike)))
         some = np.array([(one[0], one[len(one) // 2], one[-1]) for one in kinds])
         bars = laplace_quantiles(*tree.weights(rank, ends[some.ravel()]), miss).reshape(some.shape)
-        more = 1 + _SHAPED[0] + _SHAPED[1] * float(ndtri(miss)) ** 2
+        more = 1 + _SHAPED[0] + _SHAPED[1] * NormalDist().inv_cdf(miss) ** 2
         longest = (bars / np.sqrt(np.maximum(second[some], 1e-150))).max(axis=1) * more
         found[ends[alike]] = np.repeat(longest, [len(one) for one in kinds]) * np.sqrt(second[alike])
     found.flags.writeable = False
@@ -115,7 +115,7 @@ class Ranks:
         if isinstance(self.law, DiscreteLaplaceLaw):
             bars = float(self.law.scale) * _laplace_bars(self.tree, rank, miss, width)
         else:
-            bars = -float(ndtri(miss)) * np.sqrt(moments(self.tree, rank)[0] * self.variance)
+            bars = -NormalDist().inv_cdf(miss) * np.sqrt(moments(self.tree, rank)[0] * self.variance)
         found: FloatArray = bars + self.half_step(rank)
         return found
 

@@ -150,7 +150,7 @@ class GaussianThreshold:
 
 
 def _normal_tail(threshold: int, variance: Fraction) -> float:
-    return float(erfc((threshold - 1.5) / math.sqrt(2 * float(variance)))) / 2
+    return math.erfc((threshold - 1.5) / math.sqrt(2 * float(variance))) / 2
 
 
 _BITS = 256

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.additive.accuracy import (
+from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.mechanisms.theorems import (
     chebyshev_radius,
     count_for_radius,
     count_for_radius_exact,
@@ -29,7 +30,6 @@ from neartwin.mechanisms.additive.accuracy import (
     response_mean,
     response_mean_variance,
 )
-from neartwin.mechanisms.neighbours import Neighbours
 from tests.oracles.laws import holds
 
 
