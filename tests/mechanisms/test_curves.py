@@ -4,6 +4,7 @@ import itertools
 import math
 from fractions import Fraction
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -351,3 +352,17 @@ def test_factors_that_know_less_or_more_than_the_curve_are_on_the_safe_side():
     assert one.upper <= whole
     assert float(vector.delta(ONE).lower) <= one.upper * (1 + 1e-9)
     assert one.lower <= float(vector.delta(ONE).upper) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("square", "epsilon", "moved"), [("4", "0.5", 1), ("0.3", "2", 1), ("50", "-1", 3), ("9", "8", 2)]
+)
+def test_discrete_gaussian_delta_is_the_hockey_stick(square, epsilon, moved):
+    s, e = mp.mpf(square), mp.mpf(epsilon)
+    reach = int(45 * s**0.5) + 60
+    weight = {x: mp.exp(-(mp.mpf(x) ** 2) / (2 * s)) for x in range(-reach - moved, reach + moved + 1)}
+    total = sum(weight.values())
+    exact = sum(max(weight[x] - mp.exp(e) * weight[x + moved], mp.mpf(0)) / total for x in range(-reach, reach + 1))
+    noise = DiscreteGaussian(variance=Fraction(square), l2_squared=moved**2)
+    found = noise.delta(Fraction(epsilon))
+    assert found.lower <= exact <= found.upper <= found.lower * (1 + 1e-11)

@@ -41,7 +41,7 @@ def gauss_eps(rho, delta):
 
 
 def discrete_gauss(sigma2, eps):
-    return middle(c.discrete_gaussian_delta(sigma2, eps))
+    return middle((1 * losses.DiscreteGaussian(sigma2=sigma2)).delta(float(eps)))
 
 
 def laplace_power(d, n, eps):

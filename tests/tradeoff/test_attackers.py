@@ -8,12 +8,17 @@ from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
 from tests.oracles import tradeoff as oracle
 
-CURVES = [c.gaussian(1), c.laplace(2), c.epsilon_delta(1, "0.05"), c.subsampled(c.gaussian(2), "0.3")]
+CURVES = [
+    (c.gaussian(1), 2001),
+    (c.laplace(2), 2001),
+    (c.epsilon_delta(1, "0.05"), 2001),
+    (c.subsampled(c.gaussian(2), "0.3"), 251),  # 2 ms a point, but smooth
+]
 
 
-@pytest.mark.parametrize("curve", CURVES)
-def test_risks_are_read_off_the_curve(curve):
-    fpr = np.linspace(0, 1, 2001)
+@pytest.mark.parametrize(("curve", "points"), CURVES)
+def test_risks_are_read_off_the_curve(curve, points):
+    fpr = np.linspace(0, 1, points)
     power = c.tpr_at(curve, fpr)
     best = np.max(power.lower - fpr)
     assert abs(c.advantage(curve).upper - best) < 1e-5
@@ -119,23 +124,6 @@ def test_discrete_laplace_is_its_two_laws(epsilon, reach):
     gap = c.discrete_laplace(epsilon, reach).beta(alpha).lower - c.epsilon_delta(epsilon).beta(alpha).lower
     assert np.all(gap >= -1e-13)
     assert (np.max(gap) < 1e-13) == (reach == 1)
-
-
-@pytest.mark.parametrize(
-    ("square", "epsilon", "moved"), [("4", "0.5", 1), ("0.3", "2", 1), ("50", "-1", 3), ("9", "8", 2)]
-)
-def test_discrete_gaussian_delta_is_the_hockey_stick(square, epsilon, moved, holds):
-    s, e = oracle.num(square), oracle.num(epsilon)
-    reach = int(45 * s**0.5) + 60
-    weight = {x: mp.exp(-(mp.mpf(x) ** 2) / (2 * s)) for x in range(-reach - moved, reach + moved + 1)}
-    total = sum(weight.values())
-    exact = sum(max(weight[x] - mp.exp(e) * weight[x + moved], mp.mpf(0)) / total for x in range(-reach, reach + 1))
-    holds(c.discrete_gaussian_delta(square, epsilon, moved), exact, 2e-12)
-
-
-def test_discrete_gaussian_variance_is_below_sigma_squared():
-    found = c.discrete_gaussian_variance(1)
-    assert found.lower <= 0.99999978876772808 <= found.upper < 1
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
+from neartwin.tradeoff.polygons import delta_by_points
 from tests.oracles import tradeoff as oracle
 
 PAIR = c.finite_pair(["0.5", "0.3", "0.2"], ["0.1", "0.3", "0.6"])
@@ -56,7 +57,7 @@ def test_beta_and_delta_are_dual(curve):
     lines = 1 - delta.lower[:, None] - np.exp(EPSILON)[:, None] * ALPHA
     assert np.all(lines.T - beta.upper[:, None] <= np.maximum(delta.width, 0) + 1e-12)
     # the other way: the supremum over a fine grid of alphas reaches delta from below
-    back = c.conjugate(curve, EPSILON, 1024)
+    back = delta_by_points(curve, EPSILON, 1024)
     assert np.all(back.lower <= delta.upper + 1e-12)
     assert np.all(delta.lower <= back.upper + 1e-12)
     assert np.all(np.diff(delta.lower) <= delta.width[1:] + 1e-13)

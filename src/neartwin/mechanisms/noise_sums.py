@@ -7,12 +7,7 @@ for a sum of a falling function is at most its integral and the sum over all who
 least P(Y > k + 1) / (1 + 5.4e-9), for it is at most that much more (Poisson's formula). Take both at one quantile.
 
 *Laplace.* A discrete Laplace variable is the difference of two rounded-down exponential ones, so it is within 1 of a Laplace
-variable of its scale. With p_i = |w_i| s_i all different, by partial fractions of the product of 1 / (1 + p_i^2 u^2),
-
-    P(|sum of Laplace(p_i)| > t) = sum c_i exp(-t / p_i),   c_i = product over j != i of p_i^2 / (p_i^2 - p_j^2).
-
-Scales that are too close are made larger until they are not: the sum's law is symmetric and unimodal, and so is each term's,
-so the tail grows with each scale (Anderson 1955). What rounding may do to the sum is added to it.
+variable of its scale. Quantiles of sums of those are found as below.
 
 Either way the sum is off by at most the sum of |w_i|, or half of it, from the continuous one. Never above the union bound.
 
@@ -40,25 +35,17 @@ quantile is found by Newton's steps in log P, which is concave in t.
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 
 from neartwin.checks import open_probability
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw, DiscreteLaplaceLaw, Law, RoundedGaussianLaw
-from neartwin.special import ndtri
 
 _SLACK = 1 + 1e-9  # of rounding to doubles
+_MOST_ON_ONE_SIDE = 0.25  # of the rule for Laplace sums; bars at less than 50 % are those at 50 %
 _APART = 1e-8  # P(|X - Y| > 1) of a discrete Gaussian and its normal variable
-_HALVINGS = 45
-_RATIOS = (
-    (2, 1.0005),
-    (3, 1.002),
-    (6, 1.01),
-    (10, 1.02),
-    (15, 1.03),
-    (10**9, 1.05),
-)  # of neighbouring scales, by how many
 
 
 def half_widths_of_sums(laws: Sequence[Law], weights: FloatArray, confidence: float) -> FloatArray:
@@ -69,19 +56,20 @@ def half_widths_of_sums(laws: Sequence[Law], weights: FloatArray, confidence: fl
     >>> half_widths_of_sums([normal, normal], np.array([[1.0, 1.0], [0.0, 1.0]]), 0.95).round()
     array([1960., 2773.])
     """
-    miss, sizes = 1 - open_probability(confidence=confidence), np.abs(np.asarray(weights, dtype=float))
-    union: FloatArray = np.array([law.half_width(1 - miss / len(laws)) for law in laws], dtype=float) @ sizes
+    failure, sizes = 1 - open_probability(confidence=confidence), np.abs(np.asarray(weights, dtype=float))
+    union: FloatArray = np.array([law.half_width(1 - failure / len(laws)) for law in laws], dtype=float) @ sizes
     if all(isinstance(law, DiscreteLaplaceLaw) for law in laws):
-        scales = np.array([[float(law.scale)] for law in laws if isinstance(law, DiscreteLaplaceLaw)])
-        together = _of_laplaces(sizes * scales, miss) + sizes.sum(axis=0)
+        scales = np.array([float(law.scale) for law in laws if isinstance(law, DiscreteLaplaceLaw)])
+        each_side = min(failure / 2, _MOST_ON_ONE_SIDE)
+        together = laplace_quantiles(sizes.T * scales, np.ones(sizes.T.shape), each_side) + sizes.sum(axis=0)
     else:
         normal = [_normal(law) for law in laws]
         known = [one for one in normal if one is not None]
         if len(known) < len(laws):
             return union
         variance, off = (np.array(column) for column in zip(*known, strict=True))
-        left = miss - _APART * sum(isinstance(law, DiscreteGaussianLaw) for law in laws)
-        together = -ndtri(left / 2) * np.sqrt(variance @ sizes**2) + off @ sizes
+        left = failure - _APART * sum(isinstance(law, DiscreteGaussianLaw) for law in laws)
+        together = -NormalDist().inv_cdf(left / 2) * np.sqrt(variance @ sizes**2) + off @ sizes
     found: FloatArray = np.minimum(union, together * _SLACK)
     return found
 
@@ -97,32 +85,9 @@ def _normal(law: Law) -> tuple[float, float] | None:
             return None
 
 
-def _of_laplaces(scales: FloatArray, miss: float) -> FloatArray:
-    """(n,) the least t at which the tail is at most `miss`, rounded up: the upper end of a bisection. scales: (k, n)."""
-    count = len(scales)
-    if not scales.size:
-        return np.zeros(scales.shape[1])
-    p = np.sort(np.maximum(scales, np.maximum(scales.max(axis=0) * 1e-9, 1e-300)), axis=0)
-    ratio = next(ratio for most, ratio in _RATIOS if count <= most)
-    for i in range(1, count):
-        p[i] = np.maximum(p[i], p[i - 1] * ratio)
-    shares = (p[None, :] / p[:, None]) ** 2  # (i, j, n): p_j^2 / p_i^2
-    shares[np.arange(count), np.arange(count)] = 0.0
-    parts = 1 / np.prod(1 - shares, axis=1)
-    rounding = 16 * count * np.finfo(float).eps / (ratio**2 - 1)
-    sure = parts + rounding * np.abs(parts)
-    low, high = np.zeros(p.shape[1]), p.sum(axis=0) * (1 + math.log(count / miss))
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        few = (sure * np.exp(-middle / p)).sum(axis=0) <= miss
-        low, high = np.where(few, low, middle), np.where(few, middle, high)
-    found: FloatArray = high
-    return found
-
-
 _CELLS = 128  # of the first noise's size
-_SADDLE_HALVINGS = 12
-_SADDLE_SLACK = 1e-12  # of numbers that are rounded to doubles
+_HALVINGS_OF_TWO = 12
+_ROUNDING = 1e-12  # of numbers that are rounded to doubles
 
 
 @lru_cache(maxsize=256)
@@ -142,7 +107,7 @@ def half_width_of_two(first: Law, a: float, second: Law, b: float, confidence: f
     each = (1 + confidence) / 2
     high = a * first.half_width(each) + b * second.half_width(each)  # by the union bound
     low = 0.0
-    for _ in range(_SADDLE_HALVINGS):
+    for _ in range(_HALVINGS_OF_TWO):
         middle = (low + high) / 2
         low, high = (low, middle) if _tail(sizes, a, second, b, middle) <= allowed else (middle, high)
     return high
@@ -159,7 +124,7 @@ def _tail(sizes: tuple[FloatArray, FloatArray], a: float, second: Law, b: float,
 
 def _above(law: Law, s: float) -> float:
     """P(Y > s), or a bound not below it: tails are themselves bounds, good to one part in a hundred."""
-    s -= abs(s) * _SADDLE_SLACK
+    s -= abs(s) * _ROUNDING
     if s >= 0:
         return law.beyond(math.floor(s)) / 2
     return 1 - law.beyond(math.ceil(-s) - 1) * 0.99 / 2
@@ -168,13 +133,13 @@ def _above(law: Law, s: float) -> float:
 _POINTS = 12
 _STEP = 2 / 3  # in deviations at the saddle
 _LEAST_BEND = 0.05
-_LAPLACE_HALVINGS = 12  # for a saddle; any line beside it is as right, if not as short
+_HALVINGS_OF_SADDLE = 12  # for a saddle; any line beside it is as right, if not as short
 _NEWTON = 6
 _LAPLACE_SLACK = 1 + 3e-4
 
 
-def laplace_quantiles(scales: FloatArray, numbers: FloatArray, miss: float) -> FloatArray:
-    """(n,) t with P(sum > t) = miss. scales, numbers: (n, kinds), so many variables of each scale; 0 < miss <= 1/4.
+def laplace_quantiles(scales: FloatArray, numbers: FloatArray, failure: float) -> FloatArray:
+    """(n,) t with P(sum > t) = failure. scales, numbers: (n, kinds), so many variables of each scale; 0 < failure <= 1/4.
 
     Rounded up by 3e-4, which is more than the rule is off.
 
@@ -187,13 +152,13 @@ def laplace_quantiles(scales: FloatArray, numbers: FloatArray, miss: float) -> F
     found = np.zeros(len(spread))
     if some.any():
         ones = squares[some] / spread[some, None] ** 2
-        found[some] = spread[some] * _quantiles(ones, numbers[some], miss) * _LAPLACE_SLACK
+        found[some] = spread[some] * _quantiles(ones, numbers[some], failure) * _LAPLACE_SLACK
     return found
 
 
-def _quantiles(squares: FloatArray, numbers: FloatArray, miss: float) -> FloatArray:
+def _quantiles(squares: FloatArray, numbers: FloatArray, failure: float) -> FloatArray:
     """Of sums of variance 1."""
-    z = -float(ndtri(miss))
+    z = -NormalDist().inv_cdf(failure)
     excess = 12 * (numbers * squares**2).sum(axis=1)
     t: FloatArray = np.maximum(z + (z**3 - 3 * z) * np.minimum(excess, 1.0) / 24, z / 2)  # Cornish, Fisher 1938
     saddle = _saddles(squares, numbers, t)
@@ -211,14 +176,14 @@ def _quantiles(squares: FloatArray, numbers: FloatArray, miss: float) -> FloatAr
     for _ in range(_NEWTON):
         density = np.exp(cumulants - line * t[:, None]) * weights
         tail = np.maximum((density / line).imag.sum(axis=1), 1e-300)
-        t = t + np.log(tail / miss) * tail / np.maximum(density.imag.sum(axis=1), 1e-300)
+        t = t + np.log(tail / failure) * tail / np.maximum(density.imag.sum(axis=1), 1e-300)
     return t
 
 
 def _saddles(squares: FloatArray, numbers: FloatArray, t: FloatArray) -> FloatArray:
     """(n,) where K(z) - z t - log z is least, between 0 and the first pole."""
     low, high = np.zeros(len(t)), 1 / np.sqrt(squares.max(axis=1))
-    for _ in range(_LAPLACE_HALVINGS):
+    for _ in range(_HALVINGS_OF_SADDLE):
         z = (low + high) / 2
         slope = (numbers * 2 * squares * z[:, None] / (1 - squares * z[:, None] ** 2)).sum(axis=1) - t - 1 / z
         low, high = np.where(slope < 0, z, low), np.where(slope < 0, high, z)

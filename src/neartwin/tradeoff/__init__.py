@@ -45,8 +45,6 @@ from neartwin.tradeoff.families import (
 )
 from neartwin.tradeoff.finite import (
     FinitePair,
-    discrete_gaussian_delta,
-    discrete_gaussian_variance,
     discrete_laplace,
     finite_pair,
     polygon,
@@ -83,7 +81,6 @@ from neartwin.tradeoff.operations import (
     WithFailure,
     WitnessPair,
     compose,
-    conjugate,
     from_lines,
     from_profile,
     group,
@@ -125,10 +122,7 @@ __all__ = [
     "classical_waste",
     "clt",
     "compose",
-    "conjugate",
     "delta_of",
-    "discrete_gaussian_delta",
-    "discrete_gaussian_variance",
     "discrete_laplace",
     "dpsgd_mu_poisson",
     "dpsgd_mu_uniform",

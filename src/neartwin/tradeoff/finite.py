@@ -5,7 +5,7 @@ f(0) may be below 1. The curve is the polygon through (p_1 + ... + p_k, q_{k+1} 
 summed exactly and rounded once; masses known to a relative error `slack` give every knot to about that error, and the
 bracket moves the whole polygon by it, both ways.
 
-Integer noise has such curves: discrete Laplace and the staircase exactly, discrete Gaussian by its own delta.
+Integer noise has such curves: discrete Laplace and the staircase, exactly.
 
 Discrete Laplace with P(x) proportional to a^|x|, a = e^{-epsilon/D}: against its shift by D the loss takes the D + 1
 values epsilon, epsilon (1 - 2/D), ..., -epsilon. At D = 1 the curve is f_{epsilon,0}: the worst of all epsilon-DP.
@@ -33,7 +33,7 @@ from neartwin.balls import ball, bounds
 from neartwin.checks import in_floats, integer, non_negative, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
-from neartwin.tradeoff.functions import TINY, UNIT, Argument, as_floats, certified, clipped, complement, finite, levels
+from neartwin.tradeoff.functions import TINY, UNIT, Argument, as_floats, clipped, complement, finite, levels
 
 if TYPE_CHECKING:
     from flint import arb
@@ -265,9 +265,6 @@ def randomized_response_power(epsilon: Number, n: int) -> FinitePair:
     return from_masses(masses[::-1].copy(), masses, slack=(6 * count + 16) * UNIT)
 
 
-_WIDEST = 10**9
-
-
 def discrete_laplace(epsilon: Number, sensitivity: int = 1) -> FinitePair:
     """T of integer noise with odds e^{-epsilon/sensitivity} a step, against its shift by the whole sensitivity.
 
@@ -286,12 +283,6 @@ def discrete_laplace(epsilon: Number, sensitivity: int = 1) -> FinitePair:
     whole, far = 1 / (1 + a), _exp(-exact) / (1 + a)
     P = np.maximum(np.concatenate(([whole], inner, [far])), TINY)  # below the range of floats, still not nothing
     return from_masses(P, P[::-1].copy(), slack=(32 + 8 * float(exact)) * UNIT)
-
-
-def discrete_laplace_beta(epsilon: Number, alpha: Argument, sensitivity: int = 1) -> Interval[FloatArray]:
-    """The least type II error at each type I error."""
-    levels(alpha=alpha)
-    return discrete_laplace(epsilon, sensitivity).beta(alpha)
 
 
 def staircase_masses(epsilon: Number, sensitivity: int, step: int) -> tuple[float, float, float]:
@@ -337,49 +328,3 @@ def staircase(epsilon: Number, sensitivity: int, step: int) -> FinitePair:
     lie = max(lie, TINY)  # below the range of floats, and still not nothing
     slack = 8 * UNIT
     return from_masses(np.array([lie, shared, truth]), np.array([truth, shared, lie]), slack=slack)
-
-
-def discrete_gaussian_delta(sigma_squared: Number, epsilon: Argument, sensitivity: int = 1) -> Interval[FloatArray]:
-    """delta(epsilon) of N_Z(0, sigma^2) against its shift by the sensitivity (Canonne, Kamath, Steinke 2020, Thm 7).
-
-    epsilon of any sign. The sum of p(x) (1 - e^{epsilon - L(x)}) over the losses L(x) = (2 D x + D^2)/(2 sigma^2) above
-    epsilon, to 39 standard deviations; what lies beyond is added to the upper end.
-
-    >>> d = discrete_gaussian_delta(4, "0.5")
-    >>> bool(d.lower <= 0.054007223694154421 <= d.upper)
-    True
-    """
-    square = positive(sigma_squared=rational(sigma_squared=sigma_squared))
-    if square > _WIDEST:
-        raise ParameterError("sigma_squared", sigma_squared, f"must be at most {_WIDEST}: the sum is term by term")
-    moved = integer(at_least=1, sensitivity=sensitivity)
-    wanted = as_floats(finite(epsilon=epsilon))
-    reach = int(40 * float(square) ** 0.5) + 2 + moved
-    # the centre of a window is free, by the law's symmetry about 0
-    x = np.arange(-reach, reach + 1, dtype=np.float64)
-    log_mass = -(x * x) / (2 * float(square))
-    mass = np.exp(log_mass) / float(np.sum(np.exp(log_mass)))
-    slope = float(moved / square)
-    loss = slope * x + float(moved * moved / (2 * square))
-    lows, highs = [], []
-    for e in wanted.ravel():
-        short = np.minimum(e - loss, 0.0)
-        terms = mass * -np.expm1(short)
-        value = float(np.sum(terms))
-        # roundings of the mass's exponent, of the loss and of the sum
-        error = UNIT * float(np.sum(terms * (64 - 4 * log_mass)))
-        error += 8 * UNIT * float(np.sum(np.where(short < 0, mass * (abs(e) + np.abs(loss)), 0.0)))
-        lows.append(value - error)
-        highs.append(value + error + 1e-300)
-    shape = wanted.shape
-    return clipped(np.array(lows).reshape(shape), np.array(highs).reshape(shape), "sum over integers")
-
-
-def discrete_gaussian_variance(sigma_squared: Number) -> Interval[FloatArray]:
-    """The variance of N_Z(0, sigma^2), at most sigma^2, summed term by term."""
-    square = float(positive(sigma_squared=rational(sigma_squared=sigma_squared)))
-    reach = int(40 * square**0.5) + 2
-    x = np.arange(-reach, reach + 1, dtype=np.float64)
-    mass = np.exp(-(x * x) / (2 * square))
-    value = np.asarray(np.sum(mass * x * x) / np.sum(mass))
-    return certified(value * (1 - 1e-13), value * (1 + 1e-13) + 1e-300, "sum over integers")

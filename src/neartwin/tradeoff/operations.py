@@ -428,11 +428,6 @@ def from_profile(epsilon: Sequence[Number] | FloatArray, delta: Sequence[Number]
     return from_lines(np.concatenate((slope, -slope)), np.concatenate((lost, np.clip(mirrored, 0.0, 1.0))))
 
 
-def conjugate(curve: TradeOff, epsilon: FloatArray, size: int = 4096) -> Interval[FloatArray]:
-    """delta(epsilon) = sup_a 1 - f(a) - e^epsilon a from beta alone: an independent route to `curve.delta`."""
-    return delta_by_points(curve, epsilon, size)
-
-
 def violations(
     function: Callable[[FloatArray], FloatArray], size: int = 2001, tolerance: float = 1e-12
 ) -> tuple[str, ...]:

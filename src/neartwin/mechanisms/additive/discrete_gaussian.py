@@ -14,12 +14,12 @@ import numpy as np
 from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
-from neartwin.exact import FloatArray, Interval, WholeNumbers
+from neartwin.exact import Interval, WholeNumbers
 from neartwin.losses import Composition, ZeroConcentrated, compose
 from neartwin.losses import DiscreteGaussian as DiscreteGaussianLoss
 from neartwin.mechanisms.adding import add_noise
 from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw
-from neartwin.tradeoff import TradeOff, discrete_gaussian_delta, from_profile
+from neartwin.tradeoff import TradeOff, from_profile
 
 _FEW = 16  # up to this squared norm all changes of whole numbers are tried
 _ALL_ONES = 3  # up to this one they are all made of ones
@@ -107,14 +107,14 @@ class DiscreteGaussian:
             return self._moved((1,) * self.l2_squared)
         return Composition.of(ZeroConcentrated(rho=self.rho))
 
-    def delta(self, epsilon: Fraction) -> Interval[FloatArray]:
+    def delta(self, epsilon: Fraction) -> Interval[float]:
         """The exact delta of one coordinate that moves by D, D^2 = l2_squared; refused where that is no square.
 
         >>> delta = DiscreteGaussian(variance=Fraction(4), l2_squared=1).delta(Fraction(1, 2))
         >>> bool(delta.lower <= 0.054007223694154421 <= delta.upper)
         True
         """
-        return discrete_gaussian_delta(self.variance, epsilon, self._coordinate)
+        return self.coordinate_losses().delta(float(epsilon))
 
     def coordinate_losses(self) -> Composition:
         """The exact factor of one coordinate that moves by D, D^2 = l2_squared; refused where that is no square."""

@@ -71,8 +71,8 @@ def looks(tree: CountTree) -> tuple[tuple[int, float], ...]:
 
 
 @lru_cache(maxsize=64)
-def _laplace_bars(tree: CountTree, rank: float, miss: float, width: int) -> FloatArray:
-    """(cells + 1,) what the noise of a score passes with probability `miss`, in scales of a node's Laplace noise.
+def _laplace_bars(tree: CountTree, rank: float, failure: float, width: int) -> FloatArray:
+    """(cells + 1,) what the noise of a score passes with probability `failure`, in scales of a node's Laplace noise.
 
     At the ends of nodes of this width; nothing is excluded elsewhere. Of many ends, those whose sums are alike in shape (the
     fourth moment over the square of the second) have the longest bar of three of them, in deviations, and a little more.
@@ -81,12 +81,12 @@ def _laplace_bars(tree: CountTree, rank: float, miss: float, width: int) -> Floa
     second, fourth = (one[ends] for one in moments(tree, rank))
     order = np.argsort(fourth / np.maximum(second, 1e-150) ** 2)
     alike, alone = order[:-_ALONE], order[-_ALONE:]
-    found[ends[alone]] = laplace_quantiles(*tree.weights(rank, ends[alone]), miss)
+    found[ends[alone]] = laplace_quantiles(*tree.weights(rank, ends[alone]), failure)
     if len(alike):
         kinds = np.array_split(alike, min(_KINDS, len(alike)))
         some = np.array([(one[0], one[len(one) // 2], one[-1]) for one in kinds])
-        bars = laplace_quantiles(*tree.weights(rank, ends[some.ravel()]), miss).reshape(some.shape)
-        more = 1 + _SHAPED[0] + _SHAPED[1] * NormalDist().inv_cdf(miss) ** 2
+        bars = laplace_quantiles(*tree.weights(rank, ends[some.ravel()]), failure).reshape(some.shape)
+        more = 1 + _SHAPED[0] + _SHAPED[1] * NormalDist().inv_cdf(failure) ** 2
         longest = (bars / np.sqrt(np.maximum(second[some], 1e-150))).max(axis=1) * more
         found[ends[alike]] = np.repeat(longest, [len(one) for one in kinds]) * np.sqrt(second[alike])
     found.flags.writeable = False
@@ -111,11 +111,11 @@ class Ranks:
         its variance, the greater of before and after rounding; half a step of the score is added for its lattice. width: of the
         nodes at whose ends they are asked for; elsewhere they may be infinite.
         """
-        miss = min((1 - open_probability(confidence=confidence)) / 2, _SURE)
+        failure = min((1 - open_probability(confidence=confidence)) / 2, _SURE)
         if isinstance(self.law, DiscreteLaplaceLaw):
-            bars = float(self.law.scale) * _laplace_bars(self.tree, rank, miss, width)
+            bars = float(self.law.scale) * _laplace_bars(self.tree, rank, failure, width)
         else:
-            bars = -NormalDist().inv_cdf(miss) * np.sqrt(moments(self.tree, rank)[0] * self.variance)
+            bars = -NormalDist().inv_cdf(failure) * np.sqrt(moments(self.tree, rank)[0] * self.variance)
         found: FloatArray = bars + self.half_step(rank)
         return found
 
@@ -147,9 +147,9 @@ class Ranks:
         smooth = risen + falling  # twice a monotone score
         cell = _first(smooth[:, 1:] >= 0)
         place, possible = np.arange(self.tree.cells), np.ones((len(score), self.tree.cells), dtype=bool)
-        miss = 1 - open_probability(confidence=confidence)
+        failure = 1 - open_probability(confidence=confidence)
         for width, share in looks(self.tree):
-            bars = self.bars(rank, 1 - share * miss, width)
+            bars = self.bars(rank, 1 - share * failure, width)
             possible &= (score <= bars)[:, place // width * width]
             possible &= (score >= -bars)[:, np.minimum((place // width + 1) * width, self.tree.cells)]
         first, last = _first(possible), self.tree.cells - 1 - _first(possible[:, ::-1])
