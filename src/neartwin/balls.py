@@ -56,7 +56,7 @@ def ball(value: "Exact | arb") -> "arb":
     return exact
 
 
-def infinite(value: Exact) -> bool:
+def infinite(value: "Exact | arb") -> bool:
     """Whether an exact number is one of the two infinities; a fraction beyond all floats is not."""
     return isinstance(value, float) and math.isinf(value)
 
