@@ -48,7 +48,7 @@ class Family:
 
 
 FAMILIES = (
-    Family("statistics", ("neartwin.queries.statistics.Aggregate",), "neartwin/queries/statistics.py"),
+    Family("statistics", ("neartwin.statistics.base.Statistic",), "neartwin/queries/query.py"),
     Family("plans", ("neartwin.planning.plan.Plan", "neartwin.planning.series.SeriesPlan"), "neartwin/planning/plan.py"),
     Family("mechanisms", ("neartwin.mechanisms",), "neartwin/mechanisms/noise_laws.py"),
     Family("summands", ("neartwin.losses.summands.base.Summand",), "neartwin/losses/composition.py"),

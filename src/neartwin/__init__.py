@@ -3,6 +3,8 @@
 A data set and its near twin, one person apart, must give answers that nobody can tell apart.
 """
 
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from neartwin.lazy import late
@@ -21,24 +23,9 @@ if TYPE_CHECKING:
     from neartwin.queries.groups import bins as bins
     from neartwin.queries.groups import date as date
     from neartwin.queries.groups import date_part as date_part
-    from neartwin.queries.histograms import histogram as histogram
     from neartwin.queries.open import table as table
-    from neartwin.queries.quantiles import maximum as maximum
-    from neartwin.queries.quantiles import median as median
-    from neartwin.queries.quantiles import minimum as minimum
-    from neartwin.queries.quantiles import quantile as quantile
     from neartwin.queries.sql.parse import from_sql as from_sql
     from neartwin.queries.sql.series import series_from_sql as series_from_sql
-    from neartwin.queries.statistics import coefficient as coefficient
-    from neartwin.queries.statistics import correlation as correlation
-    from neartwin.queries.statistics import count as count
-    from neartwin.queries.statistics import count_distinct_units as count_distinct_units
-    from neartwin.queries.statistics import covariance as covariance
-    from neartwin.queries.statistics import mean as mean
-    from neartwin.queries.statistics import regression as regression
-    from neartwin.queries.statistics import stddev as stddev
-    from neartwin.queries.statistics import sum as sum  # noqa: A004
-    from neartwin.queries.statistics import variance as variance
     from neartwin.queries.workloads import moving_sums as moving_sums
     from neartwin.queries.workloads import prefix_sums as prefix_sums
     from neartwin.queries.workloads import range_sums as range_sums
@@ -50,6 +37,7 @@ if TYPE_CHECKING:
     from neartwin.releases.release import Release as Release
     from neartwin.report.page import save as save
     from neartwin.report.plots import plot as plot
+    from neartwin.statistics import *  # noqa: F403 - every constructor of a statistic
     from neartwin.tables.joins import owned_by as owned_by
     from neartwin.tables.joins import public_table as public_table
     from neartwin.tables.table import ROW as ROW
@@ -66,22 +54,11 @@ _HOME = {
     "bins": "neartwin.queries.groups",
     "bounds": "neartwin.tables.table",
     "certify": "neartwin.releases.certificates",
-    "coefficient": "neartwin.queries.statistics",
     "connect": "neartwin.client",
-    "correlation": "neartwin.queries.statistics",
-    "count": "neartwin.queries.statistics",
-    "count_distinct_units": "neartwin.queries.statistics",
-    "covariance": "neartwin.queries.statistics",
     "from_sql": "neartwin.queries.sql.parse",
     "series_from_sql": "neartwin.queries.sql.series",
     "date": "neartwin.queries.groups",
     "gdp": "neartwin.accounting.budgets",
-    "histogram": "neartwin.queries.histograms",
-    "mean": "neartwin.queries.statistics",
-    "maximum": "neartwin.queries.quantiles",
-    "minimum": "neartwin.queries.quantiles",
-    "quantile": "neartwin.queries.quantiles",
-    "median": "neartwin.queries.quantiles",
     "open_ledger": "neartwin.releases.accounts",
     "owned_by": "neartwin.tables.joins",
     "date_part": "neartwin.queries.groups",
@@ -92,22 +69,29 @@ _HOME = {
     "prefix_sums": "neartwin.queries.workloads",
     "range_sums": "neartwin.queries.workloads",
     "rdp": "neartwin.accounting.budgets",
-    "regression": "neartwin.queries.statistics",
     "save": "neartwin.report.page",
-    "stddev": "neartwin.queries.statistics",
-    "sum": "neartwin.queries.statistics",
     "make_consistent": "neartwin.releases.consistency",
     "table": "neartwin.queries.open",
     "mixed": "neartwin.accounting.budgets",
     "private_limit": "neartwin.planning.limits",
     "private_range": "neartwin.planning.limits",
-    "variance": "neartwin.queries.statistics",
     "zcdp": "neartwin.accounting.budgets",
 }
-__all__ = sorted(_HOME)  # noqa: PLE0605 - a sorted list of public names, from one table
 __version__ = "0.1.0"
-__getattr__, _names = late(__name__, _HOME)
+_find, _names = late(__name__, _HOME)
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOME:
+        return _find(name)
+    if name == "__all__":
+        return __dir__()[:-1]
+    if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:  # a room, imported in a moment
+        return _find(name)
+    statistics = import_module("neartwin.statistics").CONSTRUCTORS
+    return statistics[name] if name in statistics else _find(name)
 
 
 def __dir__() -> list[str]:
-    return [*_names(), "__version__"]
+    statistics = import_module("neartwin.statistics").CONSTRUCTORS
+    return [*sorted([*_names(), *statistics]), "__version__"]

@@ -11,7 +11,7 @@ from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import QueryError
 from neartwin.planning.planner import plan
 from neartwin.queries.open import table
-from neartwin.queries.statistics import count, mean, sum
+from neartwin.statistics import count, mean, sum
 from tests.engines.test_same_answers import ENGINES, SPEND, answers, hostile_rows
 
 VALUES = [

@@ -13,7 +13,7 @@ from neartwin.engines.memory import MemoryEngine, on_grid
 from neartwin.errors import ParameterError, SchemaError
 from neartwin.planning.planner import plan
 from neartwin.queries.open import table
-from neartwin.queries.statistics import count, count_distinct_units, sum
+from neartwin.statistics import count, count_distinct_units, sum
 from neartwin.tables.postgres import postgres_table, reading
 from neartwin.tables.types import ColumnType
 from tests.engines.places import SALT

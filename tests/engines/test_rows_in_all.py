@@ -13,7 +13,7 @@ from neartwin.errors import ParameterError, QueryError
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.explain import explain
 from neartwin.planning.planner import plan
-from neartwin.planning.sensitivity import Contribution, of_count, of_sum
+from neartwin.statistics.sensitivity import Contribution, of_count, of_sum
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, answers, hostile_rows
 

@@ -10,13 +10,15 @@ import pytest
 from neartwin.accounting.budgets import approx
 from neartwin.engines.memory import MemoryEngine
 from neartwin.planning.planner import plan
-from neartwin.queries.quantiles import maximum, median, quantile
-from neartwin.queries.statistics import (
+from neartwin.statistics import (
     correlation,
     count,
     count_distinct_units,
     covariance,
+    maximum,
     mean,
+    median,
+    quantile,
     regression,
     stddev,
     sum,

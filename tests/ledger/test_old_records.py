@@ -15,6 +15,7 @@ from neartwin.errors import ExecutionError, LedgerError
 from neartwin.ledger import Book, Head, Population
 from neartwin.planning import plan
 from neartwin.releases.accounts import Account
+from neartwin.statistics import Statistic
 from tests.fixtures import lay_postgres, lay_sqlite, told
 from tests.fixtures.questions import (
     ACCOUNTS,
@@ -134,7 +135,7 @@ def test_a_changed_question_or_newer_rows_are_not_free(tmp_path):
 def test_no_rename_of_a_class_or_a_printed_word_changes_a_digest(tmp_path, monkeypatch):
     held = told("records")["sqlite"]
     known = {name: held["releases"][name]["provenance"]["plan"] for name in QUESTIONS}
-    kinds = [*plan.STATISTICS, *plan.NOISES, *plan.TARGETS]
+    kinds = [*below(Statistic), *plan.NOISES, *plan.TARGETS]
     printed = {kind for kind in kinds if "__str__" in vars(kind)}
     for kind in {*kinds, plan.PrivateLimit}:
         monkeypatch.setattr(kind, "__repr__", lambda _: "renamed")
@@ -158,6 +159,11 @@ def test_the_ledger_knows_files_by_the_words_and_facts_of_old_code(tmp_path):
     assert source.snapshot() == hashlib.sha256(repr(state).encode()).hexdigest()
     lines = nt.table(tmp_path / "visits.csv", unit="who", types={"who": "integer"}).table.source
     assert lines.location() == f"csv:{(tmp_path / 'visits.csv').resolve()}"
+
+
+def below(kind):
+    """A class and all that are made from it."""
+    return {kind}.union(*map(below, kind.__subclasses__()))
 
 
 @contextmanager

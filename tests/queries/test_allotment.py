@@ -23,7 +23,7 @@ from neartwin.planning.allocation import (
     missed,
 )
 from neartwin.planning.planner import plan
-from neartwin.planning.sensitivity import Sensitivity
+from neartwin.statistics.sensitivity import Sensitivity
 
 SPENDS = [nt.pure(1), nt.approx(1, "1e-6"), nt.zcdp("0.3", "1e-7"), nt.rdp(8, 1, "1e-7"), nt.gdp("0.7", "1e-7")]
 MU_SQUARED = {

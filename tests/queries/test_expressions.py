@@ -13,7 +13,6 @@ import neartwin as nt
 from neartwin.engines.memory import MemoryEngine, evaluate
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.planning.planner import plan
-from neartwin.queries.statistics import summand
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.tables.ranges import clipped, range_of
 
@@ -57,7 +56,7 @@ def shop():
     ],
 )
 def test_bounds_and_steps_follow_from_declared_ones(shop, text, low, high, step):
-    found = summand(shop.table, nt.sum(text)).bounds
+    found = nt.sum(text).value(shop.table).bounds
     assert (found.low, found.high, found.step) == (Fraction(low), Fraction(high), Fraction(step))
 
 
@@ -171,7 +170,7 @@ def test_noise_is_scaled_to_the_propagated_bounds(shop):
 )
 def test_an_expression_that_could_fail_is_refused_before_anything_is_spent(shop, text, error, says):
     if says == "never":  # a comment is no part of an expression, and is not passed on
-        assert summand(shop.table, nt.sum(text)).expression.text == "price"
+        assert nt.sum(text).value(shop.table).expression.text == "price"
         return
     with pytest.raises(error, match=says):
         shop.agg(it=nt.sum(text))

@@ -14,7 +14,7 @@ from neartwin.accounting.budgets import approx, pure
 from neartwin.engines.memory import MemoryEngine
 from neartwin.planning.planner import plan
 from neartwin.queries.open import table
-from neartwin.queries.statistics import count, count_distinct_units, mean, sum
+from neartwin.statistics import count, count_distinct_units, mean, sum
 from neartwin.tables.table import ROW
 
 GROUPS = ("a", "b", "c", "d")

@@ -111,7 +111,7 @@ def test_chosen_bounds_are_whole_steps_within_the_limits_whatever_the_answers_ar
     statistic = nt.sum("paid", low, high, "1/4", fill=None if fill is None else high)
     made = plan(rows.agg(s=statistic), spend=nt.gdp(1), value_range=nt.private_range(), rows_per_group=5)
     draw = np.random.default_rng(2)
-    bins = len(next(iter(made.ranging.asked[1].outputs.values())).labels)
+    bins = len(next(iter(made.ranging.asked[1].outputs.values())).bins)
     for answers in ([1e6], draw.integers(-50, 2000, bins)), ([-5], np.zeros(bins)), ([9], np.full(bins, -1)):
         one = chosen(made, answers)
         bounds = one.plan.query.aggregates["s"].bounds

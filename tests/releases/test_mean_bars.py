@@ -5,9 +5,10 @@ import pytest
 
 import neartwin as nt
 from neartwin import noise
-from neartwin.error_bars.sums_means import Thresholds, mean_bounds, thresholds
+from neartwin.error_bars import sums_means
+from neartwin.error_bars.sums_means import Thresholds, mean_bounds
+from neartwin.planning.context import planned_context
 from neartwin.planning.expected_errors import expected_errors
-from neartwin.planning.measures import filled_measure, grid_column
 from neartwin.planning.planner import plan
 from tests.queries.test_sensitivity import empty_table
 
@@ -19,8 +20,14 @@ FAIR = 0.95 - 6.2 * np.sqrt(0.95 * 0.05 / DRAWS)  # passed by chance once in 1e9
 def made_of(spend):
     query = empty_table("add_remove").agg(m=nt.mean("paid", 0, 100, 1))
     made = plan(query, spend=spend, rows_per_group=2)
-    column = grid_column(made.query, made.query.aggregates["m"])
-    return made.measures[f"total:{column.name}"], made.measures[filled_measure(column, made.bounding)], column
+    context = planned_context(made)
+    column = made.query.aggregates["m"].total_column(context)
+    return made.measures[f"total:{column.name}"], made.measures[context.number(column)], column
+
+
+def thresholds(total, number, column, confidence):
+    laws = total.mechanism.law, number.mechanism.law
+    return sums_means.thresholds(laws, (total.parts, number.parts), (column.low, column.high), confidence)
 
 
 def drawn(measures, n, mean, tag):

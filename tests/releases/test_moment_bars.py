@@ -6,14 +6,14 @@ import pytest
 import neartwin as nt
 from neartwin import noise
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.error_bars import moment_noise
 from neartwin.error_bars.moment_noise import MomentNoise, MomentSums, half_of
 from neartwin.error_bars.moments import correlation_ends, covariance_ends, mean_ends, variance_ends
 from neartwin.error_bars.regression import _noises, _solved, fitted, slopes_of
-from neartwin.planning.expected_errors import GROUP_SIZES, expected_errors
+from neartwin.planning.context import planned_context
+from neartwin.planning.expected_errors import expected_errors
 from neartwin.planning.planner import plan
-from neartwin.queries.moments import moment_set
 from neartwin.releases.estimates import statistics_of
+from neartwin.statistics.base import GROUP_SIZES
 from tests.releases.test_moments import ASKED, people, table_of
 
 DRAWS = 800
@@ -58,14 +58,14 @@ def test_the_preview_says_how_wide_bars_are_in_such_groups(spend):
     place, size = 4, GROUP_SIZES[4]
     source, noisy = noise.ScriptedSource(b"preview"), {}
     for aggregate in made.outputs.values():
-        sums = moment_set(made.query.table, aggregate)
+        sums = aggregate.sums(made.query.table)
         half = [half_of(sums, one) for one in range(len(sums.columns))]
         exact = {f"total:{sums.first(i).name}": size * h / 4 for i, h in enumerate(half)}
         for i, j in sums.pairs:
             exact[f"total:{sums.second(i, j).name}"] = size * (
                 half[i] * half[j] * (1 / 16 + (i == j) / 4) - sums.second(i, j).centre
             )
-        exact[moment_noise.number_measure(sums, made.bounding)] = size
+        exact |= {name: size for name in made.measures if not name.startswith("total")}
         for name, value in exact.items():
             if name not in noisy:
                 whole = np.full(60, round(value * made.measures[name].parts), dtype=np.int64)
@@ -79,7 +79,7 @@ def test_the_preview_says_how_wide_bars_are_in_such_groups(spend):
 
 def sums_of(made, statistic, draw, bars):
     """Sums of some rows in units of the columns' half-widths, and the same with noise within bars; what is exact of each kind."""
-    noise_of = MomentNoise.of(made, moment_set(made.query.table, statistic))
+    noise_of = statistic.noise(planned_context(made))
     columns = len(noise_of.sums.columns)
     rows = draw.uniform(-1, 1, (columns, int(draw.integers(2, 40)))) * draw.choice([0.05, 1.0]) * 0.9
     off = [draw.uniform(-1, 1) * bar for bar in bars]
@@ -146,7 +146,7 @@ def test_a_coefficient_is_off_by_no_more_than_its_weighted_noises_and_what_is_of
 def test_where_nothing_is_known_nothing_is_proven():
     made = plan(table_of(people(40)).agg(**ASKED), spend=nt.pure(1), rows_per_group=1)
     for statistic in (ASKED["r"], ASKED["fit"]):
-        noise_of = MomentNoise.of(made, moment_set(made.query.table, statistic))
+        noise_of = statistic.noise(planned_context(made))
         none, columns = np.array([0.0, -50.0]), len(noise_of.sums.columns)
         sums = MomentSums(noise_of, none, (none,) * columns, dict.fromkeys(noise_of.sums.pairs, none))
         if statistic is ASKED["fit"]:

@@ -223,8 +223,8 @@ def _counts(subsets: Subsets, secret: Bits, spend: Budget) -> FloatArray:
     import pyarrow as pa
 
     from neartwin.queries.open import table  # heavy rooms, for this attack alone
-    from neartwin.queries.statistics import count_distinct_units
     from neartwin.releases.accounts import open_ledger
+    from neartwin.statistics import count_distinct_units
 
     questions, people = np.nonzero(subsets * np.asarray(secret, np.int8))
     rows = pa.table({_PERSON: pa.array(people, pa.int64()), _QUESTION: pa.array(questions, pa.int64())})

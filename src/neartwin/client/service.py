@@ -22,7 +22,6 @@ from neartwin.errors import AccessError, LedgerError, QueryError
 from neartwin.exact import Number, rational
 from neartwin.ledger import Entry
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.planning.expected_errors import ExpectedError
 from neartwin.planning.explain import Explained
 from neartwin.planning.limits import PrivateLimit, PrivateRange
 from neartwin.queries.query import Query, Rows, TopK
@@ -30,6 +29,7 @@ from neartwin.queries.wire.parse import form_of
 from neartwin.releases.certificates import Certificate
 from neartwin.releases.preview import Preview
 from neartwin.releases.release import Release
+from neartwin.statistics.base import ExpectedError
 from neartwin.tables.joins import OtherTable
 from neartwin.tables.sources import ServedTable
 from neartwin.tables.table import ROW, JoinKind, Table, bounds

@@ -4,7 +4,7 @@ Each column is counted in half-widths of its bounds around its centre, so that v
 around 0. Noises are in the order of `MomentSet`: of the number of rows, of each column's sum, of each product's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,11 +13,10 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.noise_laws import Law
 from neartwin.mechanisms.noise_sums import half_widths_of_sums
-from neartwin.planning.measures import number_measure
-from neartwin.planning.plan import GroupPlan
-from neartwin.queries.moments import MomentSet
+from neartwin.tables.grid import MomentSet
 
 Ends = tuple[FloatArray, FloatArray]
+Bar = tuple[FloatArray, FloatArray, FloatArray]  # values, and the lower and upper ends of their bars
 Weights = Mapping[Any, FloatArray | float]  # of noises: by "n", by the place of a column, or by a pair of places
 
 
@@ -31,19 +30,19 @@ class MomentNoise:
     centres: Mapping[tuple[int, int], float]
 
     @classmethod
-    def of(cls, plan: GroupPlan, sums: MomentSet) -> Self:
-        """Of the measures of a plan."""
+    def of(cls, sums: MomentSet, laws: Sequence[Law], parts: Sequence[int]) -> Self:
+        """Of measured sums.
+
+        Args:
+            sums: What is summed.
+            laws: Of the number, of each column's sum, of each product's.
+            parts: Of a step, in which each of these is counted.
+        """
         half = [half_of(sums, place) for place in range(len(sums.columns))]
-        names = [
-            number_measure(sums, plan.bounding),
-            *(f"total:{sums.first(place).name}" for place in range(len(half))),
-        ]
-        names += [f"total:{sums.second(*pair).name}" for pair in sums.pairs]
         sizes = [1.0, *half, *(half[i] * half[j] for i, j in sums.pairs)]
-        found = [plan.measures[name] for name in names]
-        worth = np.array([1 / (size * one.parts) for size, one in zip(sizes, found, strict=True)])
+        worth = np.array([1 / (size * part) for size, part in zip(sizes, parts, strict=True)])
         centres = {(i, j): sums.second(i, j).centre / (half[i] * half[j]) for i, j in sums.pairs}
-        return cls(sums, tuple(one.mechanism.law for one in found), worth, centres)
+        return cls(sums, tuple(laws), worth, centres)
 
     def reach(self, weights: Weights, groups: int, miss: float) -> FloatArray:
         """(groups,) t that |sum of weight * noise| passes with probability at most `miss`.

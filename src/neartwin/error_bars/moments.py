@@ -29,18 +29,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from neartwin.error_bars.moment_noise import Ends, MomentSums, Weights, half_of
+from neartwin.error_bars.moment_noise import Bar, Ends, MomentSums, Weights, half_of
 from neartwin.error_bars.regression import fitted, slopes_of
 from neartwin.exact import FloatArray
-from neartwin.queries.moments import (
-    Coefficient,
-    Correlation,
-    Covariance,
-    Deviation,
-    MomentStatistic,
-    Regression,
-    Variance,
-)
 
 _ROUNDS = 4
 _SLACK = 1e-12  # of rounding, in units of the largest value
@@ -192,29 +183,28 @@ def _less(one: Ends, other: Ends) -> Ends:
     return one[0] - other[1], one[1] - other[0]
 
 
-Told = tuple[FloatArray, FloatArray, FloatArray]  # values, and the lower and upper ends of their bars
+def variance(sums: MomentSums, miss: float) -> Bar:
+    """Of the one column, in its own unit squared; the bar misses with probability at most `miss`."""
+    return _scaled(_variance(sums, 0), variance_ends(sums, 0, miss), _unit(sums, 0) ** 2)
 
 
-def moment_values(sums: MomentSums, statistic: MomentStatistic, miss: float) -> list[Told]:
-    """Every group's value and bar, (groups,) each, several for a regression; a bar misses with probability at most `miss`."""
-    match statistic:
-        case Regression():
-            return _regressed(sums, miss)
-        case Coefficient():
-            place = 1 + statistic.features.index(statistic.feature) if statistic.feature else 0
-            return [_regressed(sums, miss)[place]]
-        case Variance():
-            return [_scaled(_variance(sums, 0), variance_ends(sums, 0, miss), _unit(sums, 0) ** 2)]
-        case Deviation():
-            low, high = variance_ends(sums, 0, miss)
-            return [_scaled(np.sqrt(_variance(sums, 0)), (np.sqrt(low), np.sqrt(high)), _unit(sums, 0))]
-        case Covariance():
-            return [_scaled(_covariance(sums), covariance_ends(sums, miss), _unit(sums, 0) * _unit(sums, 1))]
-        case Correlation():
-            return [_scaled(_correlation(sums), correlation_ends(sums, miss), 1.0)]
+def deviation(sums: MomentSums, miss: float) -> Bar:
+    """The root of the variance."""
+    low, high = variance_ends(sums, 0, miss)
+    return _scaled(np.sqrt(_variance(sums, 0)), (np.sqrt(low), np.sqrt(high)), _unit(sums, 0))
 
 
-def _scaled(value: FloatArray, ends: Ends, unit: float) -> Told:
+def covariance(sums: MomentSums, miss: float) -> Bar:
+    """Of the two columns, in the product of their units."""
+    return _scaled(_covariance(sums), covariance_ends(sums, miss), _unit(sums, 0) * _unit(sums, 1))
+
+
+def correlation(sums: MomentSums, miss: float) -> Bar:
+    """Of the two columns."""
+    return _scaled(_correlation(sums), correlation_ends(sums, miss), 1.0)
+
+
+def _scaled(value: FloatArray, ends: Ends, unit: float) -> Bar:
     return np.clip(value, *ends) * unit, ends[0] * unit, ends[1] * unit
 
 
@@ -241,8 +231,8 @@ def _correlation(sums: MomentSums) -> FloatArray:
     return np.clip(np.where(varies, c / np.sqrt(np.where(varies, v * w, 1.0)), 0.0), -1.0, 1.0)
 
 
-def _regressed(sums: MomentSums, miss: float) -> list[Told]:
-    """Intercept and slopes."""
+def least_squares(sums: MomentSums, miss: float) -> list[Bar]:
+    """Intercept and slopes of the first operand on the others, in their own units; a bar misses at most with `miss`."""
     target, *features = sums.noise.sums.operands
     values, bars = fitted(sums, slopes_of(sums, features), miss)
     up, column = _unit(sums, target), sums.noise.sums.columns[target]

@@ -22,10 +22,8 @@ from fractions import Fraction
 import numpy as np
 
 from neartwin.exact import FloatArray
+from neartwin.mechanisms.noise_laws import Law
 from neartwin.mechanisms.noise_sums import half_width_of_two, half_widths_of_sums
-from neartwin.planning.measures import filled_measure
-from neartwin.planning.plan import GroupPlan, Measure
-from neartwin.tables.grid import GridColumn
 
 _CELLS = 16  # of the column's range
 
@@ -38,13 +36,25 @@ class Thresholds:
     reach: FloatArray
 
 
-def thresholds(total: Measure, number: Measure, column: GridColumn, confidence: float) -> Thresholds:
-    """Of the noise of a total and of a number of values, in steps and values."""
-    edges = np.linspace(column.low, column.high, _CELLS + 1)
+def thresholds(laws: tuple[Law, Law], parts: tuple[int, int], ends: tuple[int, int], confidence: float) -> Thresholds:
+    """Of the noise of a total and of a number of values.
+
+    Args:
+        laws: Of the total, and of the number.
+        parts: Of a step and of a value, in which they are counted.
+        ends: The least and largest value, in steps around the centre.
+        confidence: Of t.
+    """
+    edges = np.linspace(*ends, _CELLS + 1)
     far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
-    laws = total.mechanism.law, number.mechanism.law
-    weights = np.stack([np.full(_CELLS, 1 / total.parts), far / number.parts])
+    weights = np.stack([np.full(_CELLS, 1 / parts[0]), far / parts[1]])
     return Thresholds(edges, half_widths_of_sums(laws, weights, confidence))
+
+
+def mean_values(totals: FloatArray, counts: FloatArray, ends: tuple[int, int]) -> FloatArray:
+    """(groups,) noisy means within the ends; their middle where too few values are seen."""
+    values = np.where(counts >= 1, totals / np.maximum(counts, 1), sum(ends) / 2)
+    return np.clip(values, *ends)
 
 
 def mean_bounds(totals: FloatArray, counts: FloatArray, told: Thresholds) -> tuple[FloatArray, FloatArray]:
@@ -69,12 +79,6 @@ def mean_bounds(totals: FloatArray, counts: FloatArray, told: Thresholds) -> tup
     return np.clip(least, *ends), np.clip(most, *ends)
 
 
-def sum_half_width(plan: GroupPlan, column: GridColumn, confidence: float) -> Fraction:
-    """Of the noise of a column's sum, in steps."""
-    total = plan.measures[f"total:{column.name}"]
-    if not column.centre:
-        return total.half_width(confidence)
-    number = plan.measures[filled_measure(column, plan.bounding)]
-    weights = 1 / total.parts, abs(column.centre) / number.parts
-    laws = total.mechanism.law, number.mechanism.law
-    return Fraction(half_width_of_two(laws[0], weights[0], laws[1], weights[1], confidence))
+def sum_half_width(laws: tuple[Law, Law], parts: tuple[int, int], centre: int, confidence: float) -> Fraction:
+    """Of T + c N, in steps. laws, parts: of the total and of the number, as for `thresholds`."""
+    return Fraction(half_width_of_two(laws[0], 1 / parts[0], laws[1], abs(centre) / parts[1], confidence))

@@ -29,13 +29,12 @@ from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.checks import positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import root_below
-from neartwin.losses import Composition
-from neartwin.losses import Pure as PureLoss
 from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.selection.thresholds import GaussianThreshold, OptimalSelection, UnitThreshold
-from neartwin.planning.sensitivity import Sensitivity
+from neartwin.statistics.measures import Measurement, Noise
+from neartwin.statistics.sensitivity import Sensitivity
 from neartwin.tradeoff import mu_of
 
 Selection = UnitThreshold | OptimalSelection | GaussianThreshold
@@ -92,22 +91,12 @@ def missed(selection: Selection) -> float:
     return float(selection.threshold - 1)
 
 
-Noise = DiscreteLaplace | Gaussian | DiscreteGaussian
 CONFIDENCE = 0.95
 LARGEST_SCALE = 2**50  # of the exact samplers, in grid units
 _PARTS = 4096  # shares are multiples of one part in this
 DISCOVERY_WEIGHT = (
     0.25  # of a row of a missed group beside a row of an error bar: those that are missed are the smallest
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """A measure that wants noise. weight: what one step of its bar adds to the stated errors."""
-
-    name: str
-    sensitivity: Sensitivity
-    weight: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,15 +276,6 @@ def _by_sums(
     return Allocation(
         noise, selection, price, error, (f"discrete Laplace noise, epsilons added: error {error:.4g}", split)
     )
-
-
-def composed_loss(sensitivity: Sensitivity, noise: Noise) -> Composition:
-    """What one measure reveals: of each group that a unit reaches its own factor, or of all together their squared length."""
-    if not isinstance(noise, DiscreteLaplace):
-        return noise.losses()
-    if sensitivity.cells * sensitivity.cell > sensitivity.l1:  # not all cells can change by so much
-        return Composition.of(PureLoss(epsilon=sensitivity.l1 / noise.scale))
-    return sensitivity.cells * PureLoss(epsilon=sensitivity.cell / noise.scale)
 
 
 def _normal_for_approx(needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Approx) -> Allocation | None:

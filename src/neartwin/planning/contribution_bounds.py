@@ -9,7 +9,6 @@ from neartwin.errors import ParameterError, QueryError
 from neartwin.planning.plan import Bounding
 from neartwin.planning.stage import MOST_ROWS, parts_for
 from neartwin.queries.query import Query
-from neartwin.queries.statistics import Count, CountDistinctUnits, Mean, Sum
 from neartwin.tables.table import RowUnit
 
 _UNIT_BITS = 25
@@ -47,13 +46,12 @@ def _within(query: Query, limits: Limits) -> Bounding:
         raise ParameterError(
             "rows_per_unit", rows_per_unit, "is for units with many rows, and each row is its own unit"
         )
-    capped = Count | Sum | Mean
-    if not all(isinstance(aggregate, capped | CountDistinctUnits) for aggregate in query.aggregates.values()):
+    if not all(aggregate.capped_in_all for aggregate in query.aggregates.values()):
         raise QueryError(
             "rows_per_unit is for counts, sums and means; bound others by rows_per_group and groups_per_unit"
         )
     keys = query.groups.keys
-    if keys is not None and all(isinstance(aggregate, capped) for aggregate in query.aggregates.values()):
+    if keys is not None and not any(aggregate.counts_units for aggregate in query.aggregates.values()):
         groups_per_unit = groups_per_unit or len(keys)
     found = _bounding(query, min(rows_per_group or rows_per_unit, rows_per_unit), groups_per_unit)
     binds = rows_per_unit < found.rows_per_group * found.groups_per_unit
@@ -87,7 +85,7 @@ def _bounding(query: Query, rows_per_group: int | None, groups_per_unit: int | N
                 raise ParameterError(name, value, "must be 1 where each row is its own unit")
         return Bounding(rows_per_group=1, groups_per_unit=1)
     if rows_per_group is None:
-        if not all(isinstance(aggregate, CountDistinctUnits) for aggregate in query.aggregates.values()):
+        if not all(aggregate.counts_units for aggregate in query.aggregates.values()):
             raise QueryError(_missing("rows_per_group", query, "how many rows of one unit may count in a group"))
         rows_per_group = 1
     if groups_per_unit is None:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.selection.thresholds import OptimalSelection
-from neartwin.planning.allocation import Noise, Selection
+from neartwin.planning.allocation import Selection
 from neartwin.planning.pilot_bounds import CONFIDENCE, groups_counted
 from neartwin.planning.plan import Bounding, GroupPlan, MarginalPlan, OverGroups, Pilot, Plan, TopKPlan, WorkloadPlan
 from neartwin.planning.stage import Stage
 from neartwin.queries.groups import named
-from neartwin.queries.quantiles import MinMax
+from neartwin.statistics.measures import Noise
 from neartwin.tables.table import Join, JoinKind, Table
 
 
@@ -336,14 +336,11 @@ def _trees(plan: GroupPlan) -> tuple[Explained, ...]:
 
 
 def _reaches(plan: GroupPlan) -> tuple[Explained, ...]:
-    """What a private minimum or maximum means."""
+    """What statistics read from a tree mean."""
     return tuple(
-        Explained(
-            f"{name} = {aggregate}: the {'largest' if aggregate.end == 'maximum' else 'least'} value that is certainly reached. "
-            "The true one is a single unit's, so as many rows as the noise hides may lie beyond it"
-        )
-        for name, aggregate in plan.outputs.items()
-        if isinstance(aggregate, MinMax)
+        Explained(f"{name} = {asked}: {why}")
+        for name, asked in plan.outputs.items()
+        if (why := asked.explanation()) is not None
     )
 
 

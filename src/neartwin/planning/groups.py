@@ -10,29 +10,17 @@ from neartwin.checks import positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
 from neartwin.mechanisms.linear.count_trees import CountTree
-from neartwin.planning import sensitivity
-from neartwin.planning.allocation import Discovery, Measurement, allocate
-from neartwin.planning.contribution_bounds import Limits, bounding_of, parts_of_row, rows_found
-from neartwin.planning.measures import (
-    cell_measure,
-    cells_change,
-    count_measure,
-    counted_columns,
-    filled_measure,
-    grid_column,
-    number_measure,
-    tree_of,
-)
+from neartwin.planning.allocation import Discovery, allocate
+from neartwin.planning.context import context_of
+from neartwin.planning.contribution_bounds import Limits, bounding_of, rows_found
 from neartwin.planning.most_common import plan_choice
-from neartwin.planning.norm_clipping import Measured, ScaledMeasurement, share_norm
-from neartwin.planning.plan import Bounding, GroupPlan, Measure, Plan, Split
-from neartwin.planning.sensitivity import Contribution, Sensitivity
-from neartwin.planning.stage import Stage, cell_clip
-from neartwin.queries.histograms import Histogram
-from neartwin.queries.moments import moment_set
-from neartwin.queries.quantiles import MinMax, Quantile
+from neartwin.planning.norm_clipping import share_norm
+from neartwin.planning.plan import Bounding, GroupPlan, Plan, Split
+from neartwin.planning.stage import Stage, cell_clip, of_clipped_cells
 from neartwin.queries.query import Query, TopK
-from neartwin.queries.statistics import Count, CountDistinctUnits, Mean, Sum
+from neartwin.statistics import sensitivity
+from neartwin.statistics.measures import Measure, Measurement
+from neartwin.statistics.sensitivity import Contribution
 from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.table import RowUnit
 
@@ -78,100 +66,46 @@ def _weights(query: Query, weights: Mapping[str, Number]) -> Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """Which measures a query needs, before the budget is split among them."""
+    """Which measures a query needs, by name, before the budget is split among them. parts: of a row, in which trees count."""
 
-    grid: Mapping[str, GridColumn]
-    moments: Mapping[str, Moment]
     needed: Mapping[str, Measurement]
-    trees: Mapping[str, tuple[GridColumn, CountTree]]
+    parts: int
 
-    def to_share(self) -> tuple[ScaledMeasurement, ...]:
-        """The measures with how far one row moves each."""
-        cells: dict[str, GridColumn | Moment] = {f"total:{name}": cell for name, cell in self.grid.items()}
-        cells |= {f"total:{name}": cell for name, cell in self.moments.items()}
-        far = {name: (_far(cell), cell.low < 0 < cell.high) for name, cell in cells.items()}
-        return tuple(
-            ScaledMeasurement(need, *far.get(name, (1, False)))
-            for name, need in self.needed.items()
-            if name not in self.trees
-        )
+    @property
+    def trees(self) -> dict[str, tuple[GridColumn, CountTree]]:
+        """Those by cell, with the one column and its tree."""
+        return {name: (need.grid[0], need.tree) for name, need in self.needed.items() if need.tree is not None}
 
+    @property
+    def grid(self) -> dict[str, GridColumn]:
+        """The columns of all others."""
+        return {column.name: column for need in self.needed.values() if need.tree is None for column in need.grid}
 
-def _reach(bounding: Bounding, groups: int | None) -> Contribution:
-    return Contribution(
-        rows_per_group=bounding.rows_per_group,
-        groups_per_unit=bounding.groups_per_unit,
-        groups=groups,
-        rows_per_unit=bounding.rows_per_unit,
-    )
+    @property
+    def moments(self) -> dict[str, Moment]:
+        """The products among their totals."""
+        return {need.cell.name: need.cell for need in self.needed.values() if isinstance(need.cell, Moment)}
 
 
 def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power: float) -> _Draft:
     """power: how the deviation of a node's noise grows with the levels of a tree, 1 for Laplace noise and 1/2 for normal."""
-    trees: dict[str, tuple[GridColumn, CountTree]] = {}
-    grid: dict[str, GridColumn] = {}
-    moments: dict[str, Moment] = {}
+    context, norm = context_of(query, bounding), bounding.norm_per_unit
     needed: dict[str, Measurement] = {}
-    table, keys = query.table, query.groups.keys
-    reach = _reach(bounding, None if keys is None else len(keys))
-    surely_once = isinstance(table.unit, RowUnit) and keys == ((),) and not query.groups.rows.conditions
-
-    def want(name: str, change: Sensitivity, weight: float) -> None:
-        """weight: of one step of its bar in a statistic's bar, in units of one row's largest contribution."""
-        shared = needed[name].weight if name in needed else 0.0
-        needed[name] = Measurement(name, change, shared + weight)
-
-    def changed(cell: GridColumn | Moment, *, sure: bool) -> Sensitivity:
-        if surely_once and sure:
-            return sensitivity.of_sure_sum(table.neighbours, low=cell.low, high=cell.high)
-        return sensitivity.of_sum(table.neighbours, reach, low=cell.low, high=cell.high)
-
-    for name, aggregate in query.aggregates.items():
-        weight = weights[name]
-        match aggregate:
-            case CountDistinctUnits():
-                want("units", sensitivity.of_units(table.neighbours, reach), weight)
-            case Count():
-                grid |= counted_columns(query, aggregate)
-                want(count_measure(query, aggregate, bounding), sensitivity.of_count(table.neighbours, reach), weight)
-            case Sum() | Mean():
-                column = grid_column(query, aggregate)
-                grid[column.name] = column
-                change = changed(column, sure=column.fill is not None)
-                of_total, of_number = _shares(aggregate, column)
-                want(f"total:{column.name}", change, weight * of_total)
-                if of_number:
-                    number = sensitivity.of_count(table.neighbours, reach)
-                    want(filled_measure(column, bounding), number, weight * of_number)
-            case Quantile() | MinMax() | Histogram():
-                column, tree, size = tree_of(query, aggregate, power)
-                trees[cell_measure(column)] = (column, tree)
-                parts = parts_of_row(query, bounding)
-                change = cells_change(query, bounding, reach, tree, parts)
-                want(cell_measure(column), change, weight * size / parts)
-            case _:
-                sums = moment_set(table, aggregate)
-                grid |= {column.name: column for column in sums.columns}
-                moments |= sums.moments
-                for cell in sums.cells.values():
-                    want(f"total:{cell.name}", changed(cell, sure=sums.sure), weight / _far(cell))
-                want(number_measure(sums, bounding), sensitivity.of_count(table.neighbours, reach), weight / 2)
-    return _Draft(grid, moments, needed, trees)
+    for name, statistic in query.aggregates.items():
+        for need in statistic.measurements(context, weights[name], power):
+            if need.tree is not None and norm is not None:
+                clip = cell_clip(norm, need.tree)
+                change = of_clipped_cells(query.table.neighbours, clip, need.tree, bounding.groups_per_unit)
+                need = replace(need, sensitivity=change)  # noqa: PLW2901 - the same measure, bounded in another way
+            known = needed.get(need.name)
+            needed[need.name] = need if known is None else _joined(known, need)
+    return _Draft(needed, context.parts)
 
 
-def _shares(aggregate: Sum | Mean, column: GridColumn) -> tuple[float, float]:
-    """What a bar of the total and one of the number add to the statistic's, in units of its largest value: a + |c| b for a sum.
-
-    For a mean (a + |m| b) / n at its worst: |m| is one row's largest contribution.
-    """
-    if isinstance(aggregate, Mean):
-        return 1 / _far(column), 1.0
-    largest = max(abs(column.bounds.low_units), abs(column.bounds.high_units), 1)
-    return 1 / largest, abs(column.centre) / largest
-
-
-def _far(cell: GridColumn | Moment) -> int:
-    return max(abs(cell.low), abs(cell.high), 1)
+def _joined(one: Measurement, other: Measurement) -> Measurement:
+    """One measure for two statistics: the sum of what its bar adds to theirs."""
+    grid = (*one.grid, *(column for column in other.grid if column not in one.grid))
+    return replace(other, weight=one.weight + other.weight, grid=grid)
 
 
 def _of_query(query: Query, bounding: Bounding, spend: Budget, weights: Mapping[str, Number]) -> Plan:
@@ -195,7 +129,7 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Budget, weights: Mappi
     discovery = None
     if keys is None:
         reach = Contribution(rows_per_group=1, groups_per_unit=bounding.entering, groups=None)
-        of_rows = any(not isinstance(aggregate, CountDistinctUnits) for aggregate in query.aggregates.values())
+        of_rows = any(not aggregate.counts_units for aggregate in query.aggregates.values())
         rows = rows_found(bounding) if of_rows else 1
         discovery = Discovery(sensitivity.of_units(table.neighbours, reach), bounding.entering, rows)
     drafts = [_draft(query, bounding, weights, power) for power in (1.0, 0.5)]
@@ -203,8 +137,11 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Budget, weights: Mappi
         del drafts[1]
     if bounding.norm_per_unit is not None:
         draft = drafts[-1]  # whose trees are for normal noise
-        trees = tuple(Measured(draft.needed[name], parts_of_row(query, bounding)) for name in draft.trees)
-        made = share_norm(draft.to_share(), bounding, discovery, spend, neighbours=table.neighbours, trees=trees)
+        trees = tuple(need for need in draft.needed.values() if need.tree is not None)
+        others = tuple(need for need in draft.needed.values() if need.tree is None)
+        made = share_norm(
+            others, bounding, discovery, spend, neighbours=table.neighbours, trees=trees, tree_parts=draft.parts
+        )
         measures, allotted = made.measures, made.allotted
     else:
         made = None
@@ -215,7 +152,7 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Budget, weights: Mappi
                 name=name,
                 sensitivity=need.sensitivity,
                 mechanism=allotted.noise[name],
-                parts=parts_of_row(query, bounding) if name in draft.trees else 1,
+                parts=1 if need.tree is None else draft.parts,
             )
             for name, need in draft.needed.items()
         }
@@ -235,16 +172,16 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Budget, weights: Mappi
         stage=stage,
         measures=measures,
         selection=allotted.selection,
-        splits=_splits(stage, draft, bounding.norm_per_unit, parts_of_row(query, bounding)),
+        splits=_splits(stage, draft, bounding.norm_per_unit),
         why=allotted.why,
         error=allotted.error,
         shared=None if made is None else made.whole,
     )
 
 
-def _splits(stage: Stage, draft: _Draft, norm: Fraction | None, parts: int) -> dict[str, Split]:
+def _splits(stage: Stage, draft: _Draft, norm: Fraction | None) -> dict[str, Split]:
     """For each tree a statement of its own, which keeps a unit in the same groups, or weights its values to the norm."""
-    alone = replace(stage, moments={}, measures=(), clip=None, parts=parts)
+    alone = replace(stage, moments={}, measures=(), clip=None, parts=draft.parts)
     if norm is not None:  # all groups of a unit, then: nothing is chosen
         alone = replace(alone, discovery_groups=None)
     return {

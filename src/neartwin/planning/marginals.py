@@ -32,10 +32,11 @@ from neartwin.mechanisms.linear.marginals import Margin, MarginalDesign, best_sh
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.allocation import LARGEST_SCALE
 from neartwin.planning.norm_clipping import WHY, NormContribution, entry_parts, norm_contribution, normal_ways
-from neartwin.planning.plan import GroupPlan, MarginalPlan, Measure
-from neartwin.planning.sensitivity import Sensitivity
+from neartwin.planning.plan import GroupPlan, MarginalPlan
 from neartwin.queries.groups import named, values_of
 from neartwin.queries.query import Query
+from neartwin.statistics.measures import Measure
+from neartwin.statistics.sensitivity import Sensitivity
 from neartwin.tradeoff import mu_of
 
 _SLACK = 1 + 1e-9  # for the rounding of these formulas themselves

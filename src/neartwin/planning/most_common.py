@@ -13,11 +13,12 @@ from neartwin.losses import Pure as PureLoss
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
 from neartwin.mechanisms.selection.top_k import PeeledTop
-from neartwin.planning.allocation import Measurement, allocate, each_epsilon
-from neartwin.planning.plan import Measure, TopKPlan
-from neartwin.planning.sensitivity import Sensitivity
+from neartwin.planning.allocation import allocate, each_epsilon
+from neartwin.planning.plan import TopKPlan
 from neartwin.planning.stage import Stage
 from neartwin.queries.query import TopK
+from neartwin.statistics.measures import Measure, Measurement
+from neartwin.statistics.sensitivity import Sensitivity
 
 _HALF = Fraction(1, 2)
 

@@ -33,36 +33,20 @@ from neartwin.accounting.budgets import Budget, Pure
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.planning.allocation import Allocation, Discovery, Measurement, allocate_normal
-from neartwin.planning.plan import Bounding, GroupPlan, Measure
-from neartwin.planning.sensitivity import Sensitivity
+from neartwin.planning.allocation import Allocation, Discovery, allocate_normal
+from neartwin.planning.plan import Bounding, GroupPlan
 from neartwin.planning.stage import LARGEST, Coordinate, NormClip, Stage
+from neartwin.statistics.measures import Measure, Measurement
+from neartwin.statistics.sensitivity import Sensitivity
 
 _ONE_ROW = 2**20  # about the length of a row of the largest values
 _DIGITS = 64  # at least, of each measure's factor
 _FINEST = 1024  # parts in a row's largest value, at least: what truncation loses is below one of them
 
 
-@dataclass(frozen=True, slots=True)
-class ScaledMeasurement:
-    """A measure, how far one row moves it, in steps, and whether values of both signs are possible."""
-
-    need: Measurement
-    far: int
-    signed: bool
-
-    @property
-    def parts(self) -> int:
-        """Parts of a step that the clipped sum is handed out in."""
-        return max(1, math.ceil(_FINEST / self.far))
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The counts of a tree, whose vector has a clip of its own: see `norm_cells`. parts: of a row."""
-
-    need: Measurement
-    parts: int
+def parts_of(need: Measurement) -> int:
+    """Parts of a step that the clipped sum is handed out in."""
+    return max(1, math.ceil(_FINEST / need.largest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,26 +72,28 @@ class Shared:
 
 
 def share_norm(
-    asked: tuple[ScaledMeasurement, ...],
+    asked: tuple[Measurement, ...],
     bounding: Bounding,
     discovery: Discovery | None,
     spend: Budget,
     *,
     neighbours: Neighbours,
-    trees: tuple[Measured, ...] = (),
+    trees: tuple[Measurement, ...] = (),
+    tree_parts: int = 1,
 ) -> Shared:
-    """Split a spend among measures whose vector is clipped together, and trees, each clipped on its own: their mu^2 add up."""
+    """Split a spend among measures whose vector is clipped together, and trees, each clipped on its own: their mu^2 add up.
+
+    tree_parts: of a row, in which trees count.
+    """
     norm, cells = bounding.norm_per_unit or Fraction(0), bounding.groups_per_unit
-    apart, reached = vectors_apart(neighbours, asked), {one.need.name: one for one in asked}
+    apart, reached = vectors_apart(neighbours, asked), {one.name: one for one in asked}
     wanted = tuple(
-        Measurement(one.need.name, asked_for(norm, one, apart, cells), one.need.weight / one.parts) for one in asked
+        Measurement(one.name, asked_for(norm, one, apart, cells), one.weight / parts_of(one)) for one in asked
     )
-    allotted = allocate_normal((*wanted, *(one.need for one in trees)), discovery, spend)
+    allotted = allocate_normal((*wanted, *trees), discovery, spend)
     noise = {name: made for name, made in allotted.noise.items() if isinstance(made, Gaussian)}
     counted = {
-        one.need.name: Measure(
-            name=one.need.name, sensitivity=one.need.sensitivity, mechanism=noise[one.need.name], parts=one.parts
-        )
+        one.name: Measure(name=one.name, sensitivity=one.sensitivity, mechanism=noise[one.name], parts=tree_parts)
         for one in trees
     }
     if not asked:
@@ -115,34 +101,35 @@ def share_norm(
     mu_squared = sum((noise[name].mu_squared for name in reached), Fraction(0))
     found = clipped(norm, reached, {name: noise[name].variance for name in reached}, mu_squared, apart)
     measures = {
-        name: Measure(name=name, sensitivity=of_clipped(made, cells, norm), mechanism=made, parts=reached[name].parts)
+        name: Measure(
+            name=name, sensitivity=of_clipped(made, cells, norm), mechanism=made, parts=parts_of(reached[name])
+        )
         for name, made in found.each.items()
     }
     return Shared(allotted, measures | counted, found.clip, found.whole)
 
 
-def vectors_apart(neighbours: Neighbours, asked: Iterable[ScaledMeasurement]) -> int:
+def vectors_apart(neighbours: Neighbours, asked: Iterable[Measurement]) -> int:
     """The largest squared distance of two neighbours' sums, over the limit's square."""
     if neighbours is Neighbours.ADD_REMOVE:
         return 1
     return 4 if any(one.signed for one in asked) else 2
 
 
-def asked_for(norm: Fraction, one: ScaledMeasurement, apart: int, cells: int) -> Sensitivity:
+def asked_for(norm: Fraction, one: Measurement, apart: int, cells: int) -> Sensitivity:
     """Of one measure alone in its parts, if the norm were its own: what the split of the spend starts from.
 
-    >>> units = Measurement("n", Sensitivity(1, 1, 1, ""), 1.0)
-    >>> asked_for(Fraction(3), ScaledMeasurement(units, 1024, signed=False), 1, 5).l2_squared
+    >>> asked_for(Fraction(3), Measurement("n", Sensitivity(1, 1, 1, ""), 1.0), 1, 5).l2_squared
     9437184
     """
-    squared = math.ceil((norm * one.far * one.parts) ** 2 * apart)
+    squared = math.ceil((norm * one.largest * parts_of(one)) ** 2 * apart)
     cell = math.isqrt(squared - 1) + 1
     return Sensitivity(cell * cells, cell, cells, _why(norm), squared)
 
 
 def clipped(
     norm: Fraction,
-    reached: Mapping[str, ScaledMeasurement],
+    reached: Mapping[str, Measurement],
     variances: Mapping[str, Fraction],
     mu_squared: Fraction,
     apart: int,
@@ -153,12 +140,13 @@ def clipped(
     """
     if norm > LARGEST:
         raise ParameterError("norm_per_unit", float(norm), f"must be at most {LARGEST:,} rows")
-    rows = {name: one.far * one.parts / math.sqrt(variances[name]) for name, one in reached.items()}
+    rows = {name: one.largest * parts_of(one) / math.sqrt(variances[name]) for name, one in reached.items()}
     whole = math.hypot(*rows.values())
     coordinates = {
-        name: Coordinate(*_factor(_ONE_ROW * rows[name] / whole / one.far), one.parts) for name, one in reached.items()
+        name: Coordinate(*_factor(_ONE_ROW * rows[name] / whole / one.largest), parts_of(one))
+        for name, one in reached.items()
     }
-    row = sum((reached[name].far * Fraction(one.times, one.over)) ** 2 for name, one in coordinates.items())
+    row = sum((reached[name].largest * Fraction(one.times, one.over)) ** 2 for name, one in coordinates.items())
     limit = math.isqrt(math.ceil(norm**2 * row) - 1) + 1
     l2_squared = apart * limit**2
     joint = Gaussian(variance=_short(l2_squared / mu_squared), l2_squared=l2_squared)

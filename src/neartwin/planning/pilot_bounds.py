@@ -33,14 +33,13 @@ from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.linear.workloads import Intervals
 from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.planning.context import planned_context
 from neartwin.planning.groups import bounded_plan
 from neartwin.planning.limits import PrivateLimit
-from neartwin.planning.measures import count_measure, grid_column
-from neartwin.planning.plan import GroupPlan, MarginalPlan, Measure, OverGroups, Pilot, Plan, TopKPlan, WorkloadPlan
+from neartwin.planning.plan import GroupPlan, MarginalPlan, OverGroups, Pilot, Plan, TopKPlan, WorkloadPlan
 from neartwin.queries.groups import values_of
-from neartwin.queries.histograms import Histogram
 from neartwin.queries.query import Query, TopK
-from neartwin.queries.statistics import Count, CountDistinctUnits, Mean, Sum
+from neartwin.statistics.base import Statistic
 from neartwin.tables.table import RowUnit
 from neartwin.tables.types import Key
 
@@ -95,8 +94,8 @@ def error_of_norm(plan: OverGroups, pilot: Pilot, units: FloatArray, norm: int) 
         case MarginalPlan() | WorkloadPlan():
             noise = _OF_NORMAL * plan.error * norm / float(plan.bounding.norm_per_unit or 1)
             (asked,) = plan.outputs.values()
-            value = 1 / 2 if isinstance(asked, Sum) else 1
-            return noise + value * (whole.rows - kept.rows) / pilot.expected_groups * groups_counted(plan)
+            lost = asked.lost((whole.rows - kept.rows) / pilot.expected_groups * groups_counted(plan), 0.0)
+            return noise + (lost or 0.0)
         case _:
             assert_never(plan)
 
@@ -113,37 +112,30 @@ def groups_counted(plan: MarginalPlan | WorkloadPlan) -> float:
     return float(sum(math.prod(size for i, size in enumerate(sizes) if i not in margin) for margin in groups.margins))
 
 
-def _of_groups(plan: GroupPlan, pilot: Pilot, whole: Kept, kept: Kept, noise_of: Callable[[object], float]) -> float:
+def _of_groups(plan: GroupPlan, pilot: Pilot, whole: Kept, kept: Kept, noise_of: Callable[[Statistic], float]) -> float:
     weights, error = dict(pilot.weights), 0.0
     for name, aggregate in plan.query.aggregates.items():
         share = 1 / pilot.expected_groups
-        size, rows_lost = noise_of(aggregate), (whole.rows - kept.rows) * share
-        if isinstance(aggregate, CountDistinctUnits):
-            lost = (whole.pairs - kept.pairs) * share
-        elif isinstance(aggregate, Count):
-            lost = rows_lost
-        elif isinstance(aggregate, Sum):
-            lost = rows_lost / 2
-        elif isinstance(aggregate, Histogram):
-            lost = rows_lost / len(aggregate.labels)
-        else:
+        size = noise_of(aggregate)
+        lost = aggregate.lost((whole.rows - kept.rows) * share, (whole.pairs - kept.pairs) * share)
+        if lost is None:
             lost, size = 0.0, size * whole.rows / max(kept.rows, 1.0)
         error += float(rational(weight=weights.get(name, 1))) * (size + lost)
     return error
 
 
-def _noise_of_norm(plan: GroupPlan, aggregate: object, norm: float) -> float:
+def _noise_of_norm(plan: GroupPlan, aggregate: Statistic, norm: float) -> float:
     """The mean absolute noise of a statistic at another norm than the plan's, in rows."""
-    measure = _measure(plan, aggregate)
+    measure = plan.measures[aggregate.main_measure(planned_context(plan))]
     name = measure.name.partition(":")[2]
     cell = plan.stage.grid.get(name) or plan.stage.moments.get(name)
     far = max(abs(cell.low), abs(cell.high)) if cell is not None and measure.name.startswith("total") else 1
     return _OF_NORMAL * float(measure.half_width(CONFIDENCE)) / far * norm / float(plan.bounding.norm_per_unit or 1)
 
 
-def _noise_of_caps(plan: GroupPlan, aggregate: object, bounds: tuple[int, int]) -> float:
+def _noise_of_caps(plan: GroupPlan, aggregate: Statistic, bounds: tuple[int, int]) -> float:
     """The mean absolute noise of a statistic at other bounds than the plan's, in rows: grows with C, and with k or its root."""
-    measure = _measure(plan, aggregate)
+    measure = plan.measures[aggregate.main_measure(planned_context(plan))]
     of_units = measure.name == "units"
     one_row = 1.0 if of_units else measure.sensitivity.cell / plan.bounding.rows_per_group
     rows = 1.0 if of_units else bounds[0] / plan.bounding.rows_per_group
@@ -152,15 +144,6 @@ def _noise_of_caps(plan: GroupPlan, aggregate: object, bounds: tuple[int, int]) 
     width = typical * float(measure.mechanism.half_width(CONFIDENCE)) / one_row
     groups: float = (bounds[1] / plan.bounding.groups_per_unit) ** power
     return width * rows * groups
-
-
-def _measure(plan: GroupPlan, aggregate: object) -> Measure:
-    """The measure whose noise is most of a statistic's error."""
-    if isinstance(aggregate, Count | CountDistinctUnits):
-        return plan.measures[count_measure(plan.query, aggregate, plan.bounding)]
-    if isinstance(aggregate, Sum | Mean):
-        return plan.measures[f"total:{grid_column(plan.query, aggregate).name}"]
-    return max(plan.measures.values(), key=lambda measure: measure.name != "units")
 
 
 PARTS = 1024  # that one unit adds to the histogram

@@ -23,14 +23,14 @@ from neartwin.accounting.budgets import Budget
 from neartwin.errors import QueryError
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
+from neartwin.planning.context import planned_context
 from neartwin.planning.groups import bounded_plan
 from neartwin.planning.limits import PrivateLimit, PrivateRange
-from neartwin.planning.measures import grid_column
 from neartwin.planning.pilot_bounds import CONFIDENCE, SURE, plan_within, price_of, split_budget
 from neartwin.planning.plan import GroupPlan, Ranging
-from neartwin.queries.histograms import Histogram, histogram
 from neartwin.queries.query import Query
-from neartwin.queries.statistics import Mean, Sum, count, summand
+from neartwin.statistics import count, histogram
+from neartwin.statistics.base import Statistic
 from neartwin.tables.ranges import as_value
 from neartwin.tables.table import Bounds, RowUnit
 
@@ -87,8 +87,8 @@ def _cap(worst: GroupPlan) -> int:
 def _shapes(query: Query) -> tuple[_Shape, ...]:
     found: dict[tuple[str, Bounds], _Shape] = {}
     for aggregate in query.aggregates.values():
-        if isinstance(aggregate, Sum | Mean):
-            value = summand(query.table, aggregate)
+        value = aggregate.summed_value(query.table)
+        if value is not None:
             shape = _Shape(value.column, value.bounds, _edges(value.bounds))
             found.setdefault((value.column, value.bounds), shape)
     return tuple(found.values())
@@ -110,7 +110,7 @@ def _edges(limits: Bounds) -> tuple[Fraction, ...]:
     return tuple(sorted(found))
 
 
-def _histogram(query: Query, shape: _Shape) -> Histogram:
+def _histogram(query: Query, shape: _Shape) -> Statistic:
     table, name = query.table, shape.column
     text = as_value(table, name)
     low, high = float(shape.limits.low), float(shape.limits.high)
@@ -158,14 +158,9 @@ def _said(shape: _Shape, low: Fraction, high: Fraction, lost: float | None) -> s
     )
 
 
-def _narrowed(query: Query, aggregate: Any, narrow: Mapping[tuple[str, Bounds], Bounds]) -> Any:
-    if not isinstance(aggregate, Sum | Mean):
-        return aggregate
-    value = summand(query.table, aggregate)
-    found = narrow[value.column, value.bounds]
-    if aggregate.fill is not None:
-        found = replace(found, low=min(found.low, aggregate.fill), high=max(found.high, aggregate.fill))
-    return replace(aggregate, bounds=found, step=None)
+def _narrowed(query: Query, aggregate: Statistic, narrow: Mapping[tuple[str, Bounds], Bounds]) -> Statistic:
+    value = aggregate.summed_value(query.table)
+    return aggregate if value is None else aggregate.within(narrow[value.column, value.bounds])
 
 
 def _seen(made: GroupPlan, bins: FloatArray) -> FloatArray:
@@ -196,14 +191,11 @@ def _best(plan: GroupPlan, shape: _Shape, seen: FloatArray, rows: float) -> tupl
 
 def _noise(plan: GroupPlan, shape: _Shape) -> tuple[float, bool]:
     """Mean absolute noise of a group's total for values up to 1, and whether they are counted around the middle."""
-    found = []
+    found, context = [], planned_context(plan)
     for aggregate in plan.outputs.values():
-        if not isinstance(aggregate, Sum | Mean):
+        value, column = aggregate.summed_value(plan.query.table), aggregate.total_column(context)
+        if value is None or column is None or (value.column, value.bounds) != (shape.column, shape.limits):
             continue
-        value = summand(plan.query.table, aggregate)
-        if (value.column, value.bounds) != (shape.column, shape.limits):
-            continue
-        column = grid_column(plan.query, aggregate)
         measure = plan.measures[f"total:{column.name}"]
         typical = 1 / 3 if isinstance(measure.mechanism, DiscreteLaplace) else 0.41
         size = typical * float(measure.half_width(CONFIDENCE)) * _smaller(plan)

@@ -2,13 +2,13 @@
 
 The canonical form behind a plan's digest: what it would do, and nothing of how it is written.
 
-A digest decides whether a question was paid for, so its words never change: `STATISTICS`, `NOISES`, `TARGETS`, `JOINS` and
+A digest decides whether a question was paid for, so its words never change: `Statistic.record`, `NOISES`, `TARGETS`, `JOINS` and
 `LIMITS` hold them. A class, parameter or printed word may be renamed; its line here keeps the old one. New kinds get new lines.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -24,39 +24,17 @@ from neartwin.mechanisms.linear.marginals import MarginalDesign
 from neartwin.mechanisms.linear.workloads import Bars, Strategy
 from neartwin.mechanisms.selection.thresholds import OptimalSelection
 from neartwin.mechanisms.selection.top_k import PeeledTop
-from neartwin.planning.allocation import Noise, Selection, composed_loss
+from neartwin.planning.allocation import Selection
 from neartwin.planning.limits import PrivateLimit
-from neartwin.planning.sensitivity import Sensitivity
 from neartwin.planning.stage import NormClip, Stage
-from neartwin.queries.histograms import Histogram
-from neartwin.queries.moments import Coefficient, Correlation, Covariance, Deviation, Regression, Variance
-from neartwin.queries.quantiles import MinMax, Quantile
 from neartwin.queries.query import Query, TopK
-from neartwin.queries.statistics import Aggregate, Count, CountDistinctUnits, Mean, Sum
 from neartwin.queries.workloads import Resolved
+from neartwin.statistics.base import Statistic
+from neartwin.statistics.measures import Measure, Noise
 from neartwin.tables.table import How, Join, JoinKind
 from neartwin.tables.types import ColumnType
 
 RECORD_VERSION = 1  # of the canonical form; a new meaning takes a new number
-STATISTICS: Mapping[type, Callable[[Any], str]] = {
-    Count: lambda s: f"count({s.column or ''})",
-    CountDistinctUnits: lambda _: "count_units()",
-    Sum: lambda s: f"sum({s.column})",
-    Mean: lambda s: f"mean({s.column})",
-    Quantile: lambda s: (
-        f"median({s.column})" if s.ranks == (Fraction(1, 2),) else f"quantile({s.column}, {_floats(s.ranks)})"
-    ),
-    MinMax: lambda s: f"{s.end}({s.column})",
-    Histogram: lambda s: s.record,
-    Variance: lambda s: f"variance({s.column})",
-    Deviation: lambda s: f"stddev({s.column})",
-    Covariance: lambda s: f"covariance({s.x}, {s.y})",
-    Correlation: lambda s: f"correlation({s.x}, {s.y})",
-    Regression: lambda s: f"regression({s.target}, [{', '.join(s.features)}])",
-    Coefficient: lambda s: (
-        f"{f'slope of {s.feature}' if s.feature else 'intercept'} in regression({s.target}, [{', '.join(s.features)}])"
-    ),
-}
 NOISES: Mapping[type, str] = {Gaussian: "Gaussian", DiscreteGaussian: "DiscreteGaussian"}
 TARGETS: Mapping[type, tuple[tuple[str, str], ...]] = {  # word, field; a delta of 0 is left out, but for Approx
     Pure: (("epsilon", "epsilon"),),
@@ -119,11 +97,6 @@ def digest_of(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(form, sort_keys=True).encode()).hexdigest()
 
 
-def statistic_record(statistic: Aggregate) -> str:
-    """What a statistic is called in digests, without its bounds, which are the grid's."""
-    return STATISTICS[type(statistic)](statistic)
-
-
 def target_record(target: Budget) -> str:
     """A spend in digests."""
     told = [(word, getattr(target, name)) for word, name in TARGETS[type(target)]]
@@ -140,10 +113,6 @@ def _limit(value: Any) -> str:
     if isinstance(value, PrivateLimit):
         return f"Tuned(at_most={value.at_most!r}, share={value.share!r}, groups={value.groups!r})"
     return str(value)
-
-
-def _floats(values: Sequence[Fraction]) -> str:
-    return ", ".join(repr(float(value)) for value in values)
 
 
 def _joined(join: Join) -> dict[str, object]:
@@ -184,27 +153,6 @@ class Bounding:
     def entering(self) -> int:
         """How many groups one unit can bring in."""
         return self.groups_per_unit if self.discovery_groups is None else self.discovery_groups
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """One noisy statistic of every group: its name in the stage, its sensitivity and the mechanism that pays for it.
-
-    parts: of a step, in which its numbers and its noise are counted.
-    """
-
-    name: str
-    sensitivity: Sensitivity
-    mechanism: Noise
-    parts: int = 1
-
-    def half_width(self, confidence: float) -> Fraction:
-        """Of its noise, in steps."""
-        return Fraction(self.mechanism.half_width(confidence), self.parts)
-
-    def losses(self) -> Composition:
-        """What it reveals, as a factor for composition."""
-        return composed_loss(self.sensitivity, self.mechanism)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,14 +230,14 @@ class GroupPlan:
     ranging: Ranging | None = None
 
     @property
-    def outputs(self) -> Mapping[str, Aggregate]:
+    def outputs(self) -> Mapping[str, Statistic]:
         """The named statistics."""
         return self.query.aggregates
 
     @property
-    def histogram(self) -> tuple[str, Histogram] | None:
+    def histogram(self) -> tuple[str, Statistic] | None:
         """The name and bins of a plan whose release has a row for each group and bin."""
-        found = [(name, asked) for name, asked in self.outputs.items() if isinstance(asked, Histogram)]
+        found = [(name, asked) for name, asked in self.outputs.items() if asked.bins]
         return found[0] if found else None
 
     def losses(self) -> Composition:
@@ -320,7 +268,7 @@ class GroupPlan:
     @property
     def digest(self) -> str:
         """Equal for plans that would do the same, across processes and versions of this library."""
-        asked = {name: statistic_record(aggregate) for name, aggregate in self.outputs.items()}
+        asked = {name: aggregate.record for name, aggregate in self.outputs.items()}
         measures = {name: _noise(measure.mechanism) for name, measure in self.measures.items()}
         chosen = None if self.selection is None else _chosen(self.selection)
         trees = {
@@ -424,7 +372,7 @@ class MarginalPlan:
     together: Together | None = None
 
     @property
-    def outputs(self) -> Mapping[str, Aggregate]:
+    def outputs(self) -> Mapping[str, Statistic]:
         """The named statistic."""
         return self.query.aggregates
 
@@ -435,7 +383,7 @@ class MarginalPlan:
     @property
     def digest(self) -> str:
         """Equal for plans that would do the same."""
-        asked = {name: statistic_record(aggregate) for name, aggregate in self.outputs.items()}
+        asked = {name: aggregate.record for name, aggregate in self.outputs.items()}
         measures = {name: _noise(measure.mechanism) for name, measure in self.measures.items()}
         more: dict[str, object] = {
             "asked": asked,
@@ -470,7 +418,7 @@ class WorkloadPlan:
     together: Together | None = None
 
     @property
-    def outputs(self) -> Mapping[str, Aggregate]:
+    def outputs(self) -> Mapping[str, Statistic]:
         """The named statistic."""
         return self.query.aggregates
 
@@ -483,7 +431,7 @@ class WorkloadPlan:
         """Equal for plans that would do the same."""
         asked = self.query.groups.asked
         more: dict[str, object] = {
-            "asked": {name: statistic_record(aggregate) for name, aggregate in self.outputs.items()},
+            "asked": {name: aggregate.record for name, aggregate in self.outputs.items()},
             "workload": None if asked is None else asked.record(),
             "strategy": self.strategy.name,
             "measure": _noise(self.measure.mechanism),

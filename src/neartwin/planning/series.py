@@ -23,7 +23,6 @@ from neartwin.planning.limits import PrivateLimit
 from neartwin.planning.plan import Plan, TopKPlan
 from neartwin.planning.planner import plan
 from neartwin.queries.query import Query, TopK
-from neartwin.queries.statistics import CountDistinctUnits
 from neartwin.tradeoff import mu_of
 
 _PARTS = 4096  # shares are multiples of one part in this
@@ -103,7 +102,7 @@ def _planned(query: Query | TopK, spend: Budget, weights: Mapping[str, Number], 
     if keys is not None and len(keys) == 1:
         told.pop("groups_per_unit", None)  # there is one group to be in
     if isinstance(told.get("rows_per_group"), PrivateLimit) and all(
-        isinstance(asked, CountDistinctUnits) for asked in query.aggregates.values()
+        asked.counts_units for asked in query.aggregates.values()
     ):
         del told["rows_per_group"]  # a unit counts once, whatever its rows
     found: dict[str, Any] = told

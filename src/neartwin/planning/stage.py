@@ -61,7 +61,7 @@ from typing import TypeVar
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.planning.sensitivity import Sensitivity
+from neartwin.statistics.sensitivity import Sensitivity
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.table import Table

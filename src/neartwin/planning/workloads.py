@@ -31,9 +31,10 @@ from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.allocation import LARGEST_SCALE
 from neartwin.planning.marginals import CONFIDENCE, is_mixed, mu_squared_of, row_of, ways
 from neartwin.planning.norm_clipping import WHY, entry_parts, norm_contribution, normal_ways
-from neartwin.planning.plan import GroupPlan, Measure, WorkloadPlan
-from neartwin.planning.sensitivity import Sensitivity
+from neartwin.planning.plan import GroupPlan, WorkloadPlan
 from neartwin.queries.query import Query
+from neartwin.statistics.measures import Measure
+from neartwin.statistics.sensitivity import Sensitivity
 
 _FINE = 2**16  # the noise in parts of a step, so that rounding it is nothing beside it
 

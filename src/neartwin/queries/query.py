@@ -14,9 +14,8 @@ from neartwin.checks import integer
 from neartwin.errors import QueryError
 from neartwin.exact import Number
 from neartwin.queries.groups import MARGIN, Grouping, completed, linear_alone, margins_of
-from neartwin.queries.histograms import COUNTS, Histogram
-from neartwin.queries.statistics import Aggregate, Count, Sum, as_spelled, check_value, columns_of
 from neartwin.queries.workloads import Workload, weighted
+from neartwin.statistics.base import Statistic
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.joins import On, OtherTable, joined, met
 from neartwin.tables.table import Table
@@ -126,7 +125,7 @@ class Rows:
             return self, name
         return self.with_column(name, text), name
 
-    def agg(self, **aggregates: Aggregate) -> "Query":
+    def agg(self, **aggregates: Statistic) -> "Query":
         """Statistics of all the rows together, as one group."""
         return Groups(self, (), ((),)).agg(**aggregates)
 
@@ -183,33 +182,31 @@ class Groups:
         found.resolved(self.columns, self.keys)
         return replace(self, asked=found)
 
-    def agg(self, **aggregates: Aggregate) -> "Query":
+    def agg(self, **aggregates: Statistic) -> "Query":
         """Statistics of each group, named by the keyword."""
         if not aggregates:
             raise QueryError("agg() must name at least one statistic, for instance agg(orders=count())")
         for name, aggregate in aggregates.items():
-            if not isinstance(aggregate, Aggregate):
+            if not isinstance(aggregate, Statistic):
                 raise QueryError(
                     f"{name}={aggregate!r} must be count(), sum(...), mean(...), median(...) or another statistic"
                 )
             if name in self.columns:
                 raise QueryError(f"{name!r} is a group column; give the statistic another name")
-            if len(columns_of(name, aggregate)) > 1 and set(columns_of(name, aggregate)) & {*aggregates, *self.columns}:
-                raise QueryError(
-                    f"{name!r} releases {columns_of(name, aggregate)}, and one of these is taken; rename it"
-                )
-            if isinstance(aggregate, Histogram) and len(aggregates) > 1:
+            if aggregate.bins and len(aggregates) > 1:
                 raise QueryError(
                     f"{name}={aggregate} has a row for each bin, which other statistics have not; ask for it in a question of "
                     "its own: several questions can share one plan"
                 )
-            if isinstance(aggregate, Histogram) and COUNTS in {name, *self.columns}:
-                raise QueryError(f"{name}={aggregate} releases its counts as 'count', and that is taken; rename it")
+            labels = aggregate.labels(name)
+            taken = {*aggregates, *self.columns}
+            if labels != (name,) and (taken & set(labels)):
+                raise QueryError(f"{name}={aggregate} releases {labels}, and one of these is taken; rename it")
             if self.margins or self.asked is not None:
-                linear_alone(aggregates, isinstance(aggregate, Count | Sum))
+                linear_alone(aggregates, aggregate.is_linear)
                 self._named_apart(name)
-            check_value(self.rows.table, aggregate)
-        written = {name: as_spelled(self.rows.table, aggregate) for name, aggregate in aggregates.items()}
+            aggregate.check(self.rows.table)
+        written = {name: aggregate.spelled(self.rows.table) for name, aggregate in aggregates.items()}
         return Query(self, MappingProxyType(written))
 
     def _named_apart(self, name: str) -> None:
@@ -223,7 +220,7 @@ class Query:
     """A question that can be planned: groups and named statistics. after: what is done to the release, for nothing."""
 
     groups: Groups
-    aggregates: Mapping[str, Aggregate]
+    aggregates: Mapping[str, Statistic]
     after: PostProcessing = NOTHING
 
     def __repr__(self) -> str:
@@ -245,10 +242,7 @@ class Query:
         else:
             found = {name: self.table.schema[name] for name in groups.columns}
         for name, asked in self.aggregates.items():
-            if isinstance(asked, Histogram):  # alone, with a row for each bin
-                found |= {name: ColumnType.TEXT, COUNTS: ColumnType.NUMBER}
-            else:
-                found |= dict.fromkeys(columns_of(name, asked), ColumnType.NUMBER)
+            found |= asked.released(name)
         return found | ({MARGIN: ColumnType.TEXT} if self.groups.margins else {})
 
 

@@ -24,11 +24,12 @@ from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.selection.thresholds import OptimalSelection
-from neartwin.planning.allocation import Noise, Selection
+from neartwin.planning.allocation import Selection
 from neartwin.planning.plan import GroupPlan, Split
 from neartwin.releases.estimates import statistics_of
 from neartwin.releases.noising import CONFIDENCE, told_keys
 from neartwin.releases.run import as_table, table_schema
+from neartwin.statistics.measures import Noise
 from neartwin.tables.sources import ParquetFiles
 
 

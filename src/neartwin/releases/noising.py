@@ -138,7 +138,7 @@ def told_keys(plan: GroupPlan, groups: Sequence[Key]) -> tuple[Key, ...]:
     """The keys of the release's rows: the groups', or of a histogram each with every bin."""
     if plan.histogram is None:
         return tuple(groups)
-    return tuple((*key, label) for key in groups for label in plan.histogram[1].labels)
+    return tuple((*key, label) for key in groups for label in plan.histogram[1].bins)
 
 
 def _leaves(split: Split, keys: Sequence[Key], answer: Aggregates) -> WholeNumbers:

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import neartwin.ledger as books
 from neartwin.accounting.budgets import Budget
-from neartwin.planning.expected_errors import ExpectedError
+from neartwin.statistics.base import ExpectedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

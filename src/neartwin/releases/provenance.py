@@ -31,9 +31,6 @@ from neartwin.planning.plan import (
     WorkloadPlan,
 )
 from neartwin.queries.groups import named
-from neartwin.queries.moments import MomentStatistic, moment_set
-from neartwin.queries.quantiles import MinMax, Quantile
-from neartwin.queries.statistics import Mean, Sum, summand
 from neartwin.releases.estimates import WHOLE_TABLE
 from neartwin.releases.noising import CONFIDENCE
 from neartwin.tables.table import Bounds, Table
@@ -160,13 +157,7 @@ def _bounds(plan: Plan) -> list[dict[str, str]]:
         caps = {name: getattr(plan.bounding, name) for name in names}
         found = [{"what": name, "value": str(value), "origin": given} for name, value in caps.items()]
     for name, aggregate in plan.outputs.items():
-        if isinstance(aggregate, Sum | Mean | Quantile | MinMax):
-            limits = {aggregate.column: summand(stage.table, aggregate).bounds}
-        elif isinstance(aggregate, MomentStatistic):
-            limits = {column.column: column.bounds for column in moment_set(stage.table, aggregate).columns}
-        else:
-            continue
-        for column, bounds in limits.items():
+        for column, bounds in aggregate.clip_bounds(stage.table).items():
             origin = _origin(stage.table, column, getattr(aggregate, "bounds", None))
             found.append({"what": f"{name}: {column}", "value": str(bounds), "origin": origin})
     return found

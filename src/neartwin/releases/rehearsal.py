@@ -27,7 +27,6 @@ from neartwin.planning.plan import GroupPlan, Plan
 from neartwin.planning.planner import plan as make_plan
 from neartwin.queries.open import table as open_table
 from neartwin.queries.query import Query, Rows, TopK
-from neartwin.queries.statistics import CountDistinctUnits
 from neartwin.releases.provenance import LIBRARY, within
 from neartwin.releases.release import Release
 from neartwin.releases.run import run
@@ -162,7 +161,7 @@ def _sure(query: Query | TopK, plan: Plan | None) -> Plan:
             limits["rows_per_unit"] = bounding.rows_per_unit
             if bounding.norm_per_unit is not None:
                 limits = {"norm_per_unit": bounding.norm_per_unit}
-        if all(isinstance(asked, CountDistinctUnits) for asked in query.aggregates.values()):
+        if all(asked.counts_units for asked in query.aggregates.values()):
             limits.pop("rows_per_unit", None)
     return make_plan(query, spend=_SURE, **limits)
 

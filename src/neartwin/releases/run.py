@@ -20,7 +20,6 @@ from neartwin.ledger import Account, Stored, Ticket
 from neartwin.ledger.account import DOCUMENT_BYTES
 from neartwin.planning.plan import GroupPlan, MarginalPlan, Plan, TopKPlan, WorkloadPlan
 from neartwin.queries.groups import MARGIN
-from neartwin.queries.statistics import columns_of
 from neartwin.releases.documents import WrittenRelease, is_written
 from neartwin.releases.noising import CONFIDENCE, answer_of
 from neartwin.releases.pilots import ResolvedPlan, resolve
@@ -48,10 +47,8 @@ def statistics_told(plan: Plan) -> dict[str, str]:
     match plan:
         case TopKPlan():
             return {} if plan.counts is None else {"count": "count_distinct_units()"}
-        case GroupPlan() if plan.histogram is not None:
-            return {"count": str(plan.histogram[1])}
         case GroupPlan() | MarginalPlan() | WorkloadPlan():
-            return {one: str(asked) for name, asked in plan.outputs.items() for one in columns_of(name, asked)}
+            return {one: str(asked) for name, asked in plan.outputs.items() for one in asked.labels(name)}
         case _:
             assert_never(plan)
 
@@ -60,7 +57,7 @@ def require_document(plan: Plan) -> None:
     """`QueryError` for a release over more public groups than a ledger's document holds: it would fail after it was paid."""
     if not isinstance(plan, GroupPlan) or plan.stage.keys is None:
         return
-    bins = 1 if plan.histogram is None else len(plan.histogram[1].labels)
+    bins = 1 if plan.histogram is None else len(plan.histogram[1].bins)
     groups = len(plan.stage.keys) * bins
     numbers = groups * (len(group_columns_of(plan)) + 3 * len(statistics_told(plan)))
     if numbers > MOST_NUMBERS:

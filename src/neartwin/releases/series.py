@@ -10,7 +10,7 @@ from neartwin.accounting.budgets import Budget
 from neartwin.engines.base import Engine
 from neartwin.errors import ExecutionError
 from neartwin.ledger import Account, Stored
-from neartwin.planning.expected_errors import ExpectedError, expected_errors
+from neartwin.planning.expected_errors import expected_errors
 from neartwin.planning.explain import Explained, explain
 from neartwin.planning.series import SeriesPlan
 from neartwin.queries.query import TopK
@@ -19,6 +19,7 @@ from neartwin.releases.postprocess import shaped
 from neartwin.releases.preview import Preview, preview_of
 from neartwin.releases.release import Release
 from neartwin.releases.run import ACCOUNT_ALONE, Paid, Payer, released, require_document, written_down
+from neartwin.statistics.base import ExpectedError
 from neartwin.tables.snapshot import state_of
 
 if TYPE_CHECKING:

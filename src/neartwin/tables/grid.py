@@ -1,5 +1,6 @@
 """Columns on a grid of whole steps, and products of them: what an engine sums exactly."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from neartwin.tables.expressions import RowExpression
@@ -54,3 +55,58 @@ class Moment:
     low: int
     high: int
     centre: int
+
+
+@dataclass(frozen=True, slots=True)
+class MomentSet:
+    """Columns, in one order whatever asks for them, and the sums that are needed of them.
+
+    operands: place of each column that the statistic names, in its order. pairs: places of the factors of products.
+    """
+
+    columns: tuple[GridColumn, ...]
+    operands: tuple[int, ...]
+    pairs: tuple[tuple[int, int], ...]
+
+    def first(self, place: int) -> GridColumn | Moment:
+        """What the sum of a column is of."""
+        return self.columns[place] if len(self.columns) == 1 else _moment((self.columns[place],), self.columns)
+
+    def second(self, place: int, other: int) -> Moment:
+        """What the sum of a product is of."""
+        low, high = sorted((place, other))
+        return _moment((self.columns[low], self.columns[high]), self.columns)
+
+    @property
+    def sure(self) -> bool:
+        """Whether every row has all values, because missing ones are filled."""
+        return all(column.fill is not None for column in self.columns)
+
+    @property
+    def moments(self) -> Mapping[str, Moment]:
+        """Those sums that are not of a grid column itself."""
+        return {name: cell for name, cell in self.cells.items() if isinstance(cell, Moment)}
+
+    @property
+    def cells(self) -> Mapping[str, GridColumn | Moment]:
+        """All that is summed, by name; the number of rows is that of any one."""
+        found = [self.first(place) for place in range(len(self.columns))]
+        return {cell.name: cell for cell in [*found, *(self.second(*pair) for pair in self.pairs)]}
+
+
+def _moment(factors: tuple[GridColumn, ...], columns: tuple[GridColumn, ...]) -> Moment:
+    low, high = _range(factors)
+    centre = (low + high) // 2 if len(factors) > 1 else 0
+    name = " * ".join(factor.name for factor in factors) + f" - {centre}"
+    among = "" if len(columns) == 1 else " among " + " & ".join(column.name for column in columns)
+    return Moment(name + among, factors, columns, low - centre, high - centre, centre)
+
+
+def _range(factors: tuple[GridColumn, ...]) -> tuple[int, int]:
+    first, last = factors[0], factors[-1]
+    if len(factors) == 1:
+        return first.low, first.high
+    corners = [x * y for x in (first.low, first.high) for y in (last.low, last.high)]
+    if first is last or first == last:
+        return (0 if first.low <= 0 <= first.high else min(corners)), max(corners)
+    return min(corners), max(corners)

@@ -20,6 +20,7 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.queries.query import WAYS, PostProcessing
+from neartwin.statistics.sql import FUNCTIONS
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType
 
@@ -140,7 +141,7 @@ def computed(root: exp.Expr) -> Iterator[exp.Expr]:
 
 def _of_statistics(node: exp.Expr) -> bool:
     return node.find(exp.AggFunc) is not None or any(
-        str(one.this).upper() in {"HISTOGRAM", "REGRESSION"} for one in node.find_all(exp.Anonymous)
+        str(one.this).upper() in FUNCTIONS for one in node.find_all(exp.Anonymous)
     )
 
 

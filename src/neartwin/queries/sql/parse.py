@@ -23,14 +23,12 @@ from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
 from neartwin.queries.groups import completed
-from neartwin.queries.histograms import COUNTS, Histogram
-from neartwin.queries.moments import Coefficient, Correlation, Covariance, Deviation, Regression, Variance
 from neartwin.queries.query import PostProcessing, Query, Rows, TopK
 from neartwin.queries.sql.derived import CLAUSES, Derived, after_of, derived, limit_of, without_derived
 from neartwin.queries.sql.joins import Others, joined_by
-from neartwin.queries.sql.order_statistics import order_statistic
 from neartwin.queries.sql.windows import Asked, without_workload
-from neartwin.queries.statistics import Aggregate, Count, CountDistinctUnits, Mean, Sum, columns_of
+from neartwin.statistics.base import Statistic
+from neartwin.statistics.sql import SPELLINGS, statistic_of
 from neartwin.tables.table import Table
 from neartwin.tables.types import ColumnType
 
@@ -190,7 +188,7 @@ def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys
     by_units = len(ranked) == 1 and ranked[0].args.get("desc") and isinstance(ranked[0].this, exp.Count)
     if len(groups) != 1 or not by_units or limit is None:
         raise QueryError("SELECT must ask at least one statistic, for instance COUNT(*)")
-    if not isinstance(_aggregate(ranked[0].this, rows.table)[1], CountDistinctUnits):
+    if not _aggregate(ranked[0].this, rows.table)[1].counts_units:
         raise QueryError(
             f"the most common value is the one of the most units: ORDER BY COUNT(DISTINCT {rows.table.unit_name}) DESC"
         )
@@ -245,7 +243,7 @@ def _after(
         )
     shaped = made.after(single, query.released)
     for name, _ in shaped.monotone:
-        if isinstance(query.aggregates.get(name), Coefficient):
+        if name in query.aggregates and not query.aggregates[name].has_bar:
             raise QueryError(f"{name!r} may have no finite bar, by which MONOTONE weighs values; leave MONOTONE out")
     released = dict(query.released) | {name: ColumnType.NUMBER for name, _, _ in shaped.ratios}
     return after_of(select, released, selected, named, shaped)
@@ -259,11 +257,9 @@ def _asked_as(node: exp.Expr, query: Query, over: Asked | None) -> str | None:
     return next((name for name, aggregate in query.aggregates.items() if aggregate == asked), None)
 
 
-def _only_column(name: str, aggregate: Aggregate) -> str | None:
+def _only_column(name: str, aggregate: Statistic) -> str | None:
     """The one column that a statistic releases; None for several."""
-    if isinstance(aggregate, Histogram):
-        return COUNTS
-    columns = columns_of(name, aggregate)
+    columns = aggregate.labels(name)
     return columns[0] if len(columns) == 1 else None
 
 
@@ -333,8 +329,8 @@ def _groups(group: exp.Group, named: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _aggregates(select: exp.Select, groups: Mapping[str, str], table: Table) -> dict[str, Aggregate]:
-    found: dict[str, Aggregate] = {}
+def _aggregates(select: exp.Select, groups: Mapping[str, str], table: Table) -> dict[str, Statistic]:
+    found: dict[str, Statistic] = {}
     for item in select.expressions:
         if not _is_statistic(item, groups):
             continue
@@ -347,68 +343,13 @@ def _aggregates(select: exp.Select, groups: Mapping[str, str], table: Table) -> 
     return found
 
 
-def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Aggregate]:
-    match node:
-        case exp.Count(this=exp.Star() | exp.Literal()):
-            return "count", Count()
-        case exp.Count(this=exp.Distinct(expressions=[exp.Column(this=column, table="")])) if column.name == table.unit:
-            return "units", CountDistinctUnits()
-        case exp.Count(this=value) if _is_value(value) and not node.expressions:
-            return f"count_{_label(value)}", Count(_label(value))
-        case exp.Sum(this=value) if _is_value(value):
-            return f"sum_{_label(value)}", Sum(_label(value), None)
-        case exp.Avg(this=value) if _is_value(value):
-            return f"mean_{_label(value)}", Mean(_label(value), None)
-    ordered = order_statistic(node, _is_value, _label)
-    if ordered is not None:
-        return ordered
-    found = _moments(node)
-    if found is not None:
-        return found
-    raise QueryError(
-        f"{node.sql(dialect='duckdb')!r} is not understood; ask COUNT(*), COUNT(x), COUNT(DISTINCT {table.unit_name}), SUM(x), "
-        "AVG(x), VAR_POP(x), STDDEV_POP(x), "
-        "COVAR_POP(y, x), CORR(y, x), REGR_SLOPE(y, x), REGR_INTERCEPT(y, x), REGRESSION(y, x, z), "
-        "MEDIAN(x), QUANTILE_CONT(x, 0.9), MIN(x), MAX(x) or HISTOGRAM(x, [0, 10, 20]), or of these SUM(x) / COUNT(*), "
-        "GREATEST(COUNT(*), 0), MONOTONE(COUNT(*)), "
-        "where x is a column or an expression of one row, and select other columns only to GROUP BY them"
-    )
-
-
-def _moments(node: exp.Expr) -> tuple[str, Aggregate] | None:
-    """Of a population: an estimate over n and one over n - 1 differ by far less than the noise."""
-    match node:
-        case exp.VariancePop(this=value) if _is_value(value):
-            return f"variance_{_label(value)}", Variance(_label(value), None)
-        case exp.StddevPop(this=value) if _is_value(value):
-            return f"stddev_{_label(value)}", Deviation(_label(value), None)
-        case exp.CovarPop(this=y, expression=x) if _is_value(y) and _is_value(x):
-            return f"covariance_{_label(y)}_{_label(x)}", Covariance(_label(y), _label(x))
-        case exp.Corr(this=y, expression=x) if _is_value(y) and _is_value(x):
-            return f"correlation_{_label(y)}_{_label(x)}", Correlation(_label(y), _label(x))
-        case exp.RegrSlope(this=y, expression=x) if _is_value(y) and _is_value(x):
-            return f"slope_{_label(y)}_{_label(x)}", Coefficient(_label(y), (_label(x),), _label(x))
-        case exp.RegrIntercept(this=y, expression=x) if _is_value(y) and _is_value(x):
-            return f"intercept_{_label(y)}_{_label(x)}", Coefficient(_label(y), (_label(x),), "")
-        case exp.Anonymous(this=str(word), expressions=[y, *xs]) if word.lower() == "regression" and xs:
-            if all(map(_is_value, (y, *xs))):
-                return f"regression_{_label(y)}", Regression(_label(y), tuple(map(_label, xs)))
-        case exp.Variance() | exp.Stddev() | exp.StddevSamp() | exp.CovarSamp():
-            raise QueryError(
-                f"{node.sql(dialect='duckdb')!r} divides by n - 1; write VAR_POP, STDDEV_POP or COVAR_POP, which divide by n: "
-                "the noise hides the difference"
-            )
-    return None
-
-
-def _is_value(node: exp.Expr | None) -> bool:
-    """Whether it can be summed: an expression of one row, which is checked when the table is known; None for a missing one."""
-    return (
-        node is not None
-        and not isinstance(node, exp.Distinct | exp.Star)
-        and not (isinstance(node, exp.Column) and node.table)
-    )
-
-
-def _label(node: exp.Expr) -> str:
-    return node.name if isinstance(node, exp.Column) else _written(node)
+def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Statistic]:
+    found = statistic_of(node, table.unit)
+    if found is None:
+        known = ", ".join(SPELLINGS).format(unit=table.unit_name)
+        raise QueryError(
+            f"{node.sql(dialect='duckdb')!r} is not understood; ask {known}, or of these SUM(x) / COUNT(*), "
+            "GREATEST(COUNT(*), 0), MONOTONE(COUNT(*)), "
+            "where x is a column or an expression of one row, and select other columns only to GROUP BY them"
+        )
+    return found

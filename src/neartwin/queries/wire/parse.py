@@ -28,25 +28,20 @@ columns is a list.
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from typing import Any
 
-from neartwin.errors import NeartwinError, QueryError
-from neartwin.queries import statistics
-from neartwin.queries import statistics as asked
-from neartwin.queries.histograms import Histogram, histogram
-from neartwin.queries.moments import Coefficient, Regression
-from neartwin.queries.quantiles import MinMax, Quantile, maximum, median, minimum, quantile
+from neartwin.errors import QueryError
 from neartwin.queries.query import NOTHING, Groups, Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.parse import from_sql, grouped_rows
-from neartwin.queries.statistics import Aggregate
 from neartwin.queries.wire.postprocess import after_form, after_from
 from neartwin.queries.workloads import Workload, moving_sums, prefix_sums, range_sums, weighted
+from neartwin.statistics import CONSTRUCTORS, Statistic
 from neartwin.tables.joins import own_columns
-from neartwin.tables.table import Bounds, How, Join, Table
+from neartwin.tables.table import How, Join, Table
 from neartwin.tables.types import ColumnType
 
 
@@ -166,23 +161,6 @@ def workload_form(asked: Workload, plain: Callable[[object], object]) -> dict[st
 
 Form = dict[str, Any]
 
-STATISTICS: dict[str, Callable[..., Aggregate]] = {
-    "count": asked.count,
-    "count_distinct_units": asked.count_distinct_units,
-    "sum": asked.sum,
-    "mean": asked.mean,
-    "median": median,
-    "quantile": quantile,
-    "minimum": minimum,
-    "maximum": maximum,
-    "histogram": histogram,
-    "variance": asked.variance,
-    "stddev": asked.stddev,
-    "covariance": statistics.covariance,
-    "correlation": statistics.correlation,
-    "regression": statistics.regression,
-    "coefficient": statistics.coefficient,
-}
 _FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after", "joins"}
 _FIELDS |= {"margins", "workload"}
 
@@ -323,10 +301,12 @@ _READERS: dict[str, Callable[[Form, Rows], Query | TopK]] = {
 }
 
 
-def _statistic(name: str, part: object) -> Aggregate:
-    if not isinstance(part, Mapping) or part.get("ask") not in STATISTICS:
-        raise QueryError(f"question: {name!r} must ask one of {', '.join(STATISTICS)}, as in {{'ask': 'count'}}")
-    make = STATISTICS[part["ask"]]
+def _statistic(name: str, part: object) -> Statistic:
+    if not isinstance(part, Mapping) or part.get("ask") not in CONSTRUCTORS:
+        raise QueryError(
+            f"question: {name!r} must ask one of {', '.join(sorted(CONSTRUCTORS))}, as in {{'ask': 'count'}}"
+        )
+    make = CONSTRUCTORS[part["ask"]]
     keywords = {str(key): value for key, value in part.items() if key != "ask"}
     for key, value in keywords.items():
         parts = value if isinstance(value, list) else [value]
@@ -344,29 +324,12 @@ def _statistic(name: str, part: object) -> Aggregate:
     return make(**keywords)
 
 
-def _statistic_form(name: str, aggregate: Aggregate) -> Form:
+def _statistic_form(name: str, aggregate: Statistic) -> Form:
     """The keywords behind a statistic; refused where they would not make the same one."""
-    keywords: Form = aggregate.keywords() if isinstance(aggregate, Quantile | MinMax | Histogram) else {}
-    for field in () if keywords else fields(aggregate):
-        value = getattr(aggregate, field.name)
-        if isinstance(value, Bounds):
-            keywords |= {part.name: str(getattr(value, part.name)) for part in fields(value)}
-        elif value is not None:
-            keywords[field.name] = str(value) if isinstance(value, Fraction) else value
-    if isinstance(aggregate, Regression | Coefficient):
-        keywords["features"] = list(aggregate.features)
-    for ask, make in STATISTICS.items():
-        if set(keywords) <= set(inspect.signature(make).parameters) and _made(make, keywords) == aggregate:
-            return {"ask": ask} | keywords
-    raise QueryError(f"question: {name!r} has no written form")
-
-
-def _made(make: Callable[..., Aggregate], keywords: Form) -> Aggregate | None:
-    try:
-        inspect.signature(make).bind(**keywords)
-        return make(**keywords)
-    except (TypeError, NeartwinError):  # another statistic, which has other arguments or takes others
-        return None
+    keywords = aggregate.keywords()
+    if CONSTRUCTORS[aggregate.verb](**keywords) != aggregate:
+        raise QueryError(f"question: {name!r} has no written form")
+    return {"ask": aggregate.verb} | keywords
 
 
 def _keys(keys: object, columns: tuple[str, ...], rows: Rows) -> object:

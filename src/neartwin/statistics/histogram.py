@@ -1,15 +1,33 @@
 """Histograms: how many values of a column lie in each of given bins."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+from sqlglot import exp
+
 from neartwin.checks import several
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
+from neartwin.mechanisms.linear.count_trees import CountTree
+from neartwin.statistics.base import (
+    Context,
+    Estimate,
+    ExpectedError,
+    NoisyNumbers,
+    Statistic,
+    cells_of,
+    constructor,
+    same_everywhere,
+)
+from neartwin.statistics.columns import as_column
+from neartwin.statistics.measures import Measurement
+from neartwin.statistics.sql import Call, Named, function, is_value, spelling
 from neartwin.tables.expressions import RowExpression
+from neartwin.tables.ranges import Value, as_value, is_name
+from neartwin.tables.table import Bounds, Table
 from neartwin.tables.terms import Term, as_kind, check_bins, check_term
 from neartwin.tables.types import NUMERIC, ColumnType
 
@@ -19,33 +37,73 @@ COUNTS = "count"  # the statistic of a histogram's release; the bins stand under
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(Statistic):
     """Counts of a column's values by bin. edges: increasing; a bin holds its lower edge, and the last one its upper edge too."""
 
     column: str
     edges: tuple[Fraction, ...]
-
-    def __str__(self) -> str:
-        return self.record
+    verb = "histogram"
 
     @property
     def record(self) -> str:
         """Its name in digests, for ever."""
         return f"histogram({self.column}, {', '.join(_short(edge) for edge in self.edges)})"
 
-    def keywords(self) -> dict[str, object]:
-        """What `histogram` is called with to make it, as text."""
-        return {"column": self.column, "edges": [str(edge) for edge in self.edges]}
-
     @property
-    def labels(self) -> tuple[str, ...]:
+    def bins(self) -> tuple[str, ...]:
         """The bins in words, as keys of a release.
 
-        >>> histogram("age", [0, 18, 65]).labels
+        >>> histogram("age", [0, 18, 65]).bins
         ('[0, 18)', '[18, 65]')
         """
         words = [f"[{_short(low)}, {_short(high)})" for low, high in pairwise(self.edges)]
         return (*words[:-1], f"{words[-1][:-1]}]")
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """The counts; the bins stand under the name itself."""
+        return (COUNTS,)
+
+    def released(self, name: str) -> dict[str, ColumnType]:
+        """The bins and their counts."""
+        return {name: ColumnType.TEXT, COUNTS: ColumnType.NUMBER}
+
+    def value(self, table: Table) -> Value:
+        """The number of the bin, computed from the column or expression that the histogram is of."""
+        if self.column not in table.computed and is_name(table, self.column):
+            table.numeric(self.column, "histogram")
+        bins = Bounds(Fraction(0), Fraction(len(self.edges) - 2), Fraction(1))
+        return Value(self.record, bins, self.bin_of(table.expression(as_value(table, self.column))))
+
+    def check(self, table: Table) -> None:
+        """Refuse what is no number, or too many bins."""
+        self.value(table)
+
+    def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
+        """One count for each bin."""
+        bins = len(self.edges) - 1
+        yield context.by_cell(as_column(self.value(context.table)), CountTree(bins, max(2, bins)), weight)
+
+    def main_measure(self, context: Context) -> str:
+        """The counts of bins."""
+        return cells_of(as_column(self.value(context.table)))
+
+    def lost(self, rows: float, units: float) -> float:
+        """Of each bin its share."""
+        return rows / len(self.bins)
+
+    def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
+        """One count for each group and bin, group by group: the nearest whole numbers, and ends of bars rounded outward."""
+        measure = context.measures[self.main_measure(context)]
+        (leaves,) = noisy.trees[measure.name]
+        values, bar, parts = leaves.ravel().tolist(), measure.mechanism.half_width(confidence), measure.parts
+        nearest = [(2 * value + parts) // (2 * parts) for value in values]
+        lower, upper = [(value - bar) // parts for value in values], [-((-value - bar) // parts) for value in values]
+        return [Estimate(COUNTS, nearest, lower, upper)]
+
+    def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
+        """The bar of a bin's count."""
+        width = context.measures[self.main_measure(context)].half_width(confidence)
+        return [same_everywhere(name, width, confidence)]
 
     def bin_of(self, of: RowExpression) -> RowExpression:
         """The number of the bin of a value, 0 and up; NULL for what lies in none.
@@ -98,6 +156,7 @@ def _short(edge: Fraction) -> str:
     return str(edge.numerator) if edge.denominator == 1 else repr(float(edge))
 
 
+@constructor
 def histogram(column: str, edges: Sequence[Number]) -> Histogram:
     """Count a column's values by bin; the bins must come from public knowledge.
 
@@ -119,3 +178,13 @@ def histogram(column: str, edges: Sequence[Number]) -> Histogram:
     if any(float(low) >= float(high) for low, high in pairwise(exact)):
         raise ParameterError("edges", told, "must increase")
     return Histogram(column, exact)
+
+
+@function("HISTOGRAM", spelled="HISTOGRAM(x, [0, 10, 20])")
+def _histogram(call: Call) -> Named | None:
+    match call.arguments:
+        case (value, exp.Array(expressions=edges)) if is_value(value):
+            bare = [edge.this if isinstance(edge, exp.Neg) else edge for edge in edges]
+            if all(isinstance(edge, exp.Literal) and not edge.is_string for edge in bare):
+                return f"histogram_{spelling(value)}", histogram(spelling(value), [edge.sql() for edge in edges])
+    return None

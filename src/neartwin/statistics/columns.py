@@ -1,0 +1,75 @@
+"""Statistics of one column or expression, and its grid of whole steps."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
+
+from neartwin.errors import QueryError
+from neartwin.exact import Number, rational
+from neartwin.statistics.base import Statistic
+from neartwin.tables.grid import GridColumn
+from neartwin.tables.ranges import Value, value_of
+from neartwin.tables.table import Bounds, Table, both_ends, bounds
+
+
+@dataclass(frozen=True, slots=True)
+class OneColumn(Statistic):
+    """Of the values of a column or expression, each clipped to its public bounds; NULL and NaN are left out, or stand for `fill`.
+
+    step: of the grid, where the bounds are the table's or follow from them.
+    """
+
+    column: str
+    bounds: Bounds | None = None
+    fill: Fraction | None = None
+    step: Fraction | None = None
+
+    @property
+    def record(self) -> str:
+        """Its word in digests."""
+        return f"{self.verb}({self.column})"
+
+    def value(self, table: Table) -> Value:
+        """What is taken, and its bounds; `QueryError` where there are none."""
+        return value_of(table, self.column, self.bounds, self.step, self.fill)
+
+    def check(self, table: Table) -> None:
+        """Refuse a column that is missing, no number, or without bounds."""
+        self.value(table)
+
+    def clip_bounds(self, table: Table) -> dict[str, Bounds]:
+        """Of the one column."""
+        return {self.column: self.value(table).bounds}
+
+    @property
+    def grid(self) -> tuple[Bounds | None, Fraction | None, Fraction | None]:
+        """What was said of the grid: equal for statistics that can share sums."""
+        return self.bounds, self.fill, self.step
+
+
+def chosen_grid(
+    column: str, low: Number | None, high: Number | None, step: Number | None, fill: Number | None
+) -> tuple[Bounds | None, Fraction | None, Fraction | None]:
+    """Bounds, fill, and the step where there are no bounds yet."""
+    filled = None if fill is None else rational(fill=fill)
+    ends = both_ends(column, low, high)
+    if ends is None:
+        chosen = None if step is None else rational(step=step)
+        if chosen is not None and chosen <= 0:
+            raise QueryError(f"step={step!r} of {column!r} must be positive")
+        return None, filled, chosen
+    return bounds(*ends, "1/100" if step is None else step), filled, None
+
+
+def centred(value: Value, bounds: Bounds, fill: Fraction | None, centre: int) -> GridColumn:
+    """A value on its grid, less a centre; equal ones have equal names."""
+    steps = None if fill is None else floor(fill / bounds.step + Fraction(1, 2)) - centre
+    name = f"{value.column}[{bounds.low},{bounds.high},{bounds.step}]-{centre}"
+    return GridColumn(
+        name if steps is None else f"{name}?{steps}", value.column, bounds, centre, steps, expression=value.expression
+    )
+
+
+def as_column(value: Value) -> GridColumn:
+    """A value that is computed in whole steps already, under its own name."""
+    return GridColumn(value.column, value.column, value.bounds, 0, None, expression=value.expression)

@@ -1,0 +1,146 @@
+"""Counts of rows, of values, and of distinct units."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sqlglot import exp
+
+from neartwin.errors import QueryError
+from neartwin.statistics import sensitivity
+from neartwin.statistics.base import (
+    Context,
+    Estimate,
+    ExpectedError,
+    NoisyNumbers,
+    Statistic,
+    constructor,
+    same_everywhere,
+)
+from neartwin.statistics.columns import as_column
+from neartwin.statistics.measures import Measurement
+from neartwin.statistics.sql import Call, Named, function
+from neartwin.tables.grid import GridColumn
+from neartwin.tables.ranges import Value
+from neartwin.tables.table import Bounds, Table
+
+
+class _Counted(Statistic):
+    """Read from one count, with one bar for every group."""
+
+    __slots__ = ()
+    capped_in_all = True
+
+    def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
+        """Whole numbers, or parts of them."""
+        measure = context.measures[self.main_measure(context)]
+        values, bar, parts = noisy.sums[measure.name].tolist(), measure.mechanism.half_width(confidence), measure.parts
+        ends = [[value + move for value in values] for move in (0, -bar, bar)]
+        return [Estimate(name, *(ends if parts == 1 else [[value / parts for value in end] for end in ends]))]
+
+    def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
+        """The bar of the count."""
+        width = context.measures[self.main_measure(context)].half_width(confidence)
+        return [same_everywhere(name, width, confidence)]
+
+
+@dataclass(frozen=True, slots=True)
+class Count(_Counted):
+    """How many rows; with a column or expression those in which it is not NULL."""
+
+    column: str | None = None
+    verb = "count"
+    is_linear = True
+
+    @property
+    def record(self) -> str:
+        """Its word in digests."""
+        return f"count({self.column or ''})"
+
+    def check(self, table: Table) -> None:
+        """Refuse an expression that the table has not."""
+        self._columns(table)
+
+    def _columns(self, table: Table) -> tuple[GridColumn, ...]:
+        """1 in the rows that a count with a column counts, NULL in others; none for a count of all rows."""
+        if self.column is None:
+            return ()
+        plain = self.column in table.schema or self.column in table.computed
+        text = '"' + self.column.replace('"', '""') + '"' if plain else f"({self.column})"
+        one = Bounds(Fraction(0), Fraction(1), Fraction(1))
+        name = f"count({self.column})"  # the name of a measure, so it is in digests
+        return (as_column(Value(name, one, table.expression(f"CASE WHEN {text} IS NOT NULL THEN 1 END"))),)
+
+    def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
+        """The count alone."""
+        yield context.counted(self.main_measure(context), weight, *self._columns(context.table))
+
+    def main_measure(self, context: Context) -> str:
+        """The number of rows, or of values."""
+        return next(map(context.number, self._columns(context.table)), context.rows)
+
+    def lost(self, rows: float, units: float) -> float:
+        """Each row."""
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class CountDistinctUnits(_Counted):
+    """How many distinct units."""
+
+    verb = "count_distinct_units"
+    counts_units = True
+
+    def __str__(self) -> str:
+        return "count_distinct_units()"
+
+    @property
+    def record(self) -> str:
+        """Its word in digests."""
+        return "count_units()"
+
+    def check(self, table: Table) -> None:
+        """Every table has units."""
+
+    def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
+        """The count alone."""
+        yield Measurement("units", sensitivity.of_units(context.table.neighbours, context.reach), weight)
+
+    def main_measure(self, context: Context) -> str:
+        """The number of units."""
+        return "units"
+
+    def lost(self, rows: float, units: float) -> float:
+        """Each unit."""
+        return units
+
+
+@constructor
+def count(column: str | None = None) -> Count:
+    """Count rows. column: or an expression; then only rows in which it is not NULL, as COUNT(column) counts them in SQL.
+
+    NaN is no NULL, so it is counted; the number of values behind a mean leaves it out.
+
+    >>> print(count(), count("amount"))
+    count() count(amount)
+    """
+    if column is not None and not isinstance(column, str):
+        raise QueryError(f"count({column!r}) takes the name of a column, an expression, or nothing")
+    return Count(column or None)
+
+
+@constructor
+def count_distinct_units() -> CountDistinctUnits:
+    """Count distinct units."""
+    return CountDistinctUnits()
+
+
+@function("COUNT", spelled="COUNT(*), COUNT(x), COUNT(DISTINCT {unit})")
+def _count(call: Call) -> Named | None:
+    match call.arguments:
+        case (exp.Star() | exp.Literal(),):
+            return "count", Count()
+        case (exp.Distinct(expressions=[exp.Column(this=column, table="")]),) if column.name == call.unit:
+            return "units", CountDistinctUnits()
+    columns = call.columns
+    return (f"count_{columns[0]}", Count(columns[0])) if len(columns) == 1 else None

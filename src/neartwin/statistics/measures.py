@@ -1,0 +1,75 @@
+"""Measures: the noisy counts and sums that statistics are read from, before and after the budget is split among them."""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from neartwin.losses import Composition
+from neartwin.losses import Pure as PureLoss
+from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
+from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.mechanisms.linear.count_trees import CountTree
+from neartwin.statistics.sensitivity import Sensitivity
+from neartwin.tables.grid import GridColumn, Moment
+
+Noise = DiscreteLaplace | Gaussian | DiscreteGaussian
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A measure that wants noise. weight: what one step of its bar adds to the stated errors.
+
+    grid: the columns that it is taken of. cell: what it totals, None for a count. tree: over the cells of its column.
+    """
+
+    name: str
+    sensitivity: Sensitivity
+    weight: float
+    grid: tuple[GridColumn, ...] = field(default=(), compare=False)
+    cell: GridColumn | Moment | None = field(default=None, compare=False)
+    tree: CountTree | None = field(default=None, compare=False)
+
+    @property
+    def largest(self) -> int:
+        """The most that one row moves it, in steps."""
+        return 1 if self.cell is None else largest(self.cell)
+
+    @property
+    def signed(self) -> bool:
+        """Whether a row can move it up and down."""
+        return self.cell is not None and self.cell.low < 0 < self.cell.high
+
+
+def largest(cell: GridColumn | Moment) -> int:
+    """The size of the largest value, at least 1."""
+    return max(abs(cell.low), abs(cell.high), 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One noisy statistic of every group: its name in the stage, its sensitivity and the mechanism that pays for it.
+
+    parts: of a step, in which its numbers and its noise are counted.
+    """
+
+    name: str
+    sensitivity: Sensitivity
+    mechanism: Noise
+    parts: int = 1
+
+    def half_width(self, confidence: float) -> Fraction:
+        """Of its noise, in steps."""
+        return Fraction(self.mechanism.half_width(confidence), self.parts)
+
+    def losses(self) -> Composition:
+        """What it reveals, as a factor for composition."""
+        return composed_loss(self.sensitivity, self.mechanism)
+
+
+def composed_loss(sensitivity: Sensitivity, noise: Noise) -> Composition:
+    """What one measure reveals: of each group that a unit reaches its own factor, or of all together their squared length."""
+    if not isinstance(noise, DiscreteLaplace):
+        return noise.losses()
+    if sensitivity.cells * sensitivity.cell > sensitivity.l1:  # not all cells can change by so much
+        return Composition.of(PureLoss(epsilon=sensitivity.l1 / noise.scale))
+    return sensitivity.cells * PureLoss(epsilon=sensitivity.cell / noise.scale)

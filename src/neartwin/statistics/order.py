@@ -1,0 +1,383 @@
+"""Statistics of order: quantiles, median, minimum and maximum of a column, on a grid of its public bounds."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import pairwise
+from math import floor, gcd, lcm, log10
+from typing import Any, ClassVar
+
+import numpy as np
+from sqlglot import exp
+
+from neartwin.errors import ParameterError, QueryError
+from neartwin.exact import FloatArray, Number, WholeNumbers, rational
+from neartwin.mechanisms.linear.count_trees import CountTree
+from neartwin.mechanisms.linear.ranks import Ranks, best_tree, looks, typical_weight
+from neartwin.statistics.base import (
+    GROUP_SIZES,
+    Context,
+    Estimate,
+    ExpectedError,
+    NoisyNumbers,
+    Statistic,
+    cells_of,
+    constructor,
+)
+from neartwin.statistics.columns import OneColumn
+from neartwin.statistics.measures import Measure, Measurement
+from neartwin.statistics.sql import Call, Named, function, is_value, of_columns, spelling
+from neartwin.tables.grid import GridColumn
+from neartwin.tables.ranges import Value, value_of
+from neartwin.tables.table import Bounds, Table, both_ends
+from neartwin.tables.table import bounds as as_bounds
+from neartwin.tables.types import ColumnType
+
+MOST_CELLS = 2**16  # of a grid: its counts are held for every group
+_GOOD = 1000  # cells of a grid that nobody asked for
+_FACTORS = (1, 2, 5)
+_AT_ONCE = 1 << 22  # cells of groups that are worked on together
+
+Split = tuple[FloatArray, FloatArray]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderStatistic(OneColumn):
+    """Read from noisy counts of a column's values by cell: all of one column, grid and fill share one tree."""
+
+    def value(self, table: Table) -> Value:
+        """What is taken, within its bounds: the grid is its own."""
+        return value_of(table, self.column, self.bounds)
+
+    def keywords(self) -> dict[str, Any]:
+        """The arguments of its constructor: the bounds without their step, which may be nobody's choice."""
+        ends = {} if self.bounds is None else {"low": str(self.bounds.low), "high": str(self.bounds.high)}
+        return Statistic.keywords(replace(self, bounds=None)) | ends
+
+    def grid_column(self, table: Table) -> GridColumn:
+        """The column whose cells are counted."""
+        value = self.value(table)
+        kind = table.schema[value.column] if value.expression is None else value.expression.type
+        chosen = self.bounds is not None or value.expression is not None
+        bounds = grid_of(value.bounds, kind, self.step, given=chosen)
+        fill = None if self.fill is None else self.fill / bounds.step
+        if fill is not None and not (fill.denominator == 1 and bounds.low_units <= fill <= bounds.high_units):
+            raise QueryError(f"fill={float(self.fill or 0):g} of {self} must be a multiple of the step within {bounds}")
+        name = f"{value.column}[{bounds.low},{bounds.high},{bounds.step}]" + ("" if fill is None else f"?{fill}")
+        return GridColumn(
+            name, value.column, bounds, 0, None if fill is None else int(fill), expression=value.expression
+        )
+
+    def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
+        """The tree with the least error."""
+        column = self.grid_column(context.table)
+        tree = best_tree(column.high - column.low + 1, power)
+        yield context.by_cell(column, tree, weight * self.rank_error(tree))
+
+    @abstractmethod
+    def rank_error(self, tree: CountTree) -> float:
+        """The bars of the ranks asked for, typical over the places, in bars of one node."""
+
+    @abstractmethod
+    def cells(self, name: str, ranks: Ranks, split: Split, confidence: float) -> dict[str, tuple[FloatArray, ...]]:
+        """The value and the ends of its bar as numbers of cells, (groups,) each, for every released column.
+
+        Args:
+            name: Of the statistic.
+            ranks: The tree and the law of its noise.
+            split: Noisy counts left and right of each place.
+            confidence: Of each bar.
+        """
+
+    def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
+        """From the tree, some groups at a time."""
+        column, measure, ranks = self._ranks(context)
+        place, found = column.bounds, dict[str, list[tuple[FloatArray, ...]]]()
+        for part in _parts(noisy.trees[measure.name], ranks.tree.cells):
+            for label, three in self.cells(name, ranks, ranks.tree.split(part), confidence).items():
+                found.setdefault(label, []).append(three)
+        estimates = []
+        for label, parts in found.items():
+            ends = [np.concatenate([part[i] for part in parts]) for i in range(3)]
+            estimates.append(Estimate(label, *(self._values(end, place) for end in ends)))
+        return estimates
+
+    def _values(self, cells: FloatArray, place: Bounds) -> list[float]:
+        values = ((cells + place.low_units) * float(place.step)).tolist()
+        return [min(max(value, float(place.low)), float(place.high)) for value in values]
+
+    def _ranks(self, context: Context) -> tuple[GridColumn, Measure, Ranks]:
+        column = self.grid_column(context.table)
+        measure = context.measures[cells_of(column)]
+        return column, measure, Ranks(context.trees[measure.name], measure.mechanism.law)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile(OrderStatistic):
+    """Quantiles of a column's values, each clipped to public bounds and rounded to a grid.
+
+    rank: increasing, in (0, 1).
+    """
+
+    rank: tuple[Fraction, ...] = field(kw_only=True)
+    verb = "quantile"
+
+    @property
+    def record(self) -> str:
+        """Its word in digests."""
+        if self.rank == (Fraction(1, 2),):
+            return f"median({self.column})"
+        return f"quantile({self.column}, {', '.join(repr(float(rank)) for rank in self.rank)})"
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """The names of what is released under a name, one for each rank.
+
+        >>> quantile("amount", [0.25, 0.75], 0, 200).labels("paid")
+        ('paid_p25', 'paid_p75')
+        """
+        if len(self.rank) == 1:
+            return (name,)
+        return tuple(f"{name}_p{float(100 * rank):g}" for rank in self.rank)
+
+    def rank_error(self, tree: CountTree) -> float:
+        """Of all ranks together."""
+        return sum(typical_weight(tree, float(rank)) for rank in self.rank)
+
+    def cells(self, name: str, ranks: Ranks, split: Split, confidence: float) -> dict[str, tuple[FloatArray, ...]]:
+        """Quantiles in order."""
+        found, last = dict[str, tuple[FloatArray, ...]](), np.zeros(split[0].shape[0])
+        for rank, label in zip(self.rank, self.labels(name), strict=True):
+            value, low, high = ranks.quantile(split, float(rank), confidence)
+            last = np.maximum(last, value)
+            # only values are put in order: a bar that another rank's noise cut would hold less often than it says
+            found[label] = last, np.minimum(low, last), np.maximum(high, last)
+        return found
+
+    def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
+        """In rows: which values lie so many rows away is private."""
+        column, measure, ranks = self._ranks(context)
+        ((_, share), *_) = looks(ranks.tree)
+        found = []
+        for rank, label in zip(map(float, self.rank), self.labels(name), strict=True):
+            width = float(ranks.bars(rank, 1 - share * (1 - confidence)).max()) / measure.parts
+            found.append(by_rank(label, width, f"at most {width:,.0f} values off its rank", column, confidence))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme(OrderStatistic):
+    """How far a column's values certainly reach."""
+
+    end: ClassVar[float]  # as a rank
+    superlative: ClassVar[str]
+
+    def rank_error(self, tree: CountTree) -> float:
+        """At its end of the grid."""
+        return typical_weight(tree, self.end)
+
+    def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
+        """In rows."""
+        column, measure, ranks = self._ranks(context)
+        width = float(ranks.bars(self.end, 2 * confidence - 1).max()) / measure.parts
+        return [by_rank(name, width, f"about {width:,.0f} values or fewer lie beyond it", column, confidence)]
+
+    def explanation(self) -> str:
+        """What a private minimum or maximum means."""
+        return (
+            f"the {self.superlative} value that is certainly reached. The true one is a single unit's, so as many rows as the "
+            "noise hides may lie beyond it"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Minimum(Extreme):
+    """The least value that is certainly reached."""
+
+    verb = "minimum"
+    end = 0.0
+    superlative = "least"
+
+    def cells(self, name: str, ranks: Ranks, split: Split, confidence: float) -> dict[str, tuple[FloatArray, ...]]:
+        """What is reached, and between it and the public bound the true value."""
+        reached = np.minimum(ranks.smallest(split, confidence), ranks.tree.cells - 1.0)
+        return {name: (reached, np.zeros_like(reached), reached)}
+
+
+@dataclass(frozen=True, slots=True)
+class Maximum(Extreme):
+    """The largest value that is certainly reached."""
+
+    verb = "maximum"
+    end = 1.0
+    superlative = "largest"
+
+    def cells(self, name: str, ranks: Ranks, split: Split, confidence: float) -> dict[str, tuple[FloatArray, ...]]:
+        """What is reached, and between it and the public bound the true value."""
+        reached = np.maximum(ranks.largest(split, confidence), 0.0)
+        return {name: (reached, reached, np.full_like(reached, ranks.tree.cells - 1.0))}
+
+
+def by_rank(name: str, width: float, says: str, column: GridColumn, confidence: float) -> ExpectedError:
+    """An expected error in rows. by_size: as a share of all values."""
+    by_size = tuple((n, min(1.0, width / n)) for n in GROUP_SIZES)
+    says = f"{says}, on a grid with steps of {float(column.bounds.step):g}"
+    return ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says)
+
+
+def _parts(levels: Sequence[WholeNumbers], cells: int) -> Iterator[list[WholeNumbers]]:
+    groups, some = levels[0].shape[0], max(1, _AT_ONCE // cells)
+    for start in range(0, max(groups, 1), some):
+        yield [level[start : start + some] for level in levels]
+
+
+@constructor
+def quantile(
+    column: str,
+    rank: Number | list[Number] | tuple[Number, ...],
+    low: Number | None = None,
+    high: Number | None = None,
+    step: Number | None = None,
+    *,
+    fill: Number | None = None,
+) -> Quantile:
+    """One quantile, or several from the same noisy counts: no more noise, and never out of order.
+
+    rank: strictly between 0 and 1, or a list of them. low, high: public bounds, or those that the table declares. step: of the
+    grid that answers lie on; by default about a thousand points. fill: what NULL and NaN stand for; without it they are left
+    out. A unit with more than rows_per_group values in a group counts for that many, each of its values for an equal part.
+
+    >>> print(quantile("amount", [0.25, 0.75], 0, 200))
+    quantile(amount, 0.25, 0.75)
+    >>> quantile("amount", 1, 0, 200)
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: rank=1 must lie strictly between 0 and 1; minimum() and maximum() ...
+    """
+    ranks = tuple(rational(rank=each) for each in (rank if isinstance(rank, list | tuple) else [rank]))
+    for each in ranks:
+        if not 0 < each < 1:
+            remedy = "minimum() and maximum() say how far values reach"
+            raise ParameterError("rank", each, "must lie strictly between 0 and 1", remedy=remedy)
+    if not ranks or any(a >= b for a, b in pairwise(ranks)):
+        raise ParameterError("rank", [float(each) for each in ranks], "must increase, with at least one")
+    found = Quantile(column, *_grid(column, low, high, step, fill), rank=ranks)
+    if len(set(found.labels(""))) < len(ranks):
+        raise ParameterError(
+            "rank", [float(each) for each in ranks], "must differ in six digits, by which answers are named"
+        )
+    return found
+
+
+@constructor
+def median(
+    column: str,
+    low: Number | None = None,
+    high: Number | None = None,
+    step: Number | None = None,
+    *,
+    fill: Number | None = None,
+) -> Quantile:
+    """The quantile of rank 1/2; arguments as those of `quantile`."""
+    return quantile(column, Fraction(1, 2), low, high, step, fill=fill)
+
+
+@constructor
+def minimum(
+    column: str,
+    low: Number | None = None,
+    high: Number | None = None,
+    step: Number | None = None,
+    *,
+    fill: Number | None = None,
+) -> Minimum:
+    """The least value that is certainly reached: some kept value is at most this, at the release's confidence.
+
+    A true minimum is one unit's own value, so no private answer is close to it: as many rows as the noise hides may lie beyond
+    what is returned, down to the public bound, and the interval says so. Arguments as those of `quantile`.
+    """
+    return Minimum(column, *_grid(column, low, high, step, fill))
+
+
+@constructor
+def maximum(
+    column: str,
+    low: Number | None = None,
+    high: Number | None = None,
+    step: Number | None = None,
+    *,
+    fill: Number | None = None,
+) -> Maximum:
+    """The largest value that is certainly reached: some kept value is at least this, at the release's confidence.
+
+    As `minimum`, from above.
+    """
+    return Maximum(column, *_grid(column, low, high, step, fill))
+
+
+def grid_of(bounds: Bounds, kind: ColumnType, step: Fraction | None, *, given: bool) -> Bounds:
+    """The grid of a quantile: the step asked for, the declared one where its grid is small, or one with about 1000 points.
+
+    given: the bounds are the question's own, and the step in them nobody's choice. A step of its own divides both bounds: the
+    finest of 1, 2 or 5 times a power of ten with at most 1000 cells, at least 1 for whole numbers; else a part of what they
+    have in common.
+
+    >>> str(grid_of(as_bounds(0, 200), ColumnType.NUMBER, None, given=True))
+    '[0, 200] in steps of 0.2'
+    >>> str(grid_of(as_bounds(0, 120), ColumnType.INTEGER, None, given=True))
+    '[0, 120] in steps of 1'
+    """
+    if step is not None:
+        found = as_bounds(bounds.low, bounds.high, step)
+    elif not given and points_of(bounds) <= 4 * _GOOD:
+        found = bounds
+    else:
+        found = as_bounds(bounds.low, bounds.high, _step(bounds, whole=kind is ColumnType.INTEGER))
+    if points_of(found) > MOST_CELLS:
+        raise QueryError(f"a grid of {points_of(found):,} points is too fine for quantiles; give a larger step")
+    return found
+
+
+def points_of(bounds: Bounds) -> int:
+    """How many points a grid has."""
+    return bounds.high_units - bounds.low_units + 1
+
+
+def _step(bounds: Bounds, *, whole: bool) -> Fraction:
+    span = bounds.high - bounds.low
+    ends = (bounds.low, bounds.high)
+    power = Fraction(10) ** floor(log10(span / _GOOD))
+    options = [factor * ten * power for ten in (1, 10) for factor in _FACTORS]
+    for step in [Fraction(1), *options] if whole else options:
+        if all((end / step).denominator == 1 for end in ends) and span / step <= _GOOD and (step >= 1 or not whole):
+            return step
+    unit = Fraction(1, lcm(*(end.denominator for end in ends)))
+    common = unit * gcd(*(int(end / unit) for end in ends))
+    return common / max(1, int(_GOOD * common / span))
+
+
+def _grid(
+    column: str, low: Number | None, high: Number | None, step: Number | None, fill: Number | None
+) -> tuple[Bounds | None, Fraction | None, Fraction | None]:
+    """Bounds, fill and step, as far as they are given."""
+    filled = None if fill is None else rational(fill=fill)
+    chosen = None if step is None else rational(step=step)
+    ends = both_ends(column, low, high)
+    if ends is None:
+        return None, filled, chosen
+    common = chosen or Fraction(1, lcm(*(end.denominator for end in ends)))
+    return as_bounds(*ends, common), filled, chosen
+
+
+of_columns("MEDIAN", "median", median, "x")
+of_columns("MIN", "min", minimum, "x")
+of_columns("MAX", "max", maximum, "x")
+
+
+@function("PERCENTILE_CONT", "PERCENTILE_DISC", "QUANTILE", spelled="QUANTILE_CONT(x, 0.9)")
+def _quantile(call: Call) -> Named | None:
+    """Of a rank between 0 and 1, or a list of them."""
+    match call.arguments:
+        case (value, exp.Array(expressions=ranks)) | (value, *ranks) if is_value(value) and ranks:
+            if all(isinstance(one, exp.Literal) and not one.is_string for one in ranks):
+                return f"quantile_{spelling(value)}", quantile(spelling(value), [one.this for one in ranks])
+    return None

@@ -1,0 +1,84 @@
+"""Aggregate functions of SQL, each as the statistic that it asks for. A statistic registers its own functions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from neartwin.statistics.base import Statistic
+
+Named = tuple[str, Statistic]  # by the name that a column without AS gets
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a function. unit: the column of units, as DISTINCT may name it."""
+
+    function: str
+    arguments: tuple[exp.Expr, ...]
+    unit: object
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The arguments as columns and expressions of one row; empty where one is neither."""
+        return tuple(map(spelling, self.arguments)) if all(map(is_value, self.arguments)) else ()
+
+
+Reader = Callable[[Call], Named | None]
+FUNCTIONS: dict[str, Reader] = {}
+SPELLINGS: dict[str, None] = {}  # to be told of what can be asked, in the order of registration
+
+
+def function(*names: str, spelled: str = "") -> Callable[[Reader], Reader]:
+    """Register a reader of these functions, in upper case. spelled: how a message writes them, none for none."""
+
+    def register(read: Reader) -> Reader:
+        FUNCTIONS.update(dict.fromkeys(names, read))
+        if spelled:
+            SPELLINGS[spelled] = None
+        return read
+
+    return register
+
+
+def of_columns(name: str, prefix: str, make: Callable[..., Statistic], *arguments: str) -> None:
+    """Register a function of columns alone, released as prefix_column."""
+
+    @function(name, spelled=f"{name}({', '.join(arguments)})")
+    def read(call: Call) -> Named | None:
+        columns = call.columns
+        return ("_".join((prefix, *columns)), make(*columns)) if len(columns) == len(arguments) else None
+
+
+def statistic_of(node: exp.Expr, unit: object) -> Named | None:
+    """The statistic that a parsed expression asks for and its name; None where it asks for none."""
+    call = _call(node, unit)
+    read = FUNCTIONS.get(call.function)
+    return None if read is None else read(call)
+
+
+def _call(node: exp.Expr, unit: object) -> Call:
+    if isinstance(node, exp.Anonymous):
+        return Call(str(node.this).upper(), tuple(node.expressions), unit)
+    if isinstance(node, exp.WithinGroup) and isinstance(node.this, exp.PercentileCont | exp.PercentileDisc):
+        order = node.expression.expressions if isinstance(node.expression, exp.Order) else []
+        plain = len(order) == 1 and not order[0].args.get("desc")
+        return Call("QUANTILE", (order[0].this, node.this.this), unit) if plain else Call("", (), unit)
+    parts: list[exp.Expr] = []
+    for value in node.args.values():
+        parts += [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, exp.Expr)]
+    return Call(node.sql_name() if isinstance(node, exp.Func) else "", tuple(parts), unit)
+
+
+def is_value(node: exp.Expr | None) -> bool:
+    """Whether it can be summed: an expression of one row, which is checked when the table is known; None for a missing one."""
+    return (
+        node is not None
+        and not isinstance(node, exp.Distinct | exp.Star)
+        and not (isinstance(node, exp.Column) and node.table)
+    )
+
+
+def spelling(node: exp.Expr) -> str:
+    """A column's name, or an expression as SQL writes it."""
+    return node.name if isinstance(node, exp.Column) else node.sql(dialect="duckdb", comments=False)

@@ -1,0 +1,205 @@
+"""Sums and means of a column or expression, each value clipped to public bounds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
+from typing import Self
+
+import numpy as np
+
+from neartwin.error_bars.sums_means import Thresholds, mean_bounds, mean_values, sum_half_width, thresholds
+from neartwin.exact import Number
+from neartwin.statistics.base import (
+    GROUP_SIZES,
+    Context,
+    Estimate,
+    ExpectedError,
+    NoisyNumbers,
+    constructor,
+    same_everywhere,
+    total_of,
+)
+from neartwin.statistics.columns import OneColumn, centred, chosen_grid
+from neartwin.statistics.measures import Measure, Measurement, largest
+from neartwin.statistics.sql import of_columns
+from neartwin.tables.grid import GridColumn
+from neartwin.tables.ranges import Value
+from neartwin.tables.table import Bounds, Table
+
+
+@dataclass(frozen=True, slots=True)
+class _Totalled(OneColumn):
+    """Read from the total of a column and the number of its values."""
+
+    capped_in_all = True
+
+    def total_column(self, context: Context) -> GridColumn:
+        """The column that is totalled.
+
+        A mean is taken around the middle of its bounds, which halves the sensitivity of its total; where the sum of the same
+        column is asked too, both share that total, and the number of values that the mean needs. A sum alone is taken around 0.
+        """
+        value, bounds = self.value(context.table), self.value(context.table).bounds
+        if not any(other.averages(context.table, value, self.fill) for other in context.statistics):
+            return centred(value, bounds, self.fill, 0)
+        for other in context.statistics:  # a variance's sums serve a mean too
+            shared = other.shared_column(context.table, (self.column, *self.grid))
+            if shared is not None:
+                return shared
+        return centred(value, bounds, self.fill, (bounds.low_units + bounds.high_units) // 2)
+
+    def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
+        """The total and, where it has a part in the bar, the number of values."""
+        column = self.total_column(context)
+        of_total, of_number = self._shares(column)
+        yield context.summed(column, weight * of_total, column, sure=column.fill is not None)
+        if of_number:
+            yield context.counted(context.number(column), weight * of_number)
+
+    def _shares(self, column: GridColumn) -> tuple[float, float]:
+        """What one step of the bars of the total and of the number adds to this bar, in units of its largest value."""
+        raise NotImplementedError
+
+    def main_measure(self, context: Context) -> str:
+        """The total."""
+        return total_of(self.total_column(context))
+
+    def summed_value(self, table: Table) -> Value:
+        """What is totalled."""
+        return self.value(table)
+
+    def within(self, bounds: Bounds) -> Self:
+        """The same within other bounds, widened to hold what missing values are filled with."""
+        if self.fill is not None:
+            bounds = replace(bounds, low=min(bounds.low, self.fill), high=max(bounds.high, self.fill))
+        return replace(self, bounds=bounds, step=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(_Totalled):
+    """The sum of a column's values, each clipped to its public bounds."""
+
+    verb = "sum"
+    is_linear = True
+
+    def _shares(self, column: GridColumn) -> tuple[float, float]:
+        """A + |c| b, in units of the largest value."""
+        most = max(abs(column.bounds.low_units), abs(column.bounds.high_units), 1)
+        return 1 / most, abs(column.centre) / most
+
+    def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
+        """The total, and where values are counted around a centre so many times that: see `neartwin.error_bars.sums_means`."""
+        column = self.total_column(context)
+        total, parts, step = context.measures[total_of(column)], 1, column.bounds.step
+        steps: list[int] = noisy.sums[total.name].tolist()  # in parts
+        if column.centre:
+            number = context.measures[context.number(column)]
+            parts, each = number.parts, column.centre * total.parts
+            numbers = noisy.sums[number.name].tolist()
+            steps = [value * parts + each * n for value, n in zip(steps, numbers, strict=True)]
+        up, down = step.numerator, step.denominator * total.parts * parts
+        width = ceil(self._half_width(column, context, confidence) * total.parts * parts)
+        # whole numbers divide to the nearest double, as fractions do
+        return [Estimate(name, *([(v + move) * up / down for v in steps] for move in (0, -width, width)))]
+
+    def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
+        """The bar of the total."""
+        column = self.total_column(context)
+        width = self._half_width(column, context, confidence) * column.bounds.step
+        return [same_everywhere(name, width, confidence)]
+
+    def _half_width(self, column: GridColumn, context: Context, confidence: float) -> Fraction:
+        """In steps."""
+        total = context.measures[total_of(column)]
+        if not column.centre:
+            return total.half_width(confidence)
+        number = context.measures[context.number(column)]
+        laws = total.mechanism.law, number.mechanism.law
+        return sum_half_width(laws, (total.parts, number.parts), column.centre, confidence)
+
+    def lost(self, rows: float, units: float) -> float:
+        """Half of each row: its values are below their bound."""
+        return rows / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Mean(_Totalled):
+    """The mean of a column's values, each clipped to its public bounds."""
+
+    verb = "mean"
+
+    def averages(self, table: Table, value: Value, fill: Fraction | None) -> bool:
+        """Whether it is the mean of this value."""
+        return self.column == value.column and self.fill == fill and self.value(table) == value
+
+    def _shares(self, column: GridColumn) -> tuple[float, float]:
+        """(a + |m| b) / n at its worst: |m| is one row's largest contribution."""
+        return 1 / largest(column), 1.0
+
+    def _measures(self, column: GridColumn, context: Context) -> tuple[Measure, Measure]:
+        return context.measures[total_of(column)], context.measures[context.number(column)]
+
+    def _thresholds(self, column: GridColumn, context: Context, confidence: float) -> Thresholds:
+        total, number = self._measures(column, context)
+        laws, parts = (total.mechanism.law, number.mechanism.law), (total.parts, number.parts)
+        return thresholds(laws, parts, (column.low, column.high), confidence)
+
+    def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
+        """The total over the number, within the bounds: a mean cannot leave them."""
+        column = self.total_column(context)
+        totals, counts = (noisy.sums[it.name].astype(float) / it.parts for it in self._measures(column, context))
+        lower, upper = mean_bounds(totals, counts, self._thresholds(column, context, confidence))
+        values, bounds = mean_values(totals, counts, (column.low, column.high)), column.bounds
+        ends = values, np.minimum(lower, values), np.maximum(upper, values)
+        inside = ((np.clip(end, column.low, column.high) + column.centre) * float(bounds.step) for end in ends)
+        return [Estimate(name, *(np.clip(end, float(bounds.low), float(bounds.high)).tolist() for end in inside))]
+
+    def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
+        """Of the bar around T' / N' for n values: t over N', with N' above n - b but for (1 - confidence) / 2."""
+        column = self.total_column(context)
+        _, number = self._measures(column, context)
+        reach = float(self._thresholds(column, context, confidence).reach.max())
+        b, step = float(number.half_width((1 + confidence) / 2)), float(column.bounds.step)
+        whole = float(column.bounds.high - column.bounds.low)
+        by_size = tuple((n, min(whole, step * reach / (n - b)) if n > b else whole) for n in GROUP_SIZES)
+        says = "at most " + ", ".join(f"± {width:.3g} at n = {n:,}" for n, width in by_size)
+        return [ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says)]
+
+
+@constructor
+def sum(  # noqa: A001
+    column: str,
+    low: Number | None = None,
+    high: Number | None = None,
+    step: Number | None = None,
+    *,
+    fill: Number | None = None,
+) -> Sum:
+    """Sum a column or an expression, within public bounds. fill: what NULL and NaN stand for.
+
+    low, high: without them the bounds are those that the table declares for the column, or those that follow from the
+    declared bounds of each column in the expression. step: of the grid that values are rounded to, by default 1/100, the
+    declared one, or the one that follows.
+
+    >>> print(sum("amount", 0, 200).bounds)
+    [0, 200] in steps of 0.01
+    """
+    return Sum(column, *chosen_grid(column, low, high, step, fill))
+
+
+@constructor
+def mean(
+    column: str,
+    low: Number | None = None,
+    high: Number | None = None,
+    step: Number | None = None,
+    *,
+    fill: Number | None = None,
+) -> Mean:
+    """The mean of a column or an expression, within public bounds; arguments as those of `sum`."""
+    return Mean(column, *chosen_grid(column, low, high, step, fill))
+
+
+of_columns("SUM", "sum", Sum, "x")
+of_columns("AVG", "mean", Mean, "x")
