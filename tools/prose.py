@@ -1,0 +1,210 @@
+"""The measurable part of the rule for prose: short sentences, and none that opens like a riddle (`make check`).
+
+    python tools/prose.py                   every offender in README, CONTRIBUTING, the English docs and public docstrings
+    python tools/prose.py --check           the files in CLEAN alone; exit code 1 for any offender
+    python tools/prose.py --check FILE...   these files alone
+
+**Words.** A sentence has at most 25. Code, formulas and symbols count nothing: a token counts if it is a plain number or a word
+of letters. Each cell of a table, item of a list and entry of `Args:` is a paragraph of its own. Headings are not sentences.
+
+**Openers.** No sentence starts with "The same", "Of", "By" or "What". A question may start with "What".
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from inspect import cleandoc
+from pathlib import Path
+
+MOST_WORDS = 25
+OPENERS = ("The same", "Of", "By", "What")
+HOME = Path(__file__).parent.parent
+CLEAN = ()  # files that pass and have to go on passing
+
+FENCE = re.compile(r"\s*(```|~~~)")
+ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+")
+HEADING = re.compile(r"#{1,6}\s|={3,}$|-{3,}$")
+SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Yields|Examples?|Notes?|Source|References):\s*$")
+ENTRY = re.compile(r"\s+\*{0,2}[\w., *]+(?: \([^)]*\))?:\s+(?=\S)")
+END = re.compile(r"(?<=[.!?])[\"')\]”’]*\s+")
+ABBREVIATIONS = re.compile(
+    r"(?:\b(?:e\.g|i\.e|vs|al|cf|Def|Thm|Th|Prop|Eq|Sect|Sec|Fig|No|pp?|approx)|(?<![^\s(])[A-Z])\.$"
+)
+WORD = re.compile(r"(?:[^\W\d_]{2,}|[aAI])(?:['’-][^\W\d_]+)*|\d+(?:[.,]\d+)*(?:th|st|nd|rd)?")
+CODE = "\N{MIDDLE DOT}"  # stands for a piece of code, which is no word
+
+
+@dataclass(frozen=True, slots=True)
+class Offence:
+    """A sentence that breaks the rule.
+
+    Attributes:
+        file: Where it is.
+        line: The line on which its paragraph's part of it starts, from 1.
+        fault: What is wrong, with the sentence's first words.
+    """
+
+    file: Path
+    line: int
+    fault: str
+
+    def __str__(self) -> str:
+        """The offence as `file:line: fault`."""
+        shown = self.file.relative_to(HOME) if self.file.is_relative_to(HOME) else self.file
+        return f"{shown}:{self.line}: {self.fault}"
+
+
+Lines = list[tuple[int, str]]  # numbered lines of one paragraph
+
+
+def main(arguments: list[str]) -> int:
+    """Print the offenders; the exit code is 1 if a checked file has any."""
+    checked = arguments[:1] == ["--check"]
+    files = (
+        [Path(name).resolve() for name in arguments[1:]] or [HOME / name for name in CLEAN] if checked else all_files()
+    )
+    found = [offence for file in files for offence in offences(file)]
+    for offence in found:
+        print(offence)
+    print(
+        f"{len(found)} sentences to rewrite in {len({one.file for one in found})} of {len(files)} files",
+        file=sys.stderr,
+    )
+    return int(checked and bool(found))
+
+
+def all_files() -> list[Path]:
+    """Every file to which the rule applies: no translations, nothing generated."""
+    docs = HOME / "docs"
+    pages = [page for page in sorted(docs.rglob("*.md")) if not page.is_relative_to(docs / "zh")]
+    written = {docs / "reference" / "cli.md"}  # tools/reference.py writes it
+    pages = [page for page in pages if not page.is_relative_to(docs / "reference" / "api") and page not in written]
+    sources = sorted((HOME / "src").rglob("*.py"))
+    return [HOME / "README.md", HOME / "CONTRIBUTING.md", *pages, *sources]
+
+
+def offences(file: Path) -> Iterator[Offence]:
+    """The sentences of a page or of a module's public docstrings that break the rule."""
+    text = file.read_text(encoding="utf-8")
+    paragraphs = docstring_paragraphs(text) if file.suffix == ".py" else page_paragraphs(text)
+    for paragraph in paragraphs:
+        for line, sentence in sentences(paragraph):
+            for fault in faults(sentence):
+                yield Offence(file, line, fault)
+
+
+def faults(sentence: str) -> Iterator[str]:
+    """What breaks the rule in one sentence."""
+    start = " ".join(sentence.split()[:8])
+    count = words(sentence)
+    if count > MOST_WORDS:
+        yield f"{count} words: {start} ..."
+    for opener in OPENERS:
+        question = opener == "What" and sentence.rstrip("\"')*_ ").endswith("?")
+        if re.match(rf"[\"'(*_“]*{opener}\b(?!-)", sentence) and not question:
+            yield f'opens with "{opener}": {start} ...'
+
+
+def words(sentence: str) -> int:
+    """How many words a sentence has, formulas and code apart."""
+    tokens = (token.strip("\"'“”‘’(),.;:!?*_%$[]") for token in re.split(r"[\s—–/]+", sentence))
+    return sum(1 for token in tokens if WORD.fullmatch(token))
+
+
+def sentences(paragraph: Lines) -> Iterator[tuple[int, str]]:
+    """The sentences of a paragraph, each with the line on which it starts."""
+    text, starts = "", []
+    for number, line in paragraph:
+        starts.append((len(text), number))
+        text += line.strip() + " "
+    begin = 0
+    for end in [
+        *(match for match in END.finditer(text) if not ABBREVIATIONS.search(text[begin : match.start()])),
+        None,
+    ]:
+        stop = end.end() if end else len(text)
+        if sentence := text[begin:stop].strip():
+            yield max(number for offset, number in starts if offset <= begin), sentence
+        begin = stop
+
+
+def page_paragraphs(text: str) -> Iterator[Lines]:
+    """The paragraphs, items and cells of a Markdown page, without code, headings and markup."""
+    yield from paragraphs(list(enumerate(without_markup(text).split("\n"), start=1)))
+
+
+def without_markup(text: str) -> str:
+    """Links as their text and inline code as a sign that is no word; line breaks stay."""
+
+    def blank(match: re.Match[str]) -> str:
+        return CODE + "\n" * match.group().count("\n")
+
+    text = re.sub(r"(?ms)^([ ]*)```.*?^\1```[ ]*$", lambda block: "\n" * block.group().count("\n"), text)
+    text = re.sub(r"<!--.*?-->", lambda note: "\n" * note.group().count("\n"), text, flags=re.DOTALL)
+    text = re.sub(r"(`+)(?!`).+?(?<!`)\1(?!`)", blank, text, flags=re.DOTALL)
+    text = re.sub(r"!\[[^\]]*\]\([^)]*\)", CODE, text)
+    text = re.sub(r"\[([^\]]*)\]\([^)\s]*\)", r"\1", text)
+    return re.sub(r"\*+", "", text.replace("\\|", " "))
+
+
+def paragraphs(lines: Lines) -> Iterator[Lines]:
+    """Split numbered lines at blank lines, headings, items and rows; drop indented formulas."""
+    current: Lines = []
+    listed = False
+    for number, line in lines:
+        item = ITEM.match(line)
+        table = line.lstrip().startswith("|")
+        formula = line.startswith("    ") and not listed and not current
+        if item or table or formula or not line.strip() or HEADING.match(line):
+            yield current
+            current = []
+        if item:
+            listed = True
+            current = [(number, line[item.end() :])]
+        elif table:
+            yield from ([(number, cell)] for cell in line.strip().strip("|").split("|"))
+        elif line.strip() and not formula and not HEADING.match(line):
+            listed = listed and (line.startswith(" ") or bool(current))
+            current.append((number, line.lstrip("> ")))
+    yield current
+
+
+def docstring_paragraphs(text: str) -> Iterator[Lines]:
+    """The paragraphs of a module's public docstrings: its own, and those of public classes, functions and methods."""
+    for first, docstring in docstrings(ast.parse(text)):
+        lines: Lines = []
+        section = example = False
+        for number, line in enumerate(cleandoc(without_markup(docstring)).split("\n"), start=first):
+            example = (example or line.lstrip().startswith(">>>")) and bool(line.strip())
+            section = bool(SECTION.match(line)) or (section and (line.startswith(" ") or not line.strip()))
+            if example or SECTION.match(line):
+                lines.append((number, ""))
+            elif section and (entry := ENTRY.match(line)):
+                lines += [(number, ""), (number, line[entry.end() :])]
+            else:
+                lines.append((number, line.lstrip() if section else line))
+        yield from paragraphs(lines)
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Each public docstring with its first line."""
+    found: list[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef] = [tree]
+    while found:
+        node = found.pop(0)
+        if (text := ast.get_docstring(node, clean=False)) is not None:
+            yield node.body[0].lineno, text
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found += public(node.body)
+
+
+def public(body: Iterable[ast.stmt]) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The classes and functions of a body whose names do not start with an underscore."""
+    for node in body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            yield node
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
