@@ -21,7 +21,23 @@ from pathlib import Path
 MOST_WORDS = 25
 OPENERS = ("The same", "Of", "By", "What")
 HOME = Path(__file__).parent.parent
-CLEAN = ()  # files that pass and have to go on passing
+CLEAN = (  # files that pass and have to go on passing
+    "docs/audit-peers.md",
+    "docs/composition.md",
+    "docs/divergences.md",
+    "docs/explanation/one-sentence.md",
+    "docs/from-the-texts.md",
+    "docs/how-to/audit.md",
+    "docs/how-to/choose-noise.md",
+    "docs/how-to/collect-locally.md",
+    "docs/how-to/switch.md",
+    "docs/index.md",
+    "docs/noise.md",
+    "docs/peers.md",
+    "docs/reference/errors.md",
+    "docs/threat-model.md",
+    "docs/trade-off-curves.md",
+)
 
 FENCE = re.compile(r"\s*(```|~~~)")
 ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+")
@@ -29,9 +45,7 @@ HEADING = re.compile(r"#{1,6}\s|={3,}$|-{3,}$")
 SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Yields|Examples?|Notes?|Source|References):\s*$")
 ENTRY = re.compile(r"\s+\*{0,2}[\w., *]+(?: \([^)]*\))?:\s+(?=\S)")
 END = re.compile(r"(?<=[.!?])[\"')\]”’]*\s+")
-ABBREVIATIONS = re.compile(
-    r"(?:\b(?:e\.g|i\.e|vs|al|cf|Def|Thm|Th|Prop|Eq|Sect|Sec|Fig|No|pp?|approx)|(?<![^\s(])[A-Z])\.$"
-)
+ABBREVIATIONS = re.compile(r"\b(?:e\.g|i\.e|vs|al|cf|Def|Thm|Th|Prop|Eq|Sect|Sec|Fig|No|pp?|approx)\.$")
 WORD = re.compile(r"(?:[^\W\d_]{2,}|[aAI])(?:['’-][^\W\d_]+)*|\d+(?:[.,]\d+)*(?:th|st|nd|rd)?")
 CODE = "\N{MIDDLE DOT}"  # stands for a piece of code, which is no word
 

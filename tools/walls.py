@@ -49,7 +49,9 @@ class Family:
 
 FAMILIES = (
     Family("statistics", ("neartwin.statistics.base.Statistic",), "neartwin/queries/query.py"),
-    Family("plans", ("neartwin.planning.plan.Plan", "neartwin.planning.series.SeriesPlan"), "neartwin/planning/plan.py"),
+    Family(
+        "plans", ("neartwin.planning.plan.Plan", "neartwin.planning.series.SeriesPlan"), "neartwin/planning/plan.py"
+    ),
     Family("mechanisms", ("neartwin.mechanisms",), "neartwin/mechanisms/noise_laws.py"),
     Family("summands", ("neartwin.losses.summands.base.Summand",), "neartwin/losses/composition.py"),
 )

@@ -50,6 +50,7 @@ def test_numbers_and_words_with_marks_are_words(tmp_path, word):
 
 ENDS = {
     "a full stop": "{}. {}.",
+    "a symbol": "{} A. {}.",
     "a question": "{}? {}.",
     "a quotation": '"{}." {}.',
     "a small letter after it": "{}. `code` {}.",
@@ -64,7 +65,6 @@ JOINTS = {
     "a comma": "{}, {}.",
     "a semicolon": "{}; {}.",
     "an abbreviation": "{}, e.g. {}.",
-    "an initial": "{} A. {}.",
     "a decimal point": "{} 0.5 {}.",
     "a line break": "{}\n{}.",
     "a later line of an item": "- {}\n  {}.",
