@@ -17,18 +17,20 @@ import neartwin as nt
 
 PACKAGE = find_spec("lifetimes")
 RELEASES, SPEND, WIDE = 12, nt.gdp("0.1"), 2000
+CLIP = nt.private_range()
 BOUNDS = {
-    "10 rows a month, 10 months; amounts to 2000": (WIDE, {"rows_per_group": 10, "groups_per_unit": 10}),
-    "3 rows a month, 6 months; amounts to 100": (100, {"rows_per_group": 3, "groups_per_unit": 6}),
-    "norm of 8 rows; amounts to 100": (100, {"norm_per_unit": 8}),
+    "10 rows a month, 10 months; amounts to 2000": (WIDE, {"limits": nt.limits(max_rows_per_group=10, max_groups=10)}),
+    "3 rows a month, 6 months; amounts to 100": (100, {"limits": nt.limits(max_rows_per_group=3, max_groups=6)}),
+    "norm of 8 rows; amounts to 100": (100, {"limits": nt.limits(norm=8)}),
     "rows and months tuned; amounts to 2000": (
-        WIDE, {"rows_per_group": nt.private_limit(64), "groups_per_unit": nt.private_limit(18)}
+        WIDE, {"limits": nt.limits(max_rows_per_group=nt.private_limit(64), max_groups=nt.private_limit(18))}
     ),
     "rows, months and amounts tuned": (
-        WIDE, {"rows_per_group": nt.private_limit(64), "groups_per_unit": nt.private_limit(18), "value_range": nt.private_range()}
+        WIDE,
+        {"limits": nt.limits(max_rows_per_group=nt.private_limit(64), max_groups=nt.private_limit(18)), "clip": CLIP},
     ),
-    "norm tuned; amounts to 2000": (WIDE, {"norm_per_unit": nt.private_limit(256)}),
-    "norm and amounts tuned": (WIDE, {"norm_per_unit": nt.private_limit(256), "value_range": nt.private_range()}),
+    "norm tuned; amounts to 2000": (WIDE, {"limits": nt.limits(norm=nt.private_limit(256))}),
+    "norm and amounts tuned": (WIDE, {"limits": nt.limits(norm=nt.private_limit(256)), "clip": nt.private_range()}),
 }  # fmt: skip
 
 
@@ -51,7 +53,8 @@ def errors(place, truth, high, bounds, folder):
     """Mean absolute errors of counts and of totals."""
     rows = nt.table(str(place), unit="customer")
     query = rows.group_by("month", keys=[month for month, _, _ in truth])
-    query = query.agg(n=nt.count(), total=nt.sum("amount", 0, high))
+    bounds = dict(bounds)
+    query = query.agg(n=nt.count(), total=nt.sum("amount", 0, high, clip=bounds.pop("clip", None)))
     found = []
     for number in range(RELEASES):
         with nt.open_ledger(folder / f"{abs(hash(str(bounds)))}-{high}-{number}.db") as book:

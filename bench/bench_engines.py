@@ -65,7 +65,7 @@ def by_hand(text: str) -> None:
 def compare(path: Path, folder: Path) -> None:
     rows = nt.table(path, unit="user_id", name="visits")
     asked = rows.group_by("city").agg(n=nt.count(), total=nt.sum("amount", 0, 100), typical=nt.mean("amount", 0, 100))
-    limits = {"rows_per_group": 20, "groups_per_unit": 10}
+    limits = {"limits": nt.limits(max_rows_per_group=20, max_groups=10)}
     stage = plan(asked, spend=SPEND, **limits).stage
     engine = DuckdbEngine(threads=THREADS)
     with nt.open_ledger(folder / "budget.db") as ledger:
@@ -105,13 +105,13 @@ def stream(folder: Path, groups: int) -> None:
     duckdb.sql(f"COPY ({text}) TO '{path}' (FORMAT parquet)")
     rows = nt.table(path, unit="user_id", name="pages")
     asked = rows.group_by("page").agg(people=nt.count_distinct_units())
-    stage = plan(asked, spend=SPEND, groups_per_unit=1).stage
+    stage = plan(asked, spend=SPEND, limits=nt.limits(max_groups=1)).stage
     engine = DuckdbEngine(memory_limit="2GB", threads=THREADS)
     alone = seconds(lambda: [None for _ in engine.batches(stage, salt=7, groups=2**17)], time.perf_counter)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with nt.open_ledger(folder / "pages.db") as ledger:
         account = ledger.open(rows, nt.approx(1000, "1e-2"))
-        proposal = account.plan(asked, spend=nt.approx(2, "1e-3"), groups_per_unit=1)
+        proposal = account.plan(asked, spend=nt.approx(2, "1e-3"), limits=nt.limits(max_groups=1))
         took = seconds(
             lambda: account.release_to_parquet(proposal, folder / "pages.parquet", engine=engine), time.perf_counter
         )

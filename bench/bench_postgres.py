@@ -102,7 +102,7 @@ def compare(address: str, rows: int) -> None:
         asked = visits.group_by("city").agg(
             n=nt.count(), total=nt.sum("amount", 0, 100), mean=nt.mean("amount", 0, 100)
         )
-        limits = {"rows_per_group": 20, "groups_per_unit": 10}
+        limits = {"limits": nt.limits(max_rows_per_group=20, max_groups=10)}
         stage = plan(asked, spend=SPEND, **limits).stage
         account = ledger.open(visits, nt.approx(1000, "1e-2"))
         spends = iter(range(1, 1000))

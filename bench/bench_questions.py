@@ -75,7 +75,7 @@ def main(questions):
 
             def private(asked=asked):
                 query = rows.where(asked).agg(n=nt.count())
-                account.release(account.plan(query, spend=nt.pure("0.5"), rows_per_group=3))
+                account.release(account.plan(query, spend=nt.pure("0.5"), limits=nt.limits(max_rows_per_group=3)))
 
             text = bounded(asked)
             plain.append(timed(lambda text=text: connection.execute(text).fetchall()))

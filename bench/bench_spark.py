@@ -99,7 +99,7 @@ def stream(spark: SparkSession, folder: Path, groups: int) -> None:
     rows = spark.range(3 * groups).selectExpr(f"(id * 7919) % {3 * groups} AS user_id", f"id % {groups} AS page")
     source = nt.table(rows, unit="user_id", name="pages", snapshot="bench")
     query = source.group_by("page").agg(people=nt.count_distinct_units())
-    limits = {"spend": nt.approx(2, "1e-3"), "groups_per_unit": 1}
+    limits = {"spend": nt.approx(2, "1e-3"), "limits": nt.limits(max_groups=1)}
     begun, wall = processor_time(), time.time()
     with nt.open_ledger(folder / "pages.db") as ledger:
         account = ledger.open(source, nt.approx(1000, "1e-2"))
@@ -129,7 +129,7 @@ def main() -> None:
             query = source.group_by("city").agg(
                 n=nt.count(), total=nt.sum("amount", 0, 100), typical=nt.mean("amount", 0, 100)
             )
-            stage = plan(query, spend=SPEND, rows_per_group=20, groups_per_unit=10).stage
+            stage = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=20, max_groups=10)).stage
             SparkEngine().aggregate(stage, salt=7)  # warm
             wall = time.time()
             groups = SparkEngine().aggregate(stage, salt=7).groups

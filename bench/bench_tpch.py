@@ -36,7 +36,10 @@ REVENUE = """
 SELECT o_custkey AS customer, l_partkey AS part, l_shipmode AS mode, l_extendedprice * (1 - l_discount) AS revenue
 FROM lineitem JOIN orders ON l_orderkey = o_orderkey
 """
-LIMITS = {"part": {"rows_per_group": 1, "groups_per_unit": 40}, "mode": {"rows_per_group": 10, "groups_per_unit": 7}}
+LIMITS = {
+    "part": {"limits": nt.limits(max_rows_per_group=1, max_groups=40)},
+    "mode": {"limits": nt.limits(max_rows_per_group=10, max_groups=7)},
+}
 SPEND = nt.approx(2, "1e-6")
 LARGE = 400_000  # groups; a release of more is written to Parquet
 SPENDS = count(1)  # no two questions are the same

@@ -61,7 +61,7 @@ class DataSet:
         return self.table if self.period is None else f"{self.table}-in-weeks"
 
     def limits_of(self, asked):
-        own = {"rows_per_group": self.rows_per_group, "groups_per_unit": self.groups_per_unit}
+        own = {"limits": nt.limits(max_rows_per_group=self.rows_per_group, max_groups=self.groups_per_unit)}
         return own if asked.limits is None else asked.limits
 
     def keys_of(self, asked):
@@ -214,11 +214,11 @@ RATINGS = DataSet(
         Asked("SELECT dept, COUNT(*) AS n, SUM(y) AS marks FROM ratings GROUP BY dept",
               lambda t, k: t.group_by("dept", keys=k("dept")).agg(n=nt.count(), marks=nt.sum("y")),
               "SELECT * FROM (SELECT dept, count(*), sum(y) FROM ratings GROUP BY 1 UNION ALL VALUES (13, 0, 0))", 0.5,
-              limits={"rows_per_unit": 92}),
+              limits={"limits": nt.limits(rows=92)}),
         Asked("SELECT dept, COUNT(*) AS n FROM ratings GROUP BY dept",
               lambda t, k: t.group_by("dept", keys=k("dept")).agg(n=nt.count()),
               "SELECT * FROM (SELECT dept, count(*) FROM ratings GROUP BY 1 UNION ALL VALUES (13, 0))", 0.5,
-              spend=NORMAL, limits={"norm_per_unit": 92}),
+              spend=NORMAL, limits={"limits": nt.limits(norm=92)}),
     ),
 )  # fmt: skip
 PURCHASES = DataSet(

@@ -54,7 +54,9 @@ class Shop:
 
     def plan(self, query: object) -> object:
         """The README's proposal, limits given."""
-        return self.account.plan(query, spend=nt.pure(epsilon="0.5"), groups_per_unit=5, rows_per_group=5)
+        return self.account.plan(
+            query, spend=nt.pure(epsilon="0.5"), limits=nt.limits(max_groups=5, max_rows_per_group=5)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,24 +38,29 @@ def by_city(path, **limits):
 
 
 def _tuned(notes):
-    return next((note for note in notes if note.startswith("Tuned")), "")
+    return next((note for note in notes if note.startswith("Chosen privately")), "")
 
 
 def visits(path):
-    return by_city(path, rows_per_group=20, groups_per_unit=10)
+    import neartwin as nt
+
+    return by_city(path, limits=nt.limits(max_rows_per_group=20, max_groups=10))
 
 
 def tuned(path):
     import neartwin as nt
 
-    return by_city(path, norm_per_unit=nt.private_limit(64, groups=TUNED))
+    return by_city(path, limits=nt.limits(norm=nt.private_limit(64, groups=TUNED)))
 
 
 def capped(path):
     import neartwin as nt
 
     return by_city(
-        path, rows_per_group=nt.private_limit(1024, groups=TUNED), groups_per_unit=nt.private_limit(256, groups=TUNED)
+        path,
+        limits=nt.limits(
+            max_rows_per_group=nt.private_limit(1024, groups=TUNED), max_groups=nt.private_limit(256, groups=TUNED)
+        ),
     )
 
 
@@ -79,9 +84,10 @@ def exact(path, asked, **limits):
 
 def within_norm(path):
     """Each city within a norm of 64 rows a user, without noise: what the tuned release that chooses 64 is noisy around."""
+    import neartwin as nt
     from neartwin.releases.estimates import statistics_of
 
-    made, cities, values = exact(path, asked_by_city, norm_per_unit=64, discovery_groups=64)
+    made, cities, values = exact(path, asked_by_city, limits=nt.limits(norm=64, max_discovered_groups=64))
     columns = [statistic.values for statistic in statistics_of(made, values, {}, 0.95)]
     return {cities[i][0]: [column[i] for column in columns] for i in range(len(cities))}
 
@@ -94,11 +100,15 @@ def expected(path, asked, **limits):
 
 
 def expected_cities(path):
-    return expected(path, asked_by_city, rows_per_group=20, groups_per_unit=10)
+    import neartwin as nt
+
+    return expected(path, asked_by_city, limits=nt.limits(max_rows_per_group=20, max_groups=10))
 
 
 def expected_keys(path):
-    return expected(path, asked_keys, groups_per_unit=10)
+    import neartwin as nt
+
+    return expected(path, asked_keys, limits=nt.limits(max_groups=10))
 
 
 def asked_keys(rows):
@@ -112,7 +122,7 @@ def histogram(path):
 
     edges = [Fraction(2 * category - 1, 2) for category in range(22)]
     asked = lambda rows: rows.agg(rows=nt.histogram("category", edges))  # noqa: E731
-    found = released(path, nt.pure(1), asked, rows_per_group=100)
+    found = released(path, nt.pure(1), asked, limits=nt.limits(max_rows_per_group=100))
     return {str(category): n for category, n in enumerate(found["count"].values)}
 
 
@@ -121,7 +131,10 @@ def quantiles(path):
 
     ranks = [0.25, 0.5, 0.75]
     found = released(
-        path, nt.pure(1), lambda rows: rows.agg(q=nt.quantile("amount", ranks, 0, 100)), rows_per_group=100
+        path,
+        nt.pure(1),
+        lambda rows: rows.agg(q=nt.quantile("amount", ranks, 0, 100)),
+        limits=nt.limits(max_rows_per_group=100),
     )
     return [statistic.values[0] for statistic in found.statistics]
 
@@ -129,7 +142,7 @@ def quantiles(path):
 def keys(path):
     import neartwin as nt
 
-    return len(released(path, nt.approx(1, "1e-6"), asked_keys, groups_per_unit=10))
+    return len(released(path, nt.approx(1, "1e-6"), asked_keys, limits=nt.limits(max_groups=10)))
 
 
 def counts(path):
@@ -141,7 +154,7 @@ def counts(path):
         account = ledger.open(rows, nt.pure(1000))
         for i in range(101):
             query = rows.where(f"amount > {i}").agg(n=nt.count())
-            account.release(account.plan(query, spend=nt.pure(1), rows_per_group=3))
+            account.release(account.plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=3)))
             if not i:
                 begun = time.process_time(), time.perf_counter()
     return [(time.process_time() - begun[0]) / 100, (time.perf_counter() - begun[1]) / 100]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from neartwin.accounting.budgets import rdp as rdp
     from neartwin.accounting.budgets import zcdp as zcdp
     from neartwin.client import connect as connect
+    from neartwin.planning.limits import limits as limits
     from neartwin.planning.limits import private_limit as private_limit
-    from neartwin.planning.limits import private_range as private_range
     from neartwin.queries.groups import bins as bins
     from neartwin.queries.groups import date as date
     from neartwin.queries.groups import date_part as date_part
@@ -73,8 +73,9 @@ _HOME = {
     "make_consistent": "neartwin.releases.consistency",
     "table": "neartwin.queries.open",
     "mixed": "neartwin.accounting.budgets",
+    "limits": "neartwin.planning.limits",
     "private_limit": "neartwin.planning.limits",
-    "private_range": "neartwin.planning.limits",
+    "private_range": "neartwin.statistics.clipping",
     "zcdp": "neartwin.accounting.budgets",
 }
 __version__ = "0.1.0"

@@ -68,7 +68,7 @@ def people(**more):
 def test_noise_covers_any_three_units_that_leave_together():
     rows, table = people()
     query = table.group_by("town", keys=[f"t{i}" for i in range(4)]).agg(n=nt.count())
-    made = plan(query, spend=nt.pure(1), rows_per_group=1, groups_per_unit=3, units_together=3)
+    made = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1, max_groups=3), group_size=3)
     (measure,) = made.measures.values()
     counts = [
         MemoryEngine([row for row in rows if row["who"] not in away]).aggregate(made.stage, salt=SALT).values[measure.name]
@@ -76,7 +76,7 @@ def test_noise_covers_any_three_units_that_leave_together():
     ]  # fmt: skip
     farthest = max(int(abs(counts[0] - less).sum()) for less in counts[1:])
     assert farthest / measure.mechanism.scale <= 1  # epsilon of this group
-    alone = plan(query, spend=nt.pure(1), rows_per_group=1, groups_per_unit=3)
+    alone = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1, max_groups=3))
     assert measure.mechanism.scale == 3 * alone.measures[measure.name].mechanism.scale
     assert farthest / alone.measures[measure.name].mechanism.scale > 1  # near miss: ordinary noise does not cover it
 
@@ -86,7 +86,7 @@ def test_the_release_says_whom_it_protects_and_the_account_pays_for_one(tmp_path
     query = table.agg(n=nt.count())
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(table, nt.pure(1))
-        proposal = account.plan(query, spend=nt.pure("0.6"), rows_per_group=3, units_together=3)
+        proposal = account.plan(query, spend=nt.pure("0.6"), limits=nt.limits(max_rows_per_group=3), group_size=3)
         assert "promised to up to 3 units together: epsilon=0.6" in str(proposal.explain())
         release = account.release(proposal)
         assert account.remaining == {"epsilon": Fraction(4, 5)}
@@ -95,12 +95,15 @@ def test_the_release_says_whom_it_protects_and_the_account_pays_for_one(tmp_path
         assert any("one alone has epsilon=0.2" in note for note in release.notes)
         assert Guarantee.from_dict(release.guarantee.as_dict()) == release.guarantee
         assert account.release(proposal) == release  # stored, with its guarantee
-        assert account.plan(query, spend=nt.pure("0.2"), rows_per_group=3).plan.digest != proposal.plan.digest
+        assert (
+            account.plan(query, spend=nt.pure("0.2"), limits=nt.limits(max_rows_per_group=3)).plan.digest
+            != proposal.plan.digest
+        )
         body = release.certificate(book).body
         assert body["guarantee"]["promise"]["units"] == "3"
         assert "up to 3 who together" in body["guarantee"]["says"]
         chosen = account.release(
-            account.plan(table.most_common("town", among=["t0", "t1"]), spend=nt.pure("0.3"), units_together=2)
+            account.plan(table.most_common("town", among=["t0", "t1"]), spend=nt.pure("0.3"), group_size=2)
         )
         assert chosen.guarantee.units == 2
         assert account.remaining == {"epsilon": Fraction(13, 20)}
@@ -112,7 +115,7 @@ def test_the_release_says_whom_it_protects_and_the_account_pays_for_one(tmp_path
 def test_unknown_groups_are_found_for_several_together_by_the_rule_for_epsilon_and_delta():
     _, table = people()
     query = table.group_by("town").agg(n=nt.count())
-    limits = {"rows_per_group": 2, "groups_per_unit": 2, "units_together": 2}
+    limits = {"limits": nt.limits(max_rows_per_group=2, max_groups=2), "group_size": 2}
     made = plan(query, spend=nt.approx(1, "1e-6"), **limits)
     assert made.together.promise == nt.approx(1, "1e-6")
     assert made.price == of_one(nt.approx(1, "1e-6"), 2)
@@ -128,7 +131,7 @@ def test_the_terminal_takes_it_too(tmp_path):
     rows, _ = people()
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "visits.parquet")
     asked = ["query", str(tmp_path / "visits.parquet"), "SELECT COUNT(*) AS n FROM visits", "--unit", "who", "--json"]
-    asked += ["--ledger", str(tmp_path / "b.db"), "--spend", "mu=1", "--norm-per-unit", "3", "--units-together", "2"]
+    asked += ["--ledger", str(tmp_path / "b.db"), "--spend", "mu=1", "--norm", "3", "--group-size", "2"]
     found = CliRunner().invoke(main, asked)
     assert found.exit_code == 0, found.output
     told = json.loads(found.output)

@@ -32,7 +32,7 @@ LONG = (  # each as long as the bound allows, or cut to it
 
 
 def game(*, ask=counts, keys=KEYS, spend=None):
-    return ReleaseGame(values=("x", "y"), ask=ask, spend=spend or nt.gdp(1), norm_per_unit=NORM, keys=keys)
+    return ReleaseGame(values=("x", "y"), ask=ask, spend=spend or nt.gdp(1), limits=nt.limits(norm=NORM), keys=keys)
 
 
 def both_signs(groups):
@@ -44,7 +44,7 @@ def binned(rows, runs):
     kinds = [("unit", pa.string()), ("key", pa.string()), ("x", pa.float64())]
     columns = {name: pa.array([row[place] for row in rows], kind) for place, (name, kind) in enumerate(kinds)}
     grouped = nt.table(pa.table(columns), unit="unit", name="people").group_by("key", keys=WIDE)
-    made = plan(grouped.agg(h=nt.histogram("x", [-1, 0.5, 1.5])), spend=nt.gdp(1), norm_per_unit=NORM)
+    made = plan(grouped.agg(h=nt.histogram("x", [-1, 0.5, 1.5])), spend=nt.gdp(1), limits=nt.limits(norm=NORM))
     cells = {name: DuckdbEngine().aggregate(split.stage, salt=1) for name, split in made.splits.items()}
     answers = [noisy_answer(made, nothing(made), SYSTEM, cells) for _ in range(runs)]
     return np.array([answer.statistics[0].values for answer in answers])

@@ -203,7 +203,7 @@ def salaries(tmp_path):
 def ask(account, rows, spend):
     import neartwin as nt
 
-    proposal = account.plan(rows.agg(total=nt.sum("paid")), spend=pure(spend), rows_per_group=1)
+    proposal = account.plan(rows.agg(total=nt.sum("paid")), spend=pure(spend), limits=nt.limits(max_rows_per_group=1))
     return float(account.release(proposal)["total"].values[0])
 
 

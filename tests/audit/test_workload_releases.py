@@ -39,7 +39,11 @@ def game(ask, spend, *, keys=KEYS, groups=2, last=False):
             for place, (name, kind) in enumerate(zip(("unit", "key", "x", "y"), kinds, strict=True))
         }
         people = nt.table(pa.table(columns), unit="unit", name="people")
-        made = plan(ask(people.group_by("key", keys=keys)), spend=spend, rows_per_group=1, groups_per_unit=groups)
+        made = plan(
+            ask(people.group_by("key", keys=keys)),
+            spend=spend,
+            limits=nt.limits(max_rows_per_group=1, max_groups=groups),
+        )
         exact = DuckdbEngine().aggregate(made.stage, salt=SYSTEM.bits(64))
         found = np.array([workload_answers(made, exact, SYSTEM).statistics[0].values for _ in range(runs)])
         return found[:, -1:] if last else found

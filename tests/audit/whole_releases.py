@@ -52,8 +52,7 @@ def game(*, spend=None, keys=KEYS, ask=three, groups=2, **more):
         values=("x", "y"),
         ask=ask,
         spend=spend or nt.pure(1),
-        rows_per_group=1,
-        groups_per_unit=groups,
+        limits=nt.limits(max_rows_per_group=1, max_groups=groups),
         keys=keys,
         **more,
     )

@@ -44,7 +44,7 @@ def program(*words, where):
 ASK = (
     "purchases.parquet", "SELECT cds, COUNT(*) AS n, AVG(amount) AS typical FROM purchases GROUP BY cds",
     "--unit", "customer", "--bounds", "amount=0:200", "--keys", "cds=1:5",
-    "--rows-per-group", "5", "--groups-per-unit", "5", "--ledger", "budget.db",
+    "--max-rows-per-group", "5", "--max-groups", "5", "--ledger", "budget.db",
 )  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def test_expressions_groups_of_them_and_moments_are_asked_from_a_terminal(purcha
     )
     code, out, err = neartwin(
         "query", "purchases.parquet", text, "--unit", "customer", "--bounds", "amount=0:200", "--keys", "size=1:4",
-        "--rows-per-group", "5", "--groups-per-unit", "4", "--ledger", "sizes.db", "--spend", "epsilon=5", "--json",
+        "--max-rows-per-group", "5", "--max-groups", "4", "--ledger", "sizes.db", "--spend", "epsilon=5", "--json",
         where=purchases,
     )  # fmt: skip
     assert code == 0, err
@@ -118,7 +118,7 @@ def test_several_statements_on_a_command_line_or_in_a_file_are_one_series(purcha
     quoted = SERIES.replace('"', "'")
     (purchases / "series.toml").write_text(
         f'ledger = "budget.db"\ndata = "purchases.parquet"\nunit = "customer"\nspend = "epsilon=1"\nsql = "{quoted}"\n'
-        'rows_per_group = 5\ngroups_per_unit = "5"\n[bounds]\namount = "0:200"\n[keys]\ncds = "1:5"\n'
+        'max_rows_per_group = 5\nmax_groups = "5"\n[bounds]\namount = "0:200"\n[keys]\ncds = "1:5"\n'
     )
     code, out, err = neartwin("release", "series.toml", "--json", where=purchases)
     assert (code, json.loads(out)["releases"]) == (0, made), err  # the stored answers, for nothing
@@ -163,7 +163,7 @@ def test_a_refused_budget_is_exit_code_3_with_the_numbers(purchases):
         (("--spend", "epsilon=1", "--unit", "nobody"), "not in the table"),
         (("--spend", "epsilon=1", "--bounds", "amount=9"), "column=low:high"),
         (("--spend", "epsilon=1", "--keys", "cds=a"), "integer"),
-        (("--spend", "epsilon=1", "--groups-per-unit", "0"), "at least 1"),
+        (("--spend", "epsilon=1", "--max-groups", "0"), "at least 1"),
         ((), "Missing option '--spend'"),
     ],
 )
@@ -181,8 +181,8 @@ def test_release_runs_a_toml_file_and_writes_a_page(purchases):
         unit = "customer"
         sql = "SELECT cds, COUNT(*) FROM purchases GROUP BY cds"
         spend = "epsilon=0.5"
-        rows_per_group = 5
-        groups_per_unit = 5
+        max_rows_per_group = 5
+        max_groups = 5
         [keys]
         cds = "1:5"
         """
@@ -209,7 +209,7 @@ def test_joins_order_and_explain_work_from_the_terminal(purchases):
     ask = (
         "purchases.parquet", "--unit", "customer", "--bounds", "amount=0:200", "--keys", "region=north,south,west",
         "--public", "regions=regions.csv", "--types", "regions.cds=integer", "--types", "regions.region=text",
-        "--rows-per-group", "5", "--groups-per-unit", "3", "--ledger", "budget.db", "--spend", "epsilon=1",
+        "--max-rows-per-group", "5", "--max-groups", "3", "--ledger", "budget.db", "--spend", "epsilon=1",
     )  # fmt: skip
     text = (
         "SELECT region, COUNT(*) AS n FROM purchases JOIN regions USING (cds) GROUP BY region ORDER BY n DESC LIMIT 2"
@@ -230,26 +230,26 @@ def test_joins_order_and_explain_work_from_the_terminal(purchases):
 
 
 def test_a_cap_on_all_rows_of_a_unit_is_asked_in_a_terminal(purchases):
-    told = [*ASK, "--spend", "epsilon=1", "--rows-per-unit", "7"]
-    for option in ("--rows-per-group", "--groups-per-unit"):
+    told = [*ASK, "--spend", "epsilon=1", "--rows", "7"]
+    for option in ("--max-rows-per-group", "--max-groups"):
         place = told.index(option)
         del told[place : place + 2]
     code, out, err = neartwin("plan", *told, where=purchases)
     assert code == 0, err
-    assert "rows_per_unit = 7" in out
-    code, _, err = neartwin("query", *told, "--rows-per-unit", "0", where=purchases)
+    assert "rows = 7" in out
+    code, _, err = neartwin("query", *told, "--rows", "0", where=purchases)
     assert code == 2
-    assert "rows_per_unit" in err
+    assert "rows=0" in err
 
 
 def test_weights_share_the_spend_as_in_python(purchases):
     text = "SELECT cds, COUNT(*) AS n, SUM(amount) AS total FROM purchases GROUP BY cds"
     told = [ASK[0], text, *ASK[2:], "--spend", "epsilon=1"]
     shares = []
-    for weights in ((), ("--weights", "total=1000", "--weights", "n=1/2")):
+    for weights in ((), ("--importance", "total=1000", "--importance", "n=1/2")):
         code, out, err = neartwin("plan", *told, *weights, where=purchases)
         assert code == 0, err
         shares.append(float(re.search(r"shares rows ([0-9.]+)", out)[1]))
     assert shares[1] < 0.1 * shares[0]
-    code, _, err = neartwin("plan", *told, "--weights", "paid=2", where=purchases)
+    code, _, err = neartwin("plan", *told, "--importance", "paid=2", where=purchases)
     assert (code, "paid" in err) == (2, True)

@@ -13,7 +13,11 @@ from neartwin.queries.wire.parse import form_of, question_of
 from tests.engines.test_same_answers import ENGINES, answers, hostile_rows
 
 COLUMNS = ("paid", "town", "open", "year", "day")
-CAPS = [{"rows_per_group": 3, "groups_per_unit": 2}, {"rows_per_unit": 4}, {"norm_per_unit": 3}]
+CAPS = [
+    {"limits": nt.limits(max_rows_per_group=3, max_groups=2)},
+    {"limits": nt.limits(rows=4)},
+    {"limits": nt.limits(norm=3)},
+]
 
 
 @pytest.mark.parametrize("place", ENGINES)
@@ -45,7 +49,7 @@ def test_sql_counts_what_is_not_null(request, tmp_path, place):
     )
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(visits, nt.gdp(10**6))
-        release = account.sql(text, spend=nt.gdp(10**6), rows_per_group=400)
+        release = account.sql(text, spend=nt.gdp(10**6), limits=nt.limits(max_rows_per_group=400))
     found = {name: release[name].values[0] for name in ("n", "paid_at", "towns", "days", "ones", "both")}
     assert found == {
         "n": len(mine),
@@ -91,12 +95,14 @@ def test_what_cannot_be_counted_is_refused_before_anything_is_spent(wrong):
 
 def test_counts_of_a_column_are_another_plan_with_the_reach_of_a_count():
     rows = people().group_by("town", keys=["Ulm", "Bonn"])
-    limits = {"spend": nt.pure(1), "rows_per_group": 3, "groups_per_unit": 2}
+    limits = {"spend": nt.pure(1), "limits": nt.limits(max_rows_per_group=3, max_groups=2)}
     plans = [plan(rows.agg(n=one), **limits) for one in (nt.count(), nt.count("paid"), nt.count("town"))]
     assert len({made.digest for made in plans}) == 3
     assert {made.measures[name].sensitivity.l1 for made in plans for name in made.measures} == {6}
     for make in (lambda it: it.workload(nt.prefix_sums()), lambda it: it.marginals(["town"])):
-        made = plan(make(rows).agg(n=nt.count("paid")), spend=nt.gdp(1), rows_per_group=3, groups_per_unit=2)
-        same = plan(make(rows).agg(n=nt.count()), spend=nt.gdp(1), rows_per_group=3, groups_per_unit=2)
+        made = plan(
+            make(rows).agg(n=nt.count("paid")), spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=3, max_groups=2)
+        )
+        same = plan(make(rows).agg(n=nt.count()), spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=3, max_groups=2))
         assert made.digest != same.digest
         assert made.error == same.error

@@ -21,7 +21,7 @@ def test_every_engine_counts_finders_as_the_oracle_does(request, place):
     place = request.getfixturevalue(place)
     rows = hostile_rows("finders", 700)
     query = place.visits(rows).group_by("town", "year").agg(n=nt.count(), people=nt.count_distinct_units())
-    asked = plan(query, spend=SPEND, rows_per_group=3, groups_per_unit=12, discovery_groups=4)
+    asked = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=3, max_groups=12, max_discovered_groups=4))
     found, expected = answers(place, rows, asked)
     assert found == expected
     assert len(found) > 10
@@ -29,7 +29,9 @@ def test_every_engine_counts_finders_as_the_oracle_does(request, place):
 
 def of(rows, **limits):
     table = nt.table(pa.table({"who": ["a"], "town": ["b"]}), unit="who", name="visits")
-    asked = plan(table.group_by("town").agg(n=nt.count()), spend=SPEND, rows_per_group=1, **limits)
+    asked = plan(
+        table.group_by("town").agg(n=nt.count()), spend=SPEND, limits=nt.limits(max_rows_per_group=1, **limits)
+    )
     answer = MemoryEngine(rows, order=lambda unit, key: (hash((unit, key)) % 97, key)).aggregate(asked.stage, salt=SALT)
     return dict(zip(answer.keys, answer.values[asked.discovered_by], strict=True))
 
@@ -40,12 +42,12 @@ def test_one_unit_helps_to_discover_as_many_groups_as_said_and_brings_in_no_more
     for _ in range(40):
         others = [{"who": f"p{pick.randrange(6)}", "town": f"t{pick.randrange(30)}"} for _ in range(60)]
         more = [{"who": "x", "town": f"t{pick.randrange(60)}"} for _ in range(50)]
-        limits = {"groups_per_unit": 20, "discovery_groups": 3}
+        limits = {"max_groups": 20, "max_discovered_groups": 3}
         without, first = of(others, **limits), of(others + more, **limits)
         moved = max(moved, sum(abs(first.get(key, 0) - without.get(key, 0)) for key in {*first, *without}))
         brought = max(brought, len(set(first) - set(without)))
-        near_miss = of(others + more, groups_per_unit=20)
-        assert sum(near_miss.values()) - sum(of(others, groups_per_unit=20).values()) == 20
+        near_miss = of(others + more, max_groups=20)
+        assert sum(near_miss.values()) - sum(of(others, max_groups=20).values()) == 20
     assert moved == 3
     assert 2 <= brought <= 3
 
@@ -54,7 +56,7 @@ def test_groups_without_a_finder_are_not_answered_and_the_others_count_all_their
     rows = [{"who": who, "town": f"{who} {i}" if i else "common"} for who in ("a", "b") for i in range(9)]
     frame = pa.Table.from_pylist(rows + [{"who": f"c{i}", "town": "common"} for i in range(50)])
     query = nt.table(frame, unit="who", name="visits").group_by("town").agg(people=nt.count_distinct_units())
-    asked = plan(query, spend=SPEND, groups_per_unit=9, discovery_groups=2)
+    asked = plan(query, spend=SPEND, limits=nt.limits(max_groups=9, max_discovered_groups=2))
     answer = DuckdbEngine().aggregate(asked.stage, salt=SALT)
     values = dict(zip(answer.keys, zip(answer.values["finders"], answer.values["units"], strict=True), strict=True))
     assert 50 <= values["common",][0] <= 52 == values["common",][1]
@@ -65,26 +67,30 @@ def test_groups_without_a_finder_are_not_answered_and_the_others_count_all_their
 def test_smaller_groups_are_found_at_the_same_spend():
     table = nt.table(pa.table({"who": ["a"], "town": ["b"]}), unit="who", name="visits")
     query = table.group_by("town").agg(n=nt.count())
-    limits = {"spend": SPEND, "rows_per_group": 8, "groups_per_unit": 64}
-    few, many = (plan(query, **limits, **more) for more in ({"discovery_groups": 4}, {}))
-    assert len({few.digest, many.digest, plan(query, **limits, discovery_groups=5).digest}) == 3
+
+    def planned(most):
+        limits = nt.limits(max_rows_per_group=8, max_groups=64, max_discovered_groups=most)
+        return plan(query, spend=SPEND, limits=limits)
+
+    few, many = planned(4), planned(None)
+    assert len({few.digest, many.digest, planned(5).digest}) == 3
     assert few.price == many.price
     size = [next(n for n in range(1, 10**5) if made.selection.keep_probability(n) > 0.5) for made in (few, many)]
     assert size[0] < size[1] / 2, size
     assert few.losses().epsilon(few.price.delta).upper <= 1 + 1e-9
-    assert plan(query, **limits, discovery_groups=64).digest == many.digest
+    assert planned(64).digest == many.digest
 
 
 def test_it_is_for_unknown_groups_alone():
     table = nt.table(pa.table({"who": ["a"], "town": ["b"]}), unit="who", name="visits")
     known = table.group_by("town", keys=["b", "c"]).agg(n=nt.count())
     for query, more, says in (
-        (known, {"groups_per_unit": 2}, "public keys"),
+        (known, {"max_groups": 2}, "public keys"),
         (
             table.group_by("town").agg(n=nt.count()),
-            {"groups_per_unit": nt.private_limit(9, groups=9)},
-            "beside tuned bounds",
+            {"max_groups": nt.private_limit(9, groups=9)},
+            "beside private limits",
         ),
     ):
         with pytest.raises(ParameterError, match=says):
-            plan(query, spend=SPEND, rows_per_group=1, discovery_groups=1, **more)
+            plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=1, max_discovered_groups=1, **more))

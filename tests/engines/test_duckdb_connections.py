@@ -20,7 +20,7 @@ import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.planning.planner import plan
 
-stage = plan(nt.table(sys.argv[1], unit="who").agg(n=nt.count()), spend=nt.pure(1), rows_per_group=1).stage
+stage = plan(nt.table(sys.argv[1], unit="who").agg(n=nt.count()), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1)).stage
 asked = lambda: int(DuckdbEngine().aggregate(stage, salt=1).values["units"][0])
 before = asked()
 child = os.fork()
@@ -42,7 +42,9 @@ def written(place, people):
 
 
 def people(place, engine=None):
-    stage = plan(nt.table(place, unit="who").agg(n=nt.count()), spend=nt.pure(1), rows_per_group=1).stage
+    stage = plan(
+        nt.table(place, unit="who").agg(n=nt.count()), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1)
+    ).stage
     return int((engine or DuckdbEngine()).aggregate(stage, salt=1).values["units"][0])
 
 
@@ -95,7 +97,9 @@ def test_a_database_file_is_open_to_writers_between_questions(tmp_path):
     with duckdb.connect(place) as connection:
         connection.execute("CREATE TABLE visits AS SELECT range AS who FROM range(3)")
     stage = plan(
-        nt.table(place, unit="who", table="visits").agg(n=nt.count()), spend=nt.pure(1), rows_per_group=1
+        nt.table(place, unit="who", table="visits").agg(n=nt.count()),
+        spend=nt.pure(1),
+        limits=nt.limits(max_rows_per_group=1),
     ).stage
     for expected in (3, 4):
         assert int(DuckdbEngine().aggregate(stage, salt=1).values["units"][0]) == expected

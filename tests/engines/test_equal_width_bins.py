@@ -119,7 +119,7 @@ def test_a_histogram_has_the_oracles_bins_at_every_edge(request, place, of, edge
     for row, year in zip(rows[150:], range(-60, 60), strict=False):
         row |= {"who": f"y{year}", "year": year}
     asked = place.visits(rows).group_by("open").agg(h=nt.histogram(of, edges))
-    made = plan(asked, spend=SPEND, rows_per_group=3, groups_per_unit=2)
+    made = plan(asked, spend=SPEND, limits=nt.limits(max_rows_per_group=3, max_groups=2))
     (split,) = made.splits.values()
     own = place.order(split.stage, rows)
     found = in_cells(place.engine.aggregate(split.stage, salt=SALT))

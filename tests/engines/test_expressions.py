@@ -7,6 +7,7 @@ import sys
 import duckdb
 import pytest
 
+import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import QueryError
 from neartwin.planning.planner import plan
@@ -77,7 +78,9 @@ def test_a_value_and_a_condition_are_the_same_everywhere(request, place, start):
     for i, value in enumerate((VALUES + LOGIC)[start : start + SOME]):
         statistics |= {f"fine{i}": sum(value, -60, 60, "1/256"), f"coarse{i}": mean(value, -(10**7), 10**7, 1)}
     query = place.visits(rows).group_by("open", "town").agg(n=count(), **statistics)
-    found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=3, groups_per_unit=5))
+    found, expected = answers(
+        place, rows, plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=3, max_groups=5))
+    )
     assert found == expected
 
 
@@ -88,7 +91,9 @@ def test_all_values_and_conditions_together_are_the_same_everywhere(request, pla
     asked = place.visits(rows).where(" OR ".join(f"({condition})" for condition in CONDITIONS))
     statistics = {f"v{i}": sum(value, -5000, 5000, "1/256") for i, value in enumerate(VALUES)}
     query = asked.group_by("town").agg(n=count(), **statistics)
-    found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=2, groups_per_unit=2))
+    found, expected = answers(
+        place, rows, plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=2, max_groups=2))
+    )
     assert found == expected
 
 
@@ -99,7 +104,7 @@ def test_parts_of_times_are_of_utc_wherever_the_machine_is():
     rows = table(connection, table="visits", unit="who").group_by(
         "hour(seen)", "year(seen)", keys=[(0, 2024), (19, 2023)]
     )
-    asked = plan(rows.agg(n=count()), spend=SPEND, rows_per_group=1, groups_per_unit=1)
+    asked = plan(rows.agg(n=count()), spend=SPEND, limits=nt.limits(max_rows_per_group=1, max_groups=1))
     (counts,) = DuckdbEngine().aggregate(asked.stage, salt=1).values.values()
     assert list(counts) == [1, 0]
     assert connection.sql("SELECT current_setting('TimeZone')").fetchall() == [
@@ -139,7 +144,7 @@ def test_times_beyond_the_calendar_have_no_parts_on_postgresql(postgres_place):
     rows = table(postgres_place.url, table=name, unit="who")
     keys = [(7, 5), (None, None)]
     asked = rows.group_by("hour(seen)", "month(zoned)", keys=keys).agg(n=count())
-    made = plan(asked, spend=SPEND, rows_per_group=1, groups_per_unit=1)
+    made = plan(asked, spend=SPEND, limits=nt.limits(max_rows_per_group=1, max_groups=1))
     (counts,) = postgres_place.engine.aggregate(made.stage, salt=1).values.values()
     assert list(counts) == [1, 3]
 
@@ -155,5 +160,5 @@ def test_the_largest_expressions_that_are_allowed_can_be_read_by_every_engine(re
     rows = hostile_rows("deep", 60)
     many = " OR ".join(f"year = {year}" for year in range(300))
     query = place.visits(rows).where(f"({deep}) > 3 OR {wide} > 7 OR {many}").agg(n=count(), total=sum(deep, 0, 90))
-    found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=2))
+    found, expected = answers(place, rows, plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=2)))
     assert found == expected

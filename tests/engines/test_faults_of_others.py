@@ -34,7 +34,7 @@ def test_a_cap_of_k_groups_keeps_k_groups_of_each_unit_and_not_one_less(request,
     """OpenDP 0.16 ranks from 1 and keeps ranks below k: k = 1 is an empty release, with noise for one group."""
     place = request.getfixturevalue(place)
     query = place.visits(everybody_everywhere(200)).group_by("town").agg(people=nt.count_distinct_units())
-    stage = plan(query, spend=SPEND, groups_per_unit=most).stage
+    stage = plan(query, spend=SPEND, limits=nt.limits(max_groups=most)).stage
     assert sum(place.engine.aggregate(stage, salt=SALT).values["units"]) == 200 * most
 
 
@@ -43,7 +43,7 @@ def test_which_groups_are_kept_differs_from_unit_to_unit_so_no_group_is_favoured
     """OpenDP's sample ranks by a hash of the group alone: every user drops the same cities."""
     place = request.getfixturevalue(place)
     query = place.visits(everybody_everywhere(1000)).group_by("town").agg(people=nt.count_distinct_units())
-    stage = plan(query, spend=SPEND, groups_per_unit=1).stage
+    stage = plan(query, spend=SPEND, limits=nt.limits(max_groups=1)).stage
     kept = dict(zip(*_units(place.engine.aggregate(stage, salt=SALT)), strict=True))
     assert sum(kept.values()) == 1000
     assert all(180 < number < 320 for number in kept.values()), (
@@ -64,7 +64,7 @@ def test_the_noise_of_a_float_sum_is_that_of_its_bounds_whatever_the_size_of_the
         for kind in (pa.float64(), pa.int64()):
             frame = pa.table({"who": list(range(size)), "paid": pa.array([1] * size, kind)})
             query = nt.table(frame, unit="who", name="visits").agg(total=nt.sum("paid", 0, 100, 1))
-            (measure,) = plan(query, spend=nt.pure(1), rows_per_group=20).measures.values()
+            (measure,) = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=20)).measures.values()
             scales.add(measure.mechanism.scale)
     assert scales == {Fraction(20 * 100)}
 
@@ -82,7 +82,7 @@ def test_the_order_of_rows_changes_no_sum():
         float_sums.add(total)
         frame = pa.table({"who": list(range(4000)), "paid": shuffled})
         query = nt.table(frame, unit="who", name="visits").agg(total=nt.sum("paid", 0, 400))
-        stage = plan(query, spend=nt.pure(1), rows_per_group=1).stage
+        stage = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1)).stage
         sums.add(tuple(int(v) for found in DuckdbEngine().aggregate(stage, salt=SALT).values.values() for v in found))
     assert len(float_sums) > 1  # the fault exists
     assert len(sums) == 1
@@ -98,7 +98,7 @@ def test_means_stay_in_bounds_and_a_sum_is_never_made_from_a_mean_even_in_empty_
     )
     with nt.open_ledger(tmp_path / "budget.db") as ledger:
         account = ledger.open(rows, nt.pure(1))
-        made = account.plan(query, spend=nt.pure(1), rows_per_group=2, groups_per_unit=3)
+        made = account.plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=2, max_groups=3))
         release = account.release(made)
     assert all(0 <= value <= 100 for value in release["typical"].values)
     assert min(release["n"].values) < 0  # the counts from which such sums were made do occur, and are shown as they are
@@ -125,9 +125,11 @@ def test_several_statistics_cost_what_was_said_and_the_budget_stops_before_any_r
     engine = Watched()
     with nt.open_ledger(tmp_path / "budget.db") as ledger:
         account = ledger.open(rows, nt.pure(1))
-        account.release(account.plan(query, spend=nt.pure("3/4"), rows_per_group=1), engine=engine)
+        account.release(
+            account.plan(query, spend=nt.pure("3/4"), limits=nt.limits(max_rows_per_group=1)), engine=engine
+        )
         assert account.remaining == {"epsilon": Fraction(1, 4)}
-        dearer = account.plan(query, spend=nt.pure("1/2"), rows_per_group=1)
+        dearer = account.plan(query, spend=nt.pure("1/2"), limits=nt.limits(max_rows_per_group=1))
         with pytest.raises(BudgetError, match="remaining"):
             account.release(dearer, engine=engine)
         assert engine.asked == 1
@@ -138,7 +140,7 @@ def test_quantiles_of_values_that_are_all_alike_are_answered():
     """Diffprivlib's quantile underflows to NaN on repeated whole numbers and fails."""
     frame = pa.table({"who": list(range(5000)), "age": [40] * 5000})
     query = nt.table(frame, unit="who", name="visits").agg(q=nt.quantile("age", [0.25, 0.5, 0.75], 0, 100, step=1))
-    made = plan(query, spend=nt.pure(100), rows_per_group=1)
+    made = plan(query, spend=nt.pure(100), limits=nt.limits(max_rows_per_group=1))
     answer = answered(made, DuckdbEngine(), noise.SYSTEM)
     assert [statistic.values[0] for statistic in answer.statistics] == [40, 40, 40]
 
@@ -150,7 +152,7 @@ def test_the_noise_of_quantiles_grows_with_what_one_unit_may_add_and_not_with_ho
     for many in (1, 50):
         for ranks in ([0.5], [0.25, 0.5, 0.75]):
             query = rows.agg(q=nt.quantile("age", ranks, 0, 100, step=1))
-            (measure,) = plan(query, spend=nt.pure(1), rows_per_group=many).measures.values()
+            (measure,) = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=many)).measures.values()
             scales[many, len(ranks)] = measure.mechanism.scale / measure.parts
     assert scales[50, 1] == 50 * scales[1, 1]
     assert scales[1, 1] == scales[1, 3]
@@ -160,7 +162,7 @@ def test_a_noisy_count_is_above_the_true_one_as_often_as_below_it():
     """The count_nonzero of diffprivlib 0.6 is cut at the array's length, which is the count: half of its answers are exact."""
     frame = pa.table({"who": list(range(1000)), "town": [0] * 1000})
     asked = nt.table(frame, unit="who", name="visits").agg(n=nt.count())
-    made = plan(asked, spend=nt.pure("0.0025"), rows_per_group=1)
+    made = plan(asked, spend=nt.pure("0.0025"), limits=nt.limits(max_rows_per_group=1))
     answers = [answered(made, DuckdbEngine(), noise.SYSTEM).statistics[0].values[0] for _ in range(200)]
     above, below = (sum(sign * (answer - 1000) > 0 for answer in answers) for sign in (1, -1))
     # each is 0.4994 of 200, deviation 7.1: 55 is 6.3 deviations off, a chance below 1e-9
@@ -171,6 +173,8 @@ def test_a_sum_without_bounds_is_refused_and_never_answered_without_noise():
     """SmartNoise once answered sums without noise where the bounds were missing from its metadata."""
     rows = nt.table(pa.table({"who": [1], "paid": [40.0]}), unit="who", name="visits")
     with pytest.raises(QueryError, match="bounds"):
-        plan(rows.agg(total=nt.sum("paid")), spend=nt.pure(1), rows_per_group=1)
-    (measure,) = plan(rows.agg(total=nt.sum("paid", 0, 10, 1)), spend=nt.pure(1), rows_per_group=1).measures.values()
+        plan(rows.agg(total=nt.sum("paid")), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
+    (measure,) = plan(
+        rows.agg(total=nt.sum("paid", 0, 10, 1)), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1)
+    ).measures.values()
     assert measure.mechanism.scale == 10

@@ -22,7 +22,7 @@ address, table, folder = sys.argv[1:]
 rows = nt.table(address, table=table, unit="who", name="pages", snapshot="one")
 engine = DuckdbEngine(memory_limit="64MiB", threads=1, temp_directory=folder) if not table else engine_for(rows.table.source)
 query = rows.group_by("page").agg(people=nt.count_distinct_units())
-limits = {"spend": nt.approx(2, "1e-3"), "groups_per_unit": 1}
+limits = {"spend": nt.approx(2, "1e-3"), "limits": nt.limits(max_groups=1)}
 
 with nt.open_ledger(folder + "/budget.db") as ledger:
     account = ledger.open(rows, nt.approx(9, "1e-2"))

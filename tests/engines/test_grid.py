@@ -22,7 +22,7 @@ def test_values_are_rounded_half_up_to_the_last_bit(low):
     values = NEAR_HALVES + [-value for value in NEAR_HALVES]
     rows = nt.table(pa.table({"who": list(range(len(values))), "x": values}), unit="who", name="edges")
     asked = rows.group_by("who", keys=range(len(values))).agg(total=nt.sum("x", low, 2**53, 1))
-    stage = plan(asked, spend=nt.pure(16), rows_per_group=1, groups_per_unit=1).stage
+    stage = plan(asked, spend=nt.pure(16), limits=nt.limits(max_rows_per_group=1, max_groups=1)).stage
     found = DuckdbEngine().aggregate(stage, salt=1).values["total:" + next(iter(stage.grid))]
     for value, total in zip(values, found.tolist(), strict=True):
         inside = Fraction(min(max(value, low), 2**53))
@@ -54,7 +54,9 @@ def test_a_bound_that_floats_round_away_from_its_step_is_clipped_again():
     )
     rows = nt.table(pa.table({"who": [1], "x": [math.inf]}), unit="who", name="edges")
     stage = plan(
-        rows.agg(total=nt.sum("x", bounds.low, bounds.high, bounds.step)), spend=nt.pure(16), rows_per_group=1
+        rows.agg(total=nt.sum("x", bounds.low, bounds.high, bounds.step)),
+        spend=nt.pure(16),
+        limits=nt.limits(max_rows_per_group=1),
     ).stage
     (found,) = DuckdbEngine().aggregate(stage, salt=1).values["total:" + next(iter(stage.grid))]
     assert int(found) == bounds.high_units
@@ -74,7 +76,7 @@ def test_a_bound_that_floats_round_away_from_its_step_is_clipped_again():
 )
 def test_what_is_on_the_grid_whatever_the_row_is_taken_as_it_is_and_all_else_is_clipped(text, bounds, on_grid):
     rows = nt.table(pa.table({"who": [1, 2, 3], "x": [0, 5, 90]}), unit="who", name="few")
-    stage = plan(rows.agg(total=nt.sum(text, *bounds)), spend=nt.pure(16), rows_per_group=1).stage
+    stage = plan(rows.agg(total=nt.sum(text, *bounds)), spend=nt.pure(16), limits=nt.limits(max_rows_per_group=1)).stage
     (column,) = stage.grid.values()
     assert is_on_grid(column) == on_grid
     step, found = Fraction(bounds[2]), []

@@ -33,7 +33,9 @@ def expression(backend):
 
 
 def asked(rows):
-    stage = plan(rows.agg(total=nt.sum("twice", 0, 9)), spend=nt.approx(10**6, "1e-6"), rows_per_group=2).stage
+    stage = plan(
+        rows.agg(total=nt.sum("twice", 0, 9)), spend=nt.approx(10**6, "1e-6"), limits=nt.limits(max_rows_per_group=2)
+    ).stage
     return engine_for(rows.table.source).aggregate(stage, salt=SALT).values["total:twice[0,9,1/100]-0"][0]
 
 

@@ -133,7 +133,7 @@ def compared(place, seed, kind, mixed):
         total=nt.sum(VALUES[short], -1, 7),
         typical=nt.mean(VALUES[short], 0, 8),
     )
-    stage = plan(query, spend=SPEND, rows_per_group=4, groups_per_unit=1000).stage
+    stage = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=4, max_groups=1000)).stage
     found = as_mapping(engine_for(stage.table.source).aggregate(stage, salt=SALT))
     first, *others = (rows[name] for name in names)
     oracle = MemoryEngine(first, others=others, order=lambda _, key: repr(key))
@@ -248,7 +248,7 @@ def test_computed_columns_reach_over_a_join():
     towns = nt.public_table(pa.table({"town": ["Ulm", "Bonn"], "tax": [1, 3]}), columns={"tax": nt.bounds(0, 5, 1)})
     taxed = rows.with_column("dear", "paid > 1.5").join(towns, on="town").with_column("high", "dear AND tax > 2")
     query = taxed.group_by("high", keys=[True, False]).agg(n=nt.count(), total=nt.sum("tax"))
-    asked = plan(query, spend=SPEND, rows_per_group=1, groups_per_unit=1)
+    asked = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=1, max_groups=1))
     values = engine_for(rows.table.source).aggregate(asked.stage, salt=SALT).values
     assert [found.tolist() for found in values.values()] == [[1, 2], [3, 2]]
 
@@ -258,9 +258,9 @@ def test_a_unit_counts_no_more_after_a_join_than_before(tmp_path):
     rows = nt.table(pa.table({"who": [1, 2], "town": ["Ulm", "Ulm"]}), unit="who", name="people")
     towns = nt.public_table(pa.table({"town": ["Ulm"] * 1000, "state": ["BW"] * 1000}))
     query = rows.join(towns, on="town").group_by("state", keys=["BW"]).agg(n=nt.count())
-    asked = plan(query, spend=SPEND, rows_per_group=3, groups_per_unit=1)
+    asked = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=3, max_groups=1))
     assert engine_for(rows.table.source).aggregate(asked.stage, salt=SALT).values["rows"].tolist() == [6]
-    with pytest.raises(QueryError, match="rows_per_group is missing"):
+    with pytest.raises(QueryError, match="max_rows_per_group is missing"):
         plan(query, spend=SPEND)
 
 
@@ -275,13 +275,15 @@ def test_joined_private_tables_are_charged_to_one_population_and_to_no_other(tmp
     query = people.join(visits).agg(n=nt.count())
     with nt.open_ledger(tmp_path / "budget.db") as ledger:
         account = ledger.open(people, nt.pure(1))
-        first = account.release(account.plan(query, spend=nt.pure("1/2"), rows_per_group=3))
-        assert account.release(account.plan(query, spend=nt.pure("1/2"), rows_per_group=3)) == first
+        first = account.release(account.plan(query, spend=nt.pure("1/2"), limits=nt.limits(max_rows_per_group=3)))
+        assert (
+            account.release(account.plan(query, spend=nt.pure("1/2"), limits=nt.limits(max_rows_per_group=3))) == first
+        )
         with pytest.raises(LedgerError, match="belongs to population 'people'"):
             ledger.open(nt.table(tmp_path / "visits.parquet", unit="who", name="visits"), nt.pure(1))
         pq.write_table(local(made(4))["visits"], tmp_path / "visits.parquet")
         changed = people.join(nt.table(tmp_path / "visits.parquet", unit="who", name="people")).agg(n=nt.count())
-        account.release(account.plan(changed, spend=nt.pure("1/2"), rows_per_group=3))
+        account.release(account.plan(changed, spend=nt.pure("1/2"), limits=nt.limits(max_rows_per_group=3)))
         assert account.remaining == {"epsilon": 0}  # another state of a joined table is another question
 
 
@@ -301,18 +303,27 @@ def test_a_series_is_asked_again_when_a_table_changes_that_only_one_of_its_quest
 
     with nt.open_ledger(tmp_path / "budget.db") as ledger:
         account = ledger.open(nt.table(tmp_path / "people.parquet", unit="who", name="people"), nt.pure(1))
-        first = account.release_series(account.plan_series(asked(), spend=nt.pure("1/2"), rows_per_group=3))
-        assert account.release_series(account.plan_series(asked(), spend=nt.pure("1/2"), rows_per_group=3)) == first
+        first = account.release_series(
+            account.plan_series(asked(), spend=nt.pure("1/2"), limits=nt.limits(max_rows_per_group=3))
+        )
+        assert (
+            account.release_series(
+                account.plan_series(asked(), spend=nt.pure("1/2"), limits=nt.limits(max_rows_per_group=3))
+            )
+            == first
+        )
         assert account.remaining == {"epsilon": Fraction(1, 2)}
         pq.write_table(local(made(4))["towns"], tmp_path / "towns.parquet")
-        account.release_series(account.plan_series(asked(), spend=nt.pure("1/2"), rows_per_group=3))
+        account.release_series(
+            account.plan_series(asked(), spend=nt.pure("1/2"), limits=nt.limits(max_rows_per_group=3))
+        )
         assert account.remaining == {"epsilon": 0}
 
 
 def test_explain_says_whose_the_rows_are():
     tables = local(made(1))
     asked, _ = questions(tables)["all"]
-    made_plan = plan(asked.agg(n=nt.count()), spend=SPEND, rows_per_group=5)
+    made_plan = plan(asked.agg(n=nt.count()), spend=SPEND, limits=nt.limits(max_rows_per_group=5))
     from neartwin.planning.explain import explain
 
     told = str(explain(made_plan))
@@ -351,7 +362,7 @@ def test_files_databases_and_frames_can_be_joined_in_one_statement(tmp_path):
     ):
         first = nt.table(people, unit="who", name="people") if other.source.location() == "" else base
         query = first.join(other, on={"town": "name"}).where("town <> ''").agg(n=nt.count())
-        stage = plan(query, spend=SPEND, rows_per_group=100).stage
+        stage = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=100)).stage
         found.append(engine_for(stage.table.source).aggregate(stage, salt=SALT).values["rows"].tolist())
     assert found[0][0] > 10
     assert found == found[:1] * 6
@@ -363,7 +374,7 @@ def test_units_are_equated_unsaid_only_where_they_have_one_name_and_type():
 
     people, alike = named("who", pa.string()), named("who", pa.string())
     other, numbered = named("person", pa.string()), named("who", pa.int64())
-    limits = {"spend": nt.pure(1), "rows_per_group": 1}
+    limits = {"spend": nt.pure(1), "limits": nt.limits(max_rows_per_group=1)}
     for joined in (people.join(alike, on="town"), people.join(other, on={"who": "person", "town": "town"})):
         its = joined.table.joins[-1].on[0][1]
         assert f"the units are equated, said or not: 'who' here is '{its}' there" in str(

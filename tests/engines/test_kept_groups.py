@@ -28,7 +28,7 @@ def test_a_unit_in_too_many_groups_keeps_those_where_it_counts_most(request, pla
     place = request.getfixturevalue(place)
     query = place.visits(of_one()).group_by("town", keys=list(ROWS_IN))
     counted = query.agg(n=nt.count(), people=nt.count_distinct_units(), q=nt.median("paid", 0, 10, 1))
-    made = plan(counted, spend=nt.pure(1), rows_per_group=20, groups_per_unit=3)
+    made = plan(counted, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=20, max_groups=3))
     (split,) = made.splits.values()
     for cap, expected in ((20, [9, 6, 5, 0, 0]), (7, [7, 6, 5, 0, 0])):
         found = place.engine.aggregate(replace(made.stage, rows_per_group=cap), salt=SALT)
@@ -48,7 +48,7 @@ def test_no_other_unit_moves_what_a_unit_is_kept_in():
     pick = random.Random(5)
     made = plan(
         nt.table(_empty(), unit="who", name="visits").group_by("town").agg(n=nt.count(), total=nt.sum("paid", 0, 10, 1)),
-        spend=SPEND, rows_per_group=4, groups_per_unit=3,
+        spend=SPEND, limits=nt.limits(max_rows_per_group=4, max_groups=3),
     )  # fmt: skip
     for _ in range(30):
         others = [row(f"p{pick.randrange(5)}", pick.choice("abcdefgh"), pick.randrange(20)) for _ in range(80)]

@@ -18,7 +18,7 @@ from neartwin.releases.noising import Noisy
 from neartwin.releases.values import Statistic
 from tests.engines.places import DuckdbPlace
 
-SURE = {"spend": nt.approx(10**8, "1e-9"), "rows_per_group": 5, "groups_per_unit": 40}  # noise of no size
+SURE = {"spend": nt.approx(10**8, "1e-9"), "limits": nt.limits(max_rows_per_group=5, max_groups=40)}  # noise of no size
 PLACES = ["duckdb_place", "postgres_place", "spark_place"]
 
 
@@ -130,7 +130,7 @@ def test_one_question_has_one_answer_in_one_form(ledger, tmp_path):
     account.release_to_parquet(proposal, tmp_path / "t.parquet")
     with pytest.raises(LedgerError, match=r"t\.parquet"):
         account.release(proposal)
-    _, other = proposed(ledger, rows, rows_per_group=4)
+    _, other = proposed(ledger, rows, limits=nt.limits(max_rows_per_group=4))
     account.release(other)
     with pytest.raises(LedgerError, match="ordinary release"):
         account.release_to_parquet(other, tmp_path / "u.parquet")
@@ -205,7 +205,10 @@ def test_written_quantiles_and_counts_by_bin_are_those_of_the_rows(request, plac
     given = visits(4000, 12)
     rows = request.getfixturevalue(place).visits(given, name="visits")
     account = ledger.open(rows, nt.approx(10**16, "1e-3"))
-    limits = SURE | {"spend": nt.approx(10**15, "1e-9"), "rows_per_group": 4000, "groups_per_unit": 50}  # parts of rows
+    limits = SURE | {
+        "spend": nt.approx(10**15, "1e-9"),
+        "limits": nt.limits(max_rows_per_group=4000, max_groups=50),
+    }  # parts of rows
     ranks = rows.group_by("town", "year").agg(
         people=nt.count_distinct_units(), paid=nt.quantile("paid", [0.25, 0.75], 0, 100, 1)
     )
@@ -239,7 +242,9 @@ def test_the_most_common_and_margins_are_written_as_an_ordinary_release_has_them
     top = rows.most_common("town", among=["town 1", "town 2", "a", "nowhere"], k=3, counted=True)
     sides = rows.group_by("town", "year", keys={"town": ["a", "Z"], "year": [0, 1, 2]}).marginals(["town"], ["year"])
     for number, asked in enumerate([top, sides.agg(n=nt.count())]):
-        limits = {"spend": nt.pure(10**7)} | ({"rows_per_group": 5, "groups_per_unit": 6} if number else {})
+        limits = {"spend": nt.pure(10**7)} | (
+            {"limits": nt.limits(max_rows_per_group=5, max_groups=6)} if number else {}
+        )
         written = account.release_to_parquet(account.plan(asked, **limits), tmp_path / f"{number}.parquet")
         other = account.release(account.plan(asked, **(limits | {"spend": nt.pure(10**7 + 1)})))
         assert written.group_columns == other.group_columns

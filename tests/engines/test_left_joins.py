@@ -86,7 +86,7 @@ def asked(text, given):
 
 
 def answer(query):
-    stage = plan(query, spend=SPEND, rows_per_group=10**6, groups_per_unit=1000).stage
+    stage = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=10**6, max_groups=1000)).stage
     found = engine_for(stage.table.source).aggregate(stage, salt=SALT)
     counted = zip([key[0] for key in found.keys], found.values["rows"].tolist(), strict=True)
     return {key: rows for key, rows in counted if rows}

@@ -28,13 +28,21 @@ def same_table(place, statistic, **caps):
 
 @pytest.mark.parametrize("place", ENGINES)
 def test_the_table_behind_all_margins_is_the_oracles_to_the_last_bit(request, place):
-    same_table(request.getfixturevalue(place), nt.sum("paid", -50, 50), rows_per_group=2, groups_per_unit=5)
+    same_table(
+        request.getfixturevalue(place), nt.sum("paid", -50, 50), limits=nt.limits(max_rows_per_group=2, max_groups=5)
+    )
 
 
 @pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize("statistic", [nt.count(), nt.sum("paid", -50, 50)], ids=["count", "sum"])
 @pytest.mark.parametrize(
-    "caps", [{"rows_per_group": 2, "groups_per_unit": 1000}, {"rows_per_unit": 3}, {"norm_per_unit": 2}], ids=str
+    "caps",
+    [
+        {"limits": nt.limits(max_rows_per_group=2, max_groups=1000)},
+        {"limits": nt.limits(rows=3)},
+        {"limits": nt.limits(norm=2)},
+    ],
+    ids=str,
 )
 def test_that_table_is_the_oracles_with_every_cap(request, place, statistic, caps):
     same_table(request.getfixturevalue(place), statistic, **caps)
@@ -61,7 +69,10 @@ def test_each_margin_that_sql_asks_for_is_what_the_rows_say(request, tmp_path, p
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(visits, nt.gdp(10**6))
         release = account.sql(
-            ASKED.format("COUNT(*)"), keys=KEYS, spend=nt.gdp(10**6), rows_per_group=300, groups_per_unit=24
+            ASKED.format("COUNT(*)"),
+            keys=KEYS,
+            spend=nt.gdp(10**6),
+            limits=nt.limits(max_rows_per_group=300, max_groups=24),
         )
     for margin in (("town", "open"), ("open", "year"), ("town",), ()):
         part = release.margin(*margin)

@@ -150,7 +150,7 @@ def test_a_joined_table_on_the_right_has_the_rows_that_duckdb_itself_finds(seed,
         truth = connection.sql(f"SELECT p.town, count(*) FROM {text} WHERE {condition} GROUP BY p.town").fetchall()
     assert truth or seed
     for query in asked:
-        stage = plan(query, spend=SPEND, rows_per_group=10**6, groups_per_unit=1000).stage
+        stage = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=10**6, max_groups=1000)).stage
         found = engine_for(stage.table.source).aggregate(stage, salt=SALT)
         assert dict(zip([key[0] for key in found.keys], found.values["rows"].tolist(), strict=True)) == dict(truth)
 
@@ -211,7 +211,9 @@ def test_near_miss_no_chain_has_the_rows_of_a_left_join_of_joined_tables():
     towns = nt.public_table(pa.table({"name": ["Ulm"], "state": ["BW"]}), name="towns")
 
     def counted(rows):
-        stage = plan(rows.group_by("state").agg(n=nt.count()), spend=SPEND, rows_per_group=9, groups_per_unit=9).stage
+        stage = plan(
+            rows.group_by("state").agg(n=nt.count()), spend=SPEND, limits=nt.limits(max_rows_per_group=9, max_groups=9)
+        ).stage
         found = engine_for(stage.table.source).aggregate(stage, salt=SALT)
         return dict(zip([key[0] for key in found.keys], found.values["rows"].tolist(), strict=True))
 

@@ -72,12 +72,22 @@ def test_every_engine_scales_long_vectors_down_as_the_oracles_do(request, place)
     rows = hostile_rows("norms", 900)
     people = place.visits(rows)
     some = {name: STATISTICS[name] for name in ("n", "total", "wide")}  # Spark takes seconds to compile more
-    asked = [plan(people.group_by("town").agg(**some), spend=SPEND, norm_per_unit=2, discovery_groups=3)]
+    asked = [plan(people.group_by("town").agg(**some), spend=SPEND, limits=nt.limits(norm=2, max_discovered_groups=3))]
     if "spark" not in type(place).__name__.lower():
-        asked += [plan(people.group_by("town").agg(**STATISTICS), spend=SPEND, norm_per_unit=2, discovery_groups=3)]
+        asked += [
+            plan(
+                people.group_by("town").agg(**STATISTICS),
+                spend=SPEND,
+                limits=nt.limits(norm=2, max_discovered_groups=3),
+            )
+        ]
         public = people.where("paid < 40 OR open").group_by("town", keys=["Ulm", None, "nowhere", "Bonn"])
-        asked += [plan(public.agg(**STATISTICS), spend=SPEND, norm_per_unit=norm) for norm in ("1/3", 4, 10**4)]
-        asked.append(plan(people.agg(n=nt.count(), total=nt.sum("paid", -50, 50)), spend=SPEND, norm_per_unit=3))
+        asked += [
+            plan(public.agg(**STATISTICS), spend=SPEND, limits=nt.limits(norm=norm)) for norm in ("1/3", 4, 10**4)
+        ]
+        asked.append(
+            plan(people.agg(n=nt.count(), total=nt.sum("paid", -50, 50)), spend=SPEND, limits=nt.limits(norm=3))
+        )
     for made in asked:
         own = place.order(made.stage, rows) if made.stage.discovery_groups else None
         found = as_mapping(place.engine.aggregate(made.stage, salt=SALT))
@@ -91,7 +101,7 @@ def test_sums_and_squares_beyond_64_bits_are_clipped_exactly(request, place):
     place = request.getfixturevalue(place)
     rows = [row("heavy", year=2**53) for _ in range(3000)] + [row("light", year=-(2**53) + 1) for _ in range(1025)]
     query = place.visits(rows).group_by("town", keys=["Ulm", "nowhere"]).agg(s=nt.sum("year", -(2**53), 2**53, 1))
-    made = plan(query, spend=SPEND, norm_per_unit=2000)
+    made = plan(query, spend=SPEND, limits=nt.limits(norm=2000))
     (name,) = made.stage.measures
     (found, nothing) = place.engine.aggregate(made.stage, salt=SALT).values[name]
     assert (found, nothing) == by_decimals(rows, made.stage, None)["Ulm",] + (0,)
@@ -126,7 +136,7 @@ def test_taking_any_unit_away_moves_everything_together_by_at_most_the_limit(low
     query = query.agg(
         n=nt.count(), people=nt.count_distinct_units(), s=nt.sum("paid", low, 5, 1), m=nt.mean("paid", -5, 5)
     )
-    made = plan(query, spend=nt.gdp(1), norm_per_unit=norm)
+    made = plan(query, spend=nt.gdp(1), limits=nt.limits(norm=norm))
     clip, farthest = made.stage.clip, Fraction(0)
     for seed in range(6):
         rows = tables(seed, 80)
@@ -144,7 +154,7 @@ def test_replacing_a_unit_moves_everything_by_what_its_signs_allow(low, times):
         pa.table({"who": ["a"], "town": ["b"], "paid": [1.0]}), unit="who", name="v", neighbours="replace_one"
     )
     query = table.group_by("town", keys=["x", "y"]).agg(s=nt.sum("paid", low, 5, 1))
-    made = plan(query, spend=nt.zcdp(1), norm_per_unit=3)
+    made = plan(query, spend=nt.zcdp(1), limits=nt.limits(norm=3))
     assert made.shared.l2_squared == times * made.stage.clip.limit**2
     ways = [
         [{"who": "a", "town": town, "paid": paid} for town, number in zip("xy", numbers, strict=True) for _ in range(number)]
@@ -164,7 +174,7 @@ def test_rounding_half_up_after_the_clip_would_break_the_bound_and_is_not_what_h
     rows = [{"who": "a", "town": f"t{i}"} for i in range(10_000)]
     table = nt.table(pa.table({"who": ["a"], "town": ["b"]}), unit="who", name="v")
     query = table.group_by("town", keys=[f"t{i}" for i in range(10_000)]).agg(n=nt.count())
-    stage = replace(plan(query, spend=nt.gdp(1), norm_per_unit=1).stage, clip=clip)
+    stage = replace(plan(query, spend=nt.gdp(1), limits=nt.limits(norm=1)).stage, clip=clip)
     assert squared(clip, vector(stage, rows)) <= clip.limit**2
     half_up = {(one["town"], "rows"): int(Fraction(50, 100) + Fraction(1, 2)) for one in rows}
     assert squared(clip, half_up) == 4 * clip.limit**2
@@ -174,9 +184,11 @@ def test_no_row_is_dropped_and_short_vectors_are_exact():
     rows = [{"who": f"u{i}", "town": f"t{j}", "paid": 2.0} for i in range(5) for j in range(100)]
     table = nt.table(pa.Table.from_pylist(rows), unit="who", name="v")
     query = table.group_by("town", keys=[f"t{i}" for i in range(100)]).agg(n=nt.count(), s=nt.sum("paid", 0, 2))
-    exact = MemoryEngine(rows).aggregate(plan(query, spend=nt.gdp(1), norm_per_unit=10).stage, salt=SALT).values
+    exact = (
+        MemoryEngine(rows).aggregate(plan(query, spend=nt.gdp(1), limits=nt.limits(norm=10)).stage, salt=SALT).values
+    )
     assert list(exact["rows"]) == [5 * 1024] * 100  # sqrt(100) rows: just within
-    short = plan(query, spend=nt.gdp(1), norm_per_unit=5)
+    short = plan(query, spend=nt.gdp(1), limits=nt.limits(norm=5))
     halved = MemoryEngine(rows).aggregate(short.stage, salt=SALT).values
     assert all(abs(int(value) - 5 * 512) <= 5 for value in halved["rows"])  # every group keeps its part
 
@@ -187,7 +199,7 @@ def test_no_row_is_dropped_and_short_vectors_are_exact():
 def test_all_measures_are_one_mechanism_that_costs_no_more_than_the_spend(spend):
     table = nt.table(pa.table({"who": ["a"], "town": ["b"], "paid": [1.0], "year": [1]}), unit="who", name="v")
     asked = {name: statistic for name, statistic in STATISTICS.items() if name != "wide"}
-    made = plan(table.group_by("town", keys=list("abc")).agg(**asked), spend=spend, norm_per_unit=9)
+    made = plan(table.group_by("town", keys=list("abc")).agg(**asked), spend=spend, limits=nt.limits(norm=9))
     for name, one in made.stage.clip.coordinates.items():
         noise = made.measures[name].mechanism
         assert noise.variance * one.weight**2 >= made.shared.variance  # in lengths, each entry has at least this noise
@@ -201,7 +213,7 @@ def test_all_measures_are_one_mechanism_that_costs_no_more_than_the_spend(spend)
             assert Fraction(9999, 10000) * rho < made.shared.rho <= rho
         case _:
             assert made.shared.rho * spend.order <= spend.epsilon
-    assert "norm_per_unit = 9 rows" in str(explain(made))
+    assert "norm = 9 rows" in str(explain(made))
 
 
 def test_a_release_with_a_norm_says_so_and_its_bars_hold(tmp_path):
@@ -211,10 +223,10 @@ def test_a_release_with_a_norm_says_so_and_its_bars_hold(tmp_path):
     query = query.agg(n=nt.count(), s=nt.sum("paid", 0, 5), m=nt.mean("paid", 0, 5), sd=nt.stddev("paid", 0, 5))
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(table, nt.gdp(30))
-        proposal = account.plan(query, spend=nt.gdp(20), norm_per_unit=400)
+        proposal = account.plan(query, spend=nt.gdp(20), limits=nt.limits(norm=400))
         release = account.release(proposal)
         assert "norm of 400 rows; no row is dropped" in release.notes[1]
-        assert {bound["what"] for bound in release.provenance.method["bounds"]} >= {"norm_per_unit"}
+        assert {bound["what"] for bound in release.provenance.method["bounds"]} >= {"norm"}
         assert "rows_per_group" not in {bound["what"] for bound in release.provenance.method["bounds"]}
         assert release.certificate(book).body["guarantee"]["promise"]["mu"] == "20"
     true = defaultdict(list)
@@ -234,32 +246,44 @@ def test_where_a_norm_has_no_meaning_it_is_refused_and_says_what_to_write():
     table = nt.table(frame, unit="who", name="visits")
     counts = table.group_by("town").agg(n=nt.count())
     public = table.agg(n=nt.count())
-    rest = {"spend": nt.gdp(1, "1e-6"), "norm_per_unit": 5}
-    for query, more, wrong, says in (
-        (counts, {}, QueryError, "discovery_groups is missing"),
-        (counts, {"discovery_groups": 3, "groups_per_unit": 9}, ParameterError, "cannot stand beside"),
-        (public, {"rows_per_group": 9}, ParameterError, "cannot stand beside"),
-        (public, {"rows_per_unit": 9}, ParameterError, "cannot stand beside"),
-        (public, {"norm_per_unit": 0}, ParameterError, "positive"),
-        (public, {"norm_per_unit": 2**20 + 1}, ParameterError, "at most 1,048,576"),
-        (public, {"spend": nt.pure(1)}, PrivacyError, "its noise is normal"),
-        (counts, {"spend": nt.gdp(1), "discovery_groups": 3}, PrivacyError, "needs a delta"),
-        (table.agg(m=nt.median("paid", 0, 9)), {"spend": nt.pure(1)}, PrivacyError, "its noise is normal"),
-        (table.agg(h=nt.histogram("paid", [0, 9])), {"norm_per_unit": 2**20 + 1}, ParameterError, "at most 1,048,576"),
-        (table.agg(h=nt.histogram("paid", [0, 9])), {"rows_per_group": 9}, ParameterError, "cannot stand beside"),
-        (table.group_by("town").agg(m=nt.median("paid", 0, 9)), {}, QueryError, "discovery_groups is missing"),
-        (nt.table(frame, unit=nt.ROW, name="v").agg(n=nt.count()), {}, ParameterError, "its own unit"),
-        (public, {"rows_per_group": nt.private_limit()}, ParameterError, "beside tuned"),
+    wide = nt.gdp(1, "1e-6")
+    for query, more, spend, wrong, says in (
+        (counts, {}, wide, QueryError, "max_discovered_groups is missing"),
+        (counts, {"max_discovered_groups": 3, "max_groups": 9}, wide, ParameterError, "cannot stand beside"),
+        (public, {"max_rows_per_group": 9}, wide, ParameterError, "cannot stand beside"),
+        (public, {"rows": 9}, wide, ParameterError, "cannot stand beside"),
+        (public, {"norm": 0}, wide, ParameterError, "positive"),
+        (public, {"norm": 2**20 + 1}, wide, ParameterError, "at most 1,048,576"),
+        (public, {}, nt.pure(1), PrivacyError, "its noise is normal"),
+        (counts, {"max_discovered_groups": 3}, nt.gdp(1), PrivacyError, "needs a delta"),
+        (table.agg(m=nt.median("paid", 0, 9)), {}, nt.pure(1), PrivacyError, "its noise is normal"),
+        (table.agg(h=nt.histogram("paid", [0, 9])), {"norm": 2**20 + 1}, wide, ParameterError, "at most 1,048,576"),
+        (
+            table.agg(h=nt.histogram("paid", [0, 9])),
+            {"max_rows_per_group": 9},
+            wide,
+            ParameterError,
+            "cannot stand beside",
+        ),
+        (
+            table.group_by("town").agg(m=nt.median("paid", 0, 9)),
+            {},
+            wide,
+            QueryError,
+            "max_discovered_groups is missing",
+        ),
+        (nt.table(frame, unit=nt.ROW, name="v").agg(n=nt.count()), {}, wide, ParameterError, "its own unit"),
+        (public, {"max_rows_per_group": nt.private_limit()}, wide, ParameterError, "cannot stand beside"),
     ):
         with pytest.raises(wrong, match=says):
-            plan(query, **rest | more)
+            plan(query, spend=spend, limits=nt.limits(**{"norm": 5} | more))
 
 
 def test_another_norm_is_another_plan():
     table = nt.table(pa.table({"who": ["a"], "town": ["b"]}), unit="who", name="v")
     query = table.agg(n=nt.count())
     made = [plan(query, spend=nt.gdp(1), **bound).digest for bound in (
-        {"norm_per_unit": 5}, {"norm_per_unit": "5.5"}, {"rows_per_group": 5}
+        {"limits": nt.limits(norm=5)}, {"limits": nt.limits(norm="5.5")}, {"limits": nt.limits(max_rows_per_group=5)}
     )]  # fmt: skip
     assert len(set(made)) == 3
 
@@ -277,19 +301,21 @@ def test_a_norm_can_be_tuned_and_is_nearly_as_good_as_the_best_fixed_one(tmp_pat
     groups = rows.group_by("town", keys=range(40))
     query = groups.agg(n=nt.count(), s=nt.sum("paid", 0, 10))
     truth = np.bincount(columns["town"], minlength=40)
-    tuned = plan(query, spend=nt.zcdp("1/2"), norm_per_unit=nt.private_limit(512))
+    tuned = plan(query, spend=nt.zcdp("1/2"), limits=nt.limits(norm=nt.private_limit(512)))
     assert tuned.price == nt.zcdp("1/2")
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.zcdp(2))
-        release = account.release(account.plan(query, spend=nt.zcdp("1/2"), norm_per_unit=nt.private_limit(512)))
+        release = account.release(
+            account.plan(query, spend=nt.zcdp("1/2"), limits=nt.limits(norm=nt.private_limit(512)))
+        )
         assert account.remaining["rho"] == Fraction(3, 2)
-    assert release.notes[-1].startswith("Tuned: norm_per_unit = ")
+    assert release.notes[-1].startswith("Chosen privately: norm = ")
     origins = {bound["what"]: bound["origin"] for bound in release.provenance.method["bounds"]}
-    assert origins["norm_per_unit"].startswith("tuned")
+    assert origins["norm"].startswith("chosen by")
     norm = float(release.notes[-1].split("= ")[1].split(",")[0])
 
     def error(norm, spend):
-        made = plan(query, spend=nt.zcdp(spend), norm_per_unit=norm)
+        made = plan(query, spend=nt.zcdp(spend), limits=nt.limits(norm=norm))
         exact = MemoryEngine(pa.table(columns).to_pylist()).aggregate(made.stage, salt=SALT).values["rows"]
         lost = np.abs(exact.astype(float) / 1024 - truth).mean()
         return lost + 0.41 * float(made.measures["rows"].half_width(0.95))
@@ -301,10 +327,10 @@ def test_a_norm_can_be_tuned_and_is_nearly_as_good_as_the_best_fixed_one(tmp_pat
 def test_a_tuned_norm_finds_unknown_groups_and_stands_alone():
     rows = nt.table(pa.table(heavy_tailed(50)), unit="who", name="visits")
     query = rows.group_by("town").agg(n=nt.count())
-    made = plan(query, spend=nt.gdp(1, "1e-6"), norm_per_unit=nt.private_limit(64, groups=30))
+    made = plan(query, spend=nt.gdp(1, "1e-6"), limits=nt.limits(norm=nt.private_limit(64, groups=30)))
     assert (made.stage.discovery_groups, made.pilot.stage.discovery_groups, made.pilot.stage.clip) == (64, None, None)
-    for more in ({"rows_per_group": 5}, {"groups_per_unit": nt.private_limit(8, groups=30)}, {"rows_per_unit": 5}):
+    for more in ({"max_rows_per_group": 5}, {"max_groups": nt.private_limit(8, groups=30)}, {"rows": 5}):
         with pytest.raises((ParameterError, QueryError)):
-            plan(query, spend=nt.gdp(1, "1e-6"), norm_per_unit=nt.private_limit(64, groups=30), **more)
+            plan(query, spend=nt.gdp(1, "1e-6"), limits=nt.limits(norm=nt.private_limit(64, groups=30), **more))
     with pytest.raises(PrivacyError, match="noise is normal"):
-        plan(rows.agg(n=nt.count()), spend=nt.pure(1), norm_per_unit=nt.private_limit(64))
+        plan(rows.agg(n=nt.count()), spend=nt.pure(1), limits=nt.limits(norm=nt.private_limit(64)))

@@ -50,13 +50,22 @@ def test_every_engine_weights_the_values_of_long_units_as_the_oracle_does(reques
     place = request.getfixturevalue(place)
     rows = hostile_rows("norms of cells", 900)
     people = place.visits(rows)
-    made = [plan(people.group_by("town").agg(q=ASKED["median"]), spend=SPEND, norm_per_unit=2, discovery_groups=3)]
+    made = [
+        plan(
+            people.group_by("town").agg(q=ASKED["median"]),
+            spend=SPEND,
+            limits=nt.limits(norm=2, max_discovered_groups=3),
+        )
+    ]
     if "spark" not in type(place).__name__.lower():  # which takes seconds to compile more
         public = people.where("paid < 40 OR open").group_by(
             "town", "open", keys=[("Ulm", True), (None, None), ("no", True)]
         )
-        made += [plan(public.agg(q=ASKED["histogram"]), spend=SPEND, norm_per_unit=norm) for norm in ("1/3", 4, 10**4)]
-        made += [plan(people.agg(q=one), spend=SPEND, norm_per_unit="7/2") for one in ASKED.values()]
+        made += [
+            plan(public.agg(q=ASKED["histogram"]), spend=SPEND, limits=nt.limits(norm=norm))
+            for norm in ("1/3", 4, 10**4)
+        ]
+        made += [plan(people.agg(q=one), spend=SPEND, limits=nt.limits(norm="7/2")) for one in ASKED.values()]
     for one in made:
         stage = split_of(one).stage
         found = by_cell(place.engine.aggregate(stage, salt=SALT))
@@ -94,7 +103,7 @@ def nodes(split, rows, clip=None):
 @pytest.mark.parametrize("name", ["histogram", "median"])
 @pytest.mark.parametrize("norm", ["1/2", 3, 20])
 def test_taking_any_unit_away_moves_all_nodes_by_at_most_the_limit(name, norm):
-    made = plan(question(ASKED[name]), spend=nt.gdp(1), norm_per_unit=norm)
+    made = plan(question(ASKED[name]), spend=nt.gdp(1), limits=nt.limits(norm=norm))
     split, (measure,) = split_of(made), made.measures.values()
     limit, farthest = split.stage.cell_clip.limit, 0
     for seed in range(4):
@@ -109,7 +118,7 @@ def test_taking_any_unit_away_moves_all_nodes_by_at_most_the_limit(name, norm):
 
 def test_a_length_of_cells_alone_would_let_the_upper_levels_move_too_far():
     """The fault: the length of the lowest level in place of all, for a unit whose values share nodes but no cell."""
-    made = plan(question(ASKED["median"]), spend=nt.gdp(1), norm_per_unit=3)
+    made = plan(question(ASKED["median"]), spend=nt.gdp(1), limits=nt.limits(norm=3))
     split = split_of(made)
     clip = split.stage.cell_clip
     rows = [{"who": "a", "town": "t0", "paid": i / 4} for i in range(36)]
@@ -131,7 +140,7 @@ def test_a_root_a_little_too_small_would_pass_the_limit():
 
 
 def test_replacing_a_unit_moves_all_nodes_by_at_most_twice_the_square():
-    made = plan(question(ASKED["histogram"], "replace_one"), spend=nt.zcdp(1), norm_per_unit=3)
+    made = plan(question(ASKED["histogram"], "replace_one"), spend=nt.zcdp(1), limits=nt.limits(norm=3))
     split, (measure,) = split_of(made), made.measures.values()
     assert measure.sensitivity.l2_squared == 2 * split.stage.cell_clip.limit**2
     ways = [
@@ -144,7 +153,7 @@ def test_replacing_a_unit_moves_all_nodes_by_at_most_twice_the_square():
 
 def test_short_units_count_whole_and_no_row_of_a_long_one_is_dropped():
     rows = [{"who": f"u{i}", "town": f"t{i % 3}", "paid": VALUES[1 + i % 7]} for i in range(70)]
-    made = plan(question(ASKED["histogram"]), spend=nt.gdp(1), norm_per_unit=1)
+    made = plan(question(ASKED["histogram"]), spend=nt.gdp(1), limits=nt.limits(norm=1))
     split = split_of(made)
     assert set((nodes(split, rows) % split.stage.parts).tolist()) == {0}
     heavy = [{"who": "u", "town": f"t{i % 3}", "paid": 5.0 if i % 2 else 0.3} for i in range(600)]
@@ -156,7 +165,9 @@ def test_short_units_count_whole_and_no_row_of_a_long_one_is_dropped():
 @pytest.mark.parametrize("spend", [nt.gdp("1/2"), nt.zcdp("1/8"), nt.approx(1, "1e-6"), nt.rdp(8, 1)], ids=str)
 def test_trees_and_the_vector_of_all_else_cost_together_no_more_than_the_spend(spend):
     table = question(ASKED["median"]).groups
-    made = plan(table.agg(q=ASKED["median"], n=nt.count(), s=nt.sum("paid", 0, 5)), spend=spend, norm_per_unit=9)
+    made = plan(
+        table.agg(q=ASKED["median"], n=nt.count(), s=nt.sum("paid", 0, 5)), spend=spend, limits=nt.limits(norm=9)
+    )
     (tree,) = (made.measures[name].mechanism for name in made.splits)
     mu_squared = made.shared.mu_squared + tree.mu_squared
     match spend:
@@ -183,7 +194,9 @@ def test_bars_hold_and_another_norm_is_another_plan(tmp_path):
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(table, nt.gdp(100, "1e-3"))
         histogram = account.release(
-            account.plan(groups.agg(h=nt.histogram("paid", [-10, 0.4, 10])), spend=nt.gdp(20), norm_per_unit=600)
+            account.plan(
+                groups.agg(h=nt.histogram("paid", [-10, 0.4, 10])), spend=nt.gdp(20), limits=nt.limits(norm=600)
+            )
         )
         assert "norm of 600 rows; no row is dropped" in histogram.notes[1]
         for key, low, high in zip(histogram.keys, histogram["count"].lower, histogram["count"].upper, strict=True):
@@ -193,18 +206,18 @@ def test_bars_hold_and_another_norm_is_another_plan(tmp_path):
         text = "SELECT town, MEDIAN(paid) AS m, COUNT(*) AS n FROM v GROUP BY town"
         known = nt.table(pa.Table.from_pylist(rows), unit="who", name="v", columns={"paid": nt.bounds(-10, 10, "1/10")})
         asked = nt.from_sql(text, known, keys=["t0", "t1", "t2"])
-        proposal = account.plan(asked, spend=nt.gdp(20), norm_per_unit=600)
+        proposal = account.plan(asked, spend=nt.gdp(20), limits=nt.limits(norm=600))
         median = account.release(proposal)
         for (town,), low, high in zip(median.keys, median["m"].lower, median["m"].upper, strict=True):
             assert low <= np.median(true[town]) <= high
         found = account.release(
             account.plan(
                 table.group_by("town").agg(m=nt.median("paid", -10, 10)),
-                spend=nt.gdp(20, "1e-4"), norm_per_unit=600, discovery_groups=3,
+                spend=nt.gdp(20, "1e-4"), limits=nt.limits(norm=600, max_discovered_groups=3),
             )
         )  # fmt: skip
         assert {key for (key,) in found.keys} <= {"t0", "t1", "t2"}
-        tuned = account.release(account.plan(asked, spend=nt.gdp(20), norm_per_unit=nt.private_limit(512)))
-        assert any(note.startswith("Tuned: norm_per_unit") for note in tuned.notes)
-    digests = {plan(asked, spend=nt.gdp(1), norm_per_unit=norm).digest for norm in (3, 4)}
+        tuned = account.release(account.plan(asked, spend=nt.gdp(20), limits=nt.limits(norm=nt.private_limit(512))))
+        assert any(note.startswith("Chosen privately: norm_per_unit") for note in tuned.notes)
+    digests = {plan(asked, spend=nt.gdp(1), limits=nt.limits(norm=norm)).digest for norm in (3, 4)}
     assert len(digests) == 2

@@ -9,7 +9,7 @@ from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import ExecutionError
 
 ROWS, TOWNS, LIMIT = 600_000, 20_000, 28 * 2**20
-LIMITS = {"spend": nt.approx(10**8, "1e-9"), "rows_per_group": 5, "groups_per_unit": 2}
+LIMITS = {"spend": nt.approx(10**8, "1e-9"), "limits": nt.limits(max_rows_per_group=5, max_groups=2)}
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ def test_every_engine_bounds_each_unit_in_each_period_as_the_oracle_does(request
     query = place.visits(rows, unit=("who", period)).group_by("town").agg(
         n=nt.count(), units=nt.count_distinct_units(), total=nt.sum("paid", -50, 50)
     )  # fmt: skip
-    stage = plan(query, spend=SPEND, rows_per_group=2, groups_per_unit=1000).stage
+    stage = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=2, max_groups=1000)).stage
     found = as_mapping(place.engine.aggregate(stage, salt=SALT))
     assert found == as_mapping(MemoryEngine(rows, order=lambda _, key: repr(key)).aggregate(stage, salt=SALT))
 
@@ -48,7 +48,7 @@ def counts(unit, **bounds):
 
 
 def test_a_unit_of_one_day_is_bounded_once_a_day_and_one_of_a_week_once_a_week():
-    bounds = {"rows_per_group": 2, "groups_per_unit": 1}
+    bounds = {"limits": nt.limits(max_rows_per_group=2, max_groups=1)}
     assert counts("who", **bounds) == (2 * 2, 2)
     assert counts(("who", nt.date("at")), **bounds) == (2 * 28 * 2, 2 * 28)
     assert counts(("who", nt.date_part("week start", "at")), **bounds) == (2 * 4 * 2, 2 * 4)
@@ -67,7 +67,7 @@ def test_the_weaker_meaning_is_in_the_guarantee_the_notes_and_the_account(tmp_pa
     query = rows.agg(n=nt.count())
     with nt.open_ledger(tmp_path / "budget.db") as ledger:
         account = ledger.open(rows, nt.pure(2))
-        proposal = account.plan(query, spend=nt.pure(1), rows_per_group=3)
+        proposal = account.plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=3))
         assert "unit who in one week of at" in str(proposal.explain())
         release = account.release(proposal)
         assert str(release.guarantee) == "epsilon = 1 for adding or removing one who in one week of at"
@@ -77,7 +77,9 @@ def test_the_weaker_meaning_is_in_the_guarantee_the_notes_and_the_account(tmp_pa
                 ledger.open(nt.table(made(["a"]), unit=unit, name="visits"), nt.pure(2))
     digests = {
         plan(
-            nt.table(made(["a"]), unit=unit, name="visits").agg(n=nt.count()), spend=nt.pure(1), rows_per_group=3
+            nt.table(made(["a"]), unit=unit, name="visits").agg(n=nt.count()),
+            spend=nt.pure(1),
+            limits=nt.limits(max_rows_per_group=3),
         ).digest
         for unit in ("who", ("who", nt.date("at")), ("who", nt.date_part("week start", "at")))
     }

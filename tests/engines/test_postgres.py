@@ -66,8 +66,10 @@ def test_no_numeric_value_makes_a_statement_fail(postgres_place, odd):
         )
     rows = table(postgres_place.url, table="clinic.Odd name", unit="who")
     query = rows.agg(n=count(), total=sum("wide", -50, 50), tiny=sum("narrow", -1, 1))
-    found = postgres_place.engine.aggregate(plan(query, spend=SPEND, rows_per_group=3).stage, salt=SALT)
-    column = plan(query, spend=SPEND, rows_per_group=3).stage.grid["wide[-50,50,1/100]-0"]
+    found = postgres_place.engine.aggregate(
+        plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=3)).stage, salt=SALT
+    )
+    column = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=3)).stage.grid["wide[-50,50,1/100]-0"]
     expected = [on_grid(float(Decimal(number)), column) for number in NUMERICS]
     assert found.values["total:wide[-50,50,1/100]-0"][0] == np.sum([value for value in expected if value is not None])
     by_day = (
@@ -76,7 +78,7 @@ def test_no_numeric_value_makes_a_statement_fail(postgres_place, odd):
         .agg(n=count())
     )
     days = postgres_place.engine.aggregate(
-        plan(by_day, spend=SPEND, rows_per_group=3, groups_per_unit=9).stage, salt=SALT
+        plan(by_day, spend=SPEND, limits=nt.limits(max_rows_per_group=3, max_groups=9)).stage, salt=SALT
     )
     assert days.keys == ((None,),)  # days outside the years 1 to 9999 are none, and none of them an error
 
@@ -104,7 +106,7 @@ def test_every_product_sum_and_difference_is_that_of_the_oracle(postgres_place):
             f"{calculation} >= 1e308",
         ):
             query = rows.where(comparison).group_by("who").agg(n=count_distinct_units())
-            stage = plan(query, spend=SPEND, groups_per_unit=10).stage
+            stage = plan(query, spend=SPEND, limits=nt.limits(max_groups=10)).stage
             found = set(postgres_place.engine.aggregate(stage, salt=SALT).keys)
             assert found == set(MemoryEngine(data, order=first_come).aggregate(stage, salt=SALT).keys), comparison
 
@@ -123,7 +125,12 @@ def test_a_declared_type_whose_cast_cannot_fail_is_taken(postgres_place, odd):
     query = rows.where("day > TIMESTAMP '2000-01-01 00:00:00' OR at < DATE '2000-01-01' OR age = '3'").agg(
         n=count(), total=sum("Small", 0, 9)
     )
-    assert postgres_place.engine.aggregate(plan(query, spend=SPEND, rows_per_group=1).stage, salt=SALT).groups == 1
+    assert (
+        postgres_place.engine.aggregate(
+            plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=1)).stage, salt=SALT
+        ).groups
+        == 1
+    )
 
 
 def test_no_text_of_ours_holds_the_password(postgres_place, odd):
@@ -180,7 +187,7 @@ def test_a_function_that_others_put_in_the_way_is_not_called(postgres_place):
     try:
         query = postgres_place.visits(rows).group_by("town").agg(total=sum("paid", 0, 9))
         found = postgres_place.engine.aggregate(
-            plan(query, spend=SPEND, rows_per_group=4, groups_per_unit=1).stage, salt=SALT
+            plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=4, max_groups=1)).stage, salt=SALT
         )
         assert list(found.values["total:paid[0,9,1/100]-0"]) == [2000]
     finally:
@@ -200,7 +207,7 @@ def test_the_salt_is_in_no_statement(postgres_place, monkeypatch):
 
     monkeypatch.setattr(psycopg.RawServerCursor, "execute", recorded)
     rows = postgres_place.visits([{"who": "a", "town": "Ulm", "year": 5, "paid": 5.0, "open": True, "day": None}])
-    stage = plan(rows.group_by("town").agg(n=count_distinct_units()), spend=SPEND, groups_per_unit=1).stage
+    stage = plan(rows.group_by("town").agg(n=count_distinct_units()), spend=SPEND, limits=nt.limits(max_groups=1)).stage
     postgres_place.engine.aggregate(stage, salt=SALT)
     assert len(texts) == 1
     assert "hashtextextended" in texts[0].lower()
@@ -249,7 +256,7 @@ def test_the_right_to_select_the_columns_of_a_question_is_enough_for_a_release_a
     rows = table(narrow, table="narrow", unit="who", name="narrow")
     public = rows.group_by("town", keys=["t0", "t1", "t2"]).agg(n=count(), people=count_distinct_units())
     found = rows.group_by("town").agg(people=count_distinct_units())
-    caps = {"rows_per_group": 9, "groups_per_unit": 3}
+    caps = {"limits": nt.limits(max_rows_per_group=9, max_groups=3)}
     with nt.open_ledger(tmp_path / "b.db") as ledger:
         account = ledger.open(rows, approx(10**10, "1e-3"))
         release = account.release(account.plan(public, spend=SPEND, **caps))
@@ -258,5 +265,7 @@ def test_the_right_to_select_the_columns_of_a_question_is_enough_for_a_release_a
         assert pq.read_table(written.place)["people"].to_pylist() == [50, 50, 50]
         before = account.spent
         with pytest.raises(SchemaError, match="not in the table"):  # the near miss: a column beyond its rights
-            account.release(account.plan(rows.agg(s=sum("paid", 0, 9)), spend=SPEND, rows_per_group=1))
+            account.release(
+                account.plan(rows.agg(s=sum("paid", 0, 9)), spend=SPEND, limits=nt.limits(max_rows_per_group=1))
+            )
         assert account.spent == before

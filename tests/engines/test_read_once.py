@@ -13,7 +13,9 @@ def test_rows_that_change_while_they_are_read_are_weighed_by_what_was_read(monke
     connection = duckdb.connect()
     connection.execute("CREATE VIEW visits AS SELECT 1 AS who, 5.0 AS paid FROM range(200) WHERE random() < 0.5")
     rows = nt.table(connection, table="visits", unit="who")
-    (split,) = plan(rows.agg(m=nt.median("paid", 0, 10, 1)), spend=nt.pure(1), rows_per_group=10).splits.values()
+    (split,) = plan(
+        rows.agg(m=nt.median("paid", 0, 10, 1)), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=10)
+    ).splits.values()
     most = 10 * split.stage.parts
 
     def counted():

@@ -28,13 +28,15 @@ STATISTICS = {
 
 @pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize(
-    "more", [{"groups_per_unit": 3}, {"groups_per_unit": 12, "discovery_groups": 4}], ids=["few", "found by few"]
+    "more", [{"max_groups": 3}, {"max_groups": 12, "max_discovered_groups": 4}], ids=["few", "found by few"]
 )
 def test_every_engine_weights_heavy_units_down_as_the_oracle_does(request, place, more):
     place = request.getfixturevalue(place)
     rows = hostile_rows("in all", 900)
     query = place.visits(rows).group_by("town", "open").agg(**STATISTICS)
-    found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=6, rows_per_unit=7, **more))
+    found, expected = answers(
+        place, rows, plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=6, rows=7, **more))
+    )
     assert found == expected
 
 
@@ -47,8 +49,8 @@ def test_over_public_keys_the_cap_can_stand_alone(request, place):
         .group_by("town", keys=["Ulm", None, "nowhere", "Bonn"])
         .agg(n=nt.count(), total=nt.sum("paid", -50, 50))
     )
-    asked = plan(query, spend=SPEND, rows_per_unit=5)
-    assert (asked.bounding.rows_per_group, asked.bounding.groups_per_unit, asked.bounding.rows_per_unit) == (5, 4, 5)
+    asked = plan(query, spend=SPEND, limits=nt.limits(rows=5))
+    assert (asked.bounding.max_rows_per_group, asked.bounding.max_groups, asked.bounding.rows) == (5, 4, 5)
     found, expected = answers(place, rows, asked)
     assert found == expected
 
@@ -63,7 +65,7 @@ def test_no_pair_of_units_moves_more_than_the_sensitivity_and_some_move_as_much(
         pa.table({"who": ["a"], "town": ["b"], "paid": [1.0]}), unit="who", name="v", neighbours=neighbours.value
     )
     query = table.group_by("town", keys=list("abcd")).agg(n=nt.count(), total=nt.sum("paid", low, high, 1))
-    stage = plan(query, spend=nt.pure(1), rows_per_group=3, groups_per_unit=2, rows_per_unit=4).stage
+    stage = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=3, max_groups=2, rows=4)).stage
     name = next(name for name in stage.measures if name.startswith("total"))
     ways = [
         [
@@ -103,15 +105,15 @@ def test_a_unit_counts_for_no_more_than_the_cap_in_all():
     rows = [{"who": "x", "town": f"t{i}", "paid": 2.0} for i in range(10) for _ in range(10)]
     table = nt.table(pa.Table.from_pylist(rows), unit="who", name="visits")
     query = table.group_by("town", keys=[f"t{i}" for i in range(10)]).agg(n=nt.count(), total=nt.sum("paid", 0, 2, 1))
-    asked = plan(query, spend=SPEND, rows_per_unit=50)
+    asked = plan(query, spend=SPEND, limits=nt.limits(rows=50))
     values = MemoryEngine(rows).aggregate(asked.stage, salt=SALT).values
     assert [sum(found) for found in values.values()] == [50, 100]  # every group keeps its part
-    assert "rows_per_unit = 50" in str(explain(asked))
-    by_two = plan(query, spend=nt.pure(1), rows_per_group=10, groups_per_unit=10)
-    in_all = plan(query, spend=nt.pure(1), rows_per_unit=50)
+    assert "rows = 50" in str(explain(asked))
+    by_two = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=10, max_groups=10))
+    in_all = plan(query, spend=nt.pure(1), limits=nt.limits(rows=50))
     assert 2 * in_all.measures["rows"].mechanism.scale == by_two.measures["rows"].mechanism.scale
     assert len({asked.digest, by_two.digest, in_all.digest}) == 3
-    none = plan(query, spend=nt.pure(1), rows_per_group=10, groups_per_unit=10, rows_per_unit=100)
+    none = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=10, max_groups=10, rows=100))
     assert none.digest == by_two.digest  # a cap that cannot bind is none
 
 
@@ -121,25 +123,25 @@ def test_where_the_cap_has_no_meaning_it_is_refused():
     groups = table.group_by("town")
     for asked, wrong in (
         (
-            lambda: plan(groups.agg(n=nt.count()), spend=SPEND, rows_per_unit=5),
+            lambda: plan(groups.agg(n=nt.count()), spend=SPEND, limits=nt.limits(rows=5)),
             QueryError,
         ),  # unknown groups need their own cap
         (
-            lambda: plan(groups.agg(m=nt.median("paid", 0, 9)), spend=SPEND, groups_per_unit=2, rows_per_unit=5),
+            lambda: plan(groups.agg(m=nt.median("paid", 0, 9)), spend=SPEND, limits=nt.limits(max_groups=2, rows=5)),
             QueryError,
         ),
         (
-            lambda: plan(nt.table(frame, unit=nt.ROW, name="v").agg(n=nt.count()), spend=SPEND, rows_per_unit=5),
+            lambda: plan(
+                nt.table(frame, unit=nt.ROW, name="v").agg(n=nt.count()), spend=SPEND, limits=nt.limits(rows=5)
+            ),
             ParameterError,
         ),
-        (lambda: plan(groups.agg(n=nt.count()), spend=SPEND, groups_per_unit=2, rows_per_unit=0), ParameterError),
+        (lambda: plan(groups.agg(n=nt.count()), spend=SPEND, limits=nt.limits(max_groups=2, rows=0)), ParameterError),
         (
             lambda: plan(
                 groups.agg(n=nt.count()),
                 spend=SPEND,
-                rows_per_group=nt.private_limit(groups=3),
-                groups_per_unit=2,
-                rows_per_unit=5,
+                limits=nt.limits(max_rows_per_group=nt.private_limit(groups=3), max_groups=2, rows=5),
             ),
             ParameterError,
         ),

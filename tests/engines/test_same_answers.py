@@ -7,6 +7,7 @@ from datetime import date, datetime
 
 import pytest
 
+import neartwin as nt
 from neartwin.accounting.budgets import approx
 from neartwin.engines.memory import MemoryEngine
 from neartwin.planning.planner import plan
@@ -119,7 +120,9 @@ def test_an_engine_and_the_oracle_agree_to_the_last_bit_with_every_cap(request, 
     place = request.getfixturevalue(place)
     rows = hostile_rows(seed, [0, 1, 400, 400, 700, 90][seed])
     query = place.visits(rows).group_by("town").agg(**STATISTICS)
-    found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=caps[0], groups_per_unit=caps[1]))
+    found, expected = answers(
+        place, rows, plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=caps[0], max_groups=caps[1]))
+    )
     assert found == expected
 
 
@@ -128,7 +131,9 @@ def test_every_type_of_group_is_found_and_ordered_by_the_engines_own_hash(reques
     place = request.getfixturevalue(place)
     rows = hostile_rows("groups", 600)
     query = place.visits(rows).group_by("year", "open", "day").agg(rows=count(), people=count_distinct_units())
-    found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=3, groups_per_unit=4))
+    found, expected = answers(
+        place, rows, plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=3, max_groups=4))
+    )
     assert found == expected
 
 
@@ -142,7 +147,9 @@ def test_conditions_and_keys_mean_the_same_everywhere(request, place, condition,
     rows = hostile_rows(condition, 300)
     query = place.visits(rows).where(condition).group_by("town", "open", keys=keys)
     query = query.agg(rows=count(), total=sum("paid", -50, 50))
-    found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=3, groups_per_unit=8))
+    found, expected = answers(
+        place, rows, plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=3, max_groups=8))
+    )
     assert found == expected
 
 
@@ -156,7 +163,9 @@ def test_all_conditions_together_mean_the_same_everywhere(request, place):
     query = asked.group_by("day", keys=[date(2024, 2, 29), None, date(2000, 1, 1)]).agg(
         rows=count(), total=sum("paid", -50, 50)
     )
-    found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=3, groups_per_unit=2))
+    found, expected = answers(
+        place, rows, plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=3, max_groups=2))
+    )
     assert found == expected
 
 
@@ -189,7 +198,9 @@ def test_sums_of_products_agree_to_the_last_bit(request, place, caps):
     place = request.getfixturevalue(place)
     rows = hostile_rows("moments", 700)
     query = place.visits(rows).group_by("town").agg(n=count(), **MOMENTS)
-    found, expected = answers(place, rows, plan(query, spend=SPEND, rows_per_group=caps[0], groups_per_unit=caps[1]))
+    found, expected = answers(
+        place, rows, plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=caps[0], max_groups=caps[1]))
+    )
     assert found == expected
     alone = place.visits(rows, unit=ROW).agg(**MOMENTS)
     found, expected = answers(place, rows, plan(alone, spend=SPEND))
@@ -204,7 +215,7 @@ def test_totals_beyond_64_bits_are_exact_and_a_heavy_unit_counts_as_its_own_mean
         whole=sum("year", -(2**53), 2**53, 1), paid=sum("paid", 0, 100), typical=mean("paid", 0, 80)
     )  # fmt: skip
     values = place.engine.aggregate(
-        plan(query, spend=SPEND, rows_per_group=2000, groups_per_unit=1).stage, salt=SALT
+        plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=2000, max_groups=1)).stage, salt=SALT
     ).values
     (whole,) = (found for name, found in values.items() if name.startswith("total:year"))
     assert list(whole) == [2000 * 2**53 - 1025 * (2**53 - 1), 0]
@@ -222,7 +233,7 @@ def test_groups_per_unit_is_kept_and_no_group_is_favoured(request, place):
     place = request.getfixturevalue(place)
     rows = [row(f"p{i}", town=f"t{j}", paid=1.0) for i in range(500) for j in range(12)]
     query = place.visits(rows).group_by("town").agg(people=count_distinct_units())
-    asked = plan(query, spend=SPEND, groups_per_unit=3)
+    asked = plan(query, spend=SPEND, limits=nt.limits(max_groups=3))
     people = place.engine.aggregate(asked.stage, salt=SALT).values["units"]
     assert people.sum() == 3 * 500
     assert all(abs(int(n) - 125) < 6 * math.sqrt(125 * 0.75) for n in people)  # 6 sd of Binomial(500, 3/12)
@@ -234,7 +245,7 @@ def test_a_key_that_no_column_can_hold_is_an_empty_group(request, place):
     rows = [row("a"), row("b", town="Bonn")]
     query = place.visits(rows).group_by("town", "year", keys=[("Ulm", 1), ("nul\0", 1), ("Bonn", 2**63 - 1)])
     found = place.engine.aggregate(
-        plan(query.agg(n=count_distinct_units()), spend=SPEND, groups_per_unit=2).stage, salt=SALT
+        plan(query.agg(n=count_distinct_units()), spend=SPEND, limits=nt.limits(max_groups=2)).stage, salt=SALT
     )
     assert list(found.values["units"]) == [1, 0, 0]
 
@@ -271,7 +282,7 @@ def test_values_are_counted_by_cell_on_spark_as_elsewhere(spark_place):
 def same_cells(place, caps, keys):
     rows = hostile_rows("cells", 900)
     query = place.visits(rows).where("paid < 40 OR open").group_by("town", keys=keys).agg(**RANKED)
-    made = plan(query, spend=SPEND, rows_per_group=caps[0], groups_per_unit=caps[1])
+    made = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=caps[0], max_groups=caps[1]))
     assert len(made.splits) == 3
     for split in made.splits.values():
         own = place.order(split.stage, rows)
@@ -290,7 +301,7 @@ def test_rows_that_are_units_and_one_group_are_counted_by_cell_too(request, plac
     found = in_cells(place.engine.aggregate(split.stage, salt=SALT))
     assert found == in_cells(MemoryEngine(rows).aggregate(split.stage, salt=SALT))
     whole = place.visits(rows).agg(middle=median("paid", -50, 50))
-    (split,) = plan(whole, spend=SPEND, rows_per_group=2).splits.values()
+    (split,) = plan(whole, spend=SPEND, limits=nt.limits(max_rows_per_group=2)).splits.values()
     found = in_cells(place.engine.aggregate(split.stage, salt=SALT))
     assert found == in_cells(MemoryEngine(rows).aggregate(split.stage, salt=SALT))
     whole = replace(split.stage, rows_per_group=3)  # the near miss: one value more of a unit

@@ -29,10 +29,12 @@ def test_a_csv_is_read_as_text_and_cast_row_by_row(tmp_path):
     for name in ("v.csv", "v.csv.gz"):
         types = {"who": "integer", "day": "date", "paid": "number", "note": "text"}
         rows = nt.table(tmp_path / name, unit="who", types=types)
-        assert rows_counted(rows, rows_per_group=9) == 2  # two rows have a whole number for a person
-        assert rows_counted(rows.where("day = DATE '2024-02-29'"), rows_per_group=9) == 1
-        assert rows_counted(rows.where("note = 'a, \"b\"'"), rows_per_group=9) == 1
-        assert rows_counted(rows.where("paid > 5"), rows_per_group=9) == 1
+        assert (
+            rows_counted(rows, limits=nt.limits(max_rows_per_group=9)) == 2
+        )  # two rows have a whole number for a person
+        assert rows_counted(rows.where("day = DATE '2024-02-29'"), limits=nt.limits(max_rows_per_group=9)) == 1
+        assert rows_counted(rows.where("note = 'a, \"b\"'"), limits=nt.limits(max_rows_per_group=9)) == 1
+        assert rows_counted(rows.where("paid > 5"), limits=nt.limits(max_rows_per_group=9)) == 1
 
 
 def test_a_csv_needs_declared_types(tmp_path):
@@ -50,7 +52,7 @@ def test_a_frame_of_odd_objects_cannot_fail_a_release():
     )
     rows = nt.table(frame, unit="who", name="v", types={"paid": "number"})
     query = rows.agg(total=nt.sum("paid", 0, 10, 1))
-    asked = plan(query, spend=nt.pure(1), rows_per_group=1)
+    asked = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
     (name,) = asked.stage.measures
     assert DuckdbEngine().aggregate(asked.stage, salt=1).values[name].tolist() == [1]
 
@@ -62,7 +64,7 @@ def test_wide_whole_numbers_are_keys_and_sums():
     )
     rows = nt.table(connection, table="v", unit="who")
     query = rows.group_by("big").agg(total=nt.sum("paid", 0, 2**53, 1))
-    asked = plan(query, spend=nt.approx(2**20, "1e-9"), rows_per_group=1, groups_per_unit=1)
+    asked = plan(query, spend=nt.approx(2**20, "1e-9"), limits=nt.limits(max_rows_per_group=1, max_groups=1))
     found = DuckdbEngine().aggregate(asked.stage, salt=1)
     assert list(found.keys) == [(2**100,)]
     assert [int(values[0]) for name, values in found.values.items() if name.startswith("total")] == [2**53]
@@ -162,7 +164,7 @@ def test_a_column_with_a_collation_is_grouped_by_its_bytes():
         (["Ulm", "ULM", "uLM"], {("Ulm",): 1, ("ULM",): 2, ("uLM",): 0}),
     ):
         asked = towns.group_by("town", keys=keys).agg(n=nt.count_distinct_units())
-        made = plan(asked, spend=nt.approx(1, "1e-6"), groups_per_unit=3)
+        made = plan(asked, spend=nt.approx(1, "1e-6"), limits=nt.limits(max_groups=3))
         found = DuckdbEngine().aggregate(made.stage, salt=1)
         assert dict(zip(map(tuple, found.keys), found.values["units"].tolist(), strict=True)) == expected
     assert connection.execute("SELECT count(*) FROM visits WHERE town = 'ulm'").fetchall() == [(4,)]  # the near miss
@@ -193,7 +195,7 @@ def test_questions_that_join_databases_do_not_disturb_each_other(tmp_path, first
 
         def asked(number):
             joined = table.join(known[number % 2], on="kind").where(f"who <> {1000 + number}")
-            plan = account.plan(joined.agg(n=nt.count()), spend=nt.pure(10**6), rows_per_group=1)
+            plan = account.plan(joined.agg(n=nt.count()), spend=nt.pure(10**6), limits=nt.limits(max_rows_per_group=1))
             return account.release(plan)["n"].values[0]
 
         with ThreadPoolExecutor(4) as threads:

@@ -33,7 +33,9 @@ def exact(sizes):
 def asked_plan(epsilon="1/5"):
     rows = DuckdbPlace().visits(visits(10))
     return plan(
-        rows.group_by("town").agg(people=nt.count_distinct_units()), spend=nt.approx(epsilon, "1e-6"), groups_per_unit=1
+        rows.group_by("town").agg(people=nt.count_distinct_units()),
+        spend=nt.approx(epsilon, "1e-6"),
+        limits=nt.limits(max_groups=1),
     )
 
 
@@ -79,7 +81,7 @@ def test_workers_draw_normal_noise_where_the_plan_says_so():
     rows = DuckdbPlace().visits(visits(10))
     query = rows.group_by("town").agg(people=nt.count_distinct_units())
     for spend in (nt.gdp("1/5", "1e-6"), nt.zcdp("1/50", "1e-6")):
-        made = plan(query, spend=spend, groups_per_unit=1)
+        made = plan(query, spend=spend, limits=nt.limits(max_groups=1))
         answer = keyed_answer(made, release="r", secret=SECRET)
         drawn = np.array(released(answer, exact([10_000] * 4000))["people"]) - 10_000
         deviation = made.measures["units"].mechanism.law.deviation
@@ -101,7 +103,9 @@ def test_the_function_for_workers_shows_no_key_and_holds_no_source():
 def test_public_keys_get_noise_by_their_places_and_one_group_has_none():
     rows = DuckdbPlace().visits(visits(10))
     public = plan(
-        rows.group_by("town", keys=["a", "b"]).agg(n=nt.count_distinct_units()), spend=nt.pure(1), groups_per_unit=1
+        rows.group_by("town", keys=["a", "b"]).agg(n=nt.count_distinct_units()),
+        spend=nt.pure(1),
+        limits=nt.limits(max_groups=1),
     )
     answer = keyed_answer(public, release="r", secret=SECRET)
     batch = pa.RecordBatch.from_pydict({"p": pa.array([1, 0]), "m0": pa.array([None, 5000], pa.int64())})
@@ -117,7 +121,7 @@ def test_public_keys_get_noise_by_their_places_and_one_group_has_none():
 def ranked_plan():
     rows = DuckdbPlace().visits(visits(10))
     query = rows.group_by("town").agg(middle=nt.median("paid", 0, 100, 1))
-    return plan(query, spend=nt.approx(1, "1e-6"), groups_per_unit=1, rows_per_group=1)
+    return plan(query, spend=nt.approx(1, "1e-6"), limits=nt.limits(max_groups=1, max_rows_per_group=1))
 
 
 def with_cells(groups, moved=()):
@@ -193,7 +197,9 @@ def test_spark_and_the_oracle_agree_to_the_last_bit(spark_place):
     """One question with every kind of sum; `test_same_answers` asks Spark the others in `make slow`."""
     rows = hostile_rows(4, 700)
     query = spark_place.visits(rows).group_by("town").agg(**STATISTICS)
-    found, expected = answers(spark_place, rows, plan(query, spend=SPEND, rows_per_group=2, groups_per_unit=3))
+    found, expected = answers(
+        spark_place, rows, plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=2, max_groups=3))
+    )
     assert found == expected
 
 
@@ -211,7 +217,7 @@ def test_the_callers_session_is_left_as_it_was(spark_place, spark):
 def test_tables_of_the_catalogue_are_found_by_name_and_others_refused(spark):
     spark.createDataFrame(pa.table({"who": ["a", "b"], "paid": [1.0, 2.0]})).createOrReplaceTempView("payments")
     rows = nt.table(spark, table="payments", unit="who")
-    asked_for = plan(rows.agg(total=nt.sum("paid", 0, 9)), spend=SURE["spend"], rows_per_group=1)
+    asked_for = plan(rows.agg(total=nt.sum("paid", 0, 9)), spend=SURE["spend"], limits=nt.limits(max_rows_per_group=1))
     assert list(SparkEngine().aggregate(asked_for.stage, salt=SALT).values["total:paid[0,9,1/100]-0"]) == [300]
     assert rows.table.source.location() == ""  # a temporary view has no place that outlives the session
     for name, why in (("nowhere", "is not a table"), ("", "must name")):

@@ -19,7 +19,7 @@ from neartwin.releases import parquet
 from tests.engines.places import SALT
 from tests.engines.test_large import SURE, read
 
-LIMITS = {"spend": nt.approx(10**6, "1e-6"), "rows_per_group": 5, "groups_per_unit": 3}
+LIMITS = {"spend": nt.approx(10**6, "1e-6"), "limits": nt.limits(max_rows_per_group=5, max_groups=3)}
 QUESTIONS = {
     "sums": lambda rows: rows.group_by("town").agg(n=nt.count(), total=nt.sum("paid", 0, 9)),
     "public keys": lambda rows: rows.group_by("town", keys=["a", "b", "c", "d"]).agg(n=nt.count()),
@@ -28,8 +28,8 @@ QUESTIONS = {
     "margins": lambda rows: rows.group_by("town", keys=["a", "b", "c", "d"]).marginals(["town"], []).agg(n=nt.count()),
 }
 MORE = {
-    "all rows": {"rows_per_group": 5, "groups_per_unit": 3, "rows_per_unit": 7},
-    "a norm": {"norm_per_unit": 3, "discovery_groups": 2, "spend": nt.gdp(10, "1e-6")},
+    "all rows": {"limits": nt.limits(max_rows_per_group=5, max_groups=3, rows=7)},
+    "a norm": {"limits": nt.limits(norm=3, max_discovered_groups=2), "spend": nt.gdp(10, "1e-6")},
 }
 
 
@@ -54,7 +54,7 @@ def shuffles(stage):
 @pytest.mark.parametrize("name", [*QUESTIONS, *MORE])
 def test_rows_move_once_by_unit_and_then_only_totals_of_groups_move(spark, name):
     query = QUESTIONS.get(name, QUESTIONS["sums"])(people(spark))
-    stage = plan(query, **(MORE[name] if "norm_per_unit" in MORE.get(name, {}) else LIMITS | MORE.get(name, {}))).stage
+    stage = plan(query, **LIMITS | MORE.get(name, {})).stage
     by_group, by_unit = shuffles(stage)
     assert by_unit == ("hashpartitioning", ["u"])
     assert by_group[0] == ("SinglePartition" if name == "one group" else "hashpartitioning")
@@ -138,7 +138,7 @@ def tried(spark, folder, monkeypatch, answer_of):
         rows = of_towns(spark, TOWNS, 300)
         account = ledger.open(rows, nt.approx(1, "1e-6"))
         query = rows.group_by("town").agg(people=nt.count_distinct_units())
-        made = account.plan(query, spend=nt.approx("1/5", "1e-6"), groups_per_unit=1)
+        made = account.plan(query, spend=nt.approx("1/5", "1e-6"), limits=nt.limits(max_groups=1))
         written = account.release_to_parquet(made, folder / "t.parquet")
     drawn = {
         tuple(map(int, file.stem.split("-"))): pq.read_table(file).to_pydict() for file in (folder / "drawn").iterdir()

@@ -40,7 +40,9 @@ def test_thinned_rows_give_the_oracles_answer(monkeypatch, duckdb_place, cap, ke
     monkeypatch.setattr(engine, "_thinning", thin)
     rows = hostile_rows("thin", 400) + many(9, 2500, 200)
     query = duckdb_place.visits(rows, unit="year").group_by("town", keys=keys).agg(**ASKED)
-    found, expected = answers(duckdb_place, rows, plan(query, spend=SPEND, rows_per_group=1, groups_per_unit=cap))
+    found, expected = answers(
+        duckdb_place, rows, plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=1, max_groups=cap))
+    )
     assert found == expected
     assert found
 
@@ -51,7 +53,7 @@ def test_finders_are_the_same_thinned(monkeypatch):
         "CREATE TABLE visits AS SELECT hash(i) % 40 AS who, hash(i, 1) % 300 AS page FROM range(20000) t(i)"
     )
     rows = nt.table(connection, table="visits", unit="who").group_by("page").agg(n=nt.count_distinct_units())
-    stage = plan(rows, spend=SPEND, groups_per_unit=9, discovery_groups=4).stage
+    stage = plan(rows, spend=SPEND, limits=nt.limits(max_groups=9, max_discovered_groups=4)).stage
     plain = DuckdbEngine().aggregate(stage, salt=SALT)
     monkeypatch.setattr(engine, "_thinning", thin)
     found = DuckdbEngine().aggregate(stage, salt=SALT)
@@ -66,7 +68,7 @@ def test_a_place_too_few_would_lose_kept_groups(monkeypatch, duckdb_place):
     """The near miss: rows with at most K - 2 places before their own, where K - 1 may be."""
     rows = many(9, 2500, 200)
     query = duckdb_place.visits(rows, unit="year").group_by("town").agg(**ASKED)
-    made = plan(query, spend=SPEND, rows_per_group=1, groups_per_unit=5)
+    made = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=1, max_groups=5))
     monkeypatch.setattr(engine, "_thinning", thin)
     monkeypatch.setattr(
         statement, "thinned", lambda query, rows, hashed, groups: thinned(query, rows, hashed, groups - 1)
@@ -84,7 +86,9 @@ def test_the_first_rows_tell_whether_units_are_in_many_groups(monkeypatch):
             f"CREATE TABLE visits AS SELECT hash(i) % 100 AS who, hash(i, 1) % {groups} AS page FROM range(30000) t(i)"
         )
         rows = nt.table(connection, table="visits", unit="who")
-        made = plan(rows.group_by("page").agg(n=nt.count_distinct_units()), spend=SPEND, groups_per_unit=10)
+        made = plan(
+            rows.group_by("page").agg(n=nt.count_distinct_units()), spend=SPEND, limits=nt.limits(max_groups=10)
+        )
         found = DuckdbEngine().aggregate(made.stage, salt=SALT)
         assert ("bit_or" in texts[-1].lower()) == thins
         assert int(found.values["units"].sum()) == 1000
@@ -98,12 +102,17 @@ sql_text = engine.text_of
 
 def test_only_groups_that_are_kept_by_hash_alone_can_be_thinned():
     rows = nt.table(_table(), unit="who", name="pages").group_by("page")
-    stage = plan(rows.agg(n=nt.count_distinct_units()), spend=SPEND, groups_per_unit=9).stage
+    stage = plan(rows.agg(n=nt.count_distinct_units()), spend=SPEND, limits=nt.limits(max_groups=9)).stage
     assert can_thin(stage)
-    for odd in ({"rows_per_group": 2}, {"groups_per_unit": None}, {"groups_per_unit": 21}, {"octaves": (1, 2)}):
+    for odd in (
+        {"limits": nt.limits(max_rows_per_group=2)},
+        {"limits": nt.limits(max_groups=None)},
+        {"limits": nt.limits(max_groups=21)},
+        {"octaves": (1, 2)},
+    ):
         assert not can_thin(replace(stage, **odd))
     text = nt.table(_table(), unit="name", name="pages").group_by("page")
-    assert not can_thin(plan(text.agg(n=nt.count_distinct_units()), spend=SPEND, groups_per_unit=9).stage)
+    assert not can_thin(plan(text.agg(n=nt.count_distinct_units()), spend=SPEND, limits=nt.limits(max_groups=9)).stage)
 
 
 def _table():

@@ -89,7 +89,7 @@ def spent(made, one, other):
 @pytest.mark.parametrize("currency", WHOLE_SPEND)
 def test_both_stages_together_cost_the_spend_and_no_more_whatever_a_unit_has(asked, currency):
     spend, most = WHOLE_SPEND[currency]
-    made = plan(ASKED[asked](visits(CROWD)), spend=spend, norm_per_unit=nt.private_limit(64))
+    made = plan(ASKED[asked](visits(CROWD)), spend=spend, limits=nt.limits(norm=nt.private_limit(64)))
     assert made.price == spend
     costs = [spent(made, CROWD, CROWD + rows_of("new", counts)) for counts in UNITS]
     assert max(costs) <= most
@@ -101,7 +101,7 @@ def test_both_stages_together_cost_the_spend_and_no_more_whatever_a_unit_has(ask
 @pytest.mark.parametrize("asked", ["prefixes", "sums", "margins"])
 def test_a_replaced_unit_costs_no_more_either(asked):
     rows = visits(CROWD, "replace_one")
-    made = plan(ASKED[asked](rows), spend=nt.gdp(2), norm_per_unit=nt.private_limit(64))
+    made = plan(ASKED[asked](rows), spend=nt.gdp(2), limits=nt.limits(norm=nt.private_limit(64)))
     pairs = [
         ({(0, 0): 900}, {(3, 1): 300}, 5.0),
         ({(1, 0): 90}, {(1, 0): 300}, -5.0),
@@ -117,17 +117,17 @@ def test_a_replaced_unit_costs_no_more_either(asked):
 @pytest.mark.parametrize("asked", ASKED)
 def test_losses_and_the_plans_name_have_the_pilot_in_them(asked):
     query = ASKED[asked](visits(CROWD))
-    tuned = plan(query, spend=nt.gdp(2), norm_per_unit=nt.private_limit(64))
+    tuned = plan(query, spend=nt.gdp(2), limits=nt.limits(norm=nt.private_limit(64)))
     for delta in (1e-3, 1e-9):
         whole = tuned.losses().epsilon(delta).upper
         assert whole > 1.01 * replace(tuned, pilot=None).losses().epsilon(delta).upper
         assert whole <= compose([Gaussian(mu=2)]).epsilon(delta).upper * (1 + 1e-6)
     digests = {
-        plan(query, spend=nt.gdp(2), norm_per_unit=norm).digest
+        plan(query, spend=nt.gdp(2), limits=nt.limits(norm=norm)).digest
         for norm in (64, nt.private_limit(64), nt.private_limit(32), nt.private_limit(64, share="1/5"))
     }
     assert len(digests) == 4
-    assert tuned.digest == plan(query, spend=nt.gdp(2), norm_per_unit=nt.private_limit(64)).digest
+    assert tuned.digest == plan(query, spend=nt.gdp(2), limits=nt.limits(norm=nt.private_limit(64))).digest
 
 
 def scaled_by_hand(norm):
@@ -148,19 +148,19 @@ def test_answers_are_of_units_scaled_to_the_norm_that_was_chosen(tmp_path):
     rows = visits(HEAVY)
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.zcdp(10**9))
-        made = account.plan(ASKED["prefixes"](rows), spend=nt.zcdp(10**8), norm_per_unit=nt.private_limit(100))
-        assert "first choose norm_per_unit" in str(made.explain())
+        made = account.plan(ASKED["prefixes"](rows), spend=nt.zcdp(10**8), limits=nt.limits(norm=nt.private_limit(100)))
+        assert "first choose norm" in str(made.explain())
         assert "an answer, on average, counts 2.5 of 4 groups" in str(made.explain())
         release = account.release(made)
         assert account.remaining["rho"] == 9 * 10**8  # pilot and question in one reserve
         assert account.release(made) == release
-    norm = float(release.notes[-1].split("norm_per_unit = ")[1].split(",")[0])
+    norm = float(release.notes[-1].split("norm = ")[1].split(",")[0])
     assert "expected to lose about" in release.notes[-1]
     assert release.notes[-1] in release.provenance.explanation
     np.testing.assert_allclose(release["n"].values, np.cumsum(scaled_by_hand(norm)), atol=2)
     assert np.abs(release["n"].values - np.cumsum(scaled_by_hand(norm / 2))).max() > 20  # near miss: another norm
     origins = {bound["what"]: bound["origin"] for bound in release.provenance.method["bounds"]}
-    assert origins["norm_per_unit"] == "tuned: chosen by a private pilot that was paid for, at most 100"
+    assert origins["norm"] == "chosen by a private pilot that was paid for, at most 100"
 
 
 def heavy_tailed(size=20_000, towns=24):
@@ -181,10 +181,12 @@ def test_the_chosen_norm_is_nearly_as_good_as_the_best_fixed_one(work):
         lost = np.abs(made.resolved.queries.answers(groups - truth)).mean()
         return lost + 0.41 * float(made.bars.values.mean())
 
-    tuned = plan(query, spend=nt.zcdp("1/2"), norm_per_unit=nt.private_limit(512))
+    tuned = plan(query, spend=nt.zcdp("1/2"), limits=nt.limits(norm=nt.private_limit(512)))
     parts = engine.aggregate(tuned.pilot.stage, salt=SALT).values["parts"]
     choice = chosen(tuned, parts)
-    best = min(error(plan(query, spend=nt.zcdp("9/20"), norm_per_unit=norm)) for norm in (4, 8, 16, 32, 64, 128))
+    best = min(
+        error(plan(query, spend=nt.zcdp("9/20"), limits=nt.limits(norm=norm))) for norm in (4, 8, 16, 32, 64, 128)
+    )
     assert error(choice.plan) < 1.5 * best
     assert error(tuned) > 3 * best  # near miss: the limit of the search
     assert choice.kept == pytest.approx(1, abs=0.05)
@@ -205,30 +207,31 @@ def test_sql_and_the_terminal_tune_it_too(tmp_path, text, keys, asked):
     rows = nt.table(place, unit="who", name="visits")
     with nt.open_ledger(tmp_path / "here.db") as book:
         account = book.open(rows, nt.gdp(3))
-        release = account.sql(text, keys=keys, spend=nt.gdp(1), norm_per_unit=nt.private_limit(64))
-    assert "Tuned: norm_per_unit" in release.notes[-1]
+        release = account.sql(text, keys=keys, spend=nt.gdp(1), limits=nt.limits(norm=nt.private_limit(64)))
+    assert "Chosen privately: norm_per_unit" in release.notes[-1]
     assert len(release) == asked
     given = [part for name, values in keys.items() for part in ("--keys", f"{name}={values[0]}:{values[-1]}")]
     called = CliRunner().invoke(
         main,
         ["query", str(place), text, "--unit", "who", "--ledger", str(tmp_path / "there.db"), "--budget", "mu=3",
-         "--spend", "mu=1", "--norm-per-unit", "tuned=64", *given],
+         "--spend", "mu=1", "--norm", "private=64", *given],
     )  # fmt: skip
     assert called.exit_code == 0, called.output
-    assert "Tuned: norm_per_unit" in called.output
+    assert "Chosen privately: norm_per_unit" in called.output
 
 
 def test_what_cannot_be_tuned_is_refused_before_anything_is_spent():
     for asked in ASKED.values():
         query = asked(visits(CROWD))
         for limits in (
-            {"rows_per_group": nt.private_limit(8), "groups_per_unit": 3},
-            {"rows_per_group": 3, "groups_per_unit": nt.private_limit(8)},
-            {"norm_per_unit": nt.private_limit(8), "groups_per_unit": nt.private_limit(8)},
+            {"limits": nt.limits(max_rows_per_group=nt.private_limit(8), max_groups=3)},
+            {"limits": nt.limits(max_rows_per_group=3, max_groups=nt.private_limit(8))},
         ):
-            with pytest.raises(ParameterError, match=r"for marginals and workloads; .*norm_per_unit=nt\.tuned"):
+            with pytest.raises(ParameterError, match=r"for marginals and workloads; .*norm=nt\.private_limit"):
                 plan(query, spend=nt.gdp(1), **limits)
+        with pytest.raises(ParameterError, match="cannot stand beside norm"):
+            nt.limits(norm=nt.private_limit(8), max_groups=nt.private_limit(8))
         with pytest.raises(PrivacyError, match="noise is normal"):
-            plan(query, spend=nt.pure(1), norm_per_unit=nt.private_limit(64))
-        with pytest.raises(ParameterError, match="cannot stand beside tuned"):
-            plan(query, spend=nt.gdp(1), norm_per_unit=nt.private_limit(64), rows_per_unit=5)
+            plan(query, spend=nt.pure(1), limits=nt.limits(norm=nt.private_limit(64)))
+        with pytest.raises(ParameterError, match="cannot stand beside norm"):
+            plan(query, spend=nt.gdp(1), limits=nt.limits(norm=nt.private_limit(64), rows=5))

@@ -18,7 +18,7 @@ ROWS = [
     for j in range(1 + 3 * (i % 2))
 ]
 SPEND = nt.approx(20, "1e-6")
-TUNED = {"rows_per_group": nt.private_limit(64, groups=3), "groups_per_unit": 1}
+TUNED = {"limits": nt.limits(max_rows_per_group=nt.private_limit(64, groups=3), max_groups=1)}
 
 
 def bars(made, name):
@@ -41,36 +41,40 @@ def test_a_table_has_the_noise_of_the_bounds_that_were_chosen_and_says_them(requ
         assert account.spent == {"epsilon": 20, "delta": SPEND.delta}
         again = account.release_to_parquet(proposal, tmp_path / "elsewhere")
         assert again == written  # the stored record, for nothing
-    (note,) = (note for note in written.notes if note.startswith("Tuned:"))
-    rows = int(re.search(r"rows_per_group = (\d+)", note)[1])
+    (note,) = (note for note in written.notes if note.startswith("Chosen privately:"))
+    rows = int(re.search(r"max_rows_per_group = (\d+)", note)[1])
     assert 2 <= rows <= 8  # units have 1 or 4 rows, and noise is little
     table = read(tmp_path / "tuned")
     assert sorted(table["town"].to_pylist()) == ["t0", "t1", "t2"]
     bound = bars(table, "n")
-    limits = {"spend": proposal.plan.pilot.rest, "groups_per_unit": 1}
+    rest = proposal.plan.pilot.rest
     exact = [
-        float(plan(query, rows_per_group=most, **limits).measures["rows"].mechanism.half_width(0.95))
+        float(
+            plan(query, spend=rest, limits=nt.limits(max_rows_per_group=most, max_groups=1))
+            .measures["rows"]
+            .mechanism.half_width(0.95)
+        )
         for most in (rows, 64)
     ]
     assert bound == pytest.approx(exact[0], rel=0.05)
     assert bound < exact[1] / 4  # near miss: the noise of the largest bounds
     assert "chosen by the pilot" in written.provenance.explanation
     origins = {one["what"]: one["origin"] for one in written.provenance.method["bounds"]}
-    assert origins["rows_per_group"].startswith("tuned")
-    assert origins["groups_per_unit"].startswith("public")
+    assert origins["max_rows_per_group"].startswith("chosen by")
+    assert origins["max_groups"].startswith("public")
 
 
 def test_values_and_contributions_are_tuned_one_after_the_other(tmp_path):
     visits = nt.table(pa.Table.from_pylist(ROWS), unit="who", name="visits")
-    query = visits.group_by("town", keys=["t0", "t1", "t2"]).agg(total=nt.sum("paid", 0, 1000, 1))
+    query = visits.group_by("town", keys=["t0", "t1", "t2"]).agg(
+        total=nt.sum("paid", 0, 1000, 1, clip=nt.private_range())
+    )
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(visits, nt.gdp(40))
         proposal = account.plan(
             query,
             spend=nt.gdp(40),
-            rows_per_group=nt.private_limit(64),
-            groups_per_unit=1,
-            value_range=nt.private_range(),
+            limits=nt.limits(max_rows_per_group=nt.private_limit(64), max_groups=1),
         )
         written = account.release_to_parquet(proposal, tmp_path / "t.parquet")
     told = written.provenance.explanation

@@ -18,7 +18,9 @@ from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows
 
-BOTH = {"rows_per_group": nt.private_limit(256, groups=20), "groups_per_unit": nt.private_limit(64, groups=20)}
+BOTH = {
+    "limits": nt.limits(max_rows_per_group=nt.private_limit(256, groups=20), max_groups=nt.private_limit(64, groups=20))
+}
 SPEND = nt.approx(1, "1e-6")
 
 
@@ -113,17 +115,17 @@ def test_the_choice_keeps_what_people_have_and_adds_no_noise_for_more(groups, ro
     made = plan(people(groups, rows).group_by("town", keys=range(20)).agg(n=nt.count()), spend=nt.pure(3), **BOTH)
     exact = DuckdbEngine().aggregate(made.pilot.stage, salt=SALT).values["parts"]
     choice = chosen(made, exact)
-    assert rows <= choice.plan.bounding.rows_per_group <= 2 * rows
-    assert groups <= choice.plan.bounding.groups_per_unit <= 2 * groups
+    assert rows <= choice.plan.bounding.max_rows_per_group <= 2 * rows
+    assert groups <= choice.plan.bounding.max_groups <= 2 * groups
     assert choice.kept == pytest.approx(1, abs=0.08)
     few = chosen(made, np.zeros_like(exact))
-    assert (few.plan.bounding.rows_per_group, few.plan.bounding.groups_per_unit, few.kept) == (1, 1, None)
+    assert (few.plan.bounding.max_rows_per_group, few.plan.bounding.max_groups, few.kept) == (1, 1, None)
     one = plan(
         people(1, 1, 1).group_by("town", keys=range(20)).agg(n=nt.count()),
         spend=nt.pure(3),
-        **(BOTH | {"rows_per_group": 7}),
+        limits=replace(BOTH["limits"], max_rows_per_group=7),
     )
-    assert chosen(one, exact).plan.bounding.rows_per_group == 7
+    assert chosen(one, exact).plan.bounding.max_rows_per_group == 7
 
 
 def test_rows_that_a_histogram_loses_are_weighed_against_its_noise_in_each_bin():
@@ -137,16 +139,21 @@ def test_rows_that_a_histogram_loses_are_weighed_against_its_noise_in_each_bin()
         exact = DuckdbEngine().aggregate(made.pilot.stage, salt=SALT).values["parts"]
         return chosen(made, exact)
 
-    for caps in ({"rows_per_group": nt.private_limit(256)}, {"norm_per_unit": nt.private_limit(256)}):
+    for caps in (
+        {"limits": nt.limits(max_rows_per_group=nt.private_limit(256))},
+        {"limits": nt.limits(norm=nt.private_limit(256))},
+    ):
         sure = found(nt.gdp(1000), **caps)
         assert sure.kept > 0.99
         many, few = (
-            one.bounding.norm_per_unit or one.bounding.rows_per_group
+            one.bounding.norm or one.bounding.max_rows_per_group
             for one in (sure.plan, found(nt.gdp("1/40"), **caps).plan)
         )
         assert 1 < few < many / 2
     for epsilon in (1, 10):  # of all bounds the one whose noise and loss are least, by the rows themselves
-        best = found(nt.pure(epsilon), rows_per_group=nt.private_limit(256)).plan.bounding.rows_per_group
+        best = found(
+            nt.pure(epsilon), limits=nt.limits(max_rows_per_group=nt.private_limit(256))
+        ).plan.bounding.max_rows_per_group
         of_unit = np.bincount(who)
         error = {
             c: c / (0.9 * float(Fraction(epsilon))) + (of_unit - np.minimum(of_unit, c)).sum() / 10
@@ -163,7 +170,9 @@ def test_bounds_on_heavy_tails_beat_fixed_ones_at_the_same_spend(tmp_path):
     query, truth = rows.group_by("town", keys=range(5)).agg(n=nt.count()), np.bincount(town, minlength=5)
     with nt.open_ledger(tmp_path / "budget.db") as ledger:
         account = ledger.open(rows, nt.pure(2))
-        fixed = account.release(account.plan(query, spend=nt.pure(1), rows_per_group=10, groups_per_unit=5))
+        fixed = account.release(
+            account.plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=10, max_groups=5))
+        )
         tuned = account.plan(query, spend=nt.pure(1), **BOTH)
         assert account.remaining == {"epsilon": 1}
         assert str(tuned.preview().price) == "epsilon=1"
@@ -173,7 +182,7 @@ def test_bounds_on_heavy_tails_beat_fixed_ones_at_the_same_spend(tmp_path):
     lost = [np.abs(np.array(release["n"].values) - truth).mean() for release in (fixed, answer)]
     assert lost[1] < lost[0] / 2, lost
     assert "expected to lose about" in answer.notes[-1]
-    assert "first choose rows_per_group and groups_per_unit from noisy counts" in answer.provenance.explanation
+    assert "first choose max_rows_per_group and max_groups from noisy counts" in answer.provenance.explanation
     assert "chosen by the pilot" in answer.provenance.explanation
 
 
@@ -182,13 +191,21 @@ def test_what_cannot_be_tuned_is_refused_before_anything_is_spent(tmp_path):
     rows = nt.table(table, unit="who", name="visits")
     query = rows.group_by("town").agg(n=nt.count())
     refused = {
-        "groups=...": lambda: plan(query, spend=SPEND, rows_per_group=nt.private_limit(), groups_per_unit=3),
-        "groups_per_unit is missing": lambda: plan(query, spend=SPEND, rows_per_group=nt.private_limit(groups=9)),
-        "nothing to tune": lambda: plan(
-            nt.table(table, unit=nt.ROW, name="v").agg(n=nt.count()), spend=SPEND, rows_per_group=nt.private_limit()
+        "groups=...": lambda: plan(
+            query, spend=SPEND, limits=nt.limits(max_rows_per_group=nt.private_limit(), max_groups=3)
         ),
-        "no bounds to tune": lambda: plan(
-            rows.most_common("town", among=["b"]), spend=nt.pure(1), rows_per_group=nt.private_limit()
+        "max_groups is missing": lambda: plan(
+            query, spend=SPEND, limits=nt.limits(max_rows_per_group=nt.private_limit(groups=9))
+        ),
+        "nothing to choose": lambda: plan(
+            nt.table(table, unit=nt.ROW, name="v").agg(n=nt.count()),
+            spend=SPEND,
+            limits=nt.limits(max_rows_per_group=nt.private_limit()),
+        ),
+        "no limits to choose": lambda: plan(
+            rows.most_common("town", among=["b"]),
+            spend=nt.pure(1),
+            limits=nt.limits(max_rows_per_group=nt.private_limit()),
         ),
     }
     for says, asked in refused.items():
@@ -203,7 +220,11 @@ def test_what_cannot_be_tuned_is_refused_before_anything_is_spent(tmp_path):
         with pytest.raises(ParameterError):
             wrong()
     with pytest.raises(ParameterError, match="same in both"):
-        plan(query, spend=SPEND, rows_per_group=nt.private_limit(groups=3), groups_per_unit=nt.private_limit(groups=4))
+        plan(
+            query,
+            spend=SPEND,
+            limits=nt.limits(max_rows_per_group=nt.private_limit(groups=3), max_groups=nt.private_limit(groups=4)),
+        )
 
 
 def test_bounds_of_every_kind_of_statistic_can_be_tuned(tmp_path):
@@ -219,17 +240,20 @@ def test_bounds_of_every_kind_of_statistic_can_be_tuned(tmp_path):
         account = ledger.open(rows, nt.approx(9, "1e-6"))
         release = account.release(account.plan(query, spend=nt.approx(9, "1e-6"), **BOTH))
     assert len(release) == 3
-    assert "Tuned" in release.notes[-1]
+    assert "Chosen privately" in release.notes[-1]
 
 
 def test_the_same_question_with_another_limit_is_another_plan():
+    def changed(**limit):
+        return {"limits": replace(BOTH["limits"], **limit)}
+
     query = people(1, 1, 1).group_by("town", keys=range(20)).agg(n=nt.count())
     made = [
         plan(query, spend=nt.pure(1), **limits).digest
         for limits in (
-            BOTH, BOTH | {"rows_per_group": nt.private_limit(128, groups=20)}, BOTH | {"rows_per_group": 256},
-            BOTH | {"rows_per_group": nt.private_limit(256, share="1/5", groups=20)},
-            {"rows_per_group": 256, "groups_per_unit": 64},
+            BOTH, changed(max_rows_per_group=nt.private_limit(128, groups=20)), changed(max_rows_per_group=256),
+            changed(max_rows_per_group=nt.private_limit(256, share="1/5", groups=20)),
+            {"limits": nt.limits(max_rows_per_group=256, max_groups=64)},
         )
     ]  # fmt: skip
     assert len(set(made)) == 5

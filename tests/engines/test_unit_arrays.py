@@ -57,7 +57,7 @@ def with_bits(monkeypatch, bits):
 def test_arrays_of_any_size_give_the_oracles_answer(monkeypatch, tmp_path, units):
     rows = written(tmp_path / "v.parquet", units)
     query = nt.table(tmp_path / "v.parquet", unit="who").group_by("town").agg(**ASKED)
-    stage = plan(query, spend=SPEND, rows_per_group=3, groups_per_unit=4).stage
+    stage = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=3, max_groups=4)).stage
     expected = as_mapping(MemoryEngine(rows).aggregate(stage, salt=SALT))
     for bits in (0, 12, 18, 22):
         with_bits(monkeypatch, bits)
@@ -68,7 +68,7 @@ def test_arrays_of_any_size_give_the_oracles_answer(monkeypatch, tmp_path, units
 
 def test_arrays_of_all_threads_together_stay_in_their_room():
     rows = nt.table(pa.table({"who": [1], "paid": [2.0]}), unit="who", name="v")
-    stage = plan(rows.agg(**ASKED), spend=SPEND, rows_per_group=3).stage
+    stage = plan(rows.agg(**ASKED), spend=SPEND, limits=nt.limits(max_rows_per_group=3)).stage
     for size in (2**22, 2**24, 2**28, 2**40):
         room = min(2**26, size // 4)
         for threads in (1, 2, 8, 64):
@@ -84,7 +84,7 @@ def test_a_large_file_has_arrays_and_an_owners_setting_stays(monkeypatch, tmp_pa
     bits = engine.array_bits
     monkeypatch.setattr(engine, "array_bits", lambda *a, **more: asked.append(bits(*a, **more)) or asked[-1])
     query = nt.table(tmp_path / "v.parquet", unit="who").group_by("town").agg(**ASKED)
-    stage = plan(query, spend=SPEND, rows_per_group=3, groups_per_unit=4).stage
+    stage = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=3, max_groups=4)).stage
     for size, expected in ((2**22 - 1, []), (2**32, [18])):
         monkeypatch.setattr(ParquetFiles, "size", lambda _, size=size: size)
         DuckdbEngine(threads=2).aggregate(stage, salt=SALT)
@@ -92,7 +92,9 @@ def test_a_large_file_has_arrays_and_an_owners_setting_stays(monkeypatch, tmp_pa
     connection = duckdb.connect()
     connection.execute(f"CREATE TABLE v AS SELECT * FROM '{tmp_path / 'v.parquet'}'")
     own = nt.table(connection, table="v", unit="who").group_by("town").agg(**ASKED)
-    DuckdbEngine().aggregate(plan(own, spend=SPEND, rows_per_group=3, groups_per_unit=4).stage, salt=SALT)
+    DuckdbEngine().aggregate(
+        plan(own, spend=SPEND, limits=nt.limits(max_rows_per_group=3, max_groups=4)).stage, salt=SALT
+    )
     assert asked == [18]
 
 
@@ -105,7 +107,7 @@ from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.planning.planner import plan
 rows = nt.table(sys.argv[1], unit="who").where("paid < 0.001")
 asked = rows.agg(n=nt.count(), **{f"s{i}": nt.sum("paid", 0, i, 1) for i in range(1, 7)})
-stage = plan(asked, spend=nt.pure(1), rows_per_group=5).stage
+stage = plan(asked, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=5)).stage
 DuckdbEngine(threads=1).aggregate(stage, salt=1)
 before = peak()
 DuckdbEngine(threads=64).aggregate(stage, salt=1)

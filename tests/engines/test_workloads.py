@@ -36,12 +36,20 @@ def same_cells(place, statistic, **caps):
 
 @pytest.mark.parametrize("place", ENGINES)
 def test_the_cells_behind_a_workload_are_the_oracles_to_the_last_bit(request, place):
-    same_cells(request.getfixturevalue(place), nt.sum("paid", -50, 50), rows_per_group=2, groups_per_unit=2)
+    same_cells(
+        request.getfixturevalue(place), nt.sum("paid", -50, 50), limits=nt.limits(max_rows_per_group=2, max_groups=2)
+    )
 
 
 @pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize(
-    "caps", [{"rows_per_group": 2, "groups_per_unit": 1000}, {"rows_per_unit": 3}, {"norm_per_unit": 2}], ids=str
+    "caps",
+    [
+        {"limits": nt.limits(max_rows_per_group=2, max_groups=1000)},
+        {"limits": nt.limits(rows=3)},
+        {"limits": nt.limits(norm=2)},
+    ],
+    ids=str,
 )
 def test_those_cells_are_the_oracles_with_every_cap(request, place, caps):
     same_cells(request.getfixturevalue(place), nt.count(), **caps)
@@ -62,7 +70,7 @@ def test_each_answer_that_sql_asks_for_is_what_the_rows_say(request, tmp_path, p
         for text, expected in ASKED.items():
             release = account.sql(
                 f"SELECT {text} AS n FROM visits GROUP BY year",
-                keys=YEARS, spend=nt.gdp(10**6), rows_per_group=300, groups_per_unit=7,
+                keys=YEARS, spend=nt.gdp(10**6), limits=nt.limits(max_rows_per_group=300, max_groups=7),
             )  # fmt: skip
             found = dict(zip(release.keys, map(round, release["n"].values), strict=True))
             wanted = {key: sum(counted[year] for year in years) for key, years in expected(sorted(YEARS)).items()}

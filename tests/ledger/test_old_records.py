@@ -107,7 +107,7 @@ def test_a_question_asked_again_of_an_old_ledger_is_free_and_has_its_old_answer(
         again = account.release(kept, payers=payers, key="request 1", engine=Unreadable())
         assert again == nt.Release.from_json(text(held["releases"]["held"]))
         towns = account.rows.group_by("town", keys=["Bonn", "Ulm"]).agg(n=nt.count())
-        written = account.plan(towns, spend=nt.pure("1/2"), rows_per_group=1, groups_per_unit=1)
+        written = account.plan(towns, spend=nt.pure("1/2"), limits=nt.limits(max_rows_per_group=1, max_groups=1))
         with pytest.raises(LedgerError, match="answered by a table that was written"):
             account.release(written, engine=Unreadable())
         for name, known in held["accounts"].items():

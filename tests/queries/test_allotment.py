@@ -71,7 +71,9 @@ def weaker(made, factor):
 @pytest.mark.parametrize("groups", [1, 12])
 def test_the_price_covers_what_all_measures_reveal_and_is_no_higher(rows, spend, neighbours, groups):
     made = plan(
-        question(rows[neighbours], list("abcdefghijklm")), spend=spend, rows_per_group=2, groups_per_unit=groups
+        question(rows[neighbours], list("abcdefghijklm")),
+        spend=spend,
+        limits=nt.limits(max_rows_per_group=2, max_groups=groups),
     )
     noisy = weaker(made, Fraction(1))
     if isinstance(made.measures["units"].mechanism, DiscreteLaplace):
@@ -90,7 +92,9 @@ def test_the_price_covers_what_all_measures_reveal_and_is_no_higher(rows, spend,
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("groups", [1, 12])
 def test_discovery_charges_its_delta_once_and_the_whole_stays_within_the_price(rows, spend, neighbours, groups):
-    made = plan(question(rows[neighbours], None), spend=spend, rows_per_group=2, groups_per_unit=groups)
+    made = plan(
+        question(rows[neighbours], None), spend=spend, limits=nt.limits(max_rows_per_group=2, max_groups=groups)
+    )
     assert made.price == spend
     promised, whole = whole_of(made.price), made.losses()
     if isinstance(spend, Gdp | Approx):
@@ -147,21 +151,21 @@ def test_one_measure_gets_all_and_equal_ones_share_evenly():
 
 def test_weights_shorten_the_bars_of_what_matters(rows):
     query = question(rows["add_remove"], ["a"])
-    limits = {"rows_per_group": 3, "groups_per_unit": 1}
+    limits = {"limits": nt.limits(max_rows_per_group=3, max_groups=1)}
     plain = plan(query, spend=nt.pure(1), **limits)
-    heavy = plan(query, spend=nt.pure(1), weights={"people": 20}, **limits)
+    heavy = plan(query, spend=nt.pure(1), importance={"people": 20}, **limits)
     assert heavy.measures["units"].mechanism.scale < plain.measures["units"].mechanism.scale
     assert heavy.measures["rows"].mechanism.scale > plain.measures["rows"].mechanism.scale
     for wrong, error in (({"nobody": 2}, "must name statistics"), ({"n": 0}, "must be positive")):
         with pytest.raises(ParameterError, match=error):
-            plan(query, spend=nt.pure(1), weights=wrong, **limits)
+            plan(query, spend=nt.pure(1), importance=wrong, **limits)
 
 
 def test_few_groups_a_unit_get_laplace_noise_and_many_get_normal_noise(rows):
     spend = nt.approx(1, "1e-6")
     keys = [f"t{i}" for i in range(200)]
     query = rows["add_remove"].group_by("town", keys=keys).agg(n=nt.count_distinct_units())
-    few, many = (plan(query, spend=spend, groups_per_unit=k) for k in (1, 100))
+    few, many = (plan(query, spend=spend, limits=nt.limits(max_groups=k)) for k in (1, 100))
     assert few.price == nt.pure(1)  # delta is not needed, and not charged
     assert isinstance(few.measures["units"].mechanism, DiscreteLaplace)
     assert many.price == spend
@@ -211,18 +215,18 @@ def test_many_groups_a_unit_are_discovered_by_a_normal_threshold_and_few_by_the_
 @pytest.mark.parametrize("spend", [nt.pure(1), nt.zcdp(1), nt.gdp(1), nt.rdp(2, 1)], ids=str)
 def test_unknown_groups_need_a_delta_in_every_currency(rows, spend):
     with pytest.raises(PrivacyError, match="needs a delta"):
-        plan(question(rows["add_remove"], None), spend=spend, rows_per_group=1, groups_per_unit=1)
+        plan(question(rows["add_remove"], None), spend=spend, limits=nt.limits(max_rows_per_group=1, max_groups=1))
 
 
 @pytest.mark.parametrize("spend", [nt.advantage("0.1"), nt.mixed(1, 1)], ids=str)
 def test_what_no_noise_is_native_to_is_refused_with_what_to_spend(rows, spend):
     with pytest.raises(PrivacyError, match="spend pure"):
-        plan(question(rows["add_remove"], ["a"]), spend=spend, rows_per_group=1, groups_per_unit=1)
+        plan(question(rows["add_remove"], ["a"]), spend=spend, limits=nt.limits(max_rows_per_group=1, max_groups=1))
 
 
 def test_rows_and_units_share_one_measure_where_a_unit_counts_once(rows):
     query = rows["add_remove"].agg(n=nt.count(), people=nt.count_distinct_units(), mean=nt.mean("paid", 0, 1, fill=0))
-    once, twice = (plan(query, spend=nt.pure(1), rows_per_group=c) for c in (1, 2))
+    once, twice = (plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=c)) for c in (1, 2))
     assert [name.split(":")[0] for name in once.measures] == ["units", "total"]
     assert [name.split(":")[0] for name in twice.measures] == ["rows", "units", "total"]
 
@@ -230,9 +234,13 @@ def test_rows_and_units_share_one_measure_where_a_unit_counts_once(rows):
 def test_groups_that_would_be_missed_weigh_as_much_as_the_rows_they_hold():
     """The share of discovery does not vanish where units count for many rows: what is missed is missing from the answers."""
     asked = nt.table(pa.table({"who": ["a"], "town": ["b"]}), unit="who", name="visits").group_by("town")
-    limits = {"groups_per_unit": 4, "spend": nt.approx(1, "1e-6")}
-    few, many = (plan(asked.agg(n=nt.count()), rows_per_group=rows, **limits) for rows in (2, 200))
+
+    def planned(rows, **statistics):
+        limits = nt.limits(max_rows_per_group=rows, max_groups=4)
+        return plan(asked.agg(**statistics), spend=nt.approx(1, "1e-6"), limits=limits)
+
+    few, many = (planned(rows, n=nt.count()) for rows in (2, 200))
     assert missed(many.selection) <= missed(few.selection) + 1
-    alone = plan(asked.agg(people=nt.count_distinct_units()), rows_per_group=200, **limits)
-    near_miss = plan(asked.agg(people=nt.count_distinct_units()), rows_per_group=1, **limits)
+    alone = planned(200, people=nt.count_distinct_units())
+    near_miss = planned(1, people=nt.count_distinct_units())
     assert alone.selection == near_miss.selection  # rows that no statistic counts have no weight

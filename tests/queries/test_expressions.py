@@ -100,13 +100,13 @@ def test_inputs_are_clipped_to_their_own_bounds_and_given_bounds_clip_the_result
         (nt.sum("price * (1 - discount)", 0, 500), 100 * 100),  # as it is: 1000 * 0.1
         (nt.sum("price * (1 - discount)", step="0.5"), 100 * 2),
     ]:
-        made = plan(shop.agg(it=statistic), spend=nt.pure(1), rows_per_group=1)
+        made = plan(shop.agg(it=statistic), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
         (values,) = MemoryEngine(rows).aggregate(made.stage, salt=1).values.values()
         assert list(values) == [int(steps)]
 
 
 def test_noise_is_scaled_to_the_propagated_bounds(shop):
-    made = plan(shop.agg(it=nt.sum("price * (1 - discount)")), spend=nt.pure(1), rows_per_group=3)
+    made = plan(shop.agg(it=nt.sum("price * (1 - discount)")), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=3))
     (measure,) = made.measures.values()
     assert measure.sensitivity.l1 == 3 * 200 * 10_000
     assert "price * (1 - discount)" in str(nt.sum("price * (1 - discount)"))
@@ -258,7 +258,11 @@ def test_bins_hold_their_edges_once(shop):
     ]:
         size = len(next(iter(given.values())))
         rows = [{"who": i, **{name: values[i] for name, values in given.items()}} for i in range(size)]
-        made = plan(shop.group_by(grouping).agg(n=nt.count()), spend=nt.pure(1), rows_per_group=1, groups_per_unit=1)
+        made = plan(
+            shop.group_by(grouping).agg(n=nt.count()),
+            spend=nt.pure(1),
+            limits=nt.limits(max_rows_per_group=1, max_groups=1),
+        )
         (counts,) = MemoryEngine(rows).aggregate(made.stage, salt=1).values.values()
         assert list(counts) == expected
 
@@ -285,7 +289,7 @@ def test_bins_and_parts_that_mean_nothing_are_refused(make):
 def test_computed_columns_can_be_named_everywhere_and_stand_for_what_they_are(shop):
     rows = shop.with_column("net", "price * (1 - discount)").with_column("dear", "net > 100")
     query = rows.where("net >= 1").group_by("dear").agg(total=nt.sum("net"), twice=nt.mean("net * 2"))
-    made = plan(query, spend=nt.pure(1), rows_per_group=2, groups_per_unit=1)
+    made = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=2, max_groups=1))
     data = [{"who": 1, "price": 150.0, "discount": 0.1, "town": "Ulm"}, {"who": 2, "price": 0.5, "discount": 0.0}]
     found = MemoryEngine(data).aggregate(made.stage, salt=1)
     assert found.keys == ((False,), (True,))
@@ -293,7 +297,7 @@ def test_computed_columns_can_be_named_everywhere_and_stand_for_what_they_are(sh
     assert list(total) == [0, 1_350_000]
     other = shop.with_column("net", "price * 2").with_column("dear", "net > 100")
     same = other.where("net >= 1").group_by("dear").agg(total=nt.sum("net"), twice=nt.mean("net * 2"))
-    assert plan(same, spend=nt.pure(1), rows_per_group=2, groups_per_unit=1).digest != made.digest
+    assert plan(same, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=2, max_groups=1)).digest != made.digest
     for name in ("price", ""):
         with pytest.raises(SchemaError, match="column already"):
             shop.with_column(name, "quantity")

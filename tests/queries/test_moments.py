@@ -57,7 +57,7 @@ def test_no_sum_of_products_moves_by_more_than_stated_and_each_bound_is_reached(
     query = empty_table(neighbours, bounds).group_by("town").agg(
         v=nt.variance("x"), c=nt.correlation("x", "y"), r=nt.regression("y", ["x"])
     )  # fmt: skip
-    made = plan(query, spend=nt.approx(1, "1e-6"), rows_per_group=caps[0], groups_per_unit=caps[1])
+    made = plan(query, spend=nt.approx(1, "1e-6"), limits=nt.limits(max_rows_per_group=caps[0], max_groups=caps[1]))
     found = contributions(made.stage, one_unit_tables(bounds))
     for i, name in enumerate(made.stage.measures):
         if name not in made.measures:
@@ -73,7 +73,9 @@ def test_no_sum_of_products_moves_by_more_than_stated_and_each_bound_is_reached(
 
 
 def test_a_square_costs_half_of_what_it_would_uncentred():
-    made = plan(empty_table().agg(v=nt.variance("x", -8, 8, 1)), spend=nt.pure(1), rows_per_group=1)
+    made = plan(
+        empty_table().agg(v=nt.variance("x", -8, 8, 1)), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1)
+    )
     reaches = [measure.sensitivity.l1 for measure in made.measures.values()]
     assert sorted(reaches) == [1, 8, 32]  # x^2 - 32 lies within [-32, 32]
 
@@ -90,7 +92,7 @@ def test_a_square_costs_half_of_what_it_would_uncentred():
     ],
 )
 def test_statistics_of_the_same_columns_share_their_sums_and_noise(statistics, measures):
-    made = plan(empty_table().agg(**statistics), spend=nt.pure(1), rows_per_group=2)
+    made = plan(empty_table().agg(**statistics), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=2))
     assert len(made.measures) == measures
     assert set(made.stage.measures) == set(made.measures)
 
@@ -139,7 +141,7 @@ def test_the_expected_errors_shrink_with_the_group_and_every_number_is_explained
     query = empty_table().agg(
         v=nt.variance("x"), s=nt.stddev("x"), c=nt.covariance("x", "y"), r=nt.correlation("x", "y"), fit=nt.regression("y", ["x"])
     )  # fmt: skip
-    made = plan(query, spend=nt.pure(1), rows_per_group=2)
+    made = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=2))
     from neartwin.planning.expected_errors import expected_errors
     from neartwin.planning.explain import explain
 

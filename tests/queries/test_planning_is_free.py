@@ -50,7 +50,9 @@ def question(rows):
 
 
 def test_plan_explain_and_preview_read_no_row(account, unreadable):
-    proposal = account.plan(question(unreadable), spend=nt.approx("0.5", "1e-7"), rows_per_group=2, groups_per_unit=1)
+    proposal = account.plan(
+        question(unreadable), spend=nt.approx("0.5", "1e-7"), limits=nt.limits(max_rows_per_group=2, max_groups=1)
+    )
     preview = proposal.preview()
     assert "sensitivity" in str(proposal.explain())
     assert preview.after == {"epsilon": Fraction(1, 2), "delta": Fraction(9, 10**7)}
@@ -61,7 +63,9 @@ def test_plan_explain_and_preview_read_no_row(account, unreadable):
 
 
 def test_at_a_prompt_each_step_is_one_line(account, unreadable):
-    proposal = account.plan(question(unreadable), spend=nt.approx("0.5", "1e-7"), rows_per_group=2, groups_per_unit=1)
+    proposal = account.plan(
+        question(unreadable), spend=nt.approx("0.5", "1e-7"), limits=nt.limits(max_rows_per_group=2, max_groups=1)
+    )
     asked = "n = count(), total = sum(paid), typical = mean(paid)"
     assert [
         repr(step) for step in (account, unreadable, unreadable.where("paid > 0"), question(unreadable), proposal)
@@ -75,7 +79,9 @@ def test_at_a_prompt_each_step_is_one_line(account, unreadable):
 
 
 def test_a_refused_budget_asks_no_engine(account, unreadable):
-    proposal = account.plan(question(unreadable), spend=nt.approx(2, "1e-7"), rows_per_group=2, groups_per_unit=1)
+    proposal = account.plan(
+        question(unreadable), spend=nt.approx(2, "1e-7"), limits=nt.limits(max_rows_per_group=2, max_groups=1)
+    )
     assert not proposal.preview().affordable
     with pytest.raises(BudgetError) as refusal:
         account.release(proposal, engine=RefusingEngine())
@@ -86,7 +92,9 @@ def test_a_refused_budget_asks_no_engine(account, unreadable):
 
 
 def test_each_error_bar_is_known_before_and_is_the_one_released(account, unreadable):
-    proposal = account.plan(question(unreadable), spend=nt.approx("0.5", "1e-7"), rows_per_group=2, groups_per_unit=1)
+    proposal = account.plan(
+        question(unreadable), spend=nt.approx("0.5", "1e-7"), limits=nt.limits(max_rows_per_group=2, max_groups=1)
+    )
     counts, total, typical = proposal.preview().errors
     measures = proposal.plan.measures
     # discrete Laplace, by hand: P(|X| > t) = 2 r^(t+1) / (1 + r)
@@ -147,19 +155,21 @@ def test_a_wrong_question_is_refused_with_what_to_write_instead(unreadable, ask,
 
 def test_bounds_on_units_are_asked_for_and_never_guessed(account, unreadable):
     query = unreadable.group_by("town", keys=["Ulm", "Bonn"]).agg(n=nt.count())
-    with pytest.raises(QueryError, match="rows_per_group is missing"):
-        account.plan(query, spend=nt.pure(1), groups_per_unit=1)
-    with pytest.raises(QueryError, match="groups_per_unit is missing"):
-        account.plan(query, spend=nt.pure(1), rows_per_group=1)
-    assert account.plan(query, spend=nt.pure(1), rows_per_group=1, groups_per_unit=1).price == nt.pure(1)
+    with pytest.raises(QueryError, match="max_rows_per_group is missing"):
+        account.plan(query, spend=nt.pure(1), limits=nt.limits(max_groups=1))
+    with pytest.raises(QueryError, match="max_groups is missing"):
+        account.plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
+    assert account.plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1, max_groups=1)).price == nt.pure(
+        1
+    )
 
 
 def test_unknown_groups_cannot_be_paid_with_epsilon_alone(account, unreadable, tmp_path):
     query = unreadable.group_by("town").agg(n=nt.count_distinct_units())
     with pytest.raises(PrivacyError, match="needs a delta"):
-        account.plan(query, spend=nt.pure(1), groups_per_unit=1)
+        account.plan(query, spend=nt.pure(1), limits=nt.limits(max_groups=1))
     with nt.open_ledger(tmp_path / "pure.db") as book, pytest.raises(PrivacyError, match="no delta"):
-        book.open(unreadable, nt.pure(1)).plan(query, spend=nt.approx(1, "1e-9"), groups_per_unit=1)
+        book.open(unreadable, nt.pure(1)).plan(query, spend=nt.approx(1, "1e-9"), limits=nt.limits(max_groups=1))
 
 
 def test_an_account_answers_for_its_own_people_only(account, unreadable):

@@ -53,20 +53,24 @@ def test_a_wrong_quantile_is_refused_where_it_is_written(ask, error, says):
 )
 def test_a_quantile_that_fits_no_table_is_refused_before_anything_is_spent(rows, statistic, error, says):
     with pytest.raises(error, match=says):
-        plan(rows.agg(it=statistic), spend=nt.pure(1), rows_per_group=1)
+        plan(rows.agg(it=statistic), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
 
 
 def test_all_ranks_of_a_column_share_one_tree_and_cost_no_more(rows):
-    one = plan(rows.agg(m=nt.median("age")), spend=nt.pure(1), rows_per_group=2)
+    one = plan(rows.agg(m=nt.median("age")), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=2))
     five = rows.agg(
         m=nt.median("age"), q=nt.quantile("age", [0.05, 0.25, 0.9]), lo=nt.minimum("age"), hi=nt.maximum("age")
     )
-    many = plan(five, spend=nt.pure(1), rows_per_group=2)
+    many = plan(five, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=2))
     assert list(one.splits) == list(many.splits) == ["cells:age[0,120,1]"]
     assert many.price == nt.pure(1)
     scales = [made.measures["cells:age[0,120,1]"].mechanism.half_width(0.95) for made in (one, many)]
     assert scales[1] <= scales[0] * 1.2  # another branching may suit the ends better; the budget is the same
-    other = plan(rows.agg(a=nt.median("age"), b=nt.median("age", 0, 100)), spend=nt.pure(1), rows_per_group=2)
+    other = plan(
+        rows.agg(a=nt.median("age"), b=nt.median("age", 0, 100)),
+        spend=nt.pure(1),
+        limits=nt.limits(max_rows_per_group=2),
+    )
     assert len(other.splits) == 2  # the near miss: another grid is another tree, and shares the budget
 
 
@@ -75,7 +79,7 @@ def test_all_ranks_of_a_column_share_one_tree_and_cost_no_more(rows):
 @pytest.mark.parametrize("branching", [2, 3, 12])
 def test_one_unit_moves_the_nodes_by_no_more_than_stated(neighbours, caps, branching):
     query = empty_table(neighbours).group_by("town", keys=["a", "b", "c", "d"]).agg(it=nt.median("paid", 0, 10, 1))
-    made = plan(query, spend=nt.pure(1), rows_per_group=caps[0], groups_per_unit=caps[1])
+    made = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=caps[0], max_groups=caps[1]))
     (split,), (measure,) = made.splits.values(), made.measures.values()
     tree = CountTree(split.tree.cells, branching)
     found = []
@@ -99,7 +103,7 @@ def test_one_unit_moves_the_nodes_by_no_more_than_stated(neighbours, caps, branc
 
 def test_explain_says_what_a_private_minimum_means_and_preview_gives_ranks(rows):
     query = rows.agg(lo=nt.minimum("age"), q=nt.quantile("paid", [0.1, 0.5], 0, 200))
-    made = plan(query, spend=nt.gdp(1), rows_per_group=2)
+    made = plan(query, spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=2))
     from neartwin.planning.expected_errors import expected_errors
     from neartwin.planning.explain import explain
 

@@ -10,6 +10,7 @@ import duckdb
 import numpy as np
 import pytest
 
+import neartwin as nt
 from neartwin.accounting.budgets import approx, pure
 from neartwin.engines.memory import MemoryEngine
 from neartwin.planning.planner import plan
@@ -65,7 +66,7 @@ def test_the_stated_sensitivity_is_reached_and_never_passed(neighbours, caps, as
     low, high = asked if isinstance(asked, tuple) else (0, 1)
     statistic = {"units": count_distinct_units(), "count": count()}.get(asked) or sum("paid", low, high, 1)
     query = empty_table(neighbours).group_by("town").agg(it=statistic)
-    made = plan(query, spend=approx(1, "1e-6"), rows_per_group=caps[0], groups_per_unit=caps[1])
+    made = plan(query, spend=approx(1, "1e-6"), limits=nt.limits(max_rows_per_group=caps[0], max_groups=caps[1]))
     (measure,) = made.measures.values()
     found = contributions(made.stage, one_unit_tables(low, high))
     assert farthest(neighbours, found) == stated(measure)
@@ -76,7 +77,7 @@ def test_the_stated_sensitivity_is_reached_and_never_passed(neighbours, caps, as
 @pytest.mark.parametrize("groups", [2, 3])
 def test_few_public_groups_bound_what_a_replaced_unit_can_move(caps, bounds, groups):
     query = empty_table("replace_one").group_by("town", keys=list(GROUPS[:groups])).agg(it=sum("paid", *bounds, 1))
-    made = plan(query, spend=pure(1), rows_per_group=caps[0], groups_per_unit=caps[1])
+    made = plan(query, spend=pure(1), limits=nt.limits(max_rows_per_group=caps[0], max_groups=caps[1]))
     (measure,) = made.measures.values()
     assert farthest("replace_one", contributions(made.stage, one_unit_tables(*bounds))) == stated(measure)
 
@@ -85,7 +86,7 @@ def test_few_public_groups_bound_what_a_replaced_unit_can_move(caps, bounds, gro
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
 def test_a_mean_alone_needs_half_the_range_and_no_more(neighbours, bounds):
     query = empty_table(neighbours).group_by("town", keys=list(GROUPS)).agg(it=mean("paid", *bounds, 1))
-    made = plan(query, spend=pure(1), rows_per_group=2, groups_per_unit=2)
+    made = plan(query, spend=pure(1), limits=nt.limits(max_rows_per_group=2, max_groups=2))
     for name, measure in made.measures.items():
         stage = made.stage.__class__(
             **{f: getattr(made.stage, f) for f in made.stage.__slots__} | {"measures": (name,)}
@@ -110,6 +111,6 @@ def test_one_sure_row_a_unit_moves_a_sum_by_its_range_only(neighbours, expected)
 
 def test_few_public_groups_bound_the_cells_that_can_change():
     one = empty_table("replace_one").group_by("town", keys=["a"]).agg(it=count())
-    made = plan(one, spend=pure(1), rows_per_group=2, groups_per_unit=2)
+    made = plan(one, spend=pure(1), limits=nt.limits(max_rows_per_group=2, max_groups=2))
     assert made.measures["rows"].sensitivity.l1 == 2
     assert farthest("replace_one", contributions(made.stage, one_unit_tables(0, 1))) == (2, 4)

@@ -161,7 +161,9 @@ def test_names_are_quoted_whatever_they_hold():
     from neartwin.engines.duckdb import DuckdbEngine
     from neartwin.planning.planner import plan
 
-    found = DuckdbEngine().aggregate(plan(query, spend=nt.pure(1), rows_per_group=1, groups_per_unit=1).stage, salt=1)
+    found = DuckdbEngine().aggregate(
+        plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1, max_groups=1)).stage, salt=1
+    )
     assert found.values["units"].tolist() == [1, 0]
 
 

@@ -14,12 +14,12 @@ from neartwin.accounting.budgets import Approx, Gdp, Pure, Zcdp
 from neartwin.cli import main
 from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, QueryError
-from neartwin.planning.pilot_ranges import chosen
+from neartwin.planning.pilot_ranges import chosen, with_private_range
 from neartwin.planning.planner import plan
 
 SALT, TOWNS = 5, 4
-LIMITS = {"rows_per_group": 8, "groups_per_unit": TOWNS}
-RANGED = {"value_range": nt.private_range()} | LIMITS
+LIMITS = {"limits": nt.limits(max_rows_per_group=8, max_groups=TOWNS)}
+CHOSEN = nt.private_range()
 
 
 def people(size=20_000, *, units=2_000, seed=1):
@@ -28,10 +28,12 @@ def people(size=20_000, *, units=2_000, seed=1):
     return {"who": draw.integers(0, units, size), "town": draw.integers(0, TOWNS, size), "paid": paid}
 
 
-def asked(columns, *, low=0, high=10**5):
+def asked(columns, *, low=0, high=10**5, clip=None):
     rows = nt.table(pa.table(columns), unit="who", name="visits")
     groups = rows.group_by("town", keys=range(TOWNS))
-    return rows, groups.agg(n=nt.count(), s=nt.sum("paid", low, high), m=nt.mean("paid", low, high))
+    return rows, groups.agg(
+        n=nt.count(), s=nt.sum("paid", low, high, clip=clip), m=nt.mean("paid", low, high, clip=clip)
+    )
 
 
 def exact(made, columns):
@@ -48,7 +50,7 @@ def exact(made, columns):
     "spend", [nt.pure(1), nt.approx(1, "1e-6"), nt.zcdp("1/8"), nt.rdp(8, 1), nt.gdp("1/2")], ids=str
 )
 def test_the_price_covers_all_stages_together(spend):
-    made = plan(asked(people(50))[1], spend=spend, **RANGED)
+    made = plan(asked(people(50), clip=CHOSEN)[1], spend=spend, **LIMITS)
     assert len(made.ranging.asked) == 2
     assert made.price == made.spend == spend
     measures = [measure for one in (made, *made.ranging.asked) for measure in one.measures.values()]
@@ -71,7 +73,7 @@ def test_the_price_covers_all_stages_together(spend):
 def test_one_unit_moves_a_histogram_by_one_value_and_the_count_by_its_cap():
     columns = {"who": [1] * 500 + [2] * 3, "town": [0] * 503, "paid": [float(i) for i in range(503)]}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    made = plan(asked(columns)[1], spend=nt.pure(1), **RANGED)
+    made = plan(asked(columns, clip=CHOSEN)[1], spend=nt.pure(1), **LIMITS)
     counted, histogram = made.ranging.asked
     (stage,) = (split.stage for split in histogram.splits.values())
     cells = [MemoryEngine(part).aggregate(stage, salt=SALT).cells.count.sum() for part in (rows, rows[500:])]
@@ -88,7 +90,7 @@ def test_one_unit_moves_a_histogram_by_one_value_and_the_count_by_its_cap():
 def test_the_choice_is_nearly_as_good_as_the_best_fixed_range():
     """By noise-free answers: error of a group's total, noise and clipping, against every power of two."""
     columns = people()
-    made = plan(asked(columns)[1], spend=nt.zcdp("1/8"), **RANGED)
+    made = plan(asked(columns, clip=CHOSEN)[1], spend=nt.zcdp("1/8"), **LIMITS)
     found = chosen(made, exact(made, columns)).plan
 
     def error(one):
@@ -108,8 +110,8 @@ def test_the_choice_is_nearly_as_good_as_the_best_fixed_range():
 @pytest.mark.parametrize("fill", [None, "high"])
 def test_chosen_bounds_are_whole_steps_within_the_limits_whatever_the_answers_are(low, high, fill):
     rows = nt.table(pa.table(people(50)), unit="who", name="visits")
-    statistic = nt.sum("paid", low, high, "1/4", fill=None if fill is None else high)
-    made = plan(rows.agg(s=statistic), spend=nt.gdp(1), value_range=nt.private_range(), rows_per_group=5)
+    statistic = nt.sum("paid", low, high, "1/4", fill=None if fill is None else high, clip=CHOSEN)
+    made = plan(rows.agg(s=statistic), spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=5))
     draw = np.random.default_rng(2)
     bins = len(next(iter(made.ranging.asked[1].outputs.values())).bins)
     for answers in ([1e6], draw.integers(-50, 2000, bins)), ([-5], np.zeros(bins)), ([9], np.full(bins, -1)):
@@ -130,59 +132,75 @@ def test_a_release_with_tuned_values_is_far_closer_and_says_what_it_chose(tmp_pa
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.zcdp(2))
         plain = account.release(account.plan(query, spend=nt.zcdp("1/2"), **LIMITS))
-        proposal = account.plan(query, spend=nt.zcdp("1/2"), **RANGED)
+        query = asked(columns, clip=CHOSEN)[1]
+        proposal = account.plan(query, spend=nt.zcdp("1/2"), **LIMITS)
         assert "first choose clip bounds of values" in str(proposal.explain())
         release = account.release(proposal)
         assert account.remaining["rho"] == 1
         assert account.release(proposal) == release
         tuned_too = account.plan(
-            query, spend=nt.zcdp("1/2"), value_range=nt.private_range(), rows_per_group=nt.private_limit(64),
-            groups_per_unit=nt.private_limit(4), units_together=2,
+            query, spend=nt.zcdp("1/2"), group_size=2,
+            limits=nt.limits(max_rows_per_group=nt.private_limit(64), max_groups=nt.private_limit(4)),
         )  # fmt: skip
         both = account.release(tuned_too)
     far, near = (np.abs(np.array(one["s"].values) - truth).mean() for one in (plain, release))
     assert near < far / 10
     assert release.guarantee.promise == nt.zcdp("1/2")
-    assert release.notes[-1].startswith("Tuned: paid clipped to [0, ")
+    assert release.notes[-1].startswith("Chosen privately: paid clipped to [0, ")
     assert release.provenance.plan == proposal.plan.digest
     method = release.provenance.method  # which a certificate states
     origins = {bound["what"]: bound["origin"] for bound in method["bounds"]}
-    assert origins["s: paid"].startswith("tuned:")
-    assert origins["rows_per_group"].startswith("public")
+    assert origins["s: paid"].startswith("chosen")
+    assert origins["max_rows_per_group"].startswith("public")
     first = {part["law"] for part in method["mechanisms"] if part["for"].startswith("first stage")}
     assert first & {"Gaussian", "DiscreteGaussian"}
     assert both.guarantee.units == 2
-    assert [note.split(":")[0] for note in both.notes[-2:]] == ["Tuned", "Tuned"]
+    assert [note.split(":")[0] for note in both.notes[-2:]] == ["Chosen privately", "Chosen privately"]
     assert len({proposal.plan.digest, tuned_too.plan.digest, plain.provenance.plan}) == 3
 
 
 def test_a_computed_value_that_is_clipped_already_has_its_range_chosen_too(tmp_path):
     rows, _ = asked(columns := people())
     text = "clip((paid - 3) / 365 + 1, 0, 20)"
-    question = rows.agg(s=nt.sum(text))
+    question = rows.agg(s=nt.sum(text, clip=CHOSEN))
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.zcdp(10**6))
         release = account.release(
-            account.plan(question, spend=nt.zcdp(10**6), rows_per_group=500, value_range=nt.private_range())
+            account.plan(question, spend=nt.zcdp(10**6), limits=nt.limits(max_rows_per_group=500))
         )
     truth = np.clip((columns["paid"] - 3) / 365 + 1, 0, 20).sum()
     assert release["s"].values[0] == pytest.approx(truth, rel=0.02)
-    assert release.notes[-1].startswith("Tuned: ")
+    assert release.notes[-1].startswith("Chosen privately: ")
+
+
+def test_only_statistics_that_say_so_have_their_bounds_chosen_and_the_digest_knows_which():
+    rows, _ = asked(columns := people())
+    one = rows.agg(s=nt.sum("paid", 0, 10**5, clip=CHOSEN), m=nt.mean("paid", 0, 10**5))
+    cap = nt.limits(max_rows_per_group=8)
+    made = plan(one, spend=nt.zcdp(1), limits=cap)
+    found = chosen(made, exact(made, columns)).plan.query.aggregates
+    assert found["s"].bounds.high < 1000
+    assert found["m"].bounds.high == 10**5
+    both = plan(with_private_range(one, CHOSEN), spend=nt.zcdp(1), limits=cap)
+    assert both.digest != made.digest
+    assert both.digest == plan(with_private_range(one, nt.private_range()), spend=nt.zcdp(1), limits=cap).digest
 
 
 def test_where_there_is_nothing_to_clip_it_is_refused(tmp_path):
-    rows, query = asked(people(50))
-    unknown = rows.group_by("town").agg(s=nt.sum("paid", 0, 9))
-    delta = {"spend": nt.zcdp(1, "1e-6")}
-    for wrong, says, question, more in (
-        (QueryError, "no sum or mean", rows.agg(n=nt.count()), {}),
-        (QueryError, "groups=...", unknown, delta),
-        (QueryError, "no values to clip", rows.most_common("town", among=[1]), {}),
-        (ParameterError, "beside tuned", query, {"rows_per_group": nt.private_limit(), "rows_per_unit": 5}),
-    ):
-        with pytest.raises(wrong, match=says):
-            plan(question, **{"spend": nt.zcdp(1)} | RANGED | more)
-    assert plan(unknown, **delta, **RANGED | {"value_range": nt.private_range(groups=4)}).ranging.groups == 4
+    rows, query = asked(people(50), clip=CHOSEN)
+    unknown = rows.group_by("town").agg(s=nt.sum("paid", 0, 9, clip=CHOSEN))
+    for nothing in (rows.agg(n=nt.count()), rows.most_common("town", among=[1])):
+        with pytest.raises(QueryError, match="no sum or mean"):
+            with_private_range(nothing, CHOSEN)
+    with pytest.raises(QueryError, match=r"groups=\.\.\."):
+        plan(unknown, spend=nt.zcdp(1, "1e-6"), **LIMITS)
+    with pytest.raises(ParameterError, match="beside private limits"):
+        plan(query, spend=nt.zcdp(1), limits=nt.limits(max_rows_per_group=nt.private_limit(), rows=5))
+    two = query.groups.agg(s=nt.sum("paid", 0, 9, clip=CHOSEN), m=nt.mean("paid", 0, 9, clip=nt.private_range("1/3")))
+    with pytest.raises(ParameterError, match="must be the same"):
+        plan(two, spend=nt.zcdp(1), **LIMITS)
+    expected = with_private_range(unknown, nt.private_range(groups=4))
+    assert plan(expected, spend=nt.zcdp(1, "1e-6"), **LIMITS).ranging.groups == 4
     for wrong in ({"share": 0}, {"share": 1}, {"groups": 0}):
         with pytest.raises(ParameterError):
             nt.private_range(**wrong)
@@ -205,12 +223,12 @@ def test_the_terminal_tunes_values_too(tmp_path):
         "mu=1",
         "--bounds",
         "paid=0:100000",
-        "--rows-per-group",
+        "--max-rows-per-group",
         "5",
     ]
-    found = CliRunner().invoke(main, [*command, "--value-range", "tuned=1/10"])
+    found = CliRunner().invoke(main, [*command, "--private-range", "1/10"])
     assert found.exit_code == 0, found.output
-    assert "Tuned: paid clipped to" in json.loads(found.output)["notes"][-1]
-    for text in ("tuned", "share=1/2", "tuned=1/10,groups=x"):
-        refused = CliRunner().invoke(main, [*command, "--value-range", text])
+    assert "Chosen privately: paid clipped to" in json.loads(found.output)["notes"][-1]
+    for text in ("much", "share=1/2", "1/10,groups=x"):
+        refused = CliRunner().invoke(main, [*command, "--private-range", text])
         assert refused.exit_code != 0

@@ -35,7 +35,7 @@ def visits():
 
 
 KEYS = {"town": ["Ulm", "Bonn", "Trier", None, "nowhere"]}
-LIMITS = {"spend": nt.pure(1), "rows_per_group": 6, "groups_per_unit": 4}
+LIMITS = {"spend": nt.pure(1), "limits": nt.limits(max_rows_per_group=6, max_groups=4)}
 SELECT = "SELECT town, COUNT(*) AS n, SUM(paid) AS total FROM visits GROUP BY town"
 
 
@@ -197,15 +197,11 @@ def test_consistency_lowers_the_error_of_real_releases(book, visits):
     keys = [*KEYS["town"][:4], *(f"empty {i}" for i in range(12))]
     truth = None
     for spend in (f"{100 + i}/1000" for i in range(12)):
-        limits = {"spend": nt.pure(spend), "rows_per_group": 6}
-        by_town = account.release(
-            account.plan(visits.group_by("town", keys=keys).agg(n=nt.count()), groups_per_unit=4, **limits)
-        )
+        limits = {"spend": nt.pure(spend), "limits": nt.limits(max_rows_per_group=6, max_groups=4)}
+        by_town = account.release(account.plan(visits.group_by("town", keys=keys).agg(n=nt.count()), **limits))
         whole = account.release(account.plan(visits.agg(n=nt.count()), **limits))
         if truth is None:
-            exact = account.plan(
-                visits.group_by("town", keys=keys).agg(n=nt.count()), groups_per_unit=4, **limits
-            ).plan.stage
+            exact = account.plan(visits.group_by("town", keys=keys).agg(n=nt.count()), **limits).plan.stage
             from neartwin.engines.duckdb import DuckdbEngine
 
             truth = sum(DuckdbEngine().aggregate(exact, salt=1).values["rows"].tolist())

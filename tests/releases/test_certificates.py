@@ -37,7 +37,9 @@ def answered(book, rows, spend="0.5"):
     query = (
         rows.where("paid > 1").group_by("town").agg(n=nt.count(), typical=nt.mean("paid"), total=nt.sum("paid", 0, 20))
     )
-    return account.release(account.plan(query, spend=nt.approx(spend, "1e-6"), rows_per_group=1, groups_per_unit=1))
+    return account.release(
+        account.plan(query, spend=nt.approx(spend, "1e-6"), limits=nt.limits(max_rows_per_group=1, max_groups=1))
+    )
 
 
 def test_a_certificate_states_the_question_bounds_mechanisms_guarantee_and_place(place, rows):
@@ -52,7 +54,7 @@ def test_a_certificate_states_the_question_bounds_mechanisms_guarantee_and_place
     origins = {bound["what"]: (bound["value"], bound["origin"].partition(":")[0]) for bound in body["bounds"]}
     assert origins["typical: paid"] == ("[0, 10] in steps of 0.01", "declared")
     assert origins["total: paid"] == ("[0, 20] in steps of 0.01", "public")
-    assert origins["rows_per_group"] == ("1", "public")
+    assert origins["max_rows_per_group"] == ("1", "public")
     # the scales are those that the spend buys, worked out here by hand: five shares of epsilon 1/2
     scales = {
         part["for"]: part["parameters"]["scale"] for part in body["mechanisms"] if part["law"] == "DiscreteLaplace"
@@ -97,17 +99,19 @@ def test_a_bound_that_a_pilot_chose_is_called_tuned_and_given_ones_are_not(place
     with nt.open_ledger(place) as book:
         account = book.open(rows, nt.pure(9))
         asked = rows.group_by("town", keys=["Bonn", "Ulm"]).agg(n=nt.count())
-        plan = account.plan(asked, spend=nt.pure(1), rows_per_group=nt.private_limit(at_most=64), groups_per_unit=2)
+        plan = account.plan(
+            asked, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=nt.private_limit(at_most=64), max_groups=2)
+        )
         made = nt.certify(account.release(plan), book)
     bounds = {bound["what"]: (int(bound["value"]), bound["origin"]) for bound in made.body["bounds"]}
-    assert 1 <= bounds["rows_per_group"][0] <= 64
-    assert bounds["rows_per_group"][1] == "tuned: chosen by a private pilot that was paid for, at most 64"
-    assert bounds["groups_per_unit"] == (2, "public: given with the question")
+    assert 1 <= bounds["max_rows_per_group"][0] <= 64
+    assert bounds["max_rows_per_group"][1] == "chosen by a private pilot that was paid for, at most 64"
+    assert bounds["max_groups"] == (2, "public: given with the question")
     pilot = [part for part in made.body["mechanisms"] if part["for"] == "pilot that chose bounds"]
     asked_of = [part for part in made.body["mechanisms"] if part["for"] != "pilot that chose bounds"]
     assert (len(pilot), len(asked_of)) == (1, 1)
     # the noise is that of the bound that was chosen, whichever it was, in two groups
-    assert int(asked_of[0]["parameters"]["sensitivity"]) == 2 * bounds["rows_per_group"][0]
+    assert int(asked_of[0]["parameters"]["sensitivity"]) == 2 * bounds["max_rows_per_group"][0]
 
 
 def test_conversions_and_curve_are_outward_and_close_to_closed_forms():
@@ -234,7 +238,9 @@ def test_a_release_that_was_sorted_and_cut_has_the_certificate_of_what_was_paid(
         account = book.open(rows, nt.approx(9, "1e-5"))
         text = "SELECT town, COUNT(*) AS n FROM visits GROUP BY town ORDER BY n DESC LIMIT 1"
         asked = nt.from_sql(text, rows, keys=["Bonn", "Kiel", "Ulm"])
-        cut = account.release(account.plan(asked, spend=nt.pure(1), rows_per_group=1, groups_per_unit=1))
+        cut = account.release(
+            account.plan(asked, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1, max_groups=1))
+        )
         assert len(cut) == 1
         made = nt.certify(cut, book)
         whole = released(book.books, cut.provenance.position)

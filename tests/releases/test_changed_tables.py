@@ -21,7 +21,7 @@ CHANGES = {
     ),
     "with a name twice": lambda place: pq.write_table(ID, place),
 }
-LIMITS = {"rows_per_group": 2, "groups_per_unit": 1}
+LIMITS = {"limits": nt.limits(max_rows_per_group=2, max_groups=1)}
 
 
 def asked(account, rows):

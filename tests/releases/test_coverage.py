@@ -28,7 +28,7 @@ def asked(spend, groups):
         lo=nt.minimum("paid", 0, 100, 1),
         hi=nt.maximum("paid", 0, 100, 1),
     )
-    return plan(query, spend=spend, rows_per_group=2, groups_per_unit=3)
+    return plan(query, spend=spend, limits=nt.limits(max_rows_per_group=2, max_groups=3))
 
 
 def exact(made, values, groups):

@@ -25,7 +25,7 @@ def covered(spend, groups):
     asked = asked.agg(
         n=nt.count(), people=nt.count_distinct_units(), s=nt.sum("paid", 0, 100), m=nt.mean("paid", 0, 100)
     )
-    made = plan(asked, spend=spend, norm_per_unit=7)
+    made = plan(asked, spend=spend, limits=nt.limits(norm=7))
     values = np.random.default_rng(8).gamma(3.0, 12.0, 4000).clip(0, 100).round(2)
     steps = np.round(values * 100).astype(np.int64)
     found = {}
@@ -64,11 +64,11 @@ def test_bars_hold_around_the_statistic_at_the_bounds_that_were_tuned(tmp_path):
     draw = np.random.default_rng(3)
     paid = np.exp(draw.normal(2, 1, 3000)).round(2)
     rows = nt.table(pa.table({"who": np.arange(3000) % 900, "paid": paid}), unit="who", name="visits")
-    query, releases, held = rows.agg(s=nt.sum("paid", 0, 10**4)), 60, []
+    query, releases, held = rows.agg(s=nt.sum("paid", 0, 10**4, clip=nt.private_range())), 60, []
     for number in range(releases):
         with nt.open_ledger(tmp_path / f"{number}.db") as book:
             account = book.open(rows, nt.gdp(1))
-            made = account.plan(query, spend=nt.gdp(1), rows_per_group=10, value_range=nt.private_range())
+            made = account.plan(query, spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=10))
             release = account.release(made)
         (told,) = (bound for bound in release.provenance.method["bounds"] if bound["what"] == "s: paid")
         high = float(told["value"].partition(", ")[2].partition("]")[0])

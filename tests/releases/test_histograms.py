@@ -33,7 +33,7 @@ def test_at_a_huge_epsilon_each_bin_holds_what_numpy_counts(rows, tmp_path, keys
     query = visits.group_by("town", keys=keys).agg(paid_by=nt.histogram("paid", EDGES))
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(visits, nt.approx(10**6, "1e-3"))
-        made = account.plan(query, spend=nt.approx(10**5, "1e-6"), rows_per_group=3, groups_per_unit=1)
+        made = account.plan(query, spend=nt.approx(10**5, "1e-6"), limits=nt.limits(max_rows_per_group=3, max_groups=1))
         release = account.release(made)
     assert release.group_columns == ("town", "paid_by")
     found = dict(zip(release.keys, release["count"].values, strict=True))
@@ -56,7 +56,7 @@ def test_sql_and_expressions_ask_the_same(rows):
     )
     assert dict(asked.aggregates) == {"paid_by": nt.histogram("paid", EDGES)}
     twice = visits.agg(it=nt.histogram("paid * 2", [0, 10]))
-    assert plan(twice, spend=nt.pure(1), rows_per_group=1).price == nt.pure(1)
+    assert plan(twice, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1)).price == nt.pure(1)
     for wrong in ("HISTOGRAM(paid)", "HISTOGRAM(paid, 3)", "HISTOGRAM(paid, ['0', '1'])", "HISTOGRAM(paid, [0, paid])"):
         with pytest.raises(QueryError):
             nt.from_sql(f"SELECT {wrong} FROM visits", visits)
@@ -81,7 +81,7 @@ def test_a_wrong_histogram_is_refused_before_anything_is_spent(rows, ask, error,
 
 def test_edges_that_differ_are_other_questions(rows):
     close = [rows[1].agg(it=nt.histogram("paid", [0, edge])) for edge in ("1.00000001", "1.00000002")]
-    digests = {plan(query, spend=nt.pure(1), rows_per_group=1).digest for query in close}
+    digests = {plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1)).digest for query in close}
     assert len(digests) == 2
 
 
@@ -91,7 +91,7 @@ def test_one_unit_moves_all_bins_by_no_more_than_stated(neighbours, caps):
     query = (
         empty_table(neighbours).group_by("town", keys=["a", "b", "c", "d"]).agg(it=nt.histogram("paid", [0, 3, 6, 10]))
     )
-    made = plan(query, spend=nt.pure(1), rows_per_group=caps[0], groups_per_unit=caps[1])
+    made = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=caps[0], max_groups=caps[1]))
     (split,), (measure,) = made.splits.values(), made.measures.values()
     found = []
     for table in one_unit_tables(2, 9):

@@ -3,6 +3,8 @@
 The rows raise an error when they are read, so whoever reads one is caught; the ledger must be as it was, record by record.
 """
 
+from dataclasses import replace
+
 import duckdb
 import pytest
 from click.testing import CliRunner
@@ -12,10 +14,11 @@ from hypothesis import strategies as st
 import neartwin as nt
 from neartwin.cli import main
 from neartwin.errors import ExecutionError, NeartwinError, QueryError
+from neartwin.planning.limits import known_names
 from neartwin.queries.sql.series import series_from_sql
 from neartwin.releases import run
 
-LIMITS = {"rows_per_group": 2, "groups_per_unit": 2}
+LIMITS = {"limits": nt.limits(max_rows_per_group=2, max_groups=2)}
 
 
 @pytest.fixture(scope="module")
@@ -116,10 +119,10 @@ def test_a_hostile_question_is_refused_before_anything_is_spent(account, what):
 @pytest.mark.parametrize(
     "more",
     [
-        {"rows_per_group": 0}, {"rows_per_group": -1}, {"rows_per_group": 1.5}, {"groups_per_unit": "many"},
-        {"groups_per_unit": 2**50 + 1}, {"groups_per_unit": 2**70}, {"rows_per_group": 2**70},
-        {"rows_per_group": None}, {"spend": nt.pure(1)}, {"spend": nt.gdp(1)}, {"spend": nt.approx(2, "1e-7")},
-        {"weights": {"b": 1}}, {"weights": {"a": -1}}, {"discovery_groups": 0}, {"rows_per_unit": 0},
+        {"max_rows_per_group": 0}, {"max_rows_per_group": -1}, {"max_rows_per_group": 1.5}, {"max_groups": "many"},
+        {"max_groups": 2**50 + 1}, {"max_groups": 2**70}, {"max_rows_per_group": 2**70},
+        {"max_rows_per_group": None}, {"spend": nt.pure(1)}, {"spend": nt.gdp(1)}, {"spend": nt.approx(2, "1e-7")},
+        {"importance": {"b": 1}}, {"importance": {"a": -1}}, {"max_discovered_groups": 0}, {"rows": 0},
     ],
     ids=str,
 )  # fmt: skip
@@ -127,8 +130,10 @@ def test_hostile_bounds_and_spends_are_refused_before_anything_is_spent(account,
     """What the account cannot pay is refused at the reservation, which writes a refusal and spends nothing."""
     _, spent = unspent(account)
     asked = account.rows.group_by("town").agg(a=nt.sum("paid"))
+    changed = {name: value for name, value in more.items() if name in known_names()}
+    told = {"spend": nt.approx("1/2", "1e-7")} | {name: value for name, value in more.items() if name not in changed}
     with pytest.raises(NeartwinError):
-        account.release(account.plan(asked, **({"spend": nt.approx("1/2", "1e-7")} | LIMITS | more)))
+        account.release(account.plan(asked, limits=replace(LIMITS["limits"], **changed), **told))
     assert account.spent == spent
 
 
@@ -252,14 +257,14 @@ def test_whatever_keys_and_bounds_are_given_they_are_taken_or_refused_at_length(
     [
         ("--bounds", "paid=9:1"), ("--bounds", "paid=a:b"), ("--bounds", "money=0:1"), ("--keys", "city=Ulm"),
         ("--unit", "nobody"), ("--types", "paid=money"),
-        ("--spend", "epsilon=0"), ("--spend", "epsilon=1/0"), ("--rows-per-group", "many"), ("--neighbours", "any"),
+        ("--spend", "epsilon=0"), ("--spend", "epsilon=1/0"), ("--max-rows-per-group", "many"), ("--neighbours", "any"),
         ("--table", "visits; DROP TABLE visits"), ("--budget", "epsilon=-1"), ("--public", "towns=/etc/passwd"),
     ],
     ids=lambda it: str(it)[:40],
 )  # fmt: skip
 def test_a_terminal_refuses_hostile_options_and_keeps_the_budget(unreadable, tmp_path, change):
-    usual = {"--unit": "who", "--table": "visits", "--spend": "epsilon=1,delta=1e-7", "--rows-per-group": "2",
-             "--groups-per-unit": "2", "--bounds": "paid=0:100"}  # fmt: skip
+    usual = {"--unit": "who", "--table": "visits", "--spend": "epsilon=1,delta=1e-7", "--max-rows-per-group": "2",
+             "--max-groups": "2", "--bounds": "paid=0:100"}  # fmt: skip
     options = [part for pair in (usual | dict([change])).items() for part in pair]
     text = "SELECT town, SUM(paid) AS s FROM visits GROUP BY town"
     done = CliRunner().invoke(main, ["query", str(unreadable), text, "--ledger", str(tmp_path / "b.db"), *options])

@@ -20,7 +20,7 @@ from neartwin.releases.estimates import margin_answers, noisy_margins
 
 KEYS = {"sex": ["f", "m"], "age": [1, 2, 3, 4], "town": ["Ulm", "Bonn", "Hof"]}
 MARGINS = [["sex", "age"], ["town", "sex"], []]
-ONCE = {"rows_per_group": 1, "groups_per_unit": 1}
+ONCE = {"limits": nt.limits(max_rows_per_group=1, max_groups=1)}
 SPENDS = [nt.pure(1), nt.approx(1, "1e-6"), nt.zcdp("0.2"), nt.gdp("0.8"), nt.rdp(8, 1)]
 
 
@@ -122,7 +122,7 @@ def test_one_plan_of_margins_has_smaller_bars_than_a_question_for_each(tmp_path)
                 (rows.group_by(*names, keys={n: KEYS[n] for n in names}) if names else rows).agg(n=nt.count())
                 for names in columns
             ],
-            spend=nt.gdp(1), rows_per_group=1, groups_per_unit=1,
+            spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=1, max_groups=1),
         )  # fmt: skip
         bars = [sum(float(error.half_width) for error in together.preview().errors), sum(
             float(error.half_width) for part in apart.expected_errors() for error in part)]  # fmt: skip
@@ -187,7 +187,7 @@ def test_margins_are_asked_from_a_terminal(tmp_path):
 
     pq.write_table(people(200), tmp_path / "people.parquet")
     asked = ["query", str(tmp_path / "people.parquet"), SQL, "--unit", "who", "--ledger", str(tmp_path / "b.db"), "--spend",
-             "mu=1", "--rows-per-group", "1", "--groups-per-unit", "1", "--keys", "sex=f,m", "--keys", "age=1:4",
+             "mu=1", "--max-rows-per-group", "1", "--max-groups", "1", "--keys", "sex=f,m", "--keys", "age=1:4",
              "--keys", "town=Ulm,Bonn,Hof"]  # fmt: skip
     done = CliRunner().invoke(main, asked)
     assert done.exit_code == 0, done.output
@@ -213,10 +213,14 @@ def test_margins_that_cannot_be_are_refused_before_anything_is_spent(tmp_path):
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.pure(1))
         asked = groups.marginals(["sex"]).agg(n=nt.count())
-        with pytest.raises(QueryError, match="rows_per_group"):
+        with pytest.raises(QueryError, match="max_rows_per_group"):
             account.plan(asked, spend=nt.pure(1))
-        with pytest.raises(ParameterError, match=r"rows_per_group=.*cannot be tuned for marginals.*norm_per_unit"):
-            account.plan(asked, spend=nt.pure(1), rows_per_group=nt.private_limit(8), groups_per_unit=1)
+        with pytest.raises(
+            ParameterError, match=r"max_rows_per_group=.*cannot be chosen privately for marginals.*norm="
+        ):
+            account.plan(
+                asked, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=nt.private_limit(8), max_groups=1)
+            )
         release = account.release(account.plan(asked, spend=nt.pure("0.5"), **ONCE))
         with pytest.raises(ParameterError, match="must be one of: sex"):
             release.margin("age")

@@ -19,7 +19,7 @@ FAIR = 0.95 - 6.2 * np.sqrt(0.95 * 0.05 / DRAWS)  # passed by chance once in 1e9
 
 def made_of(spend):
     query = empty_table("add_remove").agg(m=nt.mean("paid", 0, 100, 1))
-    made = plan(query, spend=spend, rows_per_group=2)
+    made = plan(query, spend=spend, limits=nt.limits(max_rows_per_group=2))
     context = planned_context(made)
     column = made.query.aggregates["m"].total_column(context)
     return made.measures[f"total:{column.name}"], made.measures[context.number(column)], column
@@ -74,7 +74,9 @@ def test_bars_hold_in_groups_of_every_size_and_are_no_wider_than_by_the_union_bo
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
 def test_the_preview_says_how_wide_bars_are_at_most(spend):
-    made = plan(empty_table("add_remove").agg(m=nt.mean("paid", 0, 100, 1)), spend=spend, rows_per_group=2)
+    made = plan(
+        empty_table("add_remove").agg(m=nt.mean("paid", 0, 100, 1)), spend=spend, limits=nt.limits(max_rows_per_group=2)
+    )
     (expected,) = expected_errors(made)
     total, number, column = made_of(spend)
     for n, most in expected.by_size:

@@ -23,7 +23,7 @@ FAIR = 0.95 - 6.2 * np.sqrt(0.95 * 0.05 / DRAWS)  # passed by chance once in 1e9
 
 def told(spend, size, tag):
     """Truth, values and ends of each statistic over so many releases of one group."""
-    made = plan(table_of(people(size)).agg(**ASKED), spend=spend, rows_per_group=1)
+    made = plan(table_of(people(size)).agg(**ASKED), spend=spend, limits=nt.limits(max_rows_per_group=1))
     exact = DuckdbEngine().aggregate(made.stage, salt=1).values
     source = noise.ScriptedSource(tag)
     noisy = {
@@ -54,7 +54,7 @@ def test_bars_hold_the_bounded_truth_as_often_as_they_say_in_small_groups_and_la
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
 def test_the_preview_says_how_wide_bars_are_in_such_groups(spend):
     """Groups with the means and spreads that the preview supposes, released with noise."""
-    made = plan(table_of(people(40)).agg(**ASKED), spend=spend, rows_per_group=1)
+    made = plan(table_of(people(40)).agg(**ASKED), spend=spend, limits=nt.limits(max_rows_per_group=1))
     place, size = 4, GROUP_SIZES[4]
     source, noisy = noise.ScriptedSource(b"preview"), {}
     for aggregate in made.outputs.values():
@@ -94,7 +94,7 @@ def sums_of(made, statistic, draw, bars):
 
 def test_where_no_noise_is_beyond_its_bar_every_bar_holds(monkeypatch):
     """The sets themselves, without their laws: t is the sum of all bars, which no noise within them passes."""
-    made = plan(table_of(people(40)).agg(**ASKED), spend=nt.pure(1), rows_per_group=1)
+    made = plan(table_of(people(40)).agg(**ASKED), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
     draw = np.random.default_rng(7)
     for _ in range(100):
         bars = draw.choice([0.0, 0.02, 0.4, 6.0], 6)
@@ -118,7 +118,7 @@ def test_where_no_noise_is_beyond_its_bar_every_bar_holds(monkeypatch):
 
 
 def test_a_coefficient_is_off_by_no_more_than_its_weighted_noises_and_what_is_of_second_order():
-    made = plan(table_of(people(40)).agg(**ASKED), spend=nt.pure(1), rows_per_group=1)
+    made = plan(table_of(people(40)).agg(**ASKED), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
     draw, proven = np.random.default_rng(9), 0
     for _ in range(400):
         bars = draw.choice([0.0, 0.001, 0.02, 0.3], 9)
@@ -144,7 +144,7 @@ def test_a_coefficient_is_off_by_no_more_than_its_weighted_noises_and_what_is_of
 
 
 def test_where_nothing_is_known_nothing_is_proven():
-    made = plan(table_of(people(40)).agg(**ASKED), spend=nt.pure(1), rows_per_group=1)
+    made = plan(table_of(people(40)).agg(**ASKED), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
     for statistic in (ASKED["r"], ASKED["fit"]):
         noise_of = statistic.noise(planned_context(made))
         none, columns = np.array([0.0, -50.0]), len(noise_of.sums.columns)

@@ -45,7 +45,9 @@ def released(tmp_path, rows, spend, **statistics):
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.pure(10**9))
         question = rows.group_by("town", keys=["Ulm", "Bonn", "nowhere"]).agg(**(statistics or ASKED))
-        return account.release(account.plan(question, spend=nt.pure(spend), rows_per_group=1, groups_per_unit=1))
+        return account.release(
+            account.plan(question, spend=nt.pure(spend), limits=nt.limits(max_rows_per_group=1, max_groups=1))
+        )
 
 
 def test_without_noise_they_are_what_numpy_says(tmp_path):
@@ -78,7 +80,7 @@ def test_coefficients_are_those_of_the_regression_and_cost_no_more(tmp_path):
     alone, both = (
         nt.open_ledger(tmp_path / "b.db")
         .open(rows, nt.pure(9))
-        .plan(rows.agg(**asked), spend=nt.pure(1), rows_per_group=1)
+        .plan(rows.agg(**asked), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
         for asked in ({"fit": ASKED["fit"]}, parts)
     )
     assert set(alone.plan.measures) == set(both.plan.measures)
@@ -108,7 +110,7 @@ def test_rows_count_by_weight_and_moments_come_from_the_same_ones():
     with_cap = nt.pure(1)
     from neartwin.planning.planner import plan
 
-    made = plan(rows.agg(v=nt.variance("x")), spend=with_cap, rows_per_group=2)
+    made = plan(rows.agg(v=nt.variance("x")), spend=with_cap, limits=nt.limits(max_rows_per_group=2))
     exact = DuckdbEngine().aggregate(made.stage, salt=1).values
     (variance,) = statistics_of(made, exact, {}, 0.95)
     assert variance.values[0] == pytest.approx(

@@ -40,7 +40,7 @@ def people_of(rows):
 
 
 def made_of(rows, asked, **limits):
-    people, told = people_of(rows), {"spend": nt.gdp(1), "norm_per_unit": NORM} | limits
+    people, told = people_of(rows), {"spend": nt.gdp(1), "limits": nt.limits(norm=NORM)} | limits
     if asked == "margins":
         keys = {"key": KEYS, "side": ["l", "r"]}
         return plan(people.group_by("key", "side", keys=keys).marginals(*MARGINS).agg(n=nt.count()), **told)
@@ -78,7 +78,7 @@ def test_within_the_norm_answers_are_those_of_the_rows_and_beyond_it_of_units_cu
     rows = CROWD + rows_of("heavy", *("a" * 30), *("c" * 40))  # 50 long: cut to 3, it counts 9/5 and 12/5
     release = {}
     for norm in (100, NORM):
-        made = made_of(rows, asked, spend=nt.gdp(10**7), norm_per_unit=norm)
+        made = made_of(rows, asked, spend=nt.gdp(10**7), limits=nt.limits(norm=norm))
         exact = DuckdbEngine().aggregate(made.stage, salt=1)
         if asked == "margins":
             keys, one = margin_answers(made, noisy_margins(made, exact, noise.SYSTEM), 0.95)
@@ -113,7 +113,7 @@ def test_no_vector_within_the_norm_moves_what_is_measured_further_than_the_noise
     neighbours, statistic
 ):
     asked = empty_table(neighbours).group_by("who", keys=range(12)).workload(nt.range_sums()).agg(n=statistic)
-    made = plan(asked, spend=nt.gdp(1), norm_per_unit=NORM)
+    made = plan(asked, spend=nt.gdp(1), limits=nt.limits(norm=NORM))
     draw, most = np.random.default_rng(4), made.measure.mechanism.l2_squared / made.measure.parts**2
     signed = isinstance(statistic, type(nt.sum("paid", 0, 1)))
     top = np.linalg.eigh(made.strategy.gram.astype(float))[1][:, -1]
@@ -158,7 +158,7 @@ def test_near_miss_noise_for_half_the_norm_is_caught(asked, monkeypatch):
 def test_no_table_of_sums_gives_a_smaller_error_than_each_group_alone_where_a_norm_bounds_units(queries):
     """Variances q . G^-1 q of every strategy that caps would choose from, at noise for a unit anywhere within the norm."""
     asked = empty_table("add_remove").group_by("who", keys=range(24)).workload(queries).agg(n=nt.count())
-    resolved = plan(asked, spend=nt.gdp(1), norm_per_unit=NORM).resolved.queries
+    resolved = plan(asked, spend=nt.gdp(1), limits=nt.limits(norm=NORM)).resolved.queries
     found = {}
     for one in strategies(resolved, prefixes=True):
         largest = np.linalg.eigvalsh(one.gram.astype(float))[-1]
@@ -192,7 +192,7 @@ def test_bars_hold_and_are_no_wider_than_normal_ones(asked):
 def test_a_norm_is_told_and_needs_normal_noise():
     for asked in ("prefixes", "margins"):
         made = made_of(CROWD, asked, spend=nt.approx(1, "1e-6"))
-        assert "norm_per_unit = 3 rows" in str(explain(made))
+        assert "norm = 3 rows" in str(explain(made))
         with pytest.raises(PrivacyError, match="normal"):
             made_of(CROWD, asked, spend=nt.pure(1))
-        assert made.digest != made_of(CROWD, asked, spend=nt.approx(1, "1e-6"), norm_per_unit=4).digest
+        assert made.digest != made_of(CROWD, asked, spend=nt.approx(1, "1e-6"), limits=nt.limits(norm=4)).digest

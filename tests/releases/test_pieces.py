@@ -20,7 +20,7 @@ from neartwin.releases.noising import answered
 from neartwin.releases.parquet import pieces
 from tests.peaks import PEAK
 
-SURE = {"spend": nt.approx(10**12, "1e-9"), "rows_per_group": 4, "groups_per_unit": 9}  # noise of no size
+SURE = {"spend": nt.approx(10**12, "1e-9"), "limits": nt.limits(max_rows_per_group=4, max_groups=9)}  # noise of no size
 NOISY = SURE | {"spend": nt.approx(1, "1e-2")}
 
 
@@ -52,10 +52,10 @@ def questions(rows):
     given = [public[i] for i in (4, 0, 14, 7, 2, 9, 1)]  # in no order
     bins = {"paid": nt.histogram("paid", [0, 10, 20, 50, 100])}
     return {
-        "found by few": (ranks(rows.group_by("town", "open")), {"discovery_groups": 2}),
+        "found by few": (ranks(rows.group_by("town", "open")), {"limits": nt.limits(max_discovered_groups=2)}),
         "found, in bins": (rows.group_by("town").agg(**bins), {}),
         "public": (ranks(rows.group_by("town", "open", keys=given)), {}),
-        "together": (ranks(rows), {"groups_per_unit": None}),
+        "together": (ranks(rows), {"limits": nt.limits(max_groups=None)}),
     }
 
 
@@ -127,7 +127,11 @@ class Streamed:
 
 def streamed(table, groups, **more):
     asked = table.group_by("shop").agg(typical=nt.median("paid", 0, 100, 1))
-    return Streamed(plan(asked, spend=nt.approx(10**6, "1e-3"), rows_per_group=1, groups_per_unit=1), groups, **more)
+    return Streamed(
+        plan(asked, spend=nt.approx(10**6, "1e-3"), limits=nt.limits(max_rows_per_group=1, max_groups=1)),
+        groups,
+        **more,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +175,7 @@ rows = nt.table(f"{folder}/rows-{groups}.parquet", unit="who", name=f"rows {grou
 with nt.open_ledger(f"{folder}/budget.db") as book:
     account = book.open(rows, nt.approx(100, "1e-3"))
     asked = rows.group_by("shop").agg(n=nt.count(), paid=nt.quantile("paid", [0.5, 0.9], 0, 100, 1))
-    made = account.plan(asked, spend=nt.approx(20, "1e-4"), rows_per_group=1, groups_per_unit=1)
+    made = account.plan(asked, spend=nt.approx(20, "1e-4"), limits=nt.limits(max_rows_per_group=1, max_groups=1))
     account.release_to_parquet(made, f"{folder}/out-{groups}.parquet", engine=DuckdbEngine(memory_limit="400MB", threads=1))
 print(peak())
 """

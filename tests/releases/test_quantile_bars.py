@@ -61,7 +61,7 @@ def released(values, cells, spend, neighbours, source, *, draws=DRAWS):
     """Value and ends of each rank, (draws,), from the noise of a plan; values are grid points."""
     rows = nt.table(pa.table({"who": ["a"], "paid": [1.0]}), unit="who", name="v", neighbours=neighbours)
     asked = rows.agg(m=nt.quantile("paid", RANKS, 0, cells - 1, 1))
-    made = plan(asked, spend=spend, rows_per_group=5)
+    made = plan(asked, spend=spend, limits=nt.limits(max_rows_per_group=5))
     ((name, split),) = made.splits.items()
     assert split.tree.cells == cells
     leaves = np.tile(np.bincount(values, minlength=cells) * split.stage.parts, (draws, 1))

@@ -42,7 +42,9 @@ def test_at_a_huge_epsilon_quantiles_are_those_of_the_rows(frame, tmp_path, keys
     rows = nt.table(frame, unit="who", name="visits", types={"town": "text"})
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.approx(10**12, "1e-3"))
-        made = account.plan(asked(rows, keys), spend=nt.approx(10**12, "1e-6"), rows_per_group=2, groups_per_unit=1)
+        made = account.plan(
+            asked(rows, keys), spend=nt.approx(10**12, "1e-6"), limits=nt.limits(max_rows_per_group=2, max_groups=1)
+        )
         release = account.release(made)
     towns = [key[0] for key in release.keys]
     assert set(towns) >= {"Ulm", "Bonn"}
@@ -67,7 +69,7 @@ def test_a_unit_with_many_rows_counts_for_the_most_allowed_and_stands_for_its_ow
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.pure(10**6))
         query = rows.agg(n=nt.count(), q=nt.quantile("paid", [0.2, 0.6, 0.9], 0, 100, 10))
-        release = account.release(account.plan(query, spend=nt.pure(10**5), rows_per_group=5))
+        release = account.release(account.plan(query, spend=nt.pure(10**5), limits=nt.limits(max_rows_per_group=5)))
     assert release["n"].values == (401 * 5,)
     found = [release[f"q_p{rank}"].values[0] for rank in (20, 60, 90)]
     assert np.abs(np.array(found) - [10, 50, 80]).max() <= 10  # 9000 rows of one unit would put all of them at 50
@@ -82,7 +84,7 @@ def test_quantiles_share_the_choice_of_groups_with_counts(tmp_path):
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.pure(10**6))
         query = rows.group_by("town", keys=["a", "b", "c"]).agg(n=nt.count(), m=nt.quantile("paid", [0.5], 0, 10, 5))
-        made = account.plan(query, spend=nt.pure(10**5), rows_per_group=2, groups_per_unit=1)
+        made = account.plan(query, spend=nt.pure(10**5), limits=nt.limits(max_rows_per_group=2, max_groups=1))
         from neartwin.engines.duckdb import DuckdbEngine
 
         rows_kept = DuckdbEngine().aggregate(made.plan.stage, salt=7).values["rows"]
@@ -99,7 +101,11 @@ def test_other_ranks_asked_beside_a_quantile_cut_nothing_off_its_bar():
     rows = nt.table(pa.table({"who": [1], "paid": [1.0]}), unit="who", name="t")
 
     def made(ranks):
-        return plan(rows.agg(q=nt.quantile("paid", ranks, 0, 50, 1)), spend=nt.pure("1/100"), rows_per_group=5)
+        return plan(
+            rows.agg(q=nt.quantile("paid", ranks, 0, 50, 1)),
+            spend=nt.pure("1/100"),
+            limits=nt.limits(max_rows_per_group=5),
+        )
 
     alone, several = made([0.5]), made([0.25, 0.5, 0.9])
     ((name, split),) = alone.splits.items()
@@ -133,12 +139,16 @@ def test_where_no_group_is_found_the_release_is_empty(tmp_path, spend):
             nt.median("paid", 0, 1000), nt.quantile("paid", [0.1, 0.9], 0, 1000), nt.minimum("paid", 0, 1000),
             nt.maximum("paid", 0, 1000), nt.histogram("paid", range(100)), nt.variance("paid", 0, 1000), nt.mean("paid", 0, 1000),
         ):  # fmt: skip
-            made = account.plan(groups.agg(found=aggregate), spend=spend, rows_per_group=1, groups_per_unit=1)
+            made = account.plan(
+                groups.agg(found=aggregate), spend=spend, limits=nt.limits(max_rows_per_group=1, max_groups=1)
+            )
             release = account.release(made)
             assert release.keys == ()
             assert all(statistic.values == () for statistic in release.statistics)
         count = account.plan(
-            groups.agg(n=nt.count(), a=nt.median("paid", 0, 1000)), spend=spend, rows_per_group=1, groups_per_unit=1
+            groups.agg(n=nt.count(), a=nt.median("paid", 0, 1000)),
+            spend=spend,
+            limits=nt.limits(max_rows_per_group=1, max_groups=1),
         )
         written = account.release_to_parquet(count, tmp_path / "none.parquet")
         assert written.place.endswith("none.parquet")

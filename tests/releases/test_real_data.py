@@ -59,11 +59,15 @@ def test_several_questions_of_purchases_are_one_series_in_python_sql_and_a_termi
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, SURE[1])
         questions = [rows.where("cds > 1").agg(n=nt.count()), rows.agg(people=nt.count_distinct_units())]
-        first = account.release_series(account.plan_series(questions, spend=SURE[1], rows_per_group=217))
-        again = account.plan_series(nt.series_from_sql(text, rows), spend=SURE[1], rows_per_group=217)
+        first = account.release_series(
+            account.plan_series(questions, spend=SURE[1], limits=nt.limits(max_rows_per_group=217))
+        )
+        again = account.plan_series(
+            nt.series_from_sql(text, rows), spend=SURE[1], limits=nt.limits(max_rows_per_group=217)
+        )
         assert account.release_series(again) == first
     line = ["query", str(real_tables / "purchases.parquet"), text, "--unit", "customer_id", "--spend", SURE[0],
-            "--ledger", str(tmp_path / "budget.db"), "--rows-per-group", "217", "--json"]  # fmt: skip
+            "--ledger", str(tmp_path / "budget.db"), "--max-rows-per-group", "217", "--json"]  # fmt: skip
     done = CliRunner().invoke(main, line)
     assert done.exit_code == 0, done.output
     true = "SELECT count(*) FILTER (cds > 1), count(DISTINCT customer_id) FROM purchases"
@@ -81,8 +85,10 @@ def test_last_years_purchases_and_all_of_them_are_two_snapshots_of_one_account(r
                 connection.execute(f"COPY (FROM '{whole}' WHERE year(day) <= {year}) TO '{file}'")
             account = book.open(nt.table(file, unit="customer_id"), nt.pure(10**13))
             text = "SELECT COUNT(*) AS n FROM shop"
-            counts.append(account.sql(text, spend=SURE[1], rows_per_group=217)["n"].values[0])
-            assert account.sql(text, spend=SURE[1], rows_per_group=217)["n"].values[0] == counts[-1]  # stored
+            counts.append(account.sql(text, spend=SURE[1], limits=nt.limits(max_rows_per_group=217))["n"].values[0])
+            assert (
+                account.sql(text, spend=SURE[1], limits=nt.limits(max_rows_per_group=217))["n"].values[0] == counts[-1]
+            )  # stored
         assert account.remaining == {"epsilon": 8 * 10**12}
     true = "SELECT count(*) FILTER (year(day) = 1997), count(*) FROM purchases"
     same([tuple(counts)], told_by_duckdb(true, real_tables), 0.5)

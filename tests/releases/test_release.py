@@ -25,7 +25,9 @@ def release(tmp_path_factory):
     with nt.open_ledger(tmp_path_factory.mktemp("ledger") / "budget.db") as book:
         account = book.open(rows, nt.pure(1))
         query = rows.group_by("town", keys=[None, "Ulm", "<script>"]).agg(n=nt.count(), typical=nt.mean("paid", 0, 10))
-        return account.release(account.plan(query, spend=nt.pure("0.5"), rows_per_group=1, groups_per_unit=1))
+        return account.release(
+            account.plan(query, spend=nt.pure("0.5"), limits=nt.limits(max_rows_per_group=1, max_groups=1))
+        )
 
 
 def test_every_library_reads_the_same_table(release):
@@ -114,7 +116,9 @@ def test_a_histogram_is_drawn_as_bars_and_long_titles_are_cut(tmp_path):
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.pure(10**6))
         asked = rows.agg(h=nt.histogram("paid", [0, 10, 25, 50, 75, 90, 95, 100]))
-        drawn = nt.plot(account.release(account.plan(asked, spend=nt.pure(10**6), rows_per_group=1)))
+        drawn = nt.plot(
+            account.release(account.plan(asked, spend=nt.pure(10**6), limits=nt.limits(max_rows_per_group=1)))
+        )
     (panel,) = drawn.axes
     assert [round(bar.get_width()) for bar in panel.patches] == [10, 15, 25, 25, 15, 5, 5]
     assert panel.get_title(loc="left").endswith("...")

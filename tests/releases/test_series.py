@@ -8,7 +8,7 @@ import neartwin as nt
 from neartwin.accounting.guarantee import whole_of
 from neartwin.errors import BudgetError, ExecutionError, QueryError
 
-LIMITS = {"rows_per_group": 2, "groups_per_unit": 2}
+LIMITS = {"limits": nt.limits(max_rows_per_group=2, max_groups=2)}
 SPENDS = [nt.pure(1), nt.approx(1, "1e-6"), nt.zcdp("0.3", "1e-7"), nt.gdp("0.7", "1e-7")]
 
 
@@ -51,7 +51,9 @@ def test_a_series_pays_once_for_all_and_what_it_reveals_is_within_its_price(rows
         assert account.release_series(account.plan_series(questions(rows, keys), spend=spend, **LIMITS)) == releases
         used = account.spent
         with pytest.raises(BudgetError):  # the near miss: nothing is left for the first question alone
-            account.release(account.plan(questions(rows, keys)[0], spend=nt.pure("0.9"), rows_per_group=2))
+            account.release(
+                account.plan(questions(rows, keys)[0], spend=nt.pure("0.9"), limits=nt.limits(max_rows_per_group=2))
+            )
         assert account.spent == used
 
 
@@ -62,15 +64,15 @@ def test_the_shares_are_no_worse_than_an_even_split_and_a_series_than_separate_p
     )
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, spend)
-        together = account.plan_series(asked, spend=spend, rows_per_group=5).plan
+        together = account.plan_series(asked, spend=spend, limits=nt.limits(max_rows_per_group=5)).plan
         half = nt.gdp("0.7071")
-        apart = [account.plan(query, spend=half, rows_per_group=5).plan for query in asked]
+        apart = [account.plan(query, spend=half, limits=nt.limits(max_rows_per_group=5)).plan for query in asked]
         assert sum(part.error for part in together.parts) < 0.95 * sum(part.error for part in apart)
     many, wide = [rows.where(f"paid > {i}").agg(n=nt.count_distinct_units()) for i in range(12)], nt.approx(1, "1e-6")
     with nt.open_ledger(tmp_path / "other.db") as book:
         account = book.open(rows, wide)
-        composed = account.plan_series(many, spend=wide, rows_per_group=1).plan
-        added = account.plan(many[0], spend=nt.pure("1/12"), rows_per_group=1).plan
+        composed = account.plan_series(many, spend=wide, limits=nt.limits(max_rows_per_group=1)).plan
+        added = account.plan(many[0], spend=nt.pure("1/12"), limits=nt.limits(max_rows_per_group=1)).plan
         bars = [part.measures["units"].mechanism.half_width(0.95) for part in (composed.parts[0], added)]
         assert composed.price == wide
         assert bars[0] < bars[1]
@@ -109,7 +111,7 @@ def test_what_is_no_series_is_refused_before_anything_is_spent(rows, tmp_path):
             ([rows.agg(n=nt.count())], {"m": 2}, "no statistic"),
         ):
             with pytest.raises(QueryError, match=says):
-                account.plan_series(asked, spend=nt.pure(1), weights=weights, rows_per_group=1)
+                account.plan_series(asked, spend=nt.pure(1), importance=weights, limits=nt.limits(max_rows_per_group=1))
         assert account.spent == {"epsilon": 0}
 
 
@@ -122,7 +124,7 @@ def of_all_kinds(rows):
     ]
 
 
-TUNED = {"rows_per_group": nt.private_limit(64), "groups_per_unit": nt.private_limit(2, share="1/5")}
+TUNED = {"limits": nt.limits(max_rows_per_group=nt.private_limit(64), max_groups=nt.private_limit(2, share="1/5"))}
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
@@ -140,8 +142,8 @@ def test_choices_and_tuned_bounds_stand_in_a_series_and_stay_within_its_price(ro
         assert made.preview().affordable
         winners, sums, first = account.release_series(made)
         assert {key[0] for key in winners.keys} == set(TOWNS) >= {first.keys[0][0]}
-        assert any(note.startswith("Tuned: ") for note in sums.notes)
-        assert any(bound["origin"].startswith("tuned") for bound in sums.provenance.method["bounds"])
+        assert any(note.startswith("Chosen privately: ") for note in sums.notes)
+        assert any(bound["origin"].startswith("chosen by") for bound in sums.provenance.method["bounds"])
         assert account.release_series(account.plan_series(of_all_kinds(rows), spend=spend, **TUNED)) == (
             winners, sums, first,
         )  # fmt: skip

@@ -17,7 +17,7 @@ from neartwin.releases.values import UNBOUNDED
 
 KEYS = {"town": ["Ulm", "Bonn", "Trier", "nowhere"]}
 SURE = 10**6  # an epsilon that leaves next to no noise
-LIMITS = {"spend": nt.pure(SURE), "rows_per_group": 6, "groups_per_unit": 4}
+LIMITS = {"spend": nt.pure(SURE), "limits": nt.limits(max_rows_per_group=6, max_groups=4)}
 SELECT = "SELECT town, COUNT(*) AS n, SUM(paid) AS total"
 
 
@@ -83,7 +83,7 @@ def test_ratios_of_sure_numbers_are_those_of_the_rows(tmp_path, place):
         "--bounds",
         "paid=0:40",
     ]
-    line += ["--keys", "town=Ulm,Bonn,Trier", "--rows-per-group", "20", "--groups-per-unit", "3", "--json"]
+    line += ["--keys", "town=Ulm,Bonn,Trier", "--max-rows-per-group", "20", "--max-groups", "3", "--json"]
     done = CliRunner().invoke(main, line)
     assert done.exit_code == 0, done.output
     release = Release.from_json(done.stdout)
@@ -123,7 +123,7 @@ def test_counts_are_cut_at_0_and_made_monotone_as_in_python(account):
 def test_running_totals_can_be_made_to_grow(account):
     text = "SELECT width_bucket(paid, 0, 40, 20) AS b, {} AS n FROM visits GROUP BY b"
     total = "SUM(COUNT(*)) OVER (ORDER BY b)"
-    limits = {"spend": nt.pure("0.01"), "rows_per_group": 6, "groups_per_unit": 6}
+    limits = {"spend": nt.pure("0.01"), "limits": nt.limits(max_rows_per_group=6, max_groups=6)}
     plain = account.sql(text.format(total), **limits)
     grown = account.sql(text.format(f"MONOTONE({total})"), **limits)
     assert grown == plain.monotone("n")
@@ -161,7 +161,7 @@ def test_a_ratio_that_was_not_selected_orders_and_filters_nothing(account):
 
 def test_the_counts_of_a_histogram_are_what_having_and_order_by_name(account):
     asked = "SELECT HISTOGRAM(paid, [0, 10, 15, 40]) AS h FROM visits"
-    limits = {"spend": nt.pure("0.5"), "rows_per_group": 6}
+    limits = {"spend": nt.pure("0.5"), "limits": nt.limits(max_rows_per_group=6)}
     with pytest.raises(QueryError, match="integer and text"):  # h is the bin, and that is known before a row is read
         account.sql(f"{asked} HAVING h > 3", **limits)
     assert account.remaining == {"epsilon": SURE}

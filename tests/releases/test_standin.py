@@ -36,7 +36,7 @@ def proposed(place, query=None, **more):
     account = nt.open_ledger(place / "budget.db").open(rows, nt.approx(5, "1e-5"))
     asked = query(rows) if query else rows.group_by("town").agg(n=nt.count(), total=nt.sum("paid"))
     return account, account.plan(
-        asked, **({"spend": nt.approx(1, "1e-6"), "rows_per_group": 2, "groups_per_unit": 2} | more)
+        asked, **({"spend": nt.approx(1, "1e-6"), "limits": nt.limits(max_rows_per_group=2, max_groups=2)} | more)
     )
 
 
@@ -64,7 +64,7 @@ def test_loose_bounds_lose_nothing_and_make_more_noise(place):
         return rows.group_by("town", keys=["Ulm", "Bonn", "Hof"]).agg(n=nt.count())
 
     _, tight = proposed(place, counts)
-    _, loose = proposed(place, counts, rows_per_group=60, groups_per_unit=3)
+    _, loose = proposed(place, counts, limits=nt.limits(max_rows_per_group=60, max_groups=3))
     standin = visits(3000, 300, 2)
     small, large = (one.preview_on(standin).errors[0] for one in (tight, loose))
     assert large.bounding == 0 < small.bounding
@@ -82,7 +82,11 @@ def test_loose_bounds_lose_nothing_and_make_more_noise(place):
     ids=["most common", "quantiles", "histogram", "marginals"],
 )
 def test_every_kind_of_question_has_a_stand_in(place, query):
-    more = {"rows_per_group": None, "groups_per_unit": None} if "most_common" in str(query.__code__.co_names) else {}
+    more = (
+        {"limits": nt.limits(max_rows_per_group=None, max_groups=None)}
+        if "most_common" in str(query.__code__.co_names)
+        else {}
+    )
     _, proposal = proposed(place, query, **more)
     found = proposal.preview_on(visits(2000, 200, 3), runs=2)
     assert 0 < found.kept <= 1
@@ -90,7 +94,7 @@ def test_every_kind_of_question_has_a_stand_in(place, query):
 
 
 def test_tuned_bounds_are_tried_as_they_would_be_tuned(place):
-    _, proposal = proposed(place, rows_per_group=nt.private_limit(64, groups=3))
+    _, proposal = proposed(place, limits=nt.limits(max_rows_per_group=nt.private_limit(64, groups=3)))
     found = proposal.preview_on(visits(3000, 300, 2), runs=1)
     assert {error.name for error in found.errors} == {"n", "total"}
 
@@ -115,8 +119,8 @@ def test_the_private_table_itself_and_other_columns_are_refused(place):
 def test_a_terminal_tries_a_question_on_a_stand_in(place):
     pq.write_table(visits(2000, 200, 5), place / "public.parquet")
     asked = ["plan", str(place / "visits.parquet"), "SELECT town, COUNT(*) AS n FROM visits GROUP BY town", "--unit", "who",
-             "--ledger", str(place / "b.db"), "--spend", "epsilon=1,delta=1e-6", "--rows-per-group", "2",
-             "--groups-per-unit", "2", "--standin", str(place / "public.parquet")]  # fmt: skip
+             "--ledger", str(place / "b.db"), "--spend", "epsilon=1,delta=1e-6", "--max-rows-per-group", "2",
+             "--max-groups", "2", "--standin", str(place / "public.parquet")]  # fmt: skip
     shown = CliRunner().invoke(main, asked)
     assert shown.exit_code == 0, shown.output
     assert "bounding" in shown.output

@@ -46,7 +46,7 @@ def question(rows):
     )
 
 
-LIMITS = {"rows_per_group": 4, "groups_per_unit": 3}
+LIMITS = {"limits": nt.limits(max_rows_per_group=4, max_groups=3)}
 
 
 def released(book, rows, epsilon=1, **limits):
@@ -181,7 +181,9 @@ def test_errors_of_real_engines_tell_nothing_either(book):
     rows = nt.table(connection, table="v", unit="who")
     account = book.open(rows, nt.pure(1))
     with pytest.raises(ExecutionError) as failure:
-        account.release(account.plan(rows.agg(total=nt.sum("paid", 0, 1)), spend=nt.pure(1), rows_per_group=1))
+        account.release(
+            account.plan(rows.agg(total=nt.sum("paid", 0, 1)), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
+        )
     assert "4711" not in "".join(traceback.format_exception(failure.value))
 
 
@@ -206,7 +208,9 @@ def test_unknown_groups_of_one_person_stay_hidden_and_large_ones_appear(book):
     rows = nt.table(frame, unit="who", name="visits")
     account = book.open(rows, nt.approx(1, "1e-9"))
     plan = account.plan(
-        rows.group_by("town").agg(people=nt.count_distinct_units()), spend=nt.approx(1, "1e-9"), groups_per_unit=1
+        rows.group_by("town").agg(people=nt.count_distinct_units()),
+        spend=nt.approx(1, "1e-9"),
+        limits=nt.limits(max_groups=1),
     )
     release = account.release(plan)
     assert release.keys == (("Ulm",),)

@@ -23,7 +23,7 @@ def test_tumbling_windows_are_groups_whose_keys_are_public(tmp_path):
     query = rows.group_by(nt.date_part("week start", "at"), keys=weeks).agg(n=nt.count())
     with nt.open_ledger(tmp_path / "budget.db") as book:
         release = book.open(rows, SPEND)
-        answer = release.release(release.plan(query, spend=SPEND, rows_per_group=7, groups_per_unit=4))
+        answer = release.release(release.plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=7, max_groups=4)))
     assert [key[0] for key in answer.keys] == weeks
     for value, truth in zip(answer["n"].values, (21, 21, 9, 0), strict=True):
         assert abs(value - truth) <= 1  # deviation 0.07: beyond 20 deviations otherwise
@@ -38,7 +38,7 @@ def test_sliding_windows_share_people_so_their_prices_add_up(tmp_path):
     ]
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.gdp(400))
-        series = account.plan_series(asked, spend=SPEND, rows_per_group=7)
+        series = account.plan_series(asked, spend=SPEND, limits=nt.limits(max_rows_per_group=7))
         answers = account.release_series(series)
         assert account.spent["mu_squared"] == 200**2
     for i, answer in enumerate(answers):
@@ -53,5 +53,7 @@ def test_a_grown_table_is_charged_to_the_account_of_its_people_again(tmp_path):
         for days, snapshot, spent in ((7, "one", 1), (7, "one", 1), (14, "two", 2)):
             rows = visits(days, snapshot)
             account = book.open(rows, nt.pure(5))
-            account.release(account.plan(rows.agg(n=nt.count()), spend=nt.pure(1), rows_per_group=7))
+            account.release(
+                account.plan(rows.agg(n=nt.count()), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=7))
+            )
             assert account.spent == {"epsilon": spent}  # the same state is answered again for nothing

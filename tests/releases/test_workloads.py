@@ -40,7 +40,7 @@ def released(folder, people, asked, what, **more):
     groups = rows.group_by("age", keys=AGES).workload(asked)
     with nt.open_ledger(folder / "budget.db") as book:
         account = book.open(rows, nt.approx(10**9, "1e-3"))
-        limits = {"spend": nt.pure(10**8), "rows_per_group": 3, "groups_per_unit": 3} | more
+        limits = {"spend": nt.pure(10**8), "limits": nt.limits(max_rows_per_group=3, max_groups=3)} | more
         return account.release(account.plan(groups.agg(found=what), **limits))
 
 
@@ -78,7 +78,9 @@ def test_noise_far_below_a_row_leaves_the_answers_what_they_are(people, tmp_path
     asked = rows.group_by("age", keys=AGES).workload(nt.prefix_sums()).agg(found=nt.count())
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.pure(epsilon))
-        release = account.release(account.plan(asked, spend=nt.pure(epsilon), rows_per_group=3, groups_per_unit=3))
+        release = account.release(
+            account.plan(asked, spend=nt.pure(epsilon), limits=nt.limits(max_rows_per_group=3, max_groups=3))
+        )
     truth = [((ages >= 18) & (ages <= to)).sum() for (to,) in release.keys]
     assert release["found"].values == pytest.approx(truth, abs=1e-6)
 
@@ -91,9 +93,9 @@ def test_answers_of_one_release_add_up(people, tmp_path):
     assert any(abs(one - round(one)) > 1e-3 for one in value.values())  # noisy, and one estimate
 
 
-def made_of(asked, spend, *, neighbours="add_remove", rows=2, groups=2, what=None, **more):
+def made_of(asked, spend, *, neighbours="add_remove", rows=2, groups=2, all_rows=None, what=None, **more):
     query = empty_table(neighbours).group_by("who", keys=range(12)).workload(asked).agg(n=what or nt.count())
-    return plan(query, spend=spend, rows_per_group=rows, groups_per_unit=groups, **more)
+    return plan(query, spend=spend, limits=nt.limits(max_rows_per_group=rows, max_groups=groups, rows=all_rows), **more)
 
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
@@ -115,7 +117,7 @@ def test_the_price_covers_what_the_noise_reveals_and_no_more_than_the_spend(spen
 def test_the_strategy_with_the_least_mean_bar_is_taken_and_told():
     one = made_of(nt.prefix_sums(), nt.zcdp("1/10"))
     long = empty_table("add_remove").group_by("who", keys=range(60)).workload(nt.prefix_sums()).agg(n=nt.count())
-    many = plan(long, spend=nt.zcdp("1/10"), rows_per_group=2, groups_per_unit=1)
+    many = plan(long, spend=nt.zcdp("1/10"), limits=nt.limits(max_rows_per_group=2, max_groups=1))
     assert all(line.startswith("less good: ") for line in many.why[1:])
     assert many.strategy.name != "each cell alone"
     assert made_of(nt.range_sums([1]), nt.zcdp("1/10")).strategy.name == "each cell alone"
@@ -136,11 +138,11 @@ def test_more_reach_of_a_unit_and_another_workload_are_other_plans():
         made_of(nt.range_sums(), nt.pure(1), groups=3),
         made_of({"a": {0: 1}}, nt.pure(1)),
         made_of({"a": {0: 2}}, nt.pure(1)),
-        made_of({"a": {0: 1}}, nt.pure(1), rows_per_unit=3),
+        made_of({"a": {0: 1}}, nt.pure(1), all_rows=3),
     ]
     assert len({one.digest for one in plans}) == len(plans)
     assert made_of(nt.range_sums(), nt.pure(1)).digest == plans[0].digest
-    bars = [made_of(nt.prefix_sums(), nt.pure(1), rows=4, groups=4, rows_per_unit=most).error for most in (None, 16, 8)]
+    bars = [made_of(nt.prefix_sums(), nt.pure(1), rows=4, groups=4, all_rows=most).error for most in (None, 16, 8)]
     assert bars[0] == bars[1] > bars[2]
 
 
@@ -164,7 +166,7 @@ def test_a_workload_is_written_to_a_table_and_shaped(people, tmp_path):
     asked = rows.group_by("age", keys=AGES).workload(nt.range_sums([3])).agg(n=nt.count())
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.pure(10**9))
-        limits = {"rows_per_group": 3, "groups_per_unit": 3}
+        limits = {"limits": nt.limits(max_rows_per_group=3, max_groups=3)}
         release = account.release(account.plan(asked, spend=nt.pure(10**7), **limits))
         account.release_to_parquet(account.plan(asked, spend=nt.pure(10**7 + 1), **limits), tmp_path / "t.parquet")
     table = pq.read_table(tmp_path / "t.parquet")
@@ -179,7 +181,7 @@ def test_a_workload_is_asked_explained_and_certified_from_sql_and_a_terminal(peo
     rows = nt.table(people, unit="who", name="people")
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.gdp(1))
-        told = {"keys": AGES, "spend": nt.gdp(1), "rows_per_group": 3, "groups_per_unit": 3}
+        told = {"keys": AGES, "spend": nt.gdp(1), "limits": nt.limits(max_rows_per_group=3, max_groups=3)}
         assert "answers (prefixes), by least squares" in str(account.sql(f"EXPLAIN {text}", **told))
         release = account.sql(text, **told)
         certified = release.certificate(book).body
@@ -191,7 +193,7 @@ def test_a_workload_is_asked_explained_and_certified_from_sql_and_a_terminal(peo
     assert "int64, sha256 " in certified["mechanisms"][1]["parameters"]["table"]
     assert certified["question"]["workload"] == "prefixes"
     asked = ["query", str(tmp_path / "people.parquet"), text, "--unit", "who", "--ledger", str(tmp_path / "b.db"), "--spend",
-             "mu=1", "--rows-per-group", "3", "--groups-per-unit", "3", "--keys", "age=18:29"]  # fmt: skip
+             "mu=1", "--max-rows-per-group", "3", "--max-groups", "3", "--keys", "age=18:29"]  # fmt: skip
     done = CliRunner().invoke(main, asked)
     assert done.exit_code == 0, done.output
     assert [line.split()[0] for line in done.output.splitlines()[:4]] == ["age_to", "29", "28", "27"]

@@ -32,7 +32,7 @@ def made(request, tmp_path_factory):
         keys = ["Ulm", "<b>"] if request.param == "pure" else None
         spend = nt.pure(1) if request.param == "pure" else nt.approx(1, "1e-7")
         query = rows.group_by("town", keys=keys).agg(n=nt.count_distinct_units())
-        return nt.certify(account.release(account.plan(query, spend=spend, groups_per_unit=1)), book)
+        return nt.certify(account.release(account.plan(query, spend=spend, limits=nt.limits(max_groups=1))), book)
 
 
 def test_an_entry_is_valid_and_reads_back_as_it_was(made):

@@ -54,7 +54,7 @@ def test_the_page_of_a_release_holds_table_sentences_and_picture(tmp_path):
     with nt.open_ledger(tmp_path / "book.db") as book:
         account = book.open(rows, pure(1))
         asked = rows.group_by("town", keys={"town": ["Bonn", "Ulm"]}).agg(n=nt.count_distinct_units())
-        release = account.release(account.plan(asked, spend=pure(1), groups_per_unit=1))
+        release = account.release(account.plan(asked, spend=pure(1), limits=nt.limits(max_groups=1)))
     text = page(release)
     assert "What an attacker can do with it" in text
     for row in risk_facts(release.guarantee)["rows"]:

@@ -36,7 +36,7 @@ with nt.open_ledger("budget.db") as book:
     assert_type(book, Ledger)
     account = book.open(rows, nt.pure(1))
     assert_type(account, Account)
-    proposal = account.plan(query, spend=nt.pure(0.5), rows_per_group=5)
+    proposal = account.plan(query, spend=nt.pure(0.5), limits=nt.limits(max_rows_per_group=5))
     assert_type(proposal, Proposal)
     assert_type(proposal.preview(), Preview)
     release = account.release(proposal)

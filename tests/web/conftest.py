@@ -22,8 +22,7 @@ ASK = {
         },
     },
     "spend": {"epsilon": "0.25"},
-    "rows_per_group": 5,
-    "groups_per_unit": 3,
+    "limits": {"max_rows_per_group": 5, "max_groups": 3},
 }
 
 

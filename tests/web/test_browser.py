@@ -57,7 +57,9 @@ def answer(address, tokens):
     """The page of an answer that ada paid for."""
     account = nt.connect(address, tokens["analyst"]).open("purchases")
     asked = account.rows.group_by("cds", keys=[1, 2]).agg(n=nt.count(), typical=nt.mean("amount"))
-    release = account.release(account.plan(asked, spend=nt.pure("0.1"), rows_per_group=2, groups_per_unit=2))
+    release = account.release(
+        account.plan(asked, spend=nt.pure("0.1"), limits=nt.limits(max_rows_per_group=2, max_groups=2))
+    )
     return f"/data/purchases/releases/{release.provenance.position}"
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from neartwin.accounting.budgets import approx
 from neartwin.errors import NeartwinError
+from neartwin.planning.limits import known_names, limits
 from neartwin.releases.accounts import Account
 from neartwin.tables.table import bounds
 from neartwin.web.builder import options
@@ -19,6 +20,7 @@ from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.pages.ask import _after_button, _task, _written
 from neartwin.web.schemas import Ask
+from neartwin.web.schemas import Limits as LimitsModel
 from neartwin.web.tasks import outcome
 
 CURATOR = SimpleNamespace(role="curator", name="carol", project="")
@@ -199,25 +201,27 @@ CASES = {
 }  # fmt: skip
 LIMITS = {
     "discovered groups": (
-        AskFields(groups=("town",), keys="discover", delta="1e-6", groups_per_unit="3", discovery_groups="2"),
-        {"discovery_groups": 2},
+        AskFields(groups=("town",), keys="discover", delta="1e-6", max_groups="3", max_discovered_groups="2"),
+        {"limits": {"max_rows_per_group": 1, "max_groups": 3, "max_discovered_groups": 2}},
     ),
     "a limit that is chosen privately": (
-        AskFields(groups=("town",), rows_per_group="32", tune_rows="on", tune_share="0.2", tune_expected="2"),
-        {"rows_per_group": {"at_most": 32, "share": "0.2", "groups": 2}},
+        AskFields(
+            groups=("town",), max_rows_per_group="32", private_rows="on", private_share="0.2", expected_groups="2"
+        ),
+        {"limits": {"max_rows_per_group": {"at_most": 32, "share": "0.2", "groups": 2}, "max_groups": 1}},
     ),
     "all rows of a unit": (
-        AskFields(groups=("town",), rows_per_group="4", groups_per_unit="2", rows_per_unit="5"),
-        {"rows_per_group": 4, "groups_per_unit": 2, "rows_per_unit": 5},
+        AskFields(groups=("town",), max_rows_per_group="4", max_groups="2", rows="5"),
+        {"limits": {"max_rows_per_group": 4, "max_groups": 2, "rows": 5}},
     ),
     "bounds of values that are chosen privately": (
-        AskFields(statistics=(value("sum"),), groups=("town",), value_range="on", tune_share="0.2"),
-        {"value_range": {"share": "0.2"}},
+        AskFields(statistics=(value("sum"),), groups=("town",), private_range="on", private_share="0.2"),
+        {"private_range": {"share": "0.2"}},
     ),
-    "several units together": (AskFields(units_together="3"), {"units_together": 3}),
+    "several units together": (AskFields(group_size="3"), {"group_size": 3}),
     "weights": (
-        AskFields(statistics=(StatisticFields(), value("sum", name="s")), weights="rows = 2, s = 0.5"),
-        {"weights": {"rows": "2", "s": "0.5"}},
+        AskFields(statistics=(StatisticFields(), value("sum", name="s")), importance="rows = 2, s = 0.5"),
+        {"importance": {"rows": "2", "s": "0.5"}},
     ),
 }
 
@@ -256,9 +260,12 @@ def test_limits_stand_beside_the_sql_as_the_service_takes_them(directory, name):
 
 def test_every_statistic_and_every_limit_has_its_field():
     assert set(STATISTIC_LABELS) == set(FIELDS)
-    limits = set(signature(Account.plan).parameters) - {"self", "query", "spend"}
-    assert limits <= {one.name for one in fields(AskFields)}
-    assert limits <= set(Ask.model_fields)
+    beside = set(signature(Account.plan).parameters) - {"self", "query", "spend"}
+    typed = {one.name for one in fields(AskFields)}
+    assert beside - {"limits"} <= typed
+    assert beside <= set(Ask.model_fields)
+    assert set(known_names()) <= typed
+    assert set(known_names()) == set(signature(limits).parameters) == set(LimitsModel.model_fields)
 
 
 @pytest.mark.parametrize(

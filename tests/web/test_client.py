@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
-from neartwin.client.service import ServedAccount, _written
+from neartwin.client.service import ServedAccount
 from neartwin.errors import AccessError, BudgetError, ParameterError, QueryError
+from neartwin.planning.limits import Limits
 from neartwin.releases.accounts import Account
 from neartwin.releases.preview import Preview
 from neartwin.web.schemas import Ask
 from neartwin.web.service import Settings
-from neartwin.web.tasks import _limit
 from tests.web.server import serving
 
 
@@ -29,12 +29,17 @@ def notebook(account):
     query = account.rows.where("amount > 5").group_by("cds", keys=[1, 2, 3]).agg(
         orders=nt.count(), people=nt.count_distinct_units(), total=nt.sum("amount", 0, 200), typical=nt.mean("amount")
     )  # fmt: skip
-    tuned = {"rows_per_group": nt.private_limit(8, share="1/5"), "groups_per_unit": 3, "weights": {"orders": 2}}
+    tuned = {
+        "limits": nt.limits(max_rows_per_group=nt.private_limit(8, share="1/5"), max_groups=3),
+        "importance": {"orders": 2},
+    }
     found = account.plan(query, spend=nt.pure("0.25"), **tuned)
     assert [error.name for error in found.preview().errors] == ["orders", "people", "total", "typical"]
-    proposal = account.plan(query, spend=nt.pure("0.25"), rows_per_group=5, groups_per_unit=3)
+    proposal = account.plan(query, spend=nt.pure("0.25"), limits=nt.limits(max_rows_per_group=5, max_groups=3))
     release = account.release(proposal)
-    again = account.release(account.plan(query, spend=nt.pure("0.25"), rows_per_group=5, groups_per_unit=3))
+    again = account.release(
+        account.plan(query, spend=nt.pure("0.25"), limits=nt.limits(max_rows_per_group=5, max_groups=3))
+    )
     assert again == release
     asked = nt.from_sql("SELECT COUNT(DISTINCT customer_id) FROM purchases", account.rows)
     refused = account.plan(asked, spend=nt.pure("0.3"))
@@ -75,7 +80,7 @@ def test_a_series_is_served_with_one_price_and_each_of_its_answers_has_its_own_c
         by_cds.agg(total=nt.sum("amount")),
         account.rows.most_common("cds", among=[1, 2, 3]),
     ]
-    limits = {"spend": nt.pure("0.3"), "rows_per_group": 5, "groups_per_unit": 3}
+    limits = {"spend": nt.pure("0.3"), "limits": nt.limits(max_rows_per_group=5, max_groups=3)}
     series = account.plan_series(asked, **limits)
     assert series.price == nt.pure("0.3")
     assert [error.name for error in series.preview().errors] == ["1: n", "2: total", "3: cds"]
@@ -115,7 +120,7 @@ def test_a_policy_judges_every_question_of_a_series(client, tokens):
 def test_what_is_refused_locally_is_refused_by_the_service_with_the_same_error(served):
     account = served.open("purchases")
     query = account.rows.group_by("cds", keys=[1]).agg(n=nt.count())
-    with pytest.raises(QueryError, match="rows_per_group is missing"):
+    with pytest.raises(QueryError, match="max_rows_per_group is missing"):
         account.plan(query, spend=nt.pure("0.1"))
     with pytest.raises(AccessError, match="is not one that you may ask"):
         served.open("orders")
@@ -137,26 +142,28 @@ def test_a_served_account_takes_every_limit_that_a_local_one_takes(verb):
 
 
 @pytest.mark.parametrize(
-    ("name", "limit"),
+    "limits",
     [
-        ("rows_per_group", nt.private_limit(8, share="1/5")),
-        ("groups_per_unit", nt.private_limit(16, groups=400)),
-        ("norm_per_unit", nt.private_limit(256)),
-        ("norm_per_unit", Fraction(7, 2)),
-        ("rows_per_unit", 9),
-        ("value_range", nt.private_range(share="1/7")),
+        nt.limits(max_rows_per_group=nt.private_limit(8, share="1/5"), max_groups=nt.private_limit(16, groups=400)),
+        nt.limits(norm=nt.private_limit(256)),
+        nt.limits(norm=Fraction(7, 2), max_discovered_groups=8),
+        nt.limits(rows=9, max_groups=2),
     ],
+    ids=str,
 )
-def test_a_limit_arrives_as_it_was_sent(name, limit):
-    sent = json.loads(json.dumps({"question": {"sql": "SELECT 1"}, "spend": {"mu": "1"}, name: _written(name, limit)}))
+def test_limits_arrive_as_they_were_sent(limits):
+    sent = json.loads(json.dumps({"question": {"sql": "SELECT 1"}, "spend": {"mu": "1"}, "limits": limits.as_dict()}))
     task = Ask.model_validate(sent).model_dump(exclude_none=True)
-    arrived = _limit(name, task[name])
-    assert (Fraction(arrived) if isinstance(limit, Fraction) else arrived) == limit
+    arrived = Limits.from_dict(task["limits"])
+    assert arrived.as_dict() == limits.as_dict()
+    assert arrived.private == limits.private
 
 
-@pytest.mark.parametrize("limit", [{"units_together": 2}, {"value_range": nt.private_range()}])
-def test_what_a_series_cannot_have_is_refused_in_words_and_is_no_fault_of_the_service(served, limit):
+@pytest.mark.parametrize(
+    ("more", "limit"), [({"group_size": 2}, None), ({}, nt.private_range())], ids=["group", "range"]
+)
+def test_what_a_series_cannot_have_is_refused_in_words_and_is_no_fault_of_the_service(served, more, limit):
     account = served.open("purchases")
-    asked = [account.rows.agg(n=nt.count()), account.rows.agg(total=nt.sum("amount"))]
+    asked = [account.rows.agg(n=nt.count()), account.rows.agg(total=nt.sum("amount", clip=limit))]
     with pytest.raises(QueryError, match="one question"):
-        account.plan_series(asked, spend=nt.pure("0.1"), rows_per_group=5, **limit)
+        account.plan_series(asked, spend=nt.pure("0.1"), limits=nt.limits(max_rows_per_group=5), **more)

@@ -27,7 +27,7 @@ JOINED = (
     "SELECT diagnoses.code, COUNT(DISTINCT id) AS people, AVG(age) AS typical FROM patients "
     "JOIN diagnoses USING (id) JOIN towns USING (town) WHERE state = 'BW' GROUP BY diagnoses.code"
 )
-LIMITS = {"rows_per_group": 2, "groups_per_unit": 2}
+LIMITS = {"limits": {"max_rows_per_group": 2, "max_groups": 2}}
 
 
 @pytest.fixture(scope="module")

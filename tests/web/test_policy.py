@@ -21,7 +21,11 @@ def home(tmp_path_factory, purchases):
 def task(question, *, analyst="ada", project="", spend="0.1", do="plan", **more):
     spent = {"epsilon": spend}
     whose = {"analyst": analyst, "project": project, "key": ""}
-    return {"do": do, "dataset": "purchases", "question": question, "spend": spent, "rows_per_group": 5} | whose | more
+    return (
+        {"do": do, "dataset": "purchases", "question": question, "spend": spent, "limits": {"max_rows_per_group": 5}}
+        | whose
+        | more
+    )
 
 
 COUNT = {"n": {"ask": "count"}}
@@ -56,8 +60,8 @@ SUM = {"statistics": {"t": {"ask": "sum", "column": "amount"}}}
 )
 def test_what_a_rule_allows_is_planned_and_its_near_miss_is_refused(home, rule, allowed, refused, name):
     home.set_policy("purchases", (Rule(**rule),), by="console")
-    assert outcome(home, task(allowed, groups_per_unit=2)).get("done"), rule
-    asked = task(refused, groups_per_unit=2)
+    assert outcome(home, task(allowed, limits={"max_rows_per_group": 5, "max_groups": 2})).get("done"), rule
+    asked = task(refused, limits={"max_rows_per_group": 5, "max_groups": 2})
     asked["spend"] |= {"delta": "1e-6"} if rule == {"discover": False} else {}  # which discovery needs
     told = outcome(home, asked)
     assert (told["status"], told["refused"]["name"]) == (403, name)
@@ -66,27 +70,36 @@ def test_what_a_rule_allows_is_planned_and_its_near_miss_is_refused(home, rule, 
 
 def test_the_most_that_a_release_may_spend_is_kept_to_the_last_unit(home):
     home.set_policy("purchases", (Rule(max_spend=pure("0.1")),), by="console")
-    assert outcome(home, task(BY_CDS, groups_per_unit=2)).get("done")
-    told = outcome(home, task(BY_CDS, groups_per_unit=2, spend="0.100000000001"))
+    assert outcome(home, task(BY_CDS, limits={"max_rows_per_group": 5, "max_groups": 2})).get("done")
+    told = outcome(home, task(BY_CDS, limits={"max_rows_per_group": 5, "max_groups": 2}, spend="0.100000000001"))
     assert (told["status"], told["refused"]["name"]) == (403, "spend")
 
 
 def test_the_first_rule_that_fits_decides_and_without_one_the_data_set_is_not_there(home):
     rules = (Rule(who="analyst:ada", max_spend=pure("0.01")), Rule(who="project:census"))
     home.set_policy("purchases", rules, by="console")
-    assert outcome(home, task(BY_CDS, groups_per_unit=2, project="census"))["status"] == 403
-    assert outcome(home, task(BY_CDS, groups_per_unit=2, analyst="bob", project="census")).get("done")
-    hidden = outcome(home, task(BY_CDS, groups_per_unit=2, analyst="bob"))
-    missing = outcome(home, task(BY_CDS, groups_per_unit=2, analyst="bob", dataset="orders"))
+    assert (
+        outcome(home, task(BY_CDS, limits={"max_rows_per_group": 5, "max_groups": 2}, project="census"))["status"]
+        == 403
+    )
+    assert outcome(
+        home, task(BY_CDS, limits={"max_rows_per_group": 5, "max_groups": 2}, analyst="bob", project="census")
+    ).get("done")
+    hidden = outcome(home, task(BY_CDS, limits={"max_rows_per_group": 5, "max_groups": 2}, analyst="bob"))
+    missing = outcome(
+        home, task(BY_CDS, limits={"max_rows_per_group": 5, "max_groups": 2}, analyst="bob", dataset="orders")
+    )
     assert hidden["refused"] | {"value": "", "message": ""} == missing["refused"] | {"value": "", "message": ""}
 
 
 def test_an_analyst_without_an_allotment_gets_the_rules_or_none(home):
     home.set_policy("purchases", (Rule(),), by="console")
-    told = outcome(home, task(BY_CDS, do="release", groups_per_unit=2, analyst="new"))
+    told = outcome(home, task(BY_CDS, do="release", limits={"max_rows_per_group": 5, "max_groups": 2}, analyst="new"))
     assert "has no allotment" in told["refused"]["message"]
     home.set_policy("purchases", (Rule(allotment=approx("0.15", "1e-4")),), by="console")
-    assert outcome(home, task(BY_CDS, do="release", groups_per_unit=2, analyst="new")).get("done")
+    assert outcome(
+        home, task(BY_CDS, do="release", limits={"max_rows_per_group": 5, "max_groups": 2}, analyst="new")
+    ).get("done")
     told = outcome(home, task(SUM, do="release", analyst="new"))
     assert told["refused"]["code"] == "NT-400"
     told = outcome(home, task(SUM, do="release", analyst="new", project="census"))
@@ -95,10 +108,13 @@ def test_an_analyst_without_an_allotment_gets_the_rules_or_none(home):
 
 def test_declared_keys_are_taken_by_name(home):
     home.set_policy("purchases", (Rule(own_keys=False),), by="console")
-    told = outcome(home, task(BY_CDS | {"keys": "declared"}, groups_per_unit=2))["done"]
+    told = outcome(home, task(BY_CDS | {"keys": "declared"}, limits={"max_rows_per_group": 5, "max_groups": 2}))["done"]
     assert told["question"]["keys"] == [[1], [2], [3]]
     asked = {"group_by": ["town"], "keys": "declared", "statistics": COUNT}
-    assert "no declared keys" in outcome(home, task(asked, groups_per_unit=2))["refused"]["message"]
+    assert (
+        "no declared keys"
+        in outcome(home, task(asked, limits={"max_rows_per_group": 5, "max_groups": 2}))["refused"]["message"]
+    )
 
 
 def test_a_policy_about_columns_that_are_not_there_or_currencies_that_cannot_pay_is_refused(home, purchases):

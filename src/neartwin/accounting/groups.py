@@ -24,7 +24,7 @@ def of_one(spend: Budget, units: int) -> Budget:
     >>> print(of_one(Pure(Fraction(3)), 3), of_one(Zcdp(Fraction(1), Fraction(0)), 2), of_one(Gdp(Fraction(1), Fraction(0)), 4))
     epsilon=1 rho=0.25 mu=0.25
     """
-    k = integer(at_least=1, units_together=units)
+    k = integer(at_least=1, group_size=units)
     if k == 1:
         return spend
     match spend:
@@ -58,7 +58,7 @@ def of_units(price: Budget, units: int) -> Budget:
     >>> print(of_units(Approx(Fraction(1, 2), Fraction(1, 10**6)), 3))
     epsilon=1.5, delta=5.367e-06
     """
-    k = integer(at_least=1, units_together=units)
+    k = integer(at_least=1, group_size=units)
     if k == 1:
         return price
     match price:

@@ -28,6 +28,7 @@ from neartwin.accounting.budgets import Budget
 from neartwin.checks import integer
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
+from neartwin.planning.limits import Limits
 
 Bits = NDArray[np.int8]
 Subsets = NDArray[np.int8]  # (queries, people): who is counted
@@ -232,5 +233,5 @@ def _counts(subsets: Subsets, secret: Bits, spend: Budget) -> FloatArray:
     counted = asked.group_by(_QUESTION, keys={_QUESTION: range(len(subsets))}).agg(n=count_distinct_units())
     with tempfile.TemporaryDirectory() as folder, open_ledger(Path(folder) / "attack.db") as book:
         account = book.open(asked, spend)
-        proposal = account.plan(counted, spend=spend, groups_per_unit=len(subsets))
+        proposal = account.plan(counted, spend=spend, limits=Limits(max_groups=len(subsets)))
         return np.array(account.release(proposal)["n"].values)

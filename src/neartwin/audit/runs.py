@@ -26,7 +26,7 @@ from neartwin.accounting.budgets import Budget
 from neartwin.audit.neighbouring_inputs import Twins
 from neartwin.checks import integer
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.exact import Number
+from neartwin.planning.limits import Limits
 
 _CHUNKS = 16  # a side, so that a progress bar moves
 
@@ -180,7 +180,7 @@ class ReleaseGame:
     """A release to be played: rows are tuples (unit, key, value, ...) of text, text and numbers; None is missing.
 
     values: the names of the columns after unit and key. ask: from the grouped table (`Groups`) to the question (`Query`), as in
-    `lambda groups: groups.agg(n=nt.count())`. rows_per_group and groups_per_unit, or norm_per_unit: what bounds a unit. keys: the
+    `lambda groups: groups.agg(n=nt.count())`. limits: of one unit. keys: the
     public keys, or None to discover them. where: puts an Arrow table of all rows where the engine under
     attack reads it, and opens it there with `nt.table(..., unit="unit")`. take: from an account and a proposal to the released
     rows (`collected`, `written`). The output of a run: with public keys one number a (key, statistic), in that order; with
@@ -190,9 +190,7 @@ class ReleaseGame:
     values: tuple[str, ...]
     ask: Callable[[Any], Any]
     spend: Budget
-    rows_per_group: int | None = None
-    groups_per_unit: int | None = None
-    norm_per_unit: Number | None = None
+    limits: Limits | None = None
     keys: tuple[str, ...] | None = None
     where: Callable[[Any], Any] = in_process
     take: Callable[[Any, Any], Any] = collected
@@ -209,13 +207,7 @@ class ReleaseGame:
         grouped = people.group_by(_REPLICA, _KEY) if public is None else people.group_by(_REPLICA, _KEY, keys=public)
         with tempfile.TemporaryDirectory() as folder, open_ledger(Path(folder) / "game.db") as book:
             account = book.open(people, self.spend)
-            proposal = account.plan(
-                self.ask(grouped),
-                spend=self.spend,
-                rows_per_group=self.rows_per_group,
-                groups_per_unit=self.groups_per_unit,
-                norm_per_unit=self.norm_per_unit,
-            )
+            proposal = account.plan(self.ask(grouped), spend=self.spend, limits=self.limits)
             return self.take(account, proposal)
 
     def replicated(self, rows: Sequence[tuple[Any, ...]], runs: int) -> Any:

@@ -22,7 +22,7 @@ _HELP = """Private statistics from tables about people.
 A first release:
   neartwin query --ledger budget.db --budget epsilon=1 --spend epsilon=0.5 \\
     --unit customer_id --bounds amount=0:200 --keys cds=1:5 \\
-    --groups-per-unit 2 --rows-per-group 5 purchases.parquet \\
+    --max-groups 2 --max-rows-per-group 5 purchases.parquet \\
     "SELECT cds, COUNT(*), AVG(amount) FROM purchases GROUP BY cds"
 
 \b

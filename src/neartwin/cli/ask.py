@@ -28,8 +28,7 @@ Options = dict[str, Any]
 )
 @click.option("--spend", required=True, help="What this release may cost: epsilon=0.5 or epsilon=0.5,delta=1e-7.")
 @click.option("--keys", multiple=True, help="Public keys: town=Ulm,Bonn; by default those that the data set declares.")
-@click.option("--rows-per-group", type=int, help="The most rows of one unit that count in a group.")
-@click.option("--groups-per-unit", type=int, help="The most groups that one unit counts in.")
+@options.limit_options
 @click.option("--preview", is_flag=True, help="Show cost and expected error, and spend nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Also write .html, .json, .csv or .parquet.")
@@ -44,7 +43,7 @@ def ask(  # noqa: PLR0917 - a command's options
     preview: bool,  # noqa: FBT001
     as_json: bool,  # noqa: FBT001
     out: str | None,
-    **limits: int | None,
+    **limits: str | None,
 ) -> None:
     """Ask a service's data set a SQL question; the service pays for it from your allotment.
 
@@ -54,7 +53,7 @@ def ask(  # noqa: PLR0917 - a command's options
 
     account = connect(url, _token(token)).open(dataset)
     asked = [_question(account, statement, keys) for statement in statements(sql)]
-    told: Options = {"spend": options.target(spend, "spend")} | limits
+    told: Options = {"spend": options.target(spend, "spend"), "limits": options.limits(dict(limits))}
     proposal = account.plan(asked[0], **told) if len(asked) == 1 else account.plan_series(asked, **told)
     if preview:
         click.echo(f"{proposal.explain()}\n\n{proposal.preview()}")

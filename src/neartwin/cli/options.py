@@ -1,13 +1,15 @@
 """Reading the small languages of options: `epsilon=0.5,delta=1e-6`, `amount=0:200:0.01`, `town=Ulm,Bonn`, `cds=1:5`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
+
+import click
 
 from neartwin.accounting.budgets import Budget, budget_in
 from neartwin.errors import ParameterError
-from neartwin.exact import Number
-from neartwin.planning.limits import PrivateLimit, PrivateRange, private_limit, private_range
+from neartwin.planning.limits import Limits, known_names
 from neartwin.queries.groups import Grouping, date, date_part
 from neartwin.tables.table import ROW, Bounds, RowUnit
 from neartwin.tables.table import bounds as as_bounds
@@ -47,44 +49,31 @@ def unit(text: str) -> str | RowUnit | tuple[str, Grouping]:
     return column, date(of) if word == "day" else date_part(f"{word} start", of)
 
 
-def limit(text: str | int | None, name: str) -> int | PrivateLimit | None:
-    """A bound of contributions: a whole number, `tuned=256`, or `tuned=256,groups=500` where groups are unknown.
+def limits(told: dict[str, Any]) -> Limits:
+    """Limits of the single options, which are taken out of those told, and of `limits`: one text or a table of TOML.
 
-    >>> limit("20", "rows_per_group"), limit("tuned=64,groups=5", "rows_per_group").groups
-    (20, 5)
+    >>> print(limits({"rows": 20, "limits": "max-groups=3", "spend": "epsilon=1"}))
+    nt.limits(max_groups=3, rows=20)
     """
-    if text is None or isinstance(text, int):
-        return text
-    if text.strip().isdecimal():
-        return int(text)
-    try:
-        found = {key: int(value) for key, value in pairs(text.split(","), name).items()}
-        return private_limit(found.pop("tuned"), **found)
-    except (ValueError, KeyError, TypeError):
-        raise ParameterError(name, text, "must be a whole number, tuned=256 or tuned=256,groups=500") from None
+    whole = told.pop("limits", None) or {}
+    found = Limits.parse(whole) if isinstance(whole, str) else Limits.from_dict(whole)
+    single = {name: told.pop(name) for name in known_names() if told.get(name) is not None}
+    return replace(found, **Limits.from_dict(single).given)
 
 
-def norm(text: str | float | None) -> Number | PrivateLimit | None:
-    """A norm: a number of rows, or tuned as any other bound.
-
-    >>> norm("7.5"), norm("tuned=64").at_most
-    ('7.5', 64)
-    """
-    return limit(text, "norm_per_unit") if isinstance(text, str) and "=" in text else text
-
-
-def value_range(text: str) -> PrivateRange | None:
-    """Clip bounds of values that are to be found out: `tuned=1/10` of the spend, or `tuned=1/10,groups=500`; "" for none.
-
-    >>> print(value_range("tuned=1/5,groups=40"))
-    PrivateRange(share=Fraction(1, 5), groups=40)
-    """
-    if not text:
-        return None
-    found = pairs(text.split(","), "value_range")
-    if set(found) - {"tuned", "groups"} or "tuned" not in found or not found.get("groups", "1").isdecimal():
-        raise ParameterError("value_range", text, "must be tuned=1/10 or tuned=1/10,groups=500")
-    return private_range(share=found["tuned"], groups=int(found["groups"]) if "groups" in found else None)
+def limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """One option for each limit of a unit, and `--limits` for several."""
+    shared: list[Callable[..., Any]] = [
+        click.option("--limits", help="Limits of one unit together: rows=20,max-groups=3. Or one by one:"),
+        click.option("--max-rows-per-group", help="The most rows of a unit that count in one group."),
+        click.option("--max-groups", help="The most groups of a unit; or private=256, private=256,groups=500."),
+        click.option("--rows", help="The most rows of a unit in all groups together."),
+        click.option("--norm", help="Instead: the norm of a unit's whole vector, in rows; or private=256."),
+        click.option("--max-discovered-groups", help="In how many of its groups a unit helps to discover them."),
+    ]
+    for option in reversed(shared):
+        command = option(command)
+    return command
 
 
 def types(texts: tuple[str, ...]) -> dict[str, str]:

@@ -13,6 +13,8 @@ import click
 from neartwin.cli import options
 from neartwin.cli.output import refusing, show_releases, stderr
 from neartwin.errors import ParameterError, QueryError
+from neartwin.planning.limits import Limits, known_names
+from neartwin.planning.pilot_ranges import with_private_range
 from neartwin.queries.open import table as open_table
 from neartwin.queries.query import Rows
 from neartwin.queries.sql.parse import explained_sql
@@ -20,6 +22,7 @@ from neartwin.queries.sql.series import series_from_sql
 from neartwin.releases.accounts import Ledger, Proposal, open_ledger
 from neartwin.releases.rehearsal import StandInPreview
 from neartwin.releases.series import SeriesProposal
+from neartwin.statistics.clipping import read_range
 from neartwin.tables.joins import OtherTable, owned_by, public_table
 from neartwin.tables.types import ColumnType
 
@@ -35,6 +38,7 @@ class Question:
     sql: str
     spend: str
     unit: str
+    limits: Limits
     budget: str = ""
     name: str = ""
     table: str = ""
@@ -45,19 +49,20 @@ class Question:
     public: tuple[str, ...] = ()
     same_unit: tuple[str, ...] = ()
     owned: tuple[str, ...] = ()
-    rows_per_group: int | str | None = None
-    groups_per_unit: int | str | None = None
-    rows_per_unit: int | None = None
-    norm_per_unit: float | str | None = None
-    units_together: int = 1
-    value_range: str = ""
-    discovery_groups: int | None = None
-    weights: tuple[str, ...] = ()
+    group_size: int = 1
+    private_range: str = ""
+    importance: tuple[str, ...] = ()
+
+
+def _question(told: Options) -> Question:
+    """The question of what was told by name, its limits as one value."""
+    told = dict(told)
+    return Question(limits=options.limits(told), **{name: value for name, value in told.items() if value is not None})
 
 
 def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that `query` and `plan` share."""
-    shared = [
+    shared: list[Callable[..., Any]] = [
         click.argument("data"),
         click.argument("sql"),
         click.option("--ledger", required=True, help="The ledger's file; made if it is missing."),
@@ -83,18 +88,16 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
             "--same-unit", multiple=True, help="A private table of the same people to JOIN: visits=visits.parquet."
         ),
         click.option("--owned", multiple=True, help="A private table to JOIN, whose rows belong to who has their key."),
-        click.option("--rows-per-group", help="The most rows of one unit that count in a group; or tuned, see below."),
-        click.option("--groups-per-unit", help="The most groups of one unit; or tuned=256, tuned=256,groups=500."),
-        click.option("--rows-per-unit", type=int, help="The most rows of one unit in all groups together."),
-        click.option("--norm-per-unit", help="Instead: the norm of a unit's whole vector, in rows; or tuned=256."),
-        click.option("--value-range", default="", help="Have clip bounds chosen privately: tuned=1/10 of the spend."),
+        options.limit_options,
         click.option(
-            "--units-together", type=int, default=1, help="To how many units changed together the spend is promised."
+            "--private-range",
+            default="",
+            help="Have clip bounds chosen privately, for 1/10 of the spend: 1/10,groups=500.",
         ),
         click.option(
-            "--discovery-groups", type=int, help="In how many of its groups a unit helps to discover unknown ones."
+            "--group-size", type=int, default=1, help="To how many units changed together the spend is promised."
         ),
-        click.option("--weights", multiple=True, help="How much a statistic's error matters: total=4; others 1."),
+        click.option("--importance", multiple=True, help="How much a statistic's error matters: total=4; others 1."),
         click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
     ]
     for option in reversed(shared):
@@ -114,13 +117,13 @@ def query(as_json: bool, out: str | None, table_out: str | None, **arguments: An
     """
     if (inner := explained_sql(arguments["sql"])) is not None:
         with open_ledger(arguments["ledger"]) as book:
-            explained = str(_proposal(book, Question(**arguments | {"sql": inner})).explain())
+            explained = str(_proposal(book, _question(arguments | {"sql": inner})).explain())
         click.echo(json.dumps({"explain": explained}) if as_json else explained)
         return
     if table_out is not None:
-        _written(Question(**arguments), table_out, as_json=as_json)
+        _written(_question(arguments), table_out, as_json=as_json)
         return
-    _release(Question(**arguments), out, as_json=as_json)
+    _release(_question(arguments), out, as_json=as_json)
 
 
 def _written(question: Question, place: str, *, as_json: bool) -> None:
@@ -143,7 +146,7 @@ def _written(question: Question, place: str, *, as_json: bool) -> None:
 def plan(as_json: bool, standin: str | None, **arguments: Any) -> None:  # noqa: FBT001 - a command's options
     """Show what a question would do and cost. Free: it reads no private row and spends nothing."""
     with open_ledger(arguments["ledger"]) as book:
-        proposal = _proposal(book, Question(**arguments))
+        proposal = _proposal(book, _question(arguments))
         preview, explained = proposal.preview(), proposal.explain()
         tried = _tried(proposal, standin)
     if as_json:
@@ -192,8 +195,8 @@ def _release(question: Question, out: str | None, *, as_json: bool) -> None:
 
 
 def _proposal(book: Ledger, question: Question) -> Proposal | SeriesProposal:
-    told = {"public": question.public, "same-unit": question.same_unit, "owned": question.owned}
-    joined = [name for kind, texts in told.items() for name in options.pairs(texts, kind)]
+    others_of = {"public": question.public, "same-unit": question.same_unit, "owned": question.owned}
+    joined = [name for kind, texts in others_of.items() for name in options.pairs(texts, kind)]
     rows = open_table(
         question.data,
         unit=options.unit(question.unit),
@@ -207,19 +210,15 @@ def _proposal(book: Ledger, question: Question) -> Proposal | SeriesProposal:
     account = book.open(rows, options.target(question.budget, "budget") if question.budget else spend)
     others = _others(question, rows)
     asked = series_from_sql(question.sql, rows, keys=lambda schema: options.keys(question.keys, schema), tables=others)
-    limits: Options = {
-        "rows_per_group": options.limit(question.rows_per_group, "rows_per_group"),
-        "groups_per_unit": options.limit(question.groups_per_unit, "groups_per_unit"),
-        "rows_per_unit": question.rows_per_unit,
-        "norm_per_unit": options.norm(question.norm_per_unit),
-        "discovery_groups": question.discovery_groups,
-        "weights": options.pairs(question.weights, "weights") or None,
-        "units_together": question.units_together,
-        "value_range": options.value_range(question.value_range),
+    clip = read_range(question.private_range or None)
+    queries = [with_private_range(one, clip) for one in asked]
+    told: Options = {
+        "spend": spend,
+        "limits": question.limits,
+        "importance": options.pairs(question.importance, "importance") or None,
+        "group_size": question.group_size,
     }
-    if len(asked) > 1:
-        return account.plan_series(asked, spend=spend, **limits)
-    return account.plan(asked[0], spend=spend, **limits)
+    return account.plan_series(queries, **told) if len(queries) > 1 else account.plan(queries[0], **told)
 
 
 def _others(question: Question, rows: Rows) -> dict[str, Rows | OtherTable]:
@@ -257,10 +256,11 @@ def _from_toml(path: Path) -> Question:
         raise QueryError(f"{path.name} is not TOML: {error}") from None
     told: Options = {}
     for name, value in body.items():
-        if name not in Question.__dataclass_fields__:
-            known = ", ".join(Question.__dataclass_fields__)
+        if name not in (known_fields := (*Question.__dataclass_fields__, *known_names())):
+            known = ", ".join(known_fields)
             raise ParameterError("key", name, f"is unknown in {path.name}", remedy=f"known are {known}")
-        told[name] = tuple(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else value
+        table = isinstance(value, dict) and name != "limits"
+        told[name] = tuple(f"{k}={v}" for k, v in value.items()) if table else value
     for name in ("ledger", "data"):
         if name in told and "://" not in str(told[name]):
             told[name] = str(path.parent / told[name])
@@ -268,7 +268,7 @@ def _from_toml(path: Path) -> Question:
         pairs = options.pairs(told.get(name, ()), name).items()
         told[name] = tuple(f"{table}={data if '://' in data else path.parent / data}" for table, data in pairs)
     try:
-        return Question(**told)
+        return _question(told)
     except TypeError:
         wanted = [name for name in ("ledger", "data", "sql", "spend", "unit") if name not in told]
         raise ParameterError("key", wanted[0], f"is missing in {path.name}") from None

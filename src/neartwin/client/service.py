@@ -23,7 +23,7 @@ from neartwin.exact import Number, rational
 from neartwin.ledger import Entry
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.explain import Explained
-from neartwin.planning.limits import PrivateLimit, PrivateRange
+from neartwin.planning.limits import Limits
 from neartwin.queries.query import Query, Rows, TopK
 from neartwin.queries.wire.parse import form_of
 from neartwin.releases.certificates import Certificate
@@ -140,61 +140,36 @@ class ServedAccount:
         query: Query | TopK,
         *,
         spend: Budget,
-        rows_per_group: int | PrivateLimit | None = None,
-        groups_per_unit: int | PrivateLimit | None = None,
-        rows_per_unit: int | None = None,
-        norm_per_unit: Number | PrivateLimit | None = None,
-        discovery_groups: int | None = None,
-        weights: Mapping[str, Number] | None = None,
-        units_together: int = 1,
-        value_range: PrivateRange | None = None,
+        limits: Limits | None = None,
+        importance: Mapping[str, Number] | None = None,
+        group_size: int = 1,
     ) -> ServedProposal:
-        """Have the service decide what a release would do and cost. Reads no row and spends nothing."""
-        return self.plan_series(
-            [query],
-            spend=spend,
-            rows_per_group=rows_per_group,
-            groups_per_unit=groups_per_unit,
-            rows_per_unit=rows_per_unit,
-            norm_per_unit=norm_per_unit,
-            discovery_groups=discovery_groups,
-            weights=weights,
-            units_together=units_together,
-            value_range=value_range,
-        )
+        """Have the service decide what a release would do and cost. Reads no row and spends nothing. Arguments as locally."""
+        return self.plan_series([query], spend=spend, limits=limits, importance=importance, group_size=group_size)
 
     def plan_series(
         self,
         queries: Sequence[Query | TopK],
         *,
         spend: Budget,
-        rows_per_group: int | PrivateLimit | None = None,
-        groups_per_unit: int | PrivateLimit | None = None,
-        rows_per_unit: int | None = None,
-        norm_per_unit: Number | PrivateLimit | None = None,
-        discovery_groups: int | None = None,
-        weights: Mapping[str, Number] | None = None,
-        units_together: int = 1,
-        value_range: PrivateRange | None = None,
+        limits: Limits | None = None,
+        importance: Mapping[str, Number] | None = None,
+        group_size: int = 1,
     ) -> ServedProposal:
         """Have the service plan several questions under one price. Reads no row and spends nothing."""
         if not queries:
             raise QueryError("a series needs at least one question")
-        limits = {
-            "rows_per_group": rows_per_group,
-            "groups_per_unit": groups_per_unit,
-            "rows_per_unit": rows_per_unit,
-            "norm_per_unit": norm_per_unit,
-            "discovery_groups": discovery_groups,
-            "units_together": None if units_together == 1 else units_together,
-            "value_range": value_range,
-            "weights": weights,
-        }
         if any(query.table.source != self.rows.table.source for query in queries):
             raise LedgerError(f"this account belongs to {self.name!r}, and the question is about another table")
         forms = [form_of(query, self.tables) for query in queries]
         ask: Json = {"question": forms[0] if len(forms) == 1 else forms, "spend": parts_of(spend)}
-        ask |= {name: _written(name, limit) for name, limit in limits.items() if limit is not None}
+        ask |= {"limits": limits.as_dict()} if limits is not None else {}
+        ask |= (
+            {"importance": {name: str(rational(importance=part)) for name, part in importance.items()}}
+            if importance
+            else {}
+        )
+        ask |= {"group_size": group_size} if group_size != 1 else {}
         told = self.wire.post("datasets", self.name, "plan", body=ask)
         return ServedProposal(self, budget_of(told["price"], "price"), told["digest"], ask, _tree(told["explanation"]))
 
@@ -249,20 +224,6 @@ class ServedAccount:
         asked = proposal._ask  # noqa: SLF001 - of this file
         job: Json = self.wire.post("datasets", self.name, "releases", body=asked, headers=headers, wait=_WAIT)
         return job
-
-
-def _written(name: str, limit: Any) -> object:
-    """A limit of a plan as the service reads it."""
-    match limit:
-        case PrivateLimit():
-            return {"at_most": limit.at_most, "share": str(limit.share), "groups": limit.groups}
-        case PrivateRange():
-            return {"share": str(limit.share), "groups": limit.groups}
-        case Mapping():
-            return {statistic: str(rational(weight=value)) for statistic, value in limit.items()}
-        case _ if name == "norm_per_unit":
-            return str(rational(norm_per_unit=limit))
-    return limit
 
 
 def _rows(address: str, told: Json) -> Rows:

@@ -165,7 +165,7 @@ def allocate_normal(needs: tuple[Measurement, ...], discovery: Discovery | None,
         case _:
             raise PrivacyError(
                 f"a norm cannot be bounded for {spend}: its noise is normal, which no epsilon alone pays for; spend "
-                "approx(epsilon, delta), zcdp(rho) or gdp(mu), or bound rows_per_group and groups_per_unit"
+                "approx(epsilon, delta), zcdp(rho) or gdp(mu), or limit max_rows_per_group and max_groups"
             )
     if found is None:
         raise PrivacyError(f"{spend} is too little to discover groups with")

@@ -1,135 +1,145 @@
-"""How much one unit may count for: from what a caller says to the bounds of a plan. Asked for, never guessed."""
+"""The most that one unit counts for, in numbers: from a caller's limits to the bounds of a plan. Never guessed."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import sqrt
+from typing import TypeVar, cast
 
-from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError, QueryError
-from neartwin.planning.plan import Bounding
+from neartwin.exact import Number, rational
+from neartwin.planning.limits import Limits, PrivateLimit
 from neartwin.planning.stage import MOST_ROWS, parts_for
 from neartwin.queries.query import Query
 from neartwin.tables.table import RowUnit
 
+T = TypeVar("T")
 _UNIT_BITS = 25
 _MOST_GROUPS = 2**50  # no noise of more fits its grid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a caller says of one unit's contributions: see `neartwin.planning.planner.plan`."""
+class ContributionBounds:
+    """The most that one unit counts for: `max_rows_per_group` rows in a group, in `max_groups` groups.
 
-    rows_per_group: int | None = None
-    groups_per_unit: int | None = None
-    rows_per_unit: int | None = None
-    norm_per_unit: Fraction | None = None
-    discovery_groups: int | None = None
+    Attributes:
+        max_discovered_groups: In how many of those it helps to discover a group; None for all.
+        rows: In all groups together; None where the others imply no more.
+        norm: Instead of all of these, the length of a unit's whole vector, in rows.
+    """
+
+    max_rows_per_group: int
+    max_groups: int
+    max_discovered_groups: int | None = None
+    rows: int | None = None
+    norm: Fraction | None = None
+
+    @property
+    def entering(self) -> int:
+        """How many groups one unit can bring in."""
+        return self.max_groups if self.max_discovered_groups is None else self.max_discovered_groups
 
 
-def bounding_of(query: Query, limits: Limits) -> Bounding:
-    """The bounds that a query gets. `QueryError` for one that is missing, `ParameterError` for one without sense."""
-    found = _within(query, limits) if limits.norm_per_unit is None else _normed(query, limits, limits.norm_per_unit)
-    return _discovering(query, found, limits.discovery_groups)
+def contribution_bounds(query: Query, limits: Limits) -> ContributionBounds:
+    """The bounds of a query under limits in numbers.
 
-
-def _within(query: Query, limits: Limits) -> Bounding:
-    """The bounds, with a cap on all rows of a unit where one is asked for and binds."""
-    rows_per_unit, rows_per_group, groups_per_unit = (
-        limits.rows_per_unit,
-        limits.rows_per_group,
-        limits.groups_per_unit,
-    )
-    if rows_per_unit is None:
-        return _bounding(query, rows_per_group, groups_per_unit)
-    integer(at_least=1, rows_per_unit=rows_per_unit)
+    Raises:
+        QueryError: for a limit that is missing.
+        ParameterError: for a limit that makes no sense for this question.
+    """
+    keys, discovered = query.groups.keys, limits.max_discovered_groups
     if isinstance(query.table.unit, RowUnit):
-        raise ParameterError(
-            "rows_per_unit", rows_per_unit, "is for units with many rows, and each row is its own unit"
-        )
-    if not all(aggregate.capped_in_all for aggregate in query.aggregates.values()):
-        raise QueryError(
-            "rows_per_unit is for counts, sums and means; bound others by rows_per_group and groups_per_unit"
-        )
-    keys = query.groups.keys
-    if keys is not None and not any(aggregate.counts_units for aggregate in query.aggregates.values()):
-        groups_per_unit = groups_per_unit or len(keys)
-    found = _bounding(query, min(rows_per_group or rows_per_unit, rows_per_unit), groups_per_unit)
-    binds = rows_per_unit < found.rows_per_group * found.groups_per_unit
-    return replace(found, rows_per_unit=rows_per_unit if binds else None)
+        bounds = _of_single_rows(limits)
+    elif limits.norm is not None:
+        bounds = _of_norm(query, limits, rational(norm=cast("Number", _number(limits.norm))))
+    else:
+        bounds = _of_caps(query, limits)
+    if discovered is not None and keys is not None:
+        raise ParameterError("max_discovered_groups", discovered, "is for unknown groups, and these have public keys")
+    if discovered is None or discovered >= bounds.max_groups:
+        return bounds
+    return replace(bounds, max_discovered_groups=discovered)
 
 
-def _normed(query: Query, limits: Limits, norm: Fraction) -> Bounding:
-    positive(norm_per_unit=norm)
-    if isinstance(query.table.unit, RowUnit):
-        raise ParameterError("norm_per_unit", norm, "is for units with many rows, and each row is its own unit")
-    for name in ("rows_per_group", "groups_per_unit", "rows_per_unit"):
-        if (value := getattr(limits, name)) is not None:
-            raise ParameterError(
-                name, value, "cannot stand beside norm_per_unit, which bounds rows and groups together"
-            )
+def _number(limit: T | PrivateLimit) -> T:
+    if isinstance(limit, PrivateLimit):
+        raise TypeError("a private limit is chosen before it bounds anything")
+    return limit
+
+
+def _of_single_rows(limits: Limits) -> ContributionBounds:
+    for name, value in limits.given.items():
+        if name in {"rows", "norm"}:
+            raise ParameterError(name, value, "is for units with many rows, and each row is its own unit")
+        if name != "max_discovered_groups" and value != 1:
+            raise ParameterError(name, value, "must be 1 where each row is its own unit")
+    return ContributionBounds(max_rows_per_group=1, max_groups=1)
+
+
+def _of_norm(query: Query, limits: Limits, norm: Fraction) -> ContributionBounds:
     keys = query.groups.keys
-    if keys is None and limits.discovery_groups is None:
+    if keys is None and limits.max_discovered_groups is None:
         raise QueryError(
-            "discovery_groups is missing: norm_per_unit bounds no number of groups, and unknown ones are found by units that "
-            "are in few; say in how many of its groups a unit helps to discover them, for instance discovery_groups=8"
+            "max_discovered_groups is missing: norm bounds no number of groups, and unknown ones are found by units that are "
+            "in few; say in how many of its groups a unit helps to discover them, for instance "
+            f"limits=nt.limits(norm={limits.norm}, max_discovered_groups=8)"
         )
     most = MOST_ROWS if keys is None else len(keys)
-    return Bounding(rows_per_group=MOST_ROWS, groups_per_unit=most, norm_per_unit=norm)
+    return ContributionBounds(max_rows_per_group=MOST_ROWS, max_groups=most, norm=norm)
 
 
-def _bounding(query: Query, rows_per_group: int | None, groups_per_unit: int | None) -> Bounding:
-    keys = query.groups.keys
-    if isinstance(query.table.unit, RowUnit):
-        for name, value in (("rows_per_group", rows_per_group), ("groups_per_unit", groups_per_unit)):
-            if value not in (None, 1):
-                raise ParameterError(name, value, "must be 1 where each row is its own unit")
-        return Bounding(rows_per_group=1, groups_per_unit=1)
-    if rows_per_group is None:
-        if not all(aggregate.counts_units for aggregate in query.aggregates.values()):
-            raise QueryError(_missing("rows_per_group", query, "how many rows of one unit may count in a group"))
-        rows_per_group = 1
-    if groups_per_unit is None:
-        if keys is None or len(keys) > 1:
-            raise QueryError(_missing("groups_per_unit", query, "how many groups one unit may count in"))
-        groups_per_unit = 1
-    integer(at_least=1, rows_per_group=rows_per_group)
-    if integer(at_least=1, groups_per_unit=groups_per_unit) > _MOST_GROUPS:
-        raise ParameterError("groups_per_unit", groups_per_unit, "must be at most 2**50", remedy="take a lower bound")
-    return Bounding(
-        rows_per_group=rows_per_group,
-        groups_per_unit=groups_per_unit if keys is None else min(groups_per_unit, len(keys)),
-    )
+def _of_caps(query: Query, limits: Limits) -> ContributionBounds:
+    """Caps on rows and groups, with a cap on all rows of a unit where one is given and binds."""
+    keys, statistics = query.groups.keys, query.aggregates.values()
+    all_rows, per_group, groups = limits.rows, _number(limits.max_rows_per_group), _number(limits.max_groups)
+    units_alone = all(one.counts_units for one in statistics)
+    if all_rows is not None:
+        if not all(one.capped_in_all for one in statistics):
+            raise QueryError(
+                "rows is for counts, sums and means; limit others by nt.limits(max_rows_per_group=..., max_groups=...)"
+            )
+        per_group = min(per_group or all_rows, all_rows)
+        if keys is not None and not any(one.counts_units for one in statistics):
+            groups = groups or len(keys)
+    if per_group is None and units_alone:
+        per_group = 1
+    if groups is None and keys is not None and len(keys) <= 1:
+        groups = 1
+    if per_group is None or groups is None:
+        raise QueryError(_missing(query, limits, per_group, groups))
+    if groups > _MOST_GROUPS:
+        raise ParameterError("max_groups", groups, "must be at most 2**50", remedy="take a lower bound")
+    groups = groups if keys is None else min(groups, len(keys))
+    binds = all_rows is not None and all_rows < per_group * groups
+    return ContributionBounds(max_rows_per_group=per_group, max_groups=groups, rows=all_rows if binds else None)
 
 
-def _discovering(query: Query, bounding: Bounding, discovery_groups: int | None) -> Bounding:
-    if discovery_groups is None:
-        return bounding
-    if query.groups.keys is not None:
-        raise ParameterError("discovery_groups", discovery_groups, "is for unknown groups, and these have public keys")
-    integer(at_least=1, discovery_groups=discovery_groups)
-    if discovery_groups >= bounding.groups_per_unit:
-        return bounding
-    return replace(bounding, discovery_groups=discovery_groups)
-
-
-def _missing(name: str, query: Query, meaning: str) -> str:
+def _missing(query: Query, limits: Limits, per_group: int | None, groups: int | None) -> str:
+    """Which limits a caller has to give, as they are written in Python."""
+    wanted = [name for name, value in (("max_rows_per_group", per_group), ("max_groups", groups)) if value is None]
+    meanings = {
+        "max_rows_per_group": "how many rows of one unit may count in a group",
+        "max_groups": "how many groups one unit may count in",
+    }
+    whole = ", ".join([*(f"{name}={value}" for name, value in limits.given.items()), *(f"{name}=3" for name in wanted)])
     return (
-        f"{name} is missing: say {meaning} (unit {query.table.unit_name!r}), for instance {name}=3; "
+        f"{' and '.join(wanted)} {'is' if len(wanted) == 1 else 'are'} missing: "
+        f"say {' and '.join(meanings[name] for name in wanted)} "
+        f"(unit {query.table.unit_name!r}), for instance limits=nt.limits({whole}); "
         "a low bound loses the data of heavy units, a high one adds noise"
     )
 
 
-def parts_of_row(query: Query, bounding: Bounding) -> int:
+def parts_of_row(query: Query, bounding: ContributionBounds) -> int:
     """Parts of a row in which values are counted where heavy units are weighted down: a unit's C rows are about 2^24 of them."""
     if isinstance(query.table.unit, RowUnit):
         return 1
-    if bounding.norm_per_unit is not None:
-        return parts_for(bounding.norm_per_unit)
-    return 1 << max(0, _UNIT_BITS - bounding.rows_per_group.bit_length())
+    if bounding.norm is not None:
+        return parts_for(bounding.norm)
+    return 1 << max(0, _UNIT_BITS - bounding.max_rows_per_group.bit_length())
 
 
-def rows_found(bounding: Bounding) -> int:
+def rows_found(bounding: ContributionBounds) -> int:
     """For how many rows a unit may count in a group that it helps to find: of a norm, spread evenly over those."""
-    if bounding.norm_per_unit is None:
-        return bounding.rows_per_group
-    return max(1, round(float(bounding.norm_per_unit) / sqrt(bounding.entering)))
+    if bounding.norm is None:
+        return bounding.max_rows_per_group
+    return max(1, round(float(bounding.norm) / sqrt(bounding.entering)))

@@ -10,8 +10,9 @@ from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.selection.thresholds import OptimalSelection
 from neartwin.planning.allocation import Selection
+from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.pilot_bounds import CONFIDENCE, groups_counted
-from neartwin.planning.plan import Bounding, GroupPlan, MarginalPlan, OverGroups, Pilot, Plan, TopKPlan, WorkloadPlan
+from neartwin.planning.plan import GroupPlan, MarginalPlan, OverGroups, Pilot, Plan, TopKPlan, WorkloadPlan
 from neartwin.planning.stage import Stage
 from neartwin.queries.groups import named
 from neartwin.statistics.measures import Noise
@@ -41,7 +42,7 @@ def explained_pilot(plan: OverGroups) -> tuple[Explained, ...]:
     pilot = plan.pilot
     if pilot is None:
         return ()
-    bounds = {"rows_per_group": pilot.rows, "groups_per_unit": pilot.groups, "norm_per_unit": pilot.norm}
+    bounds = {"max_rows_per_group": pilot.rows, "max_groups": pilot.groups, "norm": pilot.norm}
     tuned = [name for name, bound in bounds.items() if bound]
     bar = pilot.mechanism.half_width(CONFIDENCE) / 1024
     lines = (
@@ -103,21 +104,21 @@ def _groups(plan: GroupPlan) -> Explained:
     )
 
 
-def _bounds(stage: Stage, bounding: Bounding) -> tuple[Explained, ...]:
-    if bounding.norm_per_unit is not None:
+def _bounds(stage: Stage, bounding: ContributionBounds) -> tuple[Explained, ...]:
+    if bounding.norm is not None:
         return (
             Explained(
-                f"norm_per_unit = {float(bounding.norm_per_unit):g} rows: a unit whose vector over groups and statistics is "
+                f"norm = {float(bounding.norm):g} rows: a unit whose vector over groups and statistics is "
                 "longer is scaled down in all of them, toward zero; no row is dropped",
                 (Explained("one normal mechanism in any number of groups; over the nodes of a tree one of its own"),),
             ),
         )
     return (
         Explained(
-            f"rows_per_group = {bounding.rows_per_group}: more rows of a unit in a group are weighted down to it"
+            f"max_rows_per_group = {bounding.max_rows_per_group}: more rows of a unit in a group are weighted down to it"
         ),
-        Explained(f"groups_per_unit = {bounding.groups_per_unit}: {_chosen(stage)}"),
-        *_in_all(bounding.rows_per_unit),
+        Explained(f"max_groups = {bounding.max_groups}: {_chosen(stage)}"),
+        *_in_all(bounding.rows),
     )
 
 
@@ -238,7 +239,7 @@ def _keys(plan: GroupPlan) -> Explained:
         return Explained("one group: all rows")
     if plan.selection is None:
         return Explained(f"group by {columns}: {len(plan.stage.keys or ())} public keys, empty ones appear too")
-    few = plan.bounding.discovery_groups
+    few = plan.bounding.max_discovered_groups
     only = "" if few is None else f", by units that have a group among the first {few} of their kept ones"
     return Explained(f"group by {columns}: keys discovered privately{only}", _discovered(plan, plan.selection))
 
@@ -266,12 +267,12 @@ def _discovered(plan: GroupPlan, chosen: Selection) -> tuple[Explained, ...]:
 
 
 def _in_all(most: int | None) -> tuple[Explained, ...]:
-    line = f"rows_per_unit = {most}: a unit that counts for more over its groups is weighted down to it in all of them"
+    line = f"rows = {most}: a unit that counts for more over its groups is weighted down to it in all of them"
     return () if most is None else (Explained(line),)
 
 
 def _entering(plan: GroupPlan) -> str:
-    return "groups_per_unit" if plan.bounding.discovery_groups is None else "discovery_groups"
+    return "max_groups" if plan.bounding.max_discovered_groups is None else "max_discovered_groups"
 
 
 def _ranging(plan: GroupPlan) -> tuple[Explained, ...]:

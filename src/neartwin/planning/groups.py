@@ -12,10 +12,11 @@ from neartwin.exact import Number, rational
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.planning.allocation import Discovery, allocate
 from neartwin.planning.context import context_of
-from neartwin.planning.contribution_bounds import Limits, bounding_of, rows_found
+from neartwin.planning.contribution_bounds import ContributionBounds, contribution_bounds, rows_found
+from neartwin.planning.limits import Limits
 from neartwin.planning.most_common import plan_choice
 from neartwin.planning.norm_clipping import share_norm
-from neartwin.planning.plan import Bounding, GroupPlan, Plan, Split
+from neartwin.planning.plan import GroupPlan, Plan, Split
 from neartwin.planning.stage import Stage, cell_clip, of_clipped_cells
 from neartwin.queries.query import Query, TopK
 from neartwin.statistics import sensitivity
@@ -26,28 +27,12 @@ from neartwin.tables.table import RowUnit
 
 
 def bounded_plan(
-    query: Query | TopK,
-    *,
-    spend: Budget,
-    rows_per_group: int | None = None,
-    groups_per_unit: int | None = None,
-    rows_per_unit: int | None = None,
-    norm_per_unit: Number | None = None,
-    discovery_groups: int | None = None,
-    weights: Mapping[str, Number] | None = None,
+    query: Query | TopK, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None = None
 ) -> Plan:
-    """The plan of a question whose bounds are all given: see `neartwin.planning.planner.plan`."""
+    """The plan of a question whose limits are all numbers: see `neartwin.planning.planner.plan`."""
     match query:
         case Query():
-            limits = Limits(
-                rows_per_group=rows_per_group,
-                groups_per_unit=groups_per_unit,
-                rows_per_unit=rows_per_unit,
-                norm_per_unit=None if norm_per_unit is None else rational(norm_per_unit=norm_per_unit),
-                discovery_groups=discovery_groups,
-            )
-            bounding = bounding_of(query, limits)
-            return _of_query(query, bounding, spend, weights or {})
+            return _of_query(query, contribution_bounds(query, limits), spend, importance or {})
         case TopK():
             return plan_choice(query, spend)
         case _:
@@ -58,10 +43,10 @@ def _weights(query: Query, weights: Mapping[str, Number]) -> Mapping[str, float]
     for name, weight in weights.items():
         if name not in query.aggregates:
             raise ParameterError(
-                "weights", name, f"must name statistics of the question: {', '.join(query.aggregates)}"
+                "importance", name, f"must name statistics of the question: {', '.join(query.aggregates)}"
             )
-        positive(weight=rational(weight=weight))
-    return {name: float(rational(weight=weights.get(name, 1))) for name in query.aggregates}
+        positive(importance=rational(importance=weight))
+    return {name: float(rational(importance=weights.get(name, 1))) for name in query.aggregates}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +72,15 @@ class _Draft:
         return {need.cell.name: need.cell for need in self.needed.values() if isinstance(need.cell, Moment)}
 
 
-def _draft(query: Query, bounding: Bounding, weights: Mapping[str, float], power: float) -> _Draft:
+def _draft(query: Query, bounding: ContributionBounds, weights: Mapping[str, float], power: float) -> _Draft:
     """power: how the deviation of a node's noise grows with the levels of a tree, 1 for Laplace noise and 1/2 for normal."""
-    context, norm = context_of(query, bounding), bounding.norm_per_unit
+    context, norm = context_of(query, bounding), bounding.norm
     needed: dict[str, Measurement] = {}
     for name, statistic in query.aggregates.items():
         for need in statistic.measurements(context, weights[name], power):
             if need.tree is not None and norm is not None:
                 clip = cell_clip(norm, need.tree)
-                change = of_clipped_cells(query.table.neighbours, clip, need.tree, bounding.groups_per_unit)
+                change = of_clipped_cells(query.table.neighbours, clip, need.tree, bounding.max_groups)
                 need = replace(need, sensitivity=change)  # noqa: PLW2901 - the same measure, bounded in another way
             known = needed.get(need.name)
             needed[need.name] = need if known is None else _joined(known, need)
@@ -108,7 +93,7 @@ def _joined(one: Measurement, other: Measurement) -> Measurement:
     return replace(other, weight=one.weight + other.weight, grid=grid)
 
 
-def _of_query(query: Query, bounding: Bounding, spend: Budget, weights: Mapping[str, Number]) -> Plan:
+def _of_query(query: Query, bounding: ContributionBounds, spend: Budget, weights: Mapping[str, Number]) -> Plan:
     """The plan of groups, or of what is asked in their place."""
     groups = query.groups
     alone = replace(query, groups=replace(groups, margins=(), asked=None))
@@ -124,7 +109,7 @@ def _of_query(query: Query, bounding: Bounding, spend: Budget, weights: Mapping[
     return base
 
 
-def _plan_groups(query: Query, bounding: Bounding, spend: Budget, weights: Mapping[str, float]) -> GroupPlan:
+def _plan_groups(query: Query, bounding: ContributionBounds, spend: Budget, weights: Mapping[str, float]) -> GroupPlan:
     table, keys = query.table, query.groups.keys
     discovery = None
     if keys is None:
@@ -135,7 +120,7 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Budget, weights: Mappi
     drafts = [_draft(query, bounding, weights, power) for power in (1.0, 0.5)]
     if not drafts[0].trees:
         del drafts[1]
-    if bounding.norm_per_unit is not None:
+    if bounding.norm is not None:
         draft = drafts[-1]  # whose trees are for normal noise
         trees = tuple(need for need in draft.needed.values() if need.tree is not None)
         others = tuple(need for need in draft.needed.values() if need.tree is None)
@@ -157,7 +142,7 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Budget, weights: Mappi
             for name, need in draft.needed.items()
         }
     names = tuple(name for name in measures if name not in draft.trees)
-    if discovery is not None and bounding.discovery_groups is not None:
+    if discovery is not None and bounding.max_discovered_groups is not None:
         names = ("finders", *names)
     elif discovery is not None and "units" not in measures:
         names = ("units", *names)
@@ -172,7 +157,7 @@ def _plan_groups(query: Query, bounding: Bounding, spend: Budget, weights: Mappi
         stage=stage,
         measures=measures,
         selection=allotted.selection,
-        splits=_splits(stage, draft, bounding.norm_per_unit),
+        splits=_splits(stage, draft, bounding.norm),
         why=allotted.why,
         error=allotted.error,
         shared=None if made is None else made.whole,
@@ -198,10 +183,12 @@ def _splits(stage: Stage, draft: _Draft, norm: Fraction | None) -> dict[str, Spl
     }
 
 
-def _stage(query: Query, bounding: Bounding, grid: Mapping[str, GridColumn], measures: tuple[str, ...]) -> Stage:
+def _stage(
+    query: Query, bounding: ContributionBounds, grid: Mapping[str, GridColumn], measures: tuple[str, ...]
+) -> Stage:
     table, keys = query.table, query.groups.keys
-    capped = not isinstance(table.unit, RowUnit) and (keys is None or bounding.groups_per_unit < len(keys))
-    capped = capped and bounding.norm_per_unit is None
+    capped = not isinstance(table.unit, RowUnit) and (keys is None or bounding.max_groups < len(keys))
+    capped = capped and bounding.norm is None
     return Stage(
         table=table,
         conditions=query.groups.rows.conditions,
@@ -209,8 +196,8 @@ def _stage(query: Query, bounding: Bounding, grid: Mapping[str, GridColumn], mea
         keys=keys,
         grid=grid,
         measures=measures,
-        rows_per_group=bounding.rows_per_group,
-        groups_per_unit=bounding.groups_per_unit if capped else None,
-        rows_per_unit=bounding.rows_per_unit,
-        discovery_groups=bounding.discovery_groups,
+        rows_per_group=bounding.max_rows_per_group,
+        groups_per_unit=bounding.max_groups if capped else None,
+        rows_per_unit=bounding.rows,
+        discovery_groups=bounding.max_discovered_groups,
     )

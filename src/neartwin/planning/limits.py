@@ -1,16 +1,19 @@
-"""Bounds that a plan finds out privately, before it asks: what the caller says about them."""
+"""How much one unit may count for, as a caller says it: one value in Python, SQL, JSON, TOML and on the terminal."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from typing import Any, Self
 
-from neartwin.checks import integer
+from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
+from neartwin.statistics.clipping import check_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateLimit:
-    """In place of a bound. at_most: the largest that it may become. share: of the spend. groups: how many are expected."""
+    """In place of a limit. at_most: the largest that it may become. share: of the spend. groups: how many are expected."""
 
     at_most: int
     share: Fraction
@@ -18,50 +21,190 @@ class PrivateLimit:
 
 
 def private_limit(at_most: int = 1024, *, share: Number = "1/10", groups: int | None = None) -> PrivateLimit:
-    """A bound, `rows_per_group` or `groups_per_unit`, that a plan chooses by spending a share of its budget privately.
+    """A limit of `nt.limits` that a plan chooses by spending a share of its budget privately.
 
-    A first stage counts units by how many groups they are in and how many rows they have there, with noise; the bound is the
-    one at which rows lost and noise added are expected to be least. Nothing is looked at without noise.
+    A first stage counts units by how many groups they are in and how many rows they have there, with noise. The plan takes the
+    limit at which it expects rows lost and noise added to be least. Nothing is looked at without noise.
 
-    at_most: the public limit of the search; the plan's preview shows the errors of this one, the worst. share: of the whole
-    spend, for finding all bounds together. groups: about how many groups you expect in the release, wanted where they are
-    unknown: rows lost are shared by so many. A guess that is wrong makes the bound less good, never less private.
+    Args:
+        at_most: The public end of the search. The plan's preview shows the errors at this limit, the worst.
+        share: Of the whole spend, for choosing all limits together.
+        groups: About how many groups you expect in the release; wanted where they are unknown, for each loses its share of
+            the rows lost. A wrong guess makes the limit less good, never less private.
 
     >>> private_limit(256)
     PrivateLimit(at_most=256, share=Fraction(1, 10), groups=None)
     """
     integer(at_least=1, at_most=at_most)
-    part = rational(share=share)
-    if not 0 < part < 1:
-        raise ParameterError("share", share, "must be above 0 and below 1")
+    part = check_share(share)
     if groups is not None:
         integer(at_least=1, groups=groups)
     return PrivateLimit(at_most=at_most, share=part, groups=groups)
 
 
+_PRIVATE = ("max_rows_per_group", "max_groups", "norm")  # limits that a plan can choose
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateRange:
-    """That clip bounds of values are to be chosen. share: of the spend. groups: how many are expected."""
+class Limits:
+    """How much one unit may count for: see `limits`. Limits that cannot stand together are refused here."""
 
-    share: Fraction
-    groups: int | None
+    max_rows_per_group: int | PrivateLimit | None = None
+    max_groups: int | PrivateLimit | None = None
+    rows: int | None = None
+    norm: Number | PrivateLimit | None = None
+    max_discovered_groups: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in self.given.items():
+            if isinstance(value, PrivateLimit):
+                if name not in _PRIVATE:
+                    raise ParameterError(
+                        name,
+                        "nt.private_limit(...)",
+                        f"must be a number; chosen privately can be {', '.join(_PRIVATE)}",
+                    )
+            elif name == "norm":
+                positive(norm=rational(norm=value))
+            else:
+                integer(at_least=1, **{name: value})
+        if self.norm is not None:
+            self._alone("norm, which bounds rows and groups together", "max_rows_per_group", "max_groups", "rows")
+        if self.private:
+            self._alone("private limits", "max_discovered_groups", "rows", *({"norm"} - set(self.private)))
+
+    def _alone(self, what: str, *names: str) -> None:
+        for name in names:
+            if name in self.given:
+                raise ParameterError(name, self.given[name], f"cannot stand beside {what}")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The limits that are not None, by name."""
+        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
+
+    @property
+    def private(self) -> dict[str, PrivateLimit]:
+        """The limits that the plan chooses, by name."""
+        return {name: value for name, value in self.given.items() if isinstance(value, PrivateLimit)}
+
+    def __str__(self) -> str:
+        """As it is written in Python.
+
+        >>> print(Limits(max_groups=3, rows=20))
+        nt.limits(max_groups=3, rows=20)
+        """
+        return f"nt.limits({', '.join(f'{name}={value}' for name, value in self.given.items())})"
+
+    def as_dict(self) -> dict[str, object]:
+        """The wire form, which `from_dict` reads.
+
+        >>> Limits(max_groups=private_limit(64), norm=None).as_dict()
+        {'max_groups': {'at_most': 64, 'share': '1/10', 'groups': None}}
+        """
+        return {name: _written(name, value) for name, value in self.given.items()}
+
+    @classmethod
+    def from_dict(cls, form: Mapping[str, Any]) -> Self:
+        """Limits by name: numbers, texts as on the terminal, or the arguments of `private_limit`; None is no limit.
+
+        >>> Limits.from_dict({"max-groups": "3", "norm": None, "max_rows_per_group": {"at_most": 9}}).max_groups
+        3
+
+        Raises:
+            ParameterError: for an unknown name, a value that is no limit, and limits that cannot stand together.
+        """
+        known = {one.name for one in fields(cls)}
+        found: dict[str, Any] = {}
+        for word, value in form.items():
+            name = word.strip().replace("-", "_")
+            if name not in known:
+                raise ParameterError("limits", word, f"must name {', '.join(known_names())}")
+            if value is not None:
+                found[name] = _read(name, value)
+        return cls(**found)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Limits as the terminal writes them.
+
+        >>> print(Limits.parse("rows=20,max-groups=3"))
+        nt.limits(max_groups=3, rows=20)
+        >>> Limits.parse("max-groups=private=256,groups=500,max-rows-per-group=2").max_groups.groups
+        500
+        """
+        form: dict[str, str] = {}
+        for part in filter(None, text.split(",")):
+            name, sign, value = part.partition("=")
+            if name.strip() in {"groups", "share"} and form:  # of the private limit before
+                form[next(reversed(form))] += f",{part}"
+            elif not sign or not value.strip():
+                raise ParameterError("limits", text, "must be name=value pairs, as in rows=20,max-groups=3")
+            else:
+                form[name] = value
+        return cls.from_dict(form)
 
 
-def private_range(*, share: Number = "1/10", groups: int | None = None) -> PrivateRange:
-    """Clip bounds of values that a plan chooses within the declared ones, by spending a share of its budget privately.
+def limits(
+    *,
+    max_rows_per_group: int | PrivateLimit | None = None,
+    max_groups: int | PrivateLimit | None = None,
+    rows: int | None = None,
+    norm: Number | PrivateLimit | None = None,
+    max_discovered_groups: int | None = None,
+) -> Limits:
+    """How much one unit may count for. A low limit loses the data of heavy units, a high one adds noise.
 
-    First stages count rows, and values of every column that is summed or averaged, in half octaves, with noise; the bounds are
-    those at which what clipping takes and noise adds are expected to be least. Bounds that are declared or given stay the limits.
+    Args:
+        max_rows_per_group: The most rows of a unit that count in one group, or `nt.private_limit()`.
+        max_groups: The most groups that a unit counts in, or `nt.private_limit()`.
+        rows: The most rows of a unit in all groups together, for counts, sums and means. Over public groups it can stand
+            for both of the above.
+        norm: Instead of all three, the Euclidean length of a unit's vector over groups and statistics, in rows, or
+            `nt.private_limit()`. Longer vectors are scaled down; no row is dropped. Unknown groups still need
+            `max_discovered_groups`.
+        max_discovered_groups: In how many of its groups a unit helps to discover unknown ones; by default in all. Fewer
+            find more groups where `max_groups` is large.
 
-    share: of the whole spend, for all columns together. groups: about how many groups you expect in the release, wanted where
-    they are unknown. A guess that is wrong makes the bounds less good, never less private.
+    Raises:
+        ParameterError: for limits that are no positive numbers, or cannot stand together.
 
-    >>> private_range(share="1/5").share
-    Fraction(1, 5)
+    >>> print(limits(max_rows_per_group=2, max_groups=3))
+    nt.limits(max_rows_per_group=2, max_groups=3)
     """
-    part = rational(share=share)
-    if not 0 < part < 1:
-        raise ParameterError("share", share, "must be above 0 and below 1")
-    if groups is not None:
-        integer(at_least=1, groups=groups)
-    return PrivateRange(share=part, groups=groups)
+    return Limits(
+        max_rows_per_group=max_rows_per_group,
+        max_groups=max_groups,
+        rows=rows,
+        norm=norm,
+        max_discovered_groups=max_discovered_groups,
+    )
+
+
+def known_names() -> tuple[str, ...]:
+    """The names of all limits, in their order."""
+    return tuple(one.name for one in fields(Limits))
+
+
+def _written(name: str, value: Any) -> object:
+    if isinstance(value, PrivateLimit):
+        return {"at_most": value.at_most, "share": str(value.share), "groups": value.groups}
+    return str(rational(norm=value)) if name == "norm" else value
+
+
+def _read(name: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        if set(value) - {"at_most", "share", "groups"}:
+            raise ParameterError(name, dict(value), "takes at_most, share and groups")
+        return private_limit(**value)
+    if not isinstance(value, str) or (name == "norm" and "=" not in value):
+        return value
+    if value.strip().isdecimal():
+        return int(value)
+    try:
+        parts = dict(part.strip().split("=") for part in value.split(","))
+        at_most, groups = int(parts.pop("private")), parts.pop("groups", None)
+        return private_limit(at_most, groups=None if groups is None else int(groups), **parts)
+    except (ValueError, KeyError, TypeError):
+        rule = "must be a whole number, private=256 or private=256,groups=500"
+        raise ParameterError(name, value, rule) from None

@@ -151,7 +151,7 @@ class _Reach:
 
 def plan_margins(query: Query, base: GroupPlan, spend: Budget) -> MarginalPlan:
     """The plan of margins. base: of the same groups without them, whose statement and bounds it has."""
-    payable = ways(spend) if base.bounding.norm_per_unit is None else normal_ways(ways(spend))
+    payable = ways(spend) if base.bounding.norm is None else normal_ways(ways(spend))
     found = [_made(query, base, way, price, spend) for way, price in payable]
     best = min(found, key=lambda one: one.error)
     others = tuple(f"less good: {one.why[0]}" for one in found if one is not best)
@@ -235,7 +235,7 @@ def _explained(
     )
     why = (
         told,
-        *((WHY,) if plan.bounding.norm_per_unit is not None else ()),
+        *((WHY,) if plan.bounding.norm is not None else ()),
         f"variances of a cell add up to {best:.4g}; measured alone, the whole table would give {from_whole:.4g}",
         f"and the margins themselves, with equal shares, {apart:.4g}",
     )
@@ -257,14 +257,14 @@ def is_mixed(base: GroupPlan) -> bool:
 
 def _reach_of(query: Query, base: GroupPlan) -> _Reach | NormContribution:
     bounding, mixed = base.bounding, is_mixed(base)
-    if bounding.norm_per_unit is not None:
+    if bounding.norm is not None:
         return norm_contribution(base)
-    most = bounding.rows_per_group * bounding.groups_per_unit
+    most = bounding.max_rows_per_group * bounding.max_groups
     replaced = query.table.neighbours is not Neighbours.ADD_REMOVE
     return _Reach(
-        rows=bounding.rows_per_group,
-        groups=bounding.groups_per_unit,
-        total=min(most, bounding.rows_per_unit or most),
+        rows=bounding.max_rows_per_group,
+        groups=bounding.max_groups,
+        total=min(most, bounding.rows or most),
         both=2 if replaced else 1,
         crossed=2 if replaced and mixed else 1,
     )

@@ -34,7 +34,8 @@ from neartwin.errors import ParameterError
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.allocation import Allocation, Discovery, allocate_normal
-from neartwin.planning.plan import Bounding, GroupPlan
+from neartwin.planning.contribution_bounds import ContributionBounds
+from neartwin.planning.plan import GroupPlan
 from neartwin.planning.stage import LARGEST, Coordinate, NormClip, Stage
 from neartwin.statistics.measures import Measure, Measurement
 from neartwin.statistics.sensitivity import Sensitivity
@@ -73,7 +74,7 @@ class Shared:
 
 def share_norm(
     asked: tuple[Measurement, ...],
-    bounding: Bounding,
+    bounding: ContributionBounds,
     discovery: Discovery | None,
     spend: Budget,
     *,
@@ -85,7 +86,7 @@ def share_norm(
 
     tree_parts: of a row, in which trees count.
     """
-    norm, cells = bounding.norm_per_unit or Fraction(0), bounding.groups_per_unit
+    norm, cells = bounding.norm or Fraction(0), bounding.max_groups
     apart, reached = vectors_apart(neighbours, asked), {one.name: one for one in asked}
     wanted = tuple(
         Measurement(one.name, asked_for(norm, one, apart, cells), one.weight / parts_of(one)) for one in asked
@@ -139,7 +140,7 @@ def clipped(
     Errors: `ParameterError` for a norm so large that the engines' exact sums would not hold it.
     """
     if norm > LARGEST:
-        raise ParameterError("norm_per_unit", float(norm), f"must be at most {LARGEST:,} rows")
+        raise ParameterError("norm", float(norm), f"must be at most {LARGEST:,} rows")
     rows = {name: one.largest * parts_of(one) / math.sqrt(variances[name]) for name, one in reached.items()}
     whole = math.hypot(*rows.values())
     coordinates = {

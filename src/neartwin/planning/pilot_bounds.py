@@ -1,4 +1,4 @@
-"""Tuned bounds: a first stage whose noisy counts fix rows_per_group and groups_per_unit of the question itself.
+"""Tuned bounds: a first stage whose noisy counts fix max_rows_per_group and max_groups of the question itself.
 
 The first stage is a histogram of units over (number of groups, rows in a group), both in octaves. A unit adds 1024 parts in
 all, floor(1024 c / k) to each cell, for c of its k groups with so many rows: its L1 and L2 sensitivity is one unit's 1024
@@ -35,7 +35,7 @@ from neartwin.mechanisms.linear.workloads import Intervals
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.context import planned_context
 from neartwin.planning.groups import bounded_plan
-from neartwin.planning.limits import PrivateLimit
+from neartwin.planning.limits import Limits, PrivateLimit
 from neartwin.planning.plan import GroupPlan, MarginalPlan, OverGroups, Pilot, Plan, TopKPlan, WorkloadPlan
 from neartwin.queries.groups import values_of
 from neartwin.queries.query import Query, TopK
@@ -80,7 +80,7 @@ def _means(bound: float, octaves: int) -> FloatArray:
 
 
 def error_of_caps(plan: GroupPlan, pilot: Pilot, units: FloatArray, bounds: tuple[int, int]) -> float:
-    """Expected error over the statistics at rows_per_group and groups_per_unit, in rows a group."""
+    """Expected error over the statistics at max_rows_per_group and max_groups, in rows a group."""
     whole, kept = within_caps(units, math.inf, math.inf), within_caps(units, *bounds)
     return _of_groups(plan, pilot, whole, kept, lambda asked: _noise_of_caps(plan, asked, bounds))
 
@@ -92,7 +92,7 @@ def error_of_norm(plan: OverGroups, pilot: Pilot, units: FloatArray, norm: int) 
         case GroupPlan():
             return _of_groups(plan, pilot, whole, kept, lambda asked: _noise_of_norm(plan, asked, norm))
         case MarginalPlan() | WorkloadPlan():
-            noise = _OF_NORMAL * plan.error * norm / float(plan.bounding.norm_per_unit or 1)
+            noise = _OF_NORMAL * plan.error * norm / float(plan.bounding.norm or 1)
             (asked,) = plan.outputs.values()
             lost = asked.lost((whole.rows - kept.rows) / pilot.expected_groups * groups_counted(plan), 0.0)
             return noise + (lost or 0.0)
@@ -120,7 +120,7 @@ def _of_groups(plan: GroupPlan, pilot: Pilot, whole: Kept, kept: Kept, noise_of:
         lost = aggregate.lost((whole.rows - kept.rows) * share, (whole.pairs - kept.pairs) * share)
         if lost is None:
             lost, size = 0.0, size * whole.rows / max(kept.rows, 1.0)
-        error += float(rational(weight=weights.get(name, 1))) * (size + lost)
+        error += float(rational(importance=weights.get(name, 1))) * (size + lost)
     return error
 
 
@@ -130,19 +130,19 @@ def _noise_of_norm(plan: GroupPlan, aggregate: Statistic, norm: float) -> float:
     name = measure.name.partition(":")[2]
     cell = plan.stage.grid.get(name) or plan.stage.moments.get(name)
     far = max(abs(cell.low), abs(cell.high)) if cell is not None and measure.name.startswith("total") else 1
-    return _OF_NORMAL * float(measure.half_width(CONFIDENCE)) / far * norm / float(plan.bounding.norm_per_unit or 1)
+    return _OF_NORMAL * float(measure.half_width(CONFIDENCE)) / far * norm / float(plan.bounding.norm or 1)
 
 
 def _noise_of_caps(plan: GroupPlan, aggregate: Statistic, bounds: tuple[int, int]) -> float:
     """The mean absolute noise of a statistic at other bounds than the plan's, in rows: grows with C, and with k or its root."""
     measure = plan.measures[aggregate.main_measure(planned_context(plan))]
     of_units = measure.name == "units"
-    one_row = 1.0 if of_units else measure.sensitivity.cell / plan.bounding.rows_per_group
-    rows = 1.0 if of_units else bounds[0] / plan.bounding.rows_per_group
+    one_row = 1.0 if of_units else measure.sensitivity.cell / plan.bounding.max_rows_per_group
+    rows = 1.0 if of_units else bounds[0] / plan.bounding.max_rows_per_group
     laplace = isinstance(measure.mechanism, DiscreteLaplace)
     power, typical = (1.0, _OF_LAPLACE) if laplace else (0.5, _OF_NORMAL)
     width = typical * float(measure.mechanism.half_width(CONFIDENCE)) / one_row
-    groups: float = (bounds[1] / plan.bounding.groups_per_unit) ** power
+    groups: float = (bounds[1] / plan.bounding.max_groups) ** power
     return width * rows * groups
 
 
@@ -150,49 +150,39 @@ PARTS = 1024  # that one unit adds to the histogram
 SURE = (
     0.9999  # that no cell is noise alone: one far cell of nobody would stand for millions of rows, and spoil the choice
 )
-TUNABLE = ("rows_per_group", "groups_per_unit", "norm_per_unit")
-Bound = int | PrivateLimit | None
 
 
-def plan_within(query: Query | TopK, *, spend: Budget, limits: Mapping[str, Any]) -> Plan:
-    """The plan within bounds of which some may be tuned. limits: what `bounded_plan` takes, and `nt.private_limit()` in
-    some places.
-    """
-    if not any(isinstance(limits.get(name), PrivateLimit) for name in TUNABLE):
-        return bounded_plan(query, spend=spend, **limits)
+def plan_within(query: Query | TopK, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None) -> Plan:
+    """The plan within limits of which some may be chosen privately."""
+    if not limits.private:
+        return bounded_plan(query, spend=spend, limits=limits, importance=importance)
     if not isinstance(query, Query):
-        raise QueryError("tuned(): the most common value has no bounds to tune")
-    for name in ("discovery_groups", "rows_per_unit", "norm_per_unit"):
-        if limits[name] is not None and not (name == "norm_per_unit" and isinstance(limits[name], PrivateLimit)):
-            raise ParameterError(name, limits[name], "cannot stand beside tuned bounds: leave it out, or tune none")
-    bounds = {name: limits[name] for name in TUNABLE}
-    return tuned_plan(query, spend=spend, bounds=bounds, weights=limits["weights"])
+        raise QueryError("private_limit(): the most common value has no limits to choose")
+    return tuned_plan(query, spend=spend, limits=limits, importance=importance)
 
 
-def tuned_plan(
-    query: Query, *, spend: Budget, bounds: Mapping[str, Bound], weights: Mapping[str, Number] | None
-) -> OverGroups:
-    """The plan at the largest bounds that may be chosen, with the pilot that will choose them; its price is the whole spend.
+def tuned_plan(query: Query, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None) -> OverGroups:
+    """The plan at the largest limits that may be chosen, with the pilot that will choose them; its price is the whole spend.
 
-    bounds: rows_per_group, groups_per_unit and norm_per_unit, some of them tuned; for marginals and workloads the last alone.
+    limits: some of them private; for marginals and workloads the norm alone.
     """
+    tuned = limits.private
     if isinstance(query.table.unit, RowUnit):
-        raise QueryError("tuned(): where each row is its own unit there is nothing to tune")
-    tuned = {name: bound for name, bound in bounds.items() if isinstance(bound, PrivateLimit)}
-    if (query.groups.margins or query.groups.asked is not None) and tuned.keys() != {"norm_per_unit"}:
+        raise QueryError("private_limit(): where each row is its own unit there is nothing to choose")
+    if (query.groups.margins or query.groups.asked is not None) and tuned.keys() != {"norm"}:
         raise ParameterError(
             next(iter(tuned)),
-            "tuned()",
-            "cannot be tuned for marginals and workloads",
-            remedy="give a number, or have the norm tuned: norm_per_unit=nt.private_limit(256)",
+            "private_limit()",
+            "cannot be chosen privately for marginals and workloads",
+            remedy="give a number, or have the norm chosen: nt.limits(norm=nt.private_limit(256))",
         )
     asked = list(tuned.values())
     share, groups = max(bound.share for bound in asked), _expected_groups(query, asked)
     first, rest = split_budget(spend, share)
-    most: dict[str, Any] = {name: bound.at_most if name in tuned else bound for name, bound in bounds.items()}  # type: ignore[union-attr]
-    if "norm_per_unit" in tuned and query.groups.keys is None:
-        most |= {"discovery_groups": most["norm_per_unit"]}
-    worst = bounded_plan(query, spend=rest, weights=weights, **most)
+    most: dict[str, Any] = {name: bound.at_most for name, bound in tuned.items()}
+    if "norm" in tuned and query.groups.keys is None:
+        most |= {"max_discovered_groups": most["norm"]}
+    worst = bounded_plan(query, spend=rest, limits=replace(limits, **most), importance=importance)
     if isinstance(worst, TopKPlan):
         raise TypeError("a question for groups has bounds")
     nothing: dict[str, Any] = {
@@ -206,11 +196,11 @@ def tuned_plan(
     pilot = Pilot(
         stage=stage,
         mechanism=_noise(first, query.table.neighbours),
-        rows=tuned.get("rows_per_group"),
-        groups=tuned.get("groups_per_unit"),
-        norm=tuned.get("norm_per_unit"),
+        rows=tuned.get("max_rows_per_group"),
+        groups=tuned.get("max_groups"),
+        norm=tuned.get("norm"),
         expected_groups=groups,
-        weights=tuple((weights or {}).items()),
+        weights=tuple((importance or {}).items()),
         rest=rest,
     )
     return replace(worst, spend=spend, price=price_of(spend, discovered=query.groups.keys is None), pilot=pilot)
@@ -219,14 +209,15 @@ def tuned_plan(
 def _expected_groups(query: Query, asked: list[PrivateLimit]) -> int:
     told = {bound.groups for bound in asked} - {None}
     if len(told) > 1:
-        raise ParameterError("groups", sorted(map(str, told)), "must be the same in both tuned bounds")
+        raise ParameterError("groups", sorted(map(str, told)), "must be the same in both private limits")
     if query.groups.keys is not None:
         return len(query.groups.keys)
     for number in told:
         if number is not None:
             return number
     raise QueryError(
-        "tuned(groups=...) is missing: say about how many groups you expect in the release, for instance tuned(256, groups=500); "
+        "private_limit(groups=...) is missing: say about how many groups you expect in the release, for instance "
+        "nt.private_limit(256, groups=500); "
         "rows that a bound loses are weighed against noise group by group"
     )
 
@@ -291,20 +282,19 @@ def chosen(plan: OverGroups, noisy: WholeNumbers) -> Choice:
     bounds: dict[str, int]
     if pilot.norm is not None:
         units = _seen_by_norm(pilot, noisy, plan.query.groups.keys)
-        bounds = {"norm_per_unit": _best_norm(plan, pilot, pilot.norm, units)}
-        kept = within_norm(units, bounds["norm_per_unit"])
+        bounds = {"norm": _best_norm(plan, pilot, pilot.norm, units)}
+        kept = within_norm(units, bounds["norm"])
     elif isinstance(plan, GroupPlan):
         units = _seen(pilot, noisy)
         rows, groups = _best_caps(plan, pilot, units)
-        bounds, kept = {"rows_per_group": rows, "groups_per_unit": groups}, within_caps(units, rows, groups)
+        bounds, kept = {"max_rows_per_group": rows, "max_groups": groups}, within_caps(units, rows, groups)
     else:
-        raise TypeError("marginals and workloads tune their norm alone")
+        raise TypeError("marginals and workloads choose their norm alone")
     made = bounded_plan(
         plan.query,
         spend=pilot.rest,
-        weights=dict(pilot.weights),
-        discovery_groups=_typical(units) if plan.query.groups.keys is None else None,
-        **bounds,
+        limits=Limits(max_discovered_groups=_typical(units) if plan.query.groups.keys is None else None, **bounds),
+        importance=dict(pilot.weights),
     )
     if isinstance(made, TopKPlan):
         raise TypeError("this question has no bounds")
@@ -315,14 +305,14 @@ def chosen(plan: OverGroups, noisy: WholeNumbers) -> Choice:
 def told(choice: Choice) -> str:
     """What a reader must know of the choice."""
     bounding = choice.plan.bounding
-    chosen_bounds = f"rows_per_group = {bounding.rows_per_group}, groups_per_unit = {bounding.groups_per_unit}"
-    if bounding.norm_per_unit is not None:
-        chosen_bounds = f"norm_per_unit = {float(bounding.norm_per_unit):g}"
+    chosen_bounds = f"max_rows_per_group = {bounding.max_rows_per_group}, max_groups = {bounding.max_groups}"
+    if bounding.norm is not None:
+        chosen_bounds = f"norm = {float(bounding.norm):g}"
     if choice.kept is None:
-        return f"Tuned: {chosen_bounds}, the least noise, for too few people were there to tell more."
+        return f"Chosen privately: {chosen_bounds}, the least noise, for too few people were there to tell more."
     return (
-        f"Tuned: {chosen_bounds}, expected to lose about {max(0.0, 1 - choice.kept):.1%} of all rows: an estimate from noisy "
-        "counts, in which few heavy units do not show, and the only thing said here of the bias of bounding."
+        f"Chosen privately: {chosen_bounds}, expected to lose about {max(0.0, 1 - choice.kept):.1%} of all rows: an estimate "
+        "from noisy counts, in which few heavy units do not show, and the only thing said here of the bias of bounding."
     )
 
 
@@ -371,7 +361,7 @@ def _best_norm(plan: OverGroups, pilot: Pilot, asked: PrivateLimit, units: Float
 
 
 def _best_caps(plan: GroupPlan, pilot: Pilot, units: FloatArray) -> tuple[int, int]:
-    rows, groups = plan.bounding.rows_per_group, plan.bounding.groups_per_unit
+    rows, groups = plan.bounding.max_rows_per_group, plan.bounding.max_groups
     if not units.any():
         return 1 if pilot.rows else rows, 1 if pilot.groups else groups
     candidates = [(r, g) for r in _candidates(pilot.rows, rows) for g in _candidates(pilot.groups, groups)]

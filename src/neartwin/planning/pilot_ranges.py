@@ -13,24 +13,24 @@ value a unit says what people's values are like, not what heavy people's are.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, floor, isqrt
+from math import ceil, floor, isqrt, prod
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from neartwin.accounting.budgets import Budget
-from neartwin.errors import QueryError
-from neartwin.exact import FloatArray
+from neartwin.errors import ParameterError, QueryError
+from neartwin.exact import FloatArray, Number
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.planning.context import planned_context
 from neartwin.planning.groups import bounded_plan
-from neartwin.planning.limits import PrivateLimit, PrivateRange
+from neartwin.planning.limits import Limits
 from neartwin.planning.pilot_bounds import CONFIDENCE, SURE, plan_within, price_of, split_budget
 from neartwin.planning.plan import GroupPlan, Ranging
-from neartwin.queries.query import Query
+from neartwin.queries.query import Query, TopK
 from neartwin.statistics import count, histogram
 from neartwin.statistics.base import Statistic
+from neartwin.statistics.clipping import PrivateRange
 from neartwin.tables.ranges import as_value
 from neartwin.tables.table import Bounds, RowUnit
 
@@ -47,48 +47,75 @@ class _Shape:
     edges: tuple[Fraction, ...]
 
 
-def ranged_plan(query: Query, *, spend: Budget, tuned: PrivateRange, limits: Mapping[str, Any]) -> GroupPlan:
+def private_range_of(query: Query) -> PrivateRange | None:
+    """The private choice of clip bounds that sums and means of a query share; None where no bounds are chosen.
+
+    Raises:
+        ParameterError: where two statistics differ in it, for one pilot chooses all bounds.
+    """
+    found = {one.private_range for one in query.aggregates.values()} - {None}
+    if len(found) > 1:
+        raise ParameterError("clip", sorted(map(str, found)), "must be the same in all sums and means that have one")
+    return next(iter(found), None)
+
+
+def with_private_range(query: Query | TopK, clip: PrivateRange | None) -> Query | TopK:
+    """The query, with clip bounds of all its sums and means chosen privately."""
+    if clip is None:
+        return query
+    if not isinstance(query, Query) or all(one.summed_value(query.table) is None for one in query.aggregates.values()):
+        raise QueryError("private_range(): the question has no sum or mean whose values are clipped")
+    aggregates = {name: one.with_private_range(clip) for name, one in query.aggregates.items()}
+    return replace(query, aggregates=MappingProxyType(aggregates))
+
+
+def ranged_plan(
+    query: Query, *, spend: Budget, clip: PrivateRange, limits: Limits, importance: Mapping[str, Number] | None
+) -> GroupPlan:
     """The plan at the declared limits, with the stages that will choose narrower ones; its price is the whole spend.
 
-    limits: what else `plan` takes. Errors: `QueryError` where nothing is summed, or unknown groups have no expected number.
+    Raises:
+        QueryError: where unknown groups have no expected number, or the question is for margins or a workload.
     """
     shapes = _shapes(query)
-    if not shapes:
-        raise QueryError("tuned_range(): the question has no sum or mean whose values are clipped")
-    groups = tuned.groups if query.groups.keys is None else len(query.groups.keys)
+    groups = clip.groups if query.groups.keys is None else len(query.groups.keys)
     if groups is None:
         raise QueryError(
-            "tuned_range(groups=...) is missing: say about how many groups you expect in the release; what clipping takes is "
+            "private_range(groups=...) is missing: say about how many groups you expect in the release; what clipping takes is "
             "weighed against noise group by group"
         )
-    first, rest = split_budget(spend, tuned.share)
-    worst = plan_within(query, spend=rest, limits=limits)
+    first, rest = split_budget(spend, clip.share)
+    worst = plan_within(query, spend=rest, limits=limits, importance=importance)
     if not isinstance(worst, GroupPlan):
-        raise QueryError("tuned_range(): this question has no bounds to tune")
+        raise QueryError("private_range(): this question has no clip bounds to choose")
     asked: list[GroupPlan] = []
     whole = query.groups.rows
     questions = [whole.agg(n=count()), *(whole.agg(shape=_histogram(query, shape)) for shape in shapes)]
     for left, question in zip(range(len(questions), 0, -1), questions, strict=True):
         part, first = (first, first) if left == 1 else split_budget(first, Fraction(1, left))
-        cap: dict[str, Any] = {"rows_per_group": 1 if asked else _cap(worst)}
-        made = bounded_plan(question, spend=part, **({} if isinstance(query.table.unit, RowUnit) else cap))
+        cap = (
+            Limits()
+            if isinstance(query.table.unit, RowUnit)
+            else Limits(max_rows_per_group=1 if asked else _cap(worst))
+        )
+        made = bounded_plan(question, spend=part, limits=cap)
         if isinstance(made, GroupPlan):
             asked.append(made)
-    ranging = Ranging(tuple(asked), groups, rest, tuple((name, value) for name, value in limits.items()))
+    ranging = Ranging(tuple(asked), groups, rest, limits, importance)
     return replace(worst, spend=spend, price=price_of(spend, discovered=query.groups.keys is None), ranging=ranging)
 
 
 def _cap(worst: GroupPlan) -> int:
     bounding = worst.bounding
-    most = bounding.rows_per_group * bounding.groups_per_unit
-    return min(_MOST_ROWS, bounding.rows_per_unit or most, most)
+    most = bounding.max_rows_per_group * bounding.max_groups
+    return min(_MOST_ROWS, bounding.rows or most, most)
 
 
 def _shapes(query: Query) -> tuple[_Shape, ...]:
     found: dict[tuple[str, Bounds], _Shape] = {}
     for aggregate in query.aggregates.values():
         value = aggregate.summed_value(query.table)
-        if value is not None:
+        if value is not None and aggregate.private_range is not None:
             shape = _Shape(value.column, value.bounds, _edges(value.bounds))
             found.setdefault((value.column, value.bounds), shape)
     return tuple(found.values())
@@ -143,14 +170,14 @@ def chosen(plan: GroupPlan, answers: Sequence[Sequence[float]]) -> Chosen:
         told.append(_said(shape, low, high, lost))
     aggregates = {name: _narrowed(plan.query, aggregate, narrow) for name, aggregate in plan.query.aggregates.items()}
     query = replace(plan.query, aggregates=MappingProxyType(aggregates))
-    found = plan_within(query, spend=ranging.rest, limits=dict(ranging.limits))
+    found = plan_within(query, spend=ranging.rest, limits=ranging.limits, importance=ranging.importance)
     if not isinstance(found, GroupPlan):
         raise TypeError("this question has no bounds")
     return Chosen(found, tuple(told))
 
 
 def _said(shape: _Shape, low: Fraction, high: Fraction, lost: float | None) -> str:
-    within = f"Tuned: {shape.column} clipped to [{float(low):g}, {float(high):g}], within {shape.limits}"
+    within = f"Chosen privately: {shape.column} clipped to [{float(low):g}, {float(high):g}], within {shape.limits}"
     if lost is None:
         return f"{within}: too few people were there to tell more."
     return (
@@ -160,7 +187,9 @@ def _said(shape: _Shape, low: Fraction, high: Fraction, lost: float | None) -> s
 
 def _narrowed(query: Query, aggregate: Statistic, narrow: Mapping[tuple[str, Bounds], Bounds]) -> Statistic:
     value = aggregate.summed_value(query.table)
-    return aggregate if value is None else aggregate.within(narrow[value.column, value.bounds])
+    if value is None or aggregate.private_range is None:
+        return aggregate
+    return aggregate.within(narrow[value.column, value.bounds])
 
 
 def _seen(made: GroupPlan, bins: FloatArray) -> FloatArray:
@@ -194,7 +223,9 @@ def _noise(plan: GroupPlan, shape: _Shape) -> tuple[float, bool]:
     found, context = [], planned_context(plan)
     for aggregate in plan.outputs.values():
         value, column = aggregate.summed_value(plan.query.table), aggregate.total_column(context)
-        if value is None or column is None or (value.column, value.bounds) != (shape.column, shape.limits):
+        if value is None or column is None or aggregate.private_range is None:
+            continue
+        if (value.column, value.bounds) != (shape.column, shape.limits):
             continue
         measure = plan.measures[f"total:{column.name}"]
         typical = 1 / 3 if isinstance(measure.mechanism, DiscreteLaplace) else 0.41
@@ -205,10 +236,5 @@ def _noise(plan: GroupPlan, shape: _Shape) -> tuple[float, bool]:
 
 def _smaller(plan: GroupPlan) -> float:
     """Where rows and groups are tuned too, the plan is at their limits; guessed is the geometric middle below them."""
-    limits = {} if plan.ranging is None else dict(plan.ranging.limits)
-    tuned = [limits.get(name) for name in ("rows_per_group", "groups_per_unit", "norm_per_unit")]
-    share = 1.0
-    for bound in tuned:
-        if isinstance(bound, PrivateLimit):
-            share *= isqrt(bound.at_most) / bound.at_most
-    return share
+    tuned = {} if plan.ranging is None else plan.ranging.limits.private
+    return prod(isqrt(bound.at_most) / bound.at_most for bound in tuned.values())

@@ -25,7 +25,8 @@ from neartwin.mechanisms.linear.workloads import Bars, Strategy
 from neartwin.mechanisms.selection.thresholds import OptimalSelection
 from neartwin.mechanisms.selection.top_k import PeeledTop
 from neartwin.planning.allocation import Selection
-from neartwin.planning.limits import PrivateLimit
+from neartwin.planning.contribution_bounds import ContributionBounds
+from neartwin.planning.limits import Limits, PrivateLimit
 from neartwin.planning.stage import NormClip, Stage
 from neartwin.queries.query import Query, TopK
 from neartwin.queries.workloads import Resolved
@@ -52,13 +53,13 @@ JOINS = {
     How.LEFT: "left",
     How.BESIDE: "beside",
 }
-LIMITS = {  # word by parameter of a plan
-    "rows_per_group": "rows_per_group",
-    "groups_per_unit": "groups_per_unit",
-    "weights": "weights",
-    "rows_per_unit": "rows_per_unit",
-    "norm_per_unit": "norm_per_unit",
-    "discovery_groups": "discovery_groups",
+LIMITS = {  # word of each limit, in the order of digests; None: the importance of statistics
+    "max_rows_per_group": "rows_per_group",
+    "max_groups": "groups_per_unit",
+    None: "weights",
+    "rows": "rows_per_unit",
+    "norm": "norm_per_unit",
+    "max_discovered_groups": "discovery_groups",
 }
 
 
@@ -104,9 +105,10 @@ def target_record(target: Budget) -> str:
     return ", ".join(f"{word}={float(value):g}" for word, value in kept)
 
 
-def limits_record(limits: Sequence[tuple[str, Any]]) -> list[list[str]]:
-    """Limits of a plan in digests: word and value of each that is given, in the plan's order."""
-    return [[LIMITS[name], _limit(value)] for name, value in limits if value is not None]
+def limits_record(limits: Limits, importance: Mapping[str, Number] | None) -> list[list[str]]:
+    """Limits and importance in digests: word and value of each that is given."""
+    given = limits.given | ({} if importance is None else {None: importance})
+    return [[word, _limit(given[name])] for name, word in LIMITS.items() if name in given]
 
 
 def _limit(value: Any) -> str:
@@ -133,26 +135,6 @@ def _written(stage: Stage) -> Sequence[Sequence[object]]:
 
 def _plain(value: object) -> object:
     return value if value is None or isinstance(value, bool | int | str) else ["date", str(value)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounding:
-    """The most that one unit counts for: `rows_per_group` rows in a group, in `groups_per_unit` groups.
-
-    discovery_groups: in how many of those it helps to discover a group; None for all. rows_per_unit: in all groups together;
-    None where the others imply no more. norm_per_unit: instead of all of these, the length of a unit's whole vector, in rows.
-    """
-
-    rows_per_group: int
-    groups_per_unit: int
-    discovery_groups: int | None = None
-    rows_per_unit: int | None = None
-    norm_per_unit: Fraction | None = None
-
-    @property
-    def entering(self) -> int:
-        """How many groups one unit can bring in."""
-        return self.groups_per_unit if self.discovery_groups is None else self.discovery_groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,13 +166,14 @@ class Split:
 class Ranging:
     """First stages that choose clip bounds of values: see `neartwin.planning.pilot_ranges`.
 
-    asked: their plans. groups: expected. rest: what the question itself may spend. limits: what else it is planned with.
+    asked: their plans. groups: expected. rest: what the question itself may spend, planned with limits and importance.
     """
 
     asked: tuple["GroupPlan", ...]
     groups: int
     rest: Budget
-    limits: tuple[tuple[str, Any], ...]
+    limits: Limits
+    importance: Mapping[str, Number] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +198,7 @@ class GroupPlan:
     """
 
     query: Query
-    bounding: Bounding
+    bounding: ContributionBounds
     spend: Budget
     price: Budget
     stage: Stage
@@ -263,7 +246,7 @@ class GroupPlan:
     @property
     def discovered_by(self) -> str:
         """The measure of the stage that groups are discovered by."""
-        return "units" if self.bounding.discovery_groups is None else "finders"
+        return "units" if self.bounding.max_discovered_groups is None else "finders"
 
     @property
     def digest(self) -> str:
@@ -278,8 +261,10 @@ class GroupPlan:
         more: dict[str, object] = {"splits": trees} if trees else {}
         more |= _beside(self.pilot, self.together)
         if self.ranging is not None:
-            told = limits_record(self.ranging.limits)
-            more |= {"ranging": [*(one.digest for one in self.ranging.asked), self.ranging.groups, told]}
+            told = limits_record(self.ranging.limits, self.ranging.importance)
+            ranging = [*(one.digest for one in self.ranging.asked), self.ranging.groups, told]
+            unclipped = sorted(n for n, one in self.outputs.items() if one.private_range is None and one.summed_value(self.query.table) is not None)
+            more |= {"ranging": [*ranging, *([unclipped] if unclipped else [])]}
         return digest_of("groups", self.stage, {"asked": asked, "measures": measures, "threshold": chosen} | more)
 
 
@@ -357,7 +342,7 @@ class MarginalPlan:
     """
 
     query: Query
-    bounding: Bounding
+    bounding: ContributionBounds
     spend: Budget
     price: Budget
     stage: Stage
@@ -403,7 +388,7 @@ class WorkloadPlan:
     """
 
     query: Query
-    bounding: Bounding
+    bounding: ContributionBounds
     spend: Budget
     price: Budget
     stage: Stage

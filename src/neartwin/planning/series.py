@@ -10,23 +10,22 @@ bound is taken at the root of its limit, the middle of its search by octaves.
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.errors import PrivacyError, QueryError
 from neartwin.exact import Number, root_above, root_below
 from neartwin.losses import Composition, compose
 from neartwin.planning.expected_errors import expected_errors
-from neartwin.planning.limits import PrivateLimit
+from neartwin.planning.limits import Limits
+from neartwin.planning.pilot_ranges import private_range_of
 from neartwin.planning.plan import Plan, TopKPlan
 from neartwin.planning.planner import plan
 from neartwin.queries.query import Query, TopK
 from neartwin.tradeoff import mu_of
 
 _PARTS = 4096  # shares are multiples of one part in this
-Limits = Mapping[str, Number | PrivateLimit | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,22 +50,33 @@ def plan_series(
     queries: Sequence[Query | TopK],
     *,
     spend: Budget,
-    limits: Limits,
-    weights: Mapping[str, Number] | None = None,
+    limits: Limits | None = None,
+    importance: Mapping[str, Number] | None = None,
+    group_size: int = 1,
 ) -> SeriesPlan:
-    """Plan several questions under one spend. limits: as of `plan`, the same for all; a question takes those that it can have.
+    """Plan several questions under one spend.
 
-    weights: by name of a statistic, in whichever question it is. Errors: as of `plan`; `QueryError` for questions about
-    different tables.
+    Args:
+        queries: The questions, all about one table.
+        spend: What they may cost together.
+        limits: As of `plan`, the same for all; a question takes those that it can have.
+        importance: Of each statistic's error, by name, in whichever question it is.
+        group_size: 1; another is for one question.
+
+    Raises:
+        QueryError: for questions about different tables, for a `group_size` and for clip bounds that are chosen privately.
     """
+    limits = limits or Limits()
+    if group_size != 1 or any(isinstance(query, Query) and private_range_of(query) for query in queries):
+        raise QueryError("group_size and private_range() are for one question; ask one at a time")
     if not queries:
         raise QueryError("a series needs at least one question")
     if len({query.table.name for query in queries}) > 1:
         raise QueryError("the questions of a series are about one table")
-    told = [{name: value for name, value in (weights or {}).items() if name in _names(query)} for query in queries]
-    unknown = set(weights or {}) - {name for part in told for name in part}
+    told = [{name: value for name, value in (importance or {}).items() if name in _names(query)} for query in queries]
+    unknown = set(importance or {}) - {name for part in told for name in part}
     if unknown:
-        raise QueryError(f"weights: {min(unknown)!r} is no statistic of these questions")
+        raise QueryError(f"importance: {min(unknown)!r} is no statistic of these questions")
     discovered = sum(_discovers(query) for query in queries)
 
     def planned(shares: Sequence[Fraction], whole: Budget) -> tuple[Plan, ...]:
@@ -92,21 +102,17 @@ def _discovers(query: Query | TopK) -> bool:
     return isinstance(query, Query) and query.groups.keys is None
 
 
-def _planned(query: Query | TopK, spend: Budget, weights: Mapping[str, Number], limits: Limits) -> Plan:
+def _planned(query: Query | TopK, spend: Budget, importance: Mapping[str, Number], limits: Limits) -> Plan:
     if isinstance(query, TopK):
         return plan(query, spend=spend)
-    told = {name: limit for name, limit in limits.items() if limit is not None}
-    keys = query.groups.keys
+    keys, none = query.groups.keys, dict[str, None]()
     if keys is not None:
-        told.pop("discovery_groups", None)
+        none["max_discovered_groups"] = None
     if keys is not None and len(keys) == 1:
-        told.pop("groups_per_unit", None)  # there is one group to be in
-    if isinstance(told.get("rows_per_group"), PrivateLimit) and all(
-        asked.counts_units for asked in query.aggregates.values()
-    ):
-        del told["rows_per_group"]  # a unit counts once, whatever its rows
-    found: dict[str, Any] = told
-    return plan(query, spend=spend, weights=weights, **found)
+        none["max_groups"] = None  # there is one group to be in
+    if "max_rows_per_group" in limits.private and all(asked.counts_units for asked in query.aggregates.values()):
+        none["max_rows_per_group"] = None  # a unit counts once, whatever its rows
+    return plan(query, spend=spend, importance=importance, limits=replace(limits, **none))
 
 
 def _stated(part: Plan) -> float:
@@ -118,13 +124,11 @@ def _stated(part: Plan) -> float:
     pilot, bounding = part.pilot, part.bounding
     if pilot.norm is not None:
         return part.error * math.isqrt(pilot.norm.at_most) / pilot.norm.at_most
-    middle = plan(
-        part.query,
-        spend=pilot.rest,
-        weights=dict(pilot.weights),
-        rows_per_group=math.isqrt(pilot.rows.at_most) if pilot.rows else bounding.rows_per_group,
-        groups_per_unit=math.isqrt(bounding.groups_per_unit) if pilot.groups else bounding.groups_per_unit,
+    limits = Limits(
+        max_rows_per_group=math.isqrt(pilot.rows.at_most) if pilot.rows else bounding.max_rows_per_group,
+        max_groups=math.isqrt(bounding.max_groups) if pilot.groups else bounding.max_groups,
     )
+    middle = plan(part.query, spend=pilot.rest, importance=dict(pilot.weights), limits=limits)
     return _stated(middle)
 
 

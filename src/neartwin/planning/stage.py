@@ -164,7 +164,7 @@ def cell_clip(norm: Fraction, tree: CountTree) -> CellClip:
     (10, 1)
     """
     if norm > LARGEST:
-        raise ParameterError("norm_per_unit", float(norm), f"must be at most {LARGEST:,} rows")
+        raise ParameterError("norm", float(norm), f"must be at most {LARGEST:,} rows")
     squared = norm**2 * tree.levels * parts_for(norm) ** 2
     return CellClip(math.isqrt(math.floor(squared)), tree.widths)
 

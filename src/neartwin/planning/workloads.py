@@ -62,7 +62,7 @@ def plan_workload(query: Query, base: GroupPlan, spend: Budget) -> WorkloadPlan:
         raise TypeError("this question has no workload")
     resolved = groups.asked.resolved(groups.columns, groups.keys)
     size, unit = row_of(base)
-    normed, entry = base.bounding.norm_per_unit is not None, entry_parts(base.stage)
+    normed, entry = base.bounding.norm is not None, entry_parts(base.stage)
     payable = normal_ways(ways(spend)) if normed else ways(spend)
     found = strategies(resolved.queries, prefixes=groups.asked.kind == "prefixes")
     tried: list[_Tried] = []
@@ -124,11 +124,11 @@ def _within_norm(base: GroupPlan) -> Sensitivity:
 
 def _contribution(query: Query, base: GroupPlan) -> Contribution:
     bounding = base.bounding
-    most = bounding.rows_per_group * bounding.groups_per_unit
+    most = bounding.max_rows_per_group * bounding.max_groups
     return Contribution(
-        rows=bounding.rows_per_group,
-        groups=bounding.groups_per_unit,
-        total=min(most, bounding.rows_per_unit or most),
+        rows=bounding.max_rows_per_group,
+        groups=bounding.max_groups,
+        total=min(most, bounding.rows or most),
         replaced=query.table.neighbours is not Neighbours.ADD_REMOVE,
         signed=is_mixed(base),
     )

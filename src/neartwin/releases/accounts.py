@@ -14,15 +14,17 @@ import neartwin.ledger as books
 from neartwin.accounting.budgets import Budget
 from neartwin.engines.base import Engine
 from neartwin.engines.engine_for import engine_for
-from neartwin.errors import LedgerError, QueryError
+from neartwin.errors import LedgerError
 from neartwin.exact import Number
-from neartwin.planning.limits import PrivateLimit, PrivateRange
+from neartwin.planning.limits import Limits
+from neartwin.planning.pilot_ranges import with_private_range
 from neartwin.planning.plan import Plan
 from neartwin.planning.planner import plan as make_plan
 from neartwin.queries.query import Query, Rows, TopK
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.release import Release
 from neartwin.releases.run import Payer, run
+from neartwin.statistics.clipping import PrivateRange
 from neartwin.tables.table import Table
 
 if TYPE_CHECKING:
@@ -102,76 +104,54 @@ class Account:
         query: Query | TopK,
         *,
         spend: Budget,
-        rows_per_group: int | PrivateLimit | None = None,
-        groups_per_unit: int | PrivateLimit | None = None,
-        rows_per_unit: int | None = None,
-        norm_per_unit: Number | PrivateLimit | None = None,
-        discovery_groups: int | None = None,
-        weights: Mapping[str, Number] | None = None,
-        units_together: int = 1,
-        value_range: PrivateRange | None = None,
+        limits: Limits | None = None,
+        importance: Mapping[str, Number] | None = None,
+        group_size: int = 1,
     ) -> Proposal:
         """Decide what a release would do and cost. Reads no row and spends nothing.
 
-        rows_per_group, groups_per_unit: how much one unit counts; `nt.private_limit()` for bounds that the plan chooses
-        privately.
-        rows_per_unit: how much it counts in all groups together. norm_per_unit: instead, the length of its whole vector over
-        groups and statistics, in rows, for normal noise; no row is dropped. discovery_groups: in how many of its groups a unit
-        helps to discover unknown ones; by default in all.
-        spend: pure, approx, zcdp, rdp or gdp; noise is native to it, and the account prices it in its own currency. weights: how
-        much the error of each statistic matters beside the others, by name; 1 where it is not given. units_together: the spend is
-        promised to so many units changed together, and the account is charged what that leaves for one. value_range:
-        `nt.private_range()` for clip bounds of sums and means that the plan chooses privately.
+        Args:
+            query: The question.
+            spend: Pure, approx, zcdp, rdp or gdp. Noise is native to it; the account prices it in its own currency.
+            limits: How much one unit may count for: `nt.limits(max_rows_per_group=2, max_groups=3)`.
+            importance: How much the error of each statistic matters, by name; 1 by default.
+            group_size: How many units changed together are promised the spend. The account is charged what that leaves
+                for one.
+
+        Raises:
+            QueryError: for a limit that is missing; the message says which.
+            ParameterError: for a limit that makes no sense for this question.
+            PrivacyError: for what the spend cannot pay.
         """
         self._same_population(query.table)
-        limits: dict[str, Any] = {"rows_per_group": rows_per_group, "groups_per_unit": groups_per_unit}
-        more: dict[str, Any] = {
-            "rows_per_unit": rows_per_unit,
-            "norm_per_unit": norm_per_unit,
-            "discovery_groups": discovery_groups,
-            "units_together": units_together,
-            "value_range": value_range,
-        }
-        made = make_plan(query, spend=spend, weights=weights, **more, **limits)
-        self.book.price(made.price)  # an account that cannot pay in this currency says so now
-        return Proposal(made, self)
+        found = make_plan(query, spend=spend, limits=limits, importance=importance, group_size=group_size)
+        self.book.price(found.price)  # an account that cannot pay in this currency says so now
+        return Proposal(found, self)
 
     def plan_series(
         self,
         queries: Sequence[Query | TopK],
         *,
         spend: Budget,
-        rows_per_group: int | PrivateLimit | None = None,
-        groups_per_unit: int | PrivateLimit | None = None,
-        rows_per_unit: int | None = None,
-        norm_per_unit: Number | PrivateLimit | None = None,
-        discovery_groups: int | None = None,
-        weights: Mapping[str, Number] | None = None,
-        units_together: int = 1,
-        value_range: PrivateRange | None = None,
+        limits: Limits | None = None,
+        importance: Mapping[str, Number] | None = None,
+        group_size: int = 1,
     ) -> "SeriesProposal":
         """Plan several questions under one price, whose shares minimise all their errors together. Spends nothing.
 
-        Arguments as of `plan`; each question takes those bounds that it can have. `QueryError` for units_together
-        and value_range, which are for one question.
+        Arguments as of `plan`; each question takes those limits that it can have.
+
+        Raises:
+            QueryError: for a `group_size` and for privately chosen clip bounds, which are for one question.
         """
         from neartwin.planning.series import plan_series
         from neartwin.releases.series import SeriesProposal
 
-        if units_together != 1 or value_range is not None:
-            raise QueryError("units_together and value_range are for one question; ask one at a time")
         for query in queries:
             self._same_population(query.table)
-        limits: dict[str, Number | PrivateLimit | None] = {
-            "rows_per_group": rows_per_group,
-            "groups_per_unit": groups_per_unit,
-            "rows_per_unit": rows_per_unit,
-            "norm_per_unit": norm_per_unit,
-            "discovery_groups": discovery_groups,
-        }
-        made = plan_series(queries, spend=spend, limits=limits, weights=weights)
-        self.book.price(made.price)
-        return SeriesProposal(made, self)
+        found = plan_series(queries, spend=spend, limits=limits, importance=importance, group_size=group_size)
+        self.book.price(found.price)
+        return SeriesProposal(found, self)
 
     def release_series(
         self, series: "SeriesProposal", *, engine: Engine | None = None, payers: Iterable[str] = (), key: str = ""
@@ -202,25 +182,40 @@ class Account:
         text: str,
         rows: Rows | None = None,
         *,
+        spend: Budget,
+        limits: Limits | None = None,
+        importance: Mapping[str, Number] | None = None,
+        group_size: int = 1,
+        clip: PrivateRange | None = None,
         keys: object = None,
         tables: "Others | None" = None,
-        **limits: Any,
     ) -> "Release | tuple[Release, ...] | Explained":
         """Answer a SELECT about the account's table, or show the plan of an EXPLAIN SELECT, which costs nothing.
 
         Several statements with a semicolon between them are one series: they share one price, and have a release each.
-        EXPLAIN before the first explains them all. rows: a fresher state of the table. keys, tables: as for `nt.from_sql`.
-        limits: spend= and what else `plan` takes.
+        EXPLAIN before the first explains them all.
+
+        Args:
+            text: The statements.
+            rows: A fresher state of the table.
+            spend: As for `plan`, and so are the next three.
+            limits: Of each unit.
+            importance: Of each statistic's error.
+            group_size: Units promised the spend together.
+            clip: `nt.private_range()` has clip bounds of all sums and means chosen privately.
+            keys: As for `nt.from_sql`.
+            tables: As for `nt.from_sql`.
         """
         from neartwin.queries.sql.parse import explained_sql
         from neartwin.queries.sql.series import series_from_sql
 
         inner = explained_sql(text)
         asked = series_from_sql(inner or text, rows or self.rows, keys=keys, tables=tables)
-        if len(asked) > 1:
-            series = self.plan_series(asked, **limits)
+        queries = [with_private_range(one, clip) for one in asked]
+        if len(queries) > 1:
+            series = self.plan_series(queries, spend=spend, limits=limits, importance=importance, group_size=group_size)
             return self.release_series(series) if inner is None else series.explain()
-        proposal = self.plan(asked[0], **limits)
+        proposal = self.plan(queries[0], spend=spend, limits=limits, importance=importance, group_size=group_size)
         return self.release(proposal) if inner is None else proposal.explain()
 
     def release_to_parquet(

@@ -19,9 +19,9 @@ from typing import Any, assert_never
 import numpy as np
 
 from neartwin import mechanisms
+from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.expected_errors import expected_errors
 from neartwin.planning.plan import (
-    Bounding,
     GroupPlan,
     MarginalPlan,
     OverGroups,
@@ -63,12 +63,12 @@ def method_after_pilot(plan: OverGroups, chosen: OverGroups, confidence: float) 
     """The method of what was asked at the bounds that a plan's private pilot chose, the pilot's own noise among it."""
     told = method_of(chosen, confidence)
     pilot = plan.pilot
-    names = {"rows_per_group": "rows", "groups_per_unit": "groups", "norm_per_unit": "norm"}
+    names = {"max_rows_per_group": "rows", "max_groups": "groups", "norm": "norm"}
     tuned = {} if pilot is None else {name: getattr(pilot, field) for name, field in names.items()}
     for bound in told["bounds"]:
         limit = tuned.get(bound["what"])
         if limit is not None:
-            bound["origin"] = f"tuned: chosen by a private pilot that was paid for, at most {limit.at_most}"
+            bound["origin"] = f"chosen by a private pilot that was paid for, at most {limit.at_most}"
     if pilot is not None:
         told["mechanisms"].append(_told("pilot that chose bounds", pilot.mechanism))
     return told
@@ -76,7 +76,7 @@ def method_after_pilot(plan: OverGroups, chosen: OverGroups, confidence: float) 
 
 def method_after_ranging(ranging: Ranging, told: Mapping[str, Any]) -> dict[str, Any]:
     """The method of what was asked at clip bounds that private first stages chose, their own noise among it."""
-    tuned = "tuned: chosen by private first stages that were paid for, within the declared bounds"
+    tuned = "chosen by private first stages that were paid for, within the declared bounds"
     asked = told["question"]["statistics"]
     bounds = [
         bound | {"origin": tuned}
@@ -150,10 +150,10 @@ def _bounds(plan: Plan) -> list[dict[str, str]]:
     if isinstance(plan, TopKPlan):
         return [{"what": "rows of one unit for each value", "value": "1", "origin": "the mechanism counts units"}]
     if stage.table.unit_name == "(each row)":
-        found = [{"what": "rows_per_group", "value": "1", "origin": "each row is its own unit"}]
+        found = [{"what": "max_rows_per_group", "value": "1", "origin": "each row is its own unit"}]
     else:
-        normed = plan.bounding.norm_per_unit is not None
-        names = ("norm_per_unit",) if normed else ("rows_per_group", "groups_per_unit")
+        normed = plan.bounding.norm is not None
+        names = ("norm",) if normed else ("max_rows_per_group", "max_groups")
         caps = {name: getattr(plan.bounding, name) for name in names}
         found = [{"what": name, "value": str(value), "origin": given} for name, value in caps.items()]
     for name, aggregate in plan.outputs.items():
@@ -276,16 +276,16 @@ def _of_together(plan: Plan) -> list[str]:
     return [f"{note}; one alone has {plan.price}, and that is what the account was charged."]
 
 
-def _bounded(bounding: Bounding) -> str:
-    if bounding.norm_per_unit is not None:
+def _bounded(bounding: ContributionBounds) -> str:
+    if bounding.norm is not None:
         return (
             "a unit's whole vector of contributions, over groups and statistics, is scaled down to a norm of "
-            f"{float(bounding.norm_per_unit):g} rows; no row is dropped"
+            f"{float(bounding.norm):g} rows; no row is dropped"
         )
-    total = "" if bounding.rows_per_unit is None else f", for {bounding.rows_per_unit} rows in all"
+    total = "" if bounding.rows is None else f", for {bounding.rows} rows in all"
     return (
-        f"a unit counts for at most {bounding.rows_per_group} rows in a group and in at most "
-        f"{bounding.groups_per_unit} groups{total}"
+        f"a unit counts for at most {bounding.max_rows_per_group} rows in a group and in at most "
+        f"{bounding.max_groups} groups{total}"
     )
 
 

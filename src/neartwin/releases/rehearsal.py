@@ -23,6 +23,8 @@ from neartwin.checks import integer
 from neartwin.engines.base import Engine
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import PrivacyError, QueryError, SchemaError
+from neartwin.planning.contribution_bounds import ContributionBounds
+from neartwin.planning.limits import Limits
 from neartwin.planning.plan import GroupPlan, Plan
 from neartwin.planning.planner import plan as make_plan
 from neartwin.queries.open import table as open_table
@@ -151,19 +153,21 @@ def _sure(query: Query | TopK, plan: Plan | None) -> Plan:
     """The plan without noise: within the bounds of a plan, or where there is none, without bounds."""
     if isinstance(query, TopK):
         return make_plan(query, spend=_SURE)
-    limits: dict[str, Any] = {}
-    if not isinstance(query.table.unit, RowUnit):
-        if plan is None:
-            limits = {"rows_per_group": _MUCH, "groups_per_unit": _MUCH}
-        else:
-            bounding = getattr(plan, "bounding")  # noqa: B009 - of both kinds of plans for groups
-            limits = {"rows_per_group": bounding.rows_per_group, "groups_per_unit": bounding.groups_per_unit}
-            limits["rows_per_unit"] = bounding.rows_per_unit
-            if bounding.norm_per_unit is not None:
-                limits = {"norm_per_unit": bounding.norm_per_unit}
-        if all(asked.counts_units for asked in query.aggregates.values()):
-            limits.pop("rows_per_unit", None)
-    return make_plan(query, spend=_SURE, **limits)
+    if isinstance(query.table.unit, RowUnit):
+        return make_plan(query, spend=_SURE)
+    if plan is None:
+        limits = Limits(max_rows_per_group=_MUCH, max_groups=_MUCH)
+    else:
+        bounds: ContributionBounds = getattr(plan, "bounding")  # noqa: B009 - of all kinds of plans for groups
+        units = all(asked.counts_units for asked in query.aggregates.values())
+        limits = Limits(
+            max_rows_per_group=bounds.max_rows_per_group,
+            max_groups=bounds.max_groups,
+            rows=None if units else bounds.rows,
+        )
+        if bounds.norm is not None:
+            limits = Limits(norm=bounds.norm)
+    return make_plan(query, spend=_SURE, limits=limits)
 
 
 def _released(plan: Plan, engine: Engine) -> Release:

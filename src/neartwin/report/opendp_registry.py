@@ -145,16 +145,18 @@ def _accounting(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _implementation(body: Mapping[str, Any]) -> dict[str, Any]:
-    tuned = [bound["what"] for bound in body["bounds"] if bound["origin"].startswith("tuned")]
+    tuned = [
+        bound["what"] for bound in body["bounds"] if bound["origin"].startswith(("chosen", "tuned"))
+    ]  # "tuned" in old certificates
     laws = "; ".join(
         f"{part['for']}: {part['law']} ({', '.join(f'{k} {v}' for k, v in part['parameters'].items())})"
         for part in body["mechanisms"]
     )
     return {
         "preprocessing_and_hyperparameter_tuning": (
-            f"tuned and paid for: {', '.join(tuned)}"
+            f"chosen privately and paid for: {', '.join(tuned)}"
             if tuned
-            else "bounds are public or declared; none was tuned on the data"
+            else "bounds are public or declared; none was chosen on the data"
         ),
         "mechanisms": (
             f"{body['code']['library']} {body['code']['version']}. {laws}. Noise {body['noise']}; exact integer arithmetic. "

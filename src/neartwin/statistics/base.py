@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from neartwin.exact import WholeNumbers
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.statistics import sensitivity
+from neartwin.statistics.clipping import PrivateRange
 from neartwin.statistics.measures import Measure, Measurement
 from neartwin.statistics.sensitivity import Contribution, Sensitivity
 from neartwin.tables.grid import GridColumn, Moment
@@ -135,7 +136,7 @@ class Statistic(ABC):
     Class attributes say what a plan may do with it:
         verb: The name of its constructor, in Python and JSON.
         counts_units: Only distinct units count, so that a unit's rows need no bound.
-        capped_in_all: `rows_per_unit` can bound it.
+        capped_in_all: `nt.limits(rows=...)` can bound it.
         is_linear: It adds up over groups, so that marginals and workloads can be of it.
         has_bar: A bar is always finite.
         bins: In words, where a release has a row for each bin of every group.
@@ -233,6 +234,15 @@ class Statistic(ABC):
         """What is clipped and totalled, for sums and means, whose bounds a first stage may choose."""
         return None
 
+    @property
+    def private_range(self) -> PrivateRange | None:
+        """How a first stage chooses the bounds of what is summed; None where they stay."""
+        return None
+
+    def with_private_range(self, clip: PrivateRange) -> "Statistic":
+        """The same with the bounds of what is summed chosen by a first stage."""
+        return self
+
     def within(self, bounds: Bounds) -> "Statistic":
         """The same with what is summed within other bounds."""
         return self
@@ -253,6 +263,8 @@ class Statistic(ABC):
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
+    if isinstance(value, PrivateRange):
+        return value.as_dict()
     return str(value) if isinstance(value, Fraction) else value
 
 

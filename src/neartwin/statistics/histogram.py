@@ -161,8 +161,8 @@ def histogram(column: str, edges: Sequence[Number]) -> Histogram:
     """Count a column's values by bin; the bins must come from public knowledge.
 
     edges: at least two, increasing, of at most about 600 bins of a column, and fewer of a long expression. Values outside all
-    bins, NULL and NaN are left out. A unit counts for at most rows_per_group values in all bins of a group together. The release
-    has one row for each group and bin, empty ones included.
+    bins, NULL and NaN are left out. A unit counts for at most max_rows_per_group values in all bins of a group together. The
+    release has one row for each group and bin, empty ones included.
 
     >>> print(histogram("age", [0, 18, 65, 120]))
     histogram(age, 0, 18, 65, 120)

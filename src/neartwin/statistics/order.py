@@ -245,7 +245,7 @@ def quantile(
 
     rank: strictly between 0 and 1, or a list of them. low, high: public bounds, or those that the table declares. step: of the
     grid that answers lie on; by default about a thousand points. fill: what NULL and NaN stand for; without it they are left
-    out. A unit with more than rows_per_group values in a group counts for that many, each of its values for an equal part.
+    out. A unit with more than max_rows_per_group values in a group counts for that many, each of its values for an equal part.
 
     >>> print(quantile("amount", [0.25, 0.75], 0, 200))
     quantile(amount, 0.25, 0.75)

@@ -20,6 +20,7 @@ from neartwin.statistics.base import (
     same_everywhere,
     total_of,
 )
+from neartwin.statistics.clipping import PrivateRange
 from neartwin.statistics.columns import OneColumn, centred, chosen_grid
 from neartwin.statistics.measures import Measure, Measurement, largest
 from neartwin.statistics.sql import of_columns
@@ -33,6 +34,16 @@ class _Totalled(OneColumn):
     """Read from the total of a column and the number of its values."""
 
     capped_in_all = True
+    clip: PrivateRange | None = None
+
+    @property
+    def private_range(self) -> PrivateRange | None:
+        """As it was asked for."""
+        return self.clip
+
+    def with_private_range(self, clip: PrivateRange) -> Self:
+        """The same with its bounds chosen by a first stage."""
+        return replace(self, clip=clip)
 
     def total_column(self, context: Context) -> GridColumn:
         """The column that is totalled.
@@ -73,7 +84,7 @@ class _Totalled(OneColumn):
         """The same within other bounds, widened to hold what missing values are filled with."""
         if self.fill is not None:
             bounds = replace(bounds, low=min(bounds.low, self.fill), high=max(bounds.high, self.fill))
-        return replace(self, bounds=bounds, step=None)
+        return replace(self, bounds=bounds, step=None, clip=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,17 +186,18 @@ def sum(  # noqa: A001
     step: Number | None = None,
     *,
     fill: Number | None = None,
+    clip: PrivateRange | None = None,
 ) -> Sum:
     """Sum a column or an expression, within public bounds. fill: what NULL and NaN stand for.
 
     low, high: without them the bounds are those that the table declares for the column, or those that follow from the
     declared bounds of each column in the expression. step: of the grid that values are rounded to, by default 1/100, the
-    declared one, or the one that follows.
+    declared one, or the one that follows. clip: `nt.private_range()` has narrower bounds chosen privately within these.
 
     >>> print(sum("amount", 0, 200).bounds)
     [0, 200] in steps of 0.01
     """
-    return Sum(column, *chosen_grid(column, low, high, step, fill))
+    return Sum(column, *chosen_grid(column, low, high, step, fill), clip)
 
 
 @constructor
@@ -196,9 +208,10 @@ def mean(
     step: Number | None = None,
     *,
     fill: Number | None = None,
+    clip: PrivateRange | None = None,
 ) -> Mean:
     """The mean of a column or an expression, within public bounds; arguments as those of `sum`."""
-    return Mean(column, *chosen_grid(column, low, high, step, fill))
+    return Mean(column, *chosen_grid(column, low, high, step, fill), clip)
 
 
 of_columns("SUM", "sum", Sum, "x")

@@ -48,6 +48,16 @@ class Fault(BaseModel):
     remedy: str = ""
 
 
+Whole = Annotated[int, Field(ge=1, le=10**9)]
+
+
+class PrivateRange(RequestModel):
+    """Clip bounds that the plan chooses privately within those given, for a share of the spend: `nt.private_range(...)`."""
+
+    share: Written | StrictFloat = "1/10"
+    groups: Whole | None = None
+
+
 class Question(RequestModel):
     """A question as SQL, as parts, or as a choice: give one of sql, statistics, most_common. All come to the same plan."""
 
@@ -80,30 +90,35 @@ class Question(RequestModel):
         | Annotated[list[Value | list[Value]], Field(max_length=100_000)]
         | None
     ) = None
-    statistics: Annotated[dict[Text, dict[Text, Value | Listed]], Field(max_length=100)] | None = None
+    statistics: Annotated[dict[Text, dict[Text, Value | Listed | PrivateRange]], Field(max_length=100)] | None = None
     margins: Annotated[list[Annotated[list[Text], Field(max_length=20)]], Field(max_length=100)] | None = None
     workload: dict[Literal["ask", "lengths", "before", "after", "weights"], Any] | None = None
     most_common: dict[Literal["column", "among", "k", "counted"], Any] | None = None
     after: Annotated[dict[Text, Any], Field(max_length=7)] | None = None
 
 
-class TunedBound(RequestModel):
-    """A bound that the plan finds out privately, for a share of the spend: `nt.private_limit(...)`."""
+class PrivateLimit(RequestModel):
+    """A limit that the plan chooses privately, for a share of the spend: `nt.private_limit(...)`."""
 
     at_most: Annotated[int, Field(ge=1, le=10**6)] = 1024
     share: Written | StrictFloat = "1/10"
-    groups: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    groups: Whole | None = None
 
 
-class TunedValues(RequestModel):
-    """Clip bounds that the plan finds out privately within those given, for a share of the spend: `nt.private_range(...)`."""
+class Limits(RequestModel):
+    """The most that one unit counts for: `nt.limits(...)`."""
 
-    share: Written | StrictFloat = "1/10"
-    groups: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    max_rows_per_group: Whole | PrivateLimit | None = None
+    max_groups: Whole | PrivateLimit | None = None
+    rows: Whole | None = None
+    norm: Written | StrictInt | StrictFloat | PrivateLimit | None = None
+    max_discovered_groups: Whole | None = None
 
 
 class Ask(RequestModel):
-    """A question, what its release may cost, and the most that one unit counts for. weights: of the statistics' errors.
+    """A question, what its release may cost, and the most that one unit counts for.
+
+    importance: of each statistic's error, by name. private_range: of clip bounds of all sums and means of the question.
 
     Several questions are a series: they share one price, and all are answered, or none.
     """
@@ -114,21 +129,16 @@ class Ask(RequestModel):
             "example": {
                 "question": {"group_by": ["cds"], "keys": {"cds": [1, 2]}, "statistics": {"orders": {"ask": "count"}}},
                 "spend": {"epsilon": "0.25"},
-                "rows_per_group": 5,
-                "groups_per_unit": 2,
+                "limits": {"max_rows_per_group": 5, "max_groups": 2},
             }
         },
     )
     question: Question | Annotated[list[Question], Field(min_length=2, max_length=50)]
     spend: Parts
-    rows_per_group: Annotated[int, Field(ge=1, le=10**9)] | TunedBound | None = None
-    groups_per_unit: Annotated[int, Field(ge=1, le=10**9)] | TunedBound | None = None
-    rows_per_unit: Annotated[int, Field(ge=1, le=10**9)] | None = None
-    norm_per_unit: Written | StrictInt | StrictFloat | TunedBound | None = None
-    discovery_groups: Annotated[int, Field(ge=1, le=10**9)] | None = None
-    units_together: Annotated[int, Field(ge=1, le=10**6)] | None = None
-    value_range: TunedValues | None = None
-    weights: Annotated[dict[Text, Written | StrictInt | StrictFloat], Field(max_length=100)] | None = None
+    limits: Limits | None = None
+    importance: Annotated[dict[Text, Written | StrictInt | StrictFloat], Field(max_length=100)] | None = None
+    group_size: Annotated[int, Field(ge=1, le=10**6)] | None = None
+    private_range: PrivateRange | None = None
 
 
 class Tree(BaseModel):

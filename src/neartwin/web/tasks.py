@@ -11,7 +11,8 @@ from typing import Any
 
 from neartwin.accounting.budgets import budget_of, parts_of
 from neartwin.errors import NeartwinError, ParameterError, QueryError
-from neartwin.planning.limits import private_limit, private_range
+from neartwin.planning.limits import Limits
+from neartwin.planning.pilot_ranges import with_private_range
 from neartwin.queries.groups import completed
 from neartwin.queries.query import Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
@@ -21,6 +22,7 @@ from neartwin.queries.wire.postprocess import after_form
 from neartwin.releases.accounts import Account, Proposal
 from neartwin.releases.documents import release_in, releases_in
 from neartwin.releases.series import SeriesProposal
+from neartwin.statistics.clipping import read_range
 from neartwin.tables.table import Table
 from neartwin.web.builder.fields import values_of
 from neartwin.web.data_directory import DataDirectory, ensure_allotments, payers_of
@@ -29,10 +31,6 @@ from neartwin.web.errors import UnexpectedError, as_dict, status_of
 from neartwin.web.policy import check, rule_for
 
 Json = dict[str, Any]
-_LIMITS = (
-    "rows_per_group", "groups_per_unit", "rows_per_unit", "norm_per_unit", "discovery_groups", "units_together",
-    "value_range",
-)  # fmt: skip
 DECLARED = "declared"  # instead of keys: the public keys of the data set
 
 
@@ -116,27 +114,24 @@ def _proposal(directory: DataDirectory, task: Mapping[str, Any]) -> tuple[Propos
     dataset = directory.dataset(task["dataset"])
     rule = rule_for(dataset, task["analyst"], task["project"]) if task["analyst"] else Rule()
     account, tables = directory.account(dataset), directory.tables(dataset)
-    limits = {name: _limit(name, task[name]) for name in _LIMITS if task.get(name) is not None} | _weights(task)
-    spend = budget_of(task["spend"], "spend")
+    clip = read_range(task.get("private_range"))
+    told: Json = {
+        "spend": budget_of(task["spend"], "spend"),
+        "limits": Limits.from_dict(task.get("limits") or {}),
+        "importance": task.get("importance") or None,
+        "group_size": task.get("group_size") or 1,
+    }
+
+    def query(form: Mapping[str, Any]) -> Query | TopK:
+        return with_private_range(asked(dataset, account.rows, form, tables), clip)
+
     if isinstance(task["question"], list):
-        questions = [asked(dataset, account.rows, one, tables) for one in task["question"]]
-        series = account.plan_series(questions, spend=spend, **limits)
+        series = account.plan_series([query(one) for one in task["question"]], **told)
         check(dataset, rule, series.plan, account.book.filter, tables)
         return series, rule
-    proposal = account.plan(asked(dataset, account.rows, task["question"], tables), spend=spend, **limits)
+    proposal = account.plan(query(task["question"]), **told)
     check(dataset, rule, proposal.plan, account.book.filter, tables)
     return proposal, rule
-
-
-def _limit(name: str, written: Any) -> Any:
-    """A bound, or how the plan is to find it out."""
-    if name == "value_range":
-        return private_range(**written)
-    return private_limit(**written) if isinstance(written, dict) else written
-
-
-def _weights(task: Mapping[str, Any]) -> Json:
-    return {"weights": task["weights"]} if task.get("weights") else {}
 
 
 def asked(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables: Others) -> Query | TopK:

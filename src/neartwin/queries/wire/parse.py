@@ -40,6 +40,7 @@ from neartwin.queries.sql.parse import from_sql, grouped_rows
 from neartwin.queries.wire.postprocess import after_form, after_from
 from neartwin.queries.workloads import Workload, moving_sums, prefix_sums, range_sums, weighted
 from neartwin.statistics import CONSTRUCTORS, Statistic
+from neartwin.statistics.clipping import PrivateRange, read_range
 from neartwin.tables.joins import own_columns
 from neartwin.tables.table import How, Join, Table
 from neartwin.tables.types import ColumnType
@@ -308,9 +309,11 @@ def _statistic(name: str, part: object) -> Statistic:
         )
     make = CONSTRUCTORS[part["ask"]]
     keywords = {str(key): value for key, value in part.items() if key != "ask"}
+    if "clip" in keywords:
+        keywords["clip"] = read_range(keywords["clip"])
     for key, value in keywords.items():
         parts = value if isinstance(value, list) else [value]
-        if not all(part is None or isinstance(part, str | int | float) for part in parts):
+        if not all(part is None or isinstance(part, str | int | float | PrivateRange) for part in parts):
             raise QueryError(
                 f"question: {key} of {name!r} must be text or a number, or for ranks, edges and features a list of them"
             )
@@ -326,10 +329,10 @@ def _statistic(name: str, part: object) -> Statistic:
 
 def _statistic_form(name: str, aggregate: Statistic) -> Form:
     """The keywords behind a statistic; refused where they would not make the same one."""
-    keywords = aggregate.keywords()
-    if CONSTRUCTORS[aggregate.verb](**keywords) != aggregate:
+    form: Form = {"ask": aggregate.verb} | aggregate.keywords()
+    if _statistic(name, form) != aggregate:
         raise QueryError(f"question: {name!r} has no written form")
-    return {"ask": aggregate.verb} | keywords
+    return form
 
 
 def _keys(keys: object, columns: tuple[str, ...], rows: Rows) -> object:

@@ -142,9 +142,9 @@ class AskFields:
         written: the text that the fields wrote; another `sql` was edited by hand.
         digest: of the plan that was previewed.
         keys: a name in `KEYS`. given: public keys by column, as `town: Ulm, Bonn; age: 1:9`.
-        tune_rows, tune_groups: "on" where the limit is chosen privately, up to the one given.
-        value_range: "on" where clip bounds are chosen privately, within those given.
-        weights: relative importance of each statistic's error, as `rows = 1, total = 2`.
+        private_rows, private_groups: "on" where the limit is chosen privately, up to the one given.
+        private_range: "on" where clip bounds are chosen privately, within those given.
+        importance: relative importance of each statistic's error, as `rows = 1, total = 2`.
         size: rows of the made-up group on which errors are drawn.
         key: of the request; a second click under it never pays twice.
     """
@@ -168,18 +168,18 @@ class AskFields:
     digest: str = ""
     keys: str = "declared"
     given: str = ""
-    rows_per_group: str = "1"
-    groups_per_unit: str = "1"
-    tune_rows: str = ""
-    tune_groups: str = ""
-    tune_share: str = ""
-    tune_expected: str = ""
-    rows_per_unit: str = ""
-    norm_per_unit: str = ""
-    discovery_groups: str = ""
-    units_together: str = ""
-    value_range: str = ""
-    weights: str = ""
+    max_rows_per_group: str = "1"
+    max_groups: str = "1"
+    private_rows: str = ""
+    private_groups: str = ""
+    private_share: str = ""
+    expected_groups: str = ""
+    rows: str = ""
+    norm: str = ""
+    max_discovered_groups: str = ""
+    group_size: str = ""
+    private_range: str = ""
+    importance: str = ""
     currency: str = "epsilon"
     amount: str = "0.1"
     delta: str = ""

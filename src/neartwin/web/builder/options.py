@@ -1,4 +1,4 @@
-"""What stands beside the SQL text: public keys, limits, weights and the spend, as a task says them."""
+"""What stands beside the SQL text: public keys, limits, importance and the spend, as a task says them."""
 
 import json
 from typing import Any
@@ -23,22 +23,23 @@ def spend(asked: AskFields) -> dict[str, str]:
 
 
 def limits(asked: AskFields) -> dict[str, Any]:
-    """The most that one unit counts for. A text that is no number is left out: the plan says that it is missing."""
+    """The limits of one unit, and what else stands beside the spend. A text that is no number is left out."""
     found: dict[str, Any] = {}
-    for name, tune in (("rows_per_group", asked.tune_rows), ("groups_per_unit", asked.tune_groups)):
-        number = _whole(getattr(asked, name))
-        if number is not None:
-            found[name] = {"at_most": number} | _share(asked) if tune else number
-    for name in ("rows_per_unit", "discovery_groups", "units_together"):
-        number = _whole(getattr(asked, name))
-        if number is not None and (name != "discovery_groups" or asked.keys == "discover"):
-            found[name] = number
-    if asked.value_range:
-        found["value_range"] = _share(asked)
-    if asked.norm_per_unit:
-        found["norm_per_unit"] = asked.norm_per_unit
-    weights = [part.rpartition("=") for part in asked.weights.split(",") if part.strip()]
-    return found | ({"weights": {name.strip(): text.strip() for name, _, text in weights}} if weights else {})
+    for name, private in (("max_rows_per_group", asked.private_rows), ("max_groups", asked.private_groups)):
+        if (number := _whole(getattr(asked, name))) is not None:
+            found[name] = {"at_most": number} | _share(asked) if private else number
+    if (number := _whole(asked.rows)) is not None:
+        found["rows"] = number
+    if (number := _whole(asked.max_discovered_groups)) is not None and asked.keys == "discover":
+        found["max_discovered_groups"] = number
+    found |= {"norm": asked.norm} if asked.norm else {}
+    beside: dict[str, Any] = {"limits": found} if found else {}
+    if (size := _whole(asked.group_size)) is not None:
+        beside["group_size"] = size
+    if asked.private_range:
+        beside["private_range"] = _share(asked)
+    importance = [part.rpartition("=") for part in asked.importance.split(",") if part.strip()]
+    return beside | ({"importance": {name.strip(): text.strip() for name, _, text in importance}} if importance else {})
 
 
 def json_object(text: str, name: str) -> dict[str, Any]:
@@ -53,8 +54,8 @@ def json_object(text: str, name: str) -> dict[str, Any]:
 
 
 def _share(asked: AskFields) -> dict[str, Any]:
-    expected = _whole(asked.tune_expected)
-    share = {"share": asked.tune_share} if asked.tune_share else {}
+    expected = _whole(asked.expected_groups)
+    share = {"share": asked.private_share} if asked.private_share else {}
     return share | ({} if expected is None else {"groups": expected})
 
 

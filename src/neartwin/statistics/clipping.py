@@ -1,0 +1,69 @@
+"""Clip bounds of values that a plan chooses privately: what a statistic says about them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from neartwin.checks import integer
+from neartwin.errors import ParameterError
+from neartwin.exact import Number, rational
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateRange:
+    """That clip bounds of values are to be chosen. share: of the spend. groups: how many are expected."""
+
+    share: Fraction
+    groups: int | None
+
+    def as_dict(self) -> dict[str, object]:
+        """The wire form: the arguments of `private_range`."""
+        return {"share": str(self.share), "groups": self.groups}
+
+
+def private_range(share: Number = "1/10", *, groups: int | None = None) -> PrivateRange:
+    """Clip bounds of values that a plan chooses within the declared ones, by spending a share of its budget privately.
+
+    First stages count rows, and values of every such column, in half octaves, with noise. The plan takes the bounds at which it
+    expects the least error from clipping and noise together. Declared or given bounds stay the ends of the search.
+
+    Args:
+        share: Of the whole spend, for all columns together.
+        groups: About how many groups you expect in the release; wanted where they are unknown. A wrong guess makes the bounds
+            less good, never less private.
+
+    >>> private_range("1/5").share
+    Fraction(1, 5)
+    """
+    part = check_share(share)
+    if groups is not None:
+        integer(at_least=1, groups=groups)
+    return PrivateRange(share=part, groups=groups)
+
+
+def read_range(form: Any) -> PrivateRange | None:
+    """The range of a text, such as `1/10` or `1/10,groups=500`, or of its wire form; None for nothing.
+
+    >>> print(read_range("1/5,groups=40"))
+    PrivateRange(share=Fraction(1, 5), groups=40)
+    """
+    if form is None or isinstance(form, PrivateRange):
+        return form
+    if isinstance(form, Mapping) and set(form) <= {"share", "groups"}:
+        return private_range(form.get("share", "1/10"), groups=form.get("groups"))
+    if not isinstance(form, str):
+        raise ParameterError("private_range", form, "must be a share such as 1/10, or have share and groups")
+    share, comma, groups = (part.strip() for part in form.partition(","))
+    name, _, number = groups.partition("=")
+    if comma and (name.strip() != "groups" or not number.strip().isdecimal()):
+        raise ParameterError("private_range", form, "must be 1/10 or 1/10,groups=500")
+    return private_range(share, groups=int(number) if comma else None)
+
+
+def check_share(share: Number) -> Fraction:
+    """A share of the spend, exact; `ParameterError` unless it is above 0 and below 1."""
+    part = rational(share=share)
+    if not 0 < part < 1:
+        raise ParameterError("share", share, "must be above 0 and below 1")
+    return part
