@@ -12,7 +12,7 @@ from rich.table import Table
 
 from neartwin.accounting.expressions import parse
 from neartwin.accounting.usage import Cost, cost
-from neartwin.cli.output import refusing
+from neartwin.cli.output import report_errors
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval
 
@@ -58,7 +58,7 @@ Every number is an interval that surely holds the true one; the guarantee is its
 @click.option(
     "--plot", type=click.Path(), default=None, help="Draw the trade-off curve to this file (.png, .svg, .pdf)."
 )
-@refusing
+@report_errors
 def account(
     *,
     expression: str,
@@ -70,23 +70,25 @@ def account(
 ) -> None:
     """Read, compose, tell."""
     whole = cost(parse(expression), neighbours=neighbours)
-    told = _told(whole, deltas or (() if epsilons else ("1e-6",)), epsilons)
+    answers = _answers(whole, deltas or (() if epsilons else ("1e-6",)), epsilons)
     if plot is not None:
         _draw(whole, expression, Path(plot))
     if as_json:
-        click.echo(json.dumps({"expression": expression, "neighbours": neighbours} | told | {"curve": _curve(whole)}))
+        click.echo(
+            json.dumps({"expression": expression, "neighbours": neighbours} | answers | {"curve": _curve(whole)})
+        )
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("", "from", "to", "method"):
         table.add_column(name, no_wrap=True)
-    for line in told["answers"]:
+    for line in answers["answers"]:
         table.add_row(line["question"], _digits(line["lower"]), _digits(line["upper"]), line["method"])
     Console(highlight=False, width=10_000).print(table)
-    best = math.ceil(10_000 * (1 + told["advantage"]["upper"]) / 2) / 100
+    best = math.ceil(10_000 * (1 + answers["advantage"]["upper"]) / 2) / 100
     click.echo(f"best guess whether someone is in the data, from 50 %: at most {min(best, 100.0):g} %", err=True)
 
 
-def _told(whole: Cost, deltas: tuple[str, ...], epsilons: tuple[str, ...]) -> dict[str, Any]:
+def _answers(whole: Cost, deltas: tuple[str, ...], epsilons: tuple[str, ...]) -> dict[str, Any]:
     answers = [_answer(f"epsilon at delta = {delta}", whole.epsilon(delta)) for delta in deltas]
     answers += [_answer(f"delta at epsilon = {eps}", whole.delta(_number(eps))) for eps in epsilons]
     advantage = _answer("attacker's advantage", whole.advantage())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from neartwin.cli import options
-from neartwin.cli.output import refusing, show_releases
+from neartwin.cli.output import report_errors, show_releases
 from neartwin.errors import ParameterError
 from neartwin.queries.query import Query, TopK
 from neartwin.queries.sql.parse import from_sql, grouped_rows
@@ -32,7 +32,7 @@ Options = dict[str, Any]
 @click.option("--preview", is_flag=True, help="Show cost and expected error, and spend nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Also write .html, .json, .csv or .parquet.")
-@refusing
+@report_errors
 def ask(  # noqa: PLR0917 - a command's options
     url: str,
     dataset: str,

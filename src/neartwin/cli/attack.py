@@ -16,7 +16,7 @@ from rich.table import Table
 
 from neartwin.accounting.budgets import gdp, pure
 from neartwin.audit.reconstruction import Attempt, Bits, bounded_noise, least_squares, linear_program, released, sweep
-from neartwin.cli.output import refusing, stderr
+from neartwin.cli.output import report_errors, stderr
 from neartwin.errors import ParameterError
 
 _ATTACKERS = {"least squares": least_squares, "linear programme": linear_program}
@@ -67,7 +67,7 @@ def attack() -> None:
 )
 @click.option("--picture", type=click.Path(dir_okay=False), help="Draw both attacks to this .png or .svg file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-@refusing
+@report_errors
 def reconstruct(as_json: bool, picture: str | None, **options: Any) -> None:  # noqa: FBT001 - a command's options
     """Rebuild everybody's bit from counts over random subsets (Dinur and Nissim 2003).
 

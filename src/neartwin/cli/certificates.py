@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from neartwin.cli.output import refusing, stderr
+from neartwin.cli.output import report_errors, stderr
 from neartwin.errors import ParameterError
 from neartwin.ledger import Book, Head
 from neartwin.releases.certificates import (
@@ -42,7 +42,7 @@ _PART = click.option("--part", type=int, default=1, help="Of a series, which of 
 @certificate.command()
 @click.argument("ledger", type=click.Path())
 @_KEY
-@refusing
+@report_errors
 def key(ledger: str, signing_key: str | None) -> None:
     """Print the public key of a ledger's owner, for those who check certificates."""
     with Book.existing(ledger) as book:
@@ -55,7 +55,7 @@ def key(ledger: str, signing_key: str | None) -> None:
 @_KEY
 @_PART
 @click.option("--json", "as_json", is_flag=True, help="The certificate itself on stdout.")
-@refusing
+@report_errors
 def show(ledger: str, position: int, signing_key: str | None, part: int, as_json: bool) -> None:  # noqa: FBT001
     """Show the certificate of the release that was paid for at a ledger POSITION (`neartwin ledger show` lists them)."""
     made = _issued(ledger, position, signing_key, part)
@@ -76,7 +76,7 @@ def show(ledger: str, position: int, signing_key: str | None, part: int, as_json
 @click.option(
     "--about", type=click.Path(dir_okay=False, exists=True), help="TOML: what only you know, for a registry entry."
 )
-@refusing
+@report_errors
 def export(  # noqa: PLR0917 - a command's options
     ledger: str, position: int, out: str, signing_key: str | None, part: int, about: str | None
 ) -> None:
@@ -105,7 +105,7 @@ def export(  # noqa: PLR0917 - a command's options
 @click.option("--ledger", default=None, help="A ledger that must hold what was certified: finds its rollback.")
 @click.option("--release", "values", default=None, help="The release's .json, which must be the one certified.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-@refusing
+@report_errors
 def verify(  # noqa: PLR0917 - a command's options
     file: str,
     public: str,
@@ -126,8 +126,8 @@ def verify(  # noqa: PLR0917 - a command's options
             found = check(text, known, newest=head, ledger=book, release=document)
     flaws = [{"kind": flaw.kind, "message": flaw.message} for flaw in found.flaws]
     if as_json:
-        told = None if found.certificate is None else str(head_of(found.certificate))
-        click.echo(json.dumps({"valid": found.valid, "flaws": flaws, "head": told}))
+        head_text = None if found.certificate is None else str(head_of(found.certificate))
+        click.echo(json.dumps({"valid": found.valid, "flaws": flaws, "head": head_text}))
     elif found.certificate is not None and found.valid:
         body = found.certificate.body
         click.echo(

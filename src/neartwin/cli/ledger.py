@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from neartwin.cli.output import refusing, stderr
+from neartwin.cli.output import report_errors, stderr
 from neartwin.ledger import Account, Book, Fault, Head
 
 NOT_WHOLE = 4  # the exit code of a ledger that is not
@@ -23,16 +23,16 @@ def ledger() -> None:
 @ledger.command()
 @click.argument("path", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-@refusing
+@report_errors
 def show(path: str, as_json: bool) -> None:  # noqa: FBT001 - a command's options
     """Show every account of a ledger with its history."""
     with Book.existing(path) as book:
-        told = [_told(account) for account in book.accounts()]
+        accounts = [_summary(account) for account in book.accounts()]
     if as_json:
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(accounts))
         return
     console = Console(highlight=False)
-    for account in told:
+    for account in accounts:
         console.print(
             f"[bold]{account['population']}[/]  unit {account['unit']}, {account['relation']}, {account['filter']}"
         )
@@ -62,7 +62,7 @@ def show(path: str, as_json: bool) -> None:  # noqa: FBT001 - a command's option
     help="A head kept elsewhere (position:hash), or the file of a certificate, which has one. Repeatable; the newest says most.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-@refusing
+@report_errors
 def verify(path: str, heads: tuple[str, ...], as_json: bool) -> None:  # noqa: FBT001 - a command's options
     """Find changed, removed and reordered records; with a head kept elsewhere, a rollback or a restored backup.
 
@@ -88,7 +88,7 @@ def verify(path: str, heads: tuple[str, ...], as_json: bool) -> None:  # noqa: F
 @ledger.command("export")
 @click.argument("path", type=click.Path())
 @click.argument("archive", type=click.Path(dir_okay=False))
-@refusing
+@report_errors
 def export(path: str, archive: str) -> None:
     """Write a whole ledger to a new ARCHIVE of JSON lines, verified. Prints its head: keep it elsewhere."""
     with Book.existing(path) as book:
@@ -100,7 +100,7 @@ def export(path: str, archive: str) -> None:
 @click.argument("archive", type=click.Path(exists=True, dir_okay=False))
 @click.argument("path", type=click.Path())
 @click.option("--head", default="", help="The head that was kept when the archive was written.")
-@refusing
+@report_errors
 def restore(archive: str, path: str, head: str) -> None:
     """Make a new ledger at PATH (a file or a postgresql:// URL) from an ARCHIVE, verified. Prints its head.
 
@@ -137,7 +137,7 @@ def _head(text: str) -> Head:
     return head_of(read_certificate(text))
 
 
-def _told(account: Account) -> dict[str, Any]:
+def _summary(account: Account) -> dict[str, Any]:
     caps, spent = account.caps, account.spent
     population = account.population
     return {

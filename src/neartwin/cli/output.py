@@ -20,7 +20,7 @@ R = TypeVar("R")
 stderr = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-def refusing(command: Callable[P, R]) -> Callable[P, R]:
+def report_errors(command: Callable[P, R]) -> Callable[P, R]:
     """Turn a refusal into its message (or JSON, with --json) and its exit code."""
 
     @functools.wraps(command)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from neartwin.cli import options
-from neartwin.cli.output import refusing, show_releases, stderr
+from neartwin.cli.output import report_errors, show_releases, stderr
 from neartwin.errors import ParameterError, QueryError
 from neartwin.planning.limits import Limits, known_names
 from neartwin.planning.pilot_ranges import with_private_range
@@ -109,7 +109,7 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
 @_asked
 @click.option("--out", type=click.Path(dir_okay=False), help="Also write .html, .json, .csv or .parquet.")
 @click.option("--table-out", help="Write a release too large for memory to a new Parquet file, some groups at a time.")
-@refusing
+@report_errors
 def query(as_json: bool, out: str | None, table_out: str | None, **arguments: Any) -> None:  # noqa: FBT001 - a command's options
     """Ask a table a SQL question, privately, and pay for it from a ledger; EXPLAIN SELECT shows the plan for nothing.
 
@@ -142,7 +142,7 @@ def _written(question: Question, place: str, *, as_json: bool) -> None:
 @click.command()
 @_asked
 @click.option("--standin", help="A file of public or synthetic rows of the same columns, to try the question on.")
-@refusing
+@report_errors
 def plan(as_json: bool, standin: str | None, **arguments: Any) -> None:  # noqa: FBT001 - a command's options
     """Show what a question would do and cost. Free: it reads no private row and spends nothing."""
     with open_ledger(arguments["ledger"]) as book:
@@ -177,7 +177,7 @@ def _tried(proposal: Proposal | SeriesProposal, standin: str | None) -> StandInP
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--out", type=click.Path(dir_okay=False), help="Also write .html, .json, .csv or .parquet.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-@refusing
+@report_errors
 def release(file: str, out: str | None, as_json: bool) -> None:  # noqa: FBT001 - a command's options
     """Run the question that a TOML file describes, or several with semicolons; paths in it are relative to the file."""
     _release(_from_toml(Path(file)), out, as_json=as_json)

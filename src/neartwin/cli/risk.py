@@ -13,7 +13,7 @@ from neartwin.accounting.budgets import Budget, approx, gdp, pure, zcdp
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.audit.claims import claim_of
 from neartwin.audit.risk import Keeping, Risk, advantage_of, keeping, percent, power_at, risks
-from neartwin.cli.output import refusing, stderr
+from neartwin.cli.output import report_errors, stderr
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.releases.release import Release
@@ -31,7 +31,7 @@ from neartwin.releases.release import Release
 @click.option("--population", default=1_000_000, show_default=True, help="People that a description fits one of.")
 @click.option("--picture", type=click.Path(dir_okay=False), help="Draw the risk to this .png or .svg file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-@refusing
+@report_errors
 def explain_risk(
     *,
     release: str | None,
@@ -66,14 +66,14 @@ def explain_risk(
 
 
 def _given(release: str | None, **numbers: str) -> Guarantee:
-    told = [name for name in ("epsilon", "mu", "rho") if numbers[name]]
-    if len(told) + bool(release) != 1:
+    given = [name for name in ("epsilon", "mu", "rho") if numbers[name]]
+    if len(given) + bool(release) != 1:
         raise ParameterError(
             "epsilon", numbers["epsilon"], "or mu, rho or a release must be given, and one of them alone"
         )
     if release:
         return Release.from_json(Path(release).read_bytes()).guarantee
-    return Guarantee.of(_target(told[0], numbers[told[0]], numbers["delta"]), unit="person", neighbours="add_remove")
+    return Guarantee.of(_target(given[0], numbers[given[0]], numbers["delta"]), unit="person", neighbours="add_remove")
 
 
 def _target(name: str, value: str, delta: str) -> Budget:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from neartwin.cli import options
-from neartwin.cli.output import refusing, stderr
+from neartwin.cli.output import report_errors, stderr
 from neartwin.errors import NeartwinError
 
 _DATA = click.option(
@@ -36,7 +36,7 @@ class MissingExtraError(NeartwinError):
 @click.option("--https", is_flag=True, help="Browsers reach it by https alone (a proxy or --certificate does that).")
 @click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="A TLS certificate, with --key.")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Its private key.")
-@refusing
+@report_errors
 def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
     """Serve the registered data sets. The first start prints a curator's token, once.
 
@@ -85,7 +85,7 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
 @click.option("--each-analyst", default="", help="What each analyst may spend: epsilon=0.5. Else a curator allots.")
 @click.option("--policy", type=click.Path(exists=True, dir_okay=False), help="A TOML file of [[rules]].")
 @click.option("--about", default="", help="A sentence for analysts.")
-@refusing
+@report_errors
 def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> None:
     """Register a data set: a file, a DuckDB database or a PostgreSQL URL, with its budget and what is public of it.
 
@@ -128,7 +128,7 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
 @click.option("--role", type=click.Choice(["analyst", "auditor", "curator"]), default="analyst", show_default=True)
 @click.option("--project", default="", help="What the analyst works on: its allotment pays too.")
 @click.option("--days", default=90, show_default=True, help="Until it expires.")
-@refusing
+@report_errors
 def token(*, name: str, directory: str, ledger: str, role: str, project: str, days: int) -> None:
     """Make a token for someone and print it, this once."""
     _libraries()

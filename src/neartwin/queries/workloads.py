@@ -106,8 +106,10 @@ class Workload:
 
     def record(self) -> list[object]:
         """What a digest needs: equal for workloads that ask the same."""
-        told = [[name, [[list(map(str, key)), str(weight)] for key, weight in given]] for name, given in self.weights]
-        return [self.kind, None if self.lengths is None else list(self.lengths), told]
+        weights = [
+            [name, [[list(map(str, key)), str(weight)] for key, weight in given]] for name, given in self.weights
+        ]
+        return [self.kind, None if self.lengths is None else list(self.lengths), weights]
 
 
 def prefix_sums() -> Workload:

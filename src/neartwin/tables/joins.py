@@ -175,15 +175,19 @@ def _again(  # noqa: PLR0917 - of one join
     pairs = tuple((names[left], right) for left, right in join.on)
     pairs += tuple((left, join.columns[right]) for left, right in outside)
     columns: dict[str, str] = {}
-    for told, old in join.columns.items():
+    for name_there, old in join.columns.items():
         if (old, old) in pairs and how is How.INNER:  # after a left join it is NULL where the other is not
-            names[told] = old
+            names[name_there] = old
             continue
-        name = prefix + told if told in table.schema else told
+        name = prefix + name_there if name_there in table.schema else name_there
         if name in table.schema:
             raise SchemaError(f"join: both tables have a column {name!r}; give prefix=, which is put before such names")
-        columns[name], names[told] = old, name
-    bounds = {names[told]: of.columns[told] for told in join.columns if told in of.columns and names[told] in columns}
+        columns[name], names[name_there] = old, name
+    bounds = {
+        names[name_there]: of.columns[name_there]
+        for name_there in join.columns
+        if name_there in of.columns and names[name_there] in columns
+    }
     other = OtherTable(
         kind=join.kind, name=join.name, source=join.source, schema=join.schema, declared=join.declared, columns={}
     )

@@ -118,9 +118,9 @@ def _rows(keys: Any, names: list[str]) -> list[Key]:
         else:
             table = pa.table(keys)
     except (OSError, ValueError, TypeError, pa.ArrowException):
-        told = repr(str(keys)) if isinstance(keys, str | Path) else f"a {type(keys).__name__}"
+        shown = repr(str(keys)) if isinstance(keys, str | Path) else f"a {type(keys).__name__}"
         raise QueryError(
-            f"keys: {told} is no table of public keys; give a Parquet or CSV file, a table or a list"
+            f"keys: {shown} is no table of public keys; give a Parquet or CSV file, a table or a list"
         ) from None
     missing = [name for name in names if name not in table.column_names]
     if missing:

@@ -9,10 +9,10 @@ from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
 from neartwin.web import errors, pages
-from neartwin.web.auth import Door
+from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
-from neartwin.web.middleware import BodyLimit, Calm, Headers
+from neartwin.web.middleware import BodyLimit, SecurityHeaders, UnexpectedErrors
 from neartwin.web.routes import datasets, ledger, people, questions
 from neartwin.web.schemas import Fault
 from neartwin.web.service import Service, Settings
@@ -62,9 +62,9 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     _mount_pages(app)
     _tell_how_to_sign(app)
     errors.install(app)
-    app.add_middleware(Calm)
+    app.add_middleware(UnexpectedErrors)
     app.add_middleware(BodyLimit, most=chosen.body_bytes, seconds=chosen.body_seconds)
-    app.add_middleware(Headers, https=chosen.https)  # added last, so outermost
+    app.add_middleware(SecurityHeaders, https=chosen.https)  # added last, so outermost
     return app
 
 
@@ -86,9 +86,9 @@ def service(directory: DataDirectory, settings: Settings) -> Service:
         waiting=settings.waiting,
         warm=settings.warm,
     )
-    door = Door(directory.store, burst=settings.burst, per_second=settings.per_second)
+    authenticator = Authenticator(directory.store, burst=settings.burst, per_second=settings.per_second)
     jobs = Jobs(workers, seconds=settings.release_seconds)
-    return Service(directory=directory, settings=settings, door=door, workers=workers, jobs=jobs)
+    return Service(directory=directory, settings=settings, authenticator=authenticator, workers=workers, jobs=jobs)
 
 
 def _mount_pages(app: FastAPI) -> None:

@@ -61,7 +61,7 @@ class Caller:
 
 
 @dataclass(slots=True)
-class Rates:
+class RateLimiter:
     """At most so many requests at once and so many a second, by whoever asks; forgets those who were away longest."""
 
     burst: float
@@ -83,14 +83,14 @@ class Rates:
             raise AccessError(429, "rate", "too many", rule, remedy="wait a second")
 
 
-class Door:
+class Authenticator:
     """Turns a request into a `Caller`, or refuses it: one refusal for every token that does not open the door."""
 
     def __init__(self, store: Store, *, burst: int, per_second: float) -> None:
         """The store holds tokens and sessions; rates are this process's own, for they protect its machine."""
-        self._store, self._memory = store, tokens.Memory()
-        self._rates = Rates(burst, per_second)
-        self._unproved = Rates(burst, per_second)  # by address
+        self._store, self._memory = store, tokens.VerifiedSecrets()
+        self._rates = RateLimiter(burst, per_second)
+        self._unproved = RateLimiter(burst, per_second)  # by address
 
     def by_token(self, shown: str, address: str) -> Token:
         """The live token behind a text."""
@@ -99,9 +99,9 @@ class Door:
         if found is None or not self._memory.knows(secret, found[1]):
             self._unproved.take(address)  # before the costly check, so that guessing cannot keep the machine busy
             if not self._memory.right(secret, found[1] if found else None):
-                raise stranger()
+                raise unauthenticated()
         if found is None or not found[0].live(datetime.now(UTC)):
-            raise stranger()
+            raise unauthenticated()
         self._rates.take(found[0].id)
         return found[0]
 
@@ -121,12 +121,12 @@ class Door:
         identity = self._store.session(_digest(cookie)) if cookie else None
         found = self._store.token(identity) if identity else None
         if found is None or not found[0].live(datetime.now(UTC)):
-            raise stranger()
+            raise unauthenticated()
         self._rates.take(found[0].id)
         return Caller(token=found[0], csrf=_csrf(cookie))
 
 
-def stranger() -> AccessError:
+def unauthenticated() -> AccessError:
     """The one refusal for whoever has no live token."""
     return AccessError(401, "token", "", "must be one that is live", remedy="ask the curator for a token")
 
@@ -142,13 +142,13 @@ def _csrf(cookie: str) -> str:
 
 def caller_of(request: Request, sent: str) -> Caller:
     """Who sends a request. sent: the secret of the session that came with it, or ""."""
-    door: Door = request.app.state.service.door
+    authenticator: Authenticator = request.app.state.service.authenticator
     scheme, _, shown = request.headers.get("authorization", "").partition(" ")
     if scheme:
         if scheme.lower() != "bearer":
-            raise stranger()
-        return Caller(token=door.by_token(shown.strip(), request.client.host if request.client else ""))
-    caller = door.by_cookie(request.cookies.get(COOKIE, ""))
+            raise unauthenticated()
+        return Caller(token=authenticator.by_token(shown.strip(), request.client.host if request.client else ""))
+    caller = authenticator.by_cookie(request.cookies.get(COOKIE, ""))
     if request.method not in _SAFE:
         same_site = request.headers.get("sec-fetch-site", "same-origin") in {"same-origin", "none"}
         if not same_site or not compare_digest(sent.encode(), caller.csrf.encode()):

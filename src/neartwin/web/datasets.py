@@ -127,20 +127,20 @@ class Rule:
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON that `from_dict` reads back."""
-        told = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        body = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
         for name in ("max_spend", "allotment"):
             target = getattr(self, name)
-            told[name] = None if target is None else parts_of(target)
-        return told
+            body[name] = None if target is None else parts_of(target)
+        return body
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> "Rule":
+    def from_dict(cls, body: Mapping[str, Any]) -> "Rule":
         """The rule that `as_dict` wrote, or a curator."""
-        if unknown := sorted(set(told) - set(cls.__dataclass_fields__)):
+        if unknown := sorted(set(body) - set(cls.__dataclass_fields__)):
             known = ", ".join(cls.__dataclass_fields__)
             raise ParameterError("rule", unknown[0], "is unknown", remedy=f"known are {known}")
-        parts = dict(told)
-        for name, value in told.items():
+        parts = dict(body)
+        for name, value in body.items():
             if not _readable(name, value):
                 raise ParameterError(f"rule {name}", value, "is of another kind than it must be", remedy=_KINDS)
             if name in {"columns", "group_columns"} and value is not None:

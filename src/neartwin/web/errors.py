@@ -56,8 +56,8 @@ def install(app: FastAPI) -> None:
         first = error.errors()[0] if isinstance(error, RequestValidationError) else {"loc": (), "msg": ""}
         name = ".".join(str(part) for part in first["loc"]) or "request"
         value = str(first.get("input", ""))[:SHOWN]
-        told_error = AccessError(422, name, value, f"is not what is wanted: {first['msg']}", remedy="see /openapi.json")
-        return JSONResponse(as_dict(told_error) | {"code": "NT-100", "error": "ParameterError"}, 422)
+        refusal = AccessError(422, name, value, f"is not what is wanted: {first['msg']}", remedy="see /openapi.json")
+        return JSONResponse(as_dict(refusal) | {"code": "NT-100", "error": "ParameterError"}, 422)
 
     async def elsewhere(_: Request, error: Exception) -> Response:
         status, headers = 500, None

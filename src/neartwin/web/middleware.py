@@ -26,7 +26,7 @@ HEADERS = {
 }
 
 
-class Headers:
+class SecurityHeaders:
     """Adds the security headers; answers are not kept by caches, files of the pages excepted."""
 
     def __init__(self, app: ASGIApp, *, https: bool) -> None:
@@ -53,7 +53,7 @@ class Headers:
         await self._app(scope, receive, with_headers)
 
 
-class Calm:
+class UnexpectedErrors:
     """Turns a fault of ours into the one answer for it; the log gets the kind of the fault, never its text or values."""
 
     def __init__(self, app: ASGIApp) -> None:

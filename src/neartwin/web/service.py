@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from neartwin.errors import AccessError
-from neartwin.web.auth import Door
+from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
 from neartwin.web.workers import Workers
@@ -41,7 +41,7 @@ class Service:
 
     directory: DataDirectory
     settings: Settings
-    door: Door
+    authenticator: Authenticator
     workers: Workers
     jobs: Jobs
 
@@ -62,13 +62,13 @@ class RefusedError(AccessError):
 
     def __init__(self, outcome: dict[str, Any]) -> None:
         """The outcome holds the error as data and its status."""
-        self.told: dict[str, str] = outcome["refused"]
-        parts = {name: self.told.get(name, "") for name in ("name", "value", "rule")}
+        self.body: dict[str, str] = outcome["refused"]
+        parts = {name: self.body.get(name, "") for name in ("name", "value", "rule")}
         super().__init__(outcome["status"], **parts)
 
     def as_dict(self) -> dict[str, str]:
         """As the worker said it."""
-        return self.told
+        return self.body
 
 
 def service_of(request: Request) -> Service:

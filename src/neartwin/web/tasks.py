@@ -96,9 +96,9 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     else:
         answers = (account.release(proposal, payers=payers, key=key),)
     directory.store.serve(analyst, account.book.name, answers[0].provenance.position)
-    told = [json.loads(release.to_json()) for release in answers]
-    several = {"releases": told} if len(told) > 1 else {}
-    return {"position": answers[0].provenance.position, "release": told[0], "after": _after(proposal)} | several
+    documents = [json.loads(release.to_json()) for release in answers]
+    several = {"releases": documents} if len(documents) > 1 else {}
+    return {"position": answers[0].provenance.position, "release": documents[0], "after": _after(proposal)} | several
 
 
 def _after(proposal: Proposal | SeriesProposal) -> Json:
@@ -184,5 +184,5 @@ def replayed(account: Account, position: int, part: int) -> Json:
     """The stored release of a reservation, for nothing; of a series, one of them and how many there are."""
     document = account.book.answer(position).document
     release = release_in(document, part)
-    told = {"position": release.provenance.position, "release": json.loads(release.to_json())}
-    return told | {"parts": len(releases_in(document))}
+    body = {"position": release.provenance.position, "release": json.loads(release.to_json())}
+    return body | {"parts": len(releases_in(document))}

@@ -69,7 +69,7 @@ def parts(shown: str) -> tuple[str, str]:
     return words[1], words[2]
 
 
-class Memory:
+class VerifiedSecrets:
     """Which secrets were right a moment ago, as digests under a key of this process alone."""
 
     def __init__(self) -> None:

@@ -172,11 +172,11 @@ def _said(what: str, body: dict[str, Any]) -> str:
             return f"revoked the token {body['id']}"
         case "register" | "policy":
             rules = len(body["policy"])
-            told = f"with a policy of {rules} rule{'' if rules == 1 else 's'}"
+            rules_text = f"with a policy of {rules} rule{'' if rules == 1 else 's'}"
             return (
-                f"registered {body['dataset']} {told}"
+                f"registered {body['dataset']} {rules_text}"
                 if what == "register"
-                else f"changed {body['dataset']}, now {told}"
+                else f"changed {body['dataset']}, now {rules_text}"
             )
         case "allot":
             return f"allotted {body['target']} of {body['dataset']} to {body['holder']}"
@@ -210,7 +210,7 @@ def _spending(account: books.Account) -> dict[str, Any]:
         sums[who] = sums.get(who, Fraction(0)) + entry.price.get(pool, Fraction(0))
         at = 0.04 + 0.9 * (time - start).total_seconds() / span
         points.setdefault(who, []).append((at, float(sums[who] / caps[pool])))
-    lines = [Steps(who, told) for who, told in sorted(points.items(), key=lambda item: -item[1][-1][1])]
+    lines = [Steps(who, steps) for who, steps in sorted(points.items(), key=lambda item: -item[1][-1][1])]
     title = "Spending by analyst: " + "; ".join(f"{line.name} {line.points[-1][1]:.1%}" for line in lines)
     return {
         "picture": steps_svg(lines, name="spending", title=title),

@@ -68,8 +68,8 @@ def csv(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
     """The released table as CSV."""
     account = readable(running.directory, name, position, caller)
     text = _shaped(_part(account.book.answer(position).document, part), after).to_csv()
-    told = {"Content-Disposition": f'attachment; filename="release-{position}.csv"'}
-    return Response(text, media_type="text/csv; charset=utf-8", headers=told)
+    headers = {"Content-Disposition": f'attachment; filename="release-{position}.csv"'}
+    return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 @router.get("/data/{name}/releases/{position}/certificate")
@@ -80,8 +80,8 @@ def certificate(  # noqa: PLR0917 - FastAPI reads the parts of a request from he
     account = readable(running.directory, name, position, caller)
     made = certificate_of(running.directory, account, position, part)
     title = f"Certificate of answer {made.body['ledger']['reserved']}"
-    told: dict[str, Any] = certificate_facts(made)
-    return page(request, "certificate_page.html", caller=caller, title=title, name=name, position=position, **told)
+    facts: dict[str, Any] = certificate_facts(made)
+    return page(request, "certificate_page.html", caller=caller, title=title, name=name, position=position, **facts)
 
 
 @router.get("/data/{name}/releases/{position}/certificate.json")
@@ -89,8 +89,8 @@ def certificate_file(name: Named, position: Position, caller: Anyone, running: R
     """The signed file, to the letter."""
     account = readable(running.directory, name, position, caller)
     text = certificate_of(running.directory, account, position, part).to_json()
-    told = {"Content-Disposition": f'attachment; filename="certificate-{position}.json"'}
-    return Response(text, media_type="application/json", headers=told)
+    headers = {"Content-Disposition": f'attachment; filename="certificate-{position}.json"'}
+    return Response(text, media_type="application/json", headers=headers)
 
 
 def _part(document: bytes, part: int) -> Release:

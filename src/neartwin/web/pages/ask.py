@@ -102,19 +102,19 @@ def _written(asked: AskFields, found: Dataset) -> tuple[AskFields, dict[str, str
 
 def _after_button(asked: AskFields, action: str) -> AskFields:
     """The fields after a button that adds, removes or spends; any other leaves them."""
-    verb, _, told = action.partition(":")
+    verb, _, value = action.partition(":")
     statistics, groups = asked.statistics, asked.computed_groups
     if action == "add" and len(statistics) < MAX_STATISTICS:
         return replace(asked, statistics=(*statistics, StatisticFields()))
     if verb == "remove" and len(statistics) > 1:
-        return replace(asked, statistics=tuple(one for place, one in enumerate(statistics) if told != str(place)))
+        return replace(asked, statistics=tuple(one for place, one in enumerate(statistics) if value != str(place)))
     if action == "add-group" and len(groups) < MAX_COMPUTED_GROUPS:
         return replace(asked, computed_groups=(*groups, GroupFields()))
     if verb == "remove-group":
-        return replace(asked, computed_groups=tuple(one for place, one in enumerate(groups) if told != str(place)))
+        return replace(asked, computed_groups=tuple(one for place, one in enumerate(groups) if value != str(place)))
     if action == "fields":
         return replace(asked, sql="", written="")
-    return replace(asked, amount=told) if verb == "spend" else asked
+    return replace(asked, amount=value) if verb == "spend" else asked
 
 
 @router.get("/jobs/{identity}")

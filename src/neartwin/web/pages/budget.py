@@ -71,8 +71,8 @@ def shares(caps: Amounts, amounts: Amounts) -> dict[str, float]:
 def _dial(caps: Amounts, spent: Amounts, more: Amounts, *, planned: bool) -> str:
     used, wanted = shares(caps, spent), shares(caps, more)
     tightest = max(used, key=lambda pool: used[pool] + wanted[pool])
-    told = f"BudgetView: {used[tightest]:.1%} spent" + (f", {wanted[tightest]:.1%} for this plan" if planned else "")
-    return dial_svg(spent=used[tightest], plan=wanted[tightest], name="dial", title=told)
+    title = f"Budget: {used[tightest]:.1%} spent" + (f", {wanted[tightest]:.1%} for this plan" if planned else "")
+    return dial_svg(spent=used[tightest], plan=wanted[tightest], name="dial", title=title)
 
 
 def _meaning(account: Filter, name: str, amounts: Amounts, delta: Fraction) -> Meaning:
@@ -87,11 +87,11 @@ def promise(account: Filter, amounts: Amounts) -> Budget:
 
 @lru_cache(maxsize=4096)
 def _views(promised: Budget, delta: Fraction) -> tuple[str, str, str]:
-    told = Guarantee.of(promised, unit="unit", neighbours="add_remove")
+    guarantee = Guarantee.of(promised, unit="unit", neighbours="add_remove")
     if isinstance(promised, Pure):
         epsilon = above(promised.epsilon)
     else:
-        found = Fraction(told.whole().epsilon(delta).upper) if told.delta < delta else None
+        found = Fraction(guarantee.whole().epsilon(delta).upper) if guarantee.delta < delta else None
         own = promised.epsilon if isinstance(promised, Approx) and promised.delta <= delta else None
         known = [one for one in (found, own) if one is not None]
         epsilon = above(min(known)) if known else NONE
@@ -99,7 +99,7 @@ def _views(promised: Budget, delta: Fraction) -> tuple[str, str, str]:
         mu = above(root_above(prices.by_mu(promised)["mu_squared"])) if any(_amounts(promised)) else "0"
     except PrivacyError:
         mu = NONE
-    return digits_up(epsilon), digits_up(mu), percent_up(told.best_guess) if any(_amounts(promised)) else "50 %"
+    return digits_up(epsilon), digits_up(mu), percent_up(guarantee.best_guess) if any(_amounts(promised)) else "50 %"
 
 
 def _amounts(promised: Budget) -> list[Any]:
@@ -114,5 +114,5 @@ def _points(account: Filter, amounts: Amounts) -> list[tuple[float, float]]:
 def _curve(promised: Budget) -> list[tuple[float, float]]:
     if not any(_amounts(promised)):
         return [(0.0, 1.0), (1.0, 0.0)]
-    told = curve(Guarantee.of(promised, unit="unit", neighbours="add_remove"))
-    return [(float(point["alpha"]), float(point["beta"])) for point in told]
+    points = curve(Guarantee.of(promised, unit="unit", neighbours="add_remove"))
+    return [(float(point["alpha"]), float(point["beta"])) for point in points]

@@ -105,8 +105,8 @@ def allotment(part: books.Allotment) -> dict[str, Any]:
 
 def entries(name: str, caller: Caller, running: Running) -> list[dict[str, Any]]:
     """The records of a data set that the caller may see, newest first, in words."""
-    told = reversed(api_history(name, caller, running))
-    return [_told(entry) for entry in told if entry.kind != "act" or entry.description in _WHAT]
+    newest_first = reversed(api_history(name, caller, running))
+    return [_row(entry) for entry in newest_first if entry.kind != "act" or entry.description in _WHAT]
 
 
 _WHAT = {
@@ -124,7 +124,7 @@ _WHAT = {
 }
 
 
-def _told(entry: Any) -> dict[str, Any]:
+def _row(entry: Any) -> dict[str, Any]:
     amounts = entry.price or entry.caps
     return {
         "position": entry.position,

@@ -144,21 +144,23 @@ _CALLED = {
 def differences(before: tuple[Rule, ...], after: tuple[Rule, ...]) -> list[tuple[int, str]]:
     """What changes, in words, each with the place of its rule afterwards; a rule is known by whom it is for."""
     known = {rule.who: rule for rule in before}
-    told = []
+    changes = []
     for place, rule in enumerate(after):
         old = known.get(rule.who)
         if old is None:
-            told.append((place, f"a new rule for {rule.who}"))
+            changes.append((place, f"a new rule for {rule.who}"))
             continue
         for name, words in _CALLED.items():
             was, now = getattr(old, name), getattr(rule, name)
             if was != now:
-                told.append((place, f"{rule.who}, {words}: {_shown(name, was)} becomes {_shown(name, now)}"))
-    told += [(-1, f"the rule for {rule.who} is gone") for rule in before if rule.who not in {one.who for one in after}]
+                changes.append((place, f"{rule.who}, {words}: {_shown(name, was)} becomes {_shown(name, now)}"))
+    changes += [
+        (-1, f"the rule for {rule.who} is gone") for rule in before if rule.who not in {one.who for one in after}
+    ]
     kept = [rule.who for rule in before if rule.who in {one.who for one in after}]
     if kept != [rule.who for rule in after if rule.who in known]:
-        told.append((-1, "the order of the rules: the first that fits decides"))
-    return told
+        changes.append((-1, "the order of the rules: the first that fits decides"))
+    return changes
 
 
 def _shown(name: str, value: object) -> str:
@@ -228,8 +230,8 @@ def _toml(rule: Mapping[str, Any]) -> str:
 def _toml_value(value: object) -> str:
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{name} = {_toml_value(part)}" for name, part in value.items()) + " }"
-    told = json.dumps(value, ensure_ascii=False)  # texts, lists of texts, true and false are the same in both
-    return told.replace("\x7f", "\\u007f")
+    text = json.dumps(value, ensure_ascii=False)  # texts, lists of texts, true and false are the same in both
+    return text.replace("\x7f", "\\u007f")
 
 
 def _written(target: Budget | None) -> str:

@@ -33,14 +33,16 @@ async def sign_in(request: Request, running: Running) -> Response:
         raise AccessError(403, "sec-fetch-site", "", "must be this service's own page", remedy="sign in here")
     shown = first(await form_fields(request), "token")
     try:
-        token = await run_in_threadpool(running.door.by_token, shown, request.client.host if request.client else "")
+        token = await run_in_threadpool(
+            running.authenticator.by_token, shown, request.client.host if request.client else ""
+        )
     except AccessError as refusal:
         words = {
             401: "This token opens nothing: it is mistyped, expired or was revoked. The curator can make a new one."
         }
         note = words.get(refusal.status, str(refusal))
         return page(request, "signin.html", status=refusal.status, title="Sign in", note="", fault=note)
-    cookie, _ = await run_in_threadpool(running.door.sign_in, token)
+    cookie, _ = await run_in_threadpool(running.authenticator.sign_in, token)
     answer = RedirectResponse("/data", 303)
     set_cookie(answer, cookie, https=running.settings.https)
     return answer
@@ -49,7 +51,7 @@ async def sign_in(request: Request, running: Running) -> Response:
 @router.post("/signout")
 def sign_out(_: Anyone, request: Request, running: Running) -> Response:
     """End the session."""
-    running.door.sign_out(request.cookies.get(COOKIE, ""))
+    running.authenticator.sign_out(request.cookies.get(COOKIE, ""))
     answer = RedirectResponse("/signin", 303)
     answer.delete_cookie(COOKIE, path="/")
     return answer

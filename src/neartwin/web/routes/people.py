@@ -26,8 +26,8 @@ def health(running: Running) -> schemas.Health:
 @router.post("/session", tags=["people"], response_model=schemas.Me)
 def sign_in(wish: schemas.SignIn, request: Request, response: Response, running: Running) -> Caller:
     """Exchange a token for a browser's session: a cookie that scripts cannot read and other sites cannot send."""
-    token = running.door.by_token(wish.token, request.client.host if request.client else "")
-    cookie, csrf = running.door.sign_in(token)
+    token = running.authenticator.by_token(wish.token, request.client.host if request.client else "")
+    cookie, csrf = running.authenticator.sign_in(token)
     set_cookie(response, cookie, https=running.settings.https)
     return Caller(token=token, csrf=csrf)
 
@@ -35,7 +35,7 @@ def sign_in(wish: schemas.SignIn, request: Request, response: Response, running:
 @router.delete("/session", tags=["people"], status_code=204)
 def sign_out(_: Anyone, request: Request, response: Response, running: Running) -> None:
     """End a browser's session: its cookie opens nothing any more."""
-    running.door.sign_out(request.cookies.get(COOKIE, ""))
+    running.authenticator.sign_out(request.cookies.get(COOKIE, ""))
     response.delete_cookie(COOKIE, path="/")
 
 

@@ -64,9 +64,9 @@ async def job(
 
 
 def _task(do: str, name: str, ask: schemas.Ask, caller: Caller) -> dict[str, Any]:
-    told = ask.model_dump(exclude_none=True)
+    body = ask.model_dump(exclude_none=True)
     analyst = caller.name if caller.role == "analyst" else ""
-    return {"do": do, "dataset": name, "analyst": analyst, "project": caller.project} | told
+    return {"do": do, "dataset": name, "analyst": analyst, "project": caller.project} | body
 
 
 async def _state(job: Job, wait: float, response: Response) -> schemas.JobState:
@@ -76,9 +76,9 @@ async def _state(job: Job, wait: float, response: Response) -> schemas.JobState:
         response.status_code = 202
         return schemas.JobState.model_validate({"job": job.id, "state": job.state})
     response.status_code = 200
-    told: dict[str, Any] = {"job": job.id, "state": "done"}
+    body: dict[str, Any] = {"job": job.id, "state": "done"}
     if "refused" in job.outcome:
-        told["error"] = job.outcome["refused"]
+        body["error"] = job.outcome["refused"]
     else:
-        told |= job.outcome["done"]
-    return schemas.JobState.model_validate(told)
+        body |= job.outcome["done"]
+    return schemas.JobState.model_validate(body)

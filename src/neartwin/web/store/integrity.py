@@ -46,13 +46,13 @@ def _made(page: Reading) -> tuple[Standing, Standing, set[str]]:
     tokens: Standing = {}
     revoked: set[str] = set()
     for record, _ in page.acts():
-        told: dict[str, Any] = json.loads(record.event.body) if isinstance(record.event, records.Acted) else {}
-        if "digest" in told and "dataset" in told:
-            datasets[told["dataset"]] = (record.position, told["digest"])
-        elif "digest" in told:
-            tokens[told["id"]] = (record.position, told["digest"])
-        if told.get("revoked") or (isinstance(record.event, records.Acted) and record.event.what == "revoke"):
-            revoked.add(told["id"])
+        body: dict[str, Any] = json.loads(record.event.body) if isinstance(record.event, records.Acted) else {}
+        if "digest" in body and "dataset" in body:
+            datasets[body["dataset"]] = (record.position, body["digest"])
+        elif "digest" in body:
+            tokens[body["id"]] = (record.position, body["digest"])
+        if body.get("revoked") or (isinstance(record.event, records.Acted) and record.event.what == "revoke"):
+            revoked.add(body["id"])
     return datasets, tokens, revoked
 
 

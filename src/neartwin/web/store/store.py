@@ -63,7 +63,7 @@ class Store:
             if taken.scalar_one_or_none() is not None:
                 raise LedgerError(f"data set {dataset.name!r} is registered already; change its policy, or give a name")
             connection.execute(sa.insert(schema.dataset).values(name=dataset.name, body=dataset.to_json()))
-            _note(page, by, "register", _told(dataset))
+            _note(page, by, "register", _registration(dataset))
 
     def set_policy(self, dataset: Dataset, *, by: str, instead_of: Dataset | None = None) -> None:
         """Write a data set's changed rules. instead_of: what must stand there still; `LedgerError` where it does not."""
@@ -73,7 +73,7 @@ class Store:
             if instead_of is not None and stands != instead_of.to_json():
                 raise LedgerError(f"the policy of {dataset.name!r} was changed meanwhile; look at it and try again")
             page.connection.execute(sa.update(schema.dataset).where(here).values(body=dataset.to_json()))
-            _note(page, by, "policy", _told(dataset))
+            _note(page, by, "policy", _registration(dataset))
 
     def tokens(self) -> tuple[Token, ...]:
         """All tokens, oldest first."""
@@ -165,7 +165,7 @@ def _note(page: Writing, who: str, what: str, body: dict[str, object]) -> None:
     page.append(records.Acted(account=account, who=who, what=what, body=records.canonical(body)))
 
 
-def _told(dataset: Dataset) -> dict[str, object]:
+def _registration(dataset: Dataset) -> dict[str, object]:
     rules = [rule.as_dict() for rule in dataset.policy]
     return {"dataset": dataset.name, "policy": rules, "digest": records.digest(dataset.to_json())}
 
