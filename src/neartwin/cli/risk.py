@@ -69,7 +69,7 @@ def _given(release: str | None, **numbers: str) -> Guarantee:
     given = [name for name in ("epsilon", "mu", "rho") if numbers[name]]
     if len(given) + bool(release) != 1:
         raise ParameterError(
-            "epsilon", numbers["epsilon"], "or mu, rho or a release must be given, and one of them alone"
+            "guarantee", ", ".join(given) or "none", "must be one of --epsilon, --mu, --rho and a RELEASE file"
         )
     if release:
         return Release.from_json(Path(release).read_bytes()).guarantee
@@ -97,7 +97,7 @@ def _show_risks(name: str, rows: tuple[Risk, ...]) -> None:
 
 def _kept(advantage: float | None, caught: float | None, false_alarms: float) -> Keeping:
     if advantage is not None and caught is not None:
-        raise ParameterError("caught", caught, "and advantage are two wishes; give one of them")
+        raise ParameterError("caught", caught, "must be given without --advantage", remedy="ask for one of them")
     if advantage is not None:
         return keeping(advantage_of, at_most=advantage)
     return keeping(lambda curve: float(power_at(curve, false_alarms)[0]), at_most=float(caught or 0))

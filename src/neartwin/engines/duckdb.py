@@ -13,7 +13,7 @@ from neartwin.engines.arrow import gathered, gathered_rows, key_table
 from neartwin.engines.base import Aggregates
 from neartwin.engines.duckdb_connections import opened
 from neartwin.engines.sql.bounding import are_many, can_thin
-from neartwin.engines.sql.dialect import KEYS, digest_of, floor_half_up, in_calendar, real
+from neartwin.engines.sql.dialect import KEYS, Dialect, floor_half_up, in_calendar
 from neartwin.engines.sql.joins import Place
 from neartwin.engines.sql.statement import first_rows, in_order, needed_columns, salted, statement
 from neartwin.planning.stage import Stage
@@ -34,7 +34,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class DuckdbDialect:
+class DuckdbDialect(Dialect):
     """DuckDB's words for what dialects spell differently."""
 
     thins: bool = False
@@ -52,26 +52,6 @@ class DuckdbDialect:
     def hash_key(self, salt: exp.Expr, parts: list[tuple[exp.Expr, ColumnType]]) -> exp.Expr:
         """hash(hash(...)): the inner hash alone combines columns by something like xor, and favours some groups."""
         return exp.func("hash", exp.func("hash", salt.copy(), *(part.copy() for part, _ in parts)))
-
-    def fingerprint(self, parts: list[exp.Expr]) -> exp.Expr:
-        """As it is."""
-        return digest_of(parts)
-
-    def is_nan(self, value: exp.Expr) -> exp.Expr:
-        """Isnan()."""
-        return exp.func("isnan", value)
-
-    def arithmetic(self, node: exp.Binary) -> exp.Expr:
-        """As it is: DuckDB's doubles overflow to infinity."""
-        return node
-
-    def divided(self, value: exp.Expr, divisor: float) -> exp.Expr:
-        """As it is."""
-        return exp.paren(exp.Div(this=exp.paren(value), expression=real(divisor), typed=True))
-
-    def text(self, value: str) -> exp.Expr:
-        """Text compares by its bytes."""
-        return exp.Literal.string(value)
 
     def bytewise(self, value: exp.Expr) -> exp.Expr:
         """In no collation but that of its bytes; a filter still moves down to the file."""
@@ -109,14 +89,6 @@ class DuckdbDialect:
     def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr) -> exp.Expr:
         """DuckDB's // truncates."""
         return exp.IntDiv(this=exp.paren(_huge(total) * _huge(cap)), expression=_huge(number))
-
-    def same(self, value: exp.Expr, key: exp.Expr, kind: ColumnType, *, nullable: bool) -> exp.Expr:  # noqa: ARG002
-        """IS NOT DISTINCT FROM, which DuckDB hashes."""
-        return exp.NullSafeEQ(this=value, expression=key) if nullable else exp.EQ(this=value, expression=key)
-
-    def by_unit(self, query: exp.Select) -> exp.Select:
-        """As it is: one process has all rows."""
-        return query
 
 
 def _huge(value: exp.Expr) -> exp.Expr:

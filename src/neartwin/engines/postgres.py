@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -19,7 +19,7 @@ from sqlglot import exp
 from neartwin.engines.arrow import gathered_rows
 from neartwin.engines.base import Aggregates
 from neartwin.engines.duckdb import typed_rows
-from neartwin.engines.sql.dialect import POSITION, as_double, digest_of, floor_half_up, in_calendar, real
+from neartwin.engines.sql.dialect import POSITION, Dialect, as_double, digest_of, in_calendar, real
 from neartwin.engines.sql.joins import Place
 from neartwin.engines.sql.statement import in_order, needed_columns, salted, statement
 from neartwin.planning.stage import Stage
@@ -48,15 +48,15 @@ _SURELY_DOUBLE = {"smallint", "integer", "bigint", "real", "double precision"}
 _LARGEST, _SMALLEST = "1.7976931348623158e308", "2.4703282292062329e-324"  # beyond them a numeric is no double
 
 
-class PostgresDialect:
+class PostgresDialect(Dialect):
     """PostgreSQL's words. Its casts and its arithmetic of doubles fail on what is too large or too small: guarded here.
 
     types: the catalogue's type of each column.
     """
 
-    name = "postgres"
+    name: ClassVar[str] = "postgres"
     thins = False
-    reads_once = False  # IS NOT DISTINCT FROM is no join that it hashes
+    reads_once: ClassVar[bool] = False  # IS NOT DISTINCT FROM is no join that it hashes
 
     def __init__(self, types: dict[str, str]) -> None:
         """Keeps the types."""
@@ -118,10 +118,6 @@ class PostgresDialect:
         """With the collation of the columns."""
         return _by_bytes(exp.Literal.string(value))
 
-    def bytewise(self, value: exp.Expr) -> exp.Expr:
-        """As it is: `column` sees to it."""
-        return value
-
     def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
         """Whole numbers have 64 bits here already."""
         whole = _bigint(value) if kind is ColumnType.INTEGER else value
@@ -140,10 +136,6 @@ class PostgresDialect:
     def days(self, value: exp.Expr, other: exp.Expr) -> exp.Expr:
         """A difference of dates is an INTEGER."""
         return _bigint(exp.paren(exp.Sub(this=exp.paren(value), expression=exp.paren(other))))
-
-    def half_up(self, value: exp.Expr, *, negative: bool) -> exp.Expr:  # noqa: ARG002
-        """By the floor: round() takes halves to even, or is for decimals."""
-        return floor_half_up(value)
 
     def summed(self, value: exp.Expr) -> exp.Expr:
         """A NUMERIC, which has room for any sum."""
@@ -164,10 +156,6 @@ class PostgresDialect:
         filled, asked = (exp.func("coalesce", side.copy(), _something(kind)) for side in (value, key))
         absent, wanted = (exp.paren(side.copy().is_(exp.null())) for side in (value, key))
         return exp.and_(exp.EQ(this=filled, expression=asked), exp.EQ(this=absent, expression=wanted))
-
-    def by_unit(self, query: exp.Select) -> exp.Select:
-        """As it is: one server has all rows."""
-        return query
 
 
 def _by_bytes(value: exp.Expr) -> exp.Expr:

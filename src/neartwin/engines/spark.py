@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from operator import and_
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -19,7 +19,7 @@ from sqlglot import exp
 from neartwin.engines.arrow import gathered, key_table
 from neartwin.engines.base import Aggregates, Answer
 from neartwin.engines.duckdb import typed_rows
-from neartwin.engines.sql.dialect import KEYS, POSITION, as_double, digest_of, floor_half_up, in_calendar, real
+from neartwin.engines.sql.dialect import KEYS, POSITION, Dialect, as_double, in_calendar
 from neartwin.engines.sql.joins import Place
 from neartwin.engines.sql.statement import group_names, needed_columns, statement
 from neartwin.engines.sql.trees import CELL
@@ -41,11 +41,11 @@ _SIGN = 2**63
 _ORDER = "neartwin_order"
 
 
-class SparkDialect:
+class SparkDialect(Dialect):
     """Spark's words."""
 
-    name = "spark"
-    reads_once = False
+    name: ClassVar[str] = "spark"
+    reads_once: ClassVar[bool] = False
     thins = False
 
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:  # noqa: ARG002 - a cast gives NULL here
@@ -67,29 +67,9 @@ class SparkDialect:
         """xxhash64, 64 bits: finalised, each part seeded by the one before."""
         return exp.func("xxhash64", salt.copy(), *(part.copy() for part, _ in parts))
 
-    def fingerprint(self, parts: list[exp.Expr]) -> exp.Expr:
-        """As it is."""
-        return digest_of(parts)
-
-    def is_nan(self, value: exp.Expr) -> exp.Expr:
-        """Isnan()."""
-        return exp.func("isnan", value)
-
-    def arithmetic(self, node: exp.Binary) -> exp.Expr:
-        """As it is: Spark's doubles overflow to infinity."""
-        return node
-
-    def divided(self, value: exp.Expr, divisor: float) -> exp.Expr:
-        """As it is."""
-        return exp.paren(exp.Div(this=exp.paren(value), expression=real(divisor), typed=True))
-
     def text(self, value: str) -> exp.Expr:
         """With the collation of the columns, whatever the session's is."""
         return _by_bytes(exp.Literal.string(value))
-
-    def bytewise(self, value: exp.Expr) -> exp.Expr:
-        """As it is: `column` sees to it."""
-        return value
 
     def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
         """A cast gives NULL for what does not fit."""
@@ -110,10 +90,6 @@ class SparkDialect:
         """datediff(end, start)."""
         return exp.cast(exp.Anonymous(this="datediff", expressions=[value, other]), "BIGINT", dialect="spark")
 
-    def half_up(self, value: exp.Expr, *, negative: bool) -> exp.Expr:  # noqa: ARG002
-        """By the floor: round() takes halves to even, or is for decimals."""
-        return floor_half_up(value)
-
     def summed(self, value: exp.Expr) -> exp.Expr:
         """A sum of BIGINT would wrap."""
         return exp.Sum(this=_wide(value))
@@ -128,10 +104,6 @@ class SparkDialect:
         rest = exp.paren(exp.Mod(this=total.copy(), expression=_wide(number)))
         left_over = exp.IntDiv(this=exp.paren(_wide(rest) * _wide(cap)), expression=_wide(number))
         return _wide(exp.paren(_wide(exp.paren(quotient)) * _wide(cap))) + _wide(exp.paren(left_over))
-
-    def same(self, value: exp.Expr, key: exp.Expr, kind: ColumnType, *, nullable: bool) -> exp.Expr:  # noqa: ARG002
-        """IS NOT DISTINCT FROM, which Spark hashes."""
-        return exp.NullSafeEQ(this=value, expression=key) if nullable else exp.EQ(this=value, expression=key)
 
     def by_unit(self, query: exp.Select) -> exp.Select:
         """One repartition by unit: then a unit's groups are counted and ranked where its rows are."""

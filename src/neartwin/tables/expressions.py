@@ -93,10 +93,6 @@ def term_of(node: exp.Expr | None, names: Names) -> Term:
     return reader(node, names)
 
 
-def _parenthesis(node: exp.Expr, names: Names) -> Term:
-    return term_of(node.this, names)
-
-
 def _column(node: exp.Expr, names: Names) -> Term:
     if node.args.get("table") or not isinstance(node.this, exp.Identifier):
         raise refused(node, "write columns without a table name")
@@ -106,14 +102,6 @@ def _column(node: exp.Expr, names: Names) -> Term:
     if names[name].kind is ColumnType.OTHER:
         raise QueryError(f"column={name!r} has a type that questions cannot use; declare one with types=")
     return names[name]
-
-
-def _boolean(node: exp.Expr, _: Names) -> Term:
-    return Term("literal", _BOOLEAN, value=bool(node.this))
-
-
-def _null(_node: exp.Expr, _: Names) -> Term:
-    return _NULL
 
 
 def _literal(node: exp.Expr, _: Names) -> Term:
@@ -173,10 +161,6 @@ def _divided(node: exp.Expr, names: Names) -> Term:
         raise refused(node, "Div could fail on some row, or is unknown here but by a literal that is not 0")
     top = as_kind(_number(node, names, node.this), _NUMBER)
     return Term("/", _NUMBER, (top, as_kind(divisor, _NUMBER)))
-
-
-def _absolute(node: exp.Expr, names: Names) -> Term:
-    return Term("abs", _NUMBER, (as_kind(_number(node, names, node.this), _NUMBER),))
 
 
 def _all_conditions(node: exp.Expr, names: Names) -> Term:
@@ -271,10 +255,6 @@ def _chosen(node: exp.Expr, names: Names) -> Term:
     return found[0] if len(found) == 1 else Term(operation, kind, found)
 
 
-def _extracted(node: exp.Expr, names: Names) -> Term:
-    return _part(node, names, node.name.lower(), node.expression)
-
-
 def _part(node: exp.Expr, names: Names, part: str, value: exp.Expr) -> Term:
     part = "isodow" if part == "dayofweekiso" else part
     if part not in PARTS:
@@ -366,18 +346,18 @@ def _cased(node: exp.Expr, branches: list[tuple[Term, Term]], default: Term) -> 
 
 
 _READERS: dict[type[exp.Expr], Callable[[exp.Expr, Names], Term]] = {
-    exp.Abs: _absolute,
+    exp.Abs: lambda node, names: Term("abs", _NUMBER, (as_kind(_number(node, names, node.this), _NUMBER),)),
     exp.And: _all_conditions,
     exp.Anonymous: _anonymous,
     exp.Between: _between,
-    exp.Boolean: _boolean,
+    exp.Boolean: lambda node, _: Term("literal", _BOOLEAN, value=bool(node.this)),
     exp.Case: _case,
     exp.Cast: _cast,
     exp.Coalesce: _chosen,
     exp.Column: _column,
     exp.DateDiff: _days,
     exp.Div: _divided,
-    exp.Extract: _extracted,
+    exp.Extract: lambda node, names: _part(node, names, node.name.lower(), node.expression),
     exp.Greatest: _chosen,
     exp.If: _if,
     exp.In: _in,
@@ -387,10 +367,10 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr, Names], Term]] = {
     exp.Literal: _literal,
     exp.Neg: _negative,
     exp.Not: _all_conditions,
-    exp.Null: _null,
+    exp.Null: lambda _node, _names: _NULL,
     exp.Nullif: _nullif,
     exp.Or: _all_conditions,
-    exp.Paren: _parenthesis,
+    exp.Paren: lambda node, names: term_of(node.this, names),
     exp.TimestampTrunc: _truncated,
     exp.WidthBucket: _bucket,
 }

@@ -327,7 +327,7 @@ def source_of(data: Any, *, table: str = "", snapshot: str = "") -> Source:
 def _file_source(path: str, table: str) -> Source:
     paths = tuple(str(Path(found).resolve()) for found in sorted(glob.glob(path)))  # noqa: PTH207 - globs with roots
     if not paths:
-        raise SchemaError(f"path={path!r} matches no file")
+        raise SchemaError(f"path={path!r} matches no file; check the name, and the folder where this runs")
     suffix = Path(paths[0]).suffix.lower()
     if suffix in {".parquet", ".pq"}:
         return ParquetFiles(paths)

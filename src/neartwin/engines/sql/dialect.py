@@ -1,6 +1,6 @@
 """Where SQL engines differ: what a dialect must supply so that the one statement means the same everywhere."""
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from sqlglot import exp
 
@@ -11,17 +11,12 @@ POSITION = "p"
 
 
 class Dialect(Protocol):
-    """One engine's spelling. Every expression it gives is total: no value in a row makes it fail."""
+    """One engine's spelling; methods with a body hold for most engines. No value in a row makes an expression fail."""
 
-    @property
-    def name(self) -> str:
-        """SQLGlot's name of the dialect."""
-        ...
-
-    @property
-    def reads_once(self) -> bool:
-        """Whether a part of WITH that is marked MATERIALIZED is computed once, and NULL-safe equality joins by a hash."""
-        ...
+    name: ClassVar[str]  # SQLGlot's
+    reads_once: ClassVar[
+        bool
+    ]  # whether a part of WITH marked MATERIALIZED is computed once, and NULL-safe equality hashes
 
     @property
     def thins(self) -> bool:
@@ -42,27 +37,27 @@ class Dialect(Protocol):
 
     def fingerprint(self, parts: list[exp.Expr]) -> exp.Expr:
         """MD5 in hexadecimal of the parts' texts with '/' between them; sorts by its bytes, equal on all engines."""
-        ...
+        return digest_of(parts)
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:
         """Whether a double is NaN."""
-        ...
+        return exp.func("isnan", value)
 
     def arithmetic(self, node: exp.Binary) -> exp.Expr:
         """A sum, difference or product of doubles, infinite where it is too large and 0 where it is too small."""
-        ...
+        return node
 
     def divided(self, value: exp.Expr, divisor: float) -> exp.Expr:
         """A double over a nonzero number, infinite where the quotient is too large and 0 where it is too small."""
-        ...
+        return exp.paren(exp.Div(this=exp.paren(value), expression=real(divisor), typed=True))
 
     def text(self, value: str) -> exp.Expr:
         """A text as a literal that compares by its bytes."""
-        ...
+        return exp.Literal.string(value)
 
     def bytewise(self, value: exp.Expr) -> exp.Expr:
         """A text that `column` gave, told apart and put in order by its bytes, where that does not see to it."""
-        ...
+        return value
 
     def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
         """A computed value as `column` gives one of the source: its type, its order, its calendar."""
@@ -80,9 +75,9 @@ class Dialect(Protocol):
         """A date less another, in days, a BIGINT."""
         ...
 
-    def half_up(self, value: exp.Expr, *, negative: bool) -> exp.Expr:
+    def half_up(self, value: exp.Expr, *, negative: bool) -> exp.Expr:  # noqa: ARG002 - for those whose round() needs it
         """A double of at most 2**53 in size rounded half up, a BIGINT; negative: whether it may be below 0."""
-        ...
+        return floor_half_up(value)
 
     def summed(self, value: exp.Expr) -> exp.Expr:
         """The exact sum of whole numbers of 64 bits or of earlier sums, in a type of at least 126 bits."""
@@ -96,13 +91,13 @@ class Dialect(Protocol):
         """Total * cap / number truncated toward zero, for number > cap, in the type of `summed`."""
         ...
 
-    def same(self, value: exp.Expr, key: exp.Expr, kind: ColumnType, *, nullable: bool) -> exp.Expr:
+    def same(self, value: exp.Expr, key: exp.Expr, kind: ColumnType, *, nullable: bool) -> exp.Expr:  # noqa: ARG002
         """Equality of a group column and a public key, in a form the engine can hash; NULL equals NULL if nullable."""
-        ...
+        return exp.NullSafeEQ(this=value, expression=key) if nullable else exp.EQ(this=value, expression=key)
 
     def by_unit(self, query: exp.Select) -> exp.Select:
         """The select of rows, with what tells a distributed engine to bring all rows of a unit `u` together."""
-        ...
+        return query
 
 
 def part_named(name: str) -> exp.Table:

@@ -25,7 +25,6 @@ from neartwin.tables.joins import OtherTable, met, own_columns
 from neartwin.tables.table import How, Table
 
 BESIDE = "BESIDE"  # where a side stands: of joins within the LEFT one before
-_AS_CHAIN = "write it as a chain of joins"
 
 
 @dataclass(slots=True)
