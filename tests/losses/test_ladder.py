@@ -112,7 +112,7 @@ def test_shares_of_all_slices_add_up_to_the_last():
 
 def test_what_reached_a_rung_is_the_difference_of_two_powers():
     edges, n, lam = (Edges(-math.inf, 3.0), Edges(3.0, 4.0)), 7, 1e7
-    found = Reached(n, sliced("remove", edges[0], n), sliced("remove", edges[1]))
+    found = Reached([(n, sliced("remove", edges[0], n), sliced("remove", edges[1]))])
     with mp.workdps(30):
 
         def truth(s, copies=n):
@@ -291,13 +291,35 @@ def test_a_slight_gaussian_beside_it_is_looked_at_too_and_matters():
     assert mixed.lower > 1.01 * alone.upper
 
 
-def test_only_one_seldom_sampled_law_is_looked_at_by_rungs():
+def test_a_law_in_two_parts_has_the_answer_of_the_whole_and_other_parts_have_not():
+    """100 and 83 copies at rates that differ by 1e-10 lie between 183 copies at either."""
+    q, nearly = Fraction(763, 50_000_000), 1 + Fraction(1, 10**10)
+    one, other = (SubsampledGaussian(mu=FAR_APART, rate=rate) for rate in (q, q * nearly))
+    low, high, found = (
+        (whole).epsilon(1e-7, direction="remove") for whole in (183 * one, 183 * other, 100 * one + 83 * other)
+    )
+    assert low.lower <= found.upper
+    assert found.lower <= high.upper
+    assert found.upper - found.lower < 1e-8 * found.upper
+    assert not (101 * one + 83 * other).epsilon(1e-7, direction="remove").lower <= found.upper
+
+
+def test_two_powers_together_reach_a_rung_as_their_product_says():
+    edges, counts, lam = (Edges(-math.inf, 3.0), Edges(3.0, 4.0)), (7, 3), 1e7
+    found = Reached([(n, sliced("remove", edges[0], n), sliced("remove", edges[1])) for n in counts])
+    whole = Reached([(10, sliced("remove", edges[0], 10), sliced("remove", edges[1]))])
+    t = np.array([0.0, lam, 8 * lam])
+    (value, error), (same, slack) = found.log_mgf(lam), whole.log_mgf(lam)
+    assert abs(value - same) <= error + slack < 1e-10
+    (line, bound), (other, more) = found.line(lam, t), whole.line(lam, t)
+    assert (np.abs(np.expm1(line - other)) <= np.expm1(bound) + np.expm1(more) + 1e-15).all()
+    assert found.cumulants(lam) == pytest.approx(whole.cumulants(lam), rel=1e-9)
+    assert found.log_tail(lam, lam, math.inf) == pytest.approx(whole.log_tail(lam, lam, math.inf), rel=1e-6, abs=1e-9)
+
+
+def test_laws_sampled_too_often_are_not_looked_at_by_rungs():
     rare, often = SubsampledGaussian(mu=1, rate="1e-8"), SubsampledGaussian(mu=1, rate="2e-3")
-    for uses in (
-        {often: 10},
-        {rare: 10, SubsampledGaussian(mu=1, rate="1e-7"): 10},
-        {SubsampledLaplace(epsilon=1, rate="1e-8"): 9},
-    ):
+    for uses in ({often: 10}, {SubsampledLaplace(epsilon=1, rate="1e-8"): 9}):
         with pytest.raises(NoCertificateError):
             rare_participation.by_ladder(compose(uses).sides("remove")[0].upper, 1e-9, 1e-9)
     assert rare_participation.by_ladder(compose({rare: 10}).sides("remove")[0].upper, 1e-9, 1e-9).upper < 2e-7

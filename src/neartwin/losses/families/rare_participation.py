@@ -16,12 +16,16 @@ and Q_i <= phi, or (1-q) phi(u) + q phi(u + mu). 1 - a_J <= min(1, E), E <= (m/e
 the integral e^{w^2/2 - wc} Phi(c-w) below c, w = v(1+m); both fall in c. For eps < 0 it adds (1 - e^eps) times the mass of Q
 more, at most c(s) e^{-s eps} of it for every s > 0. Given a finite loss, Q has more mass than 1 perhaps, and variation is 1.
 
+Several laws have their rungs at the same k = q z/(1-q), and A_j^{*n} stands for the convolution of all their powers.
+
 All copies below an edge, and at least one of them above a lower one: what is left when the lower law's power is taken away.
 
 Let a be one copy's law up to the lower edge and g what lies from there to the higher. The copies together up to the higher, less
 those up to the lower, are the positive measure
 
-    (a + g)^{*n} - a^{*n},    M(s) = A^n ((1 + x)^n - 1),    A, G the transforms of a and g, x = G/A.
+    (a + g)^{*n} - a^{*n},    M(s) = A^n ((1 + x)^n - 1),    A, G the transforms of a and g, x = G/A,
+
+and of several laws the product of all A^n times the product of all (1 + x)^n, less 1; y below is then their sum.
 
 A ladder of edges gives the whole law as such differences, each of which wants a tilt of its own and none the counts of copies.
 
@@ -35,6 +39,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -64,109 +69,152 @@ from neartwin.losses.summands.rounding import (
 from neartwin.special import log_ndtr
 
 LARGEST = 500.0  # of y, which is about how many copies are above the lower edge
+VANISHING, LEAST_SUM = math.exp(1 - LARGEST), 1e-100  # more than any x below e^-LARGEST; the least y beside such
 
 
-def together(
-    n: int, below: tuple[FloatArray, FloatArray, FloatArray], slice_: tuple[FloatArray, FloatArray, FloatArray]
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """K, K', K'' of the difference, from those of n copies below the lower edge and of one copy of the slice."""
-    (k, mean, variance), (own, own_mean, own_variance) = below, slice_
-    x, apart = np.exp(own - k / n), own_mean - mean / n
-    y, y1 = n * np.log1p(x), n * x * apart / (1 + x)
-    y2 = n * x * (apart * apart / (1 + x) + own_variance - variance / n) / (1 + x)
+Cumulants = tuple[FloatArray, FloatArray, FloatArray]
+
+
+def together(parts: Sequence[tuple[int, Cumulants, Cumulants]]) -> Cumulants:
+    """K, K', K'' of the difference.
+
+    parts: of each law the count, and K, K', K'' of all its copies below the lower edge and of one copy of the slice.
+    """
+    k, mean, variance, y, y1, y2 = (np.zeros(np.shape(parts[0][1][0])) for _ in range(6))
+    for n, below, own in parts:
+        x, apart = np.exp(own[0] - below[0] / n), own[1] - below[1] / n
+        k, mean, variance = k + below[0], mean + below[1], variance + below[2]
+        y = y + n * np.log1p(x)
+        y1 = y1 + n * x * apart / (1 + x)
+        y2 = y2 + n * x * (apart * apart / (1 + x) + own[2] - below[2] / n) / (1 + x)
     less = -np.expm1(-y)
     rise, bend = 1 / less, -np.exp(-y) / (less * less)
     return k + y + np.log(less), mean + rise * y1, variance + bend * y1 * y1 + rise * y2
 
 
 class Reached(Summand):
-    """`count` copies up to the higher edge, at least one above the lower."""
+    """The copies of all laws up to their higher edges, at least one of them above its lower one."""
 
-    def __init__(self, count: int, below: Summand, slice_: Summand) -> None:
-        """below: of so many copies; slice_: of one."""
-        self.count, self.below, self.slice = count, below, slice_
+    def __init__(self, parts: Sequence[tuple[int, SlicedSum, SlicedSum]]) -> None:
+        """parts: of each law the count, so many copies below the lower edge, and one copy of the slice."""
+        self.parts_of_laws = parts
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """Of the difference."""
-        k, k1, k2 = together(self.count, self.below.cumulants(lam), self.slice.cumulants(lam))  # type: ignore[arg-type]
+        k, k1, k2 = together(
+            [(n, below.cumulants(lam), slice_.cumulants(lam)) for n, below, slice_ in self.parts_of_laws]  # type: ignore[misc]
+        )
         return float(k), float(k1), float(k2)
 
-    def _at(self, lam: float) -> tuple[float, float, float, float]:
-        """Log A^n and its error, x and its relative error."""
-        (log, error), (own, more) = self.below.log_mgf(lam), self.slice.log_mgf(lam)
-        gap = own - log / self.count
-        if not (math.isfinite(log) and -LARGEST < gap < LARGEST):
-            raise NoCertificateError
-        moved = more + error / self.count + 4 * U * (abs(own) + abs(log / self.count)) + 2 * ELEMENTARY
-        return log, error, math.exp(gap), math.expm1(moved)
+    def _at(self, lam: float) -> tuple[float, float, list[tuple[float, float]]]:
+        """The sum of log A^n and its error, and of each law x and its relative error."""
+        whole, slack, found = 0.0, 0.0, []
+        for n, below, slice_ in self.parts_of_laws:
+            log, error = below.log_mgf(lam)
+            if not math.isfinite(log):
+                raise NoCertificateError
+            if (
+                slice_.log_mgf_by_panels(lam) - (log - error) / n < -LARGEST
+            ):  # x is between 0 and e^-LARGEST: `_difference`, `line` and `log_tail` charge that
+                found.append((0.0, 0.0))
+                whole, slack = whole + log, slack + error + 2 * U * (abs(whole) + abs(log))
+                continue
+            own, more = slice_.log_mgf(lam)
+            gap = own - log / n
+            if not -2 * LARGEST < gap < LARGEST:
+                raise NoCertificateError
+            moved = more + error / n + 4 * U * (abs(own) + abs(log / n)) + 2 * ELEMENTARY
+            whole, slack = whole + log, slack + error + 2 * U * (abs(whole) + abs(log))
+            found.append((math.exp(gap), math.expm1(moved)))
+        return whole, slack, found
 
-    def _difference(self, x: float, relative: float) -> tuple[float, float]:
-        """(1 + x)^n - 1 and its relative error: d log of it / d log x is at most n x/(1 + x) e^y/(e^y - 1) <= 1 + y."""
-        y = self.count * math.log1p(x)
-        if not y < LARGEST:
+    def _difference(self, found: list[tuple[float, float]]) -> tuple[float, float]:
+        """The product of all (1 + x)^n, less 1, and its relative error.
+
+        With y the sum of n log(1 + x), d y/d log x = n x/(1 + x) <= n log(1 + x), and d log(e^y - 1)/dy <= (1 + y)/y.
+        """
+        y = sum(n * math.log1p(x) for (n, _, _), (x, _) in zip(self.parts_of_laws, found, strict=True))
+        if not LEAST_SUM < y < LARGEST:
             raise NoCertificateError
-        return math.expm1(y), 1.01 * ((1 + y) * (relative + 2 * ELEMENTARY) + 2 * ELEMENTARY)
+        relative = max(one for _, one in found) + sum(n for n, _, _ in self.parts_of_laws) * VANISHING / y
+        return math.expm1(y), 1.01 * ((1 + y) * (relative + (2 + len(found)) * ELEMENTARY) + 2 * ELEMENTARY)
 
     def log_mgf_roughly_above(self, s: float) -> float:
-        """Of the difference: where the slice vanishes beside the rest, by (1 + x)^n - 1 <= n x (1 + x)^{n-1}."""
-        (log, error), (own, more) = self.below.log_mgf(s), self.slice.log_mgf(s)
-        gap = own - log / self.count
-        if gap > -LARGEST:
+        """Of the difference: where the slices vanish beside the rest, by e^y - 1 <= y e^y, y <= sum of n x."""
+        whole, rise = 0.0, -math.inf
+        for n, below, slice_ in self.parts_of_laws:
+            (log, error), (own, more) = below.log_mgf(s), slice_.log_mgf(s)
+            one = math.log(n) + own - log / n + error / n + more
+            whole += log + error + 8 * U * (abs(log) + abs(own) + n)
+            rise = float(np.logaddexp(rise, one)) + 8 * U * abs(rise) if rise > -math.inf else one
+        if rise > -LARGEST:
             return super().log_mgf_roughly_above(s)
-        found = log + math.log(self.count) + gap + self.count * math.exp(-LARGEST)
-        return found + error + more + 8 * U * (abs(log) + abs(own) + self.count)
+        return whole + rise + 1e-9
 
     def log_mgf(self, lam: float) -> tuple[float, float]:
         """Of the difference."""
         try:
-            log, error, x, relative = self._at(lam)
-            value, own = self._difference(x, relative)
+            log, error, each = self._at(lam)
+            value, own = self._difference(each)
         except NoCertificateError:
             return math.inf, 0.0
         found = log + math.log(value)
         return found, error + 1.01 * own + 4 * U * (abs(log) + abs(found) + 1)
 
     def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """A^n times the difference, over its value at lam."""
-        n, (_, _, x0, relative) = self.count, self._at(lam)
-        whole, own = self._difference(x0, relative)
-        (below, below_error), (part, part_error) = self.below.line(lam, t), self.slice.line(lam, t)
-        gap: ComplexArray = part - below / n
-        moved = part_error + below_error / n + 4 * U * (np.abs(part) + np.abs(below / n)) + 2 * ELEMENTARY
-        turned: ComplexArray = np.exp(gap)
-        x: ComplexArray = x0 * turned
-        off = x0 * (moved_by(gap.real, moved) * (1 + relative) + np.abs(turned) * relative)
-        real, imaginary, bound = log_parts(x.real, x.imag, off)
-        real, imaginary = n * real, n * imaginary
+        """The product of all A^n times the difference, over its value at lam."""
+        _, _, each = self._at(lam)
+        whole, own = self._difference(each)
+        real, imaginary, bound, size, error = np.zeros((5, len(t)))
+        still: ComplexArray = np.zeros(len(t), dtype=np.complex128)
+        for (n, below_n, slice_), (x0, relative) in zip(self.parts_of_laws, each, strict=True):
+            below, below_error = below_n.line(lam, t)
+            still, error, size = still + below, error + below_error, size + np.abs(below)
+            if x0 == 0:
+                off = np.exp(np.log(VANISHING) - below.real / n + below_error / n)
+                bound += n * off / np.maximum(1 - off, 0.0)
+                continue
+            part, part_error = slice_.line(lam, t)
+            gap: ComplexArray = part - below / n
+            moved = part_error + below_error / n + 4 * U * (np.abs(part) + np.abs(below / n)) + 2 * ELEMENTARY
+            turned: ComplexArray = np.exp(gap)
+            off = x0 * (moved_by(gap.real, moved) * (1 + relative) + np.abs(turned) * relative)
+            one_real, one_imaginary, one_bound = log_parts(x0 * turned.real, x0 * turned.imag, off)
+            real, imaginary, bound = real + n * one_real, imaginary + n * one_imaginary, bound + n * one_bound
+            bound += 2 * U * len(each) * n * (np.abs(one_real) + np.abs(one_imaginary))
         half = np.sin(0.5 * imaginary)
         rise, grown = np.expm1(real), np.exp(real)
         value: ComplexArray = (rise * np.cos(imaginary) - 2 * half * half) + 1j * (grown * np.sin(imaginary))
-        slack = moved_by(real, n * bound) * 1.01
+        slack = moved_by(real, bound) * 1.01
         slack += 4 * ELEMENTARY * (np.abs(rise) + 2 * half * half + grown * np.abs(np.sin(imaginary)))
         slack += 4 * U * grown * np.abs(imaginary)
         log, found = log_within(value / whole, slack / whole + np.abs(value / whole) * own)
-        own_log = np.abs(log.real) + np.abs(log.imag) + np.abs(below)
-        return log + below, found + below_error + (ELEMENTARY + 4 * U) * (1 + own_log)
+        own_log = np.abs(log.real) + np.abs(log.imag) + len(each) * size
+        return log + still, found + error + (ELEMENTARY + 4 * U) * (1 + own_log)
 
     def log_tail(self, lam: float, t: float, until: float) -> float:
         """By the parts' own tails."""
-        n, (_, _, x0, relative) = self.count, self._at(lam)
-        below, part = self.below.log_tail(lam, t, until), self.slice.log_tail(lam, t, until)
-        more = math.log(x0) + relative + part - below / n
-        if more > LARGEST:
-            return 0.0
-        y = n * math.log1p(math.exp(more))
-        value, own = self._difference(x0, relative)
+        _, _, each = self._at(lam)
+        y = still = 0.0
+        for (n, below_n, slice_), (x0, relative) in zip(self.parts_of_laws, each, strict=True):
+            below = below_n.log_tail(lam, t, until)
+            part = slice_.log_tail(lam, t, until) if x0 else 0.0
+            more = math.log(x0 or VANISHING) + relative + part - below / n
+            if more > LARGEST:
+                return 0.0
+            y, still = y + n * math.log1p(math.exp(more)), still + below
+        value, own = self._difference(each)
         top = y + math.log(-math.expm1(-y)) if y > 0 else -math.inf
-        found = below + top - math.log(value) + own + 64 * U * (1 + abs(below) + abs(y))
+        found = still + top - math.log(value) + own + 64 * U * (1 + abs(still) + abs(y)) * len(each)
         return min(found, 0.0)
 
     def work(self, lam: float, t: float, frequencies: int) -> int:
-        """Of both parts."""
-        return self.below.work(lam, t, frequencies) + self.slice.work(lam, t, frequencies)
+        """Of all parts."""
+        return sum(one.work(lam, t, frequencies) for _, *both in self.parts_of_laws for one in both)
 
 
 MOST_MOVED, MOST_OFTEN = 20.0, 1e-3  # mu; the rate, from which one line is short
+MOST_LAWS = 8  # each wants panels and two lines a rung
 STEEPNESS = 3.0  # of the shares, over mu
 POWERS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0])  # m of the bounds on what lies above the last rung
 WIDEST = 0.1  # deviation of all other losses, beside which a tilt of the whole sees no far hump
@@ -269,9 +317,9 @@ def log_beyond(steep: float, place: float) -> float:
 
 @dataclass(frozen=True)
 class Ladder:
-    """One sampled law, and all others as they are, for questions about deltas from log_delta."""
+    """The seldom sampled laws, and all others as they are, for questions about deltas from log_delta."""
 
-    law: SubsampledGaussianSum
+    laws: tuple[SubsampledGaussianSum, ...]
     others: tuple[Summand, ...]
     variation: float
     log_mass: float  # of Q given a finite loss, at most
@@ -279,73 +327,94 @@ class Ladder:
 
     @classmethod
     def of(cls, total: SumOfLosses, log_delta: float) -> Ladder:
-        """`NoCertificateError` where there is not just one law that is seldom sampled, at a rate of MOST_OFTEN at most."""
-        seldom = [one for one in total.summands if isinstance(one, SubsampledGaussianSum) and one.rare]
-        if len(seldom) != 1 or seldom[0].q > MOST_OFTEN or seldom[0].mu > MOST_MOVED:
+        """`NoCertificateError` where no law is sampled at a rate of MOST_OFTEN at most."""
+        laws = tuple(one for one in total.summands if isinstance(one, SubsampledGaussianSum) and one.rare)
+        if not 0 < len(laws) <= MOST_LAWS or min(law.q for law in laws) > MOST_OFTEN:
             raise NoCertificateError
-        others = tuple(one for one in total.summands if one is not seldom[0])
+        if max(law.mu for law in laws) > MOST_MOVED:
+            raise NoCertificateError
+        others = tuple(one for one in total.summands if one not in laws)
         if sum(one.cumulants(1.0)[2] for one in others) > WIDEST * WIDEST:
             raise NoCertificateError
         infinity = total.infinity[1]
         variation = min(sum(one.variation for one in total.summands) * (1 + 1e-12), 1.0) if infinity == 0 else 1.0
-        return cls(seldom[0], others, variation, -math.log1p(-infinity) * (1 + 1e-12), log_delta)
+        return cls(laws, others, variation, -math.log1p(-infinity) * (1 + 1e-12), log_delta)
 
-    def never(self, steep: float, place: float) -> tuple[float, float]:
+    def place(self, law: SubsampledGaussianSum, log_odds: float) -> float:
+        """The edge u of a law where k = q z/(1 - q) has this logarithm: rungs are at one k for all laws."""
+        return (log_odds - math.log(law.q / (1 - law.q))) / law.mu + 0.5 * law.mu
+
+    def never(self, log_odds: float) -> tuple[float, float]:
         """Log of what is added above this edge at eps >= 0, and of the mass of Q there."""
-        law, mass = self.law, log_beyond(steep, place)
-        own = math.log(law.q) + log_beyond(steep, place - law.mu)
-        copies = math.log(law.count) + 1e-11
-        return copies + float(np.logaddexp(own, mass + math.log(self.variation))), copies + mass + self.log_mass
+        added = mass = -math.inf
+        for law in self.laws:
+            steep, place = STEEPNESS * law.mu, self.place(law, log_odds)
+            own = math.log(law.q) + log_beyond(steep, place - law.mu)
+            beyond, copies = log_beyond(steep, place), math.log(law.count) + 1e-11
+            added = float(np.logaddexp(added, copies + np.logaddexp(own, beyond + math.log(self.variation))))
+            mass = float(np.logaddexp(mass, copies + beyond))
+        return added + 1e-12, mass + 1e-12 + self.log_mass
 
     @cached_property
-    def top(self) -> tuple[float, float]:
-        """The steepness of all shares and the last rung."""
-        mu = self.law.mu
-        for place in np.arange(1.0, HIGHEST, PLACES).tolist():
-            steep = STEEPNESS * mu
-            if self.never(steep, place)[0] < self.log_delta + math.log(UNHEARD):
-                return steep, place
+    def top(self) -> float:
+        """The logarithm of k at the last rung."""
+        lowest = min(law.mu * (1.0 - 0.5 * law.mu) + math.log(law.q / (1 - law.q)) for law in self.laws)
+        step = min(law.mu for law in self.laws) * PLACES
+        for i in range(int(HIGHEST * max(law.mu for law in self.laws) / step)):
+            log_odds = lowest + i * step
+            if self.never(log_odds)[0] < self.log_delta + math.log(UNHEARD):
+                return log_odds
         raise NoCertificateError
 
     @cached_property
     def places(self) -> FloatArray:
-        """The rungs, from below."""
-        mu = self.law.mu
-        step = math.log(RATIO) / mu
-        lowest = max(0.5 * mu + math.log(LOWEST) / mu, LEFTMOST)
-        count = max(math.ceil((self.top[1] - lowest) / step), 1)
-        found: FloatArray = self.top[1] - step * np.arange(count, dtype=float)[::-1]
+        """The logarithms of k at the rungs, from below."""
+        lowest = min(
+            math.log(law.q / (1 - law.q)) + max(math.log(LOWEST), law.mu * (LEFTMOST - 0.5 * law.mu))
+            for law in self.laws
+        )
+        step = math.log(RATIO)
+        count = max(math.ceil((self.top - lowest) / step), 1)
+        found: FloatArray = self.top - step * np.arange(count, dtype=float)[::-1]
         return found
 
     @cached_property
-    def panels(self) -> Panels:
-        """Of the law."""
-        return Panels(self.law.mu, self.law.q, *self.top, both=self.law.turns == 2)
+    def panels(self) -> list[Panels]:
+        """Of each law."""
+        return [
+            Panels(law.mu, law.q, STEEPNESS * law.mu, self.place(law, self.top), both=law.turns == 2)
+            for law in self.laws
+        ]
 
     @cached_property
     def rungs(self) -> list[Rung]:
         """All, at lams about one over the losses there."""
-        law, (steep, top), n = self.law, self.top, self.law.count
-        u: FloatArray = np.arange(-12.0, top + 12 / steep, min(1 / 16, 0.25 / steep))
-        shown = law.law(u, float(u[1] - u[0]))
+        shown = []
+        for law in self.laws:
+            steep = STEEPNESS * law.mu
+            last = max(self.place(law, self.top) + 12 / steep, 12.0)
+            u: FloatArray = np.arange(-12.0, last, min(1 / 16, 0.25 / steep))
+            shown.append((law, u, law.law(u, float(u[1] - u[0]))))
         found = []
-        for j, place in enumerate(self.places.tolist()):
-            loss = math.log1p(law.q / (1 - law.q) * math.exp(law.mu * place - 0.5 * law.mu**2))
+        for j, log_odds in enumerate(self.places.tolist()):
+            loss = math.log1p(math.exp(log_odds))
             lams = LAMS / loss
-            logs = shown.log_masses + np.multiply.outer(lams, shown.losses)
-            height = np.exp(log_height(steep * (u - place))[0])
             others = np.zeros((3, len(lams)))
             for one in self.others:
                 others += np.array([one.cumulants(lam) for lam in lams.tolist()]).T
-            alone = tilted(logs - height, shown.losses) * n
-            if j == 0:
-                found.append(Rung(lams, alone + others, alone + others, loss))
-                continue
-            lower = np.exp(log_height(steep * (u - float(self.places[j - 1])))[0])
-            share = np.log(np.maximum(-np.expm1(height - lower), 1e-300)) - height
-            below = tilted(logs - lower, shown.losses) * n
-            reached = together(n, tuple(below), tuple(tilted(logs + share, shown.losses)))
-            found.append(Rung(lams, np.array(reached) + others, alone + others, loss))
+            alone, parts = others, []
+            for law, u, atoms in shown:
+                steep, n = STEEPNESS * law.mu, law.count
+                logs = atoms.log_masses + np.multiply.outer(lams, atoms.losses)
+                height = np.exp(log_height(steep * (u - self.place(law, log_odds)))[0])
+                alone = alone + tilted(logs - height, atoms.losses) * n
+                if j:
+                    lower = np.exp(log_height(steep * (u - self.place(law, float(self.places[j - 1]))))[0])
+                    share = np.log(np.maximum(-np.expm1(height - lower), 1e-300)) - height
+                    below = tilted(logs - lower, atoms.losses) * n
+                    parts.append((n, tuple(below), tuple(tilted(logs + share, atoms.losses))))
+            reached = np.array(together(parts)) + others if j else alone
+            found.append(Rung(lams, reached, alone, loss))
         return found
 
     def log_delta_at(self, eps: float) -> float:
@@ -379,17 +448,22 @@ class Ladder:
 
     def term(self, j: int, first: int) -> SumOfLosses:
         """All that reached this rung and no higher one."""
-        law, panels, above = self.law, self.panels, float(self.places[j])
+
+        def slice_of(i: int, count: int, low: float, high: float) -> SlicedSum:
+            law = self.laws[i]
+            edges = Edges(self.place(law, low) if low > -math.inf else low, self.place(law, high))
+            return SlicedSum(law.exact, law.order, count, self.panels[i], edges)
+
+        above, every = float(self.places[j]), range(len(self.laws))
         if j == first:
-            part: Summand = SlicedSum(law.exact, law.order, law.count, panels, Edges(-math.inf, above))
-        else:
-            below = float(self.places[j - 1])
-            part = Reached(
-                law.count,
-                SlicedSum(law.exact, law.order, law.count, panels, Edges(-math.inf, below)),
-                SlicedSum(law.exact, law.order, 1, panels, Edges(below, above)),
-            )
-        return SumOfLosses([part, *self.others])
+            whole: list[Summand] = [slice_of(i, self.laws[i].count, -math.inf, above) for i in every]
+            return SumOfLosses([*whole, *self.others])
+        below = float(self.places[j - 1])
+        parts = [
+            (self.laws[i].count, slice_of(i, self.laws[i].count, -math.inf, below), slice_of(i, 1, below, above))
+            for i in every
+        ]
+        return SumOfLosses([Reached(parts), *self.others])
 
     def slight(self, j: int, first: int, eps: float) -> tuple[float, float] | None:
         """Chernoff's bound on a term, as log c(s) M(s) and s, where it is slight beside delta."""
@@ -415,7 +489,7 @@ class Ladder:
     def line(self, eps: float) -> tuple[SeparateLines, Saddle]:
         """The lines for questions near this eps: the first of the highest rung from which it is short."""
         highest = self.first(eps)
-        charge, mass = self.never(*self.top)
+        charge, mass = self.never(self.top)
         rests, parts = [(charge, 0.0)], []
         for first, share in itertools.chain(
             ((j, SHORT) for j in range(highest, -1, -1)), ((highest, SHARE), (0, SHARE))
@@ -451,7 +525,7 @@ def _size(lams: FloatArray, k: FloatArray, eps: float) -> FloatArray:
 
 @np.errstate(all="ignore")
 def by_ladder(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
-    """Eps where delta meets the target; `NoCertificateError` where not just one law is seldom sampled."""
+    """Eps where delta meets the target; `NoCertificateError` where no law is seldom sampled."""
     ladder = Ladder.of(total, math.log(high_target))
     eps, best = ladder.guess(), None
     for _ in range(AGAIN):

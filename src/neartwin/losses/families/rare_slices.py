@@ -106,6 +106,12 @@ class Panels:
             self._shares[place] = Share(height, modulus, less, np.maximum(own, 0.0))
         return self._shares[place]
 
+    def log_modulus(self, place: float) -> FloatArray:
+        """Log |E| of the share that ends at this place, at the second edge, (angles,)."""
+        log, back = log_height(self.steep * (self.edges[1] - place))
+        found: FloatArray = log + 2 * np.square(np.sin((0.5 * self.steep / self.mu) * self.angles)) * back
+        return found
+
     @cached_property
     def normal(self) -> tuple[FloatArray, FloatArray]:
         """Log of the least and of the greatest density of the noise on each panel, times its width."""
@@ -288,6 +294,10 @@ class SlicedSum(QuadratureSum):
             self._weights = {lam: (low, high, float(np.logaddexp.reduce(low)) - SLACK, most + SLACK)}
         return self._weights[lam]
 
+    def log_mgf_by_panels(self, lam: float) -> float:
+        """An upper bound on log M(lam) of one copy, without a rule; where a slice is so slight that it has none, too."""
+        return self._masses(lam)[3]
+
     def _outside(self, lam: float, t: float) -> tuple[FloatArray, FloatArray]:
         """Below and above the panels."""
         below, above = self.panels.below(lam, t), self.panels.above(lam, t, self.slice.above)
@@ -295,7 +305,9 @@ class SlicedSum(QuadratureSum):
         if self._lower is None:
             return below + first, above
         w = first + self._lower.modulus[:, 1]
-        return below + np.minimum(np.log(np.maximum(w, SMALLEST)) + w, math.log(2) + w), above + math.log(2)
+        # a slice far up weighs less here than any float
+        log_w = np.logaddexp(*(self.panels.log_modulus(place) for place in self.slice))
+        return below + np.minimum(log_w + w, math.log(2) + w), above + math.log(2)
 
     @cached_property
     def _own(self) -> FloatArray:
