@@ -19,14 +19,12 @@ from neartwin.accounting import (
 from neartwin.divergences import (
     finite_pair,
     gaussian_pair,
-    kl_bound_dwork_roth,
     kl_normal,
     laplace_pair,
-    nearby_law,
-    nearby_pair,
     randomized_response_pair,
     subsampled_gaussian_renyi,
 )
+from neartwin.divergences.theorems import kl_bound_dwork_roth, nearby_law, nearby_pair
 from tests.oracles.kov import kov_delta, kov_epsilon
 
 SAME = finite_pair(["0.3", "0.7"], ["0.3", "0.7"])

@@ -10,23 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from neartwin.divergences import (
+from neartwin.divergences import discrete_laplace_pair, finite_pair, randomized_response_pair
+from neartwin.divergences.theorems import (
     azuma_tail,
     azuma_threshold,
     azuma_z,
-    discrete_laplace_pair,
-    finite_pair,
     jeffreys,
     kl_bound_bun_steinke,
     kl_bound_dwork_roth,
     kl_bound_tight,
     kl_chain,
+    largest_log_ratio,
     nearby_law,
     nearby_pair,
-    randomized_response_pair,
     response_loss_tail,
 )
-from neartwin.divergences.theorems import largest_log_ratio
 from neartwin.errors import ParameterError
 from tests.oracles.laws import holds
 

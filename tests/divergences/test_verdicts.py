@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neartwin.divergences import family_verdict, finite_pair, randomized_response_pair, verdict
+from neartwin.divergences import finite_pair, randomized_response_pair
+from neartwin.divergences.theorems import family_verdict, verdict
 from neartwin.errors import ParameterError
 from tests.oracles.laws import finite_hockey_stick
 

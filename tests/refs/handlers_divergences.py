@@ -27,20 +27,22 @@ from neartwin.accounting.theorems import (
     group_zcdp,
 )
 from neartwin.divergences import (
-    azuma_tail,
-    azuma_threshold,
     discrete_laplace_pair,
     finite_pair,
     gaussian_pair,
-    kl_bound_dwork_roth,
-    kl_bound_tight,
     kl_normal,
     laplace_pair,
+    randomized_response_pair,
+    subsampled_gaussian_renyi,
+)
+from neartwin.divergences.theorems import (
+    azuma_tail,
+    azuma_threshold,
+    kl_bound_dwork_roth,
+    kl_bound_tight,
     nearby_law,
     nearby_pair,
-    randomized_response_pair,
     response_loss_tail,
-    subsampled_gaussian_renyi,
 )
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.theorems import (

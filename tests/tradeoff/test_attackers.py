@@ -6,6 +6,7 @@ import pytest
 
 from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
+from neartwin.tradeoff import classical
 from tests.oracles import tradeoff as oracle
 
 CURVES = [
@@ -63,24 +64,24 @@ def test_impossible_risks_are_refused():
 
 def test_the_classical_formula_keeps_to_its_theorem():
     for epsilon, delta in (("0.99", "1e-3"), ("0.1", "1e-12"), ("0.5", "0.2")):
-        assert c.classical_sigma(epsilon, delta).lower >= c.sigma_of(epsilon, delta).upper
-        assert c.classical_holds(epsilon, delta)
+        assert classical.classical_sigma(epsilon, delta).lower >= c.sigma_of(epsilon, delta).upper
+        assert classical.classical_holds(epsilon, delta)
     for epsilon in (1, "1.5", 20):
         with pytest.raises(ParameterError, match="below 1"):
-            c.classical_sigma(epsilon, "1e-5")
-    assert not c.classical_holds(20, "1e-5")
+            classical.classical_sigma(epsilon, "1e-5")
+    assert not classical.classical_holds(20, "1e-5")
 
 
 @pytest.mark.parametrize(
     ("delta", "limit"), [("1e-5", 8.419771301536), ("1e-3", 7.463474370115), ("1e-10", 9.849873987255)]
 )
 def test_the_classical_formula_fails_where_it_was_found_to(delta, limit):
-    found = c.classical_limit(delta)
+    found = classical.classical_limit(delta)
     assert abs(found.lower - limit) < 1e-9
     assert abs(found.upper - limit) < 1e-9
-    assert c.classical_holds(repr(found.lower * 0.999), delta)
-    assert not c.classical_holds(repr(found.upper * 1.001), delta)
-    assert c.classical_waste("0.5", delta).lower > 1 > c.classical_waste(20, delta).upper
+    assert classical.classical_holds(repr(found.lower * 0.999), delta)
+    assert not classical.classical_holds(repr(found.upper * 1.001), delta)
+    assert classical.classical_waste("0.5", delta).lower > 1 > classical.classical_waste(20, delta).upper
 
 
 def test_the_shuffled_pair_agrees_with_its_double_sum():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
+from neartwin.tradeoff import attackers
 from tests.oracles import tradeoff as oracle
 from tests.tradeoff.test_finite import masses, pairs
 
@@ -20,16 +21,16 @@ ALPHA = np.linspace(0, 1, 41)
 def test_no_test_beats_one_minus_total_variation(pair, chances):
     P, Q = pair
     tv = sum((abs(p - q) for p, q in zip(P, Q, strict=True)), Fraction(0)) / 2
-    errors = c.errors_of(chances[: len(P)], P, Q)
+    errors = attackers.errors_of(chances[: len(P)], P, Q)
     assert errors.alpha + errors.beta >= 1 - tv
-    sharp = c.errors_of([Fraction(q > p) for p, q in zip(P, Q, strict=True)], P, Q)
+    sharp = attackers.errors_of([Fraction(q > p) for p, q in zip(P, Q, strict=True)], P, Q)
     assert sharp.alpha + sharp.beta == 1 - tv
 
 
 @settings(max_examples=80, deadline=None)
 @given(pairs(), st.fractions(0, 1, max_denominator=30))
 def test_the_neyman_pearson_test_reaches_the_curve(pair, alpha):
-    errors = c.errors_of(c.best_test(*pair, alpha), *pair)
+    errors = attackers.errors_of(attackers.best_test(*pair, alpha), *pair)
     assert errors.alpha <= alpha
     assert errors.beta == oracle.neyman_pearson(*pair, alpha)
 
@@ -40,7 +41,7 @@ def test_post_processing_never_lowers_a_curve(pair, rows):
     P, Q = pair
     width = min(len(row) for row in rows)
     channel = [[Fraction(1 + x, sum(row[:width]) + width) for x in row[:width]] for row in rows[: len(P)]]
-    before, after = c.finite_pair(P, Q).beta(ALPHA), c.post_process(channel, P, Q).beta(ALPHA)
+    before, after = c.finite_pair(P, Q).beta(ALPHA), attackers.post_process(channel, P, Q).beta(ALPHA)
     assert np.all(after.upper >= before.lower - 1e-13)
 
 
@@ -48,13 +49,13 @@ def test_an_adaptive_chain_obeys_the_composition_theorem_and_a_product_attains_i
     first = (["0.6", "0.4"], ["0.4", "0.6"])
     weak, strong = (["0.55", "0.45"], ["0.45", "0.55"]), (["0.7", "0.3"], ["0.3", "0.7"])
     bound = c.compose(c.finite_pair(*first), c.finite_pair(*strong)).beta(ALPHA)
-    adaptive = c.adaptive_chain(*first, [weak, strong]).beta(ALPHA)
+    adaptive = attackers.adaptive_chain(*first, [weak, strong]).beta(ALPHA)
     assert np.all(adaptive.upper >= bound.lower - 1e-13)
     assert np.max(adaptive.lower - bound.upper) > 0.01
-    equal = c.adaptive_chain(*first, [strong, strong]).beta(ALPHA)
+    equal = attackers.adaptive_chain(*first, [strong, strong]).beta(ALPHA)
     assert np.allclose(equal.lower, bound.lower, atol=1e-13)
     with pytest.raises(ParameterError):
-        c.adaptive_chain(*first, [weak])
+        attackers.adaptive_chain(*first, [weak])
 
 
 def test_f_dp_asks_both_orders():
@@ -62,16 +63,16 @@ def test_f_dp_asks_both_orders():
     P, Q = ["0.5", "0.5", 0], ["0.25", "0.5", "0.25"]
     f = c.finite_pair(P, Q)
     assert c.excess(f, f).upper < 1e-12
-    assert c.worst_excess([(P, Q)], f).lower > 0.05
-    assert c.worst_excess([(P, Q)], c.epsilon_delta(1, "0.3")).upper < 1e-12
+    assert attackers.worst_excess([(P, Q)], f).lower > 0.05
+    assert attackers.worst_excess([(P, Q)], c.epsilon_delta(1, "0.3")).upper < 1e-12
 
 
 def test_sizes_must_fit():
     for call in (
-        lambda: c.errors_of([1], ["0.5", "0.5"], ["0.5", "0.5"]),
-        lambda: c.best_test([1], ["0.5", "0.5"], 0),
-        lambda: c.post_process([[1]], ["0.5", "0.5"], ["0.5", "0.5"]),
-        lambda: c.worst_excess([], c.gaussian(1)),
+        lambda: attackers.errors_of([1], ["0.5", "0.5"], ["0.5", "0.5"]),
+        lambda: attackers.best_test([1], ["0.5", "0.5"], 0),
+        lambda: attackers.post_process([[1]], ["0.5", "0.5"], ["0.5", "0.5"]),
+        lambda: attackers.worst_excess([], c.gaussian(1)),
     ):
         with pytest.raises(ParameterError):
             call()

@@ -1,6 +1,11 @@
-"""Mechanisms: each states that this law has this curve, and what its error is.
+"""Mechanisms: each is a frozen value that states its law, its trade-off curve and its error.
 
-Pages with statement, proof, rivals and the tests that try to break them: docs/mechanisms/.
+Plans use `DiscreteLaplace`, `Gaussian`, `DiscreteGaussian`, `UnitThreshold`, `GaussianThreshold`, `OptimalSelection`,
+`PermuteAndFlip`, `PeeledTop`, and of `linear` the modules `count_trees`, `marginals`, `ranks` and `workloads`. The public face
+alone reaches all of `local` and `theorems`, and the modules of every other mechanism.
+
+Functions stand at one address, in the module of their mechanism; `theorems` states what the texts say of sensitivity and of
+the accuracy of Laplace noise. Pages with statement, proof, rivals and the tests that try to break them: docs/mechanisms/.
 """
 
 from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
@@ -8,55 +13,20 @@ from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.additive.laplace import Laplace
 from neartwin.mechanisms.additive.magnitude_bounds import MagnitudeBounds
-from neartwin.mechanisms.additive.mean import BoundedMean, MeanRelease, clipped_rows, ratio_interval, squared_bound
+from neartwin.mechanisms.additive.mean import BoundedMean
 from neartwin.mechanisms.additive.staircase import Staircase
-from neartwin.mechanisms.linear.continual import (
-    PrefixRoot,
-    PrefixTree,
-    RunningTotal,
-    intervals_change,
-    root_coefficients,
-    root_norm_squared,
-)
-from neartwin.mechanisms.linear.matrix import (
-    Histogram,
-    MatrixMechanism,
-    eigen_design,
-    identity,
-    intervals_tree,
-    of_counts,
-    of_histogram,
-    of_linear,
-)
-from neartwin.mechanisms.local.frequencies import Frequencies, debiased
-from neartwin.mechanisms.local.hadamard import HadamardReports, HadamardResponse
+from neartwin.mechanisms.linear.continual import PrefixRoot, PrefixTree
+from neartwin.mechanisms.linear.matrix import Histogram, MatrixMechanism
+from neartwin.mechanisms.local.hadamard import HadamardResponse
 from neartwin.mechanisms.local.randomized_response import RandomizedResponse
 from neartwin.mechanisms.local.shuffled import Shuffled
-from neartwin.mechanisms.local.unary import OptimisedUnary, Rappor, SymmetricUnary, one_hot
+from neartwin.mechanisms.local.unary import OptimisedUnary, Rappor, SymmetricUnary
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.noise_laws import (
-    DiscreteGaussianLaw,
-    DiscreteLaplaceLaw,
-    Law,
-    RoundedGaussianLaw,
-    RoundedLaplaceLaw,
-    StaircaseLaw,
-    most_noise,
-)
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism
-from neartwin.mechanisms.selection.noisy_max import (
-    Lead,
-    NoisyMax,
-    discrete_laplace_noise_wins,
-    exponential_noise_wins,
-    gumbel_noise_wins,
-    laplace_noise_wins,
-    log_laplace_noise_wins,
-    reused_value_loss,
-)
+from neartwin.mechanisms.selection.noisy_max import NoisyMax
 from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
 from neartwin.mechanisms.selection.quantiles import Quantiles
-from neartwin.mechanisms.selection.sparse_vector import AboveThreshold, Session, theorem_accuracy
+from neartwin.mechanisms.selection.sparse_vector import AboveThreshold
 from neartwin.mechanisms.selection.thresholds import GaussianThreshold, OptimalSelection, UnitThreshold
 from neartwin.mechanisms.selection.top_k import JointTop, PeeledTop
 from neartwin.mechanisms.sensitivity import Change
@@ -66,23 +36,16 @@ __all__ = [
     "BoundedMean",
     "Change",
     "DiscreteGaussian",
-    "DiscreteGaussianLaw",
     "DiscreteLaplace",
-    "DiscreteLaplaceLaw",
     "ExponentialMechanism",
-    "Frequencies",
     "Gaussian",
     "GaussianThreshold",
-    "HadamardReports",
     "HadamardResponse",
     "Histogram",
     "JointTop",
     "Laplace",
-    "Law",
-    "Lead",
     "MagnitudeBounds",
     "MatrixMechanism",
-    "MeanRelease",
     "Neighbours",
     "NoisyMax",
     "OptimalSelection",
@@ -94,35 +57,8 @@ __all__ = [
     "Quantiles",
     "RandomizedResponse",
     "Rappor",
-    "RoundedGaussianLaw",
-    "RoundedLaplaceLaw",
-    "RunningTotal",
-    "Session",
     "Shuffled",
     "Staircase",
-    "StaircaseLaw",
     "SymmetricUnary",
     "UnitThreshold",
-    "clipped_rows",
-    "debiased",
-    "discrete_laplace_noise_wins",
-    "eigen_design",
-    "exponential_noise_wins",
-    "gumbel_noise_wins",
-    "identity",
-    "intervals_change",
-    "intervals_tree",
-    "laplace_noise_wins",
-    "log_laplace_noise_wins",
-    "most_noise",
-    "of_counts",
-    "of_histogram",
-    "of_linear",
-    "one_hot",
-    "ratio_interval",
-    "reused_value_loss",
-    "root_coefficients",
-    "root_norm_squared",
-    "squared_bound",
-    "theorem_accuracy",
 ]

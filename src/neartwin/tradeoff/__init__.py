@@ -1,4 +1,7 @@
-"""Trade-off functions: what an attacker can do to tell two neighbouring data sets apart, as a value that composes."""
+"""Trade-off functions: what an attacker can do to tell two neighbouring data sets apart, as a value that composes.
+
+Limit theorems stand in `limits`, the classical Gaussian formula in `classical`, tests of two finite laws in `attackers`.
+"""
 
 from neartwin.exact import Estimate
 from neartwin.tradeoff.amplification import (
@@ -11,27 +14,14 @@ from neartwin.tradeoff.amplification import (
     subsampled,
 )
 from neartwin.tradeoff.attackers import (
-    Errors,
-    adaptive_chain,
     advantage,
     bayes_success,
-    best_test,
     betting_posterior,
-    errors_of,
     mu_of_bayes_success,
     mu_of_reconstruction,
     mu_of_tpr,
-    post_process,
     reconstruction_success,
     tpr_at,
-    worst_excess,
-)
-from neartwin.tradeoff.classical import (
-    classical_delta,
-    classical_holds,
-    classical_limit,
-    classical_sigma,
-    classical_waste,
 )
 from neartwin.tradeoff.families import (
     EpsilonDelta,
@@ -62,20 +52,6 @@ from neartwin.tradeoff.gaussian_dp import (
     sigma_of,
     sigma_of_mu,
 )
-from neartwin.tradeoff.limits import (
-    Moments,
-    Normalised,
-    berry_esseen,
-    clt,
-    dpsgd_mu_poisson,
-    dpsgd_mu_uniform,
-    largest_loss,
-    limit_gaussian,
-    moments,
-    normalised,
-    poisson_limit,
-    quadrature,
-)
 from neartwin.tradeoff.operations import (
     Group,
     WithFailure,
@@ -95,40 +71,25 @@ from neartwin.tradeoff.polygons import excess, polygon_above, polygon_below
 
 __all__ = [
     "EpsilonDelta",
-    "Errors",
     "Estimate",
     "FinitePair",
     "Gaussian",
     "Group",
     "Laplace",
     "Mixture",
-    "Moments",
-    "Normalised",
     "Subsampled",
     "TradeOff",
     "WithFailure",
     "WitnessPair",
-    "adaptive_chain",
     "advantage",
     "amplified_epsilon",
     "bayes_success",
-    "berry_esseen",
-    "best_test",
     "betting_posterior",
-    "classical_delta",
-    "classical_holds",
-    "classical_limit",
-    "classical_sigma",
-    "classical_waste",
-    "clt",
     "compose",
     "delta_of",
     "discrete_laplace",
-    "dpsgd_mu_poisson",
-    "dpsgd_mu_uniform",
     "epsilon_delta",
     "epsilon_of",
-    "errors_of",
     "excess",
     "finite_pair",
     "from_lines",
@@ -138,24 +99,17 @@ __all__ = [
     "group",
     "identity",
     "laplace",
-    "largest_loss",
-    "limit_gaussian",
     "log_delta_of",
     "maximum",
-    "moments",
     "mu_of",
     "mu_of_advantage",
     "mu_of_bayes_success",
     "mu_of_reconstruction",
     "mu_of_tpr",
-    "normalised",
     "poisson",
-    "poisson_limit",
     "polygon",
     "polygon_above",
     "polygon_below",
-    "post_process",
-    "quadrature",
     "randomized_response",
     "randomized_response_power",
     "reconstruction_success",
@@ -171,5 +125,4 @@ __all__ = [
     "violations",
     "with_failure",
     "witness_pair",
-    "worst_excess",
 ]
