@@ -1,5 +1,6 @@
 """Finite pairs against the linear program's vertices, and polygons against what makes them curves."""
 
+import math
 from fractions import Fraction
 
 import mpmath as mp
@@ -30,6 +31,15 @@ def test_beta_is_the_best_of_all_randomised_tests(pair, alpha):
     assert found.lower <= float(truth) * (1 + 1e-15)
     assert found.upper >= float(truth) * (1 - 1e-15)
     assert found.width <= 2e-14
+
+
+@pytest.mark.parametrize("epsilon", np.linspace(0.01, 2, 40).tolist())
+def test_delta_holds_where_a_ratio_is_the_rounded_exponential(epsilon):
+    ratio = Fraction(math.exp(epsilon))
+    P, Q = [Fraction(1, 10), Fraction(9, 10)], [ratio / 10, 1 - ratio / 10]
+    truth = oracle.hockey_stick(Q, P, mp.exp(mp.mpf(epsilon)))
+    found = c.finite_pair(P, Q).delta(np.array(epsilon))
+    assert found.lower <= truth <= found.upper
 
 
 @settings(max_examples=120, deadline=None)

@@ -1,35 +1,8 @@
-"""Error bars of w_1 X_1 + ... + w_k X_k for many weights at once, where all noises are normal or all discrete Laplace. No
-data.
+"""Error bars of sums of independent noises, each times a number of its own. Arithmetic only, no data.
 
-*Normal.* Rounded to whole numbers it is within 1/2 of a normal variable. A discrete Gaussian X of parameter s^2 >= 1 can be
-drawn together with a normal Y of that variance so that |X - Y| <= 1 but for 1e-8: for k >= 0, P(X > k) is at most P(Y > k),
-for a sum of a falling function is at most its integral and the sum over all whole numbers is at least s sqrt(2 pi); and at
-least P(Y > k + 1) / (1 + 5.4e-9), for it is at most that much more (Poisson's formula). Take both at one quantile.
-
-*Laplace.* A discrete Laplace variable is the difference of two rounded-down exponential ones, so it is within 1 of a Laplace
-variable of its scale. Quantiles of sums of those are found as below.
-
-Either way the sum is off by at most the sum of |w_i|, or half of it, from the continuous one. Never above the union bound.
-
-The error bar of a sum of two independent noises, each times a number of its own. Arithmetic only, no data.
-
-For independent X and Y on the whole numbers and x_0 = 0 < x_1 < ..., with both laws symmetric,
-
-    P(|a X + b Y| > t) <= G_0 + sum over i >= 1 of P(|X| > x_i) (G_i - G_(i-1)),
-    G_i = the most over j <= i of  P(b Y > t - a x_(j+1)) + P(b Y > t + a x_j),  and 1 beyond the last,
-
-for G_i bounds P(|a x + b Y| > t) for every x in (x_i, x_(i+1)], and the sum is by parts. No normal law is assumed.
-
-Quantiles of sums of independent Laplace variables of many scales, for many sums at once. No data.
-
-A Laplace variable of scale b has E e^(zX) = 1 / (1 - b^2 z^2) for |Re z| < 1 / b, so for a sum with K(z) = -sum log(1 - b^2 z^2)
-
-    P(sum > t) = (1 / 2 pi i) integral of e^(K(z) - z t) / z dz,
-
-upwards along any line between 0 and the first pole 1 / max b; all poles are on the real axis, so the line may be bent to the
-right. Through the saddle, as steeply as it falls there, the trapezoidal rule with 12 points on one side is right to 3e-5 of P up
-to P = 1/4 (Lugannani, Rice 1980 for the saddle; Trefethen, Weideman 2014 for the rule). One line does for every t nearby: the
-quantile is found by Newton's steps in log P, which is concave in t.
+`half_widths_of_sums` takes many weights at once, of normal noises (M1, M2) or of discrete Laplace noises (M3, M6).
+`half_width_of_two` takes any two symmetric laws (M4, M5). `laplace_quantiles` takes Laplace variables of many scales (M6, M7).
+Numbers refer to docs/proofs/mechanisms.md.
 """
 
 import math

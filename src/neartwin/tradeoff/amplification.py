@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neartwin import special
-from neartwin.balls import Exact, ball, bounds, elementwise, every
+from neartwin.balls import Exact, ball, bounds, each, elementwise, every
 from neartwin.checks import integer, open_probability, positive, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
@@ -31,7 +31,6 @@ from neartwin.tradeoff.functions import (
     Argument,
     TradeOff,
     as_floats,
-    at_each,
     certified,
     clipped,
     closed_form,
@@ -82,7 +81,7 @@ class Mixture:
         wanted = finite(epsilon=epsilon)
         if self.rate == 0:
             return closed_form(lambda e: -ball(min(e, 0)).expm1(), wanted, method="mixture")
-        moved = ends(at_each(partial(bounds, self._moved), wanted, method="mixture"))
+        moved = ends(each(partial(bounds, self._moved), wanted, method="mixture"))
         lower, upper = ends(self.of.delta(moved[1]))[0], ends(self.of.delta(moved[0]))[1]
 
         def value(end: float, exponent: Exact) -> "arb":
@@ -124,7 +123,7 @@ class DilutedNull:
         if self.of.rate == 0:
             return self.of.delta(epsilon)
         wanted, inner = finite(epsilon=epsilon), self.of.of.inverse()
-        moved = ends(at_each(self._moved, wanted, method="diluted null"))
+        moved = ends(each(self._moved, wanted, method="diluted null"))
         lower, upper = ends(inner.delta(moved[1]))[0], ends(inner.delta(moved[0]))[1]
 
         def value(end: float, exponent: Exact) -> "arb":

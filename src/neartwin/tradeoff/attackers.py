@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neartwin.balls import Exact, ball, bounds, elementwise, every, normal_quantile
+from neartwin.balls import Exact, ball, bounds, each, elementwise, every, normal_quantile
 from neartwin.checks import probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
 from neartwin.tradeoff.finite import FinitePair, exact_masses, finite_pair
-from neartwin.tradeoff.functions import Argument, TradeOff, as_floats, at_each, certified, ends, levels, mapped
+from neartwin.tradeoff.functions import Argument, TradeOff, as_floats, certified, ends, levels, mapped
 from neartwin.tradeoff.gaussian_dp import mu_between
 from neartwin.tradeoff.polygons import excess
 
@@ -84,7 +84,7 @@ def bayes_success(curve: TradeOff, prior: Argument) -> Interval[FloatArray]:
     share = levels(prior=prior)
     if not every(_inside, share):
         raise ParameterError("prior", prior, "must lie strictly between 0 and 1")
-    odds = ends(at_each(lambda pi: bounds(lambda: _log_odds(pi)), share, method="Bayes"))
+    odds = ends(each(lambda pi: bounds(lambda: _log_odds(pi)), share, method="Bayes"))
     lower, upper = ends(curve.delta(odds[1]))[0], ends(curve.delta(odds[0]))[1]
     delta = certified(lower, upper, "Bayes")
     return mapped(lambda end, pi: 1 - Fraction(pi) * (1 - Fraction(end)), delta, share, method="Bayes")
@@ -105,10 +105,9 @@ def _points(tpr: Argument, fpr: Argument) -> Interval[FloatArray]:
         raise ParameterError("fpr", fpr, "must lie strictly between 0 and 1, and tpr below 1")
     if not all(high >= low for high, low in np.broadcast(np.asarray(reached), np.asarray(level))):
         raise ParameterError("tpr", tpr, "must not be below fpr: guessing blindly reaches that")
-    found = elementwise(
+    return elementwise(
         lambda high, low: _quantile(high) - _quantile(low), reached, level, method="normal quantiles", least=0.0
     )
-    return certified(found.lower, found.upper, found.method)
 
 
 def _quantile(share: Exact) -> "arb":
@@ -141,7 +140,7 @@ def mu_of_bayes_success(success: Argument, prior: Argument) -> Interval[FloatArr
     pairs = np.broadcast(np.asarray(share, dtype=object), np.asarray(right, dtype=object))
     if any(done <= max(pi, 1 - Fraction(pi)) for pi, done in pairs):
         raise ParameterError("success", success, "must exceed max(prior, 1 - prior): guessing blindly reaches that")
-    return at_each(_mu_of_decision, share, right, method="signs of delta")
+    return each(_mu_of_decision, share, right, method="signs of delta")
 
 
 def _mu_of_decision(prior: Exact, success: Exact) -> tuple[float, float]:

@@ -6,18 +6,7 @@ summed exactly and rounded once; masses known to a relative error `slack` give e
 bracket moves the whole polygon by it, both ways.
 
 Integer noise has such curves: discrete Laplace and the staircase, exactly.
-
-Discrete Laplace with P(x) proportional to a^|x|, a = e^{-epsilon/D}: against its shift by D the loss takes the D + 1
-values epsilon, epsilon (1 - 2/D), ..., -epsilon. At D = 1 the curve is f_{epsilon,0}: the worst of all epsilon-DP.
-
-Staircase: P(x) is proportional to q^k, q = e^{-epsilon}, with k the number of m >= 0 with |x| >= mD + r, 1 <= r <= D (Geng,
-Kairouz, Oh, Viswanath 2015). Against its shift by D, x <= 0 has loss epsilon and x >= D has -epsilon; 0 < x < D has steps
-[x >= r] and [D - x >= r], so loss epsilon for x <= min(r - 1, D - r), 0 for D - 2r + 1 points of height q (where 2r <= D) or
-2r - D - 1 points of height 1, and -epsilon for the rest. With H = (r + (D - r) q)/(1 - q) the sum of the heights of x >= 0, all
-of them sum to W = 2H - 1, and P(epsilon) = (H + min(r - 1, D - r))/W. No smaller shift d says more: |x| and |x - d| are at most D
-apart, so they differ by one step at most, the losses are -epsilon, 0 and epsilon again, and delta(t) = P_d(epsilon)
-(1 - e^{t - epsilon}) for 0 <= t <= epsilon; P_d(epsilon) (1 - q) is the total variation of a symmetric unimodal law from its
-shift by d, the mass of d points in a row about 0, which grows with d.
+Proofs: (T1) to (T7) of docs/proofs/tradeoff.md.
 """
 
 import math
@@ -108,12 +97,15 @@ class FinitePair:
         room = self.slack + (8 + self.Q.size + np.minimum(np.abs(np.atleast_1d(wanted)), 1e3)) * UNIT
         with np.errstate(divide="ignore", over="ignore"):
             ratios = np.where(self.P > 0, self.Q / np.maximum(self.P, TINY), np.inf)
-        count = np.searchsorted(-ratios, -factor.ravel(), side="left").reshape(factor.shape)
+        # outcomes that may win something, and of them those that surely do, for ratios and e^epsilon are rounded
+        count, sure = (
+            np.searchsorted(-ratios, -(factor * (1 - part)).ravel()).reshape(factor.shape) for part in (room, 0)
+        )
         won = np.concatenate(([0.0], np.cumsum(self.Q)))[count]
-        paid = np.concatenate(([0.0], np.cumsum(self.P)))[count]
+        cost = np.concatenate(([0.0], np.cumsum(self.P)))
         with np.errstate(invalid="ignore", over="ignore"):
-            paid = np.where(count > 0, factor * paid, 0.0)
-        value, slack = won - paid, room * (won + paid)
+            paid, open_ = np.where(count > 0, factor * cost[count], 0.0), factor * (cost[count] - cost[sure])
+        value, slack = won - paid, room * (won + paid + 2 * open_)
         lower = np.maximum(value - slack, np.maximum(0.0, 1 - factor - 8 * UNIT))
         upper = np.maximum(value + slack, lower)
         return clipped(lower.reshape(wanted.shape), upper.reshape(wanted.shape), "sum over outcomes")

@@ -14,7 +14,7 @@ arrays with a bound on the relative error of their masses.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -97,20 +97,9 @@ def complement(exact: Any) -> Any:
     return whole(exact)
 
 
-def at_each(function: Callable[..., tuple[float, float]], *arguments: Any, method: str) -> Interval[FloatArray]:
-    """A function that bounds a number, at each place of exact arguments, which are broadcast.
-
-    function: of exact scalars, returns a lower and an upper float.
-    """
-    places = np.broadcast(*(np.asarray(argument, dtype=object) for argument in arguments))
-    pairs = np.array([function(*point) for point in places], dtype=np.float64).reshape(*places.shape, 2)
-    return certified(pairs[..., 0], pairs[..., 1], method)
-
-
 def closed_form(formula: Formula, *arguments: Any, method: str = "closed form") -> Interval[FloatArray]:
     """A probability by its formula in balls, at each place of exact arguments, which are broadcast."""
-    found = elementwise(formula, *arguments, method=method, least=0.0, most=1.0)
-    return certified(found.lower, found.upper, method)
+    return elementwise(formula, *arguments, method=method, least=0.0, most=1.0)
 
 
 def mapped(formula: Formula, interval: Interval[FloatArray], *arguments: Any, method: str) -> Interval[FloatArray]:

@@ -22,6 +22,7 @@ from neartwin.balls import (
     Exact,
     ball,
     bounds,
+    each,
     elementwise,
     every,
     normal_quantile,
@@ -30,7 +31,7 @@ from neartwin.balls import (
 from neartwin.divergences.gaussian import epsilon_root, gaussian_profile, normal_tail
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval
-from neartwin.tradeoff.functions import Argument, at_each, certified, closed_form, finite, levels
+from neartwin.tradeoff.functions import Argument, certified, closed_form, finite, levels
 
 if TYPE_CHECKING:
     from flint import arb
@@ -91,10 +92,9 @@ def log_delta_of(mu: Argument, epsilon: Argument) -> Interval[FloatArray]:
     True
     """
     apart = _mu(mu, positive="two equal laws have delta=0, and no logarithm")
-    found = elementwise(
+    return elementwise(
         lambda m, e: gaussian_profile(e, m).log(), apart, finite(epsilon=epsilon), method="closed form", most=0.0
     )
-    return certified(found.lower, found.upper, "closed form")
 
 
 def _near(z: Exact) -> float:
@@ -125,7 +125,7 @@ def epsilon_of(mu: Argument, delta: Argument) -> Interval[FloatArray]:
     >>> bool(e.lower <= 4.3771780956812246 <= e.upper), bool(e.width < 1e-11)
     (True, True)
     """
-    return at_each(partial(epsilon_root, rtol=_WIDTH), _mu(mu), levels(delta=delta), method=_SIGNS)
+    return each(partial(epsilon_root, rtol=_WIDTH), _mu(mu), levels(delta=delta), method=_SIGNS)
 
 
 def mu_between(
@@ -195,7 +195,7 @@ def mu_of(epsilon: Argument, delta: Argument) -> Interval[FloatArray]:
     level = levels(delta=delta)
     if not every(lambda one: 0 < one < 1, level):
         raise ParameterError("delta", delta, "must lie strictly between 0 and 1")
-    return at_each(_mu_at, finite(epsilon=epsilon), level, method=_SIGNS)
+    return each(_mu_at, finite(epsilon=epsilon), level, method=_SIGNS)
 
 
 def sigma_of(epsilon: Argument, delta: Argument, sensitivity: Argument = 1) -> Interval[FloatArray]:
@@ -242,8 +242,7 @@ def sigma_of_mu(mu: Argument, sensitivity: Argument = 1) -> Interval[FloatArray]
 
 
 def _quotient(moved: Any, mu: Any) -> Interval[FloatArray]:
-    found = elementwise(lambda d, m: Fraction(d) / Fraction(m), moved, mu, method="sensitivity / mu")
-    return certified(found.lower, found.upper, "sensitivity / mu")
+    return elementwise(lambda d, m: Fraction(d) / Fraction(m), moved, mu, method="sensitivity / mu")
 
 
 def _sensitivity(sensitivity: Argument) -> Any:
@@ -274,8 +273,7 @@ def mu_of_advantage(advantage: Argument) -> Interval[FloatArray]:
     level = levels(advantage=advantage)
     if not every(lambda one: one < 1, level):
         raise ParameterError("advantage", advantage, "must be below 1")
-    found = elementwise(_of_advantage, level, method="normal quantile", least=0.0)
-    return certified(found.lower, found.upper, found.method)
+    return elementwise(_of_advantage, level, method="normal quantile", least=0.0)
 
 
 def _of_advantage(advantage: Exact) -> "arb":

@@ -1,17 +1,8 @@
 """Strategies for linear workloads over cells in a row: what is measured, how far answers err, and what one unit moves.
 
-A unit adds at most `rows` to each of at most `groups` cells, `total` in all; replaced, it takes as much away elsewhere. With
-whole numbers A measured, G = A^T A and c the columns' absolute sums, its vector w, 0 <= |w_j| <= C, moves all answers by
-
-  |A w|_1   <= sum_j |w_j| c_j                  the largest c filled first, and exactly that where no entry of A is negative;
-  |A w|_2^2 <= sum_j |w_j| (sum_l |w_l| |G_jl|) each row's inner sum filled first with its own largest, then the outer one.
-
-The second is exact for one cell a unit, for all of them, and where G is diagonal; else it is an upper bound. Two vectors e and
-f (a replaced unit): |A (e - f)|^2 = |A e|^2 + |A f|^2 - 2 e^T G f, at most the sum of both where e, f and G have no negative
-entry, and at most four times the larger one in any case. For one cell a unit it is the longest column or difference of two.
-
-Answers are those of the least-squares estimate of the cells, x = H A^T y with H = G^-1, so they are consistent; a query q errs
-with variance q^T H q times that of one draw. Li, Miklau, Hay, McGregor, Rastogi 2015; Hay, Rastogi, Miklau, Suciu 2010 (trees).
+A unit adds at most `rows` to each of at most `groups` cells, `total` in all; replaced, it takes as much away elsewhere. How
+far it moves all measured numbers: (M8) to (M10) of docs/proofs/mechanisms.md. Answers are those of the least-squares estimate
+of the cells, so they are consistent. Li, Miklau, Hay, McGregor, Rastogi 2015; Hay, Rastogi, Miklau, Suciu 2010 (trees).
 """
 
 import math

@@ -213,12 +213,8 @@ class OptimalSelection:
 
     def keeps(self, units: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> NDArray[np.bool_]:
         """Which groups are kept. units: distinct units of every group that has any, at least 1."""
-        counts = np.minimum(np.asarray(units), self.sure)
-        kept = np.ones(counts.shape, dtype=bool)
-        for count in np.unique(counts[counts < self.sure]).tolist():
-            places = counts == count
-            kept[places] = noise.bernoulli(self.keep_probability(count), int(places.sum()), source=source)
-        return kept
+        uniform, size = noise.sampler(noise.UniformBits()), np.shape(units)
+        return self.keeps_by(lambda _: uniform.draw(size, source=source), units)
 
     def keeps_by(self, digits: Callable[[int], NDArray[np.int64]], units: WholeNumbers) -> NDArray[np.bool_]:
         """The same with given randomness. digits(i): for each group the i-th of uniform digits to base 2**63.
