@@ -99,7 +99,7 @@ def test_the_release_says_whom_it_protects_and_the_account_pays_for_one(tmp_path
             account.plan(query, spend=nt.pure("0.2"), limits=nt.limits(max_rows_per_group=3)).plan.digest
             != proposal.plan.digest
         )
-        body = release.certificate(book).body
+        body = nt.certify(release, book).body
         assert body["guarantee"]["promise"]["units"] == "3"
         assert "up to 3 who together" in body["guarantee"]["says"]
         chosen = account.release(

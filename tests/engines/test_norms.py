@@ -228,7 +228,7 @@ def test_a_release_with_a_norm_says_so_and_its_bars_hold(tmp_path):
         assert "norm of 400 rows; no row is dropped" in release.notes[1]
         assert {bound["what"] for bound in release.provenance.method["bounds"]} >= {"norm"}
         assert "rows_per_group" not in {bound["what"] for bound in release.provenance.method["bounds"]}
-        assert release.certificate(book).body["guarantee"]["promise"]["mu"] == "20"
+        assert nt.certify(release, book).body["guarantee"]["promise"]["mu"] == "20"
     true = defaultdict(list)
     for one in rows:
         true[one["town"]].append(one["paid"])

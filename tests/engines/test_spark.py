@@ -16,7 +16,7 @@ from neartwin.errors import QueryError, SchemaError
 from neartwin.planning.planner import plan
 from neartwin.releases import distributed
 from neartwin.releases.distributed import keyed_answer
-from neartwin.releases.run import table_schema
+from neartwin.releases.preparation import prepare
 from tests.engines.places import SALT, DuckdbPlace
 from tests.engines.test_large import SURE, proposed, visits
 from tests.engines.test_same_answers import SPEND, STATISTICS, answers, hostile_rows
@@ -40,13 +40,16 @@ def asked_plan(epsilon="1/5"):
 
 
 def released(answer, *batches):
-    return pa.Table.from_batches(list(answer(iter(batches))), table_schema(answer.plan)).to_pydict()
+    return pa.Table.from_batches(list(answer(iter(batches))), answer.schema).to_pydict()
 
 
 def test_a_task_that_runs_again_repeats_its_noise_and_one_on_changed_rows_does_not():
     made = asked_plan()
-    answer = keyed_answer(made, release="r", secret=SECRET)
-    again = pickle.loads(pickle.dumps(answer.selection)), keyed_answer(made, release="r", secret=SECRET)  # noqa: S301
+    answer = keyed_answer(made, prepare(made).schema, release="r", secret=SECRET)
+    again = (
+        pickle.loads(pickle.dumps(answer.selection)),  # noqa: S301
+        keyed_answer(made, prepare(made).schema, release="r", secret=SECRET),
+    )
     assert again[0] == answer.selection
     batch = exact([500 + i for i in range(400)])
     first = released(answer, batch)
@@ -56,13 +59,13 @@ def test_a_task_that_runs_again_repeats_its_noise_and_one_on_changed_rows_does_n
     changed = released(answer, exact([501 + i for i in range(400)]))
     differences = np.array(changed["people"]) - np.array(first["people"])
     assert (differences != 1).mean() > 0.7  # other noise, where the same noise would differ by the one unit alone
-    other = released(keyed_answer(made, release="r", secret=SECRET[::-1]), batch)
+    other = released(keyed_answer(made, prepare(made).schema, release="r", secret=SECRET[::-1]), batch)
     assert (np.array(other["people"]) != np.array(first["people"])).mean() > 0.7
 
 
 def test_workers_draw_the_plans_own_noise_and_keep_what_passes_its_threshold():
     made = asked_plan()
-    answer = keyed_answer(made, release="r", secret=SECRET)
+    answer = keyed_answer(made, prepare(made).schema, release="r", secret=SECRET)
     drawn = np.array(released(answer, exact([10_000] * 4000))["people"]) - 10_000
     scale = float(made.measures["units"].mechanism.scale)
     spread = np.abs(drawn).mean()  # of geometric noise about the scale, with a relative sd of 1/sqrt(n)
@@ -82,7 +85,7 @@ def test_workers_draw_normal_noise_where_the_plan_says_so():
     query = rows.group_by("town").agg(people=nt.count_distinct_units())
     for spend in (nt.gdp("1/5", "1e-6"), nt.zcdp("1/50", "1e-6")):
         made = plan(query, spend=spend, limits=nt.limits(max_groups=1))
-        answer = keyed_answer(made, release="r", secret=SECRET)
+        answer = keyed_answer(made, prepare(made).schema, release="r", secret=SECRET)
         drawn = np.array(released(answer, exact([10_000] * 4000))["people"]) - 10_000
         deviation = made.measures["units"].mechanism.law.deviation
         assert abs(drawn.std() / deviation - 1) < 6 / np.sqrt(2 * 4000)
@@ -92,7 +95,7 @@ def test_workers_draw_normal_noise_where_the_plan_says_so():
 
 def test_the_function_for_workers_shows_no_key_and_holds_no_source():
     made = asked_plan()
-    answer = keyed_answer(made, release="r", secret=SECRET)
+    answer = keyed_answer(made, prepare(made).schema, release="r", secret=SECRET)
     for text in (repr(answer), str(answer)):
         assert repr(SECRET)[2:-1] not in text
         assert SECRET.hex() not in text
@@ -107,7 +110,7 @@ def test_public_keys_get_noise_by_their_places_and_one_group_has_none():
         spend=nt.pure(1),
         limits=nt.limits(max_groups=1),
     )
-    answer = keyed_answer(public, release="r", secret=SECRET)
+    answer = keyed_answer(public, prepare(public).schema, release="r", secret=SECRET)
     batch = pa.RecordBatch.from_pydict({"p": pa.array([1, 0]), "m0": pa.array([None, 5000], pa.int64())})
     found = released(answer, batch)
     assert found["town"] == ["b", "a"]
@@ -115,7 +118,7 @@ def test_public_keys_get_noise_by_their_places_and_one_group_has_none():
     assert 4900 < found["n"][1] < 5100
     whole = plan(rows.agg(n=nt.count_distinct_units()), spend=nt.pure(1))
     with pytest.raises(QueryError, match="is for groups"):
-        keyed_answer(whole, release="r", secret=SECRET)
+        keyed_answer(whole, prepare(whole).schema, release="r", secret=SECRET)
 
 
 def ranked_plan():
@@ -150,7 +153,7 @@ def noise_of_nodes(answer, batch, monkeypatch):
 def test_noise_of_nodes_is_the_plans_own_repeats_and_is_shared_by_no_two(monkeypatch):
     made = ranked_plan()
     ((name, split),) = made.splits.items()
-    answer = keyed_answer(made, release="r", secret=SECRET)
+    answer = keyed_answer(made, prepare(made).schema, release="r", secret=SECRET)
     levels = noise_of_nodes(answer, with_cells(60), monkeypatch)
     assert [level.shape for level in levels] == [(60, -(-101 // width)) for width in split.tree.widths]
     again = noise_of_nodes(answer, with_cells(60).slice(20, 30), monkeypatch)

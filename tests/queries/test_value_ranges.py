@@ -122,7 +122,7 @@ def test_chosen_bounds_are_whole_steps_within_the_limits_whatever_the_answers_ar
         assert fill is None or bounds.high == high
         if not np.any(np.asarray(answers[1]) > 0):
             assert (bounds.low, bounds.high) == (low, high)
-            assert "too few people" in one.told[0]
+            assert "too few people" in one.words[0]
 
 
 def test_a_release_with_tuned_values_is_far_closer_and_says_what_it_chose(tmp_path):

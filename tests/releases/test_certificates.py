@@ -45,7 +45,7 @@ def answered(book, rows, spend="0.5"):
 def test_a_certificate_states_the_question_bounds_mechanisms_guarantee_and_place(place, rows):
     with nt.open_ledger(place) as book:
         release = answered(book, rows)
-        made = release.certificate(book)
+        made = nt.certify(release, book)
         assert nt.certify(release, book).body["guarantee"] == made.body["guarantee"]
         head = book.books.head()
     body = made.body
@@ -77,7 +77,7 @@ def test_each_answer_of_a_series_has_a_certificate_and_no_other_answer_has_it(pl
     with nt.open_ledger(place) as book:
         account = book.open(rows, nt.pure(1))
         first, second = account.release_series(account.plan_series(asked, spend=nt.pure("0.5")))
-        made = [release.certificate(book) for release in (first, second)]
+        made = [nt.certify(release, book) for release in (first, second)]
         position = first.provenance.position
         assert [released(book.books, position, part) for part in (1, 2)] == [first, second]
         with pytest.raises(ParameterError, match="from 1 to 2"):
@@ -87,7 +87,7 @@ def test_each_answer_of_a_series_has_a_certificate_and_no_other_answer_has_it(pl
         assert check(made[1].to_json(), key, ledger=book.books, release=texts[1]).valid
         assert not check(made[1].to_json(), key, ledger=book.books, release=texts[0]).valid
         with pytest.raises(LedgerError, match="another release"):
-            dataclasses.replace(first, confidence=0.5).certificate(book)
+            nt.certify(dataclasses.replace(first, confidence=0.5), book)
     assert made[0].body["release"]["series"] == made[1].body["release"]["series"]
     assert made[0].body["guarantee"]["promise"]["epsilon"] == "1/2"
     shown = CliRunner().invoke(main, ["certificate", "show", str(place), str(position), "--part", "2"])

@@ -234,7 +234,7 @@ def test_a_series_may_hold_margins(tmp_path):
         series = account.plan_series([question(rows), rows.agg(m=nt.median("paid", 0, 20))], spend=nt.gdp(1), **ONCE)
         margins, _ = account.release_series(series)
         assert margins.group_columns == (*KEYS, "margin")
-        certified = margins.certificate(book)
+        certified = nt.certify(margins, book)
     assert [part["for"] for part in certified.body["mechanisms"]] == list(series.plan.parts[0].measures)
 
 

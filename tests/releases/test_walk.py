@@ -15,6 +15,7 @@ import neartwin as nt
 from neartwin import noise
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import BudgetError, ExecutionError, LedgerError, PrivacyError
+from neartwin.releases.preparation import prepare
 from neartwin.releases.run import run
 
 TOWNS = ["Ulm", "Bonn", "Trier", "nowhere"]
@@ -199,7 +200,7 @@ def test_scripted_noise_is_refused_by_the_release_path(book, frame):
     account = book.open(rows, nt.pure(1))
     plan = account.plan(question(rows), spend=nt.pure(1), **LIMITS).plan
     with pytest.raises(PrivacyError):
-        run(account.book, plan, engine=DuckdbEngine(), source=noise.ScriptedSource(b"script"))
+        run(account.book, prepare(plan), engine=DuckdbEngine(), source=noise.ScriptedSource(b"script"))
     assert account.spent == {"epsilon": 0}
 
 

@@ -184,7 +184,7 @@ def test_a_workload_is_asked_explained_and_certified_from_sql_and_a_terminal(peo
         told = {"keys": AGES, "spend": nt.gdp(1), "limits": nt.limits(max_rows_per_group=3, max_groups=3)}
         assert "answers (prefixes), by least squares" in str(account.sql(f"EXPLAIN {text}", **told))
         release = account.sql(text, **told)
-        certified = release.certificate(book).body
+        certified = nt.certify(release, book).body
     assert [key for (key,) in release.keys] == [29, 28, 27]
     assert [(part["for"], part["law"]) for part in certified["mechanisms"]] == [
         ("measure", "Gaussian"),

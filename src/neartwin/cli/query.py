@@ -19,9 +19,8 @@ from neartwin.queries.open import table as open_table
 from neartwin.queries.query import Rows
 from neartwin.queries.sql.parse import explained_sql
 from neartwin.queries.sql.series import series_from_sql
-from neartwin.releases.accounts import Ledger, Proposal, open_ledger
+from neartwin.releases.accounts import Ledger, Proposal, SeriesProposal, open_ledger
 from neartwin.releases.rehearsal import StandInPreview
-from neartwin.releases.series import SeriesProposal
 from neartwin.statistics.clipping import read_range
 from neartwin.tables.joins import OtherTable, owned_by, public_table
 from neartwin.tables.types import ColumnType

@@ -12,7 +12,7 @@ from neartwin.mechanisms.selection.thresholds import OptimalSelection
 from neartwin.planning.allocation import Selection
 from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.pilot_bounds import CONFIDENCE, groups_counted
-from neartwin.planning.plan import GroupPlan, MarginalPlan, OverGroups, Pilot, Plan, TopKPlan, WorkloadPlan
+from neartwin.planning.plan import GroupPlan, MarginalPlan, Pilot, Plan, QueryPlan, TopKPlan, WorkloadPlan
 from neartwin.planning.stage import Stage
 from neartwin.queries.groups import named
 from neartwin.statistics.measures import Noise
@@ -37,7 +37,7 @@ class Explained:
         return lines
 
 
-def explained_pilot(plan: OverGroups) -> tuple[Explained, ...]:
+def explained_pilot(plan: QueryPlan) -> tuple[Explained, ...]:
     """What is chosen first, how, and by what: one node, or none where nothing is tuned."""
     pilot = plan.pilot
     if pilot is None:
@@ -59,7 +59,7 @@ def explained_pilot(plan: OverGroups) -> tuple[Explained, ...]:
     )
 
 
-def _weighed(plan: OverGroups, pilot: Pilot) -> tuple[str, ...]:
+def _weighed(plan: QueryPlan, pilot: Pilot) -> tuple[str, ...]:
     if isinstance(plan, GroupPlan):
         return ()
     answers = "a cell of each margin" if plan.query.groups.margins else "an answer, on average,"

@@ -36,7 +36,7 @@ from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.context import planned_context
 from neartwin.planning.groups import bounded_plan
 from neartwin.planning.limits import Limits, PrivateLimit
-from neartwin.planning.plan import GroupPlan, MarginalPlan, OverGroups, Pilot, Plan, TopKPlan, WorkloadPlan
+from neartwin.planning.plan import GroupPlan, MarginalPlan, Pilot, Plan, QueryPlan, TopKPlan, WorkloadPlan
 from neartwin.queries.groups import values_of
 from neartwin.queries.query import Query, TopK
 from neartwin.statistics.base import Statistic
@@ -85,7 +85,7 @@ def error_of_caps(plan: GroupPlan, pilot: Pilot, units: FloatArray, bounds: tupl
     return _of_groups(plan, pilot, whole, kept, lambda asked: _noise_of_caps(plan, asked, bounds))
 
 
-def error_of_norm(plan: OverGroups, pilot: Pilot, units: FloatArray, norm: int) -> float:
+def error_of_norm(plan: QueryPlan, pilot: Pilot, units: FloatArray, norm: int) -> float:
     """Expected error at a norm, in rows: over the statistics of a group, or of an answer, or over the margins of a cell each."""
     whole, kept = within_caps(units, math.inf, math.inf), within_norm(units, norm)
     match plan:
@@ -161,7 +161,7 @@ def plan_within(query: Query | TopK, *, spend: Budget, limits: Limits, importanc
     return tuned_plan(query, spend=spend, limits=limits, importance=importance)
 
 
-def tuned_plan(query: Query, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None) -> OverGroups:
+def tuned_plan(query: Query, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None) -> QueryPlan:
     """The plan at the largest limits that may be chosen, with the pilot that will choose them; its price is the whole spend.
 
     limits: some of them private; for marginals and workloads the norm alone.
@@ -270,11 +270,16 @@ def _noise(spend: Budget, neighbours: Neighbours) -> DiscreteLaplace | Gaussian:
 class Choice:
     """What a pilot chose. kept: the estimated share of rows that the bounds keep, None where nothing could be seen."""
 
-    plan: OverGroups
+    plan: QueryPlan
     kept: float | None
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What a reader must know of the choice."""
+        return (_words(self),)
 
-def chosen(plan: OverGroups, noisy: WholeNumbers) -> Choice:
+
+def chosen(plan: QueryPlan, noisy: WholeNumbers) -> Choice:
     """The plan at the bounds that a noisy histogram suggests. noisy: (octaves^2,), cell (i, j) at i * octaves + j."""
     pilot = plan.pilot
     if pilot is None or not isinstance(plan.query, Query):
@@ -302,8 +307,7 @@ def chosen(plan: OverGroups, noisy: WholeNumbers) -> Choice:
     return Choice(made, kept.rows / whole.rows if whole.rows > 0 else None)
 
 
-def told(choice: Choice) -> str:
-    """What a reader must know of the choice."""
+def _words(choice: Choice) -> str:
     bounding = choice.plan.bounding
     chosen_bounds = f"max_rows_per_group = {bounding.max_rows_per_group}, max_groups = {bounding.max_groups}"
     if bounding.norm is not None:
@@ -354,7 +358,7 @@ def _typical(units: FloatArray) -> int:
     return max(1, math.ceil(within_caps(units, 1, math.inf).pairs / max(float(units.sum()), 1e-9)))
 
 
-def _best_norm(plan: OverGroups, pilot: Pilot, asked: PrivateLimit, units: FloatArray) -> int:
+def _best_norm(plan: QueryPlan, pilot: Pilot, asked: PrivateLimit, units: FloatArray) -> int:
     if not units.any():  # too few people to tell: the least noise
         return 1
     return min(_candidates(asked, asked.at_most), key=lambda norm: error_of_norm(plan, pilot, units, norm))

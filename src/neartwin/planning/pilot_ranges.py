@@ -152,10 +152,15 @@ def _histogram(query: Query, shape: _Shape) -> Statistic:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The plan at the chosen bounds, and the choice in words, a line for each column."""
+    """The plan at the chosen bounds, and for each column its bounds and the share of totals that they change, if it is known."""
 
     plan: GroupPlan
-    told: tuple[str, ...]
+    columns: tuple[tuple[_Shape, Bounds, float | None], ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What a reader must know of the choice, a sentence for each column."""
+        return tuple(_words(*column) for column in self.columns)
 
 
 def chosen(plan: GroupPlan, answers: Sequence[Sequence[float]]) -> Chosen:
@@ -163,21 +168,21 @@ def chosen(plan: GroupPlan, answers: Sequence[Sequence[float]]) -> Chosen:
     ranging, shapes = plan.ranging, _shapes(plan.query)
     if ranging is None:
         raise TypeError("this plan tunes no values")
-    rows, narrow, told = float(answers[0][0]), {}, []
+    rows, narrow, columns = float(answers[0][0]), {}, []
     for shape, made, bins in zip(shapes, ranging.asked[1:], answers[1:], strict=True):
         low, high, lost = _best(plan, shape, _seen(made, np.asarray(bins, dtype=float)), rows)
-        narrow[shape.column, shape.limits] = Bounds(low, high, shape.limits.step)
-        told.append(_said(shape, low, high, lost))
+        narrow[shape.column, shape.limits] = found = Bounds(low, high, shape.limits.step)
+        columns.append((shape, found, lost))
     aggregates = {name: _narrowed(plan.query, aggregate, narrow) for name, aggregate in plan.query.aggregates.items()}
     query = replace(plan.query, aggregates=MappingProxyType(aggregates))
-    found = plan_within(query, spend=ranging.rest, limits=ranging.limits, importance=ranging.importance)
-    if not isinstance(found, GroupPlan):
+    narrower = plan_within(query, spend=ranging.rest, limits=ranging.limits, importance=ranging.importance)
+    if not isinstance(narrower, GroupPlan):
         raise TypeError("this question has no bounds")
-    return Chosen(found, tuple(told))
+    return Chosen(narrower, tuple(columns))
 
 
-def _said(shape: _Shape, low: Fraction, high: Fraction, lost: float | None) -> str:
-    within = f"Chosen privately: {shape.column} clipped to [{float(low):g}, {float(high):g}], within {shape.limits}"
+def _words(shape: _Shape, found: Bounds, lost: float | None) -> str:
+    within = f"Chosen privately: {shape.column} clipped to [{float(found.low):g}, {float(found.high):g}], within {shape.limits}"
     if lost is None:
         return f"{within}: too few people were there to tell more."
     return (

@@ -8,6 +8,7 @@ A digest decides whether a question was paid for, so its words never change: `St
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,7 +29,8 @@ from neartwin.planning.allocation import Selection
 from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.limits import Limits, PrivateLimit
 from neartwin.planning.stage import NormClip, Stage
-from neartwin.queries.query import Query, TopK
+from neartwin.queries.groups import MARGIN
+from neartwin.queries.query import NOTHING, PostProcessing, Query, TopK
 from neartwin.queries.workloads import Resolved
 from neartwin.statistics.base import Statistic
 from neartwin.statistics.measures import Measure, Noise
@@ -185,7 +187,101 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPlan:
+class PlanBase(ABC):
+    """What a question will do and cost, decided before anything is spent.
+
+    Attributes:
+        query: The question.
+        spend: What the caller allows.
+        price: What is charged, never more.
+        stage: What an engine is asked.
+        together: A promise to several units changed together; None for a promise to one.
+        pilot: A first stage that chooses bounds of contributions. All else is then as at the largest bounds: the price is the
+            whole one, and errors are the worst.
+        ranging: First stages that choose clip bounds.
+    """
+
+    query: Query | TopK
+    spend: Budget
+    price: Budget
+    stage: Stage
+    together: Together | None = None
+    pilot: Pilot | None = None
+    ranging: Ranging | None = None
+
+    @property
+    def first_stage(self) -> "Ranging | Pilot | None":
+        """What chooses bounds next: of values before contributions; None where all bounds are numbers."""
+        return self.ranging or self.pilot
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """Equal for plans that would do the same, across processes and versions of this library."""
+
+    @abstractmethod
+    def losses(self) -> Composition:
+        """What everything noisy reveals together, first stages included: the price covers this curve."""
+
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """Names of the release's group columns."""
+        return self.stage.group_columns
+
+    @property
+    def group_types(self) -> Mapping[str, ColumnType]:
+        """Types of those that are columns of the table; what is not named here is text."""
+        return {name: self.stage.table.schema[name] for name in self.stage.group_columns}
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """The name of each statistic of the release, in order, and what it is."""
+
+    @property
+    def after(self) -> PostProcessing:
+        """What is done to the release, for nothing."""
+        return NOTHING
+
+    @property
+    def public_rows(self) -> int:
+        """How many rows a release over public groups has; 0 where that is not known, or surely few."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryPlanBase(PlanBase):
+    """The plan of a `Query`: noisy measures of groups, from which its statistics are computed.
+
+    Attributes:
+        bounding: How much one unit counts for.
+        why: How the spend was shared, in words.
+        error: The objective that the shares minimise.
+    """
+
+    query: Query
+    bounding: ContributionBounds
+    why: tuple[str, ...]
+    error: float
+
+    @property
+    def outputs(self) -> Mapping[str, Statistic]:
+        """The named statistics."""
+        return self.query.aggregates
+
+    @property
+    def after(self) -> PostProcessing:
+        """What is done to the release, for nothing."""
+        return self.query.after
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """The name of each statistic of the release, in order, and what it is."""
+        return tuple((one, str(asked)) for name, asked in self.outputs.items() for one in asked.labels(name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlan(QueryPlanBase):
     """The plan of a `Query`: noisy measures of each group, from which the named statistics are computed.
 
     With a pilot, everything else is what it will be at the largest bounds that the pilot may choose: the price is the whole
@@ -197,31 +293,27 @@ class GroupPlan:
     bounds all measures together, the one mechanism that they are; each one's own is what it would reveal alone.
     """
 
-    query: Query
-    bounding: ContributionBounds
-    spend: Budget
-    price: Budget
-    stage: Stage
     measures: Mapping[str, Measure]
     selection: Selection | None
     splits: Mapping[str, Split]
-    why: tuple[str, ...]
-    error: float
-    pilot: Pilot | None = None
     shared: Gaussian | None = None
-    together: Together | None = None
-    ranging: Ranging | None = None
-
-    @property
-    def outputs(self) -> Mapping[str, Statistic]:
-        """The named statistics."""
-        return self.query.aggregates
 
     @property
     def histogram(self) -> tuple[str, Statistic] | None:
         """The name and bins of a plan whose release has a row for each group and bin."""
         found = [(name, asked) for name, asked in self.outputs.items() if asked.bins]
         return found[0] if found else None
+
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """Those of the question, and the bin of a histogram."""
+        named = () if self.histogram is None else (self.histogram[0],)
+        return (*self.stage.group_columns, *named)
+
+    @property
+    def public_rows(self) -> int:
+        """Groups, or for a histogram groups times bins."""
+        return len(self.stage.keys or ()) * (1 if self.histogram is None else len(self.histogram[1].bins))
 
     def losses(self) -> Composition:
         """What all measures and the discovery of groups reveal together: the price covers this curve."""
@@ -263,7 +355,11 @@ class GroupPlan:
         if self.ranging is not None:
             told = limits_record(self.ranging.limits, self.ranging.importance)
             ranging = [*(one.digest for one in self.ranging.asked), self.ranging.groups, told]
-            unclipped = sorted(n for n, one in self.outputs.items() if one.private_range is None and one.summed_value(self.query.table) is not None)
+            unclipped = sorted(
+                n
+                for n, one in self.outputs.items()
+                if one.private_range is None and one.summed_value(self.query.table) is not None
+            )
             more |= {"ranging": [*ranging, *([unclipped] if unclipped else [])]}
         return digest_of("groups", self.stage, {"asked": asked, "measures": measures, "threshold": chosen} | more)
 
@@ -305,17 +401,18 @@ def _chosen(selection: Selection) -> list[object]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopKPlan:
+class TopKPlan(PlanBase):
     """The plan of a `MostCommon`: what wins is released, and counts, where they were asked for, with noise of their own."""
 
     query: TopK
-    spend: Budget
-    price: Budget
-    stage: Stage
     mechanism: PeeledTop
     counts: Measure | None
     why: str
-    together: Together | None = None
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """The winners' counts, where they were asked for."""
+        return () if self.counts is None else (("count", "count_distinct_units()"),)
 
     def losses(self) -> Composition:
         """What the choices and the counts reveal together: the price covers this curve."""
@@ -333,7 +430,7 @@ class TopKPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarginalPlan:
+class MarginalPlan(QueryPlanBase):
     """The plan of a `Query` for margins: some margins are measured with noise, and all that are asked follow from them.
 
     measures: by the name of a margin; measured: the same margins as places of columns. parts: of one step of the statistic, in
@@ -341,25 +438,16 @@ class MarginalPlan:
     in units of one row's largest contribution.
     """
 
-    query: Query
-    bounding: ContributionBounds
-    spend: Budget
-    price: Budget
-    stage: Stage
     measures: Mapping[str, Measure]
     measured: tuple[tuple[int, ...], ...]
     parts: int
     unit: Fraction
     design: MarginalDesign
-    why: tuple[str, ...]
-    error: float
-    pilot: Pilot | None = None
-    together: Together | None = None
 
     @property
-    def outputs(self) -> Mapping[str, Statistic]:
-        """The named statistic."""
-        return self.query.aggregates
+    def group_columns(self) -> tuple[str, ...]:
+        """Those of the question, and the margin."""
+        return (*self.stage.group_columns, MARGIN)
 
     def losses(self) -> Composition:
         """What all measured margins reveal together, a pilot's counts included: the price covers this curve."""
@@ -380,32 +468,28 @@ class MarginalPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadPlan:
+class WorkloadPlan(QueryPlanBase):
     """The plan of a `Query` for a linear workload: a strategy's sums of groups are measured with noise, and all answers follow.
 
     measure: of the strategy's sums, in parts of a step. resolved: the queries. unit: what one step is worth. bars: (queries,)
     half-widths in steps at the confidence of releases. error: their mean, in units of one row's largest contribution.
     """
 
-    query: Query
-    bounding: ContributionBounds
-    spend: Budget
-    price: Budget
-    stage: Stage
     measure: Measure
     strategy: Strategy
     resolved: Resolved
     unit: Fraction
     bars: Bars
-    why: tuple[str, ...]
-    error: float
-    pilot: Pilot | None = None
-    together: Together | None = None
 
     @property
-    def outputs(self) -> Mapping[str, Statistic]:
-        """The named statistic."""
-        return self.query.aggregates
+    def group_columns(self) -> tuple[str, ...]:
+        """Those of the workload's answers."""
+        return tuple(name for name, _ in self.resolved.columns)
+
+    @property
+    def group_types(self) -> Mapping[str, ColumnType]:
+        """Types of those that are columns of the table; what is not named here is text."""
+        return self.resolved.typed(self.stage.table.schema)
 
     def losses(self) -> Composition:
         """What the noisy sums reveal together, a pilot's counts included: the price covers this curve."""
@@ -425,5 +509,5 @@ class WorkloadPlan:
         return digest_of("workload", self.stage, more | _beside(self.pilot, self.together))
 
 
-OverGroups = GroupPlan | MarginalPlan | WorkloadPlan  # of one table by group, and what a unit counts for in it
-Plan = OverGroups | TopKPlan
+QueryPlan = GroupPlan | MarginalPlan | WorkloadPlan
+Plan = QueryPlan | TopKPlan

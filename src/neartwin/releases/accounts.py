@@ -1,14 +1,11 @@
-"""`nt.open_ledger(...)`: budgets for tables. Opens accounts, plans against them, and releases.
-
-What one question does not need (SQL, series, previews, files) is imported where it is asked for.
-"""
+"""`nt.open_ledger(...)`: budgets for tables. Opens accounts, plans against them, and releases."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import neartwin.ledger as books
 from neartwin.accounting.budgets import Budget
@@ -16,24 +13,29 @@ from neartwin.engines.base import Engine
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import LedgerError
 from neartwin.exact import Number
+from neartwin.planning.expected_errors import expected_errors
+from neartwin.planning.explain import Explained, explain
 from neartwin.planning.limits import Limits
 from neartwin.planning.pilot_ranges import with_private_range
 from neartwin.planning.plan import Plan
 from neartwin.planning.planner import plan as make_plan
+from neartwin.planning.series import SeriesPlan, plan_series
 from neartwin.queries.query import Query, Rows, TopK
+from neartwin.queries.sql.joins import Others
+from neartwin.queries.sql.parse import explained_sql
+from neartwin.queries.sql.series import series_from_sql
+from neartwin.releases.documents import WrittenRelease
+from neartwin.releases.parquet import run_to_parquet
 from neartwin.releases.postprocess import shaped
+from neartwin.releases.preparation import PreparedRelease, prepare
+from neartwin.releases.preview import Preview, preview_of
+from neartwin.releases.rehearsal import StandInPreview, preview_on
 from neartwin.releases.release import Release
 from neartwin.releases.run import Payer, run
+from neartwin.releases.series import run_series
+from neartwin.statistics.base import ExpectedError
 from neartwin.statistics.clipping import PrivateRange
 from neartwin.tables.table import Table
-
-if TYPE_CHECKING:
-    from neartwin.planning.explain import Explained
-    from neartwin.queries.sql.joins import Others
-    from neartwin.releases.documents import WrittenRelease
-    from neartwin.releases.preview import Preview
-    from neartwin.releases.rehearsal import StandInPreview
-    from neartwin.releases.series import SeriesProposal
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,10 @@ class Proposal:
 
     plan: Plan
     account: "Account"
+    prepared: PreparedRelease = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prepared", prepare(self.plan))
 
     def __repr__(self) -> str:
         return f"<Proposal to {self.account.table.name!r} for {self.price}: preview() tells its errors, explain() how it is done>"
@@ -51,27 +57,52 @@ class Proposal:
         """What a release costs."""
         return self.plan.price
 
-    def explain(self) -> "Explained":
+    def explain(self) -> Explained:
         """The plan as a tree in which every number says why."""
-        from neartwin.planning.explain import explain
-
         return explain(self.plan)
 
-    def preview(self) -> "Preview":
+    def preview(self) -> Preview:
         """Cost and expected error, and the budget after."""
-        from neartwin.planning.expected_errors import expected_errors
-        from neartwin.releases.preview import preview_of
-
         return preview_of(self.account.book, self.plan.price, expected_errors(self.plan))
 
-    def preview_on(self, standin: Any, *, runs: int = 3) -> "StandInPreview":
+    def preview_on(self, standin: Any, *, runs: int = 3) -> StandInPreview:
         """Errors on public or synthetic rows of the same columns, bounding's loss included; no private row is read.
 
         standin: whatever `nt.table` takes, or a table that it opened. Nothing is spent: see `neartwin.releases.rehearsal`.
         """
-        from neartwin.releases.rehearsal import preview_on
-
         return preview_on(self.plan, standin, runs=runs)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesProposal:
+    """Several questions planned together, beside the account that would pay. Nothing is spent until it is released."""
+
+    plan: SeriesPlan
+    account: "Account"
+
+    @property
+    def price(self) -> Budget:
+        """What all of them cost together."""
+        return self.plan.price
+
+    def explain(self) -> Explained:
+        """The plans as a tree, one under the other."""
+        parts = tuple(explain(part) for part in self.plan.parts)
+        line = f"series of {len(parts)} questions for one price: {self.plan.price}"
+        return Explained(line, (*parts, Explained(f"how the spend is shared: {self.plan.why}")))
+
+    def expected_errors(self) -> tuple[tuple[ExpectedError, ...], ...]:
+        """The expected errors of each question's statistics, known before anything is spent."""
+        return tuple(expected_errors(part) for part in self.plan.parts)
+
+    def preview(self) -> Preview:
+        """Cost, the budget after, and the expected errors, each named by its question's number and its own name."""
+        errors = [
+            replace(error, name=f"{number}: {error.name}")
+            for number, part in enumerate(self.expected_errors(), start=1)
+            for error in part
+        ]
+        return preview_of(self.account.book, self.plan.price, errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +167,7 @@ class Account:
         limits: Limits | None = None,
         importance: Mapping[str, Number] | None = None,
         group_size: int = 1,
-    ) -> "SeriesProposal":
+    ) -> SeriesProposal:
         """Plan several questions under one price, whose shares minimise all their errors together. Spends nothing.
 
         Arguments as of `plan`; each question takes those limits that it can have.
@@ -144,9 +175,6 @@ class Account:
         Raises:
             QueryError: for a `group_size` and for privately chosen clip bounds, which are for one question.
         """
-        from neartwin.planning.series import plan_series
-        from neartwin.releases.series import SeriesProposal
-
         for query in queries:
             self._same_population(query.table)
         found = plan_series(queries, spend=spend, limits=limits, importance=importance, group_size=group_size)
@@ -154,11 +182,9 @@ class Account:
         return SeriesProposal(found, self)
 
     def release_series(
-        self, series: "SeriesProposal", *, engine: Engine | None = None, payers: Iterable[str] = (), key: str = ""
+        self, series: SeriesProposal, *, engine: Engine | None = None, payers: Iterable[str] = (), key: str = ""
     ) -> tuple[Release, ...]:
         """Pay once, ask every question, and hand out all answers, in the order of the questions."""
-        from neartwin.releases.series import run_series
-
         table = series.plan.parts[0].stage.table
         self._same_population(table)
         payer = Payer(tuple(payers), key)
@@ -174,8 +200,8 @@ class Account:
         table = proposal.plan.stage.table
         self._same_population(table)
         payer = Payer(tuple(payers), key)
-        made = run(self.book, proposal.plan, engine=engine or engine_for(table.source), payer=payer)
-        return made if isinstance(proposal.plan.query, TopK) else shaped(made, proposal.plan.query.after)
+        release = run(self.book, proposal.prepared, engine=engine or engine_for(table.source), payer=payer)
+        return shaped(release, proposal.plan.after)
 
     def sql(
         self,
@@ -188,8 +214,8 @@ class Account:
         group_size: int = 1,
         clip: PrivateRange | None = None,
         keys: object = None,
-        tables: "Others | None" = None,
-    ) -> "Release | tuple[Release, ...] | Explained":
+        tables: Others | None = None,
+    ) -> Release | tuple[Release, ...] | Explained:
         """Answer a SELECT about the account's table, or show the plan of an EXPLAIN SELECT, which costs nothing.
 
         Several statements with a semicolon between them are one series: they share one price, and have a release each.
@@ -206,9 +232,6 @@ class Account:
             keys: As for `nt.from_sql`.
             tables: As for `nt.from_sql`.
         """
-        from neartwin.queries.sql.parse import explained_sql
-        from neartwin.queries.sql.series import series_from_sql
-
         inner = explained_sql(text)
         asked = series_from_sql(inner or text, rows or self.rows, keys=keys, tables=tables)
         queries = [with_private_range(one, clip) for one in asked]
@@ -220,16 +243,14 @@ class Account:
 
     def release_to_parquet(
         self, proposal: Proposal, place: str | PathLike[str], *, engine: Engine | None = None
-    ) -> "WrittenRelease":
+    ) -> WrittenRelease:
         """The same for results that no memory holds: a Parquet file, or from Spark a folder of them, and its record.
 
         place: must not exist; on Spark it may be of any file system of the cluster. It appears when the ledger has it.
         """
-        from neartwin.releases.parquet import run_to_parquet
-
-        plan = proposal.plan
-        self._same_population(plan.stage.table)
-        return run_to_parquet(self.book, plan, str(place), engine=engine or engine_for(plan.stage.table.source))
+        table = proposal.plan.stage.table
+        self._same_population(table)
+        return run_to_parquet(self.book, proposal.prepared, str(place), engine=engine or engine_for(table.source))
 
     def history(self) -> tuple[books.Entry, ...]:
         """Every record of this account, oldest first: openings, reservations, refusals, answers."""

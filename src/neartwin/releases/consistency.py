@@ -14,12 +14,11 @@ import numpy as np
 
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
-from neartwin.releases.release import Release
-from neartwin.releases.values import Statistic
+from neartwin.releases.values import AnyTable, Statistic, StatisticsTable
 from neartwin.tables.types import Key
 
 
-def non_negative(release: Release, *names: str) -> Release:
+def non_negative(release: AnyTable, *names: str) -> AnyTable:
     """Statistics that cannot be negative, such as counts, cut at 0 with their bars. Sums of them grow a little."""
     _named(release, names, "non_negative")
     statistics = tuple(_cut(statistic) if statistic.name in names else statistic for statistic in release.statistics)
@@ -34,7 +33,7 @@ def _cut(statistic: Statistic) -> Statistic:
     return replace(statistic, values=values, lower=lower, upper=upper)
 
 
-def monotone(release: Release, *names: str, increasing: bool = True) -> Release:
+def monotone(release: AnyTable, *names: str, increasing: bool = True) -> AnyTable:
     """Statistics that can only grow (or fall) along the release's groups, in their order: the nearest such values.
 
     Nearest in squares weighted by the bars (isotonic regression, which never moves further from a monotone truth than the
@@ -65,7 +64,7 @@ def _isotonic(statistic: Statistic, *, increasing: bool) -> FloatArray:
     return sign * fitted
 
 
-def make_consistent(*levels: Release, name: str) -> tuple[Release, ...]:
+def make_consistent(*levels: AnyTable, name: str) -> tuple[AnyTable, ...]:
     """Releases of one statistic from the whole to its parts, each level's groups divided further by the next one's.
 
     levels: coarsest first; the group columns of each are among those of the next, and every group has its parent (the
@@ -93,12 +92,12 @@ def make_consistent(*levels: Release, name: str) -> tuple[Release, ...]:
     return tuple(_with(level, name, found, note) for level, found in zip(levels, values, strict=True))
 
 
-def _with(release: Release, name: str, values: FloatArray, note: str) -> Release:
+def _with(release: AnyTable, name: str, values: FloatArray, note: str) -> AnyTable:
     statistics = tuple(replace(s, values=tuple(values.tolist())) if s.name == name else s for s in release.statistics)
     return replace(release, statistics=statistics, notes=(*release.notes, note))
 
 
-def _parents(upper: Release, lower: Release) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+def _parents(upper: StatisticsTable, lower: StatisticsTable) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
     """For each group of the lower level, the place of its parent in the upper one."""
     missing = [column for column in upper.group_columns if column not in lower.group_columns]
     if missing:
@@ -127,7 +126,7 @@ def _variances(statistic: Statistic) -> FloatArray:
     return squares
 
 
-def _named(release: Release, names: Sequence[str], asked_by: str) -> None:
+def _named(release: StatisticsTable, names: Sequence[str], asked_by: str) -> None:
     if not names:
         raise ParameterError("names", names, f"must name the statistics: {asked_by}('n')")
     for name in names:

@@ -27,8 +27,7 @@ from neartwin.mechanisms.selection.thresholds import OptimalSelection
 from neartwin.planning.allocation import Selection
 from neartwin.planning.plan import GroupPlan, Split
 from neartwin.releases.estimates import statistics_of
-from neartwin.releases.noising import CONFIDENCE, told_keys
-from neartwin.releases.run import as_table, table_schema
+from neartwin.releases.noising import CONFIDENCE, Noisy, as_table, told_keys
 from neartwin.statistics.measures import Noise
 from neartwin.tables.sources import ParquetFiles
 
@@ -37,19 +36,19 @@ from neartwin.tables.sources import ParquetFiles
 class KeyedAnswer:
     """The function. Its text shows no key, and it holds neither rows nor a way to the source.
 
-    nodes: by the measure of each split, for each level of its tree.
+    schema: of the released rows. nodes: by the measure of each split, for each level of its tree.
     """
 
     plan: GroupPlan
+    schema: pa.Schema
     selection: tuple[noise.Keyed, ...]
     measures: Mapping[str, noise.Keyed]
     nodes: Mapping[str, tuple[noise.Keyed, ...]]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Released rows of each batch of exact answers."""
-        schema = table_schema(self.plan)
         for batch in batches:
-            yield from self._released(pa.Table.from_batches([batch])).cast(schema).to_batches()
+            yield from self._released(pa.Table.from_batches([batch])).cast(self.schema).to_batches()
 
     def _released(self, exact: pa.Table) -> pa.Table:
         plan = self.plan
@@ -71,7 +70,7 @@ class KeyedAnswer:
         public = plan.stage.keys
         groups = ArrowKeys(keys) if public is None else [public[place] for place in keys[0].to_pylist()]
         statistics = statistics_of(plan, noisy, trees, CONFIDENCE)
-        return as_table(table_schema(plan), told_keys(plan, groups), statistics)
+        return as_table(self.schema, Noisy(told_keys(plan, groups), statistics))
 
     def _kept(self, chosen: Selection, exact: pa.Table) -> NDArray[np.bool_]:
         keys, units = self._keys(exact), self._values(exact, self.plan.discovered_by)
@@ -86,7 +85,7 @@ class KeyedAnswer:
         return whole_numbers(exact[f"m{self.plan.stage.measures.index(name)}"])
 
 
-def keyed_answer(plan: GroupPlan, *, release: str, secret: bytes) -> KeyedAnswer:
+def keyed_answer(plan: GroupPlan, schema: pa.Schema, *, release: str, secret: bytes) -> KeyedAnswer:
     """The function for one release. `QueryError` for a plan without groups: its one row is answered where it is asked."""
     if not plan.stage.group_columns:
         raise QueryError("a table that stays distributed is for groups")
@@ -110,7 +109,7 @@ def keyed_answer(plan: GroupPlan, *, release: str, secret: bytes) -> KeyedAnswer
         )
         for name, split in plan.splits.items()
     }
-    return KeyedAnswer(_detached(plan), selection, measures, nodes)
+    return KeyedAnswer(_detached(plan), schema, selection, measures, nodes)
 
 
 def _sampler(mechanism: Noise) -> noise.Sampler:

@@ -5,9 +5,10 @@ In two steps, so that a result that no memory holds can take the second for some
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
 import numpy as np
+import pyarrow as pa
 
 from neartwin import noise
 from neartwin.engines.base import SALT_BITS, Aggregates, Engine
@@ -151,6 +152,17 @@ def _leaves(split: Split, keys: Sequence[Key], answer: Aggregates) -> WholeNumbe
         kept = position >= 0
         leaves[position[kept], found.cell[kept]] = found.count[kept]
     return leaves
+
+
+def as_table(schema: pa.Schema, answer: Noisy) -> pa.Table:
+    """An answer in the columns of a release's table: keys, then each statistic with its bar."""
+    groups = len(schema) - 3 * len(answer.statistics)
+    columns: list[Any] = [[key[i] for key in answer.keys] for i in range(groups)]
+    for statistic in answer.statistics:
+        columns += [statistic.values, statistic.lower, statistic.upper]
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
 
 
 def sortable(key: Key) -> tuple[tuple[bool, str, object], ...]:

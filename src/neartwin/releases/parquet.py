@@ -32,21 +32,23 @@ from neartwin.errors import ExecutionError, LedgerError, ParameterError, QueryEr
 from neartwin.exact import WholeNumbers
 from neartwin.ledger import Account, Stored
 from neartwin.planning.plan import GroupPlan, Plan, Split
-from neartwin.queries.query import NOTHING, Query
+from neartwin.queries.query import NOTHING
 from neartwin.releases.distributed import keyed_answer
 from neartwin.releases.documents import WrittenRelease, is_written
-from neartwin.releases.noising import CONFIDENCE, Kept, Noisy, answer_of, kept_groups, noised, nothing, sortable
-from neartwin.releases.pilots import ResolvedPlan, resolve
-from neartwin.releases.run import (
-    Paid,
+from neartwin.releases.noising import (
+    CONFIDENCE,
+    Kept,
+    Noisy,
+    answer_of,
     as_table,
-    group_columns_of,
-    guarantee_of,
-    provenance_of,
-    statistics_told,
-    table_schema,
+    kept_groups,
+    noised,
+    nothing,
+    sortable,
 )
-from neartwin.tables.snapshot import state_of
+from neartwin.releases.pilots import ResolvedPlan, resolve
+from neartwin.releases.preparation import PreparedRelease
+from neartwin.releases.run import ACCOUNT_ALONE, provenance_of, reserve
 
 GROUPS_AT_ONCE = 2**17  # exact groups, or cells that have rows, in memory at a time
 CELLS = 2**19  # of each tree, of the groups that are worked on together
@@ -147,23 +149,20 @@ GROUPS = 2**17  # released rows in a piece of the file
 
 
 def run_to_parquet(
-    account: Account, plan: Plan, place: str, *, engine: Engine, source: noise.Source = noise.SYSTEM
+    account: Account, prepared: PreparedRelease, place: str, *, engine: Engine, source: noise.Source = noise.SYSTEM
 ) -> WrittenRelease:
     """Pay for a plan, and write its release to a Parquet file, or on a distributed engine a folder of them.
 
     A repeated question gives the first answer's record for nothing, wherever it was written. Errors: as of `run`, and
     before anything is spent `ParameterError` for a place that is taken, `QueryError` for a plan that has no table.
     """
-    noise.require_system(source)
-    if isinstance(plan.query, Query) and plan.query.after != NOTHING:
+    plan = prepared.plan
+    if plan.after != NOTHING:
         raise QueryError(
             "HAVING, ORDER BY, LIMIT, ratios and shapes are not applied to a written table: leave them out, and read it with them"
         )
-    work = _work(engine, plan, place, source)
-    for place_of_rows in plan.stage.table.joined_locations():
-        account.claim(place_of_rows)
-    snapshot = state_of(plan.stage.table)
-    ticket = account.reserve(plan.digest, snapshot, plan.price, str(plan.price))
+    work = _work(engine, prepared, place, source)
+    ticket = reserve(account, [prepared], prepared.digest, ACCOUNT_ALONE, source)
     if isinstance(ticket, Stored):
         return _again(ticket, work.shelf)
     hidden = _hidden(place, ticket.position)
@@ -173,17 +172,18 @@ def run_to_parquet(
     if done is None:  # raised here, outside any handler, so that the cause is not chained to it
         account.fail(ticket)
         raise ExecutionError
-    made, digest = done
+    resolved, digest = done
+    description = prepared.describe(resolved)
     written = WrittenRelease(
         place=place,
         unfinished=hidden,
         digest=digest,
-        group_columns=group_columns_of(plan),
-        columns=tuple(statistics_told(plan).items()),
+        group_columns=prepared.group_columns,
+        columns=prepared.columns,
         confidence=CONFIDENCE,
-        guarantee=guarantee_of(plan),
-        notes=made.notes,
-        provenance=provenance_of(Paid(account, ticket), plan, made),
+        guarantee=prepared.guarantee,
+        notes=description.notes,
+        provenance=provenance_of(account, ticket, prepared, description),
     )
     account.settle(ticket, written.to_json().encode())
     _show(work.shelf, written)
@@ -198,17 +198,18 @@ class _Work:
     shelf: Shelf
 
 
-def _work(engine: Engine, plan: Plan, place: str, source: noise.Source) -> _Work:
+def _work(engine: Engine, prepared: PreparedRelease, place: str, source: noise.Source) -> _Work:
+    schema = prepared.schema
     if isinstance(engine, Distributed):
-        work = _distributed(engine, plan, source)
+        work = _distributed(engine, prepared.plan, schema, source)
     elif isinstance(engine, Streaming):
 
         def streamed(plan: Plan, hidden: str, release: str) -> None:
             del release
             if isinstance(plan, GroupPlan):
-                _write(plan, pieces(plan, engine, source), hidden)
+                _write(schema, pieces(plan, engine, source), hidden)
             else:
-                _write(plan, iter([answer_of(plan, engine, source)]), hidden)
+                _write(schema, iter([answer_of(plan, engine, source)]), hidden)
 
         work = _Work(streamed, LocalShelf())
         if not Path(place).resolve().parent.is_dir():
@@ -220,21 +221,20 @@ def _work(engine: Engine, plan: Plan, place: str, source: noise.Source) -> _Work
     return work
 
 
-def _distributed(engine: Distributed, plan: Plan, source: noise.Source) -> _Work:
+def _distributed(engine: Distributed, plan: Plan, schema: pa.Schema, source: noise.Source) -> _Work:
     """Groups stay where they are computed; what is at most a list of public answers comes here for its noise, and goes back."""
 
     def by_workers(plan: Plan, hidden: str, release: str) -> None:
         if not isinstance(plan, GroupPlan):
             raise TypeError("tuning changes bounds alone")
-        answer = keyed_answer(plan, release=release, secret=noise.fresh_secret())
+        answer = keyed_answer(plan, schema, release=release, secret=noise.fresh_secret())
         splits = [split.stage for split in plan.splits.values()]
-        schema = table_schema(plan)
         engine.write(plan.stage, splits, salt=source.bits(SALT_BITS), answer=answer, schema=schema, place=hidden)
 
     def here(plan: Plan, hidden: str, release: str) -> None:
         del release
         answer = answer_of(plan, engine, source)
-        engine.put(plan.stage, as_table(table_schema(plan), answer.keys, answer.statistics), hidden)
+        engine.put(plan.stage, as_table(schema, answer), hidden)
 
     apart = isinstance(plan, GroupPlan) and plan.stage.group_columns
     return _Work(by_workers if apart else here, engine.shelf(plan.stage))
@@ -284,15 +284,14 @@ def _hidden(place: str, position: int) -> str:
     return f"{folder}{slash}.{name}.{position}"
 
 
-def _write(plan: Plan, answers: Iterator[Noisy], place: str) -> None:
+def _write(schema: pa.Schema, answers: Iterator[Noisy], place: str) -> None:
     """A file readable by its owner alone, on the disk when this returns."""
-    schema = table_schema(plan)
     descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         with pq.ParquetWriter(file, schema) as writer:
             held: list[pa.Table] = []
             for answer in answers:
-                held.append(as_table(schema, answer.keys, answer.statistics))
+                held.append(as_table(schema, answer))
                 if sum(part.num_rows for part in held) >= GROUPS:
                     whole = pa.concat_tables(held).combine_chunks()
                     full = whole.num_rows // GROUPS * GROUPS

@@ -1,68 +1,63 @@
-"""What a plan comes to once its private first stages have chosen its bounds: the plan that is then run, and what is told of it.
+"""Private first stages: the plan at the bounds that they choose, and what is said of it.
 
-The first stages are part of the plan's price, and what they show is noisy: the bounds that follow are post-processing of it. All
+First stages are part of the plan's price, and what they show is noisy: the bounds that follow are post-processing of it. All
 that they read comes back to this process, a few thousand numbers at most; so a release that stays distributed tunes here too.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from neartwin import noise
 from neartwin.engines.base import SALT_BITS, Engine
 from neartwin.planning import pilot_bounds, pilot_ranges
 from neartwin.planning.explain import explain
-from neartwin.planning.plan import GroupPlan, MarginalPlan, OverGroups, Pilot, Plan, Ranging, WorkloadPlan
-from neartwin.releases.noising import CONFIDENCE, answered
-from neartwin.releases.provenance import method_after_pilot, method_after_ranging, method_of, notes_of
+from neartwin.planning.plan import GroupPlan, Pilot, Plan, Ranging, TopKPlan
+from neartwin.releases.noising import answered
+from neartwin.releases.provenance import Description, describe, method_after_pilot, method_after_ranging
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the first stages of a plan chose."""
+
+    plan: Plan
+    bounds: pilot_bounds.Choice | pilot_ranges.Chosen
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPlan:
-    """A plan whose bounds are numbers, and what a reader must know of them: notes, the whole walk in words, and as data."""
+    """A plan whose bounds are numbers, and the choices that led to it, the first one first."""
 
     plan: Plan
-    notes: tuple[str, ...]
-    explanation: str
-    method: Mapping[str, Any]
+    choices: tuple[Choice, ...] = ()
 
 
 def resolve(plan: Plan, engine: Engine, source: noise.Source) -> ResolvedPlan:
     """The plan at the bounds that it tunes, first those of values, then those of contributions; itself where it tunes none."""
-    match plan:
-        case GroupPlan(ranging=Ranging() as ranging):
-            return _ranged(plan, ranging, engine, source)
-        case (
-            GroupPlan(pilot=Pilot() as pilot)
-            | MarginalPlan(pilot=Pilot() as pilot)
-            | WorkloadPlan(pilot=Pilot() as pilot)
-        ):
-            return _piloted(plan, pilot, engine, source)
-        case _:
-            return ResolvedPlan(plan, notes_of(plan), str(explain(plan)), method_of(plan, CONFIDENCE))
+    choices = []
+    while not isinstance(plan, TopKPlan) and (stage := plan.first_stage) is not None:
+        if isinstance(stage, Ranging) and isinstance(plan, GroupPlan):
+            answers = [answered(one, engine, source).statistics[0].values for one in stage.asked]
+            bounds = pilot_ranges.chosen(plan, answers)
+            found: Plan = replace(bounds.plan, price=plan.price, together=plan.together)
+            choices.append(Choice(plan, bounds))
+        elif isinstance(stage, Pilot):
+            parts = engine.aggregate(stage.stage, salt=source.bits(SALT_BITS)).values["parts"]
+            limits = pilot_bounds.chosen(plan, stage.mechanism.noisy(parts, source=source))
+            found = limits.plan
+            choices.append(Choice(plan, limits))
+        plan = found
+    return ResolvedPlan(plan, tuple(choices))
 
 
-def _ranged(plan: GroupPlan, ranging: Ranging, engine: Engine, source: noise.Source) -> ResolvedPlan:
-    """Noisy counts of values, the clip bounds that they suggest, and the question at those bounds, tuned in turn or not."""
-    answers = [answered(one, engine, source).statistics[0].values for one in ranging.asked]
-    choice = pilot_ranges.chosen(plan, answers)
-    found = resolve(replace(choice.plan, price=plan.price, together=plan.together), engine, source)
-    return ResolvedPlan(
-        found.plan,
-        (*found.notes, *choice.told),
-        f"{explain(plan)}\n\nchosen for values:\n{found.explanation}",
-        method_after_ranging(ranging, found.method),
-    )
-
-
-def _piloted(plan: OverGroups, pilot: Pilot, engine: Engine, source: noise.Source) -> ResolvedPlan:
-    """The pilot's noisy counts, and the bounds that they suggest."""
-    parts = engine.aggregate(pilot.stage, salt=source.bits(SALT_BITS)).values["parts"]
-    choice = pilot_bounds.chosen(plan, pilot.mechanism.noisy(parts, source=source))
-    said = pilot_bounds.told(choice)
-    return ResolvedPlan(
-        choice.plan,
-        (*notes_of(choice.plan), said),
-        f"{explain(plan)}\n\nchosen by the pilot:\n{said}\n{explain(choice.plan)}",
-        method_after_pilot(plan, choice.plan, CONFIDENCE),
-    )
+def described(resolved: ResolvedPlan) -> Description:
+    """What is said of a plan at chosen bounds, its first stages and their choices among it."""
+    found = describe(resolved.plan)
+    for choice in reversed(resolved.choices):
+        stage, told = choice.plan.first_stage, found.explanation
+        if isinstance(stage, Ranging):
+            text, method = f"chosen for values:\n{told}", method_after_ranging(stage, found.method)
+        else:
+            text = "\n".join(["chosen by the pilot:", *choice.bounds.words, told])
+            method = method_after_pilot(stage, found.method) if stage else dict(found.method)
+        found = Description((*found.notes, *choice.bounds.words), f"{explain(choice.plan)}\n\n{text}", method)
+    return found

@@ -11,8 +11,8 @@ from neartwin.engines.memory import evaluate
 from neartwin.errors import ParameterError, QueryError
 from neartwin.queries.groups import MARGIN, named
 from neartwin.queries.query import PostProcessing
-from neartwin.releases.release import Release
-from neartwin.releases.values import UNBOUNDED, Statistic
+from neartwin.releases.consistency import monotone, non_negative
+from neartwin.releases.values import UNBOUNDED, AnyTable, Statistic, StatisticsTable
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType, Key
 
@@ -23,12 +23,12 @@ _CHOSEN = (
 )
 
 
-def shaped(release: Release, after: PostProcessing) -> Release:
+def shaped(release: AnyTable, after: PostProcessing) -> AnyTable:
     """Shapes and ratios, then HAVING, ORDER BY, OFFSET and LIMIT, as SQL does them. Nothing asked: the release as it is."""
     for name, increasing in after.monotone:
-        release = release.monotone(name, increasing=increasing)
+        release = monotone(release, name, increasing=increasing)
     if after.non_negative:
-        release = release.non_negative(*after.non_negative)
+        release = non_negative(release, *after.non_negative)
     for name, top, bottom in after.ratios:
         release = ratio(release, top, bottom, name=name)
     if after.having:
@@ -41,7 +41,7 @@ def shaped(release: Release, after: PostProcessing) -> Release:
     return release
 
 
-def having(release: Release, condition: str) -> Release:
+def having(release: AnyTable, condition: str) -> AnyTable:
     """Only the groups whose noisy values meet a condition over the release's columns; NULL is not true."""
     statistics = dict.fromkeys((statistic.name for statistic in release.statistics), ColumnType.NUMBER)
     groups = {name: _kind([key[i] for key in release.keys]) for i, name in enumerate(release.group_columns)}
@@ -55,7 +55,7 @@ def having(release: Release, condition: str) -> Release:
     )
 
 
-def order_by(release: Release, *columns: str | tuple[str, bool]) -> Release:
+def order_by(release: AnyTable, *columns: str | tuple[str, bool]) -> AnyTable:
     """Groups in the order of columns, the first one first; a pair says whether it descends. NULL comes last."""
     rows = _rows(release)
     places = list(range(len(release)))
@@ -71,14 +71,14 @@ def order_by(release: Release, *columns: str | tuple[str, bool]) -> Release:
     return _kept(release, places, (_CHOSEN,) if chosen else ())
 
 
-def limit(release: Release, groups: int) -> Release:
+def limit(release: AnyTable, groups: int) -> AnyTable:
     """The first so many groups."""
     if groups < 0:
         raise ParameterError("groups", groups, "must be at least 0")
     return _kept(release, range(min(groups, len(release))), ())
 
 
-def margin(release: Release, *columns: str) -> Release:
+def margin(release: AnyTable, *columns: str) -> AnyTable:
     """Of a release of marginals, the one of these columns."""
     known = {key[-1] for key in release.keys} if release.group_columns[-1:] == (MARGIN,) else set()
     wanted = named([name for name in release.group_columns if name in columns], range(len(set(columns))))
@@ -91,7 +91,7 @@ def margin(release: Release, *columns: str) -> Release:
     return replace(kept, group_columns=names, keys=tuple(tuple(key[place] for place in places) for key in kept.keys))
 
 
-def ratio(release: Release, top: str, bottom: str, *, name: str) -> Release:
+def ratio(release: AnyTable, top: str, bottom: str, *, name: str) -> AnyTable:
     """The release with one more statistic: top / bottom in every group, with a bar that holds whenever both bars do.
 
     The bar's own confidence is 1 less the chances that either misses, by the union bound; where the bottom may be 0 nothing is
@@ -127,7 +127,7 @@ def _ratio_ends(above: Statistic, below: Statistic) -> tuple[list[float], list[f
     return lower, upper
 
 
-def _rows(release: Release) -> list[dict[str, object]]:
+def _rows(release: StatisticsTable) -> list[dict[str, object]]:
     columns: dict[str, Sequence[object]] = {
         name: [key[i] for key in release.keys] for i, name in enumerate(release.group_columns)
     }
@@ -135,7 +135,7 @@ def _rows(release: Release) -> list[dict[str, object]]:
     return [{name: values[i] for name, values in columns.items()} for i in range(len(release))]
 
 
-def _kept(release: Release, places: Sequence[int], notes: tuple[str, ...]) -> Release:
+def _kept(release: AnyTable, places: Sequence[int], notes: tuple[str, ...]) -> AnyTable:
     keys: tuple[Key, ...] = tuple(release.keys[i] for i in places)
     statistics = tuple(_at(statistic, places) for statistic in release.statistics)
     new = tuple(note for note in notes if note not in release.notes)

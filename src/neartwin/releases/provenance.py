@@ -10,7 +10,7 @@ What a reader of a release must know of its bars, bounds and units: words that f
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -21,10 +21,11 @@ import numpy as np
 from neartwin import mechanisms
 from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.expected_errors import expected_errors
+from neartwin.planning.explain import explain
 from neartwin.planning.plan import (
     GroupPlan,
     MarginalPlan,
-    OverGroups,
+    Pilot,
     Plan,
     Ranging,
     TopKPlan,
@@ -45,7 +46,7 @@ def method_of(plan: Plan, confidence: float) -> dict[str, Any]:
     return {
         "question": _question(plan),
         "bounds": _bounds(plan),
-        "mechanisms": [_told(name, found) for name, found in _mechanisms(plan, "")],
+        "mechanisms": [_mechanism(name, found) for name, found in _mechanisms(plan, "")],
         "errors": [
             {
                 "name": error.name,
@@ -59,33 +60,50 @@ def method_of(plan: Plan, confidence: float) -> dict[str, Any]:
     }
 
 
-def method_after_pilot(plan: OverGroups, chosen: OverGroups, confidence: float) -> dict[str, Any]:
-    """The method of what was asked at the bounds that a plan's private pilot chose, the pilot's own noise among it."""
-    told = method_of(chosen, confidence)
-    pilot = plan.pilot
-    names = {"max_rows_per_group": "rows", "max_groups": "groups", "norm": "norm"}
-    tuned = {} if pilot is None else {name: getattr(pilot, field) for name, field in names.items()}
-    for bound in told["bounds"]:
-        limit = tuned.get(bound["what"])
-        if limit is not None:
-            bound["origin"] = f"chosen by a private pilot that was paid for, at most {limit.at_most}"
-    if pilot is not None:
-        told["mechanisms"].append(_told("pilot that chose bounds", pilot.mechanism))
-    return told
+@dataclass(frozen=True, slots=True)
+class Description:
+    """All that is said of a plan. It follows from the plan alone, so it is written before anything is spent.
+
+    Attributes:
+        notes: What a reader of the release must know, one sentence or two each.
+        explanation: The whole plan as a tree in text.
+        method: The same as data, ready for JSON: question, bounds, mechanisms, expected errors, code.
+    """
+
+    notes: tuple[str, ...]
+    explanation: str
+    method: Mapping[str, Any]
 
 
-def method_after_ranging(ranging: Ranging, told: Mapping[str, Any]) -> dict[str, Any]:
+def describe(plan: Plan, confidence: float = CONFIDENCE) -> Description:
+    """Write all that is said of a plan."""
+    return Description(notes_of(plan), str(explain(plan)), method_of(plan, confidence))
+
+
+def method_after_pilot(pilot: Pilot, method: Mapping[str, Any]) -> dict[str, Any]:
+    """The method of what was asked at the bounds that a private pilot chose, the pilot's own noise among it."""
+    limits = {"max_rows_per_group": pilot.rows, "max_groups": pilot.groups, "norm": pilot.norm}
+    bounds = []
+    for bound in method["bounds"]:
+        limit = limits.get(bound["what"])
+        tuned = limit and {"origin": f"chosen by a private pilot that was paid for, at most {limit.at_most}"}
+        bounds.append(bound | (tuned or {}))
+    pilot_noise = _mechanism("pilot that chose bounds", pilot.mechanism)
+    return {**method, "bounds": bounds, "mechanisms": [*method["mechanisms"], pilot_noise]}
+
+
+def method_after_ranging(ranging: Ranging, method: Mapping[str, Any]) -> dict[str, Any]:
     """The method of what was asked at clip bounds that private first stages chose, their own noise among it."""
     tuned = "chosen by private first stages that were paid for, within the declared bounds"
-    asked = told["question"]["statistics"]
+    asked = method["question"]["statistics"]
     bounds = [
         bound | {"origin": tuned}
         if asked.get(bound["what"].partition(": ")[0], "").startswith(("sum(", "mean("))
         else bound
-        for bound in told["bounds"]
+        for bound in method["bounds"]
     ]
-    found = [_told(f"first stage: {name}", one) for asked in ranging.asked for name, one in _mechanisms(asked, "")]
-    return dict(told) | {"bounds": bounds, "mechanisms": [*told["mechanisms"], *found]}
+    found = [_mechanism(f"first stage: {name}", one) for part in ranging.asked for name, one in _mechanisms(part, "")]
+    return {**method, "bounds": bounds, "mechanisms": [*method["mechanisms"], *found]}
 
 
 @lru_cache(maxsize=1)
@@ -199,13 +217,13 @@ def within(package: str, value: object) -> bool:
     return f"{type(value).__module__}.".startswith(f"{package}.")
 
 
-def _told(place: str, mechanism: Any) -> dict[str, Any]:
+def _mechanism(place: str, mechanism: Any) -> dict[str, Any]:
     """A mechanism by its class and its parameters, those of mechanisms within it included."""
     parameters: dict[str, str] = {}
     for field in fields(mechanism):
         part = getattr(mechanism, field.name)
         if is_dataclass(part) and not isinstance(part, type):
-            inner = _told("", part)
+            inner = _mechanism("", part)
             parameters |= {f"{field.name}.{name}": text for name, text in inner["parameters"].items()}
             parameters[field.name] = inner["law"]
         elif isinstance(part, np.ndarray):

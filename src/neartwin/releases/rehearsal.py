@@ -29,6 +29,7 @@ from neartwin.planning.plan import GroupPlan, Plan
 from neartwin.planning.planner import plan as make_plan
 from neartwin.queries.open import table as open_table
 from neartwin.queries.query import Query, Rows, TopK
+from neartwin.releases.preparation import prepare
 from neartwin.releases.provenance import LIBRARY, within
 from neartwin.releases.release import Release
 from neartwin.releases.run import run
@@ -175,7 +176,7 @@ def _released(plan: Plan, engine: Engine) -> Release:
     table = plan.stage.table
     with _throwaway() as ledger:
         unit = books.Population(name=table.name, unit=table.unit_name, relation=table.neighbours.value, source="")
-        return run(ledger.open(unit, _cap(plan.price)), plan, engine=engine)
+        return run(ledger.open(unit, _cap(plan.price)), prepare(plan), engine=engine)
 
 
 @contextmanager

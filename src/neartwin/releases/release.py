@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import ParameterError
-from neartwin.releases.values import Provenance, Statistic
+from neartwin.releases import consistency, postprocess
+from neartwin.releases.values import Provenance, Statistic, StatisticsTable
 from neartwin.tables.types import Key
 
 MOST_LINES = 60  # of groups, in text
@@ -24,72 +25,44 @@ FORMAT = 1  # of the document that a ledger stores; a new meaning takes a new nu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """What leaves the house.
+class Release(StatisticsTable):
+    """Noisy statistics with their guarantee and origin. Holds nothing exact.
 
-    group_columns, keys: the groups, in their public order, or sorted where they were discovered. statistics: by column.
-    replayed is kept out: the answer to a repeated question is equal to the first.
+    Attributes:
+        guarantee: What is promised to each unit.
+        provenance: Where the release comes from; enough to judge it.
     """
 
-    group_columns: tuple[str, ...]
-    keys: tuple[Key, ...]
-    statistics: tuple[Statistic, ...]
-    confidence: float
     guarantee: Guarantee
-    notes: tuple[str, ...]
     provenance: Provenance
-
-    def __getitem__(self, name: str) -> Statistic:
-        """A statistic by name."""
-        for statistic in self.statistics:
-            if statistic.name == name:
-                return statistic
-        raise ParameterError("name", name, "must be one of " + ", ".join(s.name for s in self.statistics))
-
-    def __len__(self) -> int:
-        return len(self.keys)
 
     def having(self, condition: str) -> "Release":
         """Only the groups whose noisy values meet a condition such as `n > 100 AND town <> 'Ulm'`; costs nothing."""
-        from neartwin.releases.postprocess import having
-
-        return having(self, condition)
+        return postprocess.having(self, condition)
 
     def order_by(self, *columns: str | tuple[str, bool]) -> "Release":
         """Groups ordered by columns; `("n", True)` descends. NULL comes last."""
-        from neartwin.releases.postprocess import order_by
-
-        return order_by(self, *columns)
+        return postprocess.order_by(self, *columns)
 
     def limit(self, groups: int) -> "Release":
         """The first so many groups."""
-        from neartwin.releases.postprocess import limit
-
-        return limit(self, groups)
+        return postprocess.limit(self, groups)
 
     def margin(self, *columns: str) -> "Release":
         """Of a release of marginals, the one of these columns, grouped by them alone; no column: the total."""
-        from neartwin.releases.postprocess import margin
-
-        return margin(self, *columns)
+        return postprocess.margin(self, *columns)
 
     def ratio(self, top: str, bottom: str, *, name: str) -> "Release":
         """With one more statistic, top / bottom, whose bar holds wherever both bars do."""
-        from neartwin.releases.postprocess import ratio
-
-        return ratio(self, top, bottom, name=name)
+        return postprocess.ratio(self, top, bottom, name=name)
 
     def non_negative(self, *names: str) -> "Release":
         """With these statistics and their bars cut at 0, as counts are."""
-        from neartwin.releases.consistency import non_negative
-
-        return non_negative(self, *names)
+        return consistency.non_negative(self, *names)
 
     def monotone(self, *names: str, increasing: bool = True) -> "Release":
         """With the nearest values that only grow along the groups in their order, or only fall."""
-        from neartwin.releases.consistency import monotone
-
-        return monotone(self, *names, increasing=increasing)
+        return consistency.monotone(self, *names, increasing=increasing)
 
     def to_arrow(self) -> pa.Table:
         """One row a group: the group columns, then each statistic with `_lower` and `_upper`."""
@@ -144,12 +117,6 @@ class Release:
             notes=tuple(body["notes"]),
             provenance=Provenance(**body["provenance"]),
         )
-
-    def certificate(self, ledger: Any, *, key: str | Path | None = None) -> Any:
-        """The signed certificate of this release, from the ledger that paid for it: see `neartwin.certificate`."""
-        from neartwin.releases.certificates import certify
-
-        return certify(self, ledger, key=key)
 
     def to_csv(self) -> str:
         """The table of `to_arrow` as CSV text."""

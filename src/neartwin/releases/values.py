@@ -3,7 +3,10 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+from neartwin.errors import ParameterError
+from neartwin.tables.types import Key
 
 UNBOUNDED = sys.float_info.max  # the ends of a bar that is none: JSON has no infinity
 
@@ -32,6 +35,38 @@ class Statistic:
     def proven(self, place: int) -> bool:
         """Whether there is a bar: an estimate of which nothing is proven has the largest doubles as its ends."""
         return max(-self.lower[place], self.upper[place]) < UNBOUNDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsTable:
+    """Noisy statistics by group, public already: what post-processing works on.
+
+    Attributes:
+        group_columns: Names of the group columns.
+        keys: The groups, in their public order, or sorted where they were discovered.
+        statistics: One a column, each with (groups,) values.
+        confidence: Of every bar that has none of its own.
+        notes: What a reader must know, one sentence or two each.
+    """
+
+    group_columns: tuple[str, ...]
+    keys: tuple[Key, ...]
+    statistics: tuple[Statistic, ...]
+    confidence: float
+    notes: tuple[str, ...]
+
+    def __getitem__(self, name: str) -> Statistic:
+        """A statistic by name."""
+        for statistic in self.statistics:
+            if statistic.name == name:
+                return statistic
+        raise ParameterError("name", name, "must be one of " + ", ".join(s.name for s in self.statistics))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+AnyTable = TypeVar("AnyTable", bound=StatisticsTable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,8 @@ from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.parse import grouped_rows
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.queries.wire.postprocess import after_form
-from neartwin.releases.accounts import Account, Proposal
+from neartwin.releases.accounts import Account, Proposal, SeriesProposal
 from neartwin.releases.documents import release_in, releases_in
-from neartwin.releases.series import SeriesProposal
 from neartwin.statistics.clipping import read_range
 from neartwin.tables.table import Table
 from neartwin.web.builder.fields import values_of

@@ -3,22 +3,32 @@
 import os
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import neartwin.ledger as books
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import LedgerError
 from neartwin.ledger import Stored
 from neartwin.ledger.records import digest
-from neartwin.releases.accounts import Ledger
 from neartwin.releases.certificates.document import KIND, VERSION, Certificate, currencies, curve
 from neartwin.releases.certificates.signing import OwnerKey
 from neartwin.releases.documents import WrittenRelease, release_in, releases_in
 from neartwin.releases.release import Release
 
 
+class LedgerOfTables(Protocol):
+    """What `nt.open_ledger` returns, as far as it matters here."""
+
+    @property
+    def books(self) -> books.Book:
+        """The records."""
+
+
 def certify(
-    release: Release | WrittenRelease, ledger: Ledger | books.Book, *, key: str | os.PathLike[str] | None = None
+    release: Release | WrittenRelease,
+    ledger: LedgerOfTables | books.Book,
+    *,
+    key: str | os.PathLike[str] | None = None,
 ) -> Certificate:
     """The certificate of a release, signed with the key of the ledger's owner (extra `certificates`).
 
@@ -39,7 +49,7 @@ def certify(
     >>> signed.body["guarantee"]["promise"]["epsilon"], signed.head.position
     ('1/2', 4)
     """
-    book = ledger.books if isinstance(ledger, Ledger) else ledger
+    book = ledger if isinstance(ledger, books.Book) else ledger.books
     owner = OwnerKey.beside(book.place) if key is None else OwnerKey.at(key)
     told = release.provenance
     account = book.account(told.account)

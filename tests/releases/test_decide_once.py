@@ -1,0 +1,254 @@
+"""What is said of a release is written before it is paid: a fault in a sentence costs no budget."""
+
+import ast
+import sys
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import neartwin as nt
+from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.ledger.account import Account
+from neartwin.planning.explain import Explained
+from neartwin.releases import provenance
+
+SOURCE = Path(nt.__file__).parent
+FILES = [
+    *("planning/explain.py", "planning/expected_errors.py", "accounting/guarantee.py"),
+    *("releases/preparation.py", "releases/preview.py", "releases/provenance.py"),
+]
+WORDS = {  # names of methods that say something
+    "planning": {"explain", "notes", "words", "expected", "describe", "columns", "group_columns"},
+    "statistics": {"expected", "explanation"},
+}
+NOT_SENTENCES = {  # of those files: checks, and what turns values into JSON
+    *("Guarantee.as_dict", "Guarantee.delta", "Guarantee.from_dict", "PreparedRelease.require_document"),
+    "PreparedRelease.describe",
+}
+
+
+def defined_in(path):
+    """The qualified name of every function and method of a file."""
+
+    def walk(node, place):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef):
+                yield ".".join((*place, child.name))
+                yield from walk(child, (*place, child.name, "<locals>"))
+            elif isinstance(child, ast.ClassDef):
+                yield from walk(child, (*place, child.name))
+
+    return list(walk(ast.parse(path.read_text()), ()))
+
+
+def sentence_makers():
+    """(file, qualified name) of every function that writes what is said of a plan."""
+    found = {(str(SOURCE / file), name) for file in FILES for name in defined_in(SOURCE / file)}
+    for room, words in WORDS.items():
+        for path in (SOURCE / room).glob("*.py"):
+            found |= {(str(path), name) for name in defined_in(path) if name.rpartition(".")[2].strip("_") in words}
+    return {(file, name) for file, name in found if name not in NOT_SENTENCES}
+
+
+SENTENCES = sentence_makers()
+UNSEEN = {  # abstract methods, and what only a page and a Parquet file ask for
+    *(
+        "plan.py: PlanBase.columns",
+        "base.py: Statistic.expected",
+        "guarantee.py: Guarantee.symbols",
+        "preparation.py: PreparedRelease.schema",
+    )
+}
+
+
+class PlantedError(Exception):
+    """A fault that nothing expects."""
+
+
+STATES = count()
+
+
+def rows(name):
+    people = [1 + i % 40 for i in range(200)]
+    towns = [["Ulm", "Bonn"][i % 2] for i in range(200)]
+    table = pa.table(
+        {"who": people, "town": towns, "kind": [i % 3 for i in range(200)], "paid": [i % 7 for i in range(200)]}
+    )
+    return nt.table(table, unit="who", name=name, snapshot=f"state {next(STATES)}")
+
+
+TOWNS = ["Ulm", "Bonn"]
+LIMITS = {"max_rows_per_group": 4, "max_groups": 2}
+EVERYTHING = {
+    "statistics": lambda at: (
+        at.group_by("town", keys=TOWNS).agg(
+            n=nt.count(), people=nt.count_distinct_units(), total=nt.sum("paid", 0, 9), typical=nt.mean("paid", 0, 9)
+        ),
+        LIMITS | {"group_size": 2},
+    ),
+    "order": lambda at: (
+        at.group_by("town", keys=TOWNS).agg(middle=nt.median("paid", 0, 9), top=nt.maximum("paid", 0, 9)),
+        LIMITS,
+    ),
+    "spread": lambda at: (at.group_by("town", keys=TOWNS).agg(spread=nt.variance("paid", 0, 9)), LIMITS),
+    "histogram": lambda at: (at.group_by("town", keys=TOWNS).agg(shape=nt.histogram("paid", [0, 3, 9])), LIMITS),
+    "unknown groups": lambda at: (at.group_by("town").agg(n=nt.count()), LIMITS),
+    "threshold": lambda at: (at.group_by("town").agg(n=nt.count()), LIMITS | {"spend": nt.zcdp("0.1", "1e-6")}),
+    "joined": lambda at: (
+        at.join(nt.public_table(pa.table({"town": TOWNS, "land": ["BW", "NW"]}), name="towns"), on="town")
+        .group_by("land", keys=["BW", "NW"])
+        .agg(n=nt.count()),
+        LIMITS,
+    ),
+    "total rows": lambda at: (at.group_by("town", keys=TOWNS).agg(n=nt.count()), LIMITS | {"rows": 5}),
+    "norm": lambda at: (at.group_by("town", keys=TOWNS).agg(n=nt.count()), {"norm": 3}),
+    "margins": lambda at: (
+        at.group_by("town", "kind", keys={"town": TOWNS, "kind": [0, 1, 2]})
+        .marginals(["town"], ["kind"])
+        .agg(n=nt.count()),
+        LIMITS,
+    ),
+    "workload": lambda at: (
+        at.group_by("kind", keys=[0, 1, 2]).workload(nt.prefix_sums()).agg(n=nt.count()),
+        {"max_rows_per_group": 4, "max_groups": 3},
+    ),
+    "most common": lambda at: (at.most_common("town", among=TOWNS, counted=True), {}),
+    "where": lambda at: (at.where("paid > 1").group_by("town", keys=TOWNS).agg(n=nt.count()), LIMITS),
+    "private limits": lambda at: (
+        at.group_by("town", keys=TOWNS).agg(n=nt.count()),
+        {"max_rows_per_group": nt.private_limit(8), "max_groups": nt.private_limit(2)},
+    ),
+    "private norm": lambda at: (
+        at.group_by("kind", keys=[0, 1, 2]).workload(nt.prefix_sums()).agg(n=nt.count()),
+        {"norm": nt.private_limit(8)},
+    ),
+    "private range": lambda at: (
+        at.group_by("town", keys=TOWNS).agg(total=nt.sum("paid", 0, 9, clip=nt.private_range())),
+        {"max_rows_per_group": nt.private_limit(8), "max_groups": 2},
+    ),
+}
+TUNED = {name for name in EVERYTHING if name.startswith("private")}
+
+
+class Watch:
+    """Runs a question under a profiler, which notes the functions that are entered and may raise in one of them.
+
+    Runs share their ledgers, one a currency; each asks about another state of the table, so none is answered before.
+    """
+
+    def __init__(self, book, question, faulty=None):
+        self.paid, self.before, self.after, self.faulty = False, set(), set(), faulty
+        self.book, self.question, self.release = book, question, None
+
+    def entered(self, frame, event, _):
+        if event != "call":
+            return
+        code = frame.f_code
+        if code is Account.settle.__code__:
+            self.paid = False
+        place = code.co_filename, code.co_qualname
+        if place in SENTENCES:
+            (self.after if self.paid else self.before).add(place)
+            if self.faulty and self.faulty(place, self.paid):
+                raise PlantedError(place)
+
+    def run(self, monkeypatch):
+        """Whether the question was paid."""
+        provenance.library_version.cache_clear()
+        provenance.code_digest.cache_clear()
+        honest = Account.reserve
+
+        def reserve(*args, **kwargs):
+            ticket = honest(*args, **kwargs)
+            self.paid = True
+            return ticket
+
+        at = rows("concentrated" if self.question == "threshold" else "visits")
+        query, limits = EVERYTHING[self.question](at)
+        more = {"spend": nt.approx(1, "1e-6")}
+        more |= {name: limits[name] for name in ("spend", "group_size") if name in limits}
+        limits = {name: limit for name, limit in limits.items() if name not in more and name != "group_size"}
+        budget = nt.zcdp(100, "1e-3") if self.question == "threshold" else nt.approx(1000, "1e-3")
+        account = self.book.open(at, budget)
+        spent = account.spent
+        with monkeypatch.context() as patch:
+            patch.setattr(Account, "reserve", reserve)
+            sys.setprofile(self.entered)
+            try:
+                proposal = account.plan(query, limits=nt.limits(**limits), **more)
+                said = proposal.preview(), proposal.prepared.guarantee, proposal.prepared.guarantee.words()
+                assert all(map(str, said))
+                self.release = account.release(proposal)
+            except PlantedError:
+                pass
+            finally:
+                sys.setprofile(None)
+        return account.spent != spent
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    with nt.open_ledger(tmp_path_factory.mktemp("ledger") / "budget.db") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def uses(book):
+    """The sentence makers that each question enters, before it is paid and after."""
+    found = {}
+    for question in EVERYTHING:
+        watch = Watch(book, question)
+        with pytest.MonkeyPatch.context() as patch:
+            assert watch.run(patch)
+        assert watch.release is not None
+        found[question] = watch.before, watch.after
+    return found
+
+
+def test_nothing_is_said_between_reserve_and_settle_but_of_bounds_chosen_there(uses):
+    for question, (before, after) in uses.items():
+        assert before
+        assert bool(after) == (question in TUNED), (question, after)
+
+
+def test_the_questions_use_every_sentence_there_is(uses):
+    seen = {place for before, after in uses.values() for place in before | after}
+    never = {f"{Path(file).name}: {name}" for file, name in SENTENCES - seen}
+    assert never <= UNSEEN, never - UNSEEN
+
+
+def test_a_fault_in_any_sentence_spends_no_budget(uses, book, monkeypatch):
+    first = {}
+    for question, (before, _) in uses.items():
+        for place in before:
+            first.setdefault(place, question)
+    assert len(first) > 50
+    for place, question in sorted(first.items()):
+        watch = Watch(book, question, lambda entered, _, place=place: entered == place)
+        assert not watch.run(monkeypatch), (place, question)
+        assert watch.release is None, place
+
+
+def test_a_fault_in_what_is_said_of_chosen_bounds_costs_no_answer(uses, book, monkeypatch):
+    for question in TUNED:
+        for place in sorted(uses[question][1]):
+            watch = Watch(book, question, lambda entered, paid, place=place: paid and entered == place)
+            assert watch.run(monkeypatch)
+            assert watch.release is not None, place
+            assert any("at the largest bounds" in note for note in watch.release.notes)
+
+
+def test_a_sentence_between_reserve_and_settle_is_seen(book, monkeypatch):
+    """The watch itself: an engine that explains while it is asked is caught."""
+    honest = DuckdbEngine.aggregate
+
+    def talking(self, stage, **more):
+        str(Explained("said too late"))
+        return honest(self, stage, **more)
+
+    monkeypatch.setattr(DuckdbEngine, "aggregate", talking)
+    watch = Watch(book, "statistics")
+    assert watch.run(monkeypatch)
+    assert watch.after
