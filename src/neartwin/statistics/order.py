@@ -92,7 +92,7 @@ class OrderStatistic(OneColumn):
 
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
         """From the tree, some groups at a time."""
-        column, measure, ranks = self._ranks(context)
+        column, measure, ranks = self.ranks(context)
         place, found = column.bounds, dict[str, list[tuple[FloatArray, ...]]]()
         for part in _parts(noisy.trees[measure.name], ranks.tree.cells):
             for label, three in self.cells(name, ranks, ranks.tree.split(part), confidence).items():
@@ -100,14 +100,16 @@ class OrderStatistic(OneColumn):
         estimates = []
         for label, parts in found.items():
             ends = [np.concatenate([part[i] for part in parts]) for i in range(3)]
-            estimates.append(Estimate(label, *(self._values(end, place) for end in ends)))
+            estimates.append(Estimate(label, *(self.in_units(end, place) for end in ends)))
         return estimates
 
-    def _values(self, cells: FloatArray, place: Bounds) -> list[float]:
+    def in_units(self, cells: FloatArray, place: Bounds) -> list[float]:
+        """Numbers of cells as values, within the bounds."""
         values = ((cells + place.low_units) * float(place.step)).tolist()
         return [min(max(value, float(place.low)), float(place.high)) for value in values]
 
-    def _ranks(self, context: Context) -> tuple[GridColumn, Measure, Ranks]:
+    def ranks(self, context: Context) -> tuple[GridColumn, Measure, Ranks]:
+        """The column, its measure, and the ranks that are read from it."""
         column = self.grid_column(context.table)
         measure = context.measures[cells_of(column)]
         return column, measure, Ranks(context.trees[measure.name], measure.mechanism.law)
@@ -156,7 +158,7 @@ class Quantile(OrderStatistic):
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
         """In rows: which values lie so many rows away is private."""
-        column, measure, ranks = self._ranks(context)
+        column, measure, ranks = self.ranks(context)
         ((_, share), *_) = looks(ranks.tree)
         found = []
         for rank, label in zip(map(float, self.rank), self.labels(name), strict=True):
@@ -178,7 +180,7 @@ class Extreme(OrderStatistic):
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
         """In rows."""
-        column, measure, ranks = self._ranks(context)
+        column, measure, ranks = self.ranks(context)
         width = float(ranks.bars(self.end, 2 * confidence - 1).max()) / measure.parts
         return [by_rank(name, width, f"about {width:,.0f} values or fewer lie beyond it", column, confidence)]
 
@@ -260,7 +262,7 @@ def quantile(
             raise ParameterError("rank", each, "must lie strictly between 0 and 1", remedy=remedy)
     if not ranks or any(a >= b for a, b in pairwise(ranks)):
         raise ParameterError("rank", [float(each) for each in ranks], "must increase, with at least one")
-    found = Quantile(column, *_grid(column, low, high, step, fill), rank=ranks)
+    found = Quantile(column, *order_grid(column, low, high, step, fill), rank=ranks)
     if len(set(found.labels(""))) < len(ranks):
         raise ParameterError(
             "rank", [float(each) for each in ranks], "must differ in six digits, by which answers are named"
@@ -295,7 +297,7 @@ def minimum(
     A true minimum is one unit's own value, so no private answer is close to it: as many rows as the noise hides may lie beyond
     what is returned, down to the public bound, and the interval says so. Arguments as those of `quantile`.
     """
-    return Minimum(column, *_grid(column, low, high, step, fill))
+    return Minimum(column, *order_grid(column, low, high, step, fill))
 
 
 @constructor
@@ -311,7 +313,7 @@ def maximum(
 
     As `minimum`, from above.
     """
-    return Maximum(column, *_grid(column, low, high, step, fill))
+    return Maximum(column, *order_grid(column, low, high, step, fill))
 
 
 def grid_of(bounds: Bounds, kind: ColumnType, step: Fraction | None, *, given: bool) -> Bounds:
@@ -355,7 +357,7 @@ def _step(bounds: Bounds, *, whole: bool) -> Fraction:
     return common / max(1, int(_GOOD * common / span))
 
 
-def _grid(
+def order_grid(
     column: str, low: Number | None, high: Number | None, step: Number | None, fill: Number | None
 ) -> tuple[Bounds | None, Fraction | None, Fraction | None]:
     """Bounds, fill and step, as far as they are given."""
