@@ -1,0 +1,82 @@
+"""The interquartile range: what it is, what it costs, and bars that hold as often as they say."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import neartwin as nt
+from neartwin import noise
+from neartwin.planning.expected_errors import expected_errors
+from neartwin.planning.planner import plan
+from neartwin.queries.wire.parse import form_of, question_of
+from neartwin.releases.estimates import statistics_of
+
+DRAWS = 400
+FAIR = 0.95 - 6.2 * np.sqrt(0.95 * 0.05 / DRAWS)  # passed by chance once in 1e9
+
+
+@pytest.fixture
+def visits():
+    return nt.table(
+        pa.table({"who": [1], "paid": [5.0]}), unit="who", name="visits", columns={"paid": nt.bounds(0, 100)}
+    )
+
+
+def released(made, values, copies, source):
+    """Copies of a group of these values, on a grid of 100 cells of 1, as a release would have them."""
+    ((name, split),) = made.splits.items()
+    measure = made.measures[name]
+    leaves = np.tile(np.bincount(values, minlength=split.tree.cells) * measure.parts, (copies, 1)).astype(np.int64)
+    noisy = [measure.mechanism.noisy(level, source=source) for level in split.tree.nodes(leaves)]
+    return statistics_of(made, {}, {name: noisy}, 0.95)
+
+
+def test_sql_json_and_python_ask_the_same(visits):
+    asked = visits.agg(spread=nt.interquartile_range("paid"))
+    assert nt.from_sql("SELECT IQR(paid) AS spread FROM visits", visits) == asked
+    assert question_of(form_of(asked), visits) == asked
+    assert question_of({"statistics": {"spread": {"ask": "interquartile_range", "column": "paid"}}}, visits) == asked
+
+
+def test_it_costs_what_one_quantile_costs_and_nothing_beside_it(visits):
+    both = {"median": nt.median("paid"), "spread": nt.interquartile_range("paid")}
+    plans = [
+        plan(visits.agg(**one), spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=1))
+        for one in ({"median": both["median"]}, both)
+    ]
+    assert plans[0].measures == plans[1].measures
+
+
+@pytest.mark.parametrize("spend", [nt.pure("1/2"), nt.zcdp("1/50")], ids=str)
+@pytest.mark.parametrize("kind", ["uniform", "bell", "one value", "few"])
+def test_bars_hold_as_often_as_they_say_and_are_not_the_whole_range(visits, spend, kind):
+    draw = np.random.default_rng(3)
+    values = {
+        "uniform": draw.integers(0, 100, 4000),
+        "bell": draw.normal(50, 8, 4000).astype(int).clip(0, 99),
+        "one value": np.full(4000, 40),
+        "few": draw.integers(0, 100, 60),
+    }[kind]
+    made = plan(
+        visits.agg(spread=nt.interquartile_range("paid", 0, 99, 1)), spend=spend, limits=nt.limits(max_rows_per_group=1)
+    )
+    (found,) = released(made, values, DRAWS, noise.ScriptedSource(f"{spend} {kind}".encode()))
+    ordered = np.sort(values)
+    truth = ordered[len(values) * 3 // 4 - 1] - ordered[len(values) // 4 - 1]
+    low, value, high = map(np.array, (found.lower, found.values, found.upper))
+    assert ((low <= truth) & (truth <= high)).mean() >= FAIR
+    assert ((low <= value) & (value <= high)).all()
+    assert low.min() >= 0
+    if kind == "uniform":
+        assert np.median(high - low) < 40
+        middle, width = (low + high) / 2, (high - low) / 8  # a near miss: a quarter of the bar
+        assert ((middle - width <= truth) & (truth <= middle + width)).mean() < FAIR
+
+
+def test_the_preview_says_its_error_in_rows(visits):
+    made = plan(
+        visits.agg(spread=nt.interquartile_range("paid")), spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=1)
+    )
+    (error,) = expected_errors(made)
+    assert error.says.startswith("each quartile at most")
+    assert error.by_size[-1][1] < 0.05
