@@ -22,6 +22,8 @@ MOST_WORDS = 25
 OPENERS = ("The same", "Of", "By", "What")
 HOME = Path(__file__).parent.parent
 CLEAN = (  # files that pass and have to go on passing
+    "CONTRIBUTING.md",
+    "README.md",
     "docs/audit-peers.md",
     "docs/audit.md",
     "docs/composition.md",
