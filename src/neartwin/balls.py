@@ -242,8 +242,8 @@ def _closed(
     c, fc, share = a, fa, 0.5
     while math.nextafter(min(a, b), math.inf) < max(a, b):
         least, most = math.nextafter(min(a, b), math.inf), math.nextafter(max(a, b), -math.inf)
-        far = share == 0.5 and 0 < 4 * min(a, b) < max(a, b)
-        x = math.sqrt(a) * math.sqrt(b) if far else a + share * (b - a)
+        wide = share == 0.5 and 0 < 4 * min(a, b) < max(a, b)
+        x = math.sqrt(a) * math.sqrt(b) if wide else a + share * (b - a)
         x = min(max(x, least), most)
         sign, fx = _sign(formula, x)
         if fx == 0:

@@ -27,8 +27,8 @@ class NeartwinError(Exception):
 
     def as_dict(self) -> dict[str, str]:
         """The error as data, for `--json` and for HTTP: one shape, whose last four parts are empty where there are none."""
-        told = {"code": self.code, "error": type(self).__name__, "message": str(self)}
-        return told | {"name": "", "value": "", "rule": "", "remedy": ""}
+        parts = {"code": self.code, "error": type(self).__name__, "message": str(self)}
+        return parts | {"name": "", "value": "", "rule": "", "remedy": ""}
 
 
 class ParameterError(NeartwinError, ValueError):

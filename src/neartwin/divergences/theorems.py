@@ -81,12 +81,12 @@ def response_loss_tail(*, epsilon: Number, count: int, z: Number) -> Certified:
     >>> response_loss_tail(epsilon="0.1", count=100, z=2).upper
     0.02204721...
     """
-    k, far = integer(at_least=1, count=count), rational(z=z)
+    k, deviations = integer(at_least=1, count=count), rational(z=z)
     e = non_negative(epsilon=rational(epsilon=epsilon))
     if e == 0:
         return Interval(0.0, 0.0, "exact binomial tail")
     # (k - 2i) epsilon passes the threshold iff i < [k (1 - tanh) - z sqrt k] / 2
-    edge = bounds(lambda: (k * (1 - (ball(e) / 2).tanh()) - ball(far) * ball(k).sqrt()) / 2)
+    edge = bounds(lambda: (k * (1 - (ball(e) / 2).tanh()) - ball(deviations) * ball(k).sqrt()) / 2)
     tails = [bounds(lambda end=end: binomial_cdf(k, math.ceil(end) - 1, 1 / (1 + ball(e).exp()))) for end in edge]
     return Interval(tails[0][0], tails[1][1], "exact binomial tail")
 

@@ -74,8 +74,8 @@ def half_width_of_two(first: Law, a: float, second: Law, b: float, confidence: f
     10
     """
     allowed = 1 - open_probability(confidence=confidence)
-    far = max(first.half_width(1 - allowed / 1000), 1)
-    x = np.unique(np.ceil(np.linspace(0, far, _CELLS + 1)))
+    furthest = max(first.half_width(1 - allowed / 1000), 1)
+    x = np.unique(np.ceil(np.linspace(0, furthest, _CELLS + 1)))
     sizes = x, np.array([first.beyond(int(one)) for one in x])  # P(|X| > x_i)
     each = (1 + confidence) / 2
     high = a * first.half_width(each) + b * second.half_width(each)  # by the union bound

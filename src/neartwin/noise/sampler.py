@@ -318,7 +318,7 @@ def rounded_laplace(scale: Number) -> Sampler:
 def staircase(epsilon: Number, sensitivity: int, step: int) -> Sampler:
     """The staircase law on the integers, epsilon-private at distance `sensitivity`; step: width of the upper step.
 
-    1 <= step <= sensitivity; sensitivity * max(1, 1 / epsilon) at most 2**50. See `staircase.py`.
+    1 <= step <= sensitivity; sensitivity * max(1, 1 / epsilon) at most 2**50. See `noise.distributions`.
 
     >>> bool(abs(staircase(1, 5, 2).draw(10_000).mean()) < 1)
     True

@@ -272,8 +272,8 @@ def discrete_laplace(epsilon: Number, sensitivity: int = 1) -> FinitePair:
     rate = float(exact / steps)
     a, rest = float(np.exp(-rate)), float(-np.expm1(-rate))
     inner = np.exp(-rate * np.arange(1, steps)) * rest / (1 + a)
-    whole, far = 1 / (1 + a), _exp(-exact) / (1 + a)
-    P = np.maximum(np.concatenate(([whole], inner, [far])), TINY)  # below the range of floats, still not nothing
+    largest, least = 1 / (1 + a), _exp(-exact) / (1 + a)
+    P = np.maximum(np.concatenate(([largest], inner, [least])), TINY)  # below the range of floats, still not nothing
     return from_masses(P, P[::-1].copy(), slack=(32 + 8 * float(exact)) * UNIT)
 
 

@@ -82,8 +82,8 @@ def losses_grid(curve: TradeOff, size: int) -> FloatArray:
     """
     reach = 0.25
     for _ in range(12):
-        far = ends(curve.delta(np.array([reach, 2 * reach])))[1]
-        if far[0] - far[1] < 1e-13:
+        left = ends(curve.delta(np.array([reach, 2 * reach])))[1]
+        if left[0] - left[1] < 1e-13:
             break
         reach *= 2
     fine = np.linspace(-reach, reach, 8192)

@@ -43,7 +43,7 @@ class MarginalDesign:
     variances: Mapping[Margin, float]
 
     def precision(self, component: Margin) -> float:
-        """t_A: how well a component is told by all that is measured."""
+        """t_A: how well a component is precisions by all that is measured."""
         return sum(self._share(component, margin) for margin in self.variances)
 
     def _share(self, component: Margin, margin: Margin) -> float:
@@ -140,7 +140,7 @@ def best_shares(
             for part in parts
         ]
     )
-    told = np.array(
+    precisions = np.array(
         [
             [
                 1 / (costs[margin] * prod(sizes[i] for i in margin if i not in part))
@@ -151,16 +151,16 @@ def best_shares(
             for part in parts
         ]
     )
-    shares = _multiplied(np.full(len(margins), 1 / len(margins)), importance, told)
+    shares = _multiplied(np.full(len(margins), 1 / len(margins)), importance, precisions)
     kept = np.where(shares < _LEAST, 0.0, shares)
-    if np.all(told @ kept > 0):
+    if np.all(precisions @ kept > 0):
         shares = kept / kept.sum()
     return {margin: float(share) for margin, share in zip(margins, shares, strict=True) if share > 0}
 
 
-def _multiplied(shares: FloatArray, importance: FloatArray, told: FloatArray) -> FloatArray:
+def _multiplied(shares: FloatArray, importance: FloatArray, precisions: FloatArray) -> FloatArray:
     for _ in range(_ROUNDS):
-        moved = shares * np.sqrt((importance / (told @ shares) ** 2) @ told)
+        moved = shares * np.sqrt((importance / (precisions @ shares) ** 2) @ precisions)
         moved, before = moved / moved.sum(), shares
         shares = moved
         if np.abs(moved - before).max() < _STILL:
