@@ -55,6 +55,7 @@ CLEAN = (  # files that pass and have to go on passing
     "docs/trade-off-curves.md",
     "docs/tutorial/budgets.md",
     "docs/tutorial/first-release.md",
+    "docs/tutorial/heavy-users.md",
     "docs/tutorial/joins.md",
     "docs/tutorial/serving.md",
     "docs/tutorial/unknown-groups.md",
