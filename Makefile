@@ -23,6 +23,9 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.demo  ## private statistics of real people, the budget before and after, and a page to look at
 	$(BIN)/python -m demo
 
+# one thread a worker: matrix products of workers that share cores take more than twice as long with more
+test slow: export OPENBLAS_NUM_THREADS = 1
+
 test: $(VENV)/.dev  ## the tests; as root on Debian it installs openjdk and chromium where they are missing, and says so
 	tools/engines.sh
 	tools/browser.sh

@@ -1,23 +1,16 @@
-"""Filters: what an account adds up, and when it must refuse, under fully adaptive composition.
+"""Filters and odometers: what an account adds up, and when it must refuse, under fully adaptive composition.
 
-A filter is a fixed list of *pools*. Every price is a vector of whole numbers, one a pool, rounded up to the pool's
-unit; prices add, and the account refuses what would lift any pool above its cap. Only rules with a proof for adaptively
-chosen plans are here: optimal and numerical composition have none, and so no place in a ledger across plans.
+A filter is a fixed list of *pools*. Every price is a vector of whole numbers, one a pool, rounded up to the pool's unit.
+Prices add, and the account refuses what would lift any pool above its cap. Only rules with a proof for adaptively chosen
+plans are here. Optimal and numerical composition have none, so they have no place in a ledger across plans.
 
-Sources. pure and basic: Rogers, Roth, Ullman, Vadhan 2016; zCDP with its pool: Whitehouse, Ramdas, Rogers, Wu 2023,
-theorem 1; one Renyi order: Feldman, Zrnic 2021, theorem 3.1; Gaussian: Smith, Thakurta 2022; the pool of failures and the
-three pools: docs/composition.md, sections 3 and 4. Failures that compose as 1 - prod(1 - delta_i) are charged their sum, which
-is never less.
+Sources. pure and basic: Rogers, Roth, Ullman, Vadhan 2016. zCDP with its pool: Whitehouse, Ramdas, Rogers, Wu 2023, theorem 1.
+One Renyi order: Feldman, Zrnic 2021, theorem 3.1. Gaussian: Smith, Thakurta 2022. The pool of failures, the three pools and
+the odometer: (F1), (F2) and (F8) of docs/proofs/filters.md.
 
-Odometers: what a fully adaptive series has cost so far, when no cap was set beforehand.
-
-A filter promises its cap, and the series may be stopped or read at any moment before it is reached. An odometer runs the
-filters of a fixed ladder of caps at once, each twice the one before in every pool, and reports the lowest rung that covers
-what was spent: everything answered until that rung is passed has that rung's guarantee. The ladder is fixed before the
-first answer, which makes this a theorem (Feldman, Zrnic 2021, section 4; Whitehouse et al. 2023). Reporting the exact sum as a
-guarantee would not be one, except of pure privacy, where the sum bounds the loss on every path.
-
-The state is one whole number a pool: the thousandth answer costs what the first did.
+An odometer says what a series has cost so far when no cap was set beforehand. It runs the filters of a fixed ladder of caps,
+each twice the one before in every pool, and reports the lowest rung that covers what was spent. Its state is one whole number
+a pool: the thousandth answer costs what the first did.
 """
 
 from collections.abc import Mapping

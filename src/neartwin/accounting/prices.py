@@ -1,18 +1,7 @@
 """What a spend costs in each account's currency: implications with a proof, rounded up, and a refusal for the rest.
 
-Each rule turns a spend into amounts by pool. The implications, all for both orders of the neighbours and every alpha:
-
-- f_{eps,delta} = f_{eps,0} (x) f_{0,delta}: an (eps, delta) mechanism fails with probability delta, else is eps-private
-  (Kairouz, Oh, Viswanath 2015, theorem 3.1), so its delta goes to the pool of failures in every currency;
-- pure to zCDP: rho = eps tanh(eps/2), the Kullback-Leibler divergence of randomized response (`zcdp_of_pure`);
-- pure to one Renyi order a: the divergence of randomized response, log((e^{a eps} + e^{(1-a) eps}) / (1 + e^eps)) / (a-1);
-- pure to Gaussian: mu = 2 Phi^-1(e^eps / (1 + e^eps)). G_mu is convex, and f_{eps,0} is the two chords from (0, 1) over
-  the kink (k, k), k = 1/(1 + e^eps), to (1, 0); so G_mu <= f_{eps,0} everywhere if and only if G_mu(k) <= k;
-- Gaussian to zCDP: mu^2/2; to one order: a mu^2/2. zCDP to one order: a rho. A Renyi divergence grows with its order,
-  so a higher order pays for a lower one;
-- zCDP or one order to Gaussian, beside a delta: the curve bounds every delta(eps) (Canonne, Kamath, Steinke 2020, proposition 12)
-  and the total variation, and mu is the least with delta(eps) <= delta + (1 - delta) delta_mu(eps) for all eps >= 0
-  (`Composed.gdp`). No mu does so without a delta: one order says nothing of the far tail.
+Each rule turns the parts of a spend into amounts by pool. The rules are (F3) to (F7) of docs/proofs/filters.md; they hold for
+both directions of the neighbours and at every alpha.
 """
 
 import math
