@@ -1,14 +1,11 @@
 """Calibration: the least noise, the most uses or the largest sampling rate that meets a goal, on the certified side.
 
-What is returned was itself evaluated, and its upper bound meets the goal; that does not rest on monotonicity or on how the
-search went. Newton's steps in logarithms, and secants once they are near, end where a value that meets the goal and one that
-does not lie close together. Each trial is one question to the engine, which rebuilds no grid; the slope is that of its moment
-generating function at the saddle, for a fraction of a question's price. Where the goal is no epsilon at a delta, secants do it
-alone.
+What is returned was itself evaluated, and its upper bound meets the goal. That does not rest on monotonicity or on how the
+search went. Secants of logarithms bracket the goal and end where a value that meets it and one that does not lie close
+together. Each trial is one question to the engine.
 
-What calibration may aim at: a target, or one point of the attacker's curve, told as a rate or as betting odds.
-
-A point bounds no whole curve, so it opens no account and composes with nothing; for noise it is as good as any other number.
+A goal is a budget, or one point of the attacker's curve, stated as a rate or as betting odds. A point bounds no whole curve, so
+it opens no account and composes with nothing. For noise it is as good a goal as any other number.
 """
 
 import math
@@ -25,8 +22,6 @@ from neartwin.checks import open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, float_above, rational
 from neartwin.losses import Composition, compose
-from neartwin.losses.estimates import drift
-from neartwin.losses.inversion.answer import NO_LINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +146,7 @@ LARGEST = Fraction(2) ** 60  # of a scale, in units of the sensitivity
 MOST_USES = 10**12
 LEVEL = 8  # doublings without any gain after which the end of the range is asked
 FARTHEST = 64  # times as far at most as the last trial
-NEARBY = 1024  # of a value, to a neighbour that tells the slope
 STEPS = 5  # trials that a search may take before it is asked whether it comes nearer
-NEAR = 0.02  # excess below which secants do better than such slopes
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +170,6 @@ class _Search:
             raise ParameterError("target", target, "must be a target", remedy='for instance approx(1, "1e-6")')
         self.spend, self.target, self.neighbours, self.trials = spend, target, neighbours, 0
         self.reached: Fraction | float = math.inf
-        self.tried: Cost | None = None  # of the last trial
 
     def cost(self, value: Fraction) -> Cost:
         return cost(self.spend(value), neighbours=self.neighbours)
@@ -189,10 +181,8 @@ class _Search:
             raise PrivacyError(
                 f"no end after {TRIALS} trials: the cost does not fall as it should toward {self.target}"
             )
-        self.tried = None
         try:
-            self.tried = self.cost(value)
-            self.reached, goal = spent(self.tried, self.target)
+            self.reached, goal = spent(self.cost(value), self.target)
         except ParameterError:
             if self.trials == 1:
                 raise
@@ -201,18 +191,6 @@ class _Search:
             return math.inf
         distance = _log(Fraction(self.reached) / goal) if self.reached else -math.inf
         return min(distance, 0.0) if Fraction(self.reached) <= goal else max(distance, 5e-324)
-
-    def slope(self, value: Fraction, near: Fraction) -> float:
-        """About d excess / d log value where that was just tried, by the moments there and at a value near it; NaN: unknown."""
-        if not isinstance(self.target, Approx) or not math.isfinite(self.reached) or self.tried is None:
-            return math.nan
-        try:
-            cases = zip(self.tried.cases, self.cost(near).cases, strict=True)
-            delta, way = self.target.delta, "replace" if self.neighbours == "replace_one" else None
-            found = max(drift(one, other, delta, direction=way) for one, other in cases)  # type: ignore[arg-type]
-        except (PrivacyError, *NO_LINE):  # a ParameterError is a ValueError: the value nearby cannot be computed with
-            return math.nan
-        return found[1] / float(near / value - 1) / float(self.reached)
 
     def unmet(self, what: str, remedy: str) -> PrivacyError:
         """Why nothing in the range meets the goal."""
@@ -317,9 +295,10 @@ def most_uses(each: AnyUsage, target: Goal, *, neighbours: str = "add_remove") -
             raise ParameterError("each", each, f"meets {target} more than 10^12 times: it spends next to nothing")
         if bad - good == 1:
             return Calibrated(good, bad, search.cost(Fraction(good)), search.trials)
-        root = _guess(search, tried, Fraction(count + max(1, count // NEARBY)), rises=True)
+        root = _guess(tried)
         if not bad:
-            count = min(max(math.floor(root), good + 1) if root else 2 * good, FARTHEST * good, MOST_USES)
+            leap = root or math.exp(min(-tried[-1][1], 10.0))  # costs about add, so that about so many fit
+            count = min(max(math.floor(leap), good + 1), FARTHEST * good, MOST_USES)
             continue
         count = (good + bad) // 2 if root is None or _stuck(tried) else math.floor(root) + (math.floor(root) <= good)
         count = min(max(count, good + 1), bad - 1)
@@ -336,7 +315,7 @@ def _least(search: _Search, width: Fraction, least: Fraction, what: str, remedy:
         level = level + 1 if tried and excess == tried[-1][1] else 0
         tried.append((value, excess))
         low, high = (low, value) if excess <= 0 else (value, high)
-        root = _guess(search, tried, value * (1 + Fraction(1, NEARBY)), rises=False)
+        root = _guess(tried)
         if low is None:
             if value <= least:
                 return Calibrated(value, None, search.cost(value), search.trials)
@@ -381,17 +360,8 @@ def _between(low: Fraction, high: Fraction, root: Fraction | None, width: Fracti
     return _short(middle, min((high - low) / 16, width * low / 16))
 
 
-def _guess(search: _Search, tried: list[tuple[Fraction, float]], near: Fraction, *, rises: bool) -> Fraction | None:
-    """Where the goal is met: by Newton's step from the last trial, or once that is near by a secant of the two nearest.
-
-    near: a value beside the last one, for the slope; rises: whether the cost does.
-    """
-    value, excess = tried[-1]
-    if NEAR < abs(excess) < math.inf and (len(tried) == 1 or abs(excess) < 0.7 * abs(tried[-2][1])):
-        slope = search.slope(value, near)
-        step = -excess / slope if slope else math.inf
-        if 0 < abs(step) < 100 and (slope > 0) == rises:
-            return value * Fraction(math.exp(step))
+def _guess(tried: list[tuple[Fraction, float]]) -> Fraction | None:
+    """Where the goal is met, by a secant of the two trials that came nearest."""
     nearest = sorted((one for one in tried if math.isfinite(one[1])), key=lambda one: abs(one[1]))[:2]
     return _root(*nearest) if len(nearest) == 2 else None
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from neartwin.checks import made_of, open_probability
 from neartwin.exact import Estimate, FloatArray, Number, rational
-from neartwin.losses.composition import Composition, Direction
+from neartwin.losses.composition import Composition
 from neartwin.losses.inversion import saddle
 from neartwin.losses.inversion.total import SumOfLosses
 
@@ -49,30 +49,6 @@ def saddle_point(whole: Composition, delta: Number) -> Estimate[float]:
     return _greatest(
         whole, delta, lambda total, target: max(saddle.for_delta(total, target, 1e-9).eps, 0.0), "saddle point"
     )
-
-
-def drift(
-    whole: Composition, other: Composition, delta: Number, *, direction: Direction | None = None
-) -> tuple[float, float]:
-    """About eps at delta, and about how much more of it another, nearby whole has; of the order that asks for most.
-
-    At its saddle s delta(eps) is e^{K(s) - s eps} times what hardly changes, so eps moves by the change of K(s) over s. No bound;
-    NaN where nothing is known.
-
-    >>> from neartwin.losses import Gaussian
-    >>> eps, more = drift(1000 * Gaussian(mu="0.05"), 1000 * Gaussian(mu="0.0501"), "1e-6")
-    >>> abs(more / (1000 * Gaussian(mu="0.0501")).epsilon("1e-6").upper - (1 - eps / 8.331)) < 1e-3
-    True
-    """
-    target, found = float(open_probability(delta=rational(delta=delta))), []
-    with np.errstate(all="ignore"):
-        for one, two in zip(whole.sides(direction), other.sides(direction), strict=False):
-            if one.upper is None or two.upper is None or one.upper.infinity[1] >= target:
-                return math.nan, math.nan
-            at = saddle.for_delta(one.upper, target - one.upper.infinity[1])
-            change = two.upper.cumulants(at.lam)[0] - one.upper.cumulants(at.lam)[0]
-            found.append((at.eps, change / at.lam))
-    return max(found)
 
 
 def _greatest(
