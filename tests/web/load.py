@@ -5,7 +5,7 @@ import threading
 import time
 from fractions import Fraction
 
-from neartwin.client.http import Wire
+from neartwin.client.http import HttpClient
 from neartwin.errors import NeartwinError
 from neartwin.releases.release import Release
 
@@ -23,7 +23,7 @@ def question(who, number):
 
 def answered(address, token, ask, seconds=120):
     """What a service says to a question, once it says something: the job when it is done, or the refusal as data."""
-    wire = Wire(address, token, seconds)
+    wire = HttpClient(address, token, seconds)
     try:
         job = wire.post("datasets", "purchases", "releases", body=ask, wait=10)
         while job["state"] != "done":

@@ -127,7 +127,7 @@ def test_what_is_refused_locally_is_refused_by_the_service_with_the_same_error(s
     with pytest.raises(QueryError, match="not read by one engine"):
         account.rows.join(nt.public_table(pa.table({"who": [1], "town": ["Ulm"]})), on={"customer_id": "who"})
     with pytest.raises(AccessError, match="must be one that is live"):
-        nt.connect(served.wire.address, "nt_0_0").datasets()
+        nt.connect(served.http.address, "nt_0_0").datasets()
     with pytest.raises(AccessError, match="does not answer"):
         nt.connect("http://127.0.0.1:9", "nt_0_0").datasets()
     with pytest.raises(ParameterError, match="url"):

@@ -28,7 +28,7 @@ ANALYSTS, KILLS = 8, 12
 
 def test_a_worker_that_is_killed_costs_its_reserved_budget_and_nothing_else(directory, tokens):
     with serving(directory, Settings(workers=1, plan_seconds=300)) as address:
-        plan = load.Wire(address, tokens["analyst"], 120)
+        plan = load.HttpClient(address, tokens["analyst"], 120)
         assert plan.post("datasets", "purchases", "plan", body=ASK)["affordable"]
         (worker,) = [child for child in psutil.Process().children() if "neartwin.web.worker" in child.cmdline()]
         worker.kill()
@@ -151,12 +151,12 @@ def test_workers_server_and_database_killed_at_random_lose_nothing_but_reserved_
 def test_a_lost_job_is_asked_again_with_its_key_and_is_not_paid_twice(directory, tokens):
     key = {"Idempotency-Key": "one"}
     with serving(directory, Settings(workers=1, plan_seconds=300)) as address:
-        wire = load.Wire(address, tokens["analyst"], 120)
+        wire = load.HttpClient(address, tokens["analyst"], 120)
         first = wire.post("datasets", "purchases", "releases", body=ASK, headers=key, wait=10)
         while first["state"] != "done":
             first = wire.get("jobs", first["job"], wait=10)
     with serving(directory, Settings(workers=1, plan_seconds=300)) as address:  # a new process: it knows no jobs
-        wire = load.Wire(address, tokens["analyst"], 120)
+        wire = load.HttpClient(address, tokens["analyst"], 120)
         again = wire.post("datasets", "purchases", "releases", body=ASK, headers=key, wait=10)
         while again["state"] != "done":
             again = wire.get("jobs", again["job"], wait=10)

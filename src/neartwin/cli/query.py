@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,7 +23,6 @@ from neartwin.releases.accounts import Ledger, Proposal, SeriesProposal, open_le
 from neartwin.releases.rehearsal import StandInPreview
 from neartwin.statistics.clipping import read_range
 from neartwin.tables.joins import OtherTable, owned_by, public_table
-from neartwin.tables.types import ColumnType
 
 Options = dict[str, Any]
 
@@ -53,10 +52,10 @@ class Question:
     importance: tuple[str, ...] = ()
 
 
-def _question(told: Options) -> Question:
-    """The question of what was told by name, its limits as one value."""
-    told = dict(told)
-    return Question(limits=options.limits(told), **{name: value for name, value in told.items() if value is not None})
+def _question(given: Options) -> Question:
+    """The question of what was given by name, its limits as one value."""
+    given = dict(given)
+    return Question(limits=options.limits(given), **{name: value for name, value in given.items() if value is not None})
 
 
 def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,8 +153,8 @@ def plan(as_json: bool, standin: str | None, **arguments: Any) -> None:  # noqa:
             {"name": e.name, "half_width": None if e.half_width is None else float(e.half_width), "by_size": e.by_size}
             for e in preview.errors
         ]
-        told = {"price": str(preview.price), "left": left, "errors": errors, "explain": str(explained)}
-        click.echo(json.dumps(told | ({} if tried is None else {"standin": asdict(tried)})))
+        given = {"price": str(preview.price), "left": left, "errors": errors, "explain": str(explained)}
+        click.echo(json.dumps(given | ({} if tried is None else {"standin": asdict(tried)})))
         return
     click.echo(str(explained))
     click.echo()
@@ -211,13 +210,13 @@ def _proposal(book: Ledger, question: Question) -> Proposal | SeriesProposal:
     asked = series_from_sql(question.sql, rows, keys=lambda schema: options.keys(question.keys, schema), tables=others)
     clip = read_range(question.private_range or None)
     queries = [with_private_range(one, clip) for one in asked]
-    told: Options = {
+    given: Options = {
         "spend": spend,
         "limits": question.limits,
         "importance": options.pairs(question.importance, "importance") or None,
         "group_size": question.group_size,
     }
-    return account.plan_series(queries, **told) if len(queries) > 1 else account.plan(queries[0], **told)
+    return account.plan_series(queries, **given) if len(queries) > 1 else account.plan(queries[0], **given)
 
 
 def _others(question: Question, rows: Rows) -> dict[str, Rows | OtherTable]:
@@ -233,19 +232,15 @@ def _others(question: Question, rows: Rows) -> dict[str, Rows | OtherTable]:
                 "columns": options.of(name, bounds),
             }
             if kind == "same-unit":
-                told: dict[str, Any] = {
+                given: dict[str, Any] = {
                     "unit": rows.table.unit,
                     "name": rows.table.name,
                     "neighbours": rows.table.neighbours,
                 }
-                found[name] = open_table(data, **told, **more)
+                found[name] = open_table(data, **given, **more)
             else:
                 found[name] = (public_table if kind == "public" else owned_by)(data, name=name, **more)
     return found
-
-
-def _schema(other: Rows | OtherTable) -> Mapping[str, ColumnType]:
-    return other.table.schema if isinstance(other, Rows) else other.schema
 
 
 def _from_toml(path: Path) -> Question:
@@ -253,21 +248,21 @@ def _from_toml(path: Path) -> Question:
         body = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise QueryError(f"{path.name} is not TOML: {error}") from None
-    told: Options = {}
+    given: Options = {}
     for name, value in body.items():
         if name not in (known_fields := (*Question.__dataclass_fields__, *known_names())):
             known = ", ".join(known_fields)
             raise ParameterError("key", name, f"is unknown in {path.name}", remedy=f"known are {known}")
         table = isinstance(value, dict) and name != "limits"
-        told[name] = tuple(f"{k}={v}" for k, v in value.items()) if table else value
+        given[name] = tuple(f"{k}={v}" for k, v in value.items()) if table else value
     for name in ("ledger", "data"):
-        if name in told and "://" not in str(told[name]):
-            told[name] = str(path.parent / told[name])
+        if name in given and "://" not in str(given[name]):
+            given[name] = str(path.parent / given[name])
     for name in ("public", "same_unit", "owned"):
-        pairs = options.pairs(told.get(name, ()), name).items()
-        told[name] = tuple(f"{table}={data if '://' in data else path.parent / data}" for table, data in pairs)
+        pairs = options.pairs(given.get(name, ()), name).items()
+        given[name] = tuple(f"{table}={data if '://' in data else path.parent / data}" for table, data in pairs)
     try:
-        return _question(told)
+        return _question(given)
     except TypeError:
-        wanted = [name for name in ("ledger", "data", "sql", "spend", "unit") if name not in told]
+        wanted = [name for name in ("ledger", "data", "sql", "spend", "unit") if name not in given]
         raise ParameterError("key", wanted[0], f"is missing in {path.name}") from None

@@ -24,7 +24,7 @@ _OPENER = build_opener(_NoRedirects)
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class HttpClient:
     """An address and a token. seconds: how long one answer may take."""
 
     address: str
@@ -85,31 +85,31 @@ class Wire:
 def error_of(status: int, content: bytes) -> NeartwinError:
     """The error that an answer tells, as its own class."""
     try:
-        told = json.loads(content)
+        body = json.loads(content)
         return (
-            raised(told, status) if isinstance(told, dict) else AccessError(status, "answer", "", "is no error of ours")
+            raised(body, status) if isinstance(body, dict) else AccessError(status, "answer", "", "is no error of ours")
         )
     except ValueError:
         return AccessError(status, "answer", "", "is no answer of a neartwin service", remedy="check the url")
 
 
-def raised(told: Mapping[str, Any], status: int = 422) -> NeartwinError:
+def raised(body: Mapping[str, Any], status: int = 422) -> NeartwinError:
     """An error from its data, with the message it had and the parts that its class has.
 
     >>> raised({"error": "QueryError", "message": "one SELECT statement is wanted, and nothing else"})
     QueryError('one SELECT statement is wanted, and nothing else')
     """
-    kind = getattr(errors, str(told.get("error")), NeartwinError)
+    kind = getattr(errors, str(body.get("error")), NeartwinError)
     if not (isinstance(kind, type) and issubclass(kind, NeartwinError)):
         kind = NeartwinError
     made: NeartwinError = kind.__new__(kind)
-    made.args = (str(told.get("message", "the service refused")),)
+    made.args = (str(body.get("message", "the service refused")),)
     if isinstance(made, ParameterError | AccessError):
-        made.name, made.rule, made.remedy = (str(told.get(part, "")) for part in ("name", "rule", "remedy"))
-        made.value = str(told.get("value", ""))
+        made.name, made.rule, made.remedy = (str(body.get(part, "")) for part in ("name", "rule", "remedy"))
+        made.value = str(body.get("value", ""))
     if isinstance(made, AccessError):
         made.status = status
     if isinstance(made, BudgetError):
-        made.pool, made.remedies = str(told["pool"]), (str(told.get("remedy", "")),)
-        made.requested, made.remaining = Fraction(told["requested"]), Fraction(told["remaining"])
+        made.pool, made.remedies = str(body["pool"]), (str(body.get("remedy", "")),)
+        made.requested, made.remaining = Fraction(body["requested"]), Fraction(body["remaining"])
     return made

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from neartwin.accounting.budgets import Budget, budget_of, parts_of
-from neartwin.client.http import Wire, raised
+from neartwin.client.http import HttpClient, raised
 from neartwin.errors import AccessError, LedgerError, QueryError
 from neartwin.exact import Number, rational
 from neartwin.ledger import Entry
@@ -32,7 +32,7 @@ from neartwin.releases.release import Release
 from neartwin.statistics.base import ExpectedError
 from neartwin.tables.joins import OtherTable
 from neartwin.tables.sources import ServedTable
-from neartwin.tables.table import ROW, JoinKind, Table, bounds
+from neartwin.tables.table import ROW, JoinKind, RowUnit, Table, bounds
 from neartwin.tables.types import ColumnType
 
 Json = dict[str, Any]
@@ -50,23 +50,23 @@ def connect(url: str, token: str, *, seconds: float = 60) -> "Service":
     Traceback (most recent call last):
     neartwin.errors.ParameterError: url='ftp://house.example' must be http://host:port or https://host
     """
-    return Service(Wire(url, token, seconds))
+    return Service(HttpClient(url, token, seconds))
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
     """Someone else's data sets, to be asked within what their curator allows."""
 
-    wire: Wire
+    http: HttpClient
 
     def datasets(self) -> tuple[str, ...]:
         """The names of the data sets that may be asked."""
-        return tuple(found["name"] for found in self.wire.get("datasets"))
+        return tuple(found["name"] for found in self.http.get("datasets"))
 
     def open(self, name: str) -> "ServedAccount":
         """The account of a data set, with its public schema."""
-        told = self.wire.get("datasets", name)
-        return ServedAccount(self.wire, _rows(self.wire.address, told), _keys(told), *_tables(self.wire.address, told))
+        body = self.http.get("datasets", name)
+        return ServedAccount(self.http, _rows(self.http.address, body), _keys(body), *_tables(self.http.address, body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +88,12 @@ class ServedProposal:
 
     def preview(self) -> Preview:
         """Cost and expected error, and the budget after."""
-        told = self.account.wire.post("datasets", self.account.name, "preview", body=self._ask)
+        body = self.account.http.post("datasets", self.account.name, "preview", body=self._ask)
         return Preview(
-            price=budget_of(told["price"], "price"),
-            before=_amounts(told["before"]),
-            after=_amounts(told["after"]),
-            errors=tuple(_expected(error) for error in told["errors"]),
+            price=budget_of(body["price"], "price"),
+            before=_amounts(body["before"]),
+            after=_amounts(body["after"]),
+            errors=tuple(_expected(error) for error in body["errors"]),
         )
 
 
@@ -105,7 +105,7 @@ class ServedAccount:
     public of them, by table and column.
     """
 
-    wire: Wire
+    http: HttpClient
     rows: Rows
     keys: Mapping[str, tuple[object, ...]]
     tables: Mapping[str, Rows | OtherTable] = field(default_factory=dict)
@@ -128,12 +128,12 @@ class ServedAccount:
     @property
     def remaining(self) -> dict[str, Fraction]:
         """What the asker may still spend, by pool, exact: the least of the account's and the asker's allotments."""
-        return _amounts(self.wire.get("datasets", self.name)["remaining"])
+        return _amounts(self.http.get("datasets", self.name)["remaining"])
 
     @property
     def spent(self) -> dict[str, Fraction]:
         """What was spent of the account by all, by pool, exact."""
-        return _amounts(self.wire.get("datasets", self.name)["spent"])
+        return _amounts(self.http.get("datasets", self.name)["spent"])
 
     def plan(
         self,
@@ -170,8 +170,8 @@ class ServedAccount:
             else {}
         )
         ask |= {"group_size": group_size} if group_size != 1 else {}
-        told = self.wire.post("datasets", self.name, "plan", body=ask)
-        return ServedProposal(self, budget_of(told["price"], "price"), told["digest"], ask, _tree(told["explanation"]))
+        body = self.http.post("datasets", self.name, "plan", body=ask)
+        return ServedProposal(self, budget_of(body["price"], "price"), body["digest"], ask, _tree(body["explanation"]))
 
     def release(self, proposal: ServedProposal, *, key: str = "") -> Release:
         """Pay, have the data asked, and get the release; the same question again costs nothing.
@@ -198,47 +198,57 @@ class ServedAccount:
                 raise
             job = self._ask(proposal, headers)
         while job["state"] != "done":
-            job = self.wire.get("jobs", job["job"], wait=_WAIT)
+            job = self.http.get("jobs", job["job"], wait=_WAIT)
         if job.get("error"):
             raise raised(job["error"])
-        return tuple(_release(told) for told in job.get("releases") or [job["release"]])
+        return tuple(_release(body) for body in job.get("releases") or [job["release"]])
 
     def history(self) -> tuple[Entry, ...]:
         """The records that the asker may see, oldest first."""
-        return tuple(_entry(told) for told in self.wire.get("datasets", self.name, "history"))
+        return tuple(_entry(body) for body in self.http.get("datasets", self.name, "history"))
 
     def answer(self, position: int, *, part: int = 1) -> Release:
         """A stored release again, for nothing, by the position of its reservation; of a series, which of its questions."""
-        return _release(self.wire.get("datasets", self.name, "releases", str(position), part=part)["release"])
+        return _release(self.http.get("datasets", self.name, "releases", str(position), part=part)["release"])
 
     def certificate(self, release: Release) -> Certificate:
         """The signed certificate of a release; check it with `neartwin certificate verify` and the owner's key."""
         place = ("datasets", self.name, "releases", str(release.provenance.position))
-        several = int(self.wire.get(*place).get("parts", 1))
+        several = int(self.http.get(*place).get("parts", 1))
         parts = [self.answer(release.provenance.position, part=n) for n in range(1, several + 1)] if several > 1 else []
         same = [n for n, one in enumerate(parts, start=1) if one.provenance.plan == release.provenance.plan]
         part = next((n for n in same if parts[n - 1] == release), same[0] if same else 1)
-        return Certificate.from_json(self.wire.send("GET", (*place, "certificate"), query={"part": part}))
+        return Certificate.from_json(self.http.send("GET", (*place, "certificate"), query={"part": part}))
 
     def _ask(self, proposal: ServedProposal, headers: Mapping[str, str]) -> Json:
         asked = proposal._ask  # noqa: SLF001 - of this file
-        job: Json = self.wire.post("datasets", self.name, "releases", body=asked, headers=headers, wait=_WAIT)
+        job: Json = self.http.post("datasets", self.name, "releases", body=asked, headers=headers, wait=_WAIT)
         return job
 
 
-def _rows(address: str, told: Json) -> Rows:
-    columns = told["columns"]
-    return Rows(
-        Table(
-            source=ServedTable(address, told["name"]),
-            name=told["name"],
-            unit=ROW if told["unit"] == _EACH_ROW else told["unit"],
-            neighbours=Neighbours(told["neighbours"]),
-            schema=MappingProxyType({column["name"]: ColumnType(column["type"]) for column in columns}),
-            declared=frozenset(),
-            columns=MappingProxyType({c["name"]: bounds(*c["bounds"]) for c in columns if c["bounds"]}),
-        )
+def _rows(address: str, body: Json) -> Rows:
+    unit = ROW if body["unit"] == _EACH_ROW else body["unit"]
+    return Rows(_table(ServedTable(address, body["name"]), body, body["columns"], unit))
+
+
+def _table(source: ServedTable, body: Json, columns: list[Json], unit: str | RowUnit) -> Table:
+    """A table of the data set's units. body: the data set."""
+    return Table(
+        source=source,
+        name=body["name"],
+        unit=unit,
+        neighbours=Neighbours(body["neighbours"]),
+        declared=frozenset(),
+        **_public(columns),
     )
+
+
+def _public(columns: list[Json]) -> dict[str, Any]:
+    """Types and declared bounds of columns."""
+    return {
+        "schema": MappingProxyType({column["name"]: ColumnType(column["type"]) for column in columns}),
+        "columns": MappingProxyType({c["name"]: bounds(*c["bounds"]) for c in columns if c["bounds"]}),
+    }
 
 
 def _source(other: Rows | OtherTable) -> object:
@@ -246,32 +256,23 @@ def _source(other: Rows | OtherTable) -> object:
 
 
 def _tables(
-    address: str, told: Json
+    address: str, body: Json
 ) -> tuple[Mapping[str, Rows | OtherTable], Mapping[str, Mapping[str, tuple[object, ...]]]]:
     """The tables to join and what is declared public of them, by name."""
     found: dict[str, Rows | OtherTable] = {}
-    for side in told.get("tables", ()):
-        schema = MappingProxyType({column["name"]: ColumnType(column["type"]) for column in side["columns"]})
-        columns = MappingProxyType({c["name"]: bounds(*c["bounds"]) for c in side["columns"] if c["bounds"]})
-        source, no_types = ServedTable(address, f"{told['name']}#{side['name']}"), frozenset[str]()
-        if side["kind"] != "same_unit":
-            kind = JoinKind.PUBLIC if side["kind"] == "public" else JoinKind.OWNED
-            found[side["name"]] = OtherTable(
-                kind=kind, name=side["name"], source=source, schema=schema, declared=no_types, columns=columns
-            )
-            continue
-        neighbours = Neighbours(told["neighbours"])
-        found[side["name"]] = Rows(
-            Table(
-                source=source, name=told["name"], unit=side["unit"], neighbours=neighbours,
-                schema=schema, declared=no_types, columns=columns,
-            )
-        )  # fmt: skip
-    return MappingProxyType(found), MappingProxyType({side["name"]: _keys(side) for side in told.get("tables", ())})
+    for other in body.get("tables", ()):
+        name, columns = other["name"], other["columns"]
+        source = ServedTable(address, f"{body['name']}#{name}")
+        if other["kind"] == "same_unit":
+            found[name] = Rows(_table(source, body, columns, other["unit"]))
+        else:
+            kind = JoinKind.PUBLIC if other["kind"] == "public" else JoinKind.OWNED
+            found[name] = OtherTable(kind=kind, name=name, source=source, declared=frozenset(), **_public(columns))
+    return MappingProxyType(found), MappingProxyType({other["name"]: _keys(other) for other in body.get("tables", ())})
 
 
-def _keys(told: Json) -> Mapping[str, tuple[object, ...]]:
-    declared = {c["name"]: (c["type"], c["keys"]) for c in told["columns"] if c["keys"] is not None}
+def _keys(body: Json) -> Mapping[str, tuple[object, ...]]:
+    declared = {c["name"]: (c["type"], c["keys"]) for c in body["columns"] if c["keys"] is not None}
     return MappingProxyType(
         {name: tuple(_key(kind, value) for value in keys) for name, (kind, keys) in declared.items()}
     )
@@ -282,29 +283,29 @@ def _key(kind: str, value: object) -> object:
     return date.fromisoformat(value) if kind == ColumnType.DATE and isinstance(value, str) else value
 
 
-def _amounts(told: Mapping[str, str]) -> dict[str, Fraction]:
-    return {pool: Fraction(amount) for pool, amount in told.items()}
+def _amounts(body: Mapping[str, str]) -> dict[str, Fraction]:
+    return {pool: Fraction(amount) for pool, amount in body.items()}
 
 
-def _expected(told: Json) -> ExpectedError:
-    half = told["half_width"]
+def _expected(body: Json) -> ExpectedError:
+    half = body["half_width"]
     return ExpectedError(
-        name=told["name"],
-        confidence=told["confidence"],
+        name=body["name"],
+        confidence=body["confidence"],
         half_width=None if half is None else Fraction(half),
-        by_size=tuple((int(size), float(error)) for size, error in told["by_size"]),
-        says=told["says"],
+        by_size=tuple((int(size), float(error)) for size, error in body["by_size"]),
+        says=body["says"],
     )
 
 
-def _tree(told: Json) -> Explained:
-    return Explained(told["line"], tuple(_tree(part) for part in told["under"]))
+def _tree(body: Json) -> Explained:
+    return Explained(body["line"], tuple(_tree(part) for part in body["under"]))
 
 
-def _release(told: Json) -> Release:
-    return Release.from_json(json.dumps(told))
+def _release(body: Json) -> Release:
+    return Release.from_json(json.dumps(body))
 
 
-def _entry(told: Json) -> Entry:
-    exact = {name: _amounts(told[name]) for name in ("price", "caps")}
-    return Entry(**{**told, **exact, "payers": tuple(told["payers"])})
+def _entry(body: Json) -> Entry:
+    exact = {name: _amounts(body[name]) for name in ("price", "caps")}
+    return Entry(**{**body, **exact, "payers": tuple(body["payers"])})
