@@ -20,7 +20,7 @@ from neartwin.planning.pilot_ranges import with_private_range
 from neartwin.planning.plan import Plan
 from neartwin.planning.planner import plan as make_plan
 from neartwin.planning.series import SeriesPlan, plan_series
-from neartwin.queries.query import Query, Rows, TopK
+from neartwin.queries.query import NOTHING, Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.parse import explained_sql
 from neartwin.queries.sql.series import series_from_sql
@@ -201,7 +201,8 @@ class Account:
         self._same_population(table)
         payer = Payer(tuple(payers), key)
         release = run(self.book, proposal.prepared, engine=engine or engine_for(table.source), payer=payer)
-        return shaped(release, proposal.plan.after)
+        after = proposal.plan.after
+        return release if after == NOTHING else shaped(release, after)
 
     def sql(
         self,

@@ -126,9 +126,11 @@ def _released(
     account: Account, ticket: Ticket, prepared: PreparedRelease, engine: Engine, source: noise.Source
 ) -> Release:
     """Ask and add noise. Raises anything: the caller turns every failure into one."""
-    resolved = resolve(prepared.plan, engine, source)
-    found = answer_of(resolved.plan, engine, source)
-    description = prepared.describe(resolved)
+    plan, description = prepared.plan, prepared.description
+    if plan.first_stage is not None:
+        resolved = resolve(plan, engine, source)
+        plan, description = resolved.plan, prepared.describe(resolved)
+    found = answer_of(plan, engine, source)
     return Release(
         group_columns=prepared.group_columns,
         keys=found.keys,
