@@ -45,6 +45,7 @@ SINGLES = 4096  # single values drawn at once: enough that the time of drawing t
 BLOCK = 1 << 16  # values for small arrays drawn at once, at first
 WIDEST_BLOCK = 1 << 18  # and where many are asked for: the kernel's most efficient number, two megabytes
 _CHUNK = 1 << 20
+_SAFE = 1 << 62
 _INTEGERS, _OBJECTS = np.dtype(np.int64), np.dtype(np.object_)
 
 _alive: "weakref.WeakSet[Sampler]" = weakref.WeakSet()
@@ -368,7 +369,13 @@ def add(exact: Any, noise: Any) -> NDArray[Any]:
         if each.dtype.kind not in "iuO":
             raise ParameterError("exact, noise", each.dtype, "must be integers")
     if first.dtype.kind == "i" and second.dtype.kind == "i":
-        sums: NDArray[Any] = first.astype(np.int64) + second.astype(np.int64)
-        if not (((first ^ sums) & (second ^ sums)) < 0).any():  # both terms have the other sign: it wrapped
+        small = _small(first) and _small(second)
+        sums: NDArray[Any] = first.astype(np.int64, copy=False) + second.astype(np.int64, copy=False)
+        if small or not (((first ^ sums) & (second ^ sums)) < 0).any():  # both terms have the other sign: it wrapped
             return sums
     return np.asarray(first.astype(object) + second.astype(object), object)
+
+
+def _small(values: NDArray[Any]) -> bool:
+    """Whether sums of two such numbers fit 64 bits."""
+    return not values.size or (int(values.min()) > -_SAFE and int(values.max()) < _SAFE)
