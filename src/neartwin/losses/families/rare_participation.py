@@ -1,37 +1,15 @@
-"""Seldom sampled, much moved: the law by the highest rung that a copy reached, one line for each.
+"""Seldom sampled Gaussians: the law by the highest rung that a copy reached, one line for each rung.
 
-At a rate of 1e-8 a loss is about q(z - 1), z lognormal, and what makes up delta lies over many powers of ten of z: at no tilt,
-and in no two or three parts, is a line short. Let rungs c_0 < c_1 < ... < c_J have shares a_0 <= a_1 <= ... (`slices.py`), and
-A_j be one copy's law with the share a_j. Then, all terms positive,
+The law is a sum of positive terms (L2), each with a line of its own tilt. Terms that cannot matter are bounded by Chernoff, and
+what lies above the last rung by (L5). Equations (L1) to (L6): docs/proofs/losses-ladder.md.
 
-    law^{*n} = A_0^{*n} + sum_{j >= 1} (A_j^{*n} - A_{j-1}^{*n}) + never,
+For (L5), Q_i <= phi, or (1-q) phi(u) + q phi(u + mu), and 1 - a <= min(1, E), E <= (m/e)^m e^{v(1+m)(u-c)} for every m, of which
+phi has the integral e^{w^2/2 - wc} Phi(c-w) below c, w = v(1+m); both fall in c. For eps < 0 the rest adds (1 - e^eps) times the
+mass of Q more, at most c(s) e^{-s eps} of it for every s > 0. Given a finite loss, Q has more mass than 1 perhaps, and TV is 1.
 
-and each term (`reached.py`) has a line of its own tilt, about one over the losses at its rung. Terms that cannot matter are
-bounded by Chernoff. `never` is the share 1 - prod a_J(u_i) <= sum_i (1 - a_J(u_i)) of the outcomes. With P_i R and Q_i R' the
-laws, one copy apart, P_i R - Q_i R' = (P_i - Q_i) R + Q_i (R - R'), so that for eps >= 0 it adds at most
-
-    n (int (1 - a_J) (P_i - Q_i)_+ + variation int (1 - a_J) Q_i),    (P_i - Q_i)_+ <= q phi(u - mu),
-
-and Q_i <= phi, or (1-q) phi(u) + q phi(u + mu). 1 - a_J <= min(1, E), E <= (m/e)^m e^{v(1+m)(u-c)} for every m, of which phi has
-the integral e^{w^2/2 - wc} Phi(c-w) below c, w = v(1+m); both fall in c. For eps < 0 it adds (1 - e^eps) times the mass of Q
-more, at most c(s) e^{-s eps} of it for every s > 0. Given a finite loss, Q has more mass than 1 perhaps, and variation is 1.
-
-Several laws have their rungs at the same k = q z/(1-q), and A_j^{*n} stands for the convolution of all their powers.
-
-All copies below an edge, and at least one of them above a lower one: what is left when the lower law's power is taken away.
-
-Let a be one copy's law up to the lower edge and g what lies from there to the higher. The copies together up to the higher, less
-those up to the lower, are the positive measure
-
-    (a + g)^{*n} - a^{*n},    M(s) = A^n ((1 + x)^n - 1),    A, G the transforms of a and g, x = G/A,
-
-and of several laws the product of all A^n times the product of all (1 + x)^n, less 1; y below is then their sum.
-
-A ladder of edges gives the whole law as such differences, each of which wants a tilt of its own and none the counts of copies.
-
-Errors. log A^n and log G have theirs, so x errs by |x| expm1(of both), dx, and with y = n log(1 + x), |e^y| <= (1 + |x|)^n,
-(1 + x)^n - 1 = expm1(y) errs by n (1 + |x| + dx)^{n-1} dx, by the rounding of y times |e^y|, and by 4 ELEMENTARY of
-|expm1(Re y)| + |y|; all over its value at lam. |A(lam + it')| <= A e^{-a'}, |G| <= G e^{-g'} give the same with moduli.
+Rounding of a term on its line: log A^n and log G have their own errors, so x errs by |x| expm1(of both), dx, and (1 + x)^n - 1 =
+expm1(y) errs by n (1 + |x| + dx)^{n-1} dx, by the rounding of y times |e^y|, and by 4 ELEMENTARY of |expm1(Re y)| + |y|; all
+over its value at lam.
 """
 
 from __future__ import annotations
@@ -131,7 +109,7 @@ class Reached(Summand):
     def _difference(self, found: list[tuple[float, float]]) -> tuple[float, float]:
         """The product of all (1 + x)^n, less 1, and its relative error.
 
-        With y the sum of n log(1 + x), d y/d log x = n x/(1 + x) <= n log(1 + x), and d log(e^y - 1)/dy <= (1 + y)/y.
+        Its error is that of x times 1 + y (L4).
         """
         y = sum(n * math.log1p(x) for (n, _, _), (x, _) in zip(self.parts_of_laws, found, strict=True))
         if not LEAST_SUM < y < LARGEST:
