@@ -169,7 +169,7 @@ def test_a_file_tells_nothing_of_the_parts_that_it_came_in(asked, tmp_path):
             )
             for part in some
         )
-        parquet._write(proposal.plan, answers, str(tmp_path / f"{size}.parquet"))
+        parquet._write(proposal.prepared.schema, answers, str(tmp_path / f"{size}.parquet"))
         files.append((tmp_path / f"{size}.parquet").read_bytes())
     assert len(set(files)) == 1
 
