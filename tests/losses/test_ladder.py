@@ -12,6 +12,7 @@ from neartwin.losses import Gaussian, SubsampledGaussian, SubsampledLaplace, com
 from neartwin.losses.families import rare_participation
 from neartwin.losses.families.rare_participation import Reached
 from neartwin.losses.families.rare_slices import Edges, Panels, SlicedSum
+from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianSum
 from neartwin.losses.summands.rounding import NoCertificateError
 
 MU, RATE, STEEP, TOP = Fraction(1), Fraction(1, 10**8), 3.0, 12.0
@@ -20,7 +21,7 @@ SLICES = [(Edges(-math.inf, 3.0), 3e7), (Edges(3.0, 4.0), 1e7), (Edges(9.0, 10.0
 
 def sliced(order, edges, count=1):
     panels = Panels(float(MU), float(RATE), STEEP, TOP, both=order == "replace")
-    return SlicedSum((MU, RATE), order, count, panels, edges)
+    return SlicedSum(SubsampledGaussianSum(MU, RATE, 1, order), count, panels, edges)
 
 
 def density(order, edges, u, s):

@@ -11,18 +11,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from neartwin.checks import finite, integer, made_of, one_of, open_probability, positive, several
 from neartwin.errors import ParameterError
 from neartwin.exact import End, FloatArray, Number, float_above, float_below, floats_around, rational
+from neartwin.losses import directions
+from neartwin.losses.directions import DirectedComposition
 from neartwin.losses.inversion.answer import NARROW, Certified, greatest
 from neartwin.losses.summands.base import Order, Pair, RenyiCurve
-
-if TYPE_CHECKING:
-    from neartwin.losses.directions import DirectedComposition
 
 
 class PrivacyLoss(ABC):
@@ -41,6 +40,11 @@ class PrivacyLoss(ABC):
     def below(self, order: Order) -> Pair | None:
         """A pair that one such mechanism has, so that no upper bound can be lower; None when nothing is known."""
         return self.above(order)
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether the pair below may be another than the pair above."""
+        return type(self).below is not PrivacyLoss.below
 
     def renyi(self, order: Order) -> RenyiCurve | None:
         """A further upper bound that may beat the pair, or stand in for it."""
@@ -138,8 +142,6 @@ class Composition:
     def side(self, order: Order) -> DirectedComposition:
         """The composition in one order, ready for queries; kept."""
         if order not in self._sides:
-            from neartwin.losses.directions import DirectedComposition
-
             self._sides[order] = DirectedComposition.of(self.uses, order)
         return self._sides[order]
 
@@ -276,11 +278,9 @@ class Composition:
         >>> bool(0.99 < mu.lower <= mu.upper < 1.0001)
         True
         """
-        from neartwin.losses.directions import gdp
-
         exact = rational(pool=pool)
         given = max(float_below(open_probability(pool=exact)), 1e-300) if exact else 0.0
-        low, high = gdp(self.sides(None), given)
+        low, high = directions.gdp(self.sides(None), given)
         return Certified(low, high, "profile chords")
 
     def zcdp(self) -> Certified[float]:
@@ -293,9 +293,7 @@ class Composition:
         >>> bool(3.6787 < rho.lower <= 3.6787944117144232 <= rho.upper < 3.68)
         True
         """
-        from neartwin.losses.directions import zcdp
-
-        low, high = zcdp(self.sides(None))
+        low, high = directions.zcdp(self.sides(None))
         stated = self.stated_rho()
         high = high if stated is None else min(high, float_above(stated))
         return Certified(min(low, high), high, "convex chords")

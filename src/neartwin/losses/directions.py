@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
 from neartwin.exact import FloatArray, float_above
-from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.inversion import answer, chernoff, routes
 from neartwin.losses.inversion.answer import Answer
 from neartwin.losses.inversion.routes import Names
@@ -53,11 +53,28 @@ def _gather(found: Sequence[tuple[Pair | None, int]]) -> dict[Pair, int]:
     return counts
 
 
+class Loss(Protocol):
+    """What one use of a mechanism tells of itself: see `neartwin.losses.composition.PrivacyLoss`."""
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether the pair below may be another than the pair above."""
+
+    def above(self, order: Order) -> Pair | None:
+        """A pair that dominates the mechanism."""
+
+    def below(self, order: Order) -> Pair | None:
+        """A pair that the mechanism has."""
+
+    def renyi(self, order: Order) -> RenyiCurve | None:
+        """A further upper bound."""
+
+
 @dataclass(frozen=True)
 class DirectedComposition:
     """Counts of pairs above and below, and the Renyi curves that bound from above."""
 
-    uses: Mapping[PrivacyLoss, int]
+    uses: Mapping[Any, int]
     order: Order
     above: Mapping[Pair, int]
     below: Mapping[Pair, int]
@@ -65,7 +82,7 @@ class DirectedComposition:
     complete: bool  # every factor has a pair above
 
     @classmethod
-    def of(cls, uses: Mapping[PrivacyLoss, int], order: Order) -> DirectedComposition:
+    def of(cls, uses: Mapping[Any, int], order: Order) -> DirectedComposition:
         """Ask every factor for its pairs in this order."""
         pairs: dict[Pair, int] = {}
         curves, complete, one_sided = [], True, False
@@ -77,7 +94,7 @@ class DirectedComposition:
                 pairs[pair] = pairs.get(pair, 0) + count
             if curve is not None:
                 curves.append((pair, curve, count))
-            one_sided = one_sided or type(factor).below is not PrivacyLoss.below
+            one_sided = one_sided or factor.one_sided
         below = _gather([(factor.below(order), count) for factor, count in uses.items()]) if one_sided else pairs
         return cls(uses, order, pairs, below, tuple(curves), complete)
 

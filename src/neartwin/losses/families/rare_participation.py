@@ -20,20 +20,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.families.rare_slices import Edges, Panels, SlicedSum, log_height
-from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianSum
+from neartwin.losses.families.rare_slices import Edges, Panels, SeldomSampled, SlicedSum, log_height
 from neartwin.losses.inversion import contour
 from neartwin.losses.inversion.answer import CONTOUR, NARROW, NO_LINE, WIDE, Answer, narrow
 from neartwin.losses.inversion.contour import Contour
 from neartwin.losses.inversion.root import invert
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses, log_c
-from neartwin.losses.summands.base import Summand
+from neartwin.losses.summands.base import SpecialMethod, Summand
 from neartwin.losses.summands.rounding import (
     ELEMENTARY,
     SMALLEST,
@@ -297,7 +296,7 @@ def log_beyond(steep: float, place: float) -> float:
 class Ladder:
     """The seldom sampled laws, and all others as they are, for questions about deltas from log_delta."""
 
-    laws: tuple[SubsampledGaussianSum, ...]
+    laws: tuple[SeldomSampled, ...]
     others: tuple[Summand, ...]
     variation: float
     log_mass: float  # of Q given a finite loss, at most
@@ -306,7 +305,7 @@ class Ladder:
     @classmethod
     def of(cls, total: SumOfLosses, log_delta: float) -> Ladder:
         """`NoCertificateError` where no law is sampled at a rate of MOST_OFTEN at most."""
-        laws = tuple(one for one in total.summands if isinstance(one, SubsampledGaussianSum) and one.rare)
+        laws: tuple[Any, ...] = tuple(one for one in total.summands if one.ladder is not None)
         if not 0 < len(laws) <= MOST_LAWS or min(law.q for law in laws) > MOST_OFTEN:
             raise NoCertificateError
         if max(law.mu for law in laws) > MOST_MOVED:
@@ -318,7 +317,7 @@ class Ladder:
         variation = min(sum(one.variation for one in total.summands) * (1 + 1e-12), 1.0) if infinity == 0 else 1.0
         return cls(laws, others, variation, -math.log1p(-infinity) * (1 + 1e-12), log_delta)
 
-    def place(self, law: SubsampledGaussianSum, log_odds: float) -> float:
+    def place(self, law: SeldomSampled, log_odds: float) -> float:
         """The edge u of a law where k = q z/(1 - q) has this logarithm: rungs are at one k for all laws."""
         return (log_odds - math.log(law.q / (1 - law.q))) / law.mu + 0.5 * law.mu
 
@@ -430,7 +429,7 @@ class Ladder:
         def slice_of(i: int, count: int, low: float, high: float) -> SlicedSum:
             law = self.laws[i]
             edges = Edges(self.place(law, low) if low > -math.inf else low, self.place(law, high))
-            return SlicedSum(law.exact, law.order, count, self.panels[i], edges)
+            return SlicedSum(law, count, self.panels[i], edges)
 
         above, every = float(self.places[j]), range(len(self.laws))
         if j == first:
@@ -531,3 +530,6 @@ def at_eps(total: SumOfLosses, eps: float) -> tuple[SeparateLines, Saddle]:
     if not log_delta > LEAST:
         raise NoCertificateError
     return Ladder.of(total, log_delta).line(eps)
+
+
+LADDER = SpecialMethod(by_ladder, at_eps)

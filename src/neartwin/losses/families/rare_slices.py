@@ -28,14 +28,12 @@ and then falls, so that its ends bound it on a panel; what lies beyond the panel
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianSum
 from neartwin.losses.summands import atoms
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import Order
@@ -231,15 +229,35 @@ def _running(first: float, logs: FloatArray) -> FloatArray:
     return found
 
 
+class SeldomSampled(Protocol):
+    """A seldom sampled law as slices and rungs use it.
+
+    Attributes:
+        mu: Sensitivity over the standard deviation of the noise.
+        q: Sampling rate.
+        count: Copies of the law.
+        variation: Upper bound on the total variation of all copies.
+        turns: 2 where the loss has a turn on either side, under replace, else 1.
+    """
+
+    mu: float
+    q: float
+    count: int
+    variation: float
+    turns: int
+    order: Order
+
+    def law(self, u: FloatArray, step: float) -> Weighted:
+        """Losses and P-masses of one copy at nodes u that are a step apart."""
+
+
 class SlicedSum(QuadratureSum):
     """So many copies of a slice, under remove or replace."""
 
-    def __init__(
-        self, exact: tuple[Fraction, Fraction], order: Order, count: int, panels: Panels, slice_: Edges
-    ) -> None:
-        """exact: mu and the rate; panels: of the same law, up to an edge no lower than the slice's."""
+    def __init__(self, law: SeldomSampled, count: int, panels: Panels, slice_: Edges) -> None:
+        """law: that is sliced; panels: of the same law, up to an edge no lower than the slice's."""
         self.count, self.copies, self.panels, self.slice = count, count, panels, slice_
-        self._law = SubsampledGaussianSum(*exact, 1, order).law
+        self._law = law.law
         self._goal = math.log(2.0**-58 / count)
         self._rules = {}
         self._found: dict[tuple[float, float], tuple[float, float, float]] = {}

@@ -33,6 +33,7 @@ from neartwin.checks import in_floats, sampling_rate
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.gaussian import GaussianPair
+from neartwin.losses.families.rare_participation import LADDER
 from neartwin.losses.families.subsampled_gaussian_bounds import Strip
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import UNBOUNDED, CellMasses, MaximumLoss, Order, Pair, Summand
@@ -66,7 +67,7 @@ class SubsampledGaussianSum(QuadratureSum):
         self._goal = math.log(2.0**-58 / max(count, 1))
         self.exact = (mu, rate)
         self.shares = True
-        self.rare = self.order != "add"  # there no loss is great
+        self.ladder = None if self.order == "add" else LADDER  # under add no loss is great
         self.shared = 4 * SHARED if self.mu <= GENTLE else SHARED
         self.strip = Strip(self.mu, self.q, self.order)
 

@@ -33,7 +33,7 @@ from neartwin.losses.inversion.lines import FURTHER, at_once, by_line, lines_at,
 from neartwin.losses.inversion.root import ContourRule
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
-from neartwin.losses.summands.rounding import U, down, up
+from neartwin.losses.summands.rounding import NoCertificateError, U, down, up
 
 KEPT = 24  # lines kept for the next question
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
@@ -105,7 +105,7 @@ def delta(total: SumOfLosses, eps: FloatArray, within: float = NARROW) -> tuple[
         done = high - low <= NARROW * high
         method[order[done]] = CLOSED
         order = order[~done]
-    divides = any(part.rare for part in total.summands)
+    divides = any(part.ladder is not None for part in total.summands)
     levels = (NARROW,) if divides else (ROUGH, NARROW)
     kept: list[_Kept] = total.lines
     for one in kept:
@@ -146,17 +146,15 @@ def _by_rungs(
     total: SumOfLosses, eps: FloatArray, asked: Indices, bounds: tuple[FloatArray, FloatArray, Names]
 ) -> Indices:
     """Narrow the bounds where a law is so seldom sampled that no one line serves; return those still open."""
-    if not any(part.rare for part in total.summands):
+    ladder = next((part.ladder for part in total.summands if part.ladder is not None), None)
+    if ladder is None:
         return asked
-    # here, since the engine alone loads no family that is not used
-    from neartwin.losses.families import rare_participation
-
     with contextlib.suppress(*NO_LINE):
         for _ in range(PARTS):
             if not len(asked):
                 break
             centre = asked[len(asked) // 2]
-            line, at = rare_participation.at_eps(total, float(eps[centre]))
+            line, at = ladder.line(total, float(eps[centre]))
             left = _keep(total, CONTOUR, line, at).answer(eps, asked, *bounds)
             asked = left[left != centre]
     return asked
@@ -209,13 +207,13 @@ def _routes(
     """
     if total.has_closed_form:
         yield 1e-13, lambda _: by_closed_form(total, low_target, high_target)
-        if total.summands[0].rare:
+        if total.summands[0].ladder is not None:
             yield max(NARROW, within), lambda _: _ladder(total, low_target, high_target)
         return
     if low_target < total.top.mass:
         yield 1e-9, lambda _: by_extremes(total, low_target, high_target)
     enough, fine = max(NARROW, within), max(FINE, within)
-    if any(part.rare for part in total.summands):
+    if any(part.ladder is not None for part in total.summands):
         yield enough, lambda _: at_once(total, low_target, high_target)
         yield enough, lambda _: _ladder(total, low_target, high_target)
     yield enough, lambda _: by_line(total, low_target, high_target, within=within)
@@ -230,10 +228,11 @@ def _routes(
 
 
 def _ladder(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
-    # here, since the engine alone loads no family that is not used
-    from neartwin.losses.families import rare_participation
-
-    return rare_participation.by_ladder(total, low_target, high_target)
+    ladders = [part.ladder for part in total.summands if part.ladder is not None]
+    if not ladders:
+        raise NoCertificateError
+    answer: Answer = ladders[0].epsilon(total, low_target, high_target)
+    return answer
 
 
 def _further(total: SumOfLosses, targets: tuple[float, float], within: float, level: float, _: Answer) -> Answer:

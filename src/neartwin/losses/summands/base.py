@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -84,6 +84,18 @@ class Ratio(NamedTuple):
 UNBOUNDED = MaximumLoss(np.inf, 0.0, np.inf)
 
 
+class SpecialMethod(NamedTuple):
+    """A method of inversion that a summand knows and that serves every sum with it.
+
+    Attributes:
+        epsilon: From a sum and two deltas to certified epsilons.
+        line: From a sum and an epsilon to a contour rule and its saddle there.
+    """
+
+    epsilon: Callable[..., Any]
+    line: Callable[..., Any]
+
+
 class Summand(ABC):
     """The n-fold composition of one ordered pair, or of a batch of one family, ready for arithmetic.
 
@@ -99,7 +111,7 @@ class Summand(ABC):
     pace: float = 0.0  # how fast atoms turn, the largest loss of one copy; 0 where `quiet` has none
     variation: float = 1.0  # an upper bound on the total variation of P and Q
     copies: int = 1  # of the law that `cells` describes
-    rare: bool = False  # whether great losses may be rare, as those of a seldom sampled law are
+    ladder: SpecialMethod | None = None  # for sums whose great losses are rare, as those of a seldom sampled law are
 
     @abstractmethod
     def cumulants(self, lam: float) -> tuple[float, float, float]:
