@@ -318,7 +318,12 @@ def words(data, asked, where, book):
     for option, names in (("--same-unit", asked.joined), ("--public", asked.public), ("--owned", asked.owned)):
         line += [part for name in names for part in (option, f"{name}={place(name)}")]
     limits = data.limits_of(asked).items()
-    return line + [part for name, value in limits for part in (f"--{name.replace('_', '-')}", str(value))]
+    return line + [part for name, value in limits for part in (f"--{name}", _written(value))]
+
+
+def _written(limits):
+    """Limits as a terminal takes them: `rows=92`."""
+    return ",".join(f"{name.replace('_', '-')}={value}" for name, value in limits.as_dict().items())
 
 
 def told_by_duckdb(text, folder):

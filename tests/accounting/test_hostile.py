@@ -84,6 +84,7 @@ GOOD = {
     "each": Laplace(epsilon=1),
     "inner": Laplace(epsilon=1),
     "spend": Laplace(epsilon="0.1"),
+    "usage": Laplace(epsilon="0.1"),
     "parts": Laplace(epsilon=1),
     "curve": CURVE,
     "curves": [CURVE],

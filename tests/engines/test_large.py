@@ -130,7 +130,7 @@ def test_one_question_has_one_answer_in_one_form(ledger, tmp_path):
     account.release_to_parquet(proposal, tmp_path / "t.parquet")
     with pytest.raises(LedgerError, match=r"t\.parquet"):
         account.release(proposal)
-    _, other = proposed(ledger, rows, limits=nt.limits(max_rows_per_group=4))
+    _, other = proposed(ledger, rows, limits=nt.limits(max_rows_per_group=4, max_groups=40))
     account.release(other)
     with pytest.raises(LedgerError, match="ordinary release"):
         account.release_to_parquet(other, tmp_path / "u.parquet")

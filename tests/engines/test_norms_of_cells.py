@@ -218,6 +218,6 @@ def test_bars_hold_and_another_norm_is_another_plan(tmp_path):
         )  # fmt: skip
         assert {key for (key,) in found.keys} <= {"t0", "t1", "t2"}
         tuned = account.release(account.plan(asked, spend=nt.gdp(20), limits=nt.limits(norm=nt.private_limit(512))))
-        assert any(note.startswith("Chosen privately: norm_per_unit") for note in tuned.notes)
+        assert any(note.startswith("Chosen privately: norm = ") for note in tuned.notes)
     digests = {plan(asked, spend=nt.gdp(1), limits=nt.limits(norm=norm)).digest for norm in (3, 4)}
     assert len(digests) == 2

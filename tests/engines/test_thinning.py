@@ -105,9 +105,9 @@ def test_only_groups_that_are_kept_by_hash_alone_can_be_thinned():
     stage = plan(rows.agg(n=nt.count_distinct_units()), spend=SPEND, limits=nt.limits(max_groups=9)).stage
     assert can_thin(stage)
     for odd in (
-        {"limits": nt.limits(max_rows_per_group=2)},
-        {"limits": nt.limits(max_groups=None)},
-        {"limits": nt.limits(max_groups=21)},
+        {"rows_per_group": 2},
+        {"groups_per_unit": None},
+        {"groups_per_unit": 21},
         {"octaves": (1, 2)},
     ):
         assert not can_thin(replace(stage, **odd))

@@ -208,7 +208,7 @@ def test_sql_and_the_terminal_tune_it_too(tmp_path, text, keys, asked):
     with nt.open_ledger(tmp_path / "here.db") as book:
         account = book.open(rows, nt.gdp(3))
         release = account.sql(text, keys=keys, spend=nt.gdp(1), limits=nt.limits(norm=nt.private_limit(64)))
-    assert "Chosen privately: norm_per_unit" in release.notes[-1]
+    assert "Chosen privately: norm = " in release.notes[-1]
     assert len(release) == asked
     given = [part for name, values in keys.items() for part in ("--keys", f"{name}={values[0]}:{values[-1]}")]
     called = CliRunner().invoke(
@@ -217,7 +217,7 @@ def test_sql_and_the_terminal_tune_it_too(tmp_path, text, keys, asked):
          "--spend", "mu=1", "--norm", "private=64", *given],
     )  # fmt: skip
     assert called.exit_code == 0, called.output
-    assert "Chosen privately: norm_per_unit" in called.output
+    assert "Chosen privately: norm = " in called.output
 
 
 def test_what_cannot_be_tuned_is_refused_before_anything_is_spent():

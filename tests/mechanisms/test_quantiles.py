@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-import neartwin as nt
 from neartwin import noise
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.neighbours import Neighbours
@@ -140,7 +139,7 @@ def test_bad_ranks_and_bounds_are_refused():
         {"low": 10},
         {"high": 2**60},
         {"epsilon": Fraction(0)},
-        {"limits": nt.limits(rows=0)},
+        {"rows_per_unit": 0},
     ):
         with pytest.raises(ParameterError):
             Quantiles(**(good | bad))

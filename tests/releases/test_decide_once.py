@@ -89,7 +89,9 @@ EVERYTHING = {
         LIMITS | {"group_size": 2},
     ),
     "order": lambda at: (
-        at.group_by("town", keys=TOWNS).agg(middle=nt.median("paid", 0, 9), top=nt.maximum("paid", 0, 9)),
+        at.group_by("town", keys=TOWNS).agg(
+            middle=nt.median("paid", 0, 9), top=nt.maximum("paid", 0, 9), wide=nt.interquartile_range("paid", 0, 9)
+        ),
         LIMITS,
     ),
     "spread": lambda at: (at.group_by("town", keys=TOWNS).agg(spread=nt.variance("paid", 0, 9)), LIMITS),

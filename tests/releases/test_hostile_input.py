@@ -16,7 +16,7 @@ from neartwin.cli import main
 from neartwin.errors import ExecutionError, NeartwinError, QueryError
 from neartwin.planning.limits import known_names
 from neartwin.queries.sql.series import series_from_sql
-from neartwin.releases import run
+from neartwin.releases import preparation
 
 LIMITS = {"limits": nt.limits(max_rows_per_group=2, max_groups=2)}
 
@@ -46,7 +46,7 @@ def unspent(account):
 def test_more_public_groups_than_a_document_holds_are_refused_before_the_budget_and_one_fewer_is_not(
     account, monkeypatch
 ):
-    monkeypatch.setattr(run, "MOST_NUMBERS", 4 * 10)  # a key, a value and the ends of its bar
+    monkeypatch.setattr(preparation, "MOST_NUMBERS", 4 * 10)  # a key, a value and the ends of its bar
     few, many = (
         account.rows.group_by("town", keys=[f"town {i}" for i in range(towns)]).agg(n=nt.count()) for towns in (10, 11)
     )

@@ -52,10 +52,13 @@ def questions(rows):
     given = [public[i] for i in (4, 0, 14, 7, 2, 9, 1)]  # in no order
     bins = {"paid": nt.histogram("paid", [0, 10, 20, 50, 100])}
     return {
-        "found by few": (ranks(rows.group_by("town", "open")), {"limits": nt.limits(max_discovered_groups=2)}),
+        "found by few": (
+            ranks(rows.group_by("town", "open")),
+            {"limits": nt.limits(max_rows_per_group=4, max_groups=9, max_discovered_groups=2)},
+        ),
         "found, in bins": (rows.group_by("town").agg(**bins), {}),
         "public": (ranks(rows.group_by("town", "open", keys=given)), {}),
-        "together": (ranks(rows), {"limits": nt.limits(max_groups=None)}),
+        "together": (ranks(rows), {"limits": nt.limits(max_rows_per_group=4)}),
     }
 
 

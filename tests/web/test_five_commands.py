@@ -25,7 +25,7 @@ def commands():
     blocks = re.findall(
         r"^```sh\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
     )
-    blocks = [block for block in blocks if block.startswith("pip install")]
+    blocks = [block for block in blocks if block.startswith('pip install "neartwin[web]')]
     assert len(blocks) == 1
     return blocks[0].replace("\\\n", " ").splitlines()
 
