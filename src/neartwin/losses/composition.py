@@ -280,6 +280,8 @@ class Composition:
         """
         exact = rational(pool=pool)
         given = max(float_below(open_probability(pool=exact)), 1e-300) if exact else 0.0
+        if given and self.delta(0.0).upper <= given:  # P and Q are equal but for the pool
+            return Certified(0.0, 0.0, "failure alone")
         low, high = directions.gdp(self.sides(None), given)
         return Certified(low, high, "profile chords")
 
