@@ -31,11 +31,12 @@ test: $(VENV)/.dev  ## the tests; as root on Debian it installs openjdk and chro
 	tools/browser.sh
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
 
-check: $(VENV)/.dev  ## what CI runs, to the letter: format, lint, types, floors, prose, tests with docs, site
+check: $(VENV)/.dev  ## what CI runs, to the letter: format, lint, types, floors, walls, prose, tests with docs, site
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/walls.py
 	$(BIN)/python tools/prose.py --check
 	$(MAKE) test
 	$(MAKE) site
