@@ -1,8 +1,8 @@
 """The measurable part of the rule for prose: short sentences, and none that opens like a riddle (`make check`).
 
     python tools/prose.py                   every offender in README, CONTRIBUTING, the English docs and public docstrings
-    python tools/prose.py --check           the files in CLEAN alone; exit code 1 for any offender
-    python tools/prose.py --check FILE...   these files alone
+    python tools/prose.py --check           README, CONTRIBUTING, all English docs and CLEAN_ROOMS; exit code 1 for any offender
+    python tools/prose.py --check PATH...   these files and folders alone
 
 **Words.** A sentence has at most 25. Code, formulas and symbols count nothing: a token counts if it is a plain number or a word
 of letters. Each cell of a table, item of a list and entry of `Args:` is a paragraph of its own. Headings are not sentences.
@@ -21,45 +21,8 @@ from pathlib import Path
 MOST_WORDS = 25
 OPENERS = ("The same", "Of", "By", "What")
 HOME = Path(__file__).parent.parent
-CLEAN = (  # files that pass and have to go on passing
-    "CONTRIBUTING.md",
-    "README.md",
-    "docs/audit-peers.md",
-    "docs/audit.md",
-    "docs/composition.md",
-    "docs/divergences.md",
-    "docs/explanation/architecture.md",
-    "docs/explanation/one-sentence.md",
-    "docs/from-the-texts.md",
-    "docs/glossary.md",
-    "docs/how-to/after-a-release.md",
-    "docs/how-to/ask-in-sql.md",
-    "docs/how-to/audit.md",
-    "docs/how-to/choose-noise.md",
-    "docs/how-to/collect-locally.md",
-    "docs/how-to/compute-columns.md",
-    "docs/how-to/growing-data.md",
-    "docs/how-to/join-tables.md",
-    "docs/how-to/marginals.md",
-    "docs/how-to/measure-relations.md",
-    "docs/how-to/protect-together.md",
-    "docs/how-to/switch.md",
-    "docs/how-to/workloads.md",
-    "docs/index.md",
-    "docs/noise.md",
-    "docs/peers.md",
-    "docs/planning.md",
-    "docs/reference/errors.md",
-    "docs/sensitivity.md",
-    "docs/threat-model.md",
-    "docs/trade-off-curves.md",
-    "docs/tutorial/budgets.md",
-    "docs/tutorial/first-release.md",
-    "docs/tutorial/heavy-users.md",
-    "docs/tutorial/joins.md",
-    "docs/tutorial/serving.md",
-    "docs/tutorial/unknown-groups.md",
-)
+CLEAN_ROOMS: tuple[str, ...] = ()  # rooms of src/neartwin whose docstrings pass and have to go on passing
+WRITTEN_BY_TOOLS = ("docs/reference/cli.md",)  # tools/reference.py writes it
 
 FENCE = re.compile(r"\s*(```|~~~)")
 ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+")
@@ -98,9 +61,9 @@ Lines = list[tuple[int, str]]  # numbered lines of one paragraph
 def main(arguments: list[str]) -> int:
     """Print the offenders; the exit code is 1 if a checked file has any."""
     checked = arguments[:1] == ["--check"]
-    files = (
-        [Path(name).resolve() for name in arguments[1:]] or [HOME / name for name in CLEAN] if checked else all_files()
-    )
+    rooms = CLEAN_ROOMS if checked else ("",)
+    named = [file for name in arguments if name != "--check" for file in modules([name], Path.cwd())]
+    files = named or [*pages(), *modules(rooms)]
     found = [offence for file in files for offence in offences(file)]
     for offence in found:
         print(offence)
@@ -111,14 +74,18 @@ def main(arguments: list[str]) -> int:
     return int(checked and bool(found))
 
 
-def all_files() -> list[Path]:
-    """Every file to which the rule applies: no translations, nothing generated."""
+def pages() -> list[Path]:
+    """README, CONTRIBUTING and every English page of the docs but those that a tool writes."""
     docs = HOME / "docs"
-    pages = [page for page in sorted(docs.rglob("*.md")) if not page.is_relative_to(docs / "zh")]
-    written = {docs / "reference" / "cli.md"}  # tools/reference.py writes it
-    pages = [page for page in pages if not page.is_relative_to(docs / "reference" / "api") and page not in written]
-    sources = sorted((HOME / "src").rglob("*.py"))
-    return [HOME / "README.md", HOME / "CONTRIBUTING.md", *pages, *sources]
+    others = docs / "zh", docs / "reference" / "api", *(HOME / name for name in WRITTEN_BY_TOOLS)
+    english = [page for page in sorted(docs.rglob("*.md")) if not any(page.is_relative_to(other) for other in others)]
+    return [HOME / "README.md", HOME / "CONTRIBUTING.md", *english]
+
+
+def modules(names: Iterable[str], home: Path = HOME / "src" / "neartwin") -> list[Path]:
+    """These files, and the modules in these folders; the name "" is all of `home`."""
+    paths = [(home / name).resolve() for name in names]
+    return [file for path in paths for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])]
 
 
 def offences(file: Path) -> Iterator[Offence]:
