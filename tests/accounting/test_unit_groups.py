@@ -15,13 +15,13 @@ from neartwin.accounting.budgets import Approx, Gdp, Pure, Zcdp
 from neartwin.accounting.groups import of_one, of_units
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.cli import main
-from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.planning.planner import plan
 from neartwin.tradeoff import epsilon_delta, group
 from tests.engines.places import SALT
+from tests.oracles.memory import MemoryEngine
 
 ALPHAS = np.linspace(0, 1, 401)
 

@@ -14,7 +14,6 @@ from neartwin.audit.game import audit
 from neartwin.audit.neighbouring_inputs import Twins
 from neartwin.audit.runs import Batched, in_process, written
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.engines.memory import MemoryEngine
 from tests.audit.whole_releases import (
     CROWD,
     EVERYWHERE,
@@ -31,6 +30,7 @@ from tests.audit.whole_releases import (
     withstands,
     withstands_on_an_engine,
 )
+from tests.oracles.memory import MemoryEngine
 
 __all__ = ["noise_shared_by_columns"]  # a fixture
 

@@ -7,11 +7,11 @@ import pytest
 
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError
 from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, answers, hostile_rows
+from tests.oracles.memory import MemoryEngine
 
 SPEND = nt.approx(1, "1e-6")
 

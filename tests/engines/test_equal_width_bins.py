@@ -7,7 +7,6 @@ from fractions import Fraction
 import pytest
 
 import neartwin as nt
-from neartwin.engines.memory import MemoryEngine, evaluate
 from neartwin.engines.sql.expressions import bins_of
 from neartwin.errors import QueryError
 from neartwin.planning.planner import plan
@@ -15,6 +14,7 @@ from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, SPEND, hostile_rows, in_cells
+from tests.oracles.memory import MemoryEngine, evaluate
 
 SCHEMA = {"paid": ColumnType.NUMBER, "year": ColumnType.INTEGER}
 TENS = list(range(0, 60, 10))

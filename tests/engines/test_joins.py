@@ -10,12 +10,12 @@ import pytest
 import neartwin as nt
 from neartwin.accounting.budgets import approx
 from neartwin.engines.engine_for import engine_for
-from neartwin.engines.memory import MemoryEngine, joined_rows
 from neartwin.errors import LedgerError, QueryError, SchemaError
 from neartwin.planning.explain import explain
 from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import as_mapping
+from tests.oracles.memory import MemoryEngine, joined_rows
 
 SPEND = approx(10**9, "1e-6")
 PEOPLE = pa.schema([("who", pa.string()), ("town", pa.string()), ("age", pa.int64())])
@@ -197,7 +197,7 @@ def test_without_one_unit_every_other_unit_has_the_same_joined_rows(seed, kind):
 
 
 def _owner(rows, join, visit):
-    from neartwin.engines.memory import owner
+    from tests.oracles.memory import owner
 
     return owner(rows["visits"], {"id": visit}, join, "who")
 

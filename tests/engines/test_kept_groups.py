@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 import neartwin as nt
-from neartwin.engines.memory import MemoryEngine
 from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, as_mapping
+from tests.oracles.memory import MemoryEngine
 
 SPEND = nt.approx(1, "1e-6")
 ROWS_IN = {"a": 9, "b": 6, "c": 5, "d": 3, "e": 1}

@@ -12,13 +12,13 @@ import pytest
 
 import neartwin as nt
 from neartwin.accounting import budgets
-from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, PrivacyError, QueryError
 from neartwin.planning.explain import explain
 from neartwin.planning.planner import plan
 from neartwin.planning.stage import Coordinate, NormClip
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows, row
+from tests.oracles.memory import MemoryEngine
 
 SPEND = nt.gdp(10**6, "1e-6")
 STATISTICS = {

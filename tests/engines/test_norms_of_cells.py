@@ -11,12 +11,12 @@ import pytest
 
 import neartwin as nt
 from neartwin.accounting import budgets
-from neartwin.engines.memory import MemoryEngine
 from neartwin.planning.explain import explain
 from neartwin.planning.planner import plan
 from neartwin.planning.stage import FINE, CellClip
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, hostile_rows
+from tests.oracles.memory import MemoryEngine
 
 SPEND = nt.gdp(10**3, "1e-6")
 ASKED = {

@@ -9,7 +9,6 @@ import pytest
 
 import neartwin as nt
 from neartwin.accounting.budgets import approx
-from neartwin.engines.memory import MemoryEngine, on_grid
 from neartwin.errors import ParameterError, SchemaError
 from neartwin.planning.planner import plan
 from neartwin.queries.open import table
@@ -17,6 +16,7 @@ from neartwin.statistics import count, count_distinct_units, sum
 from neartwin.tables.postgres import postgres_table, reading
 from neartwin.tables.types import ColumnType
 from tests.engines.places import SALT
+from tests.oracles.memory import MemoryEngine, on_grid
 
 SPEND = approx(10**9, "1e-6")
 TYPES = """

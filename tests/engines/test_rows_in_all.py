@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
-from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, QueryError
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.explain import explain
@@ -16,6 +15,7 @@ from neartwin.planning.planner import plan
 from neartwin.statistics.sensitivity import Contribution, of_count, of_sum
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, answers, hostile_rows
+from tests.oracles.memory import MemoryEngine
 
 SPEND = nt.approx(10**6, "1e-6")
 STATISTICS = {

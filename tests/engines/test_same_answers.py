@@ -9,7 +9,6 @@ import pytest
 
 import neartwin as nt
 from neartwin.accounting.budgets import approx
-from neartwin.engines.memory import MemoryEngine
 from neartwin.planning.planner import plan
 from neartwin.statistics import (
     correlation,
@@ -27,6 +26,7 @@ from neartwin.statistics import (
 )
 from neartwin.tables.table import ROW
 from tests.engines.places import SALT
+from tests.oracles.memory import MemoryEngine
 
 LARGEST = 1.7976931348623157e308
 HOSTILE = [

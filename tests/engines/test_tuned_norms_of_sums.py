@@ -13,13 +13,13 @@ from click.testing import CliRunner
 import neartwin as nt
 from neartwin.cli import main
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Gaussian, compose
 from neartwin.planning.norm_clipping import entry_parts
 from neartwin.planning.pilot_bounds import chosen
 from neartwin.planning.planner import plan
 from tests.engines.places import SALT
+from tests.oracles.memory import MemoryEngine
 
 TOWNS, SEXES = range(4), [0, 1]
 ASKED = {

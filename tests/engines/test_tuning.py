@@ -11,12 +11,12 @@ import pytest
 import neartwin as nt
 from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Zcdp
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, QueryError
 from neartwin.planning.pilot_bounds import chosen, split_budget
 from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows
+from tests.oracles.memory import MemoryEngine
 
 BOTH = {
     "limits": nt.limits(max_rows_per_group=nt.private_limit(256, groups=20), max_groups=nt.private_limit(64, groups=20))

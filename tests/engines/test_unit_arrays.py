@@ -12,11 +12,11 @@ import pytest
 import neartwin as nt
 from neartwin.engines import duckdb as engine
 from neartwin.engines.duckdb import DuckdbEngine, array_bits
-from neartwin.engines.memory import MemoryEngine
 from neartwin.planning.planner import plan
 from neartwin.tables.sources import ParquetFiles
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import SPEND, as_mapping
+from tests.oracles.memory import MemoryEngine
 from tests.peaks import PEAK
 
 ASKED = {"n": nt.count(), "people": nt.count_distinct_units(), "paid": nt.sum("paid", -50, 50, "1/256")}

@@ -10,11 +10,11 @@ import duckdb
 import pytest
 
 import neartwin as nt
-from neartwin.engines.memory import MemoryEngine, evaluate
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.planning.planner import plan
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.tables.ranges import clipped, range_of
+from tests.oracles.memory import MemoryEngine, evaluate
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import neartwin as nt
-from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.planning.planner import plan
 from neartwin.queries.sql.parse import from_sql
 from neartwin.queries.wire.parse import form_of, question_of
+from tests.oracles.memory import MemoryEngine
 
 TOWNS = ("a", "b", "c", "d")
 CAPS = [(1, 1), (2, 1), (1, 2), (2, 2)]

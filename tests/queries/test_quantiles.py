@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import neartwin as nt
-from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.planning.planner import plan
+from tests.oracles.memory import MemoryEngine
 from tests.queries.test_sensitivity import empty_table, one_unit_tables
 
 

@@ -12,11 +12,11 @@ import pytest
 
 import neartwin as nt
 from neartwin.accounting.budgets import approx, pure
-from neartwin.engines.memory import MemoryEngine
 from neartwin.planning.planner import plan
 from neartwin.queries.open import table
 from neartwin.statistics import count, count_distinct_units, mean, sum
 from neartwin.tables.table import ROW
+from tests.oracles.memory import MemoryEngine
 
 GROUPS = ("a", "b", "c", "d")
 CAPS = [(1, 1), (2, 1), (1, 2), (2, 2)]

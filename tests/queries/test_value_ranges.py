@@ -12,10 +12,10 @@ from click.testing import CliRunner
 import neartwin as nt
 from neartwin.accounting.budgets import Approx, Gdp, Pure, Zcdp
 from neartwin.cli import main
-from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, QueryError
 from neartwin.planning.pilot_ranges import chosen, with_private_range
 from neartwin.planning.planner import plan
+from tests.oracles.memory import MemoryEngine
 
 SALT, TOWNS = 5, 4
 LIMITS = {"limits": nt.limits(max_rows_per_group=8, max_groups=TOWNS)}

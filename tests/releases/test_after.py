@@ -1,5 +1,6 @@
 """What is done to a release costs nothing, keeps its promise, and says what it did to the bars."""
 
+import datetime as dt
 import itertools
 from dataclasses import replace
 
@@ -9,8 +10,12 @@ import pytest
 
 import neartwin as nt
 from neartwin.errors import ParameterError, QueryError
+from neartwin.releases.postprocess import having
 from neartwin.releases.release import Release
-from neartwin.releases.values import UNBOUNDED, Statistic
+from neartwin.releases.values import UNBOUNDED, Statistic, StatisticsTable
+from neartwin.tables.expressions import RowExpression
+from neartwin.tables.types import ColumnType
+from tests.oracles.memory import evaluate
 
 
 @pytest.fixture
@@ -59,6 +64,33 @@ def test_having_order_and_limit_say_the_same_in_sql_and_python_and_cost_nothing_
     assert whole.order_by("town").limit(2).keys == (("Bonn",), ("Trier",))
     assert whole.order_by("town").keys[-1] == (None,)
     assert whole.order_by("town").notes == whole.notes  # the order of public keys tells nothing about the values
+
+
+CONDITIONS = [
+    "n > 2", "n >= 2 AND NOT (town = 'Ulm')", "town IS NULL OR big < 0", "big > 9223372036854775807", "N = n",
+    "CASE WHEN n > 1 THEN town LIKE 'U%' END", "day >= DATE '2026-01-02' AND open", "isodow(day) IN (4, 5)",
+    "n / 3 BETWEEN 0.5 AND 1 OR coalesce(town, '') = ''", "open = FALSE", "least(n, N) * 1e308 > 1e308",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_having_keeps_the_rows_of_the_reference_evaluation(condition):
+    """Group values may pass 64 bits, and names may differ in their capitals alone."""
+    keys = (
+        ("Ulm", 2**70, dt.date(2026, 1, 1), True), (None, -1, None, False),
+        ("Bonn", None, dt.date(2026, 1, 2), None), ("", 3, dt.date(2026, 1, 4), True),
+    )  # fmt: skip
+    numbers = {"n": (1.0, 2.0, 3.0, float("nan")), "N": (2, 2, 3, 10**20)}
+    table = StatisticsTable(
+        group_columns=("town", "big", "day", "open"), keys=keys, confidence=0.95, notes=(),
+        statistics=tuple(Statistic(name=n, what=n, values=v, lower=v, upper=v) for n, v in numbers.items()),
+    )  # fmt: skip
+    kinds = {"town": "text", "big": "integer", "day": "date", "open": "boolean", "n": "number", "N": "number"}
+    term = RowExpression.parse(condition, {name: ColumnType(kind) for name, kind in kinds.items()}).term
+    values = zip(*numbers.values(), strict=True)
+    rows = [dict(zip(kinds, (*key, *map(float, some)), strict=True)) for key, some in zip(keys, values, strict=True)]
+    wanted = [key for key, row in zip(keys, rows, strict=True) if evaluate(term, row) is True]
+    assert list(having(table, condition).keys) == wanted
 
 
 @pytest.mark.parametrize(

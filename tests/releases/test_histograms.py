@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
-from neartwin.engines.memory import MemoryEngine
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.planning.planner import plan
+from tests.oracles.memory import MemoryEngine
 from tests.queries.test_sensitivity import empty_table, one_unit_tables
 
 EDGES = [-1.5, 0, "0.1", 18, 65.25]

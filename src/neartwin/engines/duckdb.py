@@ -1,7 +1,7 @@
 """DuckDB in the same process: Parquet and CSV files, DuckDB databases, and frames in memory."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -9,16 +9,18 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
-from neartwin.engines.arrow import gathered, gathered_rows, key_table
+from neartwin.engines.arrow import ARROW, gathered, gathered_rows, key_table
 from neartwin.engines.base import Aggregates
-from neartwin.engines.duckdb_connections import opened
+from neartwin.engines.duckdb_connections import memory_connection, opened
 from neartwin.engines.sql.bounding import are_many, can_thin
 from neartwin.engines.sql.dialect import KEYS, Dialect, floor_half_up, in_calendar
+from neartwin.engines.sql.expressions import translated
 from neartwin.engines.sql.joins import Place
 from neartwin.engines.sql.statement import first_rows, in_order, needed_columns, salted, statement
 from neartwin.planning.stage import Stage
 from neartwin.tables.sources import DuckdbConnection, DuckdbQuery, ParquetFiles, Source
 from neartwin.tables.table import Join
+from neartwin.tables.terms import Term
 from neartwin.tables.types import ColumnType
 
 _SALT = exp.cast(exp.Placeholder(this="salt"), "UBIGINT", dialect="duckdb")
@@ -31,6 +33,7 @@ _TYPES = {
     ColumnType.BOOLEAN: "BOOLEAN",
     ColumnType.INTEGER: "BIGINT",
 }
+_ARROW = ARROW | {ColumnType.INTEGER: pa.decimal128(38, 0), ColumnType.NUMBER: pa.float64()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +214,23 @@ def typed_rows(join: Join, needed: tuple[str, ...]) -> pa.Table:
         text = exp.select(*columns).from_(rows).sql(dialect="duckdb")
         found: pa.Table = connection.sql(text).to_arrow_table()
     return found
+
+
+def places_where(condition: Term, columns: Mapping[str, tuple[ColumnType, Sequence[object]]], rows: int) -> list[int]:
+    """The places of the rows in memory for which a condition is true; NULL is not true.
+
+    Args:
+        condition: Of the columns.
+        columns: Those that it reads, each with its type and (rows,) values; None is NULL.
+        rows: How many there are.
+    """
+    numbered = {name: exp.column(f"c{i}") for i, name in enumerate(columns)}
+    given = {f"c{i}": pa.array(values, _ARROW[kind]) for i, (kind, values) in enumerate(columns.values())}
+    given["place"] = pa.array(range(rows), pa.int64())
+    query = exp.select("place").from_("given").where(translated(condition, numbered, DuckdbDialect())).order_by("place")
+    with memory_connection({}) as connection:
+        connection.register("given", pa.table(given))
+        return [place for (place,) in connection.execute(query.sql(dialect="duckdb")).fetchall()]
 
 
 def _parameters(stage: Stage, salt: int) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from neartwin.engines.memory import evaluate
+from neartwin.engines.duckdb import places_where
 from neartwin.errors import ParameterError, QueryError
 from neartwin.queries.groups import MARGIN, named
 from neartwin.queries.query import PostProcessing
@@ -43,27 +43,24 @@ def shaped(release: AnyTable, after: PostProcessing) -> AnyTable:
 
 def having(release: AnyTable, condition: str) -> AnyTable:
     """Only the groups whose noisy values meet a condition over the release's columns; NULL is not true."""
-    statistics = dict.fromkeys((statistic.name for statistic in release.statistics), ColumnType.NUMBER)
-    groups = {name: _kind([key[i] for key in release.keys]) for i, name in enumerate(release.group_columns)}
-    checked = RowExpression.parse(condition, groups | statistics)
+    numbers = {one.name: (ColumnType.NUMBER, [float(value) for value in one.values]) for one in release.statistics}
+    columns = {name: (_kind(values), values) for name, values in _groups(release).items()} | numbers
+    checked = RowExpression.parse(condition, {name: kind for name, (kind, _) in columns.items()})
     if checked.type is not ColumnType.BOOLEAN:
         raise QueryError(f"having={condition!r} is {checked.type}; a condition is wanted, for instance 'n > 100'")
-    rows = _rows(release)
-    chosen = bool(checked.columns & set(statistics))
-    return _kept(
-        release, [i for i, row in enumerate(rows) if evaluate(checked.term, row) is True], (_CHOSEN,) if chosen else ()
-    )
+    places = places_where(checked.term, {name: columns[name] for name in checked.columns}, len(release))
+    return _kept(release, places, (_CHOSEN,) if checked.columns & set(numbers) else ())
 
 
 def order_by(release: AnyTable, *columns: str | tuple[str, bool]) -> AnyTable:
     """Groups in the order of columns, the first one first; a pair says whether it descends. NULL comes last."""
-    rows = _rows(release)
+    found = _groups(release) | {statistic.name: statistic.values for statistic in release.statistics}
     places = list(range(len(release)))
     for column in reversed(columns):
         name, down = (column, False) if isinstance(column, str) else column
         if name not in release.group_columns:
             release[name]  # whatever is neither raises here
-        values: list[Any] = [row[name] for row in rows]
+        values: Sequence[Any] = found[name]
         present = [place for place in places if values[place] is not None]
         nothing = [place for place in places if values[place] is None]
         places = sorted(present, key=values.__getitem__, reverse=down) + nothing
@@ -127,12 +124,8 @@ def _ratio_ends(above: Statistic, below: Statistic) -> tuple[list[float], list[f
     return lower, upper
 
 
-def _rows(release: StatisticsTable) -> list[dict[str, object]]:
-    columns: dict[str, Sequence[object]] = {
-        name: [key[i] for key in release.keys] for i, name in enumerate(release.group_columns)
-    }
-    columns |= {statistic.name: statistic.values for statistic in release.statistics}
-    return [{name: values[i] for name, values in columns.items()} for i in range(len(release))]
+def _groups(release: StatisticsTable) -> dict[str, Sequence[object]]:
+    return {name: [key[i] for key in release.keys] for i, name in enumerate(release.group_columns)}
 
 
 def _kept(release: AnyTable, places: Sequence[int], notes: tuple[str, ...]) -> AnyTable:

@@ -119,7 +119,7 @@ def _truncated(unit: str, day: date) -> date:
 
 
 def _clip(term: Term, parts: list[Any]) -> float:
-    assert isinstance(term.value, tuple)  # noqa: S101 - what a clip holds
+    assert isinstance(term.value, tuple)
     (value,) = parts
     return float(value) if math.isnan(value) else max(term.value[0], min(term.value[1], value))
 
