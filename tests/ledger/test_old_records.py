@@ -5,6 +5,7 @@ import json
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from typing import get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,9 +14,11 @@ import pytest
 import neartwin as nt
 from neartwin.errors import ExecutionError, LedgerError
 from neartwin.ledger import Book, Head, Population
+from neartwin.mechanisms.selection.thresholds import Selection
 from neartwin.planning import plan
 from neartwin.releases.accounts import Account
 from neartwin.statistics import Statistic
+from neartwin.statistics.measures import Noise
 from tests.fixtures import lay_postgres, lay_sqlite, told
 from tests.fixtures.questions import (
     ACCOUNTS,
@@ -135,7 +138,7 @@ def test_a_changed_question_or_newer_rows_are_not_free(tmp_path):
 def test_no_rename_of_a_class_or_a_printed_word_changes_a_digest(tmp_path, monkeypatch):
     held = told("records")["sqlite"]
     known = {name: held["releases"][name]["provenance"]["plan"] for name in QUESTIONS}
-    kinds = [*below(Statistic), *plan.NOISES, *plan.TARGETS]
+    kinds = [*below(Statistic), *get_args(Noise), *below(Selection), *plan.TARGETS]
     printed = {kind for kind in kinds if "__str__" in vars(kind)}
     for kind in {*kinds, plan.PrivateLimit}:
         monkeypatch.setattr(kind, "__repr__", lambda _: "renamed")

@@ -20,7 +20,6 @@ from neartwin.planning.allocation import (
     Measurement,
     allocate,
     best_selection,
-    missed,
 )
 from neartwin.planning.planner import plan
 from neartwin.statistics.sensitivity import Sensitivity
@@ -195,13 +194,13 @@ def test_discovery_takes_the_mechanism_that_misses_fewest_groups(k, part):
     chosen = best_selection(units, k, part)
     sizes = np.arange(1, 60_000)
     kept = chosen.keep_probabilities(sizes) if isinstance(chosen, OptimalSelection) else chosen.keep_probability(sizes)
-    assert abs(missed(chosen) - (1 - kept).sum()) < 0.01 * missed(chosen) + 1
+    assert abs(chosen.missed - (1 - kept).sum()) < 0.01 * chosen.missed + 1
     if hasattr(part, "mu"):
         rival = GaussianThreshold.calibrated(mu=part.mu, delta=part.delta, l2_squared=k, groups_per_unit=k)
-        assert missed(chosen) <= missed(rival)
+        assert chosen.missed <= rival.missed
     if hasattr(part, "epsilon"):
         rival = OptimalSelection.shared(epsilon=part.epsilon, delta=part.delta, groups_per_unit=k)
-        assert missed(chosen) <= missed(rival)
+        assert chosen.missed <= rival.missed
 
 
 def test_many_groups_a_unit_are_discovered_by_a_normal_threshold_and_few_by_the_optimal_rule():
@@ -209,7 +208,7 @@ def test_many_groups_a_unit_are_discovered_by_a_normal_threshold_and_few_by_the_
     few, many = (allocate((NEEDS[0],), Discovery(Sensitivity(k, 1, k, "one in each"), k), spend) for k in (1, 300))
     assert isinstance(few.selection, OptimalSelection)
     assert isinstance(many.selection, GaussianThreshold)
-    assert DISCOVERY_WEIGHT * missed(few.selection) < few.error
+    assert DISCOVERY_WEIGHT * few.selection.missed < few.error
 
 
 @pytest.mark.parametrize("spend", [nt.pure(1), nt.zcdp(1), nt.gdp(1), nt.rdp(2, 1)], ids=str)
@@ -240,7 +239,7 @@ def test_groups_that_would_be_missed_weigh_as_much_as_the_rows_they_hold():
         return plan(asked.agg(**statistics), spend=nt.approx(1, "1e-6"), limits=limits)
 
     few, many = (planned(rows, n=nt.count()) for rows in (2, 200))
-    assert missed(many.selection) <= missed(few.selection) + 1
+    assert many.selection.missed <= few.selection.missed + 1
     alone = planned(200, people=nt.count_distinct_units())
     near_miss = planned(1, people=nt.count_distinct_units())
     assert alone.selection == near_miss.selection  # rows that no statistic counts have no weight

@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-import numpy as np
-
 from neartwin.accounting import prices
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.checks import positive
@@ -32,12 +30,11 @@ from neartwin.exact import root_below
 from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
-from neartwin.mechanisms.selection.thresholds import GaussianThreshold, OptimalSelection, UnitThreshold
+from neartwin.mechanisms.selection.thresholds import GaussianThreshold, OptimalSelection, Selection, UnitThreshold
 from neartwin.statistics.measures import Measurement, Noise
 from neartwin.statistics.sensitivity import Sensitivity
 from neartwin.tradeoff import mu_of
 
-Selection = UnitThreshold | OptimalSelection | GaussianThreshold
 _LEAST_EPSILON = Fraction(1, 2000)  # of one group; below, its table of probabilities is too long
 _SEARCH = 40  # halvings
 
@@ -62,7 +59,7 @@ def best_selection(units: Sensitivity, entering: int, part: Approx | Zcdp | Gdp)
     epsilon = each_epsilon(part, units.cells)
     if epsilon >= _LEAST_EPSILON:
         found.append(OptimalSelection(epsilon=epsilon, delta=part.delta / units.cells))
-    return min(found, key=missed)
+    return min(found, key=lambda one: one.missed)
 
 
 def each_epsilon(part: Approx | Zcdp | Gdp, cells: int) -> Fraction:
@@ -82,13 +79,6 @@ def _largest(fits: Callable[[Fraction], bool]) -> Fraction:
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
-
-
-def missed(selection: Selection) -> float:
-    """How many groups are missed in expectation, if there were one with each number of units from 1 on."""
-    if isinstance(selection, OptimalSelection):
-        return float((1 - selection.keep_probabilities(np.arange(1, selection.sure + 1))).sum())
-    return float(selection.threshold - 1)
 
 
 CONFIDENCE = 0.95
@@ -195,10 +185,9 @@ def _best(found: Sequence[Allocation]) -> Allocation:
 
 def _checked(made: Allocation) -> Allocation:
     for name, noise in made.noise.items():
-        size = float(noise.scale) if isinstance(noise, DiscreteLaplace) else math.sqrt(float(noise.variance))
-        if size > LARGEST_SCALE:
+        if noise.noise_scale > LARGEST_SCALE:
             raise ParameterError(
-                f"scale of {name}", size, "must be at most 2**50 grid steps", remedy="take a larger step"
+                f"scale of {name}", noise.noise_scale, "must be at most 2**50 grid steps", remedy="take a larger step"
             )
     return made
 
@@ -243,7 +232,7 @@ def _error(
     bars = sum(need.weight * noise[need.name].half_width(CONFIDENCE) for need in needs)
     if discovery is None or selection is None:
         return bars
-    return bars + DISCOVERY_WEIGHT * discovery.rows * missed(selection)
+    return bars + DISCOVERY_WEIGHT * discovery.rows * selection.missed
 
 
 def _sizes(

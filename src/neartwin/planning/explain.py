@@ -6,10 +6,7 @@ A tree of words, and what it says of a first stage that chooses bounds.
 import math
 from dataclasses import dataclass
 
-from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
-from neartwin.mechanisms.additive.gaussian import Gaussian
-from neartwin.mechanisms.selection.thresholds import OptimalSelection
-from neartwin.planning.allocation import Selection
+from neartwin.mechanisms.selection.thresholds import Selection
 from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.pilot_bounds import CONFIDENCE, groups_counted
 from neartwin.planning.plan import GroupPlan, MarginalPlan, Pilot, Plan, QueryPlan, TopKPlan, WorkloadPlan
@@ -244,26 +241,11 @@ def _keys(plan: GroupPlan) -> Explained:
     return Explained(f"group by {columns}: keys discovered privately{only}", _discovered(plan, plan.selection))
 
 
-def _discovered(plan: GroupPlan, chosen: Selection) -> tuple[Explained, ...]:
-    if isinstance(chosen, OptimalSelection):
-        half = next(n for n in range(1, chosen.sure + 1) if 2 * chosen.keep_probability(n) >= 1)
-        return (
-            Explained(
-                f"kept with the largest probabilities that privacy allows: a group of 1 with {float(chosen.delta):.3g}, of "
-                f"{half} with one half or more, of {chosen.sure} surely"
-            ),
-            Explained(
-                f"each of {plan.discovered_cells} groups of a unit costs epsilon {float(chosen.epsilon):g} and delta "
-                f"{float(chosen.delta):.3g}"
-            ),
-        )
-    return (
-        Explained(
-            f"kept if units + noise >= {chosen.threshold}: a group of one unit passes with probability at most "
-            f"delta / {_entering(plan)} = {float(chosen.delta):g} / {plan.bounding.entering}"
-        ),
-        Explained(f"noise on units: {_law(chosen.counts)}"),
+def _discovered(plan: GroupPlan, selection: Selection) -> tuple[Explained, ...]:
+    change = (
+        f"{_entering(plan)} = {plan.bounding.entering}: a unit can change which of {plan.discovered_cells} groups exist"
     )
+    return tuple(map(Explained, (*selection.explanation, change)))
 
 
 def _in_all(most: int | None) -> tuple[Explained, ...]:
@@ -351,29 +333,14 @@ def _measure(plan: GroupPlan, name: str) -> Explained:
     reach = f"over at most {needed.cells:,} groups: {needed.why}"
     if plan.shared is not None:
         reach = f"alone: {needed.why}"
-    if isinstance(mechanism, DiscreteLaplace):
-        why = (
-            Explained(f"sensitivity {needed.l1:,}, {reach}"),
-            Explained(f"scale = sensitivity / epsilon = {needed.l1:,} / {float(mechanism.epsilon):g}"),
-        )
-    else:
-        squared = float(mechanism.l2_squared / mechanism.variance)
-        why = (
-            Explained(f"squared sensitivity {needed.l2_squared:,}, {reach}"),
-            Explained(f"variance = squared sensitivity / mu^2 = {needed.l2_squared:,} / {squared:g}"),
-        )
+    size, scale = mechanism.calibration()
+    why = (Explained(f"{size}, {reach}"), Explained(scale))
     return Explained(f"{_label(plan, name)}: {_law(mechanism, measure.parts)}", why)
 
 
 def _law(mechanism: Noise, parts: int = 1) -> str:
-    if isinstance(mechanism, DiscreteLaplace):
-        return f"discrete Laplace noise, scale {float(mechanism.scale) / parts:,g}{_finer(parts)}"
-    kind = "normal noise, rounded" if isinstance(mechanism, Gaussian) else "discrete Gaussian noise"
-    return f"{kind}, deviation {float(mechanism.variance) ** 0.5 / parts:,g}{_finer(parts)}"
-
-
-def _finer(parts: int) -> str:
-    return f", drawn in parts of 1/{parts:,}" if parts > 1 else ""
+    finer = f", drawn in parts of 1/{parts:,}" if parts > 1 else ""
+    return f"{mechanism.words(parts)}{finer}"
 
 
 def _label(plan: GroupPlan, name: str) -> str:

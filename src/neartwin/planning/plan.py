@@ -2,8 +2,9 @@
 
 The canonical form behind a plan's digest: what it would do, and nothing of how it is written.
 
-A digest decides whether a question was paid for, so its words never change: `Statistic.record`, `NOISES`, `TARGETS`, `JOINS` and
-`LIMITS` hold them. A class, parameter or printed word may be renamed; its line here keeps the old one. New kinds get new lines.
+A digest decides whether a question was paid for, so its words never change. `TARGETS`, `JOINS`, `LIMITS`, and the `record` of
+each statistic and mechanism hold them. A class, parameter or printed word may be renamed; its record keeps the old one. New
+kinds get new lines.
 """
 
 import hashlib
@@ -17,15 +18,13 @@ from typing import Any
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
 from neartwin.exact import Number
 from neartwin.losses import Composition, compose
-from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.mechanisms.linear.marginals import MarginalDesign
 from neartwin.mechanisms.linear.workloads import Bars, Strategy
-from neartwin.mechanisms.selection.thresholds import OptimalSelection
+from neartwin.mechanisms.selection.thresholds import Selection
 from neartwin.mechanisms.selection.top_k import PeeledTop
-from neartwin.planning.allocation import Selection
 from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.limits import Limits, PrivateLimit
 from neartwin.planning.stage import NormClip, Stage
@@ -33,12 +32,11 @@ from neartwin.queries.groups import MARGIN
 from neartwin.queries.query import NOTHING, PostProcessing, Query, TopK
 from neartwin.queries.workloads import Resolved
 from neartwin.statistics.base import Statistic
-from neartwin.statistics.measures import Measure, Noise
+from neartwin.statistics.measures import Measure
 from neartwin.tables.table import How, Join, JoinKind
 from neartwin.tables.types import ColumnType
 
 RECORD_VERSION = 1  # of the canonical form; a new meaning takes a new number
-NOISES: Mapping[type, str] = {Gaussian: "Gaussian", DiscreteGaussian: "DiscreteGaussian"}
 TARGETS: Mapping[type, tuple[tuple[str, str], ...]] = {  # word, field; a delta of 0 is left out, but for Approx
     Pure: (("epsilon", "epsilon"),),
     Approx: (("epsilon", "epsilon"), ("delta", "delta")),
@@ -321,9 +319,7 @@ class GroupPlan(QueryPlanBase):
         if self.shared is not None:  # of all but trees, whose vectors are clipped on their own
             parts = [self.shared.losses(), *(self.measures[name].losses() for name in self.splits)]
         if self.selection is not None:
-            each = self.selection.losses()
-            uses = self.discovered_cells if isinstance(self.selection, OptimalSelection) else 1
-            parts.append(uses * each)
+            parts.append(self.selection.unit_losses(self.discovered_cells))
         parts += _first_losses(self.pilot)
         if self.ranging is not None:
             parts += [one.losses() for one in self.ranging.asked]
@@ -344,8 +340,8 @@ class GroupPlan(QueryPlanBase):
     def digest(self) -> str:
         """Equal for plans that would do the same, across processes and versions of this library."""
         asked = {name: aggregate.record for name, aggregate in self.outputs.items()}
-        measures = {name: _noise(measure.mechanism) for name, measure in self.measures.items()}
-        chosen = None if self.selection is None else _chosen(self.selection)
+        measures = {name: measure.mechanism.record for name, measure in self.measures.items()}
+        chosen = None if self.selection is None else self.selection.record
         trees = {
             name: [split.tree.cells, split.tree.branching, *([split.stage.parts] if split.stage.parts > 1 else [])]
             for name, split in self.splits.items()
@@ -379,25 +375,13 @@ def _piloted(pilot: Pilot) -> list[object]:
     bounds += [] if pilot.norm is None else [[pilot.norm.at_most, str(pilot.norm.share)]]
     told = [[name, str(weight)] for name, weight in pilot.weights]
     return [
-        *_noise(pilot.mechanism),
+        *pilot.mechanism.record,
         *bounds,
         pilot.expected_groups,
         pilot.stage.octaves,
         told,
         target_record(pilot.rest),
     ]
-
-
-def _noise(noise: Noise) -> list[object]:
-    if isinstance(noise, DiscreteLaplace):
-        return [str(noise.scale), noise.sensitivity]
-    return [NOISES[type(noise)], str(noise.variance), noise.l2_squared]
-
-
-def _chosen(selection: Selection) -> list[object]:
-    if isinstance(selection, OptimalSelection):
-        return ["optimal", str(selection.epsilon), str(selection.delta)]
-    return [*_noise(selection.counts)[: 2 if isinstance(selection.counts, Gaussian) else 1], selection.threshold]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -424,7 +408,7 @@ class TopKPlan(PlanBase):
         """Equal for plans that would do the same."""
         more: dict[str, object] = {} if self.query.k == 1 else {"k": self.query.k}
         if self.counts is not None:
-            more |= {"counts": _noise(self.counts.mechanism)}
+            more |= {"counts": self.counts.mechanism.record}
         more |= _beside(None, self.together)
         return digest_of("choice", self.stage, {"scale": str(self.mechanism.each.scale)} | more)
 
@@ -457,7 +441,7 @@ class MarginalPlan(QueryPlanBase):
     def digest(self) -> str:
         """Equal for plans that would do the same."""
         asked = {name: aggregate.record for name, aggregate in self.outputs.items()}
-        measures = {name: _noise(measure.mechanism) for name, measure in self.measures.items()}
+        measures = {name: measure.mechanism.record for name, measure in self.measures.items()}
         more: dict[str, object] = {
             "asked": asked,
             "measures": measures,
@@ -503,7 +487,7 @@ class WorkloadPlan(QueryPlanBase):
             "asked": {name: aggregate.record for name, aggregate in self.outputs.items()},
             "workload": None if asked is None else asked.record(),
             "strategy": self.strategy.name,
-            "measure": _noise(self.measure.mechanism),
+            "measure": self.measure.mechanism.record,
             "parts": self.measure.parts,
         }
         return digest_of("workload", self.stage, more | _beside(self.pilot, self.together))

@@ -8,7 +8,7 @@ the workers, over the channels that carry the rows themselves; no text, plan or 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,15 +20,10 @@ from neartwin.engines.sql.statement import group_names
 from neartwin.engines.sql.trees import CELL
 from neartwin.errors import QueryError
 from neartwin.exact import WholeNumbers
-from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
-from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
-from neartwin.mechanisms.additive.gaussian import Gaussian
-from neartwin.mechanisms.selection.thresholds import OptimalSelection
-from neartwin.planning.allocation import Selection
+from neartwin.mechanisms.selection.thresholds import Selection
 from neartwin.planning.plan import GroupPlan, Split
 from neartwin.releases.estimates import statistics_of
 from neartwin.releases.noising import CONFIDENCE, Noisy, as_table, told_keys
-from neartwin.statistics.measures import Noise
 from neartwin.tables.sources import ParquetFiles
 
 
@@ -74,9 +69,7 @@ class KeyedAnswer:
 
     def _kept(self, chosen: Selection, exact: pa.Table) -> NDArray[np.bool_]:
         keys, units = self._keys(exact), self._values(exact, self.plan.discovered_by)
-        if isinstance(chosen, OptimalSelection):
-            return chosen.keeps_by(lambda place: self.selection[place].draw(keys, units), units)
-        return np.asarray(_noisy(self.selection[0], keys, units) >= chosen.threshold, dtype=bool)
+        return chosen.keeps_by(lambda place: self.selection[place].draw(keys, units), units)
 
     def _keys(self, exact: pa.Table) -> list[Any]:
         return [exact[name] for name in group_names(self.plan.stage)]
@@ -90,38 +83,19 @@ def keyed_answer(plan: GroupPlan, schema: pa.Schema, *, release: str, secret: by
     if not plan.stage.group_columns:
         raise QueryError("a table that stays distributed is for groups")
     keyed = partial(noise.keyed, release=release, secret=secret, stage=0)
-    selection: tuple[noise.Keyed, ...] = ()
-    match plan.selection:
-        case None:
-            pass
-        case OptimalSelection() as chosen:
-            laws = [noise.UniformBits()] * chosen.digits
-            selection = tuple(keyed(law, column="units", counter=2 + place) for place, law in enumerate(laws))
-        case chosen:
-            selection = (keyed(_sampler(chosen.counts), column="units", counter=0),)
+    samplers = () if plan.selection is None else plan.selection.samplers
+    selection = tuple(keyed(law, column="selection", counter=place) for place, law in enumerate(samplers))
     measures = {
-        name: keyed(_sampler(measure.mechanism), column=name, counter=1) for name, measure in plan.measures.items()
+        name: keyed(measure.mechanism.sampler, column=name, counter=1) for name, measure in plan.measures.items()
     }
     nodes = {
         name: tuple(
-            keyed(_sampler(plan.measures[name].mechanism), column=name, counter=2 + level)
+            keyed(plan.measures[name].mechanism.sampler, column=name, counter=2 + level)
             for level in range(split.tree.levels)
         )
         for name, split in plan.splits.items()
     }
     return KeyedAnswer(_detached(plan), schema, selection, measures, nodes)
-
-
-def _sampler(mechanism: Noise) -> noise.Sampler:
-    match mechanism:
-        case DiscreteLaplace():
-            return noise.discrete_laplace(mechanism.scale)
-        case Gaussian():
-            return noise.rounded_gaussian(mechanism.variance)
-        case DiscreteGaussian():
-            return noise.discrete_gaussian(mechanism.variance)
-        case _:
-            assert_never(mechanism)
 
 
 def _noisy(keyed: noise.Keyed, keys: list[Any], values: WholeNumbers) -> WholeNumbers:

@@ -5,9 +5,11 @@ Thm 14). It is *not* sqrt(D2/s2)-GDP: at small variances its trade-off falls bel
 rounded Gaussian is preferred. For one coordinate the exact delta is known (their Thm 7).
 """
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
+from typing import ClassVar
 
 import numpy as np
 
@@ -40,6 +42,9 @@ def sums_of_squares(total: int, largest: int | None = None) -> tuple[tuple[int, 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscreteGaussian:
     """Discrete Gaussian noise. variance: the law's parameter s2. l2_squared: the squared Euclidean sensitivity."""
+
+    kind: ClassVar[str] = "discrete Gaussian noise"
+    growth: ClassVar[float] = 0.5  # power of the number of groups of a unit with which its noise grows
 
     variance: Fraction
     l2_squared: int
@@ -127,9 +132,45 @@ class DiscreteGaussian:
             raise ParameterError("l2_squared", self.l2_squared, "must be the square of one coordinate's sensitivity")
         return moved
 
+    @property
+    def record(self) -> list[object]:
+        """Its words in digests, for ever: a class may be renamed, these may not."""
+        return ["DiscreteGaussian", str(self.variance), self.l2_squared]
+
+    @property
+    def noise_scale(self) -> float:
+        """The deviation of the normal law, in steps."""
+        return math.sqrt(float(self.variance))
+
+    @property
+    def mean_size(self) -> float:
+        """About E|X|, in steps."""
+        return math.sqrt(2 / math.pi) * self.noise_scale
+
+    def words(self, parts: int = 1) -> str:
+        """The law, for noise that is drawn in parts of a step.
+
+        >>> DiscreteGaussian(variance=Fraction(9), l2_squared=1).words()
+        'discrete Gaussian noise, deviation 3'
+        """
+        return f"{self.kind}, deviation {self.noise_scale / parts:,g}"
+
+    def calibration(self) -> tuple[str, str]:
+        """Its sensitivity, and how the noise follows from it."""
+        mu_squared = float(self.l2_squared / self.variance)
+        return (
+            f"squared sensitivity {self.l2_squared:,}",
+            f"variance = squared sensitivity / mu^2 = {self.l2_squared:,} / {mu_squared:g}",
+        )
+
+    @property
+    def sampler(self) -> noise.Sampler:
+        """Draws the noise."""
+        return noise.discrete_gaussian(self.variance)
+
     def noisy(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> WholeNumbers:
         """Fresh noise on each value, whole numbers of any size; the result has their shape."""
-        return add_noise(values, noise.discrete_gaussian(self.variance), source)
+        return add_noise(values, self.sampler, source)
 
     def half_width(self, confidence: float, count: int = 1) -> int:
         """The least t with P(|noise| <= t in all `count` coordinates) >= confidence.

@@ -6,8 +6,10 @@ Sundararajan 2009; Dwork, Roth 2014, Thm 3.6 on a grid. Of all changes of L1 nor
 in one coordinate, at every level of the trade-off: docs/mechanisms/discrete_laplace.md.
 """
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from neartwin import noise
 from neartwin.checks import integer, positive
@@ -22,6 +24,9 @@ from neartwin.tradeoff import TradeOff, discrete_laplace
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscreteLaplace:
     """Discrete Laplace noise. scale: t, in units of the answer. sensitivity: D, the L1 sensitivity, a whole number."""
+
+    kind: ClassVar[str] = "discrete Laplace noise"
+    growth: ClassVar[float] = 1.0  # power of the number of groups of a unit with which its noise grows
 
     scale: Fraction
     sensitivity: int
@@ -86,9 +91,44 @@ class DiscreteLaplace:
         legs = -(-self.sensitivity // steps)
         return legs * steps / self.scale, legs
 
+    @property
+    def record(self) -> list[object]:
+        """Its words in digests, for ever: a class may be renamed, these may not."""
+        return [str(self.scale), self.sensitivity]
+
+    @property
+    def noise_scale(self) -> float:
+        """The scale t, in steps."""
+        return float(self.scale)
+
+    @property
+    def mean_size(self) -> float:
+        """E|X|, in steps: 1 / sinh(1 / t), which is below t by a sixth of its inverse."""
+        return 1 / math.sinh(1 / self.noise_scale) if self.noise_scale > 1 / 700 else 0.0
+
+    def words(self, parts: int = 1) -> str:
+        """The law, for noise that is drawn in parts of a step.
+
+        >>> DiscreteLaplace(scale=Fraction(3), sensitivity=1).words()
+        'discrete Laplace noise, scale 3'
+        """
+        return f"{self.kind}, scale {self.noise_scale / parts:,g}"
+
+    def calibration(self) -> tuple[str, str]:
+        """Its sensitivity, and how the noise follows from it."""
+        return (
+            f"sensitivity {self.sensitivity:,}",
+            f"scale = sensitivity / epsilon = {self.sensitivity:,} / {float(self.epsilon):g}",
+        )
+
+    @property
+    def sampler(self) -> noise.Sampler:
+        """Draws the noise."""
+        return noise.discrete_laplace(self.scale)
+
     def noisy(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> WholeNumbers:
         """Fresh noise on each value. values: whole numbers of any size, int64 or Python's; the result has their shape."""
-        return add_noise(values, noise.discrete_laplace(self.scale), source)
+        return add_noise(values, self.sampler, source)
 
     def half_width(self, confidence: float, count: int = 1) -> int:
         """The least t with P(|noise| <= t in all `count` coordinates) >= confidence.

@@ -5,8 +5,10 @@ It is post-processing of the real mechanism, so it is mu-GDP with mu^2 = D2 / s2
 and with no correction for discreteness. Dong, Roth, Su 2022, Thm 2.7; Bun, Steinke 2016, Prop 1.6.
 """
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
@@ -22,6 +24,9 @@ from neartwin.tradeoff import TradeOff, mu_of
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaussian:
     """Rounded normal noise. variance: s2, before rounding. l2_squared: D2, the squared Euclidean sensitivity."""
+
+    kind: ClassVar[str] = "normal noise"
+    growth: ClassVar[float] = 0.5  # power of the number of groups of a unit with which its noise grows
 
     variance: Fraction
     l2_squared: int
@@ -84,9 +89,45 @@ class Gaussian:
         """The same as a factor for composition, mu rounded up."""
         return Composition.of(GaussianLoss(mu=self.mu))
 
+    @property
+    def record(self) -> list[object]:
+        """Its words in digests, for ever: a class may be renamed, these may not."""
+        return ["Gaussian", str(self.variance), self.l2_squared]
+
+    @property
+    def noise_scale(self) -> float:
+        """The deviation of the normal law, in steps."""
+        return math.sqrt(float(self.variance))
+
+    @property
+    def mean_size(self) -> float:
+        """About E|X|, in steps."""
+        return math.sqrt(2 / math.pi) * self.noise_scale
+
+    def words(self, parts: int = 1) -> str:
+        """The law, for noise that is drawn in parts of a step.
+
+        >>> Gaussian(variance=Fraction(9), l2_squared=1).words()
+        'normal noise, rounded, deviation 3'
+        """
+        return f"{self.kind}, rounded, deviation {self.noise_scale / parts:,g}"
+
+    def calibration(self) -> tuple[str, str]:
+        """Its sensitivity, and how the noise follows from it."""
+        mu_squared = float(self.l2_squared / self.variance)
+        return (
+            f"squared sensitivity {self.l2_squared:,}",
+            f"variance = squared sensitivity / mu^2 = {self.l2_squared:,} / {mu_squared:g}",
+        )
+
+    @property
+    def sampler(self) -> noise.Sampler:
+        """Draws the noise."""
+        return noise.rounded_gaussian(self.variance)
+
     def noisy(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> WholeNumbers:
         """Fresh noise on each value, whole numbers of any size; the result has their shape."""
-        return add_noise(values, noise.rounded_gaussian(self.variance), source)
+        return add_noise(values, self.sampler, source)
 
     def half_width(self, confidence: float, count: int = 1) -> int:
         """The least t with P(|noise| <= t in all `count` coordinates) >= confidence.

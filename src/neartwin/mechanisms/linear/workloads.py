@@ -61,6 +61,10 @@ class Intervals:
         result: FloatArray = found.cumsum(axis=0).cumsum(axis=1)[:-1, :-1]
         return result
 
+    def counted(self) -> float:
+        """The mean number of cells that a query adds up."""
+        return float((self.last - self.first + 1).mean())
+
     def __len__(self) -> int:
         return len(self.first)
 
@@ -90,6 +94,10 @@ class Weighted:
         """(cells, cells) W^T W."""
         result: FloatArray = self.table.T @ self.table
         return result
+
+    def counted(self) -> float:
+        """The mean number of cells that a query adds up, by size of weights."""
+        return float(np.abs(self.table).sum(axis=1).mean())
 
     def __len__(self) -> int:
         return len(self.table)

@@ -16,6 +16,7 @@ inequalities for a and so for e^epsilon; coins with these probabilities are exac
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -39,13 +40,102 @@ _LEAST = 1e-290  # below, floats lose digits
 _SLACK = 1e-9  # relative: erfc, log and the float arithmetic here err by less than 1e-13
 
 
+class Selection(ABC):
+    """A private choice of groups by their numbers of distinct units."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def record(self) -> list[object]:
+        """Its words in digests, for ever."""
+
+    @property
+    @abstractmethod
+    def samplers(self) -> tuple[noise.Sampler, ...]:
+        """What `keeps_by` asks numbers of, by place."""
+
+    @property
+    @abstractmethod
+    def missed(self) -> float:
+        """How many groups are missed in expectation, if there were one with each number of units from 1 on."""
+
+    @abstractmethod
+    def keeps_by(self, draw: Callable[[int], NDArray[np.int64]], units: WholeNumbers) -> NDArray[np.bool_]:
+        """Which groups are kept, with given randomness.
+
+        Args:
+            draw: For a place in `samplers`, (groups,) numbers of its law.
+            units: (groups,) distinct units of every group that has any, at least 1.
+        """
+
+    def keeps(self, units: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> NDArray[np.bool_]:
+        """Which groups are kept, with fresh randomness. units: (groups,) distinct units of every group that has any."""
+        return self.keeps_by(lambda place: self.samplers[place].draw(np.shape(units), source=source), units)
+
+    @abstractmethod
+    def unit_losses(self, groups: int) -> Composition:
+        """What the choice reveals of a unit that can bring in or take away so many groups."""
+
+    @property
+    @abstractmethod
+    def explanation(self) -> tuple[str, ...]:
+        """How groups are kept, a line each."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnitThreshold:
+class Threshold(Selection):
     """Keep the groups with at least `threshold` units after noise. delta: the probability that is charged, an upper bound."""
 
-    counts: DiscreteLaplace
+    counts: DiscreteLaplace | Gaussian
     threshold: int
     delta: Fraction
+
+    def curve(self) -> TradeOff:
+        """That of the counts, with the failure mass delta: whatever a unit's own groups could give away."""
+        return with_failure(self.counts.curve(), self.delta)
+
+    def losses(self) -> Composition:
+        """That of the counts, and a leak of probability delta."""
+        return self.counts.losses() + Leak(delta=self.delta)
+
+    @property
+    def record(self) -> list[object]:
+        """The law's words without its sensitivity, and the threshold."""
+        return [*self.counts.record[:-1], self.threshold]
+
+    @property
+    def samplers(self) -> tuple[noise.Sampler, ...]:
+        """The noise on units."""
+        return (self.counts.sampler,)
+
+    @property
+    def missed(self) -> float:
+        """E max(0, T - 1 - X) for symmetric noise X: T - 1, but for tails below delta."""
+        return float(self.threshold - 1)
+
+    def keeps_by(self, draw: Callable[[int], NDArray[np.int64]], units: WholeNumbers) -> NDArray[np.bool_]:
+        """Which groups are kept: fresh noise on each number of units."""
+        kept: NDArray[np.bool_] = noise.add(units, draw(0)) >= self.threshold
+        return kept.astype(np.bool_)
+
+    def unit_losses(self, groups: int) -> Composition:
+        """Of all groups together: the noise is scaled to them."""
+        del groups
+        return self.losses()
+
+    @property
+    def explanation(self) -> tuple[str, ...]:
+        """The threshold and its noise."""
+        passing = f"groups that a unit is alone in pass with probability at most delta = {float(self.delta):g} together"
+        return f"kept if units + noise >= {self.threshold}: {passing}", f"noise on units: {self.counts.words()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitThreshold(Threshold):
+    """A threshold with discrete Laplace noise."""
+
+    counts: DiscreteLaplace
 
     @classmethod
     def calibrated(
@@ -73,19 +163,6 @@ class UnitThreshold:
             threshold += 1
         return cls(counts=counts, threshold=threshold, delta=delta)
 
-    def curve(self) -> TradeOff:
-        """That of the counts, with the failure mass delta: whatever a unit's own groups could give away."""
-        return with_failure(self.counts.curve(), self.delta)
-
-    def losses(self) -> Composition:
-        """That of the counts, and a leak of probability delta."""
-        return self.counts.losses() + Leak(delta=self.delta)
-
-    def keeps(self, units: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> NDArray[np.bool_]:
-        """Which groups are kept. units: distinct units of every group that has any; fresh noise on each."""
-        kept: NDArray[np.bool_] = self.counts.noisy(units, source=source) >= self.threshold
-        return kept.astype(np.bool_)
-
     def keep_probability(self, units: WholeNumbers) -> FloatArray:
         """The chance that a group with this many units is kept."""
         rate = 1 / float(self.counts.scale)
@@ -102,15 +179,13 @@ def false_keep(scale: Fraction, threshold: int, bits: int) -> Fraction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GaussianThreshold:
-    """The same with rounded normal noise: for accounts in GDP or zCDP, and for many groups a unit.
+class GaussianThreshold(Threshold):
+    """A threshold with rounded normal noise: for accounts in GDP or zCDP, and for many groups a unit.
 
     The unit counts are mu-GDP with l2_squared = groups that one unit touches; delta is on top.
     """
 
     counts: Gaussian
-    threshold: int
-    delta: Fraction
 
     @classmethod
     def calibrated(cls, *, mu: Fraction, delta: Fraction, l2_squared: int, groups_per_unit: int) -> "GaussianThreshold":
@@ -129,19 +204,6 @@ class GaussianThreshold:
             low, high = (low, middle) if _normal_tail(middle, counts.variance) <= allowed else (middle, high)
         return cls(counts=counts, threshold=high, delta=delta)
 
-    def curve(self) -> TradeOff:
-        """That of the counts, with the failure mass delta: whatever a unit's own groups could give away."""
-        return with_failure(self.counts.curve(), self.delta)
-
-    def losses(self) -> Composition:
-        """That of the counts, and a leak of probability delta."""
-        return self.counts.losses() + Leak(delta=self.delta)
-
-    def keeps(self, units: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> NDArray[np.bool_]:
-        """Which groups are kept. units: distinct units of every group that has any; fresh noise on each."""
-        kept: NDArray[np.bool_] = self.counts.noisy(units, source=source) >= self.threshold
-        return kept.astype(np.bool_)
-
     def keep_probability(self, units: WholeNumbers) -> FloatArray:
         """The chance that a group with this many units is kept."""
         away = self.threshold - np.asarray(units) - 0.5
@@ -159,7 +221,7 @@ _MOST = 1 << 20  # counts until pi is 1; more would mean an epsilon below about 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptimalSelection:
+class OptimalSelection(Selection):
     """Keep probabilities for one group. A unit in k groups pays k such uses: see `shared`."""
 
     epsilon: Fraction
@@ -187,9 +249,31 @@ class OptimalSelection:
         return Composition.of(Approx(epsilon=self.epsilon, delta=self.delta))
 
     @property
-    def digits(self) -> int:
-        """How many digits `keeps_by` may ask for."""
-        return _DIGITS
+    def record(self) -> list[object]:
+        """Epsilon and delta of one group."""
+        return ["optimal", str(self.epsilon), str(self.delta)]
+
+    @property
+    def samplers(self) -> tuple[noise.Sampler, ...]:
+        """Uniform digits to base 2**63."""
+        return (noise.sampler(noise.UniformBits()),) * _DIGITS
+
+    @property
+    def missed(self) -> float:
+        """The sum of 1 - pi_n."""
+        return float((1 - self.keep_probabilities(np.arange(1, self.sure + 1))).sum())
+
+    def unit_losses(self, groups: int) -> Composition:
+        """One use for each group."""
+        return groups * self.losses()
+
+    @property
+    def explanation(self) -> tuple[str, ...]:
+        """The keep probabilities and their price."""
+        half = next(n for n in range(1, self.sure + 1) if 2 * self.keep_probability(n) >= 1)
+        chances = f"a group of 1 with {float(self.delta):.3g}, of {half} with one half or more, of {self.sure} surely"
+        price = f"each group of a unit costs epsilon {float(self.epsilon):g} and delta {float(self.delta):.3g}"
+        return f"kept with the largest probabilities that privacy allows: {chances}", price
 
     @property
     def sure(self) -> int:
@@ -211,13 +295,8 @@ class OptimalSelection:
         result: FloatArray = table[np.minimum(units, table.size - 1)]
         return result
 
-    def keeps(self, units: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> NDArray[np.bool_]:
-        """Which groups are kept. units: distinct units of every group that has any, at least 1."""
-        uniform, size = noise.sampler(noise.UniformBits()), np.shape(units)
-        return self.keeps_by(lambda _: uniform.draw(size, source=source), units)
-
-    def keeps_by(self, digits: Callable[[int], NDArray[np.int64]], units: WholeNumbers) -> NDArray[np.bool_]:
-        """The same with given randomness. digits(i): for each group the i-th of uniform digits to base 2**63.
+    def keeps_by(self, draw: Callable[[int], NDArray[np.int64]], units: WholeNumbers) -> NDArray[np.bool_]:
+        """Which groups are kept.
 
         A group is kept if its uniform number is below pi, digit by digit; further digits are asked for only on a tie.
         """
@@ -231,7 +310,7 @@ class OptimalSelection:
                 break
             shift = 63 * (_DIGITS - 1 - place)
             wanted = np.array([(pi >> shift) & (2**63 - 1) for pi in scaled], dtype=np.int64)[counts]
-            drawn = digits(place)
+            drawn = draw(place)
             kept |= open_ & (drawn < wanted)
             open_ &= drawn == wanted
         return kept
