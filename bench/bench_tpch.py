@@ -24,10 +24,9 @@ from typing import Any
 import duckdb
 
 import neartwin as nt
-from neartwin.engines.base import Engine
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.planning.planner import plan
-from neartwin.planning.stage import Stage
+from neartwin.planning.stage import Engine, Stage
 from neartwin.queries.query import Query, Rows
 from neartwin.releases.accounts import Account
 

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from neartwin.engines.base import Aggregates, Cells
-from neartwin.planning.stage import Stage
+from neartwin.planning.stage import Aggregates, Cells, Stage
 from neartwin.tables.grid import GridColumn
 from neartwin.tables.table import How, Join, JoinKind, Table, together
 from neartwin.tables.terms import ARITHMETIC, COMPARISONS, PARTS, Term

@@ -7,8 +7,8 @@ import pytest
 
 import neartwin as nt
 from neartwin import noise
-from neartwin.engines.base import Aggregates, Cells
 from neartwin.planning.planner import plan
+from neartwin.planning.stage import Aggregates, Cells
 from neartwin.releases.noising import noisy_answer
 from tests.queries.test_sensitivity import empty_table
 

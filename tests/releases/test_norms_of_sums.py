@@ -12,7 +12,6 @@ from neartwin.audit.claims import claim_gdp
 from neartwin.audit.game import audit
 from neartwin.audit.neighbouring_inputs import Twins
 from neartwin.audit.runs import Batched
-from neartwin.engines.base import Aggregates
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import PrivacyError
 from neartwin.mechanisms.linear.workloads import strategies
@@ -20,6 +19,7 @@ from neartwin.planning import marginals, workloads
 from neartwin.planning.explain import explain
 from neartwin.planning.norm_clipping import NormContribution, entry_parts, norm_contribution
 from neartwin.planning.planner import plan
+from neartwin.planning.stage import Aggregates
 from neartwin.releases.estimates import margin_answers, noisy_margins
 from neartwin.releases.noising import workload_answers
 from tests.audit.verdicts import stands

@@ -12,9 +12,9 @@ import pytest
 
 import neartwin as nt
 from neartwin import noise
-from neartwin.engines.base import Aggregates, Cells
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.planning.planner import plan
+from neartwin.planning.stage import Aggregates, Cells
 from neartwin.releases import parquet as parts
 from neartwin.releases.noising import answered
 from neartwin.releases.parquet import pieces

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 import neartwin as nt
 from neartwin import noise
 from neartwin.cli import main
-from neartwin.engines.base import Aggregates
 from neartwin.errors import NeartwinError, ParameterError, QueryError
 from neartwin.planning.expected_errors import expected_errors
 from neartwin.planning.explain import explain
 from neartwin.planning.planner import plan
+from neartwin.planning.stage import Aggregates
 from neartwin.releases.noising import workload_answers
 from tests.queries.test_sensitivity import empty_table
 

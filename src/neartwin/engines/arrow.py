@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from neartwin.engines.base import Aggregates, Cells
 from neartwin.engines.sql.dialect import POSITION
 from neartwin.engines.sql.statement import group_names
 from neartwin.engines.sql.trees import CELL
 from neartwin.exact import WholeNumbers
-from neartwin.planning.stage import Stage
+from neartwin.planning.stage import Aggregates, Cells, Stage
 from neartwin.tables.types import ColumnType, Key
 
 ARROW = {

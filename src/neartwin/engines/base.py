@@ -1,61 +1,11 @@
-"""What every engine does: answer one stage with exact whole numbers by group."""
+"""What some engines do beside answering a stage: stream their answers, or leave them where they are computed."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from neartwin.exact import WholeNumbers
-from neartwin.planning.stage import Stage
-from neartwin.tables.types import Key
-
-SALT_BITS = 64  # of fresh randomness a release
-
-
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """Exact numbers by group and cell, where they are not 0: three columns of one length.
-
-    group: position in the keys; cell: in whole steps from the lowest, 0 and up; count: int64, all of them.
-    """
-
-    group: NDArray[np.int64]
-    cell: NDArray[np.int64]
-    count: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Aggregates:
-    """Exact answers. Private: they must not outlive the function that adds noise to them.
-
-    groups: for public keys, as many rows as keys, in their order, empty groups included; else every group that has a kept
-    unit, in no order that may be shown. keys: the group columns, one row a group. values: (groups,) whole numbers by measure
-    name, int64 or, where that is too small, Python's. cells: of a stage with a split, which has no values.
-    """
-
-    groups: int
-    keys: Sequence[Key]
-    values: Mapping[str, WholeNumbers]
-    cells: Cells | None = None
-
-
-class Engine(Protocol):
-    """Runs stages. Implementations are final and hold no state of a stage."""
-
-    def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
-        """Answer a stage exactly.
-
-        Args:
-            stage: the question, without noise.
-            salt: `SALT_BITS` fresh secret bits. They order the groups of a unit, and stay out of logs and text.
-
-        Returns:
-            Exact whole numbers by group.
-        """
-        ...
+from neartwin.planning.stage import Aggregates, Engine, Stage
 
 
 @runtime_checkable

@@ -2,8 +2,8 @@
 
 from typing import assert_never
 
-from neartwin.engines.base import Engine
 from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.planning.stage import Engine
 from neartwin.tables.postgres import PostgresTable
 from neartwin.tables.sources import (
     CsvFiles,

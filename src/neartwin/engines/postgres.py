@@ -17,12 +17,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.arrow import gathered_rows
-from neartwin.engines.base import Aggregates
 from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.sql.dialect import POSITION, Dialect, as_double, digest_of, in_calendar, real
 from neartwin.engines.sql.joins import Place
 from neartwin.engines.sql.statement import in_order, needed_columns, salted, statement
-from neartwin.planning.stage import Stage
+from neartwin.planning.stage import Aggregates, Stage
 from neartwin.tables.postgres import PostgresTable, driver, reading
 from neartwin.tables.types import ColumnType
 

@@ -17,13 +17,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.arrow import gathered, key_table
-from neartwin.engines.base import Aggregates, Answer
+from neartwin.engines.base import Answer
 from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.sql.dialect import KEYS, POSITION, Dialect, as_double, in_calendar
 from neartwin.engines.sql.joins import Place
 from neartwin.engines.sql.statement import group_names, needed_columns, statement
 from neartwin.engines.sql.trees import CELL
-from neartwin.planning.stage import Stage
+from neartwin.planning.stage import Aggregates, Stage
 from neartwin.tables.sources import SparkFrame
 from neartwin.tables.types import ColumnType
 

@@ -1,4 +1,4 @@
-"""What an engine is asked: one stage, which is one statement. It names columns, bounds and caps, and no noise.
+"""What an engine is asked, one stage, which is one statement; and its exact answer. A stage names no noise.
 
 The engine returns, for each group, whole numbers by measure name:
   "units"          distinct units that are kept in the group
@@ -52,13 +52,17 @@ F^2 S is at most 2^20 L m^2 for m values of the unit in L levels: below 2^126 fo
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isqrt
-from typing import TypeVar
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from neartwin.errors import ParameterError
+from neartwin.exact import WholeNumbers
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.statistics.sensitivity import Sensitivity
@@ -71,6 +75,7 @@ K = TypeVar("K")
 
 MOST_ROWS = 2**24  # of a unit in a group, weighted down to it as by rows_per_group
 LARGEST = 2**20  # norm, in rows
+SALT_BITS = 64  # of fresh randomness a release
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,3 +213,46 @@ class Stage:
     moments: Mapping[str, Moment] = field(default_factory=dict)
     clip: NormClip | None = None
     cell_clip: CellClip | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Exact numbers by group and cell, where they are not 0: three columns of one length.
+
+    group: position in the keys; cell: in whole steps from the lowest, 0 and up; count: int64, all of them.
+    """
+
+    group: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregates:
+    """Exact answers. Private: they must not outlive the function that adds noise to them.
+
+    groups: for public keys, as many rows as keys, in their order, empty groups included; else every group that has a kept
+    unit, in no order that may be shown. keys: the group columns, one row a group. values: (groups,) whole numbers by measure
+    name, int64 or, where that is too small, Python's. cells: of a stage with a split, which has no values.
+    """
+
+    groups: int
+    keys: Sequence[Key]
+    values: Mapping[str, WholeNumbers]
+    cells: Cells | None = None
+
+
+class Engine(Protocol):
+    """Runs stages. Implementations are final and hold no state of a stage."""
+
+    def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
+        """Answer a stage exactly.
+
+        Args:
+            stage: the question, without noise.
+            salt: `SALT_BITS` fresh secret bits. They order the groups of a unit, and stay out of logs and text.
+
+        Returns:
+            Exact whole numbers by group.
+        """
+        ...

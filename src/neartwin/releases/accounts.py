@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import neartwin.ledger as books
 from neartwin.accounting.budgets import Budget
-from neartwin.engines.base import Engine
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import LedgerError
 from neartwin.exact import Number
@@ -20,6 +19,7 @@ from neartwin.planning.pilot_ranges import with_private_range
 from neartwin.planning.plan import Plan
 from neartwin.planning.planner import plan as make_plan
 from neartwin.planning.series import SeriesPlan, plan_series
+from neartwin.planning.stage import Engine
 from neartwin.queries.query import NOTHING, Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.parse import explained_sql

@@ -9,13 +9,13 @@ from itertools import product
 import numpy as np
 
 from neartwin import noise
-from neartwin.engines.base import Aggregates
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.mechanisms.linear.marginals import Margin
 from neartwin.planning.context import planned_context
 from neartwin.planning.marginals import half_width
 from neartwin.planning.norm_clipping import entry_parts
 from neartwin.planning.plan import GroupPlan, MarginalPlan
+from neartwin.planning.stage import Aggregates
 from neartwin.queries.groups import named, values_of
 from neartwin.releases.values import Statistic
 from neartwin.statistics.base import NoisyNumbers

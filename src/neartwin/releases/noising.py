@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from neartwin import noise
-from neartwin.engines.base import SALT_BITS, Aggregates, Engine
 from neartwin.exact import WholeNumbers
 from neartwin.planning.norm_clipping import entry_parts
 from neartwin.planning.plan import GroupPlan, MarginalPlan, Plan, Split, TopKPlan, WorkloadPlan
+from neartwin.planning.stage import SALT_BITS, Aggregates, Engine
 from neartwin.releases.estimates import counted, margin_answers, narrowed, noisy_margins, statistics_of
 from neartwin.releases.values import Statistic
 from neartwin.tables.types import Key

@@ -27,11 +27,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from neartwin import noise
-from neartwin.engines.base import SALT_BITS, Aggregates, Cells, Distributed, Engine, Shelf, Streaming
+from neartwin.engines.base import Distributed, Shelf, Streaming
 from neartwin.errors import ExecutionError, LedgerError, ParameterError, QueryError
 from neartwin.exact import WholeNumbers
 from neartwin.ledger import Account, Stored
 from neartwin.planning.plan import GroupPlan, Plan, Split
+from neartwin.planning.stage import SALT_BITS, Aggregates, Cells, Engine
 from neartwin.queries.query import NOTHING
 from neartwin.releases.distributed import keyed_answer
 from neartwin.releases.documents import WrittenRelease, is_written

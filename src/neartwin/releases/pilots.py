@@ -7,10 +7,10 @@ that they read comes back to this process, a few thousand numbers at most; so a 
 from dataclasses import dataclass, replace
 
 from neartwin import noise
-from neartwin.engines.base import SALT_BITS, Engine
 from neartwin.planning import pilot_bounds, pilot_ranges
 from neartwin.planning.explain import explain
 from neartwin.planning.plan import GroupPlan, Pilot, Plan, Ranging, TopKPlan
+from neartwin.planning.stage import SALT_BITS, Engine
 from neartwin.releases.noising import answered
 from neartwin.releases.provenance import Description, describe, method_after_pilot, method_after_ranging
 

@@ -20,13 +20,13 @@ import neartwin.ledger as books
 from neartwin import mechanisms
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.checks import integer
-from neartwin.engines.base import Engine
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import PrivacyError, QueryError, SchemaError
 from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.limits import Limits
 from neartwin.planning.plan import GroupPlan, Plan
 from neartwin.planning.planner import plan as make_plan
+from neartwin.planning.stage import Engine
 from neartwin.queries.open import table as open_table
 from neartwin.queries.query import Query, Rows, TopK
 from neartwin.releases.preparation import prepare

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from fractions import Fraction
 
 from neartwin import noise
-from neartwin.engines.base import Engine
 from neartwin.errors import ExecutionError, LedgerError
 from neartwin.ledger import Account, Stored, Ticket
+from neartwin.planning.stage import Engine
 from neartwin.releases.documents import WrittenRelease, is_written
 from neartwin.releases.noising import CONFIDENCE, answer_of
 from neartwin.releases.pilots import resolve

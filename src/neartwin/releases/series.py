@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from neartwin import noise
-from neartwin.engines.base import Engine
 from neartwin.ledger import Account, Stored
 from neartwin.planning.series import SeriesPlan
+from neartwin.planning.stage import Engine
 from neartwin.releases.documents import SERIES_FORMAT
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.preparation import PreparedRelease, prepare
