@@ -39,8 +39,8 @@ def odometer(releases):
     return found
 
 
-def many(kinds, within=1e-8):
-    return compose({Laplace(epsilon=float(rate)): 1 for rate in RATES[:kinds]}).epsilon("1e-6", within=within)
+def many(kinds, rtol=1e-8):
+    return compose({Laplace(epsilon=float(rate)): 1 for rate in RATES[:kinds]}).epsilon("1e-6", rtol=rtol)
 
 
 def mix():

@@ -109,7 +109,7 @@ GOOD = {
     "eps": 1.0,
     "pool": "1e-6",
     "direction": None,
-    "within": 1e-6,
+    "rtol": 1e-6,
     "theorem": "",
     "divergence": PAIR.renyi,
     "range": "0.5",

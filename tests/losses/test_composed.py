@@ -161,10 +161,10 @@ def test_subsampled_laplace_equals_many_atoms(order):
 @pytest.mark.parametrize(("variance", "d"), [("0.25", 1), ("0.7", 3), ("4", 1), ("9", 2)])
 def test_the_discrete_gaussian_line_holds_beyond_its_period(variance, d):
     s = mp.mpf(variance)
-    summand = DiscreteGaussian(sigma2=variance, sensitivity=d).above("remove").repeated(3)
+    summand = DiscreteGaussian(sigma2=variance, sensitivity=d).dominating_pair("remove").repeated(3)
     period = 2 * math.pi * float(s) / d
     lam, t = 0.4, np.array([0.0, 0.1, 0.45, 0.55, 0.9, 1.0, 1.3, 2.5, 7.2]) * period
-    value, bound = summand.line(lam, t)
+    value, bound = summand.log_mgf_ratio(lam, t)
     x = range(-60, 61)
     weights = [mp.e ** (-mp.mpf(k * k) / (2 * s)) for k in x]
     loss = [(d * d - 2 * k * d) / (2 * s) for k in x]

@@ -25,7 +25,7 @@ TWO = mp.mpf(2)
 def test_the_alias_of_a_short_period_is_charged_to_the_lower_end_alone(eps, longest):
     at = saddle.for_eps(GAUSSIAN, eps)
     line = contour.build(GAUSSIAN, at, 0.0, tolerance=1e-6, longest=longest)
-    low, high, parts = line.ledger(np.array([eps]))
+    low, high, parts = line.bounds_with_errors(np.array([eps]))
     exact = truth.gaussian(TWO, eps)
     own = float(parts["frequency cut"][0] + parts["rounding"][0])
     assert low[0] <= exact <= high[0]
@@ -40,7 +40,7 @@ def test_smooth_kernels_lie_on_their_sides_and_close_like_the_square_of_the_widt
     exact = truth.gaussian(TWO, eps)
     assert low[0] < exact < high[0]
     gaps = (float(exact) - low[0], high[0] - float(exact))
-    share = width**2 * at.lam * (at.lam + 1)
+    share = width**2 * at.tilt * (at.tilt + 1)
     assert all(0.1 * share < gap / float(exact) < 3 * share for gap in gaps)
 
 

@@ -92,8 +92,8 @@ def test_a_saddle_looks_at_each_place_once():
     at = saddle.for_delta(whole, 1e-6)
     assert len(seen) == len(set(seen)) <= 3
     close = saddle.for_delta(whole, 1e-6, 1e-9)
-    assert seen[-1] != at.lam  # the last step was taken unseen
-    assert abs(at.lam / close.lam - 1) < 1e-3
+    assert seen[-1] != at.tilt  # the last step was taken unseen
+    assert abs(at.tilt / close.tilt - 1) < 1e-3
     assert abs(at.eps / close.eps - 1) < 1e-3
 
 
@@ -110,9 +110,9 @@ def test_a_line_of_a_sampled_gaussian_turns_each_node_a_few_times(monkeypatch):
     (part,) = total.summands
     at = saddle.for_delta(total, 1e-5)
     t = 0.5 * np.arange(36.0)
-    nodes = len(part.rule(at.lam, float(t[-1])).weighted.losses)
+    nodes = len(part.rule(at.tilt, float(t[-1])).weighted.losses)
     monkeypatch.setattr(atoms.np, "sin", counted)
-    part.line(at.lam, t)
+    part.log_mgf_ratio(at.tilt, t)
     assert nodes < sum(turned) <= 12 * (nodes + 32)  # 6 + 6 turns in place of 36
 
 

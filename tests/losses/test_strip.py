@@ -37,7 +37,7 @@ def test_few_nodes_give_the_transform_of_a_seldom_sampled_law(lam):
     exact_log = value + mp.log(transform(MU, RATE, "add", lam, value))
     assert abs(value - exact_log) <= error < 1e-9
     t = np.array([0.0, 0.5 * lam, 3 * lam])
-    line, slack = one.line(lam, t)
+    line, slack = one.log_mgf_ratio(lam, t)
     ratios = [transform(MU, RATE, "add", mp.mpc(lam, x), exact_log) for x in t.tolist()]
     for log, bound, ratio in zip(line[1:], slack[1:], ratios[1:], strict=True):
         assert abs(ratio / mp.exp(mp.mpc(complex(log))) - 1) <= mp.expm1(float(bound))

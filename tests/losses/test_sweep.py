@@ -33,7 +33,7 @@ def lines(total, delta, answered):
     builders = {
         "lattice": lambda: lattice.build(total, lower if answered == LATTICE else at),
         "contour": lambda: contour.build(total, at if answered == LATTICE else lower, 0.0),
-        "smooth": lambda: contour.build(total, at, 0.2 / (at.lam + 1)),
+        "smooth": lambda: contour.build(total, at, 0.2 / (at.tilt + 1)),
     }
     for name, build in builders.items():
         try:
@@ -50,14 +50,14 @@ def inside(fine, coarse):
     return coarse[0] <= fine[0] <= fine[1] <= coarse[1]
 
 
-def ends(uses, delta, direction, within):
+def ends(uses, delta, direction, rtol):
     """The ends of eps, and of delta there, of a whole that nothing was asked before."""
-    found = compose(uses).epsilon(delta, direction=direction, within=within)
+    found = compose(uses).epsilon(delta, direction=direction, rtol=rtol)
     return found.lower, found.upper
 
 
-def ends_of_delta(uses, eps, direction, within):
-    each = [side.delta(np.array([eps]), within)[:2] for side in compose(uses).sides(direction)]
+def ends_of_delta(uses, eps, direction, rtol):
+    each = [side.delta(np.array([eps]), rtol)[:2] for side in compose(uses).sides(direction)]
     return max(float(low[0]) for low, _ in each), max(float(high[0]) for _, high in each)
 
 
@@ -66,10 +66,10 @@ def refined(seed, count):
     rng, changed = np.random.default_rng(seed), 0
     for _ in range(count):
         uses, delta, direction = job(rng)
-        found = [ends(uses, delta, direction, within) for within in WIDTHS]
+        found = [ends(uses, delta, direction, rtol) for rtol in WIDTHS]
         if math.isinf(found[0][1]):
             continue
-        values = [ends_of_delta(uses, found[-1][1], direction, within) for within in WIDTHS]
+        values = [ends_of_delta(uses, found[-1][1], direction, rtol) for rtol in WIDTHS]
         for coarse, fine in (*pairwise(found), *pairwise(values)):
             assert inside(fine, coarse), (uses, delta, direction, coarse, fine)
             changed += fine != coarse
@@ -245,7 +245,7 @@ def test_lines_of_two_widths_alone_do_not_nest():
     apart = 0
     for count in range(195, 200):
         total = compose({law: count}).sides("remove")[0].upper
-        coarse, fine = (lines_of.by_line(total, 1e-14, 1e-14, levels=(level,), within=level) for level in (1e-8, 1e-9))
+        coarse, fine = (lines_of.by_line(total, 1e-14, 1e-14, levels=(level,), rtol=level) for level in (1e-8, 1e-9))
         assert max(fine.lower, coarse.lower) <= min(fine.upper, coarse.upper)
         apart += not inside((fine.lower, fine.upper), (coarse.lower, coarse.upper))
     assert apart > 0

@@ -21,7 +21,7 @@ from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses import Approx, Composition, FinitePair, Gaussian, Geometric, Laplace, ZeroConcentrated
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
-from neartwin.losses.summands.base import Lattice, Order, Pair, Summand
+from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U
 
 MOST_POINTS = 200_000
@@ -135,15 +135,15 @@ class PrivacyLosses(PrivacyLoss):
     remove: GridLaw
     add: GridLaw
 
-    def above(self, order: Order) -> Pair:
+    def dominating_pair(self, direction: Direction) -> Pair:
         """Each order's own."""
-        if order.startswith("replace"):
+        if direction.startswith("replace"):
             raise ParameterError("direction", "replace", "is not known of a PLD made for add/remove")
-        return self.remove if order == "remove" else self.add
+        return self.remove if direction == "remove" else self.add
 
-    def below(self, order: Order) -> Pair | None:
+    def attained_pair(self, direction: Direction) -> Pair | None:
         """Nothing is known from below."""
-        del order
+        del direction
         return None
 
 

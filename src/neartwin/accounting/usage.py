@@ -111,9 +111,9 @@ class Cost:
         """
         if self.neighbours == "replace_one":
             for factor in (factor for case in self.cases for factor in case.uses):
-                if factor.above("remove") != factor.above("replace") or factor.above("add") != factor.above(
-                    "replace_back"
-                ):
+                if factor.dominating_pair("remove") != factor.dominating_pair("replace") or factor.dominating_pair(
+                    "add"
+                ) != factor.dominating_pair("replace_back"):
                     raise PrivacyError(
                         f"{factor!r} has other losses when a unit is replaced, and this question is answered for add/remove only"
                     )
@@ -317,7 +317,9 @@ def _parallel_cases(parts: list[tuple[Composition, ...]], neighbours: str) -> tu
     if neighbours == "add_remove" or len(parts) == 1:
         return _worst(case for cases in parts for case in cases)
     for factor in (factor for cases in parts for case in cases for factor in case.uses):
-        if factor.above("remove") != factor.above("add") or factor.above("remove") != factor.above("replace"):
+        if factor.dominating_pair("remove") != factor.dominating_pair("add") or factor.dominating_pair(
+            "remove"
+        ) != factor.dominating_pair("replace"):
             raise PrivacyError(
                 f"under replace-one a unit leaves one part and enters another, and {factor!r} has different losses for the "
                 "two; account parallel parts under add/remove, or as `sequential`"

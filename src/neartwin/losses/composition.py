@@ -1,7 +1,7 @@
 """A composed whole: how often each factor was used, and what that proves.
 
 Adding to a whole is O(1): it keeps its two parts, and counts equal factors together when first asked. A query costs one
-line of some fifty frequencies for each distinct kind. The two orders are composed apart; the maximum is taken here.
+line of some fifty frequencies for each distinct kind. The two directions are composed apart; the maximum is taken here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from neartwin.exact import End, FloatArray, Number, float_above, float_below, fl
 from neartwin.losses import directions
 from neartwin.losses.directions import DirectedComposition
 from neartwin.losses.inversion.answer import NARROW, Certified, greatest
-from neartwin.losses.summands.base import Order, Pair, RenyiCurve
+from neartwin.losses.summands.base import Direction, Pair, RenyiCurve
 
 
 class PrivacyLoss(ABC):
@@ -31,32 +31,34 @@ class PrivacyLoss(ABC):
     """
 
     __slots__ = ()
-    both_ways: ClassVar[bool] = False  # the same pairs and curves in every order, so that one order answers for all
+    both_ways: ClassVar[bool] = (
+        False  # the same pairs and curves in every direction, so that one direction answers for all
+    )
 
     @abstractmethod
-    def above(self, order: Order) -> Pair | None:
-        """A pair that dominates every such mechanism in this order; None when only `renyi` bounds it."""
+    def dominating_pair(self, direction: Direction) -> Pair | None:
+        """A pair that dominates every such mechanism in this direction; None when only `renyi` bounds it."""
 
-    def below(self, order: Order) -> Pair | None:
+    def attained_pair(self, direction: Direction) -> Pair | None:
         """A pair that one such mechanism has, so that no upper bound can be lower; None when nothing is known."""
-        return self.above(order)
+        return self.dominating_pair(direction)
 
     @property
     def one_sided(self) -> bool:
         """Whether the pair below may be another than the pair above."""
-        return type(self).below is not PrivacyLoss.below
+        return type(self).attained_pair is not PrivacyLoss.attained_pair
 
-    def renyi(self, order: Order) -> RenyiCurve | None:
+    def renyi(self, direction: Direction) -> RenyiCurve | None:
         """A further upper bound that may beat the pair, or stand in for it."""
-        del order
+        del direction
         return None
 
     def stated_pure(self) -> Fraction | None:
-        """The exact epsilon of one use in every order, where the parameters state it; None where only the engine bounds it."""
+        """The exact epsilon of one use in every direction, where the parameters state it; None where only a search bounds it."""
         return None
 
     def stated_rho(self) -> Fraction | None:
-        """The exact least rho of one use under add/remove, approached at great whole orders; None where the engine is asked."""
+        """The exact least rho of one use under add/remove, approached at great whole orders; None where a search bounds it."""
         return None
 
     def __mul__(self, count: int) -> Composition:
@@ -77,8 +79,7 @@ def _whole(factor: PrivacyLoss, count: int = 1) -> Composition:
     return Composition.of(factor, count)
 
 
-Direction = Literal["remove", "add", "replace"]
-DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")
+DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")  # that may be asked for
 MOST_USES = 10**12
 LOOKS = 32  # at parts of a whole, one by one, before they are put in order
 
@@ -87,7 +88,7 @@ class Composition:
     """Factors used together, each with its count; immutable, equal when the counts are equal.
 
     Add with `+`, repeat with `*`, or build from a mapping by `compose`. All queries are vectorised, all answers
-    certified: the true value of the stated mechanisms, in their worst order, lies in the interval.
+    certified: the true value of the stated mechanisms, in their worst direction, lies in the interval.
 
     >>> from neartwin.losses import Gaussian, Laplace, RandomizedResponse
     >>> whole = 50 * Laplace(epsilon="0.05") + 50 * Gaussian(mu="0.1") + 20 * RandomizedResponse(epsilon="0.3")
@@ -99,7 +100,7 @@ class Composition:
     __slots__ = ("_parts", "_sides", "_uses")
     _parts: tuple[tuple[Composition | PrivacyLoss, int], ...]
     _uses: Mapping[PrivacyLoss, int] | None
-    _sides: dict[Order, DirectedComposition]
+    _sides: dict[Direction, DirectedComposition]
 
     @staticmethod
     def of(factor: PrivacyLoss, count: int = 1) -> Composition:
@@ -139,27 +140,27 @@ class Composition:
         """As it would be written."""
         return " + ".join(f"{count} * {factor!r}" for factor, count in self.uses.items())
 
-    def side(self, order: Order) -> DirectedComposition:
-        """The composition in one order, ready for queries; kept."""
-        if order not in self._sides:
-            self._sides[order] = DirectedComposition.of(self.uses, order)
-        return self._sides[order]
+    def side(self, direction: Direction) -> DirectedComposition:
+        """The composition in one direction, ready for queries; kept."""
+        if direction not in self._sides:
+            self._sides[direction] = DirectedComposition.of(self.uses, direction)
+        return self._sides[direction]
 
     def sides(self, direction: Direction | None) -> list[DirectedComposition]:
-        """The orders whose maximum answers; None is both of add/remove, `replace` both of replace-one."""
+        """The directions whose maximum answers; None is both of add/remove, `replace` both of replace-one."""
         if direction is not None:
             one_of(DIRECTIONS, direction=direction)
         if all(type(factor).both_ways for factor in self.uses):
             return [self.side("remove")]
-        chosen: tuple[Order, ...] = ("remove", "add") if direction is None else (direction,)
-        found = [self.side(order) for order in (("replace", "replace_back") if direction == "replace" else chosen)]
+        chosen: tuple[Direction, ...] = ("remove", "add") if direction is None else (direction,)
+        found = [self.side(one) for one in (("replace", "replace_back") if direction == "replace" else chosen)]
         return found[:1] if len(found) > 1 and found[0].same_as(found[1]) else found
 
-    def epsilon(self, delta: Number, *, direction: Direction | None = None, within: float = NARROW) -> Certified[float]:
+    def epsilon(self, delta: Number, *, direction: Direction | None = None, rtol: float = NARROW) -> Certified[float]:
         """The least eps >= 0 for which the whole is (eps, delta)-DP.
 
-        delta: strictly between 0 and 1, exact; `pure` answers for 0. direction: one order alone ("remove", "add"), or
-        replace-one. within: the relative width worth paying for where the losses are nearly atomic, at most 1e-2; what is
+        delta: strictly between 0 and 1, exact; `pure` answers for 0. direction: one alone ("remove", "add"), or
+        replace-one. rtol: the relative width worth paying for where the losses are nearly atomic, at most 1e-2; what is
         returned is proved whatever it is, and the answer for a lesser width lies inside that for a greater one. inf when the
         probability of revealing all exceeds delta. Gopi, Lee, Wutschitz 2021 for the inversion. Errors: `ParameterError`.
 
@@ -171,14 +172,14 @@ class Composition:
         low, high = floats_around(exact)
         if low <= 0:
             raise ParameterError("delta", delta, "must not be below 1e-300")
-        if not (type(within) is float and 0 < within <= 1e-2) and positive(within=within) > 1e-2:
-            raise ParameterError("within", within, "must not exceed 0.01")
+        if not (type(rtol) is float and 0 < rtol <= 1e-2) and positive(rtol=rtol) > 1e-2:
+            raise ParameterError("rtol", rtol, "must not exceed 0.01")
         first, *others = self.sides(direction)
-        found = [first.epsilon(low, high, within)]
+        found = [first.epsilon(low, high, rtol)]
         for other in others:
             slope = found[0].slope
             if not (found[0].lower > 0 and other.meets(found[0].lower, low, slope)):
-                found.append(other.epsilon(low, high, within))
+                found.append(other.epsilon(low, high, rtol))
         return greatest(found)
 
     def delta(self, eps: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
@@ -217,7 +218,7 @@ class Composition:
         return greatest([one.renyi(order) for one in self.sides(direction)])
 
     def tradeoff(self, alpha: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
-        """T(alpha), the least type-II error of any test at level alpha, in the worse order; any shape.
+        """T(alpha), the least type-II error of any test at level alpha, in the worse direction; any shape.
 
         alpha: in [0, 1]. Lower end: a guarantee; upper end: some attacker does that well against the stated mechanisms.
         Dong, Roth, Su 2022, definition 2.1. Errors: `ParameterError`.
@@ -266,11 +267,11 @@ class Composition:
         lower, upper = np.asarray(found.lower) / rates, np.asarray(found.upper) / rates
         return _interval(lower * (1 - 4e-16), upper * (1 + 4e-16), found.method)
 
-    def gdp(self, pool: Number) -> Certified[float]:
-        """The least mu for which T >= G_mu (x) f_{0,pool} at all alpha and in both orders.
+    def gdp(self, delta: Number) -> Certified[float]:
+        """The least mu for which T >= G_mu (x) f_{0,delta} at all alpha and in both directions.
 
-        pool: the delta set aside, at least 0 and below 1. The upper end with this pool prices the whole in a GDP account. inf
-        when more than the pool may be revealed, and, for a pool of 0, where a loss other than Gaussian is unbounded.
+        delta: what is set aside, at least 0 and below 1. The upper end with this delta prices the whole in a GDP account. inf
+        when more than delta may be revealed, and, for a delta of 0, where a loss other than Gaussian is unbounded.
         Errors: `ParameterError`.
 
         >>> from neartwin.losses import Gaussian
@@ -278,15 +279,15 @@ class Composition:
         >>> bool(0.99 < mu.lower <= mu.upper < 1.0001)
         True
         """
-        exact = rational(pool=pool)
-        given = max(float_below(open_probability(pool=exact)), 1e-300) if exact else 0.0
-        if given and self.delta(0.0).upper <= given:  # P and Q are equal but for the pool
+        exact = rational(delta=delta)
+        given = max(float_below(open_probability(delta=exact)), 1e-300) if exact else 0.0
+        if given and self.delta(0.0).upper <= given:  # P and Q are equal but for delta
             return Certified(0.0, 0.0, "failure alone")
         low, high = directions.gdp(self.sides(None), given)
         return Certified(low, high, "profile chords")
 
     def zcdp(self) -> Certified[float]:
-        """The least rho with D_order <= rho order at every order above 1, both orders; inf where there is none.
+        """The least rho with D_order <= rho order at every order above 1, both directions; inf where there is none.
 
         Bun, Steinke 2016. Lower end: the divergence of some order on a grid.
 

@@ -1,4 +1,4 @@
-"""One order of a composed whole: what bounds it from above, what from below.
+"""One direction of a composed whole: what bounds it from above, what from below.
 
 Most factors have one pair that is both. A factor known by its Renyi curve alone bounds only from above (Chernoff's
 floor), and below it counts as nothing: dropping a factor is post-processing, so the bound of the rest stays a lower
@@ -21,7 +21,7 @@ from neartwin.losses.inversion import answer, chernoff, routes
 from neartwin.losses.inversion.answer import Answer
 from neartwin.losses.inversion.routes import Names
 from neartwin.losses.inversion.total import SumOfLosses, log_c
-from neartwin.losses.summands.base import Order, Pair, RenyiCurve
+from neartwin.losses.summands.base import Direction, Pair, RenyiCurve
 from neartwin.losses.summands.rounding import ELEMENTARY, U, up
 from neartwin.losses.views import gdp_zcdp, tradeoff
 
@@ -30,7 +30,12 @@ FAINT = 1e-12  # delta
 FIT = 1e-6  # relative width of the eps that a fit rests on: its own cells are no finer
 HOPELESS = 1.0  # Chernoff's bound misses a delta by more of its logarithm than another order would mend
 SMALL = 1e-6  # the order above 1 that stands for 1 where only bounds are known
-OTHER: dict[Order, Order] = {"remove": "add", "add": "remove", "replace": "replace_back", "replace_back": "replace"}
+OTHER: dict[Direction, Direction] = {
+    "remove": "add",
+    "add": "remove",
+    "replace": "replace_back",
+    "replace_back": "replace",
+}
 
 
 def _total(pairs: Mapping[Pair, int]) -> SumOfLosses | None:
@@ -60,13 +65,13 @@ class Loss(Protocol):
     def one_sided(self) -> bool:
         """Whether the pair below may be another than the pair above."""
 
-    def above(self, order: Order) -> Pair | None:
+    def dominating_pair(self, direction: Direction) -> Pair | None:
         """A pair that dominates the mechanism."""
 
-    def below(self, order: Order) -> Pair | None:
+    def attained_pair(self, direction: Direction) -> Pair | None:
         """A pair that the mechanism has."""
 
-    def renyi(self, order: Order) -> RenyiCurve | None:
+    def renyi(self, direction: Direction) -> RenyiCurve | None:
         """A further upper bound."""
 
 
@@ -75,19 +80,19 @@ class DirectedComposition:
     """Counts of pairs above and below, and the Renyi curves that bound from above."""
 
     uses: Mapping[Any, int]
-    order: Order
+    direction: Direction
     above: Mapping[Pair, int]
     below: Mapping[Pair, int]
     curves: tuple[tuple[Pair | None, RenyiCurve, int], ...]
     complete: bool  # every factor has a pair above
 
     @classmethod
-    def of(cls, uses: Mapping[Any, int], order: Order) -> DirectedComposition:
-        """Ask every factor for its pairs in this order."""
+    def of(cls, uses: Mapping[Any, int], direction: Direction) -> DirectedComposition:
+        """Ask every factor for its pairs in this direction."""
         pairs: dict[Pair, int] = {}
         curves, complete, one_sided = [], True, False
         for factor, count in uses.items():
-            pair, curve = factor.above(order), factor.renyi(order)
+            pair, curve = factor.dominating_pair(direction), factor.renyi(direction)
             if pair is None:
                 complete = False
             else:
@@ -95,17 +100,21 @@ class DirectedComposition:
             if curve is not None:
                 curves.append((pair, curve, count))
             one_sided = one_sided or factor.one_sided
-        below = _gather([(factor.below(order), count) for factor, count in uses.items()]) if one_sided else pairs
-        return cls(uses, order, pairs, below, tuple(curves), complete)
+        below = (
+            _gather([(factor.attained_pair(direction), count) for factor, count in uses.items()])
+            if one_sided
+            else pairs
+        )
+        return cls(uses, direction, pairs, below, tuple(curves), complete)
 
     @cached_property
     def reverse(self) -> DirectedComposition:
         """The same uses with the two data sets exchanged."""
-        other = DirectedComposition.of(self.uses, OTHER[self.order])
+        other = DirectedComposition.of(self.uses, OTHER[self.direction])
         return self if self.same_as(other) else other
 
     def same_as(self, other: DirectedComposition) -> bool:
-        """Nothing to gain from asking the other order too."""
+        """Nothing to gain from asking the other direction too."""
         mine, others = ([(curve, count) for _, curve, count in side.curves] for side in (self, other))
         both = self.below is self.above and other.below is other.above
         return self.above == other.above and (both or self.below == other.below) and mine == others
@@ -163,34 +172,34 @@ class DirectedComposition:
                 break
         return False
 
-    def delta(self, eps: FloatArray, within: float = answer.NARROW) -> tuple[FloatArray, FloatArray, Names]:
+    def delta(self, eps: FloatArray, rtol: float = answer.NARROW) -> tuple[FloatArray, FloatArray, Names]:
         """Bounds and route for each eps.
 
         Below 0 by the reverse, delta(eps) = 1 - e^eps + e^eps delta'(-eps): its error weighs e^eps, and 1 - delta keeps digits.
         """
         below = eps < 0
         if not below.any():
-            return self._delta(eps, within)
+            return self._delta(eps, rtol)
         lower, upper = np.empty((2, len(eps)))
         method = np.full(len(eps), answer.FLOOR, dtype="<U16")
-        lower[~below], upper[~below], method[~below] = self._delta(eps[~below], within)
-        low, high, method[below] = self.reverse._delta(-eps[below], within)  # noqa: SLF001
+        lower[~below], upper[~below], method[~below] = self._delta(eps[~below], rtol)
+        low, high, method[below] = self.reverse._delta(-eps[below], rtol)  # noqa: SLF001
         sure, share = -np.expm1(eps[below]), np.exp(eps[below])
         lower[below] = (sure + share * low) * (1 - 4 * ELEMENTARY)
         upper[below] = np.minimum((sure + share * high) * (1 + 4 * ELEMENTARY), 1.0)
         return lower, upper, method
 
-    def _delta(self, eps: FloatArray, within: float) -> tuple[FloatArray, FloatArray, Names]:
+    def _delta(self, eps: FloatArray, rtol: float) -> tuple[FloatArray, FloatArray, Names]:
         """The same for eps >= 0."""
         if self.exact and self.upper is not None:
-            lower, upper, method = routes.delta(self.upper, eps, within)
+            lower, upper, method = routes.delta(self.upper, eps, rtol)
         else:
             lower, upper = np.zeros(len(eps)), np.ones(len(eps))
             method = np.full(len(eps), answer.FLOOR, dtype="<U16")
             if self.lower is not None:
-                lower = routes.delta(self.lower, eps, within)[0]
+                lower = routes.delta(self.lower, eps, rtol)[0]
             if self.complete and self.upper is not None:
-                _, upper, method = routes.delta(self.upper, eps, within)
+                _, upper, method = routes.delta(self.upper, eps, rtol)
         if self.curves:
             by_curve = self._by_curve(eps)
             by_curve = np.minimum((self._infinity + (1 - self._infinity) * by_curve) * (1 + 8 * U), 1.0)
@@ -208,10 +217,10 @@ class DirectedComposition:
         return np.minimum(variation, chernoff.delta_above(self.log_mgf_above, eps))
 
     @np.errstate(all="ignore")
-    def epsilon(self, low_delta: float, high_delta: float, within: float = answer.NARROW) -> Answer:
+    def epsilon(self, low_delta: float, high_delta: float, rtol: float = answer.NARROW) -> Answer:
         """Bounds on eps(delta) for a delta in [low_delta, high_delta]."""
         if self.exact and self.upper is not None:
-            found = routes.epsilon(self.upper, low_delta, high_delta, within)
+            found = routes.epsilon(self.upper, low_delta, high_delta, rtol)
         else:
             lower = 0.0 if self.lower is None else routes.epsilon(self.lower, low_delta, high_delta).lower
             found = Answer(lower, math.inf, UNKNOWN)
@@ -265,7 +274,7 @@ class DirectedComposition:
 
     @np.errstate(all="ignore")
     def tradeoff(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Bounds on T of this order at each alpha; nothing is known from above of factors without a pair below."""
+        """Bounds on T of this direction at each alpha; nothing is known from above of factors without a pair below."""
         total = self.upper if self.upper is not None else self.lower
         if total is None:
             mean, deviation = 0.0, self.epsilon(1e-6, 1e-6).upper / 6
@@ -277,24 +286,24 @@ class DirectedComposition:
 
 
 @np.errstate(all="ignore")
-def gdp(found: Sequence[DirectedComposition], pool: float) -> tuple[float, float]:
-    """Bounds on the least mu over these orders, from knots between 0 and the eps of the pool."""
-    if pool == 0:
-        return _gdp_without_pool(found)
+def gdp(found: Sequence[DirectedComposition], delta: float) -> tuple[float, float]:
+    """Bounds on the least mu over these directions, from knots between 0 and the eps of delta."""
+    if delta == 0:
+        return _gdp_without_delta(found)
     knots = []
     for one in found:
-        last = one.epsilon(pool, pool, FIT).upper
+        last = one.epsilon(delta, delta, FIT).upper
         if not math.isfinite(last):
-            return (math.inf if one.exact and one._infinity > pool else 0.0), math.inf  # noqa: SLF001
+            return (math.inf if one.exact and one._infinity > delta else 0.0), math.inf  # noqa: SLF001
         eps = np.linspace(0.0, 1.002 * last + 1e-9, gdp_zcdp.CELLS + 1)
         low, high, _ = one.delta(eps, FIT)
-        if high[-1] > pool:
+        if high[-1] > delta:
             return 0.0, math.inf
         knots.append((eps, low, high))
-    return gdp_zcdp.gdp(knots, pool)
+    return gdp_zcdp.gdp(knots, delta)
 
 
-def _gdp_without_pool(found: Sequence[DirectedComposition]) -> tuple[float, float]:
+def _gdp_without_delta(found: Sequence[DirectedComposition]) -> tuple[float, float]:
     """The same where no delta is set aside: Gaussian pairs add their mu^2, the rest must have a largest loss.
 
     T >= T_1 (x) T_2 with T_1 >= G_m and T_2 >= G_r gives T >= G_sqrt(m^2 + r^2). For T_2 the profile is 0 from the largest loss
@@ -335,7 +344,7 @@ def _gdp_without_pool(found: Sequence[DirectedComposition]) -> tuple[float, floa
 
 @np.errstate(all="ignore")
 def zcdp(found: Sequence[DirectedComposition]) -> tuple[float, float]:
-    """Bounds on the least rho over these orders."""
+    """Bounds on the least rho over these directions."""
     known = [one.lower for one in found if one.lower is not None]
     if any(total.infinity[0] > 0 for total in known):
         return math.inf, math.inf

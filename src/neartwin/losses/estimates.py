@@ -25,7 +25,7 @@ REACH, CELLS = 40.0, 8001
 
 
 def central_limit(whole: Composition, delta: Number) -> Estimate[float]:
-    """Eps at delta as if the loss were normal; the larger of both orders. It may promise too much.
+    """Eps at delta as if the loss were normal; the larger of both directions. It may promise too much.
 
     >>> from neartwin.losses import Gaussian
     >>> round(central_limit(4 * Gaussian(mu="0.5"), "1e-6").value, 3)  # a Gaussian's loss is normal
@@ -35,12 +35,12 @@ def central_limit(whole: Composition, delta: Number) -> Estimate[float]:
 
 
 def edgeworth(whole: Composition, delta: Number) -> Estimate[float]:
-    """Eps at delta with the skewness of the loss; the larger of both orders. It may promise too much."""
+    """Eps at delta with the skewness of the loss; the larger of both directions. It may promise too much."""
     return _greatest(whole, delta, lambda total, target: _solved(total, target, skew=True), "Edgeworth, first order")
 
 
 def saddle_point(whole: Composition, delta: Number) -> Estimate[float]:
-    """Eps at delta by the saddle point of the moment generating function; the larger of both orders.
+    """Eps at delta by the saddle point of the moment generating function; the larger of both directions.
 
     >>> from neartwin.losses import Laplace
     >>> abs(saddle_point(100 * Laplace(epsilon="0.1"), "1e-6").value - 4.692667) < 0.01

@@ -24,7 +24,7 @@ from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.randomized_response import ResponsePair
-from neartwin.losses.summands.base import MaximumLoss, Order, Pair, RenyiCurve, Summand
+from neartwin.losses.summands.base import Direction, MaximumLoss, Pair, RenyiCurve, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
 
 SERIES = [
@@ -49,8 +49,8 @@ def log_sinhc(x: FloatArray, y: FloatArray) -> tuple[ComplexArray, FloatArray]:
     safe = np.where(small, 1.0, w)
     decay = np.exp(-2 * safe.real)
     ratio_x, ratio_y = -decay * np.cos(2 * safe.imag), decay * np.sin(2 * safe.imag)
-    slip = 8 * ELEMENTARY * decay + 16 * U * np.abs(safe) * decay + 2 * U
-    far, far_error = log_one_plus(ratio_x, ratio_y, slip)
+    ratio_error = 8 * ELEMENTARY * decay + 16 * U * np.abs(safe) * decay + 2 * U
+    far, far_error = log_one_plus(ratio_x, ratio_y, ratio_error)
     far = far + safe - np.log(2 * safe)
     far_error = far_error + 4 * ELEMENTARY + 8 * U * np.abs(safe)
     return np.where(small, near, far), np.where(small, near_error, far_error)
@@ -65,10 +65,10 @@ class BoundedRangeSum(Summand):
         self.top = MaximumLoss(count * self.e * (1 + 8 * U), 0.0, count * self.e * (1 - 8 * U))
         self._zero = log_sinhc(np.array([self.e / 2]), np.zeros(1))
 
-    def cumulants(self, lam: float) -> tuple[float, float, float]:
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """From log(sinh w / w): e(coth w - 1/w), e^2(1/w^2 - 1/sinh^2 w)."""
-        w = (lam + 0.5) * self.e
-        value, _ = self.log_mgf(lam)
+        w = (tilt + 0.5) * self.e
+        value, _ = self.log_mgf(tilt)
         if w < 1e-2:
             return value, self.count * self.e * w / 3, self.count * self.e**2 / 3
         sinh = math.sinh(min(w, 300.0))
@@ -78,26 +78,26 @@ class BoundedRangeSum(Summand):
             self.count * self.e**2 * (1 / w**2 - 1 / sinh**2),
         )
 
-    def log_mgf(self, lam: float) -> tuple[float, float]:
+    def log_mgf(self, tilt: float) -> tuple[float, float]:
         """A difference of two logarithms."""
-        here, error = log_sinhc(np.array([(lam + 0.5) * self.e]), np.zeros(1))
+        here, error = log_sinhc(np.array([(tilt + 0.5) * self.e]), np.zeros(1))
         value = float(here[0].real - self._zero[0][0].real)
-        slack = float(error[0] + self._zero[1][0]) + 8 * U * (abs(float(here[0].real)) + (lam + 0.5) * self.e)
+        slack = float(error[0] + self._zero[1][0]) + 8 * U * (abs(float(here[0].real)) + (tilt + 0.5) * self.e)
         return self.count * value, self.count * slack
 
-    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """Log M(s) - log M(lam)."""
-        x = np.full(len(t), (lam + 0.5) * self.e)
+    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Log M(s) - log M(tilt)."""
+        x = np.full(len(t), (tilt + 0.5) * self.e)
         value, error = log_sinhc(x, t * self.e)
         here, here_error = log_sinhc(x[:1], np.zeros(1))
         moved = 8 * U * (x + t * self.e)  # of w, through a logarithmic derivative coth w - 1/w of modulus below 2
         total = self.count * (value - here[0])
         return total, self.count * (error + here_error[0] + 2 * moved) + 2 * U * np.abs(total)
 
-    def log_tail(self, lam: float, t: float, until: float) -> float:
+    def log_tail(self, tilt: float, t: float, until: float) -> float:
         """|sinh(w + iy)| <= cosh w, so the ratio is at most coth(w) w / |w + iy|, falling in t."""
         del until
-        w = (lam + 0.5) * self.e
+        w = (tilt + 0.5) * self.e
         ratio = w / math.tanh(w) / math.hypot(w, t * self.e)
         return self.count * math.log(min(ratio * (1 + 1e-13), 1.0)) * (1 - 1e-12)
 
@@ -163,19 +163,19 @@ class BoundedRange(PrivacyLoss):
         """epsilon: the range of the loss."""
         object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
 
-    def above(self, order: Order) -> Pair:
+    def dominating_pair(self, direction: Direction) -> Pair:
         """The dominating pair."""
-        del order
+        del direction
         return BoundedRangePair(self.epsilon)
 
-    def below(self, order: Order) -> Pair:
+    def attained_pair(self, direction: Direction) -> Pair:
         """One mechanism of the class."""
-        del order
+        del direction
         return ResponsePair(self.epsilon / 2, Fraction(0), 0)
 
-    def renyi(self, order: Order) -> RenyiCurve:
+    def renyi(self, direction: Direction) -> RenyiCurve:
         """The better bound for many uses."""
-        del order
+        del direction
         return BoundedRangeCurve(self.epsilon)
 
     def stated_pure(self) -> Fraction | None:

@@ -1,6 +1,6 @@
 """The discrete Gaussian: integer noise of mass proportional to e^{-x^2/(2 s)}, s = sigma^2, integer sensitivity D.
 
-L = (D^2 - 2xD)/(2s) on the lattice D^2/(2s) + (D/s) Z, the same law in both orders. With mu = D/sigma and
+L = (D^2 - 2xD)/(2s) on the lattice D^2/(2s) + (D/s) Z, the same law in both directions. With mu = D/sigma and
 Theta(w) = sum_x e^{-(x+w)^2/(2s)}:  M(s') = e^{mu^2 s'(s'+1)/2} Theta(s'D)/Theta(0), complex s'. Poisson summation
   turns Theta into
 sigma sqrt(2pi) sum_k e^{-2 pi^2 s k^2} e^{2 pi i k w}: nothing is truncated but terms below 2^-60, and sigma may be
@@ -25,7 +25,7 @@ from neartwin.checks import in_floats, integer
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
-from neartwin.losses.summands.base import Lattice, Order, Pair, Summand
+from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
 
 SMALL_VARIANCE = Fraction(1, 4)
@@ -44,38 +44,38 @@ class ThetaSum(Summand):
         # k <= most: e^{-2 pi^2 s k^2 + 2 pi k |t| D} <= e^{-2 pi^2 s k(k-1)} in the period, below 2^-60 beyond
         self.most = next(k for k in range(1, 12) if 2 * math.pi**2 * self.s * k * (k + 1) > 60 * math.log(2))
 
-    def _theta(self, lam: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Real and imaginary part of Theta(w)/(sigma sqrt(2 pi)) - 1 at w = (lam + it) D, and its absolute error.
+    def _theta(self, tilt: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Real and imaginary part of Theta(w)/(sigma sqrt(2 pi)) - 1 at w = (tilt + it) D, and its absolute error.
 
-        2 cos(2 pi k w) for complex w: the phase 2 pi k lam D errs by 8U of itself, the exponents likewise.
+        2 cos(2 pi k w) for complex w: the phase 2 pi k tilt D errs by 8U of itself, the exponents likewise.
         """
         x, y, error = np.zeros(len(t)), np.zeros(len(t)), np.zeros(len(t))
-        whole = math.fmod(lam * self.d, 1.0)  # exact but for the rounding of lam D
+        whole = math.fmod(tilt * self.d, 1.0)  # exact but for the rounding of tilt D
         for k in range(1, self.most + 1):
             turn = TWO_PI * k * whole
-            slip = 8 * U * TWO_PI * k * (abs(lam) * self.d + 1) + 2 * ELEMENTARY
+            shift = 8 * U * TWO_PI * k * (abs(tilt) * self.d + 1) + 2 * ELEMENTARY
             up_exponent, down_exponent = TWO_PI * k * t * self.d, -2 * math.pi**2 * self.s * k * k
             grow, fall = np.exp(down_exponent + up_exponent), np.exp(down_exponent - up_exponent)
             # e^{2 pi i k w} has modulus e^{-2 pi k t D}
             x += (grow + fall) * math.cos(turn)
             y += (fall - grow) * math.sin(turn)
-            error += (grow + fall) * (slip + 8 * U * (np.abs(up_exponent) + abs(down_exponent)))
+            error += (grow + fall) * (shift + 8 * U * (np.abs(up_exponent) + abs(down_exponent)))
         return x, y, error + 2.0**-59
 
-    def _log_theta(self, lam: float) -> tuple[float, float]:
-        """Log Theta(lam D)/(sigma sqrt(2pi)), lam real."""
-        x, _, error = self._theta(lam, np.zeros(1))
+    def _log_theta(self, tilt: float) -> tuple[float, float]:
+        """Log Theta(tilt D)/(sigma sqrt(2pi)), tilt real."""
+        x, _, error = self._theta(tilt, np.zeros(1))
         return math.log1p(float(x[0])), float(error[0]) / (1 + float(x[0])) + 4 * U
 
-    def cumulants(self, lam: float) -> tuple[float, float, float]:
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """Those of the Gaussian; the theta factor differs from 1 by e^{-2 pi^2 s}."""
-        value, _ = self.log_mgf(lam)
-        return value, self.count * self.mu2 * (lam + 0.5), self.count * self.mu2
+        value, _ = self.log_mgf(tilt)
+        return value, self.count * self.mu2 * (tilt + 0.5), self.count * self.mu2
 
-    def log_mgf(self, lam: float) -> tuple[float, float]:
-        """mu^2 lam(lam+1)/2 + log Theta(lam D) - log Theta(0)."""
-        (here, here_error), (zero, zero_error) = self._log_theta(lam), self._log_theta(0.0)
-        value = 0.5 * self.mu2 * lam * (lam + 1) + here - zero
+    def log_mgf(self, tilt: float) -> tuple[float, float]:
+        """mu^2 tilt(tilt+1)/2 + log Theta(tilt D) - log Theta(0)."""
+        (here, here_error), (zero, zero_error) = self._log_theta(tilt), self._log_theta(0.0)
+        value = 0.5 * self.mu2 * tilt * (tilt + 1) + here - zero
         return self.count * value, self.count * (here_error + zero_error + 8 * U * abs(value) + 4 * U)
 
     def zcdp_tail(self, s: float) -> float:
@@ -83,32 +83,32 @@ class ThetaSum(Summand):
         del s
         return 0.5 * self.count * self.mu2 * (1 + 8 * U)
 
-    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """The Gaussian line and a ratio of thetas, in the period around 0.
 
         e^{iPL} = (-1)^D for P = 2 pi s/D, since L is D/2 steps and a whole number of steps. Moving t by m periods
-        errs by 8U(t + mP) =: slip, which moves M(lam+it)/M(lam) by at most slip E|L|, E|L| <= mu^2(lam + 1/2) + mu.
+        errs by 8U(t + mP) =: shift, which moves M(tilt+it)/M(tilt) by at most shift E|L|, E|L| <= mu^2(tilt + 1/2) + mu.
         """
         period = TWO_PI * self.s / self.d
         periods = np.rint(t / period)
-        slip = 8 * U * (t + period * periods) * (periods > 0)
+        shift = 8 * U * (t + period * periods) * (periods > 0)
         near = np.abs(t - period * periods)
         sign = np.where(t < period * periods, -1.0, 1.0)
-        x, y, error = self._theta(lam, near)
+        x, y, error = self._theta(tilt, near)
         theta, theta_error = log_one_plus(x, y, error)
-        here, here_error = self._log_theta(lam)
-        real, imaginary = -0.5 * self.mu2 * near * near, self.mu2 * near * (lam + 0.5)
+        here, here_error = self._log_theta(tilt)
+        real, imaginary = -0.5 * self.mu2 * near * near, self.mu2 * near * (tilt + 0.5)
         one = real + theta.real - here + 1j * sign * (imaginary + theta.imag)
         own = 20 * U * (np.abs(real) + np.abs(imaginary)) + theta_error + here_error
-        reach = self.mu2 * (lam + 0.5) + math.sqrt(self.mu2)
-        own = own + np.log1p(slip * reach * np.exp(np.minimum(-one.real, 700.0)))
+        reach = self.mu2 * (tilt + 0.5) + math.sqrt(self.mu2)
+        own = own + np.log1p(shift * reach * np.exp(np.minimum(-one.real, 700.0)))
         value = self.count * one
         error = self.count * own + 4 * U * np.abs(value)
         return value + 1j * math.pi * (self.count * self.d % 2) * np.mod(periods, 2), error + 4 * U
 
-    def log_tail(self, lam: float, t: float, until: float) -> float:
-        """The bound of the module's docstring, inside half a period; the same for every lam."""
-        del lam
+    def log_tail(self, tilt: float, t: float, until: float) -> float:
+        """The bound of the module's docstring, inside half a period; the same for every tilt."""
+        del tilt
         half = math.pi * self.s / self.d
         if until > half * (1 + 1e-12):
             return 0.0
@@ -119,7 +119,7 @@ class ThetaSum(Summand):
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussianPair(Pair):
-    """Variance parameter and sensitivity; the same law in both orders."""
+    """Variance parameter and sensitivity; the same law in both directions."""
 
     variance: Fraction
     sensitivity: int
@@ -127,8 +127,8 @@ class DiscreteGaussianPair(Pair):
     def repeated(self, count: int) -> Summand:
         """Closed form by theta, or the few atoms that matter when the variance is tiny.
 
-        Direct sum for s < 1/4: |x| <= 40 leaves e^{-2*40^2} of the mass, and tilts move the centre by lam D: the
-        atoms left out would matter only for lam D > 35, where their mass is put at +infinity above (1e-300 covers
+        Direct sum for s < 1/4: |x| <= 40 leaves e^{-2*40^2} of the mass, and tilts move the centre by tilt D: the
+        atoms left out would matter only for tilt D > 35, where their mass is put at +infinity above (1e-300 covers
         it).
         """
         if self.variance >= SMALL_VARIANCE:
@@ -163,9 +163,9 @@ class DiscreteGaussian(PrivacyLoss):
         object.__setattr__(self, "sigma2", in_floats(sigma2=rational(sigma2=sigma2)))
         object.__setattr__(self, "sensitivity", integer(at_least=1, sensitivity=sensitivity))
 
-    def above(self, order: Order) -> Pair:
-        """The same pair in every order."""
-        del order
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """The same pair in every direction."""
+        del direction
         return DiscreteGaussianPair(self.sigma2, self.sensitivity)
 
     def stated_rho(self) -> Fraction | None:

@@ -25,7 +25,7 @@ from neartwin.exact import Number, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.randomized_response import ResponsePair, three_losses
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
-from neartwin.losses.summands.base import Lattice, Order, Pair, Summand
+from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U
 from neartwin.tradeoff.finite import staircase_masses
 
@@ -34,7 +34,7 @@ MOST_ATOMS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class GeometricPair(Pair):
-    """Rate a per unit and sensitivity D; the same law in both orders."""
+    """Rate a per unit and sensitivity D; the same law in both directions."""
 
     rate: Fraction
     sensitivity: int
@@ -75,9 +75,9 @@ class Geometric(PrivacyLoss):
                 "sensitivity", sensitivity, f"must not exceed {MOST_ATOMS}", remedy="take a larger step of the grid"
             )
 
-    def above(self, order: Order) -> Pair:
-        """The same pair in every order."""
-        del order
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """The same pair in every direction."""
+        del direction
         return GeometricPair(self.epsilon / self.sensitivity, self.sensitivity)
 
     def stated_pure(self) -> Fraction | None:
@@ -124,9 +124,9 @@ class Staircase(PrivacyLoss):
         if step > distance:
             raise ParameterError("step", step, f"must be at most the sensitivity, {distance}")
 
-    def above(self, order: Order) -> Pair:
-        """The same pair in every order; binary response where no point of the noise is silent."""
-        del order
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """The same pair in every direction; binary response where no point of the noise is silent."""
+        del direction
         if self.sensitivity == 2 * self.step - 1:
             return ResponsePair(self.epsilon, Fraction(0), 0)
         return StaircasePair(self.epsilon, self.sensitivity, self.step)

@@ -20,7 +20,7 @@ from neartwin.errors import ParameterError
 from neartwin.exact import Number, float_above, float_below, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
-from neartwin.losses.summands.base import Lattice, Order, Pair, Summand
+from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U
 
 Masses = tuple[Fraction, ...]
@@ -61,7 +61,7 @@ class FinitePairLaw(Pair):
         if len(losses) != 2 or losses[0] == losses[1]:
             return AtomicSum(law, count, infinity=ends)
         low, high = sorted(Fraction(float(loss)) for loss in losses)  # two points are a lattice
-        return AtomicSum(law, count, infinity=ends, lattice=Lattice(low, high - low), wander=float(errors.max()))
+        return AtomicSum(law, count, infinity=ends, lattice=Lattice(low, high - low), lattice_error=float(errors.max()))
 
 
 def _resolved(name: str, values: object, masses: Iterable[Fraction]) -> None:
@@ -86,9 +86,9 @@ def _masses(name: str, values: Sequence[Number]) -> Masses:
 
 @dataclass(frozen=True, slots=True, init=False)
 class FinitePair(PrivacyLoss):
-    """Any two laws on finitely many outcomes: P with the unit (remove order), Q without.
+    """Any two laws on finitely many outcomes: P with the unit (remove direction), Q without.
 
-    p, q: masses of the same outcomes, each summing to 1 exactly. Under replace-one both orders are asked.
+    p, q: masses of the same outcomes, each summing to 1 exactly. Under replace-one both directions are asked.
     Errors: `ParameterError`.
 
     >>> pair = FinitePair(p=("0.5", "0.3", "0.2"), q=("0.2", "0.5", "0.3"))
@@ -106,9 +106,9 @@ class FinitePair(PrivacyLoss):
         if len(self.p) != len(self.q):
             raise ParameterError("q", q, f"must have as many masses as p, {len(self.p)}")
 
-    def above(self, order: Order) -> Pair:
+    def dominating_pair(self, direction: Direction) -> Pair:
         """(P, Q) for remove, (Q, P) for add."""
-        return FinitePairLaw(self.p, self.q) if order in ("remove", "replace") else FinitePairLaw(self.q, self.p)
+        return FinitePairLaw(self.p, self.q) if direction in ("remove", "replace") else FinitePairLaw(self.q, self.p)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -118,7 +118,7 @@ class PiecewiseLinear(PrivacyLoss):
     alpha: increasing from 0 to 1; beta: convex, not increasing, ending at 0, below 1 - alpha. A segment of slope -r
     is an outcome of ratio r: P-mass the drop of beta, Q-mass the length of the segment; 1 - f(0) is revealed
     outright. f need not be symmetric: it bounds T(Q, P), that is alpha is an error under the data set without the
-    unit; the add order uses the inverse. Errors: `ParameterError`. Dong, Roth, Su 2022, proposition 2.
+    unit; the add direction uses the inverse. Errors: `ParameterError`. Dong, Roth, Su 2022, proposition 2.
 
     >>> response = PiecewiseLinear(alpha=(0, "1/4", 1), beta=(1, "1/4", 0))
     >>> 0.5 in (1 * response).delta(0.0).outward()
@@ -143,11 +143,11 @@ class PiecewiseLinear(PrivacyLoss):
         object.__setattr__(self, "alpha", a)
         object.__setattr__(self, "beta", b)
 
-    def above(self, order: Order) -> Pair:
+    def dominating_pair(self, direction: Direction) -> Pair:
         """The pair that attains f."""
         p = (1 - self.beta[0], *(x - y for x, y in pairwise(self.beta)))
         q = (Fraction(0), *(y - x for x, y in pairwise(self.alpha)))
-        return FinitePairLaw(p, q) if order in ("remove", "replace") else FinitePairLaw(q, p)
+        return FinitePairLaw(p, q) if direction in ("remove", "replace") else FinitePairLaw(q, p)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -172,13 +172,13 @@ class SubsampledFinite(PrivacyLoss):
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "rate", open_probability(rate=sampling_rate(rate=rational(rate=rate))))
 
-    def above(self, order: Order) -> Pair:
-        """Theorem 11 of Zhu, Dong, Wang in each order."""
-        law = self.base.above(order)
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """Theorem 11 of Zhu, Dong, Wang in each direction."""
+        law = self.base.dominating_pair(direction)
         assert isinstance(law, FinitePairLaw)  # noqa: S101 - both bases make this pair
         p, q, r = law.p, law.q, self.rate
-        if order == "remove":
+        if direction == "remove":
             return FinitePairLaw(tuple((1 - r) * y + r * x for x, y in zip(p, q, strict=True)), q)
-        if order == "add":
+        if direction == "add":
             return FinitePairLaw(p, tuple((1 - r) * x + r * y for x, y in zip(p, q, strict=True)))
         raise ParameterError("direction", "replace", "is not defined for a sampled pair of add/remove laws")

@@ -1,6 +1,6 @@
-"""The Gaussian mechanism, mu-GDP: L ~ N(mu^2/2, mu^2) in both orders, and any number of them is one with sum of mu^2.
+"""The Gaussian mechanism, mu-GDP: L ~ N(mu^2/2, mu^2) in both directions, and any number of them is one with sum of mu^2.
 
-M(s) = exp(mu^2 s(s+1)/2), so |M(lam+it)/M(lam)| = exp(-mu^2 t^2/2): one Gaussian in a mix certifies everything else.
+M(s) = exp(mu^2 s(s+1)/2), so |M(tilt+it)/M(tilt)| = exp(-mu^2 t^2/2): one Gaussian in a mix certifies everything else.
 Dong, Roth, Su 2022, section 2; Balle, Wang 2018, theorem 8.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
-from neartwin.losses.summands.base import CellMasses, Order, Pair, Summand
+from neartwin.losses.summands.base import CellMasses, Direction, Pair, Summand
 from neartwin.losses.summands.gaussian_profile import gaussian_delta
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U
 from neartwin.special import erfcx, ndtr, ndtri
@@ -30,33 +30,33 @@ class GaussianSum(Summand):
         """mu2: exact, or its nearest float: it errs by U."""
         self.mu2 = float(mu2)
 
-    def cumulants(self, lam: float) -> tuple[float, float, float]:
-        """K = mu^2 lam(lam+1)/2 and its derivatives."""
-        return 0.5 * self.mu2 * lam * (lam + 1), self.mu2 * (lam + 0.5), self.mu2
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
+        """K = mu^2 tilt(tilt+1)/2 and its derivatives."""
+        return 0.5 * self.mu2 * tilt * (tilt + 1), self.mu2 * (tilt + 0.5), self.mu2
 
-    def log_mgf(self, lam: float) -> tuple[float, float]:
+    def log_mgf(self, tilt: float) -> tuple[float, float]:
         """Four correctly rounded operations and the rounding of mu2."""
-        value = 0.5 * self.mu2 * lam * (lam + 1)
+        value = 0.5 * self.mu2 * tilt * (tilt + 1)
         return value, 8 * U * value
 
-    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """-mu^2 t^2/2 + i mu^2 t (lam + 1/2), each product of four factors; t itself may err by 4U."""
-        real, imaginary, error = self.parts(lam, t)
+    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """-mu^2 t^2/2 + i mu^2 t (tilt + 1/2), each product of four factors; t itself may err by 4U."""
+        real, imaginary, error = self.parts(tilt, t)
         return real + 1j * imaginary, error
 
-    def parts(self, lam: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def parts(self, tilt: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The same, t >= 0."""
-        real, imaginary = t * t * (-0.5 * self.mu2), t * (self.mu2 * (lam + 0.5))
+        real, imaginary = t * t * (-0.5 * self.mu2), t * (self.mu2 * (tilt + 0.5))
         return real, imaginary, (imaginary - real) * (16 * U)
 
-    def log_tail(self, lam: float, t: float, until: float) -> float:
+    def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Exact and decreasing in t."""
-        del lam, until
+        del tilt, until
         return -0.5 * self.mu2 * t * t * (1 - 16 * U)
 
-    def quiet(self, lam: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray:
+    def log_modulus_bound(self, tilt: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray:
         """Exact at the nearest t."""
-        del lam, enough
+        del tilt, enough
         return np.square(np.maximum(t - width, 0.0)) * (-0.5 * self.mu2 * (1 - 32 * U))
 
     def zcdp_tail(self, s: float) -> float:
@@ -112,7 +112,7 @@ class GaussianSum(Summand):
 
 @dataclass(frozen=True, slots=True)
 class GaussianPair(Pair):
-    """N(mu, 1) against N(0, 1); the same law of losses in both orders."""
+    """N(mu, 1) against N(0, 1); the same law of losses in both directions."""
 
     mu: Fraction
 
@@ -162,9 +162,9 @@ class Gaussian(PrivacyLoss):
         """Of the two whole numbers."""
         return hash(self.mu.as_integer_ratio())
 
-    def above(self, order: Order) -> Pair:
-        """The same pair in every order."""
-        del order
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """The same pair in every direction."""
+        del direction
         return GaussianPair(self.mu)
 
     def stated_rho(self) -> Fraction | None:

@@ -1,7 +1,7 @@
 """The Laplace mechanism: atoms at both ends of [-e, e] and a density between, e = sensitivity / scale.
 
 M(s) = a e^{se} + (1-a) e^{-(1+s)e}, a = (1+s)/(1+2s): an affine combination whose coefficients sum to 1, so that
-M(s) - 1 = a expm1(se) + (1-a) expm1(-(1+s)e) loses nothing for small e. The same law in both orders.
+M(s) - 1 = a expm1(se) + (1-a) expm1(-(1+s)e) loses nothing for small e. The same law in both directions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
-from neartwin.losses.summands.base import CellMasses, MaximumAtom, MaximumLoss, Order, Pair, Ratio, Summand
+from neartwin.losses.summands.base import CellMasses, Direction, MaximumAtom, MaximumLoss, Pair, Ratio, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
 
 BLOCK = 1 << 18
@@ -36,14 +36,14 @@ def laplace_delta(e: float, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.maximum(value - error, 0.0), np.minimum(value + error, 1.0)
 
 
-def _small(lam: float, t: FloatArray, e: FloatArray | float) -> tuple[FloatArray, FloatArray]:
-    """The small form of `_block`: real and imaginary part of M(lam + it) - 1.
+def _small(tilt: float, t: FloatArray, e: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+    """The small form of `_block`: real and imaginary part of M(tilt + it) - 1.
 
-    a = 1/2 + q - ir and b = 1/2 - q + ir with q - ir = 1/(2(1+2s)). With G = e^{lam e} - 1, F = e^{-(1+lam)e} - 1, V = 1 - cos te
-    and T = sin te, it is a(G + (1+G)(iT - V)) + b(F - (1+F)(iT + V)), whose parts are
+    a = 1/2 + q - ir and b = 1/2 - q + ir with q - ir = 1/(2(1+2s)). With G = e^{tilt e} - 1, F = e^{-(1+tilt)e} - 1,
+    V = 1 - cos te and T = sin te, it is a(G + (1+G)(iT - V)) + b(F - (1+F)(iT + V)), whose parts are
     (G + F)/2 - (2 + G + F)V/2 + q(G - F)cos te + r(2 + G + F)T and ((G - F)/2 + q(2 + G + F))T - r(G - F)cos te.
     """
-    above, (grow, fall) = 1 + 2 * lam, _grown(lam, e)
+    above, (grow, fall) = 1 + 2 * tilt, _grown(tilt, e)
     both, apart = 2 + grow + fall, grow - fall
     q = (0.125 * above) / (t * t + 0.25 * above * above)
     r = t * (2 / above)  # over q
@@ -63,26 +63,26 @@ def _small(lam: float, t: FloatArray, e: FloatArray | float) -> tuple[FloatArray
     return x, y
 
 
-def _grown(lam: float, e: FloatArray | float) -> tuple[FloatArray | float, FloatArray | float]:
-    """The changes e^{lam e} - 1 and e^{-(1+lam)e} - 1, of one kind in plain floats."""
+def _grown(tilt: float, e: FloatArray | float) -> tuple[FloatArray | float, FloatArray | float]:
+    """The changes e^{tilt e} - 1 and e^{-(1+tilt)e} - 1, of one kind in plain floats."""
     if isinstance(e, float):
-        return math.expm1(lam * e), math.expm1(-(1 + lam) * e)
-    return np.expm1(lam * e), np.expm1(-(1 + lam) * e)
+        return math.expm1(tilt * e), math.expm1(-(1 + tilt) * e)
+    return np.expm1(tilt * e), np.expm1(-(1 + tilt) * e)
 
 
-def _small_error(lam: float, longest: float, e: FloatArray | float) -> tuple[FloatArray | float, FloatArray | float]:
-    """(fixed, per t): the bound on the error of `_small`, with |a| <= (1+lam)/(1+2lam), |b| <= 1/2 and min(2, te) for the turns.
+def _small_error(tilt: float, longest: float, e: FloatArray | float) -> tuple[FloatArray | float, FloatArray | float]:
+    """(fixed, per t): the bound on the error of `_small`, with |a| <= (1+tilt)/(1+2lam), |b| <= 1/2 and min(2, te) for the turns.
 
     a is 1/2 + 1/(2(1+2s)) and b is 1/2 - 1/(2(1+2s)), and the real part of 1/(1+2s) is positive. The terms are hardly larger:
     G + |F| is at most 2(aG + |F|/2), q <= 1/2, r <= 1/4 and rT <= te/4; each is rounded a dozen times at most, and G and F err by
     ELEMENTARY.
     """
-    a, (grow, fall) = (1 + lam) / (1 + 2 * lam), _grown(lam, e)
+    a, (grow, fall) = (1 + tilt) / (1 + 2 * tilt), _grown(tilt, e)
     still, turning = a * grow - 0.5 * fall, a * (1 + grow) + 0.5
-    slip = 9 * U * turning * e
+    per_turn = 9 * U * turning * e
     bounded = longest * (e if isinstance(e, float) else float(e.max())) > 8
     fixed, per_t = still + (2 * turning if bounded else 0.0), 0.0 * e if bounded else turning * e
-    return 4.1 * ELEMENTARY * fixed, 4.1 * ELEMENTARY * per_t + slip
+    return 4.1 * ELEMENTARY * fixed, 4.1 * ELEMENTARY * per_t + per_turn
 
 
 def _squared_sines(turns: FloatArray, t: FloatArray, reach: FloatArray) -> FloatArray:
@@ -111,13 +111,13 @@ class LaplaceSum(Summand):
         """rates: e_i, each within U of the exact value; counts: n_i as floats, exact below 2^53."""
         self.e, self.n = rates, counts
         self.first, self.times = float(rates[0]), float(counts[0])  # the only kind, where there is but one
-        self._at: dict[float, tuple[FloatArray, FloatArray, BoolArray]] = {}  # of the last lam
+        self._at: dict[float, tuple[FloatArray, FloatArray, BoolArray]] = {}  # of the last tilt
         self.copies = int(self.times)
         if len(rates) == 1:
-            self.pace, copies = self.first, self.times
-            reach = self.pace * copies
+            self.fastest_frequency, copies = self.first, self.times
+            reach = self.fastest_frequency * copies
         else:
-            self.pace, copies, reach = float(rates.max()), float(counts.sum()), float(rates @ counts)
+            self.fastest_frequency, copies, reach = float(rates.max()), float(counts.sum()), float(rates @ counts)
         log_mass = -math.log(2) * copies
         mass, slack = math.exp(log_mass) * (1 - 1e-12) if log_mass > -700 else 0.0, 4 * U * (len(rates) + 2)
         self.top = MaximumLoss(reach * (1 + slack), mass, reach * (1 - slack))
@@ -159,65 +159,65 @@ class LaplaceSum(Summand):
             for e, n in zip(self.e, self.n, strict=True)
         ]
 
-    def cumulants(self, lam: float) -> tuple[float, float, float]:
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """From N = (1+s)e^{se} + s e^{-(1+s)e} = M (1+2s), scaled by e^{-se}."""
         if len(self.e) == 1:
-            return self._cumulants_of_one(lam)
-        e, v = self.e, 1 / (1 + 2 * lam)
-        z = np.exp(-(1 + 2 * lam) * e)
-        n0 = (1 + lam) + lam * z
-        n1 = 1 + (1 + lam) * e + (1 - lam * e) * z
-        n2 = (2 * e + (1 + lam) * e * e) + (lam * e * e - 2 * e) * z
+            return self._cumulants_of_one(tilt)
+        e, v = self.e, 1 / (1 + 2 * tilt)
+        z = np.exp(-(1 + 2 * tilt) * e)
+        n0 = (1 + tilt) + tilt * z
+        n1 = 1 + (1 + tilt) * e + (1 - tilt * e) * z
+        n2 = (2 * e + (1 + tilt) * e * e) + (tilt * e * e - 2 * e) * z
         first = n1 / n0
         k2 = n2 / n0 - first * first + 4 * v * v
         floor = 1e-3 * np.minimum(e, v) ** 2  # cancellation for tiny e; a heuristic needs only the size
-        k0 = lam * e + np.log(n0 * v)
+        k0 = tilt * e + np.log(n0 * v)
         return float(self.n @ k0), float(self.n @ (first - 2 * v)), float(self.n @ np.maximum(k2, floor))
 
-    def _cumulants_of_one(self, lam: float) -> tuple[float, float, float]:
+    def _cumulants_of_one(self, tilt: float) -> tuple[float, float, float]:
         """The same in plain floats."""
-        e, n, v = self.first, self.times, 1 / (1 + 2 * lam)
-        z = math.exp(-(1 + 2 * lam) * e)
-        n0 = (1 + lam) + lam * z
-        first = (1 + (1 + lam) * e + (1 - lam * e) * z) / n0
-        k2 = ((2 * e + (1 + lam) * e * e) + (lam * e * e - 2 * e) * z) / n0 - first * first + 4 * v * v
-        k0 = lam * e + math.log(n0 * v)
+        e, n, v = self.first, self.times, 1 / (1 + 2 * tilt)
+        z = math.exp(-(1 + 2 * tilt) * e)
+        n0 = (1 + tilt) + tilt * z
+        first = (1 + (1 + tilt) * e + (1 - tilt * e) * z) / n0
+        k2 = ((2 * e + (1 + tilt) * e * e) + (tilt * e * e - 2 * e) * z) / n0 - first * first + 4 * v * v
+        k0 = tilt * e + math.log(n0 * v)
         return n * k0, n * (first - 2 * v), n * max(k2, 1e-3 * min(e, v) ** 2)
 
-    def _mgf(self, lam: float) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """For each e: K(lam), its error, and whether the small form was used.
+    def _mgf(self, tilt: float) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """For each e: K(tilt), its error, and whether the small form was used.
 
-        Small form, lam e < 1: terms (1+lam)/(1+2lam) expm1(lam e) and lam/(1+2lam) expm1(-(1+lam)e) err by 2 ELEMENTARY
+        Small form, tilt e < 1: terms (1+tilt)/(1+2lam) expm1(tilt e) and tilt/(1+2lam) expm1(-(1+tilt)e) err by 2 ELEMENTARY
         relative (arguments and e included, since expm1 there has logarithmic derivative at most 2). Otherwise
-        K = lam e + log(a + (1-a) z): 4U lam e from the product, ELEMENTARY + z (1+2lam) e U from the logarithm.
+        K = tilt e + log(a + (1-a) z): 4U tilt e from the product, ELEMENTARY + z (1+2lam) e U from the logarithm.
         """
-        if lam in self._at:
-            return self._at[lam]
-        e, a, b = self.e, (1 + lam) / (1 + 2 * lam), lam / (1 + 2 * lam)
-        first, second = a * np.expm1(np.minimum(lam * e, 1.0)), b * np.expm1(-(1 + lam) * e)
-        small = lam * e < 1
-        z = np.exp(-(1 + 2 * lam) * e)
-        value = np.where(small, np.log1p(first + second), lam * e + np.log(a + b * z))
+        if tilt in self._at:
+            return self._at[tilt]
+        e, a, b = self.e, (1 + tilt) / (1 + 2 * tilt), tilt / (1 + 2 * tilt)
+        first, second = a * np.expm1(np.minimum(tilt * e, 1.0)), b * np.expm1(-(1 + tilt) * e)
+        small = tilt * e < 1
+        z = np.exp(-(1 + 2 * tilt) * e)
+        value = np.where(small, np.log1p(first + second), tilt * e + np.log(a + b * z))
         near = 3 * ELEMENTARY * (np.abs(first) + np.abs(second)) * 2 + ELEMENTARY * np.abs(value)
-        self._at = {lam: (value, np.where(small, near, 4 * ELEMENTARY + 8 * U * lam * e), small)}
-        return self._at[lam]
+        self._at = {tilt: (value, np.where(small, near, 4 * ELEMENTARY + 8 * U * tilt * e), small)}
+        return self._at[tilt]
 
-    def _mgf_of_one(self, lam: float) -> tuple[float, float]:
+    def _mgf_of_one(self, tilt: float) -> tuple[float, float]:
         """The same for the only kind, in plain floats."""
-        e, a, b = self.first, (1 + lam) / (1 + 2 * lam), lam / (1 + 2 * lam)
-        if lam * e < 1:
-            first, second = a * math.expm1(lam * e), b * math.expm1(-(1 + lam) * e)
+        e, a, b = self.first, (1 + tilt) / (1 + 2 * tilt), tilt / (1 + 2 * tilt)
+        if tilt * e < 1:
+            first, second = a * math.expm1(tilt * e), b * math.expm1(-(1 + tilt) * e)
             value = math.log1p(first + second)
             return value, 6 * ELEMENTARY * (first - second) + ELEMENTARY * abs(value)
-        return lam * e + math.log(a + b * math.exp(-(1 + 2 * lam) * e)), 4 * ELEMENTARY + 8 * U * lam * e
+        return tilt * e + math.log(a + b * math.exp(-(1 + 2 * tilt) * e)), 4 * ELEMENTARY + 8 * U * tilt * e
 
-    def log_mgf(self, lam: float) -> tuple[float, float]:
+    def log_mgf(self, tilt: float) -> tuple[float, float]:
         """Sum of n_i K_i; the sum of len(e) numbers adds gamma times their absolute sum."""
         if len(self.e) == 1:
-            one, slack = self._mgf_of_one(lam)
+            one, slack = self._mgf_of_one(tilt)
             n = self.times
             return n * one, n * slack * 1.01 + 5 * U * n * abs(one)
-        value, error, _ = self._mgf(lam)
+        value, error, _ = self._mgf(tilt)
         total = float(self.n @ value)
         return total, float(self.n @ error) * 1.01 + (len(self.e) + 4) * U * float(self.n @ np.abs(value))
 
@@ -229,20 +229,20 @@ class LaplaceSum(Summand):
         one = s * e + math.log(a + (1 - a) * math.exp(-(1 + 2 * s) * e))
         return self.times * (one + 1e-13 * (1 + s * e))
 
-    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """Sum over the batch, in blocks; log M(lam+it) - log M(lam), each side with its own error."""
+    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Sum over the batch, in blocks; log M(tilt+it) - log M(tilt), each side with its own error."""
         if len(self.e) == 1:
-            n, (one_base, one_error) = self.times, self._mgf_of_one(lam)
-            value, error = self._block(lam, t, self.first, small=lam * self.first < 1)
+            n, (one_base, one_error) = self.times, self._mgf_of_one(tilt)
+            value, error = self._block(tilt, t, self.first, small=tilt * self.first < 1)
             value -= one_base
             error += 5 * U * (np.abs(value.real) + np.abs(value.imag))
             return n * value, (n * 1.01) * error + n * one_error
-        base, base_error, small = self._mgf(lam)
+        base, base_error, small = self._mgf(tilt)
         value, error = np.zeros(len(t), dtype=complex), np.zeros(len(t))
         rows = max(1, BLOCK // len(self.e))
         for start in range(0, len(t), rows):
             part = slice(start, start + rows)
-            one, bound = self._block(lam, t[part, None], self.e, small=bool(small.all()))
+            one, bound = self._block(tilt, t[part, None], self.e, small=bool(small.all()))
             one -= base
             value[part] = one @ self.n
             size = np.abs(one.real) + np.abs(one.imag)
@@ -250,77 +250,83 @@ class LaplaceSum(Summand):
         return value, error * 1.01 + float(self.n @ base_error)
 
     def _block(
-        self, lam: float, t: FloatArray, e: FloatArray | float, *, small: bool
+        self, tilt: float, t: FloatArray, e: FloatArray | float, *, small: bool
     ) -> tuple[ComplexArray, FloatArray]:
-        """Log M_i(lam + it) for a block of t (rows) and every e (columns), or one e.
+        """Log M_i(tilt + it) for a block of t (rows) and every e (columns), or one e.
 
-        Small form, where lam e < 1 for every e: M - 1 = a(e^{se} - 1) + b(e^{-(1+s)e} - 1), a + b = 1, with a =
+        Small form, where tilt e < 1 for every e: M - 1 = a(e^{se} - 1) + b(e^{-(1+s)e} - 1), a + b = 1, with a =
         (1+s)/(1+2s) and b = s/(1+2s). Every elementary factor errs by ELEMENTARY relative and every angle te by
-        8U|te|, so the sum errs by 4 ELEMENTARY (|a||e^{se} - 1| + |b||e^{-(1+s)e} - 1|) plus 8U te (|a| e^{lam e} +
+        8U|te|, so the sum errs by 4 ELEMENTARY (|a||e^{se} - 1| + |b||e^{-(1+s)e} - 1|) plus 8U te (|a| e^{tilt e} +
         |b|). Otherwise M e^{-se} = a + b z with z = e^{-(1+2s)e}: error 4 ELEMENTARY (|a| + |b||z|) plus 16U te
-        |b||z|, and se is added with error 8U(lam + t)e.
+        |b||z|, and se is added with error 8U(tilt + t)e.
         """
         if small:
-            fixed, per_t = _small_error(lam, float(np.max(t)), e)
-            return log_one_plus(*_small(lam, t, e), fixed + per_t * t)
-        s = lam + 1j * t
+            fixed, per_t = _small_error(tilt, float(np.max(t)), e)
+            return log_one_plus(*_small(tilt, t, e), fixed + per_t * t)
+        s = tilt + 1j * t
         b = s / (1 + 2 * s)
         a = 1 - b
         size_a, size_b = np.abs(a), np.abs(b)
         angle = t * e
-        z = np.exp(-(1 + 2 * lam) * e) * np.exp(-2j * angle)
+        z = np.exp(-(1 + 2 * tilt) * e) * np.exp(-2j * angle)
         w = a + b * z
-        size_z = np.exp(-(1 + 2 * lam) * e)
-        moved = 4 * ELEMENTARY * (size_a + size_b * size_z) + (16 * angle + 4 * (1 + 2 * lam) * e) * U * size_b * size_z
+        size_z = np.exp(-(1 + 2 * tilt) * e)
+        moved = (
+            4 * ELEMENTARY * (size_a + size_b * size_z) + (16 * angle + 4 * (1 + 2 * tilt) * e) * U * size_b * size_z
+        )
         value, bound = log_one_plus(w.real - 1, w.imag, moved)
-        return value + s * e, bound + 8 * U * (lam * e + angle)
+        return value + s * e, bound + 8 * U * (tilt * e + angle)
 
-    def ratio(self, lam: float, t: FloatArray) -> Ratio | None:
+    def ratio(self, tilt: float, t: FloatArray) -> Ratio | None:
         """Of one kind in its small form."""
         e = self.first
-        if len(self.e) > 1 or lam * e >= 1:
+        if len(self.e) > 1 or tilt * e >= 1:
             return None
-        fixed, per_t = _small_error(lam, float(t[-1]), e)
-        x, y = _small(lam, t, e)
-        base, base_error = self._mgf_of_one(lam)
+        fixed, per_t = _small_error(tilt, float(t[-1]), e)
+        x, y = _small(tilt, t, e)
+        base, base_error = self._mgf_of_one(tilt)
         return Ratio(x, y, float(fixed), float(per_t), base, base_error, self.times)
 
-    def work(self, lam: float, t: float, frequencies: int) -> int:
+    def work(self, tilt: float, t: float, frequencies: int) -> int:
         """One for each kind."""
-        del lam, t
+        del tilt, t
         return len(self.e) * frequencies
 
-    def log_tail(self, lam: float, t: float, until: float) -> float:
-        """|M(s)| <= (1 + 1/|1+2s|)(e^{lam e} + e^{-(1+lam)e})/2 with |1+2s| >= 2t: falling in t. Divided by M(lam)."""
+    def log_tail(self, tilt: float, t: float, until: float) -> float:
+        """|M(s)| <= (1 + 1/|1+2s|)(e^{tilt e} + e^{-(1+tilt)e})/2 with |1+2s| >= 2t: falling in t. Divided by M(tilt)."""
         del until
         if len(self.e) == 1:
             one = self.first
-            fall = math.exp(-(1 + 2 * lam) * one)
+            fall = math.exp(-(1 + 2 * tilt) * one)
             most = (
-                (1 + 1 / math.hypot(1 + 2 * lam, 2 * t)) * 0.5 * (1 + fall) * (1 + 2 * lam) / ((1 + lam) + lam * fall)
+                (1 + 1 / math.hypot(1 + 2 * tilt, 2 * t))
+                * 0.5
+                * (1 + fall)
+                * (1 + 2 * tilt)
+                / ((1 + tilt) + tilt * fall)
             )
-            share = most * (1 + 4 * ELEMENTARY + 8 * U * (1 + 2 * lam) * one * fall)
+            share = most * (1 + 4 * ELEMENTARY + 8 * U * (1 + 2 * tilt) * one * fall)
             return self.times * math.log(min(share, 1.0)) * (1 - 1e-12)
         e = self.e
-        z = np.exp(-(1 + 2 * lam) * e)
-        whole = ((1 + lam) + lam * z) / (1 + 2 * lam)
-        part = (1 + 1 / math.hypot(1 + 2 * lam, 2 * t)) * 0.5 * (1 + z)
-        each = np.log(np.minimum(part / whole * (1 + 4 * ELEMENTARY + 8 * U * (1 + 2 * lam) * e * z), 1.0))
+        z = np.exp(-(1 + 2 * tilt) * e)
+        whole = ((1 + tilt) + tilt * z) / (1 + 2 * tilt)
+        part = (1 + 1 / math.hypot(1 + 2 * tilt, 2 * t)) * 0.5 * (1 + z)
+        each = np.log(np.minimum(part / whole * (1 + 4 * ELEMENTARY + 8 * U * (1 + 2 * tilt) * e * z), 1.0))
         return float(self.n @ each) * (1 - 1e-12)
 
-    def quiet(self, lam: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray:
+    def log_modulus_bound(self, tilt: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray:
         """By the atoms' turns, some kinds at a time until that is enough.
 
-        In draws.py's terms, with h = te: |A|^2 = A(lam)^2 (1 - c sin^2 h), c = 4z/(1+z)^2, and |D| <= A(lam) y, y = 1/|1+2s|.
-        Hence |M(s)|^2 <= A(lam)^2 (1 - c u^2 + 2y + y^2) for every u <= |sin h|; within r <= pi/2 of h that is at least the
+        In draws.py's terms, with h = te: |A|^2 = A(tilt)^2 (1 - c sin^2 h), c = 4z/(1+z)^2, and |D| <= A(tilt) y, y = 1/|1+2s|.
+        Hence |M(s)|^2 <= A(tilt)^2 (1 - c u^2 + 2y + y^2) for every u <= |sin h|; within r <= pi/2 of h that is at least the
         sine of h's distance from the next multiple of pi, less r. r is e width and what h errs by; u^2 errs by 64U more, c and
         the rest by less than 192U together.
         """
-        z = np.exp(-(1 + 2 * lam) * self.e)
+        z = np.exp(-(1 + 2 * tilt) * self.e)
         c, far = 4 * z / np.square(1 + z), np.maximum(t - width, 0.0)
-        y = 1 / np.hypot(1 + 2 * lam, 2 * far)
+        y = 1 / np.hypot(1 + 2 * tilt, 2 * far)
         more = y * (2 + y) * (1 + 8 * U) + 256 * U
-        still = np.log(0.5 * (1 + z) * (1 + 2 * lam) / ((1 + lam) + lam * z)) + 8 * ELEMENTARY
+        still = np.log(0.5 * (1 + z) * (1 + 2 * tilt) / ((1 + tilt) + tilt * z)) + 8 * ELEMENTARY
         bound: FloatArray = np.full(len(t), float(self.n @ still) * (1 + 64 * U))
         left, rows = np.arange(len(t)), max(1, NEAR // SOME)
         reach = np.minimum(self.e * ((width * (1 + 4 * U) + 8 * U * float(t[-1])) * (1 + 8 * U) / math.pi), 0.5)
@@ -390,9 +396,9 @@ class Laplace(PrivacyLoss):
         """Of the two whole numbers."""
         return hash(self.rate.as_integer_ratio())
 
-    def above(self, order: Order) -> Pair:
-        """The same pair in every order."""
-        del order
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """The same pair in every direction."""
+        del direction
         return LaplacePair(self.rate)
 
     def stated_pure(self) -> Fraction | None:

@@ -36,7 +36,7 @@ from neartwin.checks import in_floats, integer, non_negative, open_probability
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
-from neartwin.losses.summands.base import Lattice, Order, Pair, Ratio, Summand
+from neartwin.losses.summands.base import Direction, Lattice, Pair, Ratio, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U, gamma
 
 MOST_COPIES, MOST_LOG = 900, 690.0
@@ -64,8 +64,8 @@ class Law(NamedTuple):
 class TwoSidedSum(AtomicSum):
     """Copies of a law with the two losses e > 0 and -e in the ratio e^e; few enough for a sum over how many are turned.
 
-    With y = e^{-(1+2 lam) e}, the tilted odds of -e: M(lam) = e^{lam e} (1 + y)/(1 + e^{-e}) of one copy, in plain floats; e errs
-    by U of itself.
+    With y = e^{-(1+2 tilt) e}, the tilted odds of -e: M(tilt) = e^{tilt e} (1 + y)/(1 + e^{-e}) of one copy, in plain floats.
+    e errs by U of itself.
     """
 
     def __init__(self, epsilon: Fraction, count: int, infinity: tuple[float, float]) -> None:
@@ -89,22 +89,22 @@ class TwoSidedSum(AtomicSum):
         """Every second multiple of e."""
         return Lattice(self.count * self.epsilon, 2 * self.epsilon)
 
-    def log_mgf(self, lam: float) -> tuple[float, float]:
+    def log_mgf(self, tilt: float) -> tuple[float, float]:
         """Count times one copy.
 
-        Small form, lam e < 1: log1p(p expm1(lam e) + q expm1(-lam e)), p = 1/(1 + e^{-e}) and q = 1 - p. p and q err by
+        Small form, tilt e < 1: log1p(p expm1(tilt e) + q expm1(-tilt e)), p = 1/(1 + e^{-e}) and q = 1 - p. p and q err by
         ELEMENTARY + (e + 2)U, expm1 by ELEMENTARY and 4U, for its logarithmic derivative is at most 2, and the product by U; the
-        sum is at least 0, so its logarithm errs by no more. Otherwise lam e + log1p(y) - log1p(e^{-e}), where lam e errs by 2U of
-        itself, each logarithm by ELEMENTARY of at most log 2 and of its argument, and (1+2 lam) e y <= 1/e.
+        sum is at least 0, so its logarithm errs by no more. Otherwise tilt e + log1p(y) - log1p(e^{-e}), where tilt e errs by 2U
+        of itself, each logarithm by ELEMENTARY of at most log 2 and of its argument, and (1+2 tilt) e y <= 1/e.
         """
-        x, n = lam * self.e, self.count
+        x, n = tilt * self.e, self.count
         if x < 1:
             p = 1 / (1 + self.small)
             first, second = p * math.expm1(x), self.small * p * math.expm1(-x)
             one = math.log1p(first + second)
             error = (first - second) * (2.1 * ELEMENTARY + (self.e + 9) * U) + ELEMENTARY * abs(one)
         else:
-            one = x + math.log1p(math.exp(-(1 + 2 * lam) * self.e)) - self.log_whole
+            one = x + math.log1p(math.exp(-(1 + 2 * tilt) * self.e)) - self.log_whole
             error = 4 * ELEMENTARY + 8 * U * x
         return n * one, n * error * (1 + 4 * U) + 2 * U * abs(n * one)
 
@@ -113,24 +113,24 @@ class TwoSidedSum(AtomicSum):
         one = s * self.e + math.log1p(math.exp(-(1 + 2 * s) * self.e)) - self.log_whole
         return self.count * (one + 1e-13 * (1 + s * self.e))
 
-    def ratio(self, lam: float, t: FloatArray) -> Ratio | None:
-        """M(lam+it)/M(lam) - 1 = cos te - 1 + i w sin te, w = (1 - y)/(1 + y).
+    def ratio(self, tilt: float, t: FloatArray) -> Ratio | None:
+        """M(tilt+it)/M(tilt) - 1 = cos te - 1 + i w sin te, w = (1 - y)/(1 + y).
 
-        An angle te errs by 9U te. w errs by ELEMENTARY and 3U(1+2 lam)e of 2y, and 3U: by 3 ELEMENTARY; the turns and their
+        An angle te errs by 9U te. w errs by ELEMENTARY and 3U(1+2 tilt)e of 2y, and 3U: by 3 ELEMENTARY; the turns and their
         products by 3 ELEMENTARY of |e^{ite} - 1| <= min(2, te).
         """
         half = t * (0.5 * self.e)
         sine = np.sin(half)
         twice = sine + sine
-        y = math.exp(-(1 + 2 * lam) * self.e)
+        y = math.exp(-(1 + 2 * tilt) * self.e)
         reach, drift = 6.1 * ELEMENTARY, 9 * U * self.e
         fixed, per_t = (2 * reach, drift) if float(t[-1]) * self.e > 8 else (0.0, reach * self.e + drift)
         imaginary = twice * np.cos(half) * ((1 - y) / (1 + y))
         return Ratio(-sine * twice, imaginary, fixed, per_t, 0.0, 0.0, self.count)
 
-    def log_tail(self, lam: float, t: float, until: float) -> float:
+    def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Only while the two atoms turn apart."""
-        return super().log_tail(lam, t, until) if 2 * self.e * until <= math.pi * (1 + 1e-12) else 0.0
+        return super().log_tail(tilt, t, until) if 2 * self.e * until <= math.pi * (1 + 1e-12) else 0.0
 
     @cached_property
     def law(self) -> Law:
@@ -146,12 +146,12 @@ class TwoSidedSum(AtomicSum):
         error = 2 * ((2 * n + 2 * n * e + 2) * U + ELEMENTARY + gamma(n + 1)) * 1.01 + 4 * U
         return Law(masses / whole, p / whole, q / whole, error)
 
-    def cumulants(self, lam: float) -> tuple[float, float, float]:
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """Of one copy, times the count."""
         n, e = self.count, self.e
-        y = math.exp(-(1 + 2 * lam) * e)
+        y = math.exp(-(1 + 2 * tilt) * e)
         share = y / (1 + y)
-        k = lam * e + math.log1p(y) - self.log_whole
+        k = tilt * e + math.log1p(y) - self.log_whole
         return n * k, n * e * (1 - 2 * share), 4 * n * e * e * share * (1 - share)
 
     @property
@@ -241,9 +241,9 @@ class Pure(PrivacyLoss):
         """epsilon: the pure guarantee of one use."""
         object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
 
-    def above(self, order: Order) -> Pair:
-        """The same pair in every order."""
-        del order
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """The same pair in every direction."""
+        del direction
         return ResponsePair(self.epsilon, NONE, 0)
 
     def stated_pure(self) -> Fraction | None:
@@ -276,9 +276,9 @@ class Approx(PrivacyLoss):
         """Of whole numbers."""
         return hash((self.epsilon.as_integer_ratio(), self.delta.as_integer_ratio()))
 
-    def above(self, order: Order) -> Pair:
-        """The same pair in every order."""
-        del order
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """The same pair in every direction."""
+        del direction
         return ResponsePair(self.epsilon, self.delta, 0)
 
     def stated_pure(self) -> Fraction | None:
@@ -309,9 +309,9 @@ class RandomizedResponse(PrivacyLoss):
         """Of whole numbers."""
         return hash((self.epsilon.as_integer_ratio(), self.answers))
 
-    def above(self, order: Order) -> Pair:
-        """The same pair in every order: P names one answer, Q another, the rest have ratio 1."""
-        del order
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """The same pair in every direction: P names one answer, Q another, the rest have ratio 1."""
+        del direction
         return ResponsePair(self.epsilon, NONE, self.answers - 2)
 
     def stated_pure(self) -> Fraction | None:
@@ -336,9 +336,9 @@ class Leak(PrivacyLoss):
         """delta: the probability of revealing all."""
         object.__setattr__(self, "delta", open_probability(delta=rational(delta=delta)))
 
-    def above(self, order: Order) -> Pair:
-        """The same pair in every order."""
-        del order
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """The same pair in every direction."""
+        del direction
         return ResponsePair(NONE, self.delta, 0)
 
 
@@ -385,9 +385,9 @@ class SilentResponse(PrivacyLoss):
         """epsilon: of the response where it speaks."""
         object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
 
-    def above(self, order: Order) -> Pair:
-        """The same pair in every order."""
-        del order
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """The same pair in every direction."""
+        del direction
         return SilentPair(self.epsilon)
 
     def stated_pure(self) -> Fraction | None:

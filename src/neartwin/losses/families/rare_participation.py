@@ -9,7 +9,7 @@ mass of Q more, at most c(s) e^{-s eps} of it for every s > 0. Given a finite lo
 
 Rounding of a term on its line: log A^n and log G have their own errors, so x errs by |x| expm1(of both), dx, and (1 + x)^n - 1 =
 expm1(y) errs by n (1 + |x| + dx)^{n-1} dx, by the rounding of y times |e^y|, and by 4 ELEMENTARY of |expm1(Re y)| + |y|; all
-over its value at lam.
+over its value at tilt.
 """
 
 from __future__ import annotations
@@ -76,27 +76,27 @@ class Reached(Summand):
         """parts: of each law the count, so many copies below the lower edge, and one copy of the slice."""
         self.parts_of_laws = parts
 
-    def cumulants(self, lam: float) -> tuple[float, float, float]:
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """Of the difference."""
         k, k1, k2 = together(
-            [(n, below.cumulants(lam), slice_.cumulants(lam)) for n, below, slice_ in self.parts_of_laws]  # type: ignore[misc]
+            [(n, below.cumulants(tilt), slice_.cumulants(tilt)) for n, below, slice_ in self.parts_of_laws]  # type: ignore[misc]
         )
         return float(k), float(k1), float(k2)
 
-    def _at(self, lam: float) -> tuple[float, float, list[tuple[float, float]]]:
+    def _at(self, tilt: float) -> tuple[float, float, list[tuple[float, float]]]:
         """The sum of log A^n and its error, and of each law x and its relative error."""
         whole, slack, found = 0.0, 0.0, []
         for n, below, slice_ in self.parts_of_laws:
-            log, error = below.log_mgf(lam)
+            log, error = below.log_mgf(tilt)
             if not math.isfinite(log):
                 raise NoCertificateError
             if (
-                slice_.log_mgf_by_panels(lam) - (log - error) / n < -LARGEST
+                slice_.log_mgf_by_panels(tilt) - (log - error) / n < -LARGEST
             ):  # x is between 0 and e^-LARGEST: `_difference`, `line` and `log_tail` charge that
                 found.append((0.0, 0.0))
                 whole, slack = whole + log, slack + error + 2 * U * (abs(whole) + abs(log))
                 continue
-            own, more = slice_.log_mgf(lam)
+            own, more = slice_.log_mgf(tilt)
             gap = own - log / n
             if not -2 * LARGEST < gap < LARGEST:
                 raise NoCertificateError
@@ -128,30 +128,30 @@ class Reached(Summand):
             return super().log_mgf_roughly_above(s)
         return whole + rise + 1e-9
 
-    def log_mgf(self, lam: float) -> tuple[float, float]:
+    def log_mgf(self, tilt: float) -> tuple[float, float]:
         """Of the difference."""
         try:
-            log, error, each = self._at(lam)
+            log, error, each = self._at(tilt)
             value, own = self._difference(each)
         except NoCertificateError:
             return math.inf, 0.0
         found = log + math.log(value)
         return found, error + 1.01 * own + 4 * U * (abs(log) + abs(found) + 1)
 
-    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """The product of all A^n times the difference, over its value at lam."""
-        _, _, each = self._at(lam)
+    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """The product of all A^n times the difference, over its value at tilt."""
+        _, _, each = self._at(tilt)
         whole, own = self._difference(each)
         real, imaginary, bound, size, error = np.zeros((5, len(t)))
         still: ComplexArray = np.zeros(len(t), dtype=np.complex128)
         for (n, below_n, slice_), (x0, relative) in zip(self.parts_of_laws, each, strict=True):
-            below, below_error = below_n.line(lam, t)
+            below, below_error = below_n.log_mgf_ratio(tilt, t)
             still, error, size = still + below, error + below_error, size + np.abs(below)
             if x0 == 0:
                 off = np.exp(np.log(VANISHING) - below.real / n + below_error / n)
                 bound += n * off / np.maximum(1 - off, 0.0)
                 continue
-            part, part_error = slice_.line(lam, t)
+            part, part_error = slice_.log_mgf_ratio(tilt, t)
             gap: ComplexArray = part - below / n
             moved = part_error + below_error / n + 4 * U * (np.abs(part) + np.abs(below / n)) + 2 * ELEMENTARY
             turned: ComplexArray = np.exp(gap)
@@ -169,13 +169,13 @@ class Reached(Summand):
         own_log = np.abs(log.real) + np.abs(log.imag) + len(each) * size
         return log + still, found + error + (ELEMENTARY + 4 * U) * (1 + own_log)
 
-    def log_tail(self, lam: float, t: float, until: float) -> float:
+    def log_tail(self, tilt: float, t: float, until: float) -> float:
         """By the parts' own tails."""
-        _, _, each = self._at(lam)
+        _, _, each = self._at(tilt)
         y = still = 0.0
         for (n, below_n, slice_), (x0, relative) in zip(self.parts_of_laws, each, strict=True):
-            below = below_n.log_tail(lam, t, until)
-            part = slice_.log_tail(lam, t, until) if x0 else 0.0
+            below = below_n.log_tail(tilt, t, until)
+            part = slice_.log_tail(tilt, t, until) if x0 else 0.0
             more = math.log(x0 or VANISHING) + relative + part - below / n
             if more > LARGEST:
                 return 0.0
@@ -185,9 +185,9 @@ class Reached(Summand):
         found = still + top - math.log(value) + own + 64 * U * (1 + abs(still) + abs(y)) * len(each)
         return min(found, 0.0)
 
-    def work(self, lam: float, t: float, frequencies: int) -> int:
+    def work(self, tilt: float, t: float, frequencies: int) -> int:
         """Of all parts."""
-        return sum(one.work(lam, t, frequencies) for _, *both in self.parts_of_laws for one in both)
+        return sum(one.work(tilt, t, frequencies) for _, *both in self.parts_of_laws for one in both)
 
 
 MOST_MOVED, MOST_OFTEN = 20.0, 1e-3  # mu; the rate, from which one line is short
@@ -198,8 +198,8 @@ WIDEST = 0.1  # deviation of all other losses, beside which a tilt of the whole 
 RATIO = 3.0  # of two rungs' z
 LOWEST, LEFTMOST = 0.05, -1.0  # of z at a rung, of the rung itself
 HIGHEST, PLACES = 40.0, 1 / 8  # of the rungs
-UNHEARD = 5e-12  # of delta: what is above the last rung may add, and what all terms without a line
-LAMS = np.geomspace(1e-4, 60.0, 72)  # over one over the loss at a rung
+NEGLIGIBLE = 5e-12  # of delta: what is above the last rung may add, and what all terms without a line
+TILTS = np.geomspace(1e-4, 60.0, 72)  # over one over the loss at a rung
 STEEP = 8.0  # the same: a law of which the best tilt is less has no far hump
 TOLERANCE, SHARE, SHORT = 1e-11, 4.0, 1 / 16
 NEAR = 0.5  # of the logarithm of a line's moduli: what a shorter period may cost
@@ -209,9 +209,9 @@ BELOW, LEAST = 10.0, -600.0  # of log delta: a first guess under the total varia
 
 
 class Rung(NamedTuple):
-    """A term's K, K', K'' (3, lams), uncertified, at its lams; alone: the same of all that does not reach above its edge."""
+    """A term's K, K', K'' (3, tilts), uncertified, at its tilts; alone: the same of all that does not reach above its edge."""
 
-    lams: FloatArray
+    tilts: FloatArray
     reached: FloatArray
     alone: FloatArray
     loss: float  # at the edge, over the least
@@ -226,25 +226,25 @@ def logsumexp(logs: FloatArray, axis: int = 0) -> FloatArray:
 
 
 def tilted(logs: FloatArray, losses: FloatArray) -> FloatArray:
-    """K, K', K'' of one copy, (3, lams), of tilted log masses (lams, places)."""
+    """K, K', K'' of one copy, (3, tilts), of tilted log masses (tilts, places)."""
     k = logsumexp(logs, axis=1)
     weights = np.exp(logs - k[:, None])
     mean = weights @ losses
     return np.array([k, mean, np.maximum(weights @ np.square(losses) - mean * mean, 0.0)])
 
 
-def log_moduli(lams: FloatArray, k: FloatArray, variance: FloatArray, eps: float) -> FloatArray:
-    """Log of about the integral of the moduli on the line of each lam, uncertified; k, variance: (..., lams)."""
-    spread = variance + 1 / lams**2 + 1 / (1 + lams) ** 2
-    found: FloatArray = k - lams * eps - np.log(lams) - np.log1p(lams) - 0.5 * np.log(2 * math.pi * spread)
+def log_moduli(tilts: FloatArray, k: FloatArray, variance: FloatArray, eps: float) -> FloatArray:
+    """Log of about the integral of the moduli on the line of each tilt, uncertified; k, variance: (..., tilts)."""
+    spread = variance + 1 / tilts**2 + 1 / (1 + tilts) ** 2
+    found: FloatArray = k - tilts * eps - np.log(tilts) - np.log1p(tilts) - 0.5 * np.log(2 * math.pi * spread)
     return found
 
 
-def at_saddles(lams: FloatArray, cumulants_there: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Eps and log delta at the saddles of all lams, uncertified. cumulants_there: (3, lams)."""
+def at_saddles(tilts: FloatArray, cumulants_there: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Eps and log delta at the saddles of all tilts, uncertified. cumulants_there: (3, tilts)."""
     k, mean, variance = cumulants_there
-    eps = mean - 1 / lams - 1 / (1 + lams)
-    return eps, log_moduli(lams, k, variance, 0.0) - lams * eps
+    eps = mean - 1 / tilts - 1 / (1 + tilts)
+    return eps, log_moduli(tilts, k, variance, 0.0) - tilts * eps
 
 
 @dataclass(frozen=True)
@@ -263,12 +263,12 @@ class SeparateLines:
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Certified bounds on the finite part of delta at each eps."""
         with np.errstate(over="ignore", invalid="ignore"):
-            lower, upper, _ = self.ledger(eps)
+            lower, upper, _ = self.bounds_with_errors(eps)
         return np.where(np.isnan(lower), 0.0, lower), np.where(np.isnan(upper), 1.0, upper)
 
-    def ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+    def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """The bounds and the errors of all lines together; a line that proves nothing far from its saddle gives 0 and 1."""
-        each = [part.ledger(eps) for part in self.parts]
+        each = [part.bounds_with_errors(eps) for part in self.parts]
         more = 1 + (len(each) + 8) * U
         rest = np.exp(np.minimum(self.log_rest - np.multiply.outer(eps, self.s_rest), 700.0)).sum(axis=1) * (1 + 1e-9)
         lower = np.sum([np.nan_to_num(one[0], nan=0.0) for one in each], axis=0) + np.zeros(len(eps))
@@ -277,9 +277,9 @@ class SeparateLines:
         errors = {name: np.asarray(np.sum([one[2][name] for one in each], axis=0)) for name in names}
         return lower / more, np.minimum(upper * more, 1.0), errors | {"terms without a line": rest}
 
-    def middle(self, eps: float) -> tuple[float, float]:
+    def point_estimate(self, eps: float) -> tuple[float, float]:
         """Delta and -d delta/d eps, uncertified."""
-        both = [part.middle(eps) for part in self.parts]
+        both = [part.point_estimate(eps) for part in self.parts]
         return sum(one[0] for one in both), sum(one[1] for one in both)
 
 
@@ -339,7 +339,7 @@ class Ladder:
         step = min(law.mu for law in self.laws) * PLACES
         for i in range(int(HIGHEST * max(law.mu for law in self.laws) / step)):
             log_odds = lowest + i * step
-            if self.never(log_odds)[0] < self.log_delta + math.log(UNHEARD):
+            if self.never(log_odds)[0] < self.log_delta + math.log(NEGLIGIBLE):
                 return log_odds
         raise NoCertificateError
 
@@ -365,7 +365,7 @@ class Ladder:
 
     @cached_property
     def rungs(self) -> list[Rung]:
-        """All, at lams about one over the losses there."""
+        """All, at tilts about one over the losses there."""
         shown = []
         for law in self.laws:
             steep = STEEPNESS * law.mu
@@ -375,14 +375,14 @@ class Ladder:
         found = []
         for j, log_odds in enumerate(self.places.tolist()):
             loss = math.log1p(math.exp(log_odds))
-            lams = LAMS / loss
-            others = np.zeros((3, len(lams)))
+            tilts = TILTS / loss
+            others = np.zeros((3, len(tilts)))
             for one in self.others:
-                others += np.array([one.cumulants(lam) for lam in lams.tolist()]).T
+                others += np.array([one.cumulants(tilt) for tilt in tilts.tolist()]).T
             alone, parts = others, []
             for law, u, atoms in shown:
                 steep, n = STEEPNESS * law.mu, law.count
-                logs = atoms.log_masses + np.multiply.outer(lams, atoms.losses)
+                logs = atoms.log_masses + np.multiply.outer(tilts, atoms.losses)
                 height = np.exp(log_height(steep * (u - self.place(law, log_odds)))[0])
                 alone = alone + tilted(logs - height, atoms.losses) * n
                 if j:
@@ -391,19 +391,19 @@ class Ladder:
                     below = tilted(logs - lower, atoms.losses) * n
                     parts.append((n, tuple(below), tuple(tilted(logs + share, atoms.losses))))
             reached = np.array(together(parts)) + others if j else alone
-            found.append(Rung(lams, reached, alone, loss))
+            found.append(Rung(tilts, reached, alone, loss))
         return found
 
     def log_delta_at(self, eps: float) -> float:
         """About log delta, by the estimates at the terms' saddles."""
-        each = [float(np.nanmin(log - lams * (eps - at))) for at, log, lams in self.curves]
+        each = [float(np.nanmin(log - tilts * (eps - at))) for at, log, tilts in self.curves]
         return float(logsumexp(np.array(each)))
 
     @cached_property
     def curves(self) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
-        """Eps and log delta at the saddles of each term's lams, and the lams."""
-        found = [(*at_saddles(rung.lams, rung.reached), rung.lams) for rung in self.rungs]
-        return [(eps, np.where(np.isfinite(log), log, np.inf), lams) for eps, log, lams in found]
+        """Eps and log delta at the saddles of each term's tilts, and the tilts."""
+        found = [(*at_saddles(rung.tilts, rung.reached), rung.tilts) for rung in self.rungs]
+        return [(eps, np.where(np.isfinite(log), log, np.inf), tilts) for eps, log, tilts in found]
 
     def guess(self) -> float:
         """About where delta is met."""
@@ -417,9 +417,9 @@ class Ladder:
         """The highest rung below which no far hump is seen."""
         found = 0
         for j, rung in enumerate(self.rungs):
-            size = _size(rung.lams, rung.alone, eps)
+            size = _size(rung.tilts, rung.alone, eps)
             best = int(np.nanargmin(size))
-            if rung.lams[best] * rung.loss <= STEEP or size[best] < self.log_delta + math.log(UNHEARD) - 10:
+            if rung.tilts[best] * rung.loss <= STEEP or size[best] < self.log_delta + math.log(NEGLIGIBLE) - 10:
                 found = j
         return found
 
@@ -444,23 +444,23 @@ class Ladder:
 
     def slight(self, j: int, first: int, eps: float) -> tuple[float, float] | None:
         """Chernoff's bound on a term, as log c(s) M(s) and s, where it is slight beside delta."""
-        rung, goal = self.rungs[j], self.log_delta + math.log(UNHEARD / len(self.rungs))
+        rung, goal = self.rungs[j], self.log_delta + math.log(NEGLIGIBLE / len(self.rungs))
         k = (rung.alone if j == first else rung.reached)[0]
-        bound = np.where(np.isnan(k), np.inf, k - rung.lams * eps - np.log1p(rung.lams) - 1)
+        bound = np.where(np.isnan(k), np.inf, k - rung.tilts * eps - np.log1p(rung.tilts) - 1)
         i = int(np.argmin(bound))
         if not bound[i] < goal:
             return None
-        lam = float(rung.lams[i])
-        log = self.term(j, first).log_mgf_roughly_above(lam) + log_c(lam)
-        return (log, lam) if log - lam * eps < goal else None
+        tilt = float(rung.tilts[i])
+        log = self.term(j, first).log_mgf_roughly_above(tilt) + log_c(tilt)
+        return (log, tilt) if log - tilt * eps < goal else None
 
     def contour(self, j: int, first: int, eps: float, share: float) -> Contour:
         """The line of one term: at its saddle, or as far from 0 as costs little more."""
         rung, total = self.rungs[j], self.term(j, first)
-        size = _size(rung.lams, rung.alone if j == first else rung.reached, eps)
+        size = _size(rung.tilts, rung.alone if j == first else rung.reached, eps)
         near = size <= np.min(size) + (0.0 if j == first else NEAR)
-        lam = float(rung.lams[np.flatnonzero(near)[-1]])
-        at = Saddle(lam, eps, math.sqrt(max(total.cumulants(lam)[2], 1e-300)), self.log_delta)
+        tilt = float(rung.tilts[np.flatnonzero(near)[-1]])
+        at = Saddle(tilt, eps, math.sqrt(max(total.cumulants(tilt)[2], 1e-300)), self.log_delta)
         return contour.build(total, at, 0.0, tolerance=TOLERANCE, share=share)
 
     def line(self, eps: float) -> tuple[SeparateLines, Saddle]:
@@ -488,15 +488,15 @@ class Ladder:
                 rests.append(found)
         if not parts:
             raise NoCertificateError
-        weights = [part.middle(eps)[0] for part in parts]
+        weights = [part.point_estimate(eps)[0] for part in parts]
         at = parts[int(np.argmax(weights))].saddle
-        rest = np.array([*rests, (mass + log_c(at.lam), at.lam)])
+        rest = np.array([*rests, (mass + log_c(at.tilt), at.tilt)])
         return SeparateLines(tuple(parts), rest[:, 0], rest[:, 1]), at
 
 
-def _size(lams: FloatArray, k: FloatArray, eps: float) -> FloatArray:
-    """Log of about the integral of the moduli on each line; k: K, K', K'' (3, lams)."""
-    found = log_moduli(lams, k[0], k[2], eps)
+def _size(tilts: FloatArray, k: FloatArray, eps: float) -> FloatArray:
+    """Log of about the integral of the moduli on each line; k: K, K', K'' (3, tilts)."""
+    found = log_moduli(tilts, k[0], k[2], eps)
     return np.where(np.isfinite(found), found, np.inf)
 
 
@@ -510,7 +510,7 @@ def by_ladder(total: SumOfLosses, low_target: float, high_target: float) -> Answ
         (lower, upper, errors), middle, slope = invert(line, at, low_target, high_target)
         found = Answer(lower, upper, CONTOUR if narrow(lower, upper, NARROW) else WIDE, errors, slope)
         best = found if best is None or upper - lower < best.upper - best.lower else best
-        if narrow(lower, upper, ENOUGH) or not OFF < at.lam * abs(middle - eps) < math.inf:
+        if narrow(lower, upper, ENOUGH) or not OFF < at.tilt * abs(middle - eps) < math.inf:
             break
         if middle <= 0:
             line, at = ladder.line(0.0)

@@ -1,6 +1,6 @@
 """A slice of a seldom sampled Gaussian's law, between two smooth edges that no tilt climbs over.
 
-Seldom sampled, a loss is about q(z - 1), z lognormal: tilted by e^{lam L} it rises like e^{lam q z} over every edge of a
+Seldom sampled, a loss is about q(z - 1), z lognormal: tilted by e^{tilt L} it rises like e^{tilt q z} over every edge of a
 Gaussian's shape. A share a_c(u) = e^{-E}, E = e^p, p = x - e^{-x}, x = v(u - c), v > mu, falls faster above c, and 1 - a_c <= E
 falls as fast below it. What reaches above one edge, b, but not above the next, c > b, is
 
@@ -12,9 +12,9 @@ second term falls by less than v e^{-x_b} where v(c - b) >= 1.
 At u + iy (`panels.py` has Re E and |E|) |a_c| = e^{-Re E_c}, and |a_c - a_b| is at most |a_c| |w| e^{|w|}, |w| <= |E_b| + |E_c|,
 and at most |a_c| + |a_b|. The trapezoidal rule of step h errs by at most 2N/(e^{2 pi y/h} - 1), N the integral of the modulus
 along that line (Trefethen, Weideman 2014, theorem 5.1). With the turns to the other side the same integral bounds
-|M(lam + it')| for all t' >= t, for they only sink it.
+|M(tilt + it')| for all t' >= t, for they only sink it.
 
-Its ratio to M(lam) is 1 + sum of (mass of a panel)(growth - 1)/M: what many copies need errs relative to what turning changes.
+Its ratio to M(tilt) is 1 + sum of (mass of a panel)(growth - 1)/M: what many copies need errs relative to what turning changes.
 
 What one copy of a seldom sampled Gaussian's law weighs off the real line, by panels of which the worst end is taken.
 
@@ -36,7 +36,7 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.losses.summands import atoms
 from neartwin.losses.summands.atoms import Weighted
-from neartwin.losses.summands.base import Order
+from neartwin.losses.summands.base import Direction
 from neartwin.losses.summands.quadrature import REACH, QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U, gamma
 from neartwin.special import log_ndtr
@@ -144,50 +144,50 @@ class Panels:
         """Of r~."""
         return self._turned(self.k_back)
 
-    def weights(self, lam: float) -> tuple[FloatArray, FloatArray]:
-        """Log of the least and of the greatest integral of phi r^{1+lam} r~^{-lam} over each panel; 0 < lam."""
+    def weights(self, tilt: float) -> tuple[FloatArray, FloatArray]:
+        """Log of the least and of the greatest integral of phi r^{1+tilt} r~^{-tilt} over each panel; 0 < tilt."""
         (plus, minus), (low, high) = self.logs, self.normal
         if not self.both:
-            return low + (1 + lam) * plus[:-1], high + (1 + lam) * plus[1:]
-        return low + (1 + lam) * plus[:-1] - lam * minus[:-1], high + (1 + lam) * plus[1:] - lam * minus[1:]
+            return low + (1 + tilt) * plus[:-1], high + (1 + tilt) * plus[1:]
+        return low + (1 + tilt) * plus[:-1] - tilt * minus[:-1], high + (1 + tilt) * plus[1:] - tilt * minus[1:]
 
-    def growth(self, lam: float, t: float) -> FloatArray:
+    def growth(self, tilt: float, t: float) -> FloatArray:
         """Log of the most that the law grows by at u + iy, (angles, panels), the factor e^{y^2/2} apart.
 
         t < 0: where its turns lift it; t > 0: where they sink it.
         """
         change, _, turn = self.forth
-        found = (1 + lam) * np.maximum(change[:, :-1], change[:, 1:]) - t * (turn[:, :-1] if t > 0 else turn[:, 1:])
+        found = (1 + tilt) * np.maximum(change[:, :-1], change[:, 1:]) - t * (turn[:, :-1] if t > 0 else turn[:, 1:])
         if self.both:
             _, least, turn = self.back
-            found += -lam * least - t * (turn[:, 1:] if t > 0 else turn[:, :-1])
+            found += -tilt * least - t * (turn[:, 1:] if t > 0 else turn[:, :-1])
         return found
 
-    def below(self, lam: float, t: float) -> FloatArray:
+    def below(self, tilt: float, t: float) -> FloatArray:
         """Log of a bound on the integral of the law's modulus, and on a sum over steps, below the first panel, (angles,)."""
         start = float(log_ndtr(LEFT + 1 / FINE)) + 0.5 * np.square(self.angles / self.mu)
         grown = max(-t, 0.0)
         found = start + grown * self.forth[2][:, 0]
         if self.both:
-            power = lam - grown * np.tan(self.angles)
+            power = tilt - grown * np.tan(self.angles)
             here = self.logs[1][0] - math.log1p(-self.q) + self.back[0][:, 0]  # log|1 + k~ e^{i theta}|
-            found = np.where(power >= 0, found - power * here - lam * math.log1p(-self.q), np.inf)
+            found = np.where(power >= 0, found - power * here - tilt * math.log1p(-self.q), np.inf)
         return found
 
-    def above(self, lam: float, t: float, place: float) -> FloatArray:
+    def above(self, tilt: float, t: float, place: float) -> FloatArray:
         """The same above the last panel, with the share that ends at this place, (angles,).
 
         There Re E and its slope are at least 0.99 cos(psi) times |E| and steep |E|; |1 + k e^{i theta}| >= max(1, k), so that all
-        else that rises has a slope of at most mu ((1+lam+|t|) min(k, 1) + (lam+|t|) min(k~, 1)), where k rises like e^{mu u}.
+        else that rises has a slope of at most mu ((1+tilt+|t|) min(k, 1) + (tilt+|t|) min(k~, 1)), where k rises like e^{mu u}.
         """
         last, grown = float(self.edges[-1]), max(-t, 0.0)
         height = (
             math.exp(min(self.steep * (last - place) - 1.0, MOST)) * np.cos((self.steep / self.mu) * self.angles) * 0.99
         )
-        rise = self.mu * ((1 + lam + abs(t)) * min(self.k[-1], 1.0) + (lam + abs(t)) * min(self.k_back[-1], 1.0))
-        log = (1 + lam) * self.logs[0][-1] + grown * self.forth[2][:, -1] - height - 0.5 * last * last
+        rise = self.mu * ((1 + tilt + abs(t)) * min(self.k[-1], 1.0) + (tilt + abs(t)) * min(self.k_back[-1], 1.0))
+        log = (1 + tilt) * self.logs[0][-1] + grown * self.forth[2][:, -1] - height - 0.5 * last * last
         if self.both:
-            log = log - lam * math.log1p(-self.q) + grown * self.back[2][:, -1]
+            log = log - tilt * math.log1p(-self.q) + grown * self.back[2][:, -1]
         log = log + 0.5 * np.square(self.angles / self.mu) + math.log(1 / FINE + 1 / last)
         return np.where(self.steep * height >= rise, log, np.inf)
 
@@ -245,7 +245,7 @@ class SeldomSampled(Protocol):
     count: int
     variation: float
     turns: int
-    order: Order
+    direction: Direction
 
     def law(self, u: FloatArray, step: float) -> Weighted:
         """Losses and P-masses of one copy at nodes u that are a step apart."""
@@ -298,27 +298,27 @@ class SlicedSum(QuadratureSum):
         found: FloatArray = 1.01 * (1 + back) * (x_error + 2 * ELEMENTARY) + 2 * ELEMENTARY
         return found
 
-    def _masses(self, lam: float) -> tuple[FloatArray, FloatArray, float, float]:
+    def _masses(self, tilt: float) -> tuple[FloatArray, FloatArray, float, float]:
         """Log of the least and the greatest mass of each panel at this tilt, and of their sums, rounded down and up."""
-        if lam not in self._weights:
-            low, high = self.panels.weights(lam)
+        if tilt not in self._weights:
+            low, high = self.panels.weights(tilt)
             low, high = low - self._share.height[1:], high - self._share.height[:-1]
             if self._depth is not None:
                 filled = _log_filled(self._depth)
                 low, high = low + filled[:-1], high + filled[1:]
-            below, above = self._outside(lam, 0.0)
+            below, above = self._outside(tilt, 0.0)
             outside = np.logaddexp(below[0], above[0])
             most = float(np.logaddexp(np.logaddexp.reduce(high), outside))
-            self._weights = {lam: (low, high, float(np.logaddexp.reduce(low)) - SLACK, most + SLACK)}
-        return self._weights[lam]
+            self._weights = {tilt: (low, high, float(np.logaddexp.reduce(low)) - SLACK, most + SLACK)}
+        return self._weights[tilt]
 
-    def log_mgf_by_panels(self, lam: float) -> float:
-        """An upper bound on log M(lam) of one copy, without a rule; where a slice is so slight that it has none, too."""
-        return self._masses(lam)[3]
+    def log_mgf_by_panels(self, tilt: float) -> float:
+        """An upper bound on log M(tilt) of one copy, without a rule; where a slice is so slight that it has none, too."""
+        return self._masses(tilt)[3]
 
-    def _outside(self, lam: float, t: float) -> tuple[FloatArray, FloatArray]:
+    def _outside(self, tilt: float, t: float) -> tuple[FloatArray, FloatArray]:
         """Below and above the panels."""
-        below, above = self.panels.below(lam, t), self.panels.above(lam, t, self.slice.above)
+        below, above = self.panels.below(tilt, t), self.panels.above(tilt, t, self.slice.above)
         first = self._share.modulus[:, 1]
         if self._lower is None:
             return below + first, above
@@ -338,12 +338,12 @@ class SlicedSum(QuadratureSum):
         return found
 
     @np.errstate(all="ignore")
-    def turned(self, lam: float, t: float) -> FloatArray:
-        """Log of the integral of the modulus at u + iy over M(lam), for each angle; t < 0: turns lift it, t > 0: they sink it."""
-        low, high, least, most = self._masses(lam)
-        grown = self.panels.growth(lam, t) + self._own
-        outside: FloatArray = np.logaddexp(*self._outside(lam, t)) - least
-        plain = high if self._lower is None else self.panels.weights(lam)[1] - self._share.height[:-1]
+    def turned(self, tilt: float, t: float) -> FloatArray:
+        """Log of the integral of the modulus at u + iy over M(tilt) at each angle; t < 0: turns lift it, t > 0: they sink it."""
+        low, high, least, most = self._masses(tilt)
+        grown = self.panels.growth(tilt, t) + self._own
+        outside: FloatArray = np.logaddexp(*self._outside(tilt, t)) - least
+        plain = high if self._lower is None else self.panels.weights(tilt)[1] - self._share.height[:-1]
         # in logarithms: the turns of a far line lift the modulus beyond all floats
         found: FloatArray = np.logaddexp(_log_sum(plain - least + grown) + SLACK, outside)
         if self._lower is None:  # nearer to 1 than panels know the whole
@@ -354,26 +354,26 @@ class SlicedSum(QuadratureSum):
         found = found + 0.5 * np.square(self.panels.angles / self.panels.mu) * (1 + SLACK)
         return np.where(np.isnan(found), np.inf, found)
 
-    def _rule_of(self, lam: float, reach: float) -> tuple[float, float, float]:
+    def _rule_of(self, tilt: float, reach: float) -> tuple[float, float, float]:
         """The step, of few bits so that nodes are exact, and the ends of the nodes."""
-        if (lam, reach) not in self._found:
+        if (tilt, reach) not in self._found:
             panels = self.panels
-            cost = self.turned(lam, -reach) + math.log(2) - self._goal + 0.01
+            cost = self.turned(tilt, -reach) + math.log(2) - self._goal + 0.01
             wide = float((2 * math.pi * panels.angles / panels.mu / np.maximum(cost, 1.0)).max())
             if not wide > 0:
                 raise NoCertificateError
             mantissa, exponent = math.frexp(min(wide, panels.width))
             step = math.ldexp(math.floor(mantissa * 64) / 64, exponent)
-            _, high, least, _ = self._masses(lam)
-            below, above = (float(one[0]) for one in self._outside(lam, 0.0))
+            _, high, least, _ = self._masses(tilt)
+            below, above = (float(one[0]) for one in self._outside(tilt, 0.0))
             goal = least + self._goal - math.log(2)  # a panel has at most 1 + width/step nodes, step <= width
             left = np.flatnonzero(_running(below, high) <= goal)
             right = np.flatnonzero(_running(above, high[::-1]) <= goal)
             if not (len(left) and len(right)):
                 raise NoCertificateError
             u = panels.edges
-            self._found[lam, reach] = step, float(u[left[-1]]), float(u[len(u) - 1 - right[-1]])
-        return self._found[lam, reach]
+            self._found[tilt, reach] = step, float(u[left[-1]]), float(u[len(u) - 1 - right[-1]])
+        return self._found[tilt, reach]
 
     def size(self, low: float, high: float, reach: float) -> int:
         """Of the rule."""
@@ -381,26 +381,26 @@ class SlicedSum(QuadratureSum):
         step, left, right = self._rule_of(high, reach)
         return math.ceil((right - left) / step)
 
-    def work(self, lam: float, t: float, frequencies: int) -> int:
+    def work(self, tilt: float, t: float, frequencies: int) -> int:
         """By the nodes of a rule that reaches so far or up to twice."""
-        return frequencies * self.size(lam, lam, 2.0 ** math.ceil(math.log2(max(t, REACH))))
+        return frequencies * self.size(tilt, tilt, 2.0 ** math.ceil(math.log2(max(t, REACH))))
 
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
-        """Equal steps between the ends; low and high are one lam."""
+        """Equal steps between the ends; low and high are one tilt."""
         del low
         step, left, right = self._rule_of(high, reach)
         u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
         law = self._law(u, step)
         log, error = self.log_share(u)
         part = law.log_masses + log
-        heard = part > part.max() - DEEP
-        own = (law.mass_error + error + U * np.abs(log))[heard]
-        share, share_error = self._whole(u[heard], step, part[heard], own)
-        return u[heard], Weighted(
-            law.losses[heard],
-            part[heard] - share,
+        significant = part > part.max() - DEEP
+        own = (law.mass_error + error + U * np.abs(log))[significant]
+        share, share_error = self._whole(u[significant], step, part[significant], own)
+        return u[significant], Weighted(
+            law.losses[significant],
+            part[significant] - share,
             own + 2 * U * abs(share) + share_error,
-            law.loss_error[heard],
+            law.loss_error[significant],
             outside=4 * math.exp(self._goal),
             log_share=(share, share_error),
         )
@@ -426,20 +426,24 @@ class SlicedSum(QuadratureSum):
         error_of_sum = float(masses @ own) * 1.01 + gamma(len(u)) + 4 * ELEMENTARY
         return share, error_of_sum + 2 * U * float(masses @ np.abs(part))
 
-    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """By products of turns: there are few nodes beside the turns, and many copies want all their digits."""
-        rule, n = self.rule(lam, float(t.max(initial=0.0))), self.count
-        found = atoms.line_by_products(rule.weighted, rule.tilt, t)
+        rule, n = self.rule(tilt, float(t.max(initial=0.0))), self.count
+        found = atoms.line_by_products(rule.weighted, rule.tilted_law, t)
         if found is None:
-            return super().line(lam, t)
+            return super().log_mgf_ratio(tilt, t)
         return n * found[0], n * found[1] + 2 * U * n * np.abs(found[0])
 
-    def cumulants(self, lam: float) -> tuple[float, float, float]:
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """On nodes that prove more."""
-        rule, n = self.rule(lam, 0.0), self.count
-        return n * (rule.tilt.log_mgf + rule.weighted.log_share[0]), n * rule.tilt.mean, n * rule.tilt.variance
+        rule, n = self.rule(tilt, 0.0), self.count
+        return (
+            n * (rule.tilted_law.log_mgf + rule.weighted.log_share[0]),
+            n * rule.tilted_law.mean,
+            n * rule.tilted_law.variance,
+        )
 
-    def log_tail(self, lam: float, t: float, until: float) -> float:
+    def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Count times that of one copy, by the best angle."""
         del until
-        return self.count * min(float(self.turned(lam, t).min()), 0.0) * (1 - 1e-12) if t > 0 else 0.0
+        return self.count * min(float(self.turned(tilt, t).min()), 0.0) * (1 - 1e-12) if t > 0 else 0.0

@@ -16,7 +16,7 @@ from neartwin.checks import in_floats, several
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, float_above, rational
 from neartwin.losses.composition import PrivacyLoss
-from neartwin.losses.summands.base import Order, Pair, RenyiCurve
+from neartwin.losses.summands.base import Direction, Pair, RenyiCurve
 from neartwin.losses.summands.rounding import U
 
 
@@ -71,14 +71,14 @@ class ZeroConcentrated(PrivacyLoss):
         """rho: the slope of the Renyi curve."""
         object.__setattr__(self, "rho", in_floats(rho=rational(rho=rho)))
 
-    def above(self, order: Order) -> Pair | None:
+    def dominating_pair(self, direction: Direction) -> Pair | None:
         """No pair is known."""
-        del order
+        del direction
         return None
 
-    def renyi(self, order: Order) -> RenyiCurve:
-        """The same line in every order."""
-        del order
+    def renyi(self, direction: Direction) -> RenyiCurve:
+        """The same line in every direction."""
+        del direction
         return Linear(self.rho)
 
     def stated_rho(self) -> Fraction | None:
@@ -114,12 +114,12 @@ class Renyi(PrivacyLoss):
         object.__setattr__(self, "orders", orders)
         object.__setattr__(self, "values", values)
 
-    def above(self, order: Order) -> Pair | None:
+    def dominating_pair(self, direction: Direction) -> Pair | None:
         """No pair is known."""
-        del order
+        del direction
         return None
 
-    def renyi(self, order: Order) -> RenyiCurve:
-        """The chord bound in every order."""
-        del order
+    def renyi(self, direction: Direction) -> RenyiCurve:
+        """The chord bound in every direction."""
+        del direction
         return Listed(self.orders, self.values)

@@ -1,4 +1,4 @@
-"""The Gaussian mechanism on a Poisson sample, one order at a time: both of add/remove, and replace-one.
+"""The Gaussian mechanism on a Poisson sample, one direction at a time: both of add/remove, and replace-one.
 
 In units u = x/sigma of the noise and with mu = sensitivity/sigma, r(u) = 1 - q + q e^{mu u - mu^2/2}, phi the
 standard density:
@@ -6,18 +6,18 @@ standard density:
     remove   P = r phi, Q = phi        M(s) = int phi r^{1+s} du           (Zhu, Dong, Wang 2022, theorem 11)
     add      P = phi,   Q = r phi      M(s) = int phi r^{-s} du
     replace  P = r phi, Q = r~ phi     M(s) = int phi r^{1+s} r~^{-s} du,  r~(u) = r(-u): a record of norm 1 becomes its
-             opposite; the law is the same in both orders (Koskela, Jalko, Honkela 2020, section 6).
+             opposite; the law is the same in both directions (Koskela, Jalko, Honkela 2020, section 6).
 
 Quadrature error: `strip.py`.
-Cut of the nodes: r^a <= 1 - q + q e^{a(mu u - mu^2/2)} for a >= 1, r^{-a} <= (1-q)^{-a}, and M(lam) >= 1 (Jensen)
-or, for remove, >= q^{1+lam} e^{lam(1+lam)mu^2/2}; what lies beyond is a sum of normal tails.
+Cut of the nodes: r^a <= 1 - q + q e^{a(mu u - mu^2/2)} for a >= 1, r^{-a} <= (1-q)^{-a}, and M(tilt) >= 1 (Jensen)
+or, for remove, >= q^{1+tilt} e^{tilt(1+tilt)mu^2/2}; what lies beyond is a sum of normal tails.
 
 Decay. Shifting the line of integration by iy, y = theta/mu > 0 (< 0 for add) gives for every t > 0
-    |M(lam+it)| <= e^{y^2/2} int phi |r(u+iy)|^{1+lam} e^{-t arg r(u+iy)} du =: B(t), arg r > 0,
-which falls in t: one number bounds all higher frequencies (likewise with |r|^{-lam}, and with both arguments for
+    |M(tilt+it)| <= e^{y^2/2} int phi |r(u+iy)|^{1+tilt} e^{-t arg r(u+iy)} du =: B(t), arg r > 0,
+which falls in t: one number bounds all higher frequencies (likewise with |r|^{-tilt}, and with both arguments for
 replace). The integrand of B is again analytic: with A = log r(u+i(eta+y)), A' = log r(u+i(eta-y)) its modulus at
 u + i eta is at most e^{eta^2/2} phi |..||..| exp(-(t/2)(arg r at y+eta minus arg r at eta-y)) and arg r grows with
-the angle, so the same rule with the same nodes gives B up to 2 M(lam) e^{(y^2+eta^2)/2} cos((theta+eta mu)/2)^{-v}
+the angle, so the same rule with the same nodes gives B up to 2 M(tilt) e^{(y^2+eta^2)/2} cos((theta+eta mu)/2)^{-v}
 / (e^{2 pi eta/h} - 1), or what `strip.py` has instead of the power of the cosine.
 """
 
@@ -36,30 +36,32 @@ from neartwin.losses.families.gaussian import GaussianPair
 from neartwin.losses.families.rare_participation import LADDER
 from neartwin.losses.families.subsampled_gaussian_bounds import Strip
 from neartwin.losses.summands.atoms import Weighted
-from neartwin.losses.summands.base import UNBOUNDED, CellMasses, MaximumLoss, Order, Pair, Summand
+from neartwin.losses.summands.base import UNBOUNDED, CellMasses, Direction, MaximumLoss, Pair, Summand
 from neartwin.losses.summands.half_line import half_line_cells, half_line_delta
 from neartwin.losses.summands.quadrature import SHARED, QuadratureSum, Rule
 from neartwin.losses.summands.rounding import ELEMENTARY, U, gamma
 from neartwin.special import ndtr, ndtri
 
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
-GENTLE = 0.25  # mu below which a tilt moves the law so little that more lams share their nodes
+GENTLE = 0.25  # mu below which a tilt moves the law so little that more tilts share their nodes
 FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide; below pi/2
 
 
 class SubsampledGaussianSum(QuadratureSum):
-    """`count` steps of one order."""
+    """`count` steps of one direction."""
 
-    def __init__(self, mu: Fraction, rate: Fraction, count: int, order: Order) -> None:
+    def __init__(self, mu: Fraction, rate: Fraction, count: int, direction: Direction) -> None:
         """mu: sensitivity over sigma; rate: the sampling probability, strictly between 0 and 1."""
         self.mu, self.q, self.count, self.copies = float(mu), float(rate), count, count
-        self.order: Order = "replace" if order == "replace_back" else order
-        self.turns = 2 if self.order == "replace" else 1
+        self.direction: Direction = "replace" if direction == "replace_back" else direction
+        self.turns = 2 if self.direction == "replace" else 1
         reach, least = (
             -count * math.log1p(-end) if end < 1 else math.inf for end in (float_above(rate), float_below(rate))
         )
         self.top = (
-            MaximumLoss(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY)) if self.order == "add" else UNBOUNDED
+            MaximumLoss(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY))
+            if self.direction == "add"
+            else UNBOUNDED
         )
         self._steps: dict[tuple[float, float, float], float] = {}
         self._rules: dict[tuple[float, bool], Rule] = {}
@@ -67,9 +69,9 @@ class SubsampledGaussianSum(QuadratureSum):
         self._goal = math.log(2.0**-58 / max(count, 1))
         self.exact = (mu, rate)
         self.shares = True
-        self.ladder = None if self.order == "add" else LADDER  # under add no loss is great
+        self.ladder = None if self.direction == "add" else LADDER  # under add no loss is great
         self.shared = 4 * SHARED if self.mu <= GENTLE else SHARED
-        self.strip = Strip(self.mu, self.q, self.order)
+        self.strip = Strip(self.mu, self.q, self.direction)
 
     # -- the loss and the P-density over phi, at nodes -------------------------------------------------------------
     def _log_ratio(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -90,9 +92,11 @@ class SubsampledGaussianSum(QuadratureSum):
         log_density = -0.5 * u * u
         density_error = 2 * U * u * u + 3 * ELEMENTARY
         constant = math.log(step) - 0.5 * math.log(2 * math.pi)
-        if self.order == "add":
+        if self.direction == "add":
             return Weighted(-plus, constant + log_density, density_error, plus_error)
-        minus, minus_error = self._log_ratio(-u) if self.order == "replace" else (np.zeros_like(u), np.zeros_like(u))
+        minus, minus_error = (
+            self._log_ratio(-u) if self.direction == "replace" else (np.zeros_like(u), np.zeros_like(u))
+        )
         return Weighted(
             plus - minus,
             constant + log_density + plus,
@@ -103,33 +107,33 @@ class SubsampledGaussianSum(QuadratureSum):
     # -- the rule -----------------------------------------------------------------------------------------------------
     @property
     def _positive(self) -> float:
-        """1 where r has a positive power 1 + lam."""
-        return 0.0 if self.order == "add" else 1.0
+        """1 where r has a positive power 1 + tilt."""
+        return 0.0 if self.direction == "add" else 1.0
 
     def _ends(self, low: float, high: float) -> tuple[float, float]:
-        """Nodes in [left, right] leave out at most e^goal relative to M(lam), twice over (at lam and at 0), low <= lam <= high.
+        """Nodes in [left, right] leave out at most e^goal relative to M(tilt), twice over (at tilt and 0), low <= tilt <= high.
 
-        The cuts' widths and z grow with lam, `height - floor` being the less of two numbers that do; so both ends at high do,
-        but for the centre (1 + lam) mu of the left one, which is taken at low.
+        The cuts' widths and z grow with tilt, `height - floor` being the less of two numbers that do; so both ends at high do,
+        but for the centre (1 + tilt) mu of the left one, which is taken at low.
         """
-        mu, q, lam = self.mu, self.q, high
+        mu, q, tilt = self.mu, self.q, high
         width = math.sqrt(-2 * self._goal) + 0.5
-        if self.order == "add":
-            width = math.sqrt(2 * (self.strip.hidden(lam) - self._goal)) + 0.5  # X <= 1
+        if self.direction == "add":
+            width = math.sqrt(2 * (self.strip.hidden(tilt) - self._goal)) + 0.5  # X <= 1
             return -width, width
-        a = 1 + lam
-        right = width + (mu if self.order == "replace" else 0.0)
+        a = 1 + tilt
+        right = width + (mu if self.direction == "replace" else 0.0)
         left = -width
-        power = -lam * math.log1p(-q) if self.order == "replace" else 0.0  # r~^{-lam} <= (1-q)^{-lam}
-        height = math.log(q) + 0.5 * lam * a * mu * mu
-        floor = max(0.0, a * math.log(q) + 0.5 * lam * a * mu * mu) if self.order == "remove" else 0.0
+        power = -tilt * math.log1p(-q) if self.direction == "replace" else 0.0  # r~^{-tilt} <= (1-q)^{-tilt}
+        height = math.log(q) + 0.5 * tilt * a * mu * mu
+        floor = max(0.0, a * math.log(q) + 0.5 * tilt * a * mu * mu) if self.direction == "remove" else 0.0
         z = math.sqrt(max(0.0, 2 * (height + power - floor - self._goal))) + 0.5
         right = max(right, math.sqrt(2 * (power - self._goal)) + 0.5, a * mu + z)
         left = min(left, -math.sqrt(2 * (power - self._goal)) - 0.5, (1 + low) * mu - z)
         return left, right
 
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
-        """Equal steps over the range that matters; the strip's bound grows with lam."""
+        """Equal steps over the range that matters; the strip's bound grows with tilt."""
         left, right = self._ends(low, high)
         step = self._step(low, high, reach)
         u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
@@ -146,51 +150,51 @@ class SubsampledGaussianSum(QuadratureSum):
             self._steps[low, high, reach] = self.strip.step(low, high, reach, self._goal)
         return self._steps[low, high, reach]
 
-    def log_tail(self, lam: float, t: float, until: float) -> float:
-        """Count log (B(t)/M(lam)), the best of a few shifts."""
+    def log_tail(self, tilt: float, t: float, until: float) -> float:
+        """Count log (B(t)/M(tilt)), the best of a few shifts."""
         del until
         if t <= 0:
             return 0.0
-        rule = self.rule(lam, 0.0)
-        weights = rule.tilt.weights  # tilted, normalised: phi r^.. over M(lam)
+        rule = self.rule(tilt, 0.0)
+        weights = rule.tilted_law.weights  # tilted, normalised: phi r^.. over M(tilt)
         slope = abs(float(weights @ self._slope(rule.nodes)))
         centre = t * slope * self.mu  # theta of the Gaussian approximation
         theta = centre * NEAR if centre < 1 else FAR
-        return self.count * min(float(np.min(self._log_shifted(rule, lam, t, theta))), 0.0) * (1 - 1e-12)
+        return self.count * min(float(np.min(self._log_shifted(rule, tilt, t, theta))), 0.0) * (1 - 1e-12)
 
     def _slope(self, u: FloatArray) -> FloatArray:
         """dL/du, for the choice of the shift only."""
         x = np.minimum(self.mu * u - 0.5 * self.mu**2, 30.0)
         plus = self.q * np.exp(x) / (1 + self.q * np.expm1(x)) * self.mu
-        if self.order != "replace":
+        if self.direction != "replace":
             result: FloatArray = plus
             return result
         x = np.minimum(-self.mu * u - 0.5 * self.mu**2, 30.0)
         both: FloatArray = plus + self.q * np.exp(x) / (1 + self.q * np.expm1(x)) * self.mu
         return both
 
-    def _log_shifted(self, rule: Rule, lam: float, t: float, theta: FloatArray) -> FloatArray:
-        """Log of B(t)/M(lam) for each shift theta below pi/2, rounded up; above 0 where it proves nothing.
+    def _log_shifted(self, rule: Rule, tilt: float, t: float, theta: FloatArray) -> FloatArray:
+        """Log of B(t)/M(tilt) for each shift theta below pi/2, rounded up; above 0 where it proves nothing.
 
         Errors of a term w e^{a m - t g}, m the modulus and g the argument of `_turned`: w has its own (atoms.tilted), m and g
         have those that `_turned` states; the normalisation and two sums 4 gamma and the mean error of the weights.
         """
         y = theta / self.mu
-        law, weights = rule.weighted, rule.tilt.weights
+        law, weights = rule.weighted, rule.tilted_law.weights
         exponent, moved = np.zeros((2, len(theta), len(rule.nodes)))
-        for sign in (1.0, -1.0) if self.order == "replace" else (1.0,):
+        for sign in (1.0, -1.0) if self.direction == "replace" else (1.0,):
             modulus, argument, relative = self._turned(sign * rule.nodes, theta)
-            power = 1 + lam if sign > 0 and self._positive else -lam
+            power = 1 + tilt if sign > 0 and self._positive else -tilt
             exponent += power * modulus - t * argument
             moved += (abs(power) * np.abs(modulus) + t * argument) * relative
-        own = law.mass_error + lam * law.loss_error + 8 * U * lam * np.abs(law.losses) + 4 * ELEMENTARY
-        own = own + 2 * U * np.abs(law.log_masses) + 4 * U * abs(float((law.log_masses + lam * law.losses).max()))
+        own = law.mass_error + tilt * law.loss_error + 8 * U * tilt * np.abs(law.losses) + 4 * ELEMENTARY
+        own = own + 2 * U * np.abs(law.log_masses) + 4 * U * abs(float((law.log_masses + tilt * law.losses).max()))
         terms = np.exp(np.minimum(exponent, 700.0)) * weights
         value = np.where(exponent.max(axis=1) > 700.0, np.inf, terms.sum(axis=1))
         slack = 1.01 * (terms * (own + np.minimum(np.expm1(moved), 1e300))).sum(axis=1)
         slack += value * (1.01 * float(weights @ own) + 4 * gamma(len(weights)))
         step, strip = float(rule.nodes[1] - rule.nodes[0]), self.strip
-        outside = np.exp(np.minimum(strip.log_rule_error(step, lam, theta), 700.0)) + law.outside
+        outside = np.exp(np.minimum(strip.log_rule_error(step, tilt, theta), 700.0)) + law.outside
         bound: FloatArray = 0.5 * y * y * (1 + 8 * U) + np.log(value + slack + 4 * outside)
         return bound
 
@@ -232,8 +236,8 @@ class SubsampledGaussianSum(QuadratureSum):
     def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
         """Quantiles of the noise, through the loss."""
         low, high = -float(ndtri(low_tail)) + 1.0, -float(ndtri(high_tail)) + 1.0
-        u = np.array([low, -high] if self.order == "add" else [-low, self.mu + high])
-        if self.order == "replace":
+        u = np.array([low, -high] if self.direction == "add" else [-low, self.mu + high])
+        if self.direction == "replace":
             u = np.array([-self.mu - low, self.mu + high])
         found, _ = self._loss(u)
         return float(found[0]), float(found[1])
@@ -245,7 +249,7 @@ class SubsampledGaussianSum(QuadratureSum):
 
     @property
     def _rising(self) -> float:
-        return -1.0 if self.order == "add" else 1.0
+        return -1.0 if self.direction == "add" else 1.0
 
     def _big(self, eps: FloatArray) -> FloatArray:
         big: FloatArray = 45.0 + 2 * self.mu + np.abs(eps) / self.mu
@@ -254,7 +258,7 @@ class SubsampledGaussianSum(QuadratureSum):
     def _where(self, eps: FloatArray) -> FloatArray:
         """About where the loss is eps: r(u) = e^eps, or e^-eps for add; for replace z = e^{mu u} solves a quadratic."""
         with np.errstate(all="ignore"):
-            if self.order != "replace":
+            if self.direction != "replace":
                 size = self._rising * eps
                 near = np.log1p(np.expm1(np.clip(size, -700.0, 700.0)) / self.q)
                 return np.asarray(np.where(size > 700, size - math.log(self.q), near) / self.mu + self.mu / 2)
@@ -269,22 +273,22 @@ class SubsampledGaussianSum(QuadratureSum):
 
     def _beyond(self, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """P and Q beyond u; ndtr errs by ELEMENTARY, by 2U u^2 inside its exponential, by the rounding of u - mu."""
-        sign = -1.0 if self.order == "add" else 1.0
+        sign = -1.0 if self.direction == "add" else 1.0
         base = ndtr(-sign * u)
         mixed = (1 - self.q) * base + self.q * ndtr(-sign * (u - self.mu))
         finite = np.where(np.isfinite(u), np.abs(u), 0.0)
         wobble = 6 * ELEMENTARY + 6 * U * np.square(finite + self.mu + 1)
-        if self.order == "remove":
+        if self.direction == "remove":
             return mixed, base, wobble
-        if self.order == "add":
+        if self.direction == "add":
             return base, mixed, wobble
         return mixed, (1 - self.q) * base + self.q * ndtr(-sign * (u + self.mu)), wobble
 
     def _loss(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         plus, error = self._log_ratio(u)
-        if self.order == "add":
+        if self.direction == "add":
             return -plus, error
-        if self.order == "remove":
+        if self.direction == "remove":
             return plus, error
         minus, more = self._log_ratio(-u)
         return plus - minus, error + more
@@ -292,15 +296,15 @@ class SubsampledGaussianSum(QuadratureSum):
 
 @dataclass(frozen=True, slots=True)
 class SubsampledGaussianPair(Pair):
-    """One step in one order."""
+    """One step in one direction."""
 
     mu: Fraction
     rate: Fraction
-    order: Order
+    direction: Direction
 
     def repeated(self, count: int) -> Summand:
         """The composition."""
-        return SubsampledGaussianSum(self.mu, self.rate, count, self.order)
+        return SubsampledGaussianSum(self.mu, self.rate, count, self.direction)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -308,7 +312,7 @@ class SubsampledGaussian(PrivacyLoss):
     """The Gaussian mechanism on a Poisson sample: each unit takes part with probability `rate`, independently.
 
     mu: how far one unit moves the answer over sigma, mu = sensitivity/sigma under add/remove; under replace-one the
-    unit moves from +sensitivity to -sensitivity. The two orders differ; ask for one with `direction`. Not valid for
+    unit moves from +sensitivity to -sensitivity. The two directions differ; ask for one with `direction`. Not valid for
     shuffled or fixed-size batches (Lebeda, Regehr, Kamath, Steinke 2024). rate = 1 is the Gaussian itself.
 
     >>> steps = 10_000 * SubsampledGaussian(mu=1, rate="0.01")
@@ -328,11 +332,11 @@ class SubsampledGaussian(PrivacyLoss):
         share = rational(rate=rate)
         object.__setattr__(self, "rate", sampling_rate(rate=share))
 
-    def above(self, order: Order) -> Pair:
-        """The pair of this order; at rate 1 a plain Gaussian (twice as far apart under replace-one)."""
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """The pair of this direction; at rate 1 a plain Gaussian (twice as far apart under replace-one)."""
         if self.rate == 1:
-            return GaussianPair(2 * self.mu if order.startswith("replace") else self.mu)
-        return SubsampledGaussianPair(self.mu, self.rate, "replace" if order == "replace_back" else order)
+            return GaussianPair(2 * self.mu if direction.startswith("replace") else self.mu)
+        return SubsampledGaussianPair(self.mu, self.rate, "replace" if direction == "replace_back" else direction)
 
     def stated_rho(self) -> Fraction | None:
         """As without sampling: the Renyi divergence of a great order a grows as a mu^2 / 2."""

@@ -1,4 +1,4 @@
-"""The Laplace mechanism on a Poisson sample, both orders of add/remove, and replace-one.
+"""The Laplace mechanism on a Poisson sample, both directions of add/remove, and replace-one.
 
 Noise of scale 1, e = sensitivity/scale. r(x) = 1 - q + q e^{l(x)} with l(x) = |x| - |x - e|: -e below 0, 2x - e up
 to e, e above. P and Q as in subsampled_gaussian.py with the density e^{-|x|}/2 for phi. Outside the ramps the loss
@@ -29,7 +29,7 @@ from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.laplace import LaplacePair
 from neartwin.losses.summands.atoms import Weighted
-from neartwin.losses.summands.base import CellMasses, MaximumAtom, MaximumLoss, Order, Pair, Summand
+from neartwin.losses.summands.base import CellMasses, Direction, MaximumAtom, MaximumLoss, Pair, Summand
 from neartwin.losses.summands.half_line import half_line_cells, half_line_delta
 from neartwin.losses.summands.quadrature import QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, NoCertificateError, U
@@ -49,23 +49,23 @@ def legendre() -> tuple[FloatArray, FloatArray]:
 
 
 class SubsampledLaplaceSum(QuadratureSum):
-    """`count` steps of one order."""
+    """`count` steps of one direction."""
 
-    def __init__(self, rate: Fraction, q: Fraction, count: int, order: Order) -> None:
+    def __init__(self, rate: Fraction, q: Fraction, count: int, direction: Direction) -> None:
         """rate: e; q: the sampling probability, strictly between 0 and 1."""
         self.e, self.q, self.count, self.copies = float(rate), float(q), count, count
-        self.order: Order = "replace" if order == "replace_back" else order
+        self.direction: Direction = "replace" if direction == "replace_back" else direction
         self._goal = math.log(2.0**-58 / count)
         self.variation = min(count * self.q * (1 + 4 * U), 1.0)  # P and Q are equal unless the unit takes part
         self._rules = {}
-        self._known_panels: dict[float, dict[float, int]] = {}  # lam, reach
+        self._known_panels: dict[float, dict[float, int]] = {}  # tilt, reach
         (high, low), (high_error, low_error) = self.log_r(np.array([self.e, -self.e]))
         end, error = {
             "remove": (high, high_error),
             "add": (-low, low_error),
             "replace": (high - low, high_error + low_error),
-        }[self.order]
-        share = 0.5 if self.order == "add" else 0.5 * math.exp(high - self.e)
+        }[self.direction]
+        share = 0.5 if self.direction == "add" else 0.5 * math.exp(high - self.e)
         self._largest, self._largest_error = float(end), float(error) + 4 * U * float(end)
         self._share = math.log(share)
         log_mass = count * self._share
@@ -91,24 +91,24 @@ class SubsampledLaplaceSum(QuadratureSum):
             "remove": ((top, low), (far + top, half + low)),
             "add": ((-low, -top), (half, far)),
             "replace": ((top - low, low - top), (far + top, far + low)),
-        }[self.order]
+        }[self.direction]
         return found, sum(errors) + ELEMENTARY + 8 * U * (self.e + abs(top) + abs(low))
 
     def _ramps(self) -> tuple[tuple[float, float, float, float], ...]:
-        """For each ramp in its own y in (0, e): power of r(y) apart from lam, its lam part, rest, rest lam."""
+        """For each ramp in its own y in (0, e): power of r(y) apart from tilt, its tilt part, rest, rest tilt."""
         bottom = float(self.log_r(np.array([-self.e]))[0][0])
-        if self.order == "remove":
+        if self.direction == "remove":
             return ((1.0, 1.0, 0.0, 0.0),)
-        if self.order == "add":
+        if self.direction == "add":
             return ((0.0, -1.0, 0.0, 0.0),)
         return ((1.0, 1.0, 0.0, -bottom), (0.0, -1.0, bottom, bottom))
 
-    def _log_floor(self, lam: float) -> float:
-        """A lower bound on K(lam): 0 (Jensen), or the atom of the largest loss."""
-        return max(0.0, self._share + lam * self._largest) * (1 - 1e-12)
+    def _log_floor(self, tilt: float) -> float:
+        """A lower bound on K(tilt): 0 (Jensen), or the atom of the largest loss."""
+        return max(0.0, self._share + tilt * self._largest) * (1 - 1e-12)
 
-    def _panel_error(self, lam: float, reach: float, panels: int) -> float:
-        """Log of the bound on all panels of all ramps together over M(lam), the best of a few ellipses; grows with reach."""
+    def _panel_error(self, tilt: float, reach: float, panels: int) -> float:
+        """Log of the bound on all panels of all ramps together over M(tilt), the best of a few ellipses; grows with reach."""
         w = self.e / (2 * panels)
         rho = RHO[w * (RHO - 1 / RHO) < math.pi / 2]
         theta = w * (rho - 1 / rho)
@@ -124,21 +124,26 @@ class SubsampledLaplaceSum(QuadratureSum):
         turn = np.arctan2(grown * np.sin(theta), 1 - self.q + grown * np.cos(theta))
         factor = math.log(32 / 15 * w) - (2 * POINTS - 2) * np.log(rho) - np.log1p(-(rho**-2.0))
         total = np.full(len(rho), -math.inf)
-        for power, tilt, rest, rest_tilt in self._ramps():
-            a = power + tilt * lam
+        for power, tilted_law, rest, rest_tilt in self._ramps():
+            a = power + tilted_law * tilt
             log = (
-                factor + rest + lam * rest_tilt - (centre - shift) + a * (log_high if a > 0 else log_low) + reach * turn
+                factor
+                + rest
+                + tilt * rest_tilt
+                - (centre - shift)
+                + a * (log_high if a > 0 else log_low)
+                + reach * turn
             )
             total = np.logaddexp(total, log.max(axis=0) + math.log(panels))
-        return float(total.min(initial=math.inf)) - self._log_floor(lam)
+        return float(total.min(initial=math.inf)) - self._log_floor(tilt)
 
-    def _panels(self, lam: float, reach: float) -> int:
+    def _panels(self, tilt: float, reach: float) -> int:
         """A power of two; half as many prove too little, at this reach as at any longer one."""
-        known = self._known_panels.setdefault(lam, {})
+        known = self._known_panels.setdefault(tilt, {})
         panels = max([1, *(found for far, found in known.items() if far <= reach)])
         if panels in [found for far, found in known.items() if far >= reach]:
             return panels
-        while self._panel_error(lam, reach, panels) > self._goal:
+        while self._panel_error(tilt, reach, panels) > self._goal:
             panels *= 2
             if panels > MOST_PANELS:
                 raise NoCertificateError
@@ -147,16 +152,16 @@ class SubsampledLaplaceSum(QuadratureSum):
 
     def size(self, low: float, high: float, reach: float) -> int:
         """The nodes of the rule that reaches so far; more than may be when no rule does."""
-        lam = max(low, high)
+        tilt = max(low, high)
         try:
-            return POINTS * self._panels(lam, reach) * len(self._ramps()) + 2
+            return POINTS * self._panels(tilt, reach) * len(self._ramps()) + 2
         except NoCertificateError:
             return 1 << 30
 
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
         """Both atoms and the panels."""
-        lam = max(low, high)
-        panels = self._panels(lam, reach)
+        tilt = max(low, high)
+        panels = self._panels(tilt, reach)
         points, weights = legendre()
         w = self.e / (2 * panels)
         y = (w * (2 * np.arange(panels)[:, None] + 1) + w * points).ravel()
@@ -172,34 +177,34 @@ class SubsampledLaplaceSum(QuadratureSum):
                 [low - top, top - low, *(plus - low), *(low - plus)],
                 [far + low, far + top, *(log_weight + plus), *(log_weight + low)],
             ),
-        }[self.order]
+        }[self.direction]
         losses, log_masses = (np.array(part) for part in law)
-        copies = 2 if self.order == "replace" else 1
+        copies = 2 if self.direction == "replace" else 1
         errors = np.concatenate([[low_error + top_error] * 2, np.tile(error, copies)]) + low_error * (copies - 1)
         mass_error = 256 * U + 6 * ELEMENTARY + errors + 4 * U * (np.abs(log_masses) + self.e)
         law_here = Weighted(losses, log_masses, mass_error, errors)
-        return losses, replace(law_here, outside=4 * math.exp(self._panel_error(lam, reach, panels)))
+        return losses, replace(law_here, outside=4 * math.exp(self._panel_error(tilt, reach, panels)))
 
-    def apart(self, lam: float) -> tuple[float, float]:
-        """(a, c): on the line of lam the atoms have a transform of at most a M(lam), the ramps of at most c M(lam)/t."""
-        rule = self.rule(lam, 0.0)
+    def apart(self, tilt: float) -> tuple[float, float]:
+        """(a, c): on the line of tilt the atoms have a transform of at most a M(tilt), the ramps of at most c M(tilt)/t."""
+        rule = self.rule(tilt, 0.0)
         (top, low), _ = self.log_r(np.array([self.e, -self.e]))
         ramps, fall = 0.0, math.exp(-3 * self.e)
-        for power, tilt, rest, rest_tilt in self._ramps():
-            a = 1 + power + tilt * lam
-            first, last = math.exp(a * low - rule.tilt.log_mgf), math.exp(a * top - rule.tilt.log_mgf)
+        for power, tilted_law, rest, rest_tilt in self._ramps():
+            a = 1 + power + tilted_law * tilt
+            first, last = math.exp(a * low - rule.tilted_law.log_mgf), math.exp(a * top - rule.tilted_law.log_mgf)
             variation = max(first, last) * (1 - fall) + abs(last - first)
-            constant = math.exp(self.e + rest + lam * rest_tilt) / (4 * self.q)
+            constant = math.exp(self.e + rest + tilt * rest_tilt) / (4 * self.q)
             ramps += constant * (first + last * fall + variation)
-        atoms = float(rule.tilt.weights[:2].sum())
+        atoms = float(rule.tilted_law.weights[:2].sum())
         return atoms * (1 + 1e-9) + 4 * rule.weighted.outside, ramps * (1 + 1e-9)
 
-    def log_tail(self, lam: float, t: float, until: float) -> float:
+    def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Atoms keep their share, ramps fall like 1/t."""
         del until
         if t <= 0:
             return 0.0
-        atoms, ramps = self.apart(lam)
+        atoms, ramps = self.apart(tilt)
         return self.count * math.log(min(atoms + ramps / t, 1.0)) * (1 - 1e-12)
 
     def log_mgf_roughly_above(self, s: float) -> float:
@@ -212,11 +217,11 @@ class SubsampledLaplaceSum(QuadratureSum):
             "remove": ([bottom, top - self.e], [bottom, top]),
             "add": ([0.0, -self.e], [-bottom, -top]),
             "replace": ([bottom - self.e, top - self.e], [bottom - top, top - bottom]),
-        }[self.order]
+        }[self.direction]
         terms = [np.add(log_masses, np.multiply(s, losses)) + math.log(0.5)]
         slack = (1 + s) * (2 * float(errors.sum()) + 64 * U * (abs(top) + abs(bottom)))
-        for power, tilt, rest, rest_tilt in self._ramps():
-            value, error = self._panels_above(power + tilt * s)
+        for power, tilted_law, rest, rest_tilt in self._ramps():
+            value, error = self._panels_above(power + tilted_law * s)
             terms.append(value + (rest + s * rest_tilt))
             slack = max(slack, error + (1 + s) * (float(errors[1]) + 8 * U * abs(bottom)))
         every = np.concatenate(terms)
@@ -260,11 +265,11 @@ class SubsampledLaplaceSum(QuadratureSum):
         g errs by nothing here; 1 - e^{-2d} is kept below 1/2 and d below e, so that a relative error of it at most doubles in d.
         """
         e, q = self.e, self.q
-        (log_r,), (error,) = self.log_r(np.array([-e if self.order == "add" else e]))
+        (log_r,), (error,) = self.log_r(np.array([-e if self.direction == "add" else e]))
         r, loose = math.exp(log_r), 40 * ELEMENTARY + 2 * float(error) + 8 * U * e
 
         def reach(gap: FloatArray) -> FloatArray:
-            if self.order == "add":
+            if self.direction == "add":
                 d = 0.5 * np.log1p(r * np.expm1(np.minimum(gap, 700.0)) / (q * math.exp(-e)))
             else:
                 part = -r * np.expm1(-gap) / (q * math.exp(e))
@@ -273,7 +278,7 @@ class SubsampledLaplaceSum(QuadratureSum):
 
         def within(gap: FloatArray) -> FloatArray:
             d = reach(gap) * (1 + loose)
-            if self.order == "add":
+            if self.direction == "add":
                 return np.where(np.isfinite(d), -0.5 * np.expm1(-d), np.inf)
             inner = np.minimum(d, e)
             ends = np.maximum(math.exp(-e) * r, np.exp(inner - e) * (1 - q + q * np.exp(e - 2 * inner)))
@@ -283,7 +288,7 @@ class SubsampledLaplaceSum(QuadratureSum):
             d = reach(gap)
             inner = np.where(np.isfinite(d), d, 0.0)
             value = 0.5 * q * np.square(np.expm1(-inner))
-            if self.order == "add":
+            if self.direction == "add":
                 value = 0.5 * q * math.exp(-e) * np.square(np.expm1(inner)) / (r * np.exp(np.minimum(gap, 700.0)))
             return value * (1 - 4 * loose), np.where(np.isfinite(d), value * (1 + 4 * loose), np.inf)
 
@@ -308,40 +313,40 @@ class SubsampledLaplaceSum(QuadratureSum):
         """Half-lines of the noise; an edge that cannot be told from an atom is moved above it."""
         big = np.full(len(edges), 800.0 + 2 * self.e)
         ends, errors = self._loss(np.array([-self.e, 2 * self.e]))
-        slip = 2 * float(errors.max()) + 8 * U * float(np.abs(ends).max())
+        edge_error = 2 * float(errors.max()) + 8 * U * float(np.abs(ends).max())
         moved = edges
         for end in ends:
-            moved = np.where(np.abs(edges - end) <= slip, end + 2 * slip, moved)
+            moved = np.where(np.abs(edges - end) <= edge_error, end + 2 * edge_error, moved)
         found = half_line_cells(self._loss, self._beyond, moved, self._rising, big, guess=self._where(moved))
-        return found._replace(slip=3 * slip)
+        return found._replace(edge_error=3 * edge_error)
 
     @property
     def _rising(self) -> float:
-        return -1.0 if self.order == "add" else 1.0
+        return -1.0 if self.direction == "add" else 1.0
 
     def _where(self, eps: FloatArray) -> FloatArray:
         """About where the loss is eps: r = e^eps, or e^-eps for add; for replace on one of two ramps, odd in eps."""
         with np.errstate(all="ignore"):
             l = self._rising * eps
-            if self.order == "replace":
+            if self.direction == "replace":
                 l = np.abs(eps) + float(self.log_r(np.array([-self.e]))[0][0])
             ramp = np.log1p(np.expm1(np.clip(l, -700.0, 700.0)) / self.q)
             ramp = np.where(ramp > self.e, np.inf, np.where(ramp < -self.e, -np.inf, ramp))
             found = 0.5 * (self.e + ramp)
-            return np.asarray(np.sign(eps) * found if self.order == "replace" else found)
+            return np.asarray(np.sign(eps) * found if self.direction == "replace" else found)
 
     def _loss(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         plus, error = self.log_r(np.clip(2 * x - self.e, -self.e, self.e))
-        if self.order == "add":
+        if self.direction == "add":
             return -plus, error
-        if self.order == "remove":
+        if self.direction == "remove":
             return plus, error
         minus, more = self.log_r(np.clip(-2 * x - self.e, -self.e, self.e))
         return plus - minus, error + more
 
     def _beyond(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """P and Q beyond x; the exponent errs by 2U(|x| + e)."""
-        sign = -1.0 if self.order == "add" else 1.0
+        sign = -1.0 if self.direction == "add" else 1.0
 
         def tail(centre: float) -> FloatArray:
             z = sign * (x - centre)
@@ -349,24 +354,24 @@ class SubsampledLaplaceSum(QuadratureSum):
 
         mixed, base = (1 - self.q) * tail(0.0) + self.q * tail(self.e), tail(0.0)
         wobble = 6 * ELEMENTARY + 4 * U * (np.where(np.isfinite(x), np.abs(x), 0.0) + self.e)
-        if self.order == "remove":
+        if self.direction == "remove":
             return mixed, base, wobble
-        if self.order == "add":
+        if self.direction == "add":
             return base, mixed, wobble
         return mixed, (1 - self.q) * base + self.q * tail(-self.e), wobble
 
 
 @dataclass(frozen=True, slots=True)
 class SubsampledLaplacePair(Pair):
-    """One step in one order."""
+    """One step in one direction."""
 
     rate: Fraction
     q: Fraction
-    order: Order
+    direction: Direction
 
     def repeated(self, count: int) -> Summand:
         """The composition."""
-        return SubsampledLaplaceSum(self.rate, self.q, count, self.order)
+        return SubsampledLaplaceSum(self.rate, self.q, count, self.direction)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -391,8 +396,8 @@ class SubsampledLaplace(PrivacyLoss):
         share = rational(rate=rate)
         object.__setattr__(self, "rate", sampling_rate(rate=share))
 
-    def above(self, order: Order) -> Pair:
-        """The pair of this order; at rate 1 the plain mechanism (twice as far apart under replace-one)."""
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """The pair of this direction; at rate 1 the plain mechanism (twice as far apart under replace-one)."""
         if self.rate == 1:
-            return LaplacePair(2 * self.epsilon if order.startswith("replace") else self.epsilon)
-        return SubsampledLaplacePair(self.epsilon, self.rate, "replace" if order == "replace_back" else order)
+            return LaplacePair(2 * self.epsilon if direction.startswith("replace") else self.epsilon)
+        return SubsampledLaplacePair(self.epsilon, self.rate, "replace" if direction == "replace_back" else direction)

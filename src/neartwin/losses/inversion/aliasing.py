@@ -1,15 +1,15 @@
 """Aliases: a rule of step 2pi/W on a line also sees delta at eps + mW; two Chernoff bounds say how little.
 
-A term m of the sum is e^{lam m W} delta(eps + mW) >= 0, and delta(x) <= c(s) e^{K(s) - s x} for every s (total.py), so
-    m > 0:  at most c(s) e^{K(s) - s eps} / (e^{(s-lam)W} - 1) together, any s > lam; 0 when eps + W >= top;
-    m < 0:  at most c(s) e^{K(s) - s eps} / (e^{(lam-s)W} - 1) together, any 0 <= s < lam.
-With the gap |s - lam| fixed, the least W that keeps this below a goal is read off; for a Gaussian the best gap is z/deviation
+A term m of the sum is e^{tilt m W} delta(eps + mW) >= 0, and delta(x) <= c(s) e^{K(s) - s x} for every s (total.py), so
+    m > 0:  at most c(s) e^{K(s) - s eps} / (e^{(s-tilt)W} - 1) together, any s > tilt; 0 when eps + W >= top;
+    m < 0:  at most c(s) e^{K(s) - s eps} / (e^{(tilt-s)W} - 1) together, any 0 <= s < tilt.
+With the gap |s - tilt| fixed, the least W that keeps this below a goal is read off; for a Gaussian the best gap is z/deviation
 and W = z deviation, z^2/2 the logarithm of the goal. A law with a far hump wants a smaller gap, and W is long.
 
-Which frequencies of a long line can be heard: where atoms of many kinds turn, they are seldom together again.
+Which frequencies of a long line are significant: where atoms of many kinds turn, they are seldom together again.
 
-A long line is summed term by term, each |M(s)/M(lam)| times the kernel, which is at most step/pi
-e^{mu^2 (lam(lam+1) - t^2)/2} (2/|s(s+1)| + dip) and falls in t. `Summand.quiet` bounds |M(s)/M(lam)| for all frequencies near
+A long line is summed term by term, each |M(s)/M(tilt)| times the kernel, which is at most step/pi
+e^{mu^2 (tilt(tilt+1) - t^2)/2} (2/|s(s+1)| + dip) and falls in t. `Summand.log_modulus_bound` bounds |M(s)/M(tilt)| for all near
 one, so that neighbouring nodes are judged at once, by the first of them; where that is not enough fewer are taken together, and
 at last each alone. Terms proved to be too small to matter are never computed: what they may add together is charged with the
 frequency cut, on both sides.
@@ -34,12 +34,12 @@ GENEROUS = 1.4  # a period so much longer than a Gaussian's is good enough
 
 
 class Alias(NamedTuple):
-    """The line's neighbours mW away, bounded by Chernoff at one s above lam and one below."""
+    """The line's neighbours mW away, bounded by Chernoff at one s above tilt and one below."""
 
-    lam: float
+    tilt: float
     period: float
     top: float
-    above: tuple[float, float]  # (s, log of c(s) M(s) / (e^{(s-lam)W} - 1))
+    above: tuple[float, float]  # (s, log of c(s) M(s) / (e^{(s-tilt)W} - 1))
     below: tuple[float, float]
 
     def log_bound(self, eps: FloatArray) -> FloatArray:
@@ -58,17 +58,17 @@ def _shortest(
     total: SumOfLosses, saddle: Saddle, log_goal: float, gap: float, others: Iterable[float]
 ) -> tuple[float, float, float]:
     """The shortest period over a few gaps (signed), with its s and log c(s) M(s); the first that is good enough."""
-    lam, best = saddle.lam, (math.inf, saddle.lam, 0.0)
-    enough, tried = GENEROUS * abs(gap) * saddle.deviation**2, [lam]
+    tilt, best = saddle.tilt, (math.inf, saddle.tilt, 0.0)
+    enough, tried = GENEROUS * abs(gap) * saddle.deviation**2, [tilt]
     for one in itertools.chain((gap,), others):
-        s = max(lam + one, 0.0)
+        s = max(tilt + one, 0.0)
         if s in tried:
             continue
         tried.append(s)
         log = _chernoff(total, s)
         if not math.isfinite(log):
             continue
-        period = (log - s * saddle.eps - log_goal + 0.7) / abs(s - lam)
+        period = (log - s * saddle.eps - log_goal + 0.7) / abs(s - tilt)
         if period < best[0]:
             best = (period, s, log)
         if period <= enough:
@@ -78,32 +78,32 @@ def _shortest(
 
 def find_alias(total: SumOfLosses, saddle: Saddle, log_goal: float, *, longest: float = math.inf) -> Alias:
     """The shortest period found whose aliases at saddle.eps stay below the goal; at most `longest` deviations."""
-    lam, deviation, eps = saddle.lam, saddle.deviation, saddle.eps
-    need = max(total.log_mgf(lam)[0] - lam * eps - log_goal, 2.0)
+    tilt, deviation, eps = saddle.tilt, saddle.deviation, saddle.eps
+    need = max(total.log_mgf(tilt)[0] - tilt * eps - log_goal, 2.0)
     gap = math.sqrt(2 * need) / deviation
     if not math.isfinite(gap):
         raise NoCertificateError
     room = (total.top.loss - eps) * (1 + 1e-6)
     right, above, log_above = _shortest(total, saddle, log_goal, gap, (share * gap for share in SHARES))
     left, below, log_below = _shortest(
-        total, saddle, log_goal, -gap, itertools.chain((-lam,), (-share * gap for share in SHARES))
+        total, saddle, log_goal, -gap, itertools.chain((-tilt,), (-share * gap for share in SHARES))
     )
     period = max(min(right, room), left, 2 * deviation) * (1 + 1e-9)
     period = min(period, longest * deviation)
     if not 0 < period < math.inf:
         raise NoCertificateError
     return Alias(
-        lam,
+        tilt,
         period,
         total.top.loss,
-        (above, _over(log_above, lam, above, period)),
-        (below, _over(log_below, lam, below, period)),
+        (above, _over(log_above, tilt, above, period)),
+        (below, _over(log_below, tilt, below, period)),
     )
 
 
-def _over(log: float, lam: float, s: float, period: float) -> float:
-    far = abs(s - lam) * period
-    if s == lam or far <= 0:
+def _over(log: float, tilt: float, s: float, period: float) -> float:
+    far = abs(s - tilt) * period
+    if s == tilt or far <= 0:
         return math.inf
     return log - far - math.log(-math.expm1(-far)) + 1e-13 * (1 + abs(log) + far)
 
@@ -112,8 +112,8 @@ MANY = 1024  # nodes from which a quick look pays
 TURNS = (1.2, 0.4, 0.0)  # how far the fastest atoms may turn between nodes that are judged together, ever fewer
 
 
-def audible(
-    total: SumOfLosses, lam: float, step: float, nodes: int, kernel: tuple[float, float, float]
+def significant_frequencies(
+    total: SumOfLosses, tilt: float, step: float, nodes: int, kernel: tuple[float, float, float]
 ) -> tuple[FloatArray, float]:
     """The frequencies whose terms may matter, 0 among them, and the sum of the moduli of all others, rounded up.
 
@@ -121,28 +121,28 @@ def audible(
     lower one's dip, and the logarithm of what may be lost.
     """
     mu2, ratio, log_goal = kernel
-    if nodes < MANY or total.pace == 0:
+    if nodes < MANY or total.fastest_frequency == 0:
         return np.arange(nodes + 1.0) * step, 0.0
     every = np.arange(nodes + 1)
     lost, kept = 0.0, every
     share = max(log_goal, -600.0) - math.log(20 * len(every))
     for turn in TURNS:
-        each = max(1, int(turn / (step * total.pace)))
+        each = max(1, int(turn / (step * total.fastest_frequency)))
         block = kept // each
         first = each * block[np.append(True, np.diff(block) > 0)]
         t: FloatArray = step * first.astype(float)
-        size = np.exp(0.5 * mu2 * (lam * (lam + 1) - t * t)) * (
-            2 / (np.hypot(t, lam) * np.hypot(t, lam + 1)) + ratio * mu2
+        size = np.exp(0.5 * mu2 * (tilt * (tilt + 1) - t * t)) * (
+            2 / (np.hypot(t, tilt) * np.hypot(t, tilt + 1)) + ratio * mu2
         )
         size *= step / math.pi * (1 + 1e-9)
         half = 0.5 * (each - 1) * step
-        bound = total.quiet(lam, t + half, half, share - np.log(np.maximum(size, SMALLEST)))
+        bound = total.log_modulus_bound(tilt, t + half, half, share - np.log(np.maximum(size, SMALLEST)))
         if bound is None:
             return step * every.astype(float), 0.0
-        heard = bound + np.log(size) > share
-        heard[0] = True
-        lost += each * float(np.exp(bound[~heard]) @ size[~heard]) * 1.01
-        kept = (first[heard, None] + np.arange(each)).ravel()
+        significant = bound + np.log(size) > share
+        significant[0] = True
+        lost += each * float(np.exp(bound[~significant]) @ size[~significant]) * 1.01
+        kept = (first[significant, None] + np.arange(each)).ravel()
         if each == 1:
             break
     return step * kept[kept <= nodes].astype(float), lost

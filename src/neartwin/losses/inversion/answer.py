@@ -52,7 +52,7 @@ def common(one: Answer, other: Answer) -> Answer:
 
 
 def greatest(found: Sequence[Answer]) -> Certified[float]:
-    """The maximum over orders: of the lower ends and of the upper ends; the worse order's method and errors."""
+    """The maximum over orders: of the lower ends and of the upper ends; the worse direction's method and errors."""
     if len(found) == 1:
         return Certified(found[0].lower, found[0].upper, found[0].method, found[0].errors)
     worst = max(found, key=lambda answer: (answer.upper, answer.lower))

@@ -60,12 +60,12 @@ class Closed:
             raise NoCertificateError
         return found
 
-    def ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+    def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """The formula errs by rounding alone."""
         lower, upper = self.delta(eps)
         return lower, upper, {"rounding": (upper - lower) / 2}
 
-    def middle(self, eps: float) -> tuple[float, float]:
+    def point_estimate(self, eps: float) -> tuple[float, float]:
         """By a difference."""
         step = 1e-6 * (abs(eps) + 1e-3)
         lower, upper = self.delta(np.array([eps - step, eps, eps + step]))
@@ -155,12 +155,12 @@ class Extremes:
         upper = mass * (most + one_high + more) * (1 + np.expm1(self.mass_error) + RELATIVE)
         return np.maximum(lower, 0.0), np.where(upper < 1, upper, 1.0)
 
-    def ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+    def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """What more than one copy off its top may add is the only error but rounding."""
         lower, upper = self.delta(eps)
         return lower, upper, {"two off the top": upper - lower}
 
-    def middle(self, eps: float) -> tuple[float, float]:
+    def point_estimate(self, eps: float) -> tuple[float, float]:
         """Between the bounds, and its fall by a difference."""
         step = 1e-4 * max(self.low - eps, 1e-300)
         lower, upper = self.delta(np.array([eps - step, eps, eps + step]))
@@ -176,7 +176,7 @@ def by_extremes(total: SumOfLosses, low_target: float, high_target: float) -> An
     share = high_target * math.exp(-line.log_mass)
     gap = -math.log1p(-share)  # with no copy off its top
     for _ in range(20):
-        value, fall = line.middle(line.low - gap)
+        value, fall = line.point_estimate(line.low - gap)
         if not (value > 0 and fall > 0 and math.isfinite(value)):
             raise NoCertificateError
         gap, last = min(max(gap - (value - high_target) / fall, 0.5 * gap), 2 * gap), gap

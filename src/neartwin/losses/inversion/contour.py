@@ -1,9 +1,9 @@
-"""The contour: delta(eps) = (1/2pi) int M(s) e^{-s eps} k(s) dt along s = lam + it, by the trapezoidal rule.
+"""The contour: delta(eps) = (1/2pi) int M(s) e^{-s eps} k(s) dt along s = tilt + it, by the trapezoidal rule.
 
-The loss is never discretised. For any kernel function k(x) with transform k(s) = int k(x) e^{-sx} dx on Re s = lam,
+The loss is never discretised. For any kernel function k(x) with transform k(s) = int k(x) e^{-sx} dx on Re s = tilt,
 E[k(L - eps)] = (1/2pi) int M(s) e^{-s eps} k(s) dt, and the rule with step d = 2pi/W gives exactly (Poisson summation)
 
-    S = (d/2pi) sum_k F(kd) = sum_m e^{lam m W} E[k(L - eps - mW)],        F(t) = M(s) e^{-s eps} k(s).
+    S = (d/2pi) sum_k F(kd) = sum_m e^{tilt m W} E[k(L - eps - mW)],        F(t) = M(s) e^{-s eps} k(s).
 
 Three kernels; gamma is a small width, g = e^{gamma^2 s(s+1)/2}:
   plain     (1 - e^{-x})_+                              1/(s(s+1))
@@ -19,13 +19,13 @@ e^{-gamma^2 t^2/2}, so that nearly atomic losses, whose M does not decay, need n
 
 Error ledger, true delta in [S_lower - alias - cut - rounding, S_upper + cut + rounding]:
   alias     every term of S is >= 0 for plain and upper, so S only exceeds; for lower each term m != 0 is at most
-            e^{lam m W} delta(eps + mW), and Chernoff (total.py) bounds the two sums:
-            m > 0: c(s) e^{K(s) - s eps} / (e^{(s-lam)W} - 1), any s > lam (0 when eps + W >= top);
-            m < 0: c(s) e^{K(s) - s eps} / (e^{(lam-s)W} - 1), any 0 <= s < lam.
+            e^{tilt m W} delta(eps + mW), and Chernoff (total.py) bounds the two sums:
+            m > 0: c(s) e^{K(s) - s eps} / (e^{(s-tilt)W} - 1), any s > tilt (0 when eps + W >= top);
+            m < 0: c(s) e^{K(s) - s eps} / (e^{(tilt-s)W} - 1), any 0 <= s < tilt.
   cut       |t| > T = Kd: |s(s+1)| >= t^2, sum_{k>K} d/(kd)^2 <= 1/T and int_T^inf e^{-g^2t^2/2} dt <=
     e^{-g^2T^2/2}/(g^2 T):
-            (1 + C) e^{K(lam) - lam eps} |g(lam)| B(T) e^{-gamma^2 T^2/2} / (pi T), B(T) >= sup_{t>T}
-            |M(lam+it)/M(lam)|.
+            (1 + C) e^{K(tilt) - tilt eps} |g(tilt)| B(T) e^{-gamma^2 T^2/2} / (pi T), B(T) >= sup_{t>T}
+            |M(tilt+it)/M(tilt)|.
   rounding  (d/2pi) sum_k |F(kd)| (expm1(E_k) + gamma(K)), E_k from `line`, plus 8U per factor and 2U|t eps| in the
             angle: expm1(x + y) <= expm1(x) + 1.72 y e^x for 0 <= y <= 1, so two sums kept with the line serve every eps.
 Terms too small to matter are dropped and their moduli join the cut.
@@ -41,7 +41,7 @@ from typing import NamedTuple
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.inversion.aliasing import Alias, audible, find_alias
+from neartwin.losses.inversion.aliasing import Alias, find_alias, significant_frequencies
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.rounding import ComplexArray, NoCertificateError, U, gamma
@@ -100,9 +100,9 @@ class Contour:
     saddle: Saddle
     step: float  # every t is a multiple of it, exactly
     t: FloatArray
-    size: FloatArray  # modulus of M(s)/M(lam) k(s) at t, times the weight of the rule
+    size: FloatArray  # modulus of M(s)/M(tilt) k(s) at t, times the weight of the rule
     angle: FloatArray  # its argument
-    log_scale: float  # K(lam), its error in scale_error
+    log_scale: float  # K(tilt), its error in scale_error
     scale_error: float
     dip: ComplexArray | None  # the lower kernel over the upper, minus 1: -C gamma^2 s(s+1), as a factor
     rounding: Rounding
@@ -116,19 +116,19 @@ class Contour:
         return len(self.t)
 
     def _scale(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """e^{K - lam eps} and its relative error."""
-        lam = self.saddle.lam
-        log_scale = self.log_scale - lam * eps
-        error = self.scale_error + 4 * U * (abs(self.log_scale) + lam * np.abs(eps)) + 32 * U
+        """e^{K - tilt eps} and its relative error."""
+        tilt = self.saddle.tilt
+        log_scale = self.log_scale - tilt * eps
+        error = self.scale_error + 4 * U * (abs(self.log_scale) + tilt * np.abs(eps)) + 32 * U
         return np.exp(np.minimum(log_scale, 700.0)), error
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Certified bounds on the finite part of delta at each eps; (n,) in, (n,) out."""
         with np.errstate(over="ignore", invalid="ignore"):  # far from its saddle a line proves nothing, 0 and 1
-            lower, upper, _ = self.ledger(eps)
+            lower, upper, _ = self.bounds_with_errors(eps)
         return np.where(np.isnan(lower), 0.0, lower), np.where(np.isnan(upper), 1.0, upper)
 
-    def ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+    def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """The bounds and every source of error that went into them, absolute."""
         scale, scale_error = self._scale(eps)
         longest = float(self.t[-1])
@@ -155,21 +155,21 @@ class Contour:
         dip = cosine @ (self.size * self.dip.real) - np.sin(turned) @ (self.size * self.dip.imag)
         return cosine @ self.size, dip
 
-    def middle(self, eps: float) -> tuple[float, float]:
+    def point_estimate(self, eps: float) -> tuple[float, float]:
         """S between the kernels and -dS/deps, uncertified; for Newton."""
         turned = self.angle - eps * self.t
         real, imaginary = np.cos(turned) * self.size, np.sin(turned) * self.size
         if self.dip is not None:
             half = 1 + 0.5 * self.dip
             real, imaginary = real * half.real - imaginary * half.imag, real * half.imag + imaginary * half.real
-        scale = math.exp(min(self.log_scale - self.saddle.lam * eps, 700.0))
+        scale = math.exp(min(self.log_scale - self.saddle.tilt * eps, 700.0))
         value = float(real.sum())
-        return value * scale, (self.saddle.lam * value - float(imaginary @ self.t)) * scale
+        return value * scale, (self.saddle.tilt * value - float(imaginary @ self.t)) * scale
 
 
-def affordable(total: SumOfLosses, lam: float, nodes: int, step: float, share: float = 1) -> bool:
+def affordable(total: SumOfLosses, tilt: float, nodes: int, step: float, share: float = 1) -> bool:
     """True, or `NoCertificateError`: a line that would cost too much is no line."""
-    if nodes > MOST_NODES * share or (nodes > 256 and total.work(lam, nodes * step, nodes) > MOST_WORK * share):
+    if nodes > MOST_NODES * share or (nodes > 256 and total.work(tilt, nodes * step, nodes) > MOST_WORK * share):
         raise NoCertificateError
     return True
 
@@ -177,41 +177,41 @@ def affordable(total: SumOfLosses, lam: float, nodes: int, step: float, share: f
 def _length(
     total: SumOfLosses, saddle: Saddle, step: float, *, mu2: float, ratio: float, log_goal: float, share: float
 ) -> tuple[int, float]:
-    """How many nodes bring the cut below the goal, both over e^{K - lam eps}, and the logarithm of the cut then."""
-    lam = saddle.lam
+    """How many nodes bring the cut below the goal, both over e^{K - tilt eps}, and the logarithm of the cut then."""
+    tilt = saddle.tilt
 
     def log_cut(nodes: int) -> float:
         t = nodes * step
-        own = 0.5 * mu2 * (lam * (lam + 1) - t * t) + math.log1p(ratio) - math.log(math.pi * t)
-        tail = 0.0 if own < log_goal - 1e-9 else total.log_tail(lam, t, math.inf)
+        own = 0.5 * mu2 * (tilt * (tilt + 1) - t * t) + math.log1p(ratio) - math.log(math.pi * t)
+        tail = 0.0 if own < log_goal - 1e-9 else total.log_tail(tilt, t, math.inf)
         return own + tail + 1e-12 * (1 + abs(own) + abs(tail))
 
-    spread = step**2 * (saddle.deviation**2 + mu2 + (0.0 if mu2 else 1 / lam**2))
+    spread = step**2 * (saddle.deviation**2 + mu2 + (0.0 if mu2 else 1 / tilt**2))
     nodes = max(4, math.ceil(1.05 * math.sqrt(2 * max(-log_goal, 1.0) / spread)))
     nodes = math.ceil(1.3 * nodes) if nodes < FEW else nodes  # where a node costs less than a second look at the tail
     growths = itertools.chain([1.25] * 3, itertools.repeat(1.6))
-    while affordable(total, lam, nodes, step, share) and (cut := log_cut(nodes)) > log_goal:
+    while affordable(total, tilt, nodes, step, share) and (cut := log_cut(nodes)) > log_goal:
         nodes = int(next(growths) * nodes) + 1
     return nodes, cut
 
 
-def poles(lam: float, t: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
+def poles(tilt: float, t: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
     """1/(s(s+1)): its modulus by a root, times the weight of the rule, and minus its argument.
 
-    lam(lam+1) - t^2 errs by 4U of both, which is no more than 4U |s(s+1)|, for t^2 + lam(lam+1) <= |s(s+1)|.
+    tilt(tilt+1) - t^2 errs by 4U of both, which is no more than 4U |s(s+1)|, for t^2 + tilt(tilt+1) <= |s(s+1)|.
     """
-    real, imaginary = lam * (lam + 1) - t * t, t * (2 * lam + 1)
+    real, imaginary = tilt * (tilt + 1) - t * t, t * (2 * tilt + 1)
     size: FloatArray = (step / math.pi) / np.sqrt(real * real + imaginary * imaginary)
     size[0] *= 0.5
     return size, np.arctan2(imaginary, real)
 
 
-def rounded(error: FloatArray, angle: FloatArray, lam: float, far: float) -> FloatArray:
+def rounded(error: FloatArray, angle: FloatArray, tilt: float, far: float) -> FloatArray:
     """The error of a line's logarithms with that of `poles`, of the exponential and of the angle."""
     whole: FloatArray = np.abs(angle)
     whole *= 2 * U
     whole += error
-    whole += 8 * U * (math.log(far + lam + 2) + 12)
+    whole += 8 * U * (math.log(far + tilt + 2) + 12)
     return whole
 
 
@@ -230,40 +230,40 @@ def build(
     longest: of the period, in deviations; a short one is charged its aliases, however large.
     share: how many times the usual budget a plain one may take.
     """
-    lam = saddle.lam
-    scale, scale_error = total.log_mgf(lam)
+    tilt = saddle.tilt
+    scale, scale_error = total.log_mgf(tilt)
     if not math.isfinite(scale):
         raise NoCertificateError
     log_goal = saddle.log_delta + math.log(tolerance)
-    relative_goal = log_goal - scale + lam * saddle.eps  # of a term over e^{K - lam eps}
+    relative_goal = log_goal - scale + tilt * saddle.eps  # of a term over e^{K - tilt eps}
     alias = find_alias(total, saddle, log_goal, longest=longest)
     step = short(2 * math.pi / alias.period)
-    alias = Alias(lam, 2 * math.pi / step * (1 - 4 * U), alias.top, alias.above, alias.below)
+    alias = Alias(tilt, 2 * math.pi / step * (1 - 4 * U), alias.top, alias.above, alias.below)
     mu2, ratio = width * width, 1.0
     if width:
         ratio += (width / 2) * float(ndtr(width / 2)) * math.sqrt(2 * math.pi) * math.exp(mu2 / 8) * (1 + 1e-13)
     nodes, cut = _length(
         total, saddle, step, mu2=mu2, ratio=ratio, log_goal=relative_goal, share=SMOOTH if width else share
     )
-    t, unheard = audible(total, lam, step, nodes, (mu2, ratio, relative_goal))
-    real, angle, error = total.parts(lam, t)
-    shares, turns = poles(lam, t, step)
-    real = real + (0.5 * mu2) * (lam * (lam + 1) - t * t) if width else real
+    t, negligible = significant_frequencies(total, tilt, step, nodes, (mu2, ratio, relative_goal))
+    real, angle, error = total.parts(tilt, t)
+    shares, turns = poles(tilt, t, step)
+    real = real + (0.5 * mu2) * (tilt * (tilt + 1) - t * t) if width else real
     size = np.exp(real) * shares
     angle = angle - turns
     dip: ComplexArray | None = None
     if width:
-        product: ComplexArray = (lam * (lam + 1) - t * t) + 1j * ((2 * lam + 1) * t)
+        product: ComplexArray = (tilt * (tilt + 1) - t * t) + 1j * ((2 * tilt + 1) * t)
         angle += (0.5 * mu2) * product.imag
         error += 8 * U * mu2 * np.abs(product)
         dip = -ratio * mu2 * product
-    error = rounded(error, angle, lam, nodes * step)
+    error = rounded(error, angle, tilt, nodes * step)
     if (
         error.max() > LARGEST
     ):  # a term that may be e^LARGEST times as great as a float tells is bounded by its logarithm
         size = np.maximum(size, np.exp(real + error - LARGEST) * shares)
         error = np.minimum(error, LARGEST)
-    dropped = unheard
+    dropped = negligible
     if len(t) > SHORT:
         most = size * np.exp(error) * (2 if dip is None else 2 + np.abs(dip))
         kept = most >= 0.1 * math.exp(max(relative_goal, -600.0)) / len(t)

@@ -145,13 +145,13 @@ class Direct:
         value, error = np.concatenate(parts), self.law.relative + gamma(self.nodes) + 2 * ELEMENTARY
         return value * (1 - error), np.minimum(self.law.infinite + value * (1 + 1.01 * error), 1.0)
 
-    def ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+    def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """The same, with what rounding may do and what lies beyond the ceiling."""
         lower, upper = self.delta(eps)
         rest = np.full(len(eps), self.law.infinite)
         return lower, upper, {"rounding": np.maximum(upper - lower - rest, 0.0), "beyond the window": rest}
 
-    def middle(self, eps: float) -> tuple[float, float]:
+    def point_estimate(self, eps: float) -> tuple[float, float]:
         """Delta and -d delta/d eps, uncertified."""
         gap = np.minimum(eps - self.losses, 0.0)
         part = np.where(gap < 0, np.exp(gap), 0.0)
@@ -192,7 +192,7 @@ def epsilon(total: SumOfLosses, target: float, *, above: bool) -> Answer:
     eps = float(losses[-1] + math.log(max((heavier[j] + line.law.infinite - target) / scaled[j], 1e-300)))
     if not losses[j - 1] - 1e-9 <= eps <= losses[j] + 1e-9:
         eps = float(losses[j])
-    slope = max(line.middle(eps)[1], 1e-300) / target
+    slope = max(line.point_estimate(eps)[1], 1e-300) / target
     lower, upper, errors = ends(line, eps, slope, target, target)
     if not (math.isfinite(lower) and math.isfinite(upper)):
         raise NoCertificateError

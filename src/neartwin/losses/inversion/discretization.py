@@ -10,8 +10,8 @@ Ends and means are moved to a lattice a + h Z, a the largest loss of one copy wh
 Above, cells end at lattice points; below, cells are centred at lattice points l, and a merged loss r is put at l if r >= l - eta,
 else at the first lattice point below r + eta; all losses of the sum are then too large by at most n eta, which is taken off eps
 at the end. Both sides err by O(h^2) where the law is smooth.
-A cell's end computed in floating point may lie `slip` off, the family's own and U of the end for its sum with a: above, eps moves
-up by n slip and q' is reduced by that factor.
+A cell's end computed in floating point may lie `edge_error` off, the family's own and U of the end for its sum with a: above,
+eps moves up by n edge_error and q' is reduced by that factor.
 The rounded law is a finite law on a lattice, and `lattice.py` answers for it, with its own bounds.
 
 The lattice route for laws without a lattice: laws rounded above and below, answered by `lattice.py`.
@@ -105,7 +105,7 @@ def _above(part: Summand, step: float, tail: float) -> tuple[AtomicSum, float, f
     grid = _grid(part, step, tail, 0.0)
     edges = grid.edges
     found = _ask(part, grid)
-    p, q = found.p + found.p_error, np.maximum(found.q - found.q_error, 0.0) * math.exp(-2 * found.slip)
+    p, q = found.p + found.p_error, np.maximum(found.q - found.q_error, 0.0) * math.exp(-2 * found.edge_error)
     mass = np.zeros(len(edges))
     mass[0] += p[0]
     inner, inner_q = p[1:-1], q[1:-1]
@@ -116,10 +116,10 @@ def _above(part: Summand, step: float, tail: float) -> tuple[AtomicSum, float, f
     mass[1:] += inner * share
     mass[:-1] += inner * (1 - share) * (1 + 4 * U)
     law, log_scale = _law(grid, grid.index, mass, part.copies, min(float(p[-1]), 1.0))
-    return law, log_scale, part.copies * found.slip
+    return law, log_scale, part.copies * found.edge_error
 
 
-def _below(part: Summand, step: float, tail: float, lam: float, near: float) -> tuple[AtomicSum, float, float]:
+def _below(part: Summand, step: float, tail: float, tilt: float, near: float) -> tuple[AtomicSum, float, float]:
     grid = _grid(part, step, tail, -0.5)
     found = _ask(part, grid)
     p, q = (found.p - found.p_error)[1:-1], (found.q + found.q_error)[1:-1]
@@ -128,7 +128,7 @@ def _below(part: Summand, step: float, tail: float, lam: float, near: float) -> 
     index, point, p, q = index[kept], point[kept], p[kept], q[kept]
     merged = np.log(p) - np.log(q)
     short = point - merged + 64 * U * (1 + np.abs(point) + np.abs(merged) + np.abs(np.log(p)))
-    here = np.minimum(lam * (point - near), 0.0)
+    here = np.minimum(tilt * (point - near), 0.0)
     tilted = p * np.exp(here - here.max(initial=-math.inf))  # about the law of one copy where the sum is near
     eta = min(
         [0.0, *(step * np.geomspace(1e-7, 1.0, 36)).tolist()],
@@ -146,12 +146,12 @@ def _below(part: Summand, step: float, tail: float, lam: float, near: float) -> 
 
 
 def _ask(part: Summand, grid: _Grid) -> CellMasses:
-    """The masses between the edges, their slip with the rounding of the edges; a lattice of whole steps has exact edges."""
+    """The masses between the edges, their edge_error with the rounding of the edges; a lattice of whole steps has exact edges."""
     edges = grid.edges
     found = part.cells(edges)
     if found is None:
         raise NoCertificateError
-    return found._replace(slip=found.slip + U * float(np.abs(edges).max())) if grid.start else found
+    return found._replace(edge_error=found.edge_error + U * float(np.abs(edges).max())) if grid.start else found
 
 
 def first_step(total: SumOfLosses, delta: float) -> float:
@@ -169,10 +169,10 @@ def rounded_above(total: SumOfLosses, step: float, delta: float) -> Rounded:
     return _together([_above(part, step, tail) for part in total.summands], 1.0)
 
 
-def rounded_below(total: SumOfLosses, step: float, delta: float, lam: float, near: float) -> Rounded:
-    """The law below, for questions about this delta, near this eps, where log delta falls like lam."""
+def rounded_below(total: SumOfLosses, step: float, delta: float, tilt: float, near: float) -> Rounded:
+    """The law below, for questions about this delta, near this eps, where log delta falls like tilt."""
     tail = TAIL * delta / len(total.summands)
-    return _together([_below(part, step, tail, lam, near) for part in total.summands], -1.0)
+    return _together([_below(part, step, tail, tilt, near) for part in total.summands], -1.0)
 
 
 def _together(parts: list[tuple[AtomicSum, float, float]], side: float) -> Rounded:
@@ -224,7 +224,7 @@ def _end(law: SumOfLosses, target: float, *, above: bool) -> Answer:
     try:
         return convolution.epsilon(law, target, above=above)
     except NO_LINE:
-        return by_line(law, target, target, within=COARSE, tries=2, build=lattice_line_at)
+        return by_line(law, target, target, rtol=COARSE, tries=2, build=lattice_line_at)
 
 
 def delta(total: SumOfLosses, eps: float) -> tuple[float, float]:
@@ -234,7 +234,7 @@ def delta(total: SumOfLosses, eps: float) -> tuple[float, float]:
     step, best = first_step(total, guess), (0.0, 1.0)
     for share in FINER:
         try:
-            low, high = _delta_at(total, step * share, eps, guess, at.lam)
+            low, high = _delta_at(total, step * share, eps, guess, at.tilt)
         except NO_LINE:
             break
         best = max(best[0], low), min(best[1], high)
@@ -243,11 +243,11 @@ def delta(total: SumOfLosses, eps: float) -> tuple[float, float]:
     return best
 
 
-def _delta_at(total: SumOfLosses, step: float, eps: float, guess: float, lam: float) -> tuple[float, float]:
+def _delta_at(total: SumOfLosses, step: float, eps: float, guess: float, tilt: float) -> tuple[float, float]:
     above = rounded_above(total, step, guess)
     leak = above.total.infinity[1]
     upper = _value(above.total, np.nextafter(eps - above.shift, -math.inf), guess, above=True)
-    below = rounded_below(total, step, guess, lam, eps)
+    below = rounded_below(total, step, guess, tilt, eps)
     lower = _value(below.total, np.nextafter(eps + below.shift, math.inf), guess, above=False)
     high = leak + math.exp(above.log_scale) * upper * (1 + 1e-14)
     return lower * math.exp(below.log_scale) * (1 - 1e-14), min(high * (1 + 1e-14), 1.0)

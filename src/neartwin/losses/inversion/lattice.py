@@ -5,17 +5,17 @@ above eps. Summing p_j (1 - e^{eps - l_j}) over l_j >= l:
 
     delta(eps) = (h/2pi) int M(s) e^{-sl} [ 1/(1 - e^{-sh}) - e^{eps-l} / (1 - e^{-(s+1)h}) ] dt.
 
-With N nodes t_k = 2 pi k/(N h) the rule gives sum_m e^{lam m W} delta(eps + mW), W = N h, as in contour.py, with
+With N nodes t_k = 2 pi k/(N h) the rule gives sum_m e^{tilt m W} delta(eps + mW), W = N h, as in contour.py, with
 the same alias terms; there is no quadrature error, no kernel width, and no cut unless the middle of the period is
 skipped. Randomized response, (eps, delta) pairs and everything else on a lattice compose exactly here, in any
 mixture whose steps have a common divisor: the optimal composition of Kairouz, Oh, Viswanath 2015 and Murtagh,
 Vadhan 2016 included.
 
 Error ledger: aliasing (lower side only) and rounding as in contour.py; frequency cut: the nodes with |t_k| > T, at
-most N of weight 1/N, give at most e^{K - lam l} B(T) [1/(1 - e^{-lam h}) + e^{eps-l}/(1 - e^{-(lam+1)h})] together,
-since |1 - e^{-sh}| >= 1 - e^{-lam h}. Whether a lattice point is above eps is decided in exact arithmetic. Where two atoms at
-logarithms make the lattice, it is that of their floats: the true sum lies within `wander` of its point, so delta of the floats'
-law at eps + wander is a lower bound and at eps - wander an upper one.
+most N of weight 1/N, give at most e^{K - tilt l} B(T) [1/(1 - e^{-tilt h}) + e^{eps-l}/(1 - e^{-(tilt+1)h})] together,
+since |1 - e^{-sh}| >= 1 - e^{-tilt h}. Whether a lattice point is above eps is decided in exact arithmetic. Where two atoms at
+logarithms make the lattice, it is that of their floats: the true sum lies within `lattice_error` of its point, so delta of the
+floats' law at eps + lattice_error is a lower bound and at eps - lattice_error an upper one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Periodic:
     scale_error: float
     alias: Alias
     log_cut: float
-    wander: float
+    lattice_error: float
 
     @property
     def nodes(self) -> int:
@@ -76,8 +76,8 @@ class Periodic:
         return np.array([float(point) for point in points])
 
     def _sums(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """The two sums, their errors together, and the scale e^{K - lam l}, with its relative error."""
-        lam, point = self.saddle.lam, self._next(eps)
+        """The two sums, their errors together, and the scale e^{K - tilt l}, with its relative error."""
+        tilt, point = self.saddle.tilt, self._next(eps)
         below = np.exp(np.minimum(eps - point, 0.0))
         turn = np.multiply.outer(point, self.t)
         one = np.exp(self.log_line - 1j * turn) * self.weight
@@ -89,25 +89,25 @@ class Periodic:
         error = moved @ np.abs(self.first) + below * ((moved + size * shift[:, None]) @ np.abs(self.second))
         high = (one * self.first).real.sum(axis=1)
         low = (one * self.second).real.sum(axis=1) * below
-        log_scale = self.log_scale - lam * point
-        scale_error = self.scale_error + 6 * U * (abs(self.log_scale) + lam * np.abs(point)) + 32 * U
+        log_scale = self.log_scale - tilt * point
+        scale_error = self.scale_error + 6 * U * (abs(self.log_scale) + tilt * np.abs(point)) + 32 * U
         return high, low, error, log_scale, scale_error
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Certified bounds on the finite part of delta at each eps."""
         with np.errstate(over="ignore", invalid="ignore"):  # far from its saddle a line proves nothing, 0 and 1
-            lower, upper, _ = self.ledger(eps)
+            lower, upper, _ = self.bounds_with_errors(eps)
         return np.nan_to_num(lower, nan=0.0), np.nan_to_num(upper, nan=1.0)
 
-    def ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+    def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """The bounds and every source of error, absolute."""
-        if not self.wander:
-            return self._ledger(eps)
-        below = self._ledger(np.nextafter(eps + self.wander, np.inf))
-        above = self._ledger(np.nextafter(eps - self.wander, -np.inf))
+        if not self.lattice_error:
+            return self._bounds_with_errors(eps)
+        below = self._bounds_with_errors(np.nextafter(eps + self.lattice_error, np.inf))
+        above = self._bounds_with_errors(np.nextafter(eps - self.lattice_error, -np.inf))
         return below[0], above[1], above[2]
 
-    def _ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+    def _bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         high, low, error, log_scale, scale_error = self._sums(eps)
         scale = np.exp(np.minimum(log_scale, 700.0))
         cut = math.exp(self.log_cut)
@@ -122,7 +122,7 @@ class Periodic:
         }
         return lower, np.minimum(np.maximum(upper, 0.0), 1.0), parts
 
-    def middle(self, eps: float) -> tuple[float, float]:
+    def point_estimate(self, eps: float) -> tuple[float, float]:
         """Delta and -d delta/d eps, uncertified."""
         high, low, _, log_scale, _ = self._sums(np.array([eps]))
         scale = math.exp(min(float(log_scale[0]), 700.0))
@@ -135,8 +135,8 @@ def build(total: SumOfLosses, saddle: Saddle) -> Periodic:
     lattice = total.lattice
     if lattice is None:
         raise NoCertificateError
-    lam, step = saddle.lam, float(lattice.step)
-    scale, scale_error = total.log_mgf(lam)
+    tilt, step = saddle.tilt, float(lattice.step)
+    scale, scale_error = total.log_mgf(tilt)
     if not math.isfinite(scale):
         raise NoCertificateError
     wide = saddle._replace(deviation=max(saddle.deviation, step))
@@ -145,15 +145,15 @@ def build(total: SumOfLosses, saddle: Saddle) -> Periodic:
     size = math.ceil(alias.period / step) + 1
     size += size % 2
     half = size // 2
-    grow = -math.log(-math.expm1(-lam * step)) - math.log(-math.expm1(-(lam + 1) * step)) + 1.0
-    nodes, cut = _cut(total, lam, 2 * math.pi / (size * step), half, log_goal - scale + lam * saddle.eps - grow)
+    grow = -math.log(-math.expm1(-tilt * step)) - math.log(-math.expm1(-(tilt + 1) * step)) + 1.0
+    nodes, cut = _cut(total, tilt, 2 * math.pi / (size * step), half, log_goal - scale + tilt * saddle.eps - grow)
     if nodes > MOST_NODES:
         raise NoCertificateError
     k = np.arange(nodes + 1, dtype=float)
     t: FloatArray = k * (2 * math.pi / (size * step))
     weight = np.where((k == 0) | (k == half), 1.0, 2.0) / size
-    line, error = total.line(lam, t)
-    s = (lam + 1j * t).astype(np.complex128)
+    line, error = total.log_mgf_ratio(tilt, t)
+    s = (tilt + 1j * t).astype(np.complex128)
     return Periodic(
         saddle=saddle,
         lattice=lattice,
@@ -165,18 +165,18 @@ def build(total: SumOfLosses, saddle: Saddle) -> Periodic:
         second=1 / one_minus_exp((s + 1).astype(np.complex128), step),
         log_scale=scale,
         scale_error=scale_error,
-        alias=Alias(lam, size * step * (1 - 8 * U), alias.top, alias.above, alias.below),
+        alias=Alias(tilt, size * step * (1 - 8 * U), alias.top, alias.above, alias.below),
         log_cut=cut + grow if nodes < half else -math.inf,
-        wander=total.wander,
+        lattice_error=total.lattice_error,
     )
 
 
-def _cut(total: SumOfLosses, lam: float, frequency: float, half: int, log_goal: float) -> tuple[int, float]:
+def _cut(total: SumOfLosses, tilt: float, frequency: float, half: int, log_goal: float) -> tuple[int, float]:
     """How many nodes suffice, and the log of B(T) at the last."""
     until = frequency * half * (1 + 8 * U)
     nodes = 16
     while nodes < half:
-        tail = total.log_tail(lam, nodes * frequency, until)
+        tail = total.log_tail(tilt, nodes * frequency, until)
         if tail < log_goal:
             return nodes, tail
         nodes = int(nodes * 1.3)

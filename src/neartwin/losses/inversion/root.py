@@ -24,19 +24,19 @@ class ContourRule(Protocol):
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bounds at each eps."""
 
-    def ledger(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+    def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """The same with the error terms."""
 
-    def middle(self, eps: float) -> tuple[float, float]:
+    def point_estimate(self, eps: float) -> tuple[float, float]:
         """The middle and minus the slope, uncertified."""
 
 
 def _newton(line: ContourRule, at: Saddle, log_target: float) -> tuple[float, float]:
     """Eps where the middle of the line meets the target, and -d log delta / d eps there: Newton inside a bracket."""
-    e, slope, low, high = at.eps, at.lam, -math.inf, math.inf
-    reach = 2 * at.deviation + 1 / at.lam
+    e, slope, low, high = at.eps, at.tilt, -math.inf, math.inf
+    reach = 2 * at.deviation + 1 / at.tilt
     for _ in range(40):
-        value, fall = line.middle(e)
+        value, fall = line.point_estimate(e)
         sound = value > 0 and fall > 0 and math.isfinite(value)
         gap = math.log(value) - log_target if sound else -1.0
         low, high = (e, high) if gap > 0 else (low, e)
@@ -72,7 +72,7 @@ def ends(line: ContourRule, e: float, slope: float, low_target: float, high_targ
     """
     tried = len(LADDER)
     widths = LADDER * (abs(e) + 1e-3)
-    low, high, parts = line.ledger(np.concatenate([e - widths, e + widths, [e]]))
+    low, high, parts = line.bounds_with_errors(np.concatenate([e - widths, e + widths, [e]]))
     least, most = (float(low[-1]), float(high[-1])) if high[-1] >= low[-1] else (0.0, 1.0)  # NaN: far from its saddle
     start = 0.6 * (most - least) / (max(most, 1e-300) * slope) + 2e-16 * abs(e) + 1e-300
     holds = (low[:tried] >= low_target) & (high[tried:-1] <= high_target)
@@ -81,7 +81,7 @@ def ends(line: ContourRule, e: float, slope: float, low_target: float, high_targ
         return Ends(e - float(widths[j]), e + float(widths[j]), _at_end(parts, tried + j))
     lower, upper, errors, width = -math.inf, math.inf, _at_end(parts, -1), start
     for _ in range(60):
-        low, high, parts = line.ledger(np.array([e - width, e + width]))
+        low, high, parts = line.bounds_with_errors(np.array([e - width, e + width]))
         if not math.isfinite(lower) and low[0] >= low_target:
             lower = e - width
         if not math.isfinite(upper) and high[1] <= high_target:

@@ -58,7 +58,7 @@ class _Kept:
 
     def answer(self, eps: FloatArray, asked: Indices, lower: FloatArray, upper: FloatArray, method: Names) -> Indices:
         """Narrow the bounds of the eps asked for within three deviations; return those still open."""
-        near = asked[np.abs(eps[asked] - self.at.eps) < 3 * self.at.deviation + 2 / (1 + self.at.lam)]
+        near = asked[np.abs(eps[asked] - self.at.eps) < 3 * self.at.deviation + 2 / (1 + self.at.tilt)]
         if not len(near):
             return asked
         rows = max(1, BLOCK // self.line.nodes)
@@ -79,10 +79,10 @@ def with_infinity(total: SumOfLosses, lower: FloatArray, upper: FloatArray) -> t
 
 
 @np.errstate(all="ignore")
-def delta(total: SumOfLosses, eps: FloatArray, within: float = NARROW) -> tuple[FloatArray, FloatArray, Names]:
+def delta(total: SumOfLosses, eps: FloatArray, rtol: float = NARROW) -> tuple[FloatArray, FloatArray, Names]:
     """Bounds on delta at each eps and the route's name for each; lines are shared by the eps near their saddles.
 
-    within: the relative width in eps worth a longer line, no less than the usual one. An eps is asked at every level down to it:
+    rtol: the relative width in eps worth a longer line, no less than the usual one. An eps is asked at every level down to it:
     what is proved of a lesser width lies inside what is proved of a greater one.
     """
     exact = closed_form(total, eps)
@@ -98,29 +98,29 @@ def delta(total: SumOfLosses, eps: FloatArray, within: float = NARROW) -> tuple[
     open_ = eps < total.top.loss
     upper[~open_] = lower[~open_] = 0.0
     method[~open_] = CLOSED
-    order = np.array([int(i) for i in np.argsort(eps) if open_[i]], dtype=int)
+    ranked = np.array([int(i) for i in np.argsort(eps) if open_[i]], dtype=int)
     if total.top.mass > 0:
-        low, high = _near_the_top(total, eps[order])
-        lower[order], upper[order] = np.maximum(lower[order], low), np.minimum(upper[order], high)
+        low, high = _near_the_top(total, eps[ranked])
+        lower[ranked], upper[ranked] = np.maximum(lower[ranked], low), np.minimum(upper[ranked], high)
         done = high - low <= NARROW * high
-        method[order[done]] = CLOSED
-        order = order[~done]
+        method[ranked[done]] = CLOSED
+        ranked = ranked[~done]
     divides = any(part.ladder is not None for part in total.summands)
     levels = (NARROW,) if divides else (ROUGH, NARROW)
     kept: list[_Kept] = total.lines
     for one in kept:
-        order = one.answer(eps, order, lower, upper, method)
-    order = _by_rungs(total, eps, order, (lower, upper, method))
+        ranked = one.answer(eps, ranked, lower, upper, method)
+    ranked = _by_rungs(total, eps, ranked, (lower, upper, method))
     for _ in range(LINES):
-        if not len(order):
+        if not len(ranked):
             break
-        centre = order[len(order) // 2]
+        centre = ranked[len(ranked) // 2]
         with contextlib.suppress(*NO_LINE):
-            at, left = saddle.for_eps(total, float(eps[centre])), order
-            for name, line in lines_at(total, at, within, levels):
-                left = _keep(total, name, line, at).answer(eps, order, lower, upper, method)
-            order = left
-        order = order[order != centre]
+            at, left = saddle.for_eps(total, float(eps[centre])), ranked
+            for name, line in lines_at(total, at, rtol, levels):
+                left = _keep(total, name, line, at).answer(eps, ranked, lower, upper, method)
+            ranked = left
+        ranked = ranked[ranked != centre]
     for i in np.flatnonzero(upper - lower > POOR * upper)[:LAWS]:
         with contextlib.suppress(*NO_LINE):
             below, above = discretization.delta(total, float(eps[i]))
@@ -168,10 +168,10 @@ def _near_the_top(total: SumOfLosses, eps: FloatArray) -> tuple[FloatArray, Floa
         return np.zeros(len(eps)), np.ones(len(eps))
 
 
-def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, within: float = NARROW) -> Answer:
+def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float = NARROW) -> Answer:
     """Certified eps of a delta known to lie in [low_delta, high_delta]: the least eps >= 0 with delta(eps) <= it.
 
-    within: the relative width wanted, which a longer line pays for; not a promise.
+    rtol: the relative width wanted, which a longer line pays for; not a promise.
     """
     inf_low, inf_high = total.infinity
     if inf_low > high_delta:
@@ -186,9 +186,9 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, within: flo
     if target_high > 0 and target_low < 1e-9 * total.top.mass:
         found = _with_extremes(total, found, target_low, target_high)
     if target_high > 0:
-        for enough, route in _routes(total, target_low, target_high, within):
+        for enough, route in _routes(total, target_low, target_high, rtol):
             if narrow(found.lower, found.upper, enough):
-                if narrow(found.lower, found.upper, within):
+                if narrow(found.lower, found.upper, rtol):
                     break
                 continue
             with contextlib.suppress(*NO_LINE):
@@ -198,7 +198,7 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, within: flo
 
 
 def _routes(
-    total: SumOfLosses, low_target: float, high_target: float, within: float
+    total: SumOfLosses, low_target: float, high_target: float, rtol: float
 ) -> Iterator[tuple[float, Callable[[Answer], Answer]]]:
     """Every route in turn, with the relative width from which it is not worth asking; it is told what was found before.
 
@@ -208,22 +208,22 @@ def _routes(
     if total.has_closed_form:
         yield 1e-13, lambda _: by_closed_form(total, low_target, high_target)
         if total.summands[0].ladder is not None:
-            yield max(NARROW, within), lambda _: _ladder(total, low_target, high_target)
+            yield max(NARROW, rtol), lambda _: _ladder(total, low_target, high_target)
         return
     if low_target < total.top.mass:
         yield 1e-9, lambda _: by_extremes(total, low_target, high_target)
-    enough, fine = max(NARROW, within), max(FINE, within)
+    enough, fine = max(NARROW, rtol), max(FINE, rtol)
     if any(part.ladder is not None for part in total.summands):
         yield enough, lambda _: at_once(total, low_target, high_target)
         yield enough, lambda _: _ladder(total, low_target, high_target)
-    yield enough, lambda _: by_line(total, low_target, high_target, within=within)
+    yield enough, lambda _: by_line(total, low_target, high_target, rtol=rtol)
     yield fine, lambda _: discretization.epsilon(total, low_target, high_target, discretization.FINER[:1])
     yield fine, lambda _: discretization.epsilon(total, low_target, high_target, discretization.FINER[1:])
-    yield max(POOR, within), lambda _: by_line(total, low_target, high_target, within=within, build=wide_line_at)
+    yield max(POOR, rtol), lambda _: by_line(total, low_target, high_target, rtol=rtol, build=wide_line_at)
     wider = NARROW
     for level in FURTHER:
-        if within < wider:
-            yield max(level, within), partial(_further, total, (low_target, high_target), within, level)
+        if rtol < wider:
+            yield max(level, rtol), partial(_further, total, (low_target, high_target), rtol, level)
         wider = level
 
 
@@ -235,8 +235,8 @@ def _ladder(total: SumOfLosses, low_target: float, high_target: float) -> Answer
     return answer
 
 
-def _further(total: SumOfLosses, targets: tuple[float, float], within: float, level: float, _: Answer) -> Answer:
-    return by_line(total, *targets, within=within, levels=(level,))
+def _further(total: SumOfLosses, targets: tuple[float, float], rtol: float, level: float, _: Answer) -> Answer:
+    return by_line(total, *targets, rtol=rtol, levels=(level,))
 
 
 def _with_extremes(total: SumOfLosses, found: Answer, target_low: float, target_high: float) -> Answer:

@@ -1,4 +1,4 @@
-"""The sum of all losses of one order: what every route asks of the summands, added up once."""
+"""The sum of all losses of one direction: what every route asks of the summands, added up once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _logarithms(ratios: list[Ratio], t: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 class SumOfLosses:
-    """Summands of one order together. Values are those of the sum of independent losses."""
+    """Summands of one direction together. Values are those of the sum of independent losses."""
 
     def __init__(self, summands: list[Summand]) -> None:
         """summands: at least one."""
@@ -70,18 +70,18 @@ class SumOfLosses:
         loss, mass, least = math.fsum(losses), math.prod(masses), math.fsum(leasts)
         slack = 64 * U * math.fsum(map(abs, leasts))
         self.top = MaximumLoss(loss + slack, mass * (1 - 64 * U), least - slack if slack < math.inf else least)
-        self.wander = sum([part.wander for part in self.summands])
+        self.lattice_error = sum([part.lattice_error for part in self.summands])
         self.lines: list[Any] = []  # kept by the router
         self._mgf: dict[float, tuple[float, float]] = {}
 
-    def work(self, lam: float, t: float, frequencies: int) -> int:
+    def work(self, tilt: float, t: float, frequencies: int) -> int:
         """What a line of so many frequencies that reaches t costs, in exponentials."""
-        return sum(part.work(lam, t, frequencies) for part in self.summands)
+        return sum(part.work(tilt, t, frequencies) for part in self.summands)
 
     @property
-    def pace(self) -> float:
+    def fastest_frequency(self) -> float:
         """About how fast the atoms of the fastest summand turn; 0 where none is known. It decides no answer but its time."""
-        return max(part.pace for part in self.summands)
+        return max(part.fastest_frequency for part in self.summands)
 
     @property
     def has_closed_form(self) -> bool:
@@ -104,7 +104,7 @@ class SumOfLosses:
     def lattice(self) -> Lattice | None:
         """The common lattice, by exact arithmetic, or None; one known only to rounding has nothing in common with another."""
         for part in self.summands:
-            if part.lattice is None or (part.wander > 0 and len(self.summands) > 1):
+            if part.lattice is None or (part.lattice_error > 0 and len(self.summands) > 1):
                 return None
         return self._common_lattice
 
@@ -119,27 +119,27 @@ class SumOfLosses:
             step = Fraction(math.gcd(int(step * common), int(other * common)), common)
         return Lattice(start, step)
 
-    def cumulants(self, lam: float) -> tuple[float, float, float]:
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """K, K', K'' (uncertified)."""
         whole = first = second = 0.0
         for part in self.summands:
-            k, k1, k2 = part.cumulants(lam)
+            k, k1, k2 = part.cumulants(tilt)
             whole, first, second = whole + k, first + k1, second + k2
         return whole, first, second
 
-    def log_mgf(self, lam: float) -> tuple[float, float]:
-        """K(lam) and a bound on its error."""
-        if lam not in self._mgf:
+    def log_mgf(self, tilt: float) -> tuple[float, float]:
+        """K(tilt) and a bound on its error."""
+        if tilt not in self._mgf:
             whole = size = error = 0.0
             for part in self.summands:
-                k, slack = part.log_mgf(lam)
+                k, slack = part.log_mgf(tilt)
                 whole, size, error = whole + k, size + abs(k), error + slack
-            self._mgf[lam] = (whole, error * 1.01 + (len(self.summands) + 2) * U * size)
-        return self._mgf[lam]
+            self._mgf[tilt] = (whole, error * 1.01 + (len(self.summands) + 2) * U * size)
+        return self._mgf[tilt]
 
-    def log_mgf_above(self, lam: float) -> float:
-        """K(lam), rounded up."""
-        value, error = self.log_mgf(lam)
+    def log_mgf_above(self, tilt: float) -> float:
+        """K(tilt), rounded up."""
+        value, error = self.log_mgf(tilt)
         return value + error
 
     def log_mgf_roughly_above(self, s: float) -> float:
@@ -161,31 +161,31 @@ class SumOfLosses:
         low, high = (value - error) / s * (1 - 8 * U) - 0.5 * s * bend, (value + error) / s * (1 + 8 * U)
         return (max(low, 0.0), high) if math.isfinite(high) else (0.0, math.inf)
 
-    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """Log M(lam+it)/M(lam) and the bound on its error; phases of different parts may cancel, rounding not."""
-        real, imaginary, error = self.parts(lam, t)
+    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Log M(tilt+it)/M(tilt) and the bound on its error; phases of different parts may cancel, rounding not."""
+        real, imaginary, error = self.parts(tilt, t)
         return real + 1j * imaginary, error
 
-    def parts(self, lam: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def parts(self, tilt: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The same, real and imaginary parts apart; what can wait for its logarithm is taken together."""
         ratios, terms = [], []
         for part in self.summands:
-            ratio = part.ratio(lam, t)
+            ratio = part.ratio(tilt, t)
             if ratio is not None:
                 ratios.append(ratio)
             else:
-                x, y, bound = part.parts(lam, t)
+                x, y, bound = part.parts(tilt, t)
                 terms.append((x, y, bound, np.abs(x) + np.abs(y)))
         real, imaginary, error, size = _logarithms(ratios, t) if ratios else terms.pop()
         for x, y, bound, absolute in terms:
             real, imaginary, error, size = real + x, imaginary + y, error + bound, size + absolute
         return real, imaginary, error * 1.01 + ((len(self.summands) + 2) * U) * size
 
-    def quiet(self, lam: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray | None:
-        """A quick bound on log |M(lam+it')/M(lam)| for all t' within `width` of each t, where every summand has one."""
+    def log_modulus_bound(self, tilt: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray | None:
+        """A quick bound on log |M(tilt+it')/M(tilt)| for all t' within `width` of each t, where every summand has one."""
         bound: FloatArray = np.zeros(len(t))
         for part in self.summands:
-            found = part.quiet(lam, t, width, enough - bound)
+            found = part.log_modulus_bound(tilt, t, width, enough - bound)
             if found is None:
                 return None
             bound = bound + found
@@ -195,6 +195,6 @@ class SumOfLosses:
         """A bound on K(s')/(s'(s'+1)) for all s' >= s."""
         return sum(part.zcdp_tail(s) for part in self.summands) * (1 + 16 * U)
 
-    def log_tail(self, lam: float, t: float, until: float) -> float:
-        """A bound on log |M(lam+it')/M(lam)| for t' in [t, until]."""
-        return sum(part.log_tail(lam, t, until) for part in self.summands)
+    def log_tail(self, tilt: float, t: float, until: float) -> float:
+        """A bound on log |M(tilt+it')/M(tilt)| for t' in [t, until]."""
+        return sum(part.log_tail(tilt, t, until) for part in self.summands)

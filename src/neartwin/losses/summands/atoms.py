@@ -1,6 +1,6 @@
 """Finitely many losses: every finite pair, and the nodes of a quadrature.
 
-M(s) = sum_j p_j e^{s l_j}. Tilted weights w_j = p_j e^{lam l_j} / M(lam) give M(lam+it)/M(lam) = 1 + sum_j w_j
+M(s) = sum_j p_j e^{s l_j}. Tilted weights w_j = p_j e^{tilt l_j} / M(tilt) give M(tilt+it)/M(tilt) = 1 + sum_j w_j
 (e^{i t l_j} - 1), so the arithmetic errs relative to the small numbers e^{itl} - 1 and not to 1: a million steps of
 a gentle mechanism lose nothing.
 
@@ -47,7 +47,7 @@ class Weighted:
     """Losses l_j with P-masses p_j that sum to 1, as logarithms, and what is known of their errors.
 
     mass_error: relative, each p_j (absolute, each logarithm). loss_error: absolute, each l_j. outside: absolute
-    error of the sum of p e^{sl} over M(lam) that the nodes do not explain (quadrature); 0 for true atoms.
+    error of the sum of p e^{sl} over M(tilt) that the nodes do not explain (quadrature); 0 for true atoms.
     log_share: of a part of a law, the logarithm of its mass, with its error; the p_j are then those given the part.
     """
 
@@ -87,7 +87,7 @@ class Weighted:
 
 @dataclass(frozen=True)
 class Tilted:
-    """`Weighted` at one lam: K(lam), its derivatives and error, tilted weights, the constants of the line's error."""
+    """`Weighted` at one tilt: K(tilt), its derivatives and error, tilted weights, the constants of the line's error."""
 
     log_mgf: float
     error: float
@@ -99,16 +99,16 @@ class Tilted:
     drift: float  # sum of w (loss_error + 8U |l|): moved losses, per unit of t
 
 
-def tilted_few(w: Weighted, lam: float) -> Tilted:
-    """The law tilted at lam; errors as `atoms.tilted` derives them, each the worst of the atoms."""
+def tilted_few(w: Weighted, tilt: float) -> Tilted:
+    """The law tilted at tilt; errors as `atoms.tilted` derives them, each the worst of the atoms."""
     mass_error, loss_error, log, size = w.most
-    exponents = [lam * l for l, _ in w.few]
+    exponents = [tilt * l for l, _ in w.few]
     logs = [one + x for (_, one), x in zip(w.few, exponents)]  # noqa: B905 - made from one list
-    top, reach = max(logs), lam * size
+    top, reach = max(logs), tilt * size
     raw = [math.exp(one - top) for one in logs]
     whole = math.fsum(raw)
     sums = blocked(len(raw))
-    rho = mass_error + lam * loss_error + 3 * U * reach + 2 * ELEMENTARY + 2 * U * log + 4 * U * abs(top)
+    rho = mass_error + tilt * loss_error + 3 * U * reach + 2 * ELEMENTARY + 2 * U * log + 4 * U * abs(top)
     rho = (2.01 * rho + 2 * sums) * 1.01
     mean = spread = moment = 0.0
     weights = [one / whole for one in raw]
@@ -123,7 +123,7 @@ def tilted_few(w: Weighted, lam: float) -> Tilted:
             value += part
             absolute += abs(part)
         moved = absolute * (mass_error + ELEMENTARY + U * (2 + log) + sums) + (1 + absolute) * (
-            lam * loss_error + U * reach
+            tilt * loss_error + U * reach
         )
         log_mgf = math.log1p(value)
         error = (moved * 1.02 + 1e-60 * len(raw)) / (1 + value) * 1.01 + ELEMENTARY * abs(log_mgf)
@@ -142,25 +142,25 @@ def tilted_few(w: Weighted, lam: float) -> Tilted:
     )
 
 
-def few_cumulants(atoms: list[tuple[float, float]], lam: float, count: int) -> tuple[float, float, float]:
+def few_cumulants(atoms: list[tuple[float, float]], tilt: float, count: int) -> tuple[float, float, float]:
     """K, K', K'' of so many copies of a few atoms, as (loss, log mass), uncertified."""
-    top = max(log + lam * l for l, log in atoms)
-    weights = [math.exp(log + lam * l - top) for l, log in atoms]
+    top = max(log + tilt * l for l, log in atoms)
+    weights = [math.exp(log + tilt * l - top) for l, log in atoms]
     total = math.fsum(weights)
     mean = sum(w * l for w, (l, _) in zip(weights, atoms, strict=True)) / total
     variance = sum(w * (l - mean) ** 2 for w, (l, _) in zip(weights, atoms, strict=True)) / total
-    k = math.log1p(sum(math.exp(log) * math.expm1(lam * l) for l, log in atoms)) if top < 1 else top + math.log(total)
+    k = math.log1p(sum(math.exp(log) * math.expm1(tilt * l) for l, log in atoms)) if top < 1 else top + math.log(total)
     return count * k, count * mean, count * variance
 
 
-def few_turns(w: Weighted, tilt: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, float, float]:
+def few_turns(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, float, float]:
     """The sum of `atoms.line` for a few atoms, less 1, and the bound on its error, (fixed, per t): losses +-l share their turns.
 
     min(a, ta') + min(b, tb') <= min(a + b, t(a' + b')), and one of the two serves all t.
     """
     weights: dict[float, tuple[float, float]] = {}
     size = 0.0
-    for (l, _), p in zip(w.few, tilt.weights.tolist(), strict=True):
+    for (l, _), p in zip(w.few, tilted_law.weights.tolist(), strict=True):
         both, apart = weights.get(abs(l), (0.0, 0.0))
         weights[abs(l)] = (both + p, apart + math.copysign(p, l))
         size += p * abs(l)
@@ -171,10 +171,10 @@ def few_turns(w: Weighted, tilt: Tilted, t: FloatArray) -> tuple[FloatArray, Flo
             sine = np.sin(half)
             x = x - sine * sine * (2 * both)
             y = y + sine * np.cos(half) * (2 * apart)
-    bulk, slope = tilt.bulk + 6 * ELEMENTARY, tilt.slope + 3.03 * ELEMENTARY * size
+    bulk, slope = tilted_law.bulk + 6 * ELEMENTARY, tilted_law.slope + 3.03 * ELEMENTARY * size
     if float(t[-1]) * slope > 4 * bulk:
-        return x, y, bulk + 4 * w.outside, tilt.drift
-    return x, y, 4 * w.outside, slope + tilt.drift
+        return x, y, bulk + 4 * w.outside, tilted_law.drift
+    return x, y, 4 * w.outside, slope + tilted_law.drift
 
 
 SHARPNESS = 0.185  # b
@@ -225,22 +225,22 @@ ROUGH_COUNT = 10**9  # copies whose K may be bounded by the worst error of a ter
 NEGLIGIBLE = -70.0  # log of a ratio that no answer feels
 
 
-def tilted(w: Weighted, lam: float) -> Tilted:
-    """The tilted law at lam >= 0.
+def tilted(w: Weighted, tilt: float) -> Tilted:
+    """The tilted law at tilt >= 0.
 
-    rho_j, the relative error of a weight: of p_j, of the exponent (lam loss_error + 3U lam|l_j|), of exp and of the sum
-    that normalises, which is an average of the same errors. K by log1p(sum p expm1(lam l)) while that cannot overflow:
-    its error is then relative to |e^{lam l} - 1|; beyond, by the usual shifted sum.
+    rho_j, the relative error of a weight: of p_j, of the exponent (tilt loss_error + 3U tilt|l_j|), of exp and of the sum
+    that normalises, which is an average of the same errors. K by log1p(sum p expm1(tilt l)) while that cannot overflow:
+    its error is then relative to |e^{tilt l} - 1|; beyond, by the usual shifted sum.
     """
     l, count = w.losses, len(w.losses)
     if count <= FEW:
-        return tilted_few(w, lam)
-    exponent = lam * l
+        return tilted_few(w, tilt)
+    exponent = tilt * l
     top = float((w.log_masses + exponent).max())
     raw = np.exp(w.log_masses + exponent - top)
     whole = total(raw)
     weights = raw / whole
-    rho = w.mass_error + lam * w.loss_error + 3 * U * np.abs(exponent) + 2 * ELEMENTARY
+    rho = w.mass_error + tilt * w.loss_error + 3 * U * np.abs(exponent) + 2 * ELEMENTARY
     rho = rho + 2 * U * np.abs(w.log_masses) + 4 * U * abs(top)
     rho = rho + float(weights @ rho) * (1 + gamma(count)) + 2 * blocked(count)
     if float(exponent.max()) < 600:  # a mass below e^-745 then adds less than e^-140 to M
@@ -248,7 +248,7 @@ def tilted(w: Weighted, lam: float) -> Tilted:
         value = total(masses * part)
         size = masses * np.abs(part)
         moved = float(size @ (w.mass_error + ELEMENTARY + U + blocked(count))) + 1e-60 * count
-        moved += float((masses * (1 + np.maximum(part, 0.0))) @ (lam * w.loss_error + U * np.abs(exponent)))
+        moved += float((masses * (1 + np.maximum(part, 0.0))) @ (tilt * w.loss_error + U * np.abs(exponent)))
         log_mgf = math.log1p(value)
         error = moved / (1 + value) * 1.01 + ELEMENTARY * abs(log_mgf)
     else:
@@ -268,9 +268,9 @@ def tilted(w: Weighted, lam: float) -> Tilted:
     )
 
 
-def rough_cumulants(losses: FloatArray, log_masses: FloatArray, lam: float, count: int) -> tuple[float, float, float]:
+def rough_cumulants(losses: FloatArray, log_masses: FloatArray, tilt: float, count: int) -> tuple[float, float, float]:
     """K, K', K'' of so many copies, uncertified."""
-    exponent = log_masses + lam * losses
+    exponent = log_masses + tilt * losses
     top = float(exponent.max())
     weights = np.exp(exponent - top)
     total = float(weights.sum())
@@ -278,7 +278,7 @@ def rough_cumulants(losses: FloatArray, log_masses: FloatArray, lam: float, coun
     mean = float(weights @ losses)
     variance = float(weights @ np.square(losses - mean))
     k = (
-        math.log1p(float(np.exp(log_masses) @ np.expm1(np.minimum(lam * losses, 700.0))))
+        math.log1p(float(np.exp(log_masses) @ np.expm1(np.minimum(tilt * losses, 700.0))))
         if top < 1
         else top + math.log(total)
     )
@@ -298,7 +298,7 @@ def log_mgf_roughly_above(w: Weighted, s: float, count: int) -> float:
     return count * (one + 1.01 * (fixed + s * per_s + gamma(len(w.losses)) + 4 * U * (abs(top) + 1)) + 2 * w.outside)
 
 
-def line(w: Weighted, tilt: Tilted, t: FloatArray, count: int) -> tuple[ComplexArray, FloatArray]:
+def line(w: Weighted, tilted_law: Tilted, t: FloatArray, count: int) -> tuple[ComplexArray, FloatArray]:
     """Log of 1 + sum w (e^{itl} - 1), and its error E, at equally spaced t from 0; blocks keep the memory small.
 
     Error of the sum: |delta w_j| |e^{itl_j} - 1| with |e^{ix} - 1| <= min(2, |x|); the angle errs by |t| loss_error and, from the
@@ -307,20 +307,20 @@ def line(w: Weighted, tilt: Tilted, t: FloatArray, count: int) -> tuple[ComplexA
     of the result are neither negligible nor many frequencies, they are summed again one by one.
     """
     x, y = np.empty(len(t)), np.empty(len(t))
-    error = _stated(w, tilt, t)
+    error = _stated(w, tilted_law, t)
     # sin, cos and their products err by 3 ELEMENTARY relative to sum w |e^{itl} - 1| <= min(2, t sum w|l|)
-    own = 3 * ELEMENTARY * np.minimum(2.0, t * float(tilt.weights @ np.abs(w.losses)) * 1.01)
+    own = 3 * ELEMENTARY * np.minimum(2.0, t * float(tilted_law.weights @ np.abs(w.losses)) * 1.01)
     again = np.arange(len(t))
     if is_long(len(w.losses), len(t)):
-        found, slack = transform(w.losses, tilt.weights, float(t[1]), len(t) - 1)
+        found, slack = transform(w.losses, tilted_law.weights, float(t[1]), len(t) - 1)
         x, y = found.real - found[0].real, found.imag - found[0].imag
         own = own + 2 * slack
         large = np.flatnonzero(count * 0.5 * np.log1p(np.maximum(2 * x + x * x + y * y, -1 + 1e-12)) > NEGLIGIBLE)
         most = EXACT if 2 * count * slack > LOOSE else AGAIN
         again = large if len(large) * len(w.losses) < most else large[:0]
-        own[again] = 3 * ELEMENTARY * np.minimum(2.0, t[again] * float(tilt.weights @ np.abs(w.losses)) * 1.01)
+        own[again] = 3 * ELEMENTARY * np.minimum(2.0, t[again] * float(tilted_law.weights @ np.abs(w.losses)) * 1.01)
     elif _even(t):
-        x, y, own = by_products(w, tilt, t)
+        x, y, own = by_products(w, tilted_law, t)
         again = again[:0]
     width = block(len(w.losses))
     rows = max(1, BLOCK // width)
@@ -331,22 +331,22 @@ def line(w: Weighted, tilt: Tilted, t: FloatArray, count: int) -> tuple[ComplexA
             some = slice(first, first + width)
             half = np.multiply.outer(0.5 * t[part], w.losses[some])
             sine = np.sin(half)
-            x[part] -= 2 * (np.square(sine) @ tilt.weights[some])
-            y[part] += 2 * ((sine * np.cos(half)) @ tilt.weights[some])
+            x[part] -= 2 * (np.square(sine) @ tilted_law.weights[some])
+            y[part] += 2 * ((sine * np.cos(half)) @ tilted_law.weights[some])
     return log_one_plus(x, y, error + own)
 
 
-def line_by_products(w: Weighted, tilt: Tilted, t: FloatArray) -> tuple[ComplexArray, FloatArray] | None:
+def line_by_products(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[ComplexArray, FloatArray] | None:
     """The same by products alone, however many; None where t is not 0, d, 2d, ... or there are too many turns to keep."""
     if not _even(t) or 2 * math.isqrt(len(t)) * len(w.losses) > EXACT // 4:
         return None
-    x, y, own = by_products(w, tilt, t)
-    return log_one_plus(x, y, _stated(w, tilt, t) + own)
+    x, y, own = by_products(w, tilted_law, t)
+    return log_one_plus(x, y, _stated(w, tilted_law, t) + own)
 
 
-def _stated(w: Weighted, tilt: Tilted, t: FloatArray) -> FloatArray:
+def _stated(w: Weighted, tilted_law: Tilted, t: FloatArray) -> FloatArray:
     """What the stated errors of masses and losses, and what is outside, may move the sum by."""
-    found: FloatArray = np.minimum(tilt.bulk, t * tilt.slope) + t * tilt.drift + 4 * w.outside
+    found: FloatArray = np.minimum(tilted_law.bulk, t * tilted_law.slope) + t * tilted_law.drift + 4 * w.outside
     return found
 
 
@@ -355,7 +355,7 @@ def _even(t: FloatArray) -> bool:
     return len(t) >= MANY and bool(np.all(np.abs(t - t[1] * np.arange(len(t))) <= 2 * U * t))
 
 
-def by_products(w: Weighted, tilt: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def by_products(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Real and imaginary part of sum w (e^{itl} - 1) at t = 0, d, 2d, ..., and what computing them so may add to the error.
 
     With t = x + y, x a multiple of d and y one of md, it is the sum of w (u + v + uv), u = e^{ixl} - 1, v = e^{iyl} - 1: about
@@ -365,7 +365,7 @@ def by_products(w: Weighted, tilt: Tilted, t: FloatArray) -> tuple[FloatArray, F
     """
     many, width = len(t), block(len(w.losses))
     few, spare = math.isqrt(many), -len(w.losses) % width
-    losses, weights = np.append(w.losses, np.zeros(spare)), np.append(tilt.weights, np.zeros(spare))
+    losses, weights = np.append(w.losses, np.zeros(spare)), np.append(tilted_law.weights, np.zeros(spare))
     coarse = -(-many // few)
     steps = np.append(np.arange(float(few)), few * np.arange(float(coarse)))
     half = np.multiply.outer((0.5 * t[1]) * steps, losses)
@@ -377,7 +377,7 @@ def by_products(w: Weighted, tilt: Tilted, t: FloatArray) -> tuple[FloatArray, F
     fine = turned[:few].reshape(few, -1, width).transpose(1, 2, 0)
     both = np.matmul(weighted[few:].transpose(1, 0, 2), fine).sum(axis=0)
     found = (alone[few:, None] + alone[:few] + both).ravel()[:many]
-    most = np.minimum(4.0, t * float(tilt.weights @ np.abs(w.losses)) * 1.01)
+    most = np.minimum(4.0, t * float(tilted_law.weights @ np.abs(w.losses)) * 1.01)
     return found.real, found.imag, most * (2.2 * ELEMENTARY + 4 * (blocked(len(losses)) + 8 * U))
 
 
@@ -414,16 +414,16 @@ class AtomicSum(Summand):
         *,
         infinity: tuple[float, float] = (0.0, 0.0),
         lattice: Lattice | None = None,
-        wander: float = 0.0,
+        lattice_error: float = 0.0,
     ) -> None:
         """infinity: bounds on P(L = inf) of one copy; the masses of `weighted` are those given L < inf.
 
-        wander: how far one true loss may lie from its point of the lattice.
+        lattice_error: how far one true loss may lie from its point of the lattice.
         """
         self.weighted = weighted
         self._lay(count, infinity, _largest(weighted))
         self.lattice = None if lattice is None else Lattice(count * lattice.start, lattice.step)
-        self.wander = count * wander * (1 + 8 * U)
+        self.lattice_error = count * lattice_error * (1 + 8 * U)
 
     def _lay(self, count: int, infinity: tuple[float, float], largest: tuple[float, float, float, bool]) -> None:
         """What follows from the largest loss of one copy, as `_largest` tells it, and from P(L = inf)."""
@@ -439,25 +439,25 @@ class AtomicSum(Summand):
         least = count * lowest
         self.top = MaximumLoss(count * highest + 8 * U * abs(count * highest), mass, least - 8 * U * abs(least))
         self.null = null
-        self._tilts: dict[float, Tilted] = {}
+        self._tilted_laws: dict[float, Tilted] = {}
 
-    def _tilt(self, lam: float) -> Tilted:
-        if lam not in self._tilts:
-            if len(self._tilts) > 64:
-                self._tilts.clear()
-            self._tilts[lam] = tilted(self.weighted, lam)
-        return self._tilts[lam]
+    def _tilted_law(self, tilt: float) -> Tilted:
+        if tilt not in self._tilted_laws:
+            if len(self._tilted_laws) > 64:
+                self._tilted_laws.clear()
+            self._tilted_laws[tilt] = tilted(self.weighted, tilt)
+        return self._tilted_laws[tilt]
 
-    def cumulants(self, lam: float) -> tuple[float, float, float]:
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """Tilted mean and variance, times the count."""
         w = self.weighted
         if len(w.losses) <= FEW:
-            return few_cumulants(w.few, lam, self.count)
-        return rough_cumulants(w.losses, w.log_masses, lam, self.count)
+            return few_cumulants(w.few, tilt, self.count)
+        return rough_cumulants(w.losses, w.log_masses, tilt, self.count)
 
-    def log_mgf(self, lam: float) -> tuple[float, float]:
+    def log_mgf(self, tilt: float) -> tuple[float, float]:
         """Count times one copy."""
-        one = self._tilt(lam)
+        one = self._tilted_law(tilt)
         value = self.count * one.log_mgf
         return value, self.count * one.error * (1 + 4 * U) + 2 * U * abs(value)
 
@@ -466,23 +466,23 @@ class AtomicSum(Summand):
         rough = log_mgf_roughly_above(self.weighted, s, self.count)
         return rough if self.count < ROUGH_COUNT else super().log_mgf_roughly_above(s)
 
-    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy; the product rounds."""
-        one, error = line(self.weighted, self._tilt(lam), t, self.count)
+        one, error = line(self.weighted, self._tilted_law(tilt), t, self.count)
         return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)
 
-    def ratio(self, lam: float, t: FloatArray) -> Ratio | None:
+    def ratio(self, tilt: float, t: FloatArray) -> Ratio | None:
         """Of a few atoms."""
         if len(self.weighted.losses) > FEW:
             return None
-        return Ratio(*few_turns(self.weighted, self._tilt(lam), t), 0.0, 0.0, self.count)
+        return Ratio(*few_turns(self.weighted, self._tilted_law(tilt), t), 0.0, 0.0, self.count)
 
-    def work(self, lam: float, t: float, frequencies: int) -> int:
+    def work(self, tilt: float, t: float, frequencies: int) -> int:
         """By the atoms."""
-        del lam, t
+        del tilt, t
         return work(len(self.weighted.losses), frequencies)
 
-    def log_tail(self, lam: float, t: float, until: float) -> float:
+    def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Two atoms, distance g: |ratio|^2 = 1 - 4 w_0 w_1 sin^2(g t/2), falling while g t/2 <= pi/2."""
         l = self.weighted.losses
         if len(l) != 2:
@@ -490,7 +490,7 @@ class AtomicSum(Summand):
         gap = abs(float(l[1] - l[0]))
         if gap * until > math.pi * (1 + 1e-12):
             return 0.0
-        one = self._tilt(lam)
+        one = self._tilted_law(tilt)
         drop = 4 * float(one.weights[0] * one.weights[1]) * math.sin(min(gap * t * (1 - 1e-12), math.pi) / 2) ** 2
         return 0.5 * self.count * math.log1p(-min(drop * (1 - 1e-9), 1 - 1e-16)) * (1 - 1e-12)
 
@@ -504,11 +504,11 @@ class AtomicSum(Summand):
         w = self.weighted
         j = int(np.argmax(w.losses))
         below = np.delete(w.losses[j] - w.losses - w.loss_error - w.loss_error[j] - 4 * U * np.abs(w.losses), j)
-        order = np.argsort(below)
-        heaped = np.cumsum(np.delete(w.masses * (1 + w.mass_error), j)[order]) * (
+        ranked = np.argsort(below)
+        heaped = np.cumsum(np.delete(w.masses * (1 + w.mass_error), j)[ranked]) * (
             1 + gamma(len(w.losses)) + 2 * ELEMENTARY
         )
-        heaps, starts = np.append(0.0, heaped), below[order]
+        heaps, starts = np.append(0.0, heaped), below[ranked]
 
         def within(gap: FloatArray) -> FloatArray:
             result: FloatArray = heaps[np.searchsorted(starts, gap)]
@@ -531,8 +531,8 @@ class AtomicSum(Summand):
         p: FloatArray = np.bincount(index, weights=w.masses, minlength=size).astype(float)
         q: FloatArray = np.bincount(index, weights=w.masses * np.exp(-w.losses), minlength=size).astype(float)
         worst = float(np.max(w.mass_error)) + 4 * ELEMENTARY + gamma(len(w.losses))
-        slip = float(np.max(w.loss_error + 4 * U * np.abs(w.losses)))
-        return CellMasses(p, p * worst, q, q * (worst + 2 * slip), slip)
+        edge_error = float(np.max(w.loss_error + 4 * U * np.abs(w.losses)))
+        return CellMasses(p, p * worst, q, q * (worst + 2 * edge_error), edge_error)
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """One copy: the sum itself, every term a product of positive numbers.

@@ -2,7 +2,7 @@
 
 Notation of the room. P is the law of the outputs on the data set, Q on its neighbour, L = log dP/dQ the privacy loss
 under P, delta(eps) = E_P[(1 - e^{eps - L})_+] + P(L = inf), M(s) = E_P[e^{sL} | L < inf] for Re s >= 0, K = log M.
-`remove`: the person is in the data set of P and not in that of Q; `add`: the other order. Both orders are composed
+`remove`: the person is in the data set of P and not in that of Q; `add`: the other direction. Both directions are composed
 apart and the maximum is taken at the end (Zhu, Dong, Wang 2022: a maximum at each step is invalid).
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.losses.summands.rounding import ComplexArray, U
 
-Order = Literal["remove", "add", "replace", "replace_back"]
+Direction = Literal["remove", "add", "replace", "replace_back"]
 
 
 class Lattice(NamedTuple):
@@ -40,14 +40,14 @@ class MaximumLoss(NamedTuple):
 class CellMasses(NamedTuple):
     """P and Q of each interval between edges of losses, the two unbounded ones included, and bounds on their errors.
 
-    slip: how far from its edge, in loss, an interval may end.
+    edge_error: how far from its edge, in loss, an interval may end.
     """
 
     p: FloatArray
     p_error: FloatArray
     q: FloatArray
     q_error: FloatArray
-    slip: float
+    edge_error: float
 
 
 class MaximumAtom(NamedTuple):
@@ -67,7 +67,7 @@ class MaximumAtom(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """M(lam + it) of one copy, before its logarithm: M(lam + it)/M(lam) = (1 + x + iy) e^{-base}, to the power of `copies`.
+    """M(tilt + it) of one copy, before its logarithm: M(tilt + it)/M(tilt) = (1 + x + iy) e^{-base}, to the power of `copies`.
 
     1 + x + iy errs by at most fixed + per_t t in modulus, base by base_error.
     """
@@ -106,20 +106,22 @@ class Summand(ABC):
     log_finite: tuple[float, float] = (0.0, 0.0)
     top: MaximumLoss = UNBOUNDED
     lattice: Lattice | None = None
-    wander: float = 0.0  # how far the whole sum may lie from its point of the lattice
+    lattice_error: float = 0.0  # how far the whole sum may lie from its point of the lattice
     null: bool = False  # every finite loss is 0
-    pace: float = 0.0  # how fast atoms turn, the largest loss of one copy; 0 where `quiet` has none
+    fastest_frequency: float = (
+        0.0  # how fast atoms turn, the largest loss of one copy; 0 where `log_modulus_bound` has none
+    )
     variation: float = 1.0  # an upper bound on the total variation of P and Q
     copies: int = 1  # of the law that `cells` describes
     ladder: SpecialMethod | None = None  # for sums whose great losses are rare, as those of a seldom sampled law are
 
     @abstractmethod
-    def cumulants(self, lam: float) -> tuple[float, float, float]:
-        """K, K', K'' at lam > 0, without a certificate: they place the contour and cannot harm what it proves."""
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
+        """K, K', K'' at tilt > 0, without a certificate: they place the contour and cannot harm what it proves."""
 
     @abstractmethod
-    def log_mgf(self, lam: float) -> tuple[float, float]:
-        """K(lam) for lam >= 0 and a bound on its error; (inf, 0) where M is infinite."""
+    def log_mgf(self, tilt: float) -> tuple[float, float]:
+        """K(tilt) for tilt >= 0 and a bound on its error; (inf, 0) where M is infinite."""
 
     def log_mgf_roughly_above(self, s: float) -> float:
         """An upper bound on K(s), s >= 0, that may be loose by a tenth: aliases need no more, and it is cheap."""
@@ -127,39 +129,39 @@ class Summand(ABC):
         return value + error
 
     @abstractmethod
-    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """A logarithm (any branch) of M(lam + it) / M(lam) at t = 0, d, 2d, ..., and a bound E on its error.
+    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """A logarithm (any branch) of M(tilt + it) / M(tilt) at t = 0, d, 2d, ..., and a bound E on its error.
 
         The true ratio over the exponential of the result differs from 1 by at most expm1(E). t may carry a relative
         error of 4U (a frequency of a lattice is irrational); that too is in E.
         """
 
-    def parts(self, lam: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def parts(self, tilt: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The same with the number's real and imaginary parts apart."""
-        value, error = self.line(lam, t)
+        value, error = self.log_mgf_ratio(tilt, t)
         return value.real, value.imag, error
 
-    def ratio(self, lam: float, t: FloatArray) -> Ratio | None:
+    def ratio(self, tilt: float, t: FloatArray) -> Ratio | None:
         """The same before its logarithm, where one copy has such a form: a mix takes the logarithms of all parts together."""
-        del lam, t
+        del tilt, t
         return None
 
-    def work(self, lam: float, t: float, frequencies: int) -> int:
+    def work(self, tilt: float, t: float, frequencies: int) -> int:
         """What a line of so many frequencies that reaches t costs, in exponentials."""
-        del lam, t
+        del tilt, t
         return frequencies
 
-    def log_tail(self, lam: float, t: float, until: float) -> float:
-        """An upper bound on log |M(lam + it') / M(lam)| for all t' in [t, until]; 0 when nothing is known."""
-        del lam, t, until
+    def log_tail(self, tilt: float, t: float, until: float) -> float:
+        """An upper bound on log |M(tilt + it') / M(tilt)| for all t' in [t, until]; 0 when nothing is known."""
+        del tilt, t, until
         return 0.0
 
-    def quiet(self, lam: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray | None:
-        """A quick bound on log |M(lam + it') / M(lam)| for all t' >= 0 within `width` of each t; it may stop below `enough`.
+    def log_modulus_bound(self, tilt: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray | None:
+        """A quick bound on log |M(tilt + it') / M(tilt)| for all t' >= 0 within `width` of each t; it may stop below `enough`.
 
-        None where there is none, or where `line` wants all of its frequencies in a row.
+        None where there is none, or where `log_mgf_ratio` wants all of its frequencies in a row.
         """
-        del lam, t, width, enough
+        del tilt, t, width, enough
         return None
 
     def zcdp_tail(self, s: float) -> float:

@@ -17,8 +17,8 @@ from neartwin.losses.summands.rounding import ComplexArray, NoCertificateError, 
 
 MOST_NODES = 1 << 19
 MOST_ROUGH = 1 << 15  # nodes where no certificate hangs on them
-FEW_NODES = 1 << 9  # that lams share
-SHARED = 16.0  # lams below it share one set of nodes
+FEW_NODES = 1 << 9  # that tilts share
+SHARED = 16.0  # tilts below it share one set of nodes
 REACH = 12.0  # |t| that the first nodes reach
 WIDE = 8.0  # and one set of rough ones
 KEPT = 64
@@ -26,7 +26,7 @@ KEPT = 64
 
 @dataclass(frozen=True)
 class Nodes:
-    """A rule good for all lam in [low, high] and all |t| up to `reach`, and the law on its nodes."""
+    """A rule good for all tilt in [low, high] and all |t| up to `reach`, and the law on its nodes."""
 
     low: float
     high: float
@@ -37,100 +37,100 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Rule:
-    """The same with the law tilted by one lam."""
+    """The same with the law tilted by one tilt."""
 
     nodes: FloatArray
     reach: float
     weighted: Weighted
-    tilt: Tilted
+    tilted_law: Tilted
 
 
 class QuadratureSum(Summand):
     """`count` copies of a law whose M is an integral."""
 
     count: int
-    _rules: dict[tuple[float, bool], Rule]  # for each lam one that reaches REACH, and one that reaches further
+    _rules: dict[tuple[float, bool], Rule]  # for each tilt one that reaches REACH, and one that reaches further
     _kept: Sequence[Nodes] = ()
     _rough: tuple[float, Weighted | None] = (-1.0, None)
 
-    shares: bool = False  # `nodes` proves one rule for a whole range of lam
+    shares: bool = False  # `nodes` proves one rule for a whole range of tilt
     shared: float = SHARED  # the first such range
 
     @abstractmethod
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
-        """Nodes and the law on them, for all lam in [low, high], equal unless `shares`.
+        """Nodes and the law on them, for all tilt in [low, high], equal unless `shares`.
 
-        `outside` of the law bounds what quadrature and cut leave out for |t| <= reach, relative to M(lam).
+        `outside` of the law bounds what quadrature and cut leave out for |t| <= reach, relative to M(tilt).
         """
 
     @abstractmethod
     def size(self, low: float, high: float, reach: float) -> int:
         """How many nodes that takes."""
 
-    def work(self, lam: float, t: float, frequencies: int) -> int:
+    def work(self, tilt: float, t: float, frequencies: int) -> int:
         """By the nodes."""
-        return atoms.work(self.size(lam, lam, max(1.2 * t, REACH)), frequencies)
+        return atoms.work(self.size(tilt, tilt, max(1.2 * t, REACH)), frequencies)
 
-    def _nodes(self, lam: float, t: float) -> Nodes:
-        """Kept nodes that reach t, or new ones; where they may be shared, by all lams that one question asks about."""
+    def _nodes(self, tilt: float, t: float) -> Nodes:
+        """Kept nodes that reach t, or new ones; where they may be shared, by all tilts that one question asks about."""
         far = t > REACH
         for one in self._kept:  # long rules have many nodes
-            if one.low <= lam <= one.high and one.reach >= t and far == (one.reach > REACH):
+            if one.low <= tilt <= one.high and one.reach >= t and far == (one.reach > REACH):
                 return one
         reach = 1.2 * t if far else REACH
-        low = high = lam
+        low = high = tilt
         if self.shares:
             most = self.shared
-            high = most * 4.0 ** math.ceil(math.log(2 * lam / most, 4)) if lam > most else most
+            high = most * 4.0 ** math.ceil(math.log(2 * tilt / most, 4)) if tilt > most else most
             low = 0.0 if high == most else high / 16
         if low == high or self.size(low, high, reach) > FEW_NODES:
-            low = high = lam
+            low = high = tilt
             if self.size(low, high, reach) > MOST_NODES:
                 raise NoCertificateError
         found = Nodes(low, high, reach, *self.nodes(low, high, reach))
         self._kept = [found, *self._kept[: KEPT - 1]]
         return found
 
-    def rule(self, lam: float, t: float) -> Rule:
+    def rule(self, tilt: float, t: float) -> Rule:
         """A kept rule that reaches t, or a new one."""
         far = t > REACH
-        found = self._rules.get((lam, far))
+        found = self._rules.get((tilt, far))
         if found is not None and found.reach >= t:
             return found
-        nodes = self._nodes(lam, t)
-        found = Rule(nodes.at, nodes.reach, nodes.weighted, atoms.tilted(nodes.weighted, lam))
+        nodes = self._nodes(tilt, t)
+        found = Rule(nodes.at, nodes.reach, nodes.weighted, atoms.tilted(nodes.weighted, tilt))
         if len(self._rules) > KEPT:
             self._rules.clear()
-        self._rules[lam, far] = found
+        self._rules[tilt, far] = found
         return found
 
-    def cumulants(self, lam: float) -> tuple[float, float, float]:
-        """Tilted moments on shared nodes, or on such as are kept for lams of about the same size."""
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
+        """Tilted moments on shared nodes, or on such as are kept for tilts of about the same size."""
         most, law = self._rough
-        if law is None or not (lam <= most and (most <= 8 * lam or most <= WIDE)):
+        if law is None or not (tilt <= most and (most <= 8 * tilt or most <= WIDE)):
             try:
-                if self.shares and (shared := self._nodes(lam, 0.0)).low < lam < shared.high:
+                if self.shares and (shared := self._nodes(tilt, 0.0)).low < tilt < shared.high:
                     law = shared.weighted
-                    return atoms.rough_cumulants(law.losses, law.log_masses, lam, self.count)
-                most = max(2 * lam, WIDE)
+                    return atoms.rough_cumulants(law.losses, law.log_masses, tilt, self.count)
+                most = max(2 * tilt, WIDE)
                 if self.size(most, most, REACH) > MOST_ROUGH:
                     return math.inf, math.inf, math.inf
                 law = self.nodes(most, most, REACH)[1]
             except NoCertificateError:
                 return math.inf, math.inf, math.inf
             self._rough = (most, law)
-        k, mean, variance = atoms.rough_cumulants(law.losses, law.log_masses, lam, self.count)
+        k, mean, variance = atoms.rough_cumulants(law.losses, law.log_masses, tilt, self.count)
         return k + self.count * law.log_share[0], mean, variance
 
-    def log_mgf(self, lam: float) -> tuple[float, float]:
+    def log_mgf(self, tilt: float) -> tuple[float, float]:
         """Count times one copy."""
         try:
-            rule = self.rule(lam, 0.0)
+            rule = self.rule(tilt, 0.0)
         except NoCertificateError:
             return math.inf, 0.0
         share, share_error = rule.weighted.log_share
-        value = self.count * (rule.tilt.log_mgf + share)
-        error = self.count * (rule.tilt.error + share_error + U * abs(share)) * (1 + 4 * U)
+        value = self.count * (rule.tilted_law.log_mgf + share)
+        error = self.count * (rule.tilted_law.error + share_error + U * abs(share)) * (1 + 4 * U)
         return value, error + 2 * U * abs(value)
 
     def log_mgf_roughly_above(self, s: float) -> float:
@@ -145,8 +145,8 @@ class QuadratureSum(Summand):
         whole = atoms.log_mgf_roughly_above(law, s, self.count)
         return whole + self.count * (share + share_error) + 4 * U * abs(self.count * share)
 
-    def line(self, lam: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy."""
-        rule = self.rule(lam, float(t.max(initial=0.0)))
-        one, error = atoms.line(rule.weighted, rule.tilt, t, self.count)
+        rule = self.rule(tilt, float(t.max(initial=0.0)))
+        one, error = atoms.line(rule.weighted, rule.tilted_law, t, self.count)
         return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)

@@ -1,10 +1,10 @@
-"""The tightest curve of one family below a composed whole: mu-GDP with a pool, rho-zCDP. Certified both ways.
+"""The tightest curve of one family below a composed whole: mu-GDP beside a delta, rho-zCDP. Certified both ways.
 
-GDP. T >= G_mu (x) f_{0,delta0} at all alpha and in both orders means delta(eps) <= delta0 + (1 - delta0)
-delta_mu(eps) for all eps, and for eps >= 0 in both orders suffices (Dong, Roth, Su 2022, proposition 2.12: the
+GDP. T >= G_mu (x) f_{0,delta} at all alpha and in both directions means delta(eps) <= delta + (1 - delta)
+delta_mu(eps) for all eps, and for eps >= 0 in both directions suffices (Dong, Roth, Su 2022, proposition 2.12: the
 order is reversed by eps -> -eps on both sides). On a cell of x = e^eps the left side is convex, so below its chord
 at upper bounds; the right side is convex, so above any tangent; both are straight, so the ends decide. Beyond the
-last eps delta <= delta0. zCDP. K is convex with K(0) = 0; on a cell of s it is below its chord A + m s, A <= 0, and
+last eps delta <= delta. zCDP. K is convex with K(0) = 0; on a cell of s it is below its chord A + m s, A <= 0, and
 (A + ms)/(s(s+1)) peaks at an end or at s = (-A + sqrt(A^2 - mA))/m.
 """
 
@@ -33,13 +33,13 @@ def _gaussian_slope(mu: float, eps: FloatArray) -> FloatArray:
     return ndtr(-eps / mu - mu / 2)
 
 
-def _above(mu: float, delta0: float, eps: FloatArray, high: FloatArray) -> bool:
-    """Proof that the profile with these upper bounds at the knots eps lies below that of (mu, delta0)."""
+def _above(mu: float, delta: float, eps: FloatArray, high: FloatArray) -> bool:
+    """Proof that the profile with these upper bounds at the knots eps lies below that of (mu, delta)."""
     x = np.exp(eps)
     proved = np.zeros(len(eps) - 1, dtype=bool)
     for point in (0.5 * (eps[1:] + eps[:-1]), eps[1:]):  # tangents at the middle, and at the right end
-        base = delta0 + (1 - delta0) * gaussian_delta(mu, point)[0]
-        slope = (1 - delta0) * _gaussian_slope(mu, point)
+        base = delta + (1 - delta) * gaussian_delta(mu, point)[0]
+        slope = (1 - delta) * _gaussian_slope(mu, point)
         centre = np.exp(point)
         slack = 256 * ELEMENTARY * (base + slope * x[1:])
         left, right = base + slope * (centre - x[:-1]) - slack, base - slope * (x[1:] - centre) - slack
@@ -47,9 +47,9 @@ def _above(mu: float, delta0: float, eps: FloatArray, high: FloatArray) -> bool:
     return bool(np.all(proved))
 
 
-def _refuted(mu: float, delta0: float, eps: FloatArray, low: FloatArray) -> bool:
-    """Some eps where even the lower bound exceeds the profile of (mu, delta0)."""
-    return bool(np.any(low > (delta0 + (1 - delta0) * gaussian_delta(mu, eps)[1]) * (1 + 8 * U)))
+def _refuted(mu: float, delta: float, eps: FloatArray, low: FloatArray) -> bool:
+    """Some eps where even the lower bound exceeds the profile of (mu, delta)."""
+    return bool(np.any(low > (delta + (1 - delta) * gaussian_delta(mu, eps)[1]) * (1 + 8 * U)))
 
 
 def _bisect(proved: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
@@ -62,17 +62,17 @@ def _bisect(proved: Callable[[float], bool], low: float, high: float) -> tuple[f
     return low, high
 
 
-def gdp(knots: Sequence[tuple[FloatArray, FloatArray, FloatArray]], delta0: float) -> tuple[float, float]:
-    """Bounds on the least mu: for each order its knots eps (increasing from 0), lower and upper delta at them.
+def gdp(knots: Sequence[tuple[FloatArray, FloatArray, FloatArray]], delta: float) -> tuple[float, float]:
+    """Bounds on the least mu: for each direction its knots eps (increasing from 0), lower and upper delta at them.
 
-    The last upper bound of each order is at most delta0.
+    The last upper bound of each direction is at most delta.
     """
 
     def holds(mu: float) -> bool:
-        return all(_above(mu, delta0, eps, high) for eps, _, high in knots)
+        return all(_above(mu, delta, eps, high) for eps, _, high in knots)
 
     def stands(mu: float) -> bool:
-        return not any(_refuted(mu, delta0, eps, low) for eps, low, _ in knots)
+        return not any(_refuted(mu, delta, eps, low) for eps, low, _ in knots)
 
     high = 1e-3
     while not holds(high):
@@ -85,13 +85,13 @@ def gdp(knots: Sequence[tuple[FloatArray, FloatArray, FloatArray]], delta0: floa
 
 
 def gdp_below(eps: FloatArray, low: FloatArray) -> float:
-    """A lower bound on the least mu without a pool, from lower bounds on delta at some eps of one order."""
+    """A lower bound on the least mu without a delta, from lower bounds on delta at some eps of one direction."""
     lower, _ = _bisect(lambda mu: not _refuted(mu, 0.0, eps, low), 1e-9, 1e6)
     return 0.0 if lower <= 1e-9 else lower * (1 - 1e-9)
 
 
 def zcdp(totals: Sequence[SumOfLosses], log_mgf: Sequence[Callable[[float], float]]) -> tuple[float, list[float]]:
-    """An upper bound on the least rho, over orders, and where each order's K(s)/(s(s+1)) is about largest."""
+    """An upper bound on the least rho, over directions, and where each direction's K(s)/(s(s+1)) is about largest."""
     found = [_largest(total, above) for total, above in zip(totals, log_mgf, strict=True)]
     return max(bound for bound, _ in found) * (1 + 64 * U), [s for _, s in found]
 

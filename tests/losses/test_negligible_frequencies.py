@@ -34,8 +34,8 @@ def test_a_quiet_frequency_is_no_louder_than_its_bound_anywhere_near(width):
     rng = np.random.default_rng(8)
     counts = rng.integers(1, 4, len(RATES)).astype(float)
     law, t = LaplaceSum(RATES, counts), np.sort(rng.uniform(3, 4000, 12))
-    bound = law.quiet(LAM, t, width, np.full(len(t), -1e9))
-    careless = law.quiet(LAM, t, 0.0, np.full(len(t), -1e9))
+    bound = law.log_modulus_bound(LAM, t, width, np.full(len(t), -1e9))
+    careless = law.log_modulus_bound(LAM, t, 0.0, np.full(len(t), -1e9))
     refuted = 0
     for at, most, alone in zip(t, bound, careless, strict=True):
         for near in at + np.linspace(-width, width, 9):
@@ -48,8 +48,8 @@ def test_a_quiet_frequency_is_no_louder_than_its_bound_anywhere_near(width):
 
 def test_a_bound_that_is_enough_may_stop_there():
     law, t = LaplaceSum(RATES, np.ones(len(RATES))), np.array([500.0, 900.0])
-    whole = law.quiet(LAM, t, 0.0, np.full(2, -1e9))
-    part = law.quiet(LAM, t, 0.0, np.full(2, -0.5))
+    whole = law.log_modulus_bound(LAM, t, 0.0, np.full(2, -1e9))
+    part = law.log_modulus_bound(LAM, t, 0.0, np.full(2, -0.5))
     assert np.all(whole <= part)
     assert np.all(part <= np.maximum(whole, -0.5))
 
@@ -61,13 +61,13 @@ def lines(monkeypatch, within):
         monkeypatch.setattr(aliasing, "MANY", least)
         total = many(Laplace(epsilon="0.07")).side("remove").upper
         at = saddle.for_delta(total, 1e-6)
-        found.append(contour.build(total, at, np.sqrt(within * at.eps / (at.lam + 1)), tolerance=1e-8))
+        found.append(contour.build(total, at, np.sqrt(within * at.eps / (at.tilt + 1)), tolerance=1e-8))
     return found
 
 
 def test_few_frequencies_give_what_all_of_them_give(monkeypatch):
-    asked, line = [], LaplaceSum.line
-    monkeypatch.setattr(LaplaceSum, "line", lambda self, lam, t: asked.append(len(t)) or line(self, lam, t))
+    asked, line = [], LaplaceSum.log_mgf_ratio
+    monkeypatch.setattr(LaplaceSum, "log_mgf_ratio", lambda self, lam, t: asked.append(len(t)) or line(self, lam, t))
     quick, whole = lines(monkeypatch, 1e-6)
     assert 100 * asked[0] < asked[1]
     eps = quick.saddle.eps + np.linspace(-0.1, 0.1, 5)
@@ -79,9 +79,11 @@ def test_few_frequencies_give_what_all_of_them_give(monkeypatch):
 def test_silence_that_is_not_proved_misses_the_truth(monkeypatch):
     quick, whole = lines(monkeypatch, 1e-6)
     monkeypatch.setattr(aliasing, "MANY", 64)
-    monkeypatch.setattr(LaplaceSum, "quiet", lambda *asked: np.full(len(asked[2]), -1e3))
+    monkeypatch.setattr(LaplaceSum, "log_modulus_bound", lambda *asked: np.full(len(asked[2]), -1e3))
     total = many(Laplace(epsilon="0.07")).side("remove").upper
-    deaf = contour.build(total, quick.saddle, np.sqrt(1e-6 * quick.saddle.eps / (quick.saddle.lam + 1)), tolerance=1e-8)
+    deaf = contour.build(
+        total, quick.saddle, np.sqrt(1e-6 * quick.saddle.eps / (quick.saddle.tilt + 1)), tolerance=1e-8
+    )
     eps = np.array([quick.saddle.eps])
     (low,), (high,) = whole.delta(eps)
     assert not (deaf.delta(eps)[0][0] <= low and high <= deaf.delta(eps)[1][0])
@@ -89,9 +91,11 @@ def test_silence_that_is_not_proved_misses_the_truth(monkeypatch):
 
 def test_a_law_without_a_quick_bound_keeps_all_frequencies():
     total = many(3 * RandomizedResponse(epsilon="0.3", answers=3)).side("remove").upper
-    every, lost = aliasing.audible(total, LAM, 0.5, 5000, (1e-8, 1.0, -30.0))
+    every, lost = aliasing.significant_frequencies(total, LAM, 0.5, 5000, (1e-8, 1.0, -30.0))
     assert len(every) == 5001
     assert lost == 0
-    few, lost = aliasing.audible(many(Gaussian(mu="0.01")).side("remove").upper, LAM, 0.5, 5000, (1e-8, 1.0, -30.0))
+    few, lost = aliasing.significant_frequencies(
+        many(Gaussian(mu="0.01")).side("remove").upper, LAM, 0.5, 5000, (1e-8, 1.0, -30.0)
+    )
     assert len(few) < 200
     assert 0 < lost < np.exp(-30.0)
