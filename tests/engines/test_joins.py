@@ -377,7 +377,7 @@ def test_units_are_equated_unsaid_only_where_they_have_one_name_and_type():
     limits = {"spend": nt.pure(1), "limits": nt.limits(max_rows_per_group=1)}
     for joined in (people.join(alike, on="town"), people.join(other, on={"who": "person", "town": "town"})):
         its = joined.table.joins[-1].on[0][1]
-        assert f"the units are equated, said or not: 'who' here is '{its}' there" in str(
+        assert f"the units are always equated: 'who' here is '{its}' there" in str(
             explain(plan(joined.agg(n=nt.count()), **limits))
         )
     told = {"other": other}

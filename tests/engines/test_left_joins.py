@@ -111,7 +111,7 @@ def test_what_is_answered_is_what_duckdb_answers(kind):
 @pytest.mark.parametrize("kind", REFUSED)
 def test_a_column_that_the_left_join_makes_null_is_refused_and_never_read_as_the_other(kind):
     given = made(0)
-    with pytest.raises(QueryError, match=r"is NULL where the LEFT JOIN of '[tv]' met no row"):
+    with pytest.raises(QueryError, match=r"is NULL in rows that the LEFT JOIN of '[tv]' leaves unmatched"):
         asked(REFUSED[kind], given)
     assert truth(REFUSED[kind], given)  # a question that SQL has an answer to
 

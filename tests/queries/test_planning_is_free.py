@@ -70,11 +70,11 @@ def test_at_a_prompt_each_step_is_one_line(account, unreadable):
     assert [
         repr(step) for step in (account, unreadable, unreadable.where("paid > 0"), question(unreadable), proposal)
     ] == [
-        "<Account of 'visits', unit who: .remaining tells what is left>",
+        "<Account of 'visits', unit who: .remaining has the budget left>",
         "<Rows of 'visits', unit who: who integer, town text, paid number>",
         "<Rows of 'visits', unit who: who integer, town text, paid number; where paid > 0>",
         f"<Query of 'visits' by town: {asked}>",
-        f"<Proposal to 'visits' for {proposal.price}: preview() tells its errors, explain() how it is done>",
+        f"<Proposal to 'visits' for {proposal.price}: preview() shows its errors, explain() its steps>",
     ]
 
 

@@ -54,7 +54,9 @@ def as_zcdp(whole: Composition | PrivacyLoss) -> Zcdp:
     exact = whole.stated_rho()
     if exact is not None:
         return zcdp(exact)
-    return zcdp(_finite(whole.zcdp().upper, "rho", "as_gdp(whole, delta=...) or as_approx(whole, delta=...)"))
+    return zcdp(
+        _finite(whole.zcdp().upper, "rho", "as_gdp(composition, delta=...) or as_approx(composition, delta=...)")
+    )
 
 
 def as_rdp(whole: Composition | PrivacyLoss, *, order: Number) -> Rdp:
@@ -123,5 +125,5 @@ def _gaussian(whole: Composition) -> Fraction | None:
 
 def _finite(value: float, currency: str, remedy: str) -> Fraction:
     if not math.isfinite(value):
-        raise PrivacyError(f"this whole has no finite price in {currency}; take {remedy}")
+        raise PrivacyError(f"this composition has no finite price in {currency}; take {remedy}")
     return Fraction(value)

@@ -64,14 +64,16 @@ def _floats(epsilon: Fraction) -> None:
 
 def by_epsilon(spend: Budget) -> Amounts:
     """The amounts for an account in pure or in basic (epsilon, delta) currency."""
-    remedy = "spend approx(epsilon, delta), for instance `as_approx(whole, delta=...)`"
+    remedy = "spend approx(epsilon, delta), for instance `as_approx(composition, delta=...)`"
     return _amounts(spend, "epsilon", {"epsilon": _itself}, remedy)
 
 
 def by_rho(spend: Budget) -> Amounts:
     """The amounts for a zCDP account."""
     rules: Rules = {"epsilon": rho_of_pure, "mu": lambda mu: mu**2 / 2, "rho": _itself}
-    return _amounts(spend, "rho", rules, "spend pure, approx, gdp or zcdp, for instance `as_zcdp(whole)`", pool="rho")
+    return _amounts(
+        spend, "rho", rules, "spend pure, approx, gdp or zcdp, for instance `as_zcdp(composition)`", pool="rho"
+    )
 
 
 def by_order(order: Fraction) -> Callable[[Budget], Amounts]:
@@ -85,7 +87,7 @@ def by_order(order: Fraction) -> Callable[[Budget], Amounts]:
 
     def owed(spend: Budget) -> Amounts:
         if not isinstance(spend, Rdp):
-            return _amounts(spend, name, rules, "spend for instance `as_rdp(whole, order=...)`", pool="renyi")
+            return _amounts(spend, name, rules, "spend for instance `as_rdp(composition, order=...)`", pool="renyi")
         if spend.order < order:
             raise _refusal(spend, name, "a lower order bounds no higher one; spend at this order")
         return {"renyi": spend.epsilon, "delta": spend.delta}
@@ -103,14 +105,14 @@ def by_mu(spend: Budget, spare: Fraction = Fraction(0)) -> Amounts:
     if isinstance(spend, Zcdp | Rdp):
         return _fitted(spend, spare)
     rules: Rules = {"epsilon": lambda epsilon: mu_of_pure(epsilon) ** 2, "mu": _squared}
-    return _amounts(spend, "mu", rules, "spend for instance `as_gdp(whole, delta=...)`", pool="mu_squared")
+    return _amounts(spend, "mu", rules, "spend for instance `as_gdp(composition, delta=...)`", pool="mu_squared")
 
 
 def by_three(spend: Budget, spare: Fraction = Fraction(0)) -> Amounts:
     """The amounts for an account of three pools: each kind of plan pays in its own. spare: as for `by_mu`."""
     if isinstance(spend, Zcdp | Rdp):
         return _fitted(spend, spare)
-    remedy = "spend pure, approx or gdp, for instance `as_gdp(whole, delta=...)`"
+    remedy = "spend pure, approx or gdp, for instance `as_gdp(composition, delta=...)`"
     return _amounts(spend, "three pools", {"epsilon": _itself, "mu": _squared}, remedy)
 
 
@@ -153,7 +155,7 @@ def _fitted(spend: Zcdp | Rdp, spare: Fraction) -> Amounts:
         )
     found = whole_of(replace(spend, delta=Fraction(0))).gdp(spare).upper
     if not math.isfinite(found):
-        raise _refusal(spend, "mu", "its bound is too weak; spend for instance `as_gdp(whole, delta=...)`")
+        raise _refusal(spend, "mu", "its bound is too weak; spend for instance `as_gdp(composition, delta=...)`")
     return {"mu_squared": Fraction(found) ** 2, "delta": spend.delta + spare}
 
 

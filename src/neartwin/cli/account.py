@@ -52,7 +52,7 @@ Every number is an interval that surely holds the true one; the guarantee is its
     type=click.Choice(["add_remove", "replace_one"]),
     default="add_remove",
     show_default=True,
-    help="Which two data sets must look alike.",
+    help="The neighbour relation: which two data sets are compared.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, with the curve.")
 @click.option(

@@ -71,7 +71,7 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
             "--unit", required=True, help="The column of the people to protect, 'each row', or 'who in one week of at'."
         ),
         click.option("--budget", default="", help="The account's whole budget; by default what this question spends."),
-        click.option("--name", default="", help="What the ledger calls these people; by default the file's name."),
+        click.option("--name", default="", help="The name of these people in the ledger; by default the file's name."),
         click.option("--table", default="", help="The table of a DuckDB database."),
         click.option("--neighbours", default="add_remove", show_default=True, help="add_remove or replace_one."),
         click.option("--types", multiple=True, help="A declared type: amount=number. Wanted for a CSV's columns."),
@@ -85,16 +85,16 @@ def _asked(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--same-unit", multiple=True, help="A private table of the same people to JOIN: visits=visits.parquet."
         ),
-        click.option("--owned", multiple=True, help="A private table to JOIN, whose rows belong to who has their key."),
+        click.option(
+            "--owned", multiple=True, help="A private table to JOIN, whose rows belong to the unit with their key."
+        ),
         options.limit_options,
         click.option(
             "--private-range",
             default="",
             help="Have clip bounds chosen privately, for 1/10 of the spend: 1/10,groups=500.",
         ),
-        click.option(
-            "--group-size", type=int, default=1, help="To how many units changed together the spend is promised."
-        ),
+        click.option("--group-size", type=int, default=1, help="The number of units that the spend protects together."),
         click.option("--importance", multiple=True, help="How much a statistic's error matters: total=4; others 1."),
         click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
     ]

@@ -72,8 +72,8 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
 @_DATA
 @_LEDGER
 @click.option("--unit", required=True, help="The column of the people to protect, or '(each row)'.")
-@click.option("--budget", required=True, help="What may be spent in all: epsilon=1, or mu=1,delta=1e-9.")
-@click.option("--name", default="", help="What analysts call it; by default the file's or table's name.")
+@click.option("--budget", required=True, help="The whole budget: epsilon=1, or mu=1,delta=1e-9.")
+@click.option("--name", default="", help="Its name for analysts; by default the file's or table's name.")
 @click.option("--table", default="", help="The table of a database.")
 @click.option("--neighbours", default="add_remove", show_default=True, help="add_remove or replace_one.")
 @click.option("--types", multiple=True, help="A declared type: amount=number. Wanted for a CSV's columns.")
@@ -81,7 +81,7 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
 @click.option("--keys", multiple=True, help="A column's public keys: town=Ulm,Bonn or year=1997:1998.")
 @click.option("--public", multiple=True, help="A public table to JOIN: towns=towns.csv, of a database x.db#towns.")
 @click.option("--same-unit", multiple=True, help="A private table of the same units to JOIN: visits=visits.parquet.")
-@click.option("--owned", multiple=True, help="A private table to JOIN, whose rows belong to who has their key.")
+@click.option("--owned", multiple=True, help="A private table to JOIN, whose rows belong to the unit with their key.")
 @click.option("--each-analyst", default="", help="What each analyst may spend: epsilon=0.5. Else a curator allots.")
 @click.option("--policy", type=click.Path(exists=True, dir_okay=False), help="A TOML file of [[rules]].")
 @click.option("--about", default="", help="A sentence for analysts.")
@@ -126,7 +126,7 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
 @_DATA
 @_LEDGER
 @click.option("--role", type=click.Choice(["analyst", "auditor", "curator"]), default="analyst", show_default=True)
-@click.option("--project", default="", help="What the analyst works on: its allotment pays too.")
+@click.option("--project", default="", help="The analyst's project; its allotment pays too.")
 @click.option("--days", default=90, show_default=True, help="Until it expires.")
 @report_errors
 def token(*, name: str, directory: str, ledger: str, role: str, project: str, days: int) -> None:

@@ -142,22 +142,22 @@ class Replay:
         return ""
 
     def disagreements(self, page: Reading) -> Iterator[tuple[int, str]]:
-        """Where the index says other than the records: a position (0 for none) and what differs."""
+        """Where the index disagrees with the records: a position (0 for none) and what differs."""
         names = page.account_names()
         if set(names) != set(self.opened):
             yield 0, "the index lists other accounts than the records"
         for name in set(names) & set(self.opened):
             if page.opened(name) != self.opened[name] or self.purses[name].differs(page.account(name)):
-                yield self.opened[name], f"the index of account {name!r} says other than its records"
+                yield self.opened[name], f"the index of account {name!r} disagrees with its records"
             rows: Mapping[str, AccountRow] = page.allotments(name)
             known = {holder: purse for (account, holder), purse in self.allotted.items() if account == name}
             if set(rows) != set(known) or any(known[holder].differs(row) for holder, row in rows.items()):
-                yield self.opened[name], f"the index of the allotments of {name!r} says other than its records"
+                yield self.opened[name], f"the index of the allotments of {name!r} disagrees with its records"
             expected = {position: row for position, row in self.reservations.items() if row.account == name}
             if page.reservations(name) != expected:
-                yield self.opened[name], f"the index of the reservations of {name!r} says other than its records"
+                yield self.opened[name], f"the index of the reservations of {name!r} disagrees with its records"
         if any(page.owner_of(source) != account for source, account in self.sources.items()):
-            yield 0, "the index of sources says other than the records"
+            yield 0, "the index of sources disagrees with the records"
         for ask, position in self.asks.items():
             row = page.answered(ask)
             if row is None or row.position != position:
@@ -311,6 +311,6 @@ def _rollback(kept: Head, last: int, found: str | None) -> Fault:
     return Fault(
         "rollback",
         kept.position,
-        f"record {kept.position} is another than the head kept elsewhere says: the ledger was restored from a backup "
-        "and went on, or was written anew, or the head is of another ledger",
+        f"record {kept.position} differs from the head kept elsewhere: the ledger was restored from a backup "
+        "and continued, or was rewritten, or the head belongs to another ledger",
     )

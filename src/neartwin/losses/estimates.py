@@ -54,7 +54,7 @@ def saddle_point(whole: Composition, delta: Number) -> Estimate[float]:
 def _greatest(
     whole: Composition, delta: Number, guess: Callable[[SumOfLosses, float], float], method: str
 ) -> Estimate[float]:
-    whole = made_of(Composition, "a composed whole, such as 100 * Laplace(epsilon=0.1)", whole=whole)
+    whole = made_of(Composition, "a composition, such as 100 * Laplace(epsilon=0.1)", whole=whole)
     target = float(open_probability(delta=rational(delta=delta)))
     found = 0.0
     with np.errstate(all="ignore"):

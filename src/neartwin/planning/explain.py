@@ -44,9 +44,9 @@ def explained_pilot(plan: QueryPlan) -> tuple[Explained, ...]:
     bar = pilot.mechanism.half_width(CONFIDENCE) / 1024
     lines = (
         "sensitivity 1,024 parts: a unit's groups share one unit among the cells, however many they are",
-        f"noise of ± {bar:.3g} units a cell; what it could be alone is taken for nothing",
+        f"noise of ± {bar:.3g} units a cell; a cell within the noise counts as empty",
         *_weighed(plan, pilot),
-        f"the question then spends {pilot.rest}; below it is at the largest bounds, the worst",
+        f"the question then spends {pilot.rest}; the plan below is the worst case, at the largest bounds",
     )
     return (
         Explained(
@@ -62,8 +62,8 @@ def _weighed(plan: QueryPlan, pilot: Pilot) -> tuple[str, ...]:
     answers = "a cell of each margin" if plan.query.groups.margins else "an answer, on average,"
     share = f"{groups_counted(plan):,.4g} of {pilot.expected_groups:,} groups"
     return (
-        f"the bound is that with the least expected error, of noise and of rows lost: {answers} counts {share}, and so "  # noqa: ISC004
-        "many shares of all rows that scaling takes; the release says about how many those are",
+        f"the bound has the least expected error, from noise and from lost rows: {answers} counts {share}, and loses their "  # noqa: ISC004
+        "share of the rows lost to scaling; the release says about how many rows those are",
     )
 
 
@@ -219,7 +219,7 @@ def _join(join: Join, unit: str) -> Explained:
     equated = next((f"{left!r} here is {right!r} there" for left, right in join.on if left == unit), "")
     why = {
         JoinKind.PUBLIC: "anyone may know its rows; rows that it multiplies are bounded like others",
-        JoinKind.SAME_UNIT: f"the units are equated, said or not: {equated}; a row is met by rows of its own unit alone",
+        JoinKind.SAME_UNIT: f"the units are always equated: {equated}; a row meets rows of its own unit alone",
         JoinKind.OWNED: "a row is its owner's: the unit with its key, the first by MD5 where several have it",
     }
     return Explained(str(join), (Explained(why[join.kind]),))
@@ -267,14 +267,14 @@ def _ranging(plan: GroupPlan) -> tuple[Explained, ...]:
         )
         for one in ranging.asked
     )
-    told = Explained(f"the question then spends {ranging.rest}; below it is at the widest bounds, the worst")
+    told = Explained(f"the question then spends {ranging.rest}; the plan below is the worst case, at the widest bounds")
     return (Explained("first choose clip bounds of values, from noisy counts of one value a unit", (*under, told)),)
 
 
 def _chosen(stage: Stage) -> str:
     if stage.groups_per_unit is None:
         return "no unit can be in more"
-    return "a unit in more groups keeps those in which it counts for most rows, by a salted hash where it counts alike"
+    return "a unit in more groups keeps those with most of its rows; a salted hash breaks ties"
 
 
 def _clips(stage: Stage) -> tuple[Explained, ...]:

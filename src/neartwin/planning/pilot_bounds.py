@@ -313,10 +313,10 @@ def _words(choice: Choice) -> str:
     if bounding.norm is not None:
         chosen_bounds = f"norm = {float(bounding.norm):g}"
     if choice.kept is None:
-        return f"Chosen privately: {chosen_bounds}, the least noise, for too few people were there to tell more."
+        return f"Chosen privately: {chosen_bounds}, the least noise, because too few people are there to choose by."
     return (
-        f"Chosen privately: {chosen_bounds}, expected to lose about {max(0.0, 1 - choice.kept):.1%} of all rows: an estimate "
-        "from noisy counts, in which few heavy units do not show, and the only thing said here of the bias of bounding."
+        f"Chosen privately: {chosen_bounds}, expected to lose about {max(0.0, 1 - choice.kept):.1%} of all rows. This "
+        "estimate is from noisy counts, which do not show a few heavy units. No error bar covers the bias of bounding."
     )
 
 

@@ -184,7 +184,7 @@ def chosen(plan: GroupPlan, answers: Sequence[Sequence[float]]) -> Chosen:
 def _words(shape: _Shape, found: Bounds, lost: float | None) -> str:
     within = f"Chosen privately: {shape.column} clipped to [{float(found.low):g}, {float(found.high):g}], within {shape.limits}"
     if lost is None:
-        return f"{within}: too few people were there to tell more."
+        return f"{within}: too few people are there to choose by."
     return (
         f"{within}; expected to change totals by about {lost:.1%}: an estimate from noisy counts of one value a unit."
     )

@@ -50,7 +50,7 @@ class Proposal:
         object.__setattr__(self, "prepared", prepare(self.plan))
 
     def __repr__(self) -> str:
-        return f"<Proposal to {self.account.table.name!r} for {self.price}: preview() tells its errors, explain() how it is done>"
+        return f"<Proposal to {self.account.table.name!r} for {self.price}: preview() shows its errors, explain() its steps>"
 
     @property
     def price(self) -> Budget:
@@ -113,7 +113,7 @@ class Account:
     table: Table
 
     def __repr__(self) -> str:
-        return f"<Account of {self.table.name!r}, unit {self.table.unit_name}: .remaining tells what is left>"
+        return f"<Account of {self.table.name!r}, unit {self.table.unit_name}: .remaining has the budget left>"
 
     @property
     def rows(self) -> Rows:

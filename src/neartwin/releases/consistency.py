@@ -22,7 +22,7 @@ def non_negative(release: AnyTable, *names: str) -> AnyTable:
     """Statistics that cannot be negative, such as counts, cut at 0 with their bars. Sums of them grow a little."""
     _named(release, names, "non_negative")
     statistics = tuple(_cut(statistic) if statistic.name in names else statistic for statistic in release.statistics)
-    note = f"{_listed(names)}: what was below 0 was cut to 0; each bar holds as before, and totals of cut values are too high."
+    note = f"{_listed(names)}: values below 0 were cut to 0; each bar holds as before, and totals of cut values are too high."
     return replace(release, statistics=statistics, notes=(*release.notes, note))
 
 

@@ -56,7 +56,7 @@ def counted(measure: Measure, noisy: WholeNumbers, confidence: float) -> Statist
 
 
 WHOLE_TABLE = (
-    "All margins are of one table: what two of them share adds up to the same. Rows with a value outside the public keys of any "
+    "All margins are of one table: their shared totals are equal. Rows with a value outside the public keys of any "
     "column are in none. Single answers may be negative or no whole numbers."
 )
 

@@ -236,7 +236,7 @@ def _mechanism(place: str, mechanism: Any) -> dict[str, Any]:
 
 
 _WORKLOAD = (
-    "All answers are sums of one estimate of the groups: what the same groups make up adds up. Rows outside the public keys are "
+    "All answers are sums of one estimate of the groups: sums over equal groups are equal. Rows outside the public keys are "
     "in none. Single answers may be negative or no whole numbers."
 )
 
@@ -258,7 +258,7 @@ def notes_of(plan: Plan) -> tuple[str, ...]:
 
 def _of_choice(plan: TopKPlan) -> str:
     if plan.counts is None:
-        return "What wins is released alone: its count and the runners-up are not, and asking for them costs more."
+        return "Only the winner is released. Its count and the runners-up are not; asking for them costs more."
     return (
         f"Each count has fresh noise, and its bar holds with probability at least {CONFIDENCE:.0%}; which values won was decided "
         "with other noise."
@@ -317,7 +317,7 @@ def _of_bounding(plan: GroupPlan | MarginalPlan | WorkloadPlan) -> tuple[str, ..
         )
         if plan.stage.table.period is not None:
             notes.append(
-                f"Protected is one {plan.stage.table.unit_name}: who has rows in m of them is protected as a group of m."
+                f"Protected is one {plan.stage.table.unit_name}: someone with rows in m of them is protected as a group of m."
             )
     else:
         notes.append("Each row is protected as its own unit: people with several rows are protected less.")

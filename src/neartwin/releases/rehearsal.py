@@ -98,7 +98,7 @@ def preview_on(plan: Plan, standin: Any, *, runs: int = 3, engine: Engine | None
 def _table(table: Table, standin: Any) -> Table:
     if table.joins:
         raise QueryError(
-            "a stand-in is for one table; ask of joined tables is not supported: join the stand-in's rows beforehand"
+            "a stand-in is one table, and joined tables are not supported: join the stand-in's rows beforehand"
         )
     if isinstance(standin, Rows):
         opened = standin.table

@@ -343,8 +343,8 @@ def _check_claims(table: Table, pairs: tuple[tuple[str, str], ...]) -> None:
     for left, _ in pairs:
         if left not in own or left == table.unit:
             raise QueryError(
-                f"join: {left!r} must be a key in the table {table.name!r} itself, beside its unit {table.unit!r}, for that says "
-                "whose the rows are"
+                f"join: {left!r} must be a key in the table {table.name!r} itself, beside its unit {table.unit!r}, because that "
+                "unit owns the rows"
             )
 
 

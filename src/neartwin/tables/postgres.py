@@ -150,8 +150,8 @@ def check_declared(found: Mapping[str, ColumnType], declared: Mapping[str, Colum
         sure = kind in {held, ColumnType.TEXT} or (held, kind) in _SURE_CASTS
         if not sure or (held is ColumnType.OTHER):
             raise SchemaError(
-                f"types: {name!r} is {held} in PostgreSQL, and its cast to {kind} could fail on some row, which would tell "
-                "that such a row exists; make a view with a column of that type"
+                f"types: {name!r} is {held} in PostgreSQL, and its cast to {kind} could fail on some row, which would "
+                "reveal that such a row exists; make a view with a column of that type"
             )
 
 

@@ -235,7 +235,7 @@ class Table:
                 else ""
             )
             raise SchemaError(
-                f"group_by: {column!r} is {kind}; group by integers, text, booleans, dates, bins(...) or part(...){remedy}"
+                f"group_by: {column!r} is {kind}; group by integers, text, booleans, dates, bins(...) or date_part(...){remedy}"
             )
         return kind
 

@@ -194,7 +194,7 @@ class Dataset:
         text(about=self.about, at_least=0, at_most=2000)
         names = [self.name, *(side.name for side in self.tables)]
         if len(set(names)) != len(names):
-            raise ParameterError("tables", names, "must have names of their own, which is how SQL tells them apart")
+            raise ParameterError("tables", names, "must have distinct names, by which SQL refers to them")
 
     def rows(self) -> Rows:
         """The table's rows; reads names and types, never a row."""

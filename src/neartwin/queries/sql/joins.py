@@ -293,9 +293,9 @@ def _named(column: exp.Column, scope: _Scope) -> str:
             raise QueryError(f"{text!r} is no column of the tables of this question: {', '.join(scope)}")
         if column.name in known.lost:
             raise QueryError(
-                f"{text!r} is NULL where the LEFT JOIN of {column.table!r} met no row, and joined rows keep of columns of one "
-                "name the one before: write that one, or JOIN for the rows that met one; for those that met none ask IS NULL of "
-                f"another column of {column.table!r} that has no NULL itself, or give it with that key under another name"
+                f"{text!r} is NULL in rows that the LEFT JOIN of {column.table!r} leaves unmatched; write the column "
+                "on the left, or JOIN to keep matched rows alone. To find unmatched rows, test IS NULL on another column of "
+                f"{column.table!r} that has no NULL itself, or rename that key in the table"
             )
         return known.names[column.name]
     found = {one.names[column.name] for one in scope.values() if column.name in one.names}

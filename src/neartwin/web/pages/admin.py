@@ -72,7 +72,7 @@ async def cap(name: Named, request: Request, caller: Curator, running: Running) 
     def act() -> None:
         target, reason = first(sent, "target"), first(sent, "reason")
         if not reason:
-            raise ParameterError("reason", reason, "must be given", remedy="it stands in the ledger for ever")
+            raise ParameterError("reason", reason, "must be given", remedy="it stays in the ledger permanently")
         found = running.directory.dataset(name).name
         running.directory.books.raise_cap(found, budget_in(target, "budget"), reason, by=caller.name)
 
