@@ -1,6 +1,6 @@
-"""Exact choices: coins, dice, permutations, weighted picks. Rational inputs, no floating-point probabilities.
+"""Exact choices: coins, dice, permutations, weighted picks, with rational probabilities and no floats.
 
-Results are Python values where `shape` is None, arrays otherwise.
+Results are Python values if `shape` is None, else arrays.
 """
 
 from bisect import bisect_right
@@ -35,7 +35,15 @@ def bernoulli(p: Number, shape: None = None, *, source: Source = SYSTEM) -> bool
 @overload
 def bernoulli(p: Number, shape: Shape, *, source: Source = SYSTEM) -> Bits: ...
 def bernoulli(p: Number, shape: Shape | None = None, *, source: Source = SYSTEM) -> bool | Bits:
-    """Coins that show True with exactly this rational probability; 0 and 1 allowed.
+    """Toss coins that show True with exactly this rational probability.
+
+    Args:
+        p: The probability, in [0, 1]; 0 and 1 are allowed.
+        shape: The shape of the coins; None for one.
+        source: The bits; tests pass a script.
+
+    Returns:
+        True or False, or an array of coins.
 
     >>> bernoulli("1/3", (2, 2)).shape, bernoulli(1)
     ((2, 2), True)
@@ -82,10 +90,19 @@ class _Listed:
 def bernoulli_exp(
     x: Number | NDArray[Any], shape: Shape | None = None, *, over: Number = 1, source: Source = SYSTEM
 ) -> Any:
-    """Coins that show True with probability exp(-x / over), exactly; x >= 0.
+    """Toss coins that show True with probability exp(-x / over), exactly.
 
-    x: one rational number, with `shape` as in `bernoulli`; or an array of integers or of Fractions, one coin each, in
-    its shape. over: a positive rational, so that integer score gaps need no array of fractions.
+    Args:
+        x: One rational, x >= 0; or an array of integers or Fractions, one coin each.
+        shape: The shape of the coins, for one rational x; None for one coin.
+        over: A positive rational. With it integer score gaps need no array of fractions.
+        source: The bits; tests pass a script.
+
+    Returns:
+        True or False, or an array of coins. For an array x it has the shape of x.
+
+    Raises:
+        ParameterError: A number is negative or not exact, or `shape` stands beside an array.
 
     >>> bernoulli_exp(0), bernoulli_exp("1/2", 3).shape
     (True, (3,))
@@ -120,7 +137,15 @@ def uniform_below(n: int, shape: None = None, *, source: Source = SYSTEM) -> int
 @overload
 def uniform_below(n: int, shape: Shape, *, source: Source = SYSTEM) -> I64: ...
 def uniform_below(n: int, shape: Shape | None = None, *, source: Source = SYSTEM) -> int | I64:
-    """Integers, each uniform on 0, ..., n - 1. Python integers (dtype object) where n passes 2**63.
+    """Draw integers that are uniform on 0, ..., n - 1.
+
+    Args:
+        n: Number of outcomes, at least 1.
+        shape: The shape of the draws; None for one.
+        source: The bits; tests pass a script.
+
+    Returns:
+        An integer, or an int64 array. Beyond n = 2**63 the array holds Python integers (dtype object).
 
     >>> uniform_below(6) in range(6), uniform_below(10**30, 2).dtype
     (True, dtype('O'))
@@ -137,10 +162,17 @@ def uniform_below(n: int, shape: Shape | None = None, *, source: Source = SYSTEM
 
 
 def permutation(n: int, *, source: Source = SYSTEM) -> I64:
-    """A uniform permutation of 0, ..., n - 1.
+    """Draw a uniform permutation of 0, ..., n - 1.
 
-    The order of n independent 64-bit keys; if two are equal, probability below n**2 / 2**65, all are drawn anew.
-    Given that they differ, every order is equally likely.
+    It is the order of n independent 64-bit keys. Two keys are equal with probability below n**2 / 2**65; then all are
+    drawn anew. Given that the keys differ, every order is equally likely.
+
+    Args:
+        n: Number of elements.
+        source: The bits; tests pass a script.
+
+    Returns:
+        The permutation, int64 (n,).
 
     >>> sorted(permutation(5).tolist())
     [0, 1, 2, 3, 4]
@@ -159,7 +191,18 @@ def weighted_choice(weights: Sequence[Number], shape: None = None, *, source: So
 @overload
 def weighted_choice(weights: Sequence[Number], shape: Shape, *, source: Source = SYSTEM) -> I64: ...
 def weighted_choice(weights: Sequence[Number], shape: Shape | None = None, *, source: Source = SYSTEM) -> int | I64:
-    """Indices, each chosen with probability in exact proportion to its rational weight.
+    """Choose indices, each with probability in exact proportion to its rational weight.
+
+    Args:
+        weights: Rational weights, not negative, at least one positive.
+        shape: The shape of the draws; None for one.
+        source: The bits; tests pass a script.
+
+    Returns:
+        An index, or an int64 array of indices.
+
+    Raises:
+        ParameterError: A weight is negative, or all are 0.
 
     >>> weighted_choice([0, 3, 0]), weighted_choice(["1/3", "2/3"], 4).size
     (1, 4)

@@ -1,4 +1,4 @@
-"""Coins and dice on a stream: exact, row by row, whatever real number the probability is."""
+"""Exact coins and dice on a stream, row by row, for any real probability."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -28,10 +28,18 @@ class Exponents(Protocol):
 
 
 def decide(bounds: Callable[[int], Bounds], begun: tuple[int, int], stream: Stream, row: int) -> bool:
-    """Whether a uniform number lies below a probability; begun: its leading bits so far, and how many they are.
+    """Decide whether a uniform number lies below a probability.
 
-    bounds(bits): integers around 2**bits times the probability. Draws more bits of the uniform until both agree; that
-    ends with probability 1.
+    It draws more bits of the uniform until the bounds decide. That ends with probability 1.
+
+    Args:
+        bounds: `bounds(bits)` gives integers around 2**bits times the probability.
+        begun: The leading bits of the uniform so far, and their number.
+        stream: Further bits.
+        row: The row of the stream.
+
+    Returns:
+        True if the uniform lies below the probability.
     """
     u, known = begun
     while True:
@@ -44,7 +52,16 @@ def decide(bounds: Callable[[int], Bounds], begun: tuple[int, int], stream: Stre
 
 
 def coin(bounds: Callable[[int], Bounds], rows: Rows, stream: Stream) -> Bits:
-    """A coin for each row, all with one probability, given as in `decide`. One word a row."""
+    """Toss one coin for each row, all with one probability. Each takes one word.
+
+    Args:
+        bounds: The probability, as in `decide`.
+        rows: The rows of the stream.
+        stream: The bits.
+
+    Returns:
+        The coins, shape (rows,).
+    """
     low, high = (end >> 64 for end in bounds(128))
     u = stream.take(rows, 1)[0]
     if low >= 1 << 64:
@@ -56,10 +73,19 @@ def coin(bounds: Callable[[int], Bounds], rows: Rows, stream: Stream) -> Bits:
 
 
 def exp_coins(exponents: Exponents, rows: Rows, stream: Stream) -> Bits:
-    """For each row a coin with probability exp(-x), x = exponents[i] >= 0. One word a row.
+    """Toss a coin for each row with probability exp(-x), x = exponents[i] >= 0. Each takes one word.
 
-    Floats settle what is clear: x within 2**-51 of its value relatively, `exp_floats` 2**-50 absolutely, the uniform
-    V cut to 52 bits; together below 2**-47, and a difference above 2**-40 is clear. The rest is decided by integers.
+    Floats decide the clear cases, integers the rest. A float x is within 2**-51 of its value, relatively. `exp_floats`
+    is within 2**-50, absolutely. The uniform V has 52 bits. All errors together are below 2**-47, and a difference
+    above 2**-40 is clear.
+
+    Args:
+        exponents: The exponents, one for each row.
+        rows: The rows of the stream.
+        stream: The bits.
+
+    Returns:
+        The coins, shape (rows,).
     """
     v = stream.take(rows, 1)[0] >> np.uint64(12)
     difference = exp_floats(exponents.floats()) - v.astype(np.float64) * 2.0**-52
@@ -71,7 +97,7 @@ def exp_coins(exponents: Exponents, rows: Rows, stream: Stream) -> Bits:
 
 
 def rational_bounds(p: Fraction) -> Callable[[int], Bounds]:
-    """Bounds of a rational probability, for `decide`."""
+    """Bounds of a rational probability, as `decide` takes them."""
 
     def bounds(bits: int) -> Bounds:
         scaled = p.numerator << bits
@@ -81,7 +107,16 @@ def rational_bounds(p: Fraction) -> Callable[[int], Bounds]:
 
 
 def below(n: int, rows: Rows, stream: Stream) -> NDArray[np.int64]:
-    """A uniform integer in [0, n) for each row, 1 <= n <= 2**63: leading bits, drawn anew until they are below n."""
+    """Draw a uniform integer in [0, n) for each row: leading bits, drawn anew until they are below n.
+
+    Args:
+        n: The number of outcomes, from 1 to 2**63.
+        rows: The rows of the stream.
+        stream: The bits.
+
+    Returns:
+        The integers, shape (rows,).
+    """
     out = np.zeros(rows.size, np.int64)
     width = (n - 1).bit_length()
     waiting = np.arange(rows.size if width else 0)
@@ -94,7 +129,7 @@ def below(n: int, rows: Rows, stream: Stream) -> NDArray[np.int64]:
 
 
 def below_wide(n: int, stream: Stream, row: int) -> int:
-    """A uniform integer in [0, n) for one row, n of any size."""
+    """Draw a uniform integer in [0, n) for one row, n of any size."""
     width = (n - 1).bit_length()
     while True:
         drawn = 0

@@ -1,8 +1,11 @@
-"""Profiles: the decreasing functions f on [0, oo) whose shape the noise has, as certified integers.
+"""Profiles: decreasing functions f on [0, oo) that give noise its shape, as certified integers.
 
-A profile knows two things. Its *weights* M_h = f(hL) / f(0), h = 0, 1, ..., for a block length L, with their sum; and
-the *fall* inside a block, y(h, q) = -log(f(z) / f(hL)) at z = (h + q) L, q in [0, 1], which for the laws here is
-rational. All that is ever computed of a law is exp(-rational).
+A block has length L. A profile knows two things:
+
+- its *weights* M_h = f(hL) / f(0) for h = 0, 1, ..., and their sum;
+- the *fall* inside a block, y(h, q) = -log(f(z) / f(hL)) at z = (h + q) L with q in [0, 1].
+
+The fall is rational for the laws here. So every number that is computed of a law is exp(-rational).
 """
 
 from abc import ABC, abstractmethod
@@ -20,37 +23,69 @@ _REST = 32  # weights are listed down to 2**-(bits - 32): beyond, the interval e
 
 
 class Profile(ABC):
-    """f, through its weights; `fall` and `block_exponent` for the profiles that may be cut into blocks."""
+    """A decreasing function f, known through its weights. `Smooth` profiles can also be cut into blocks."""
 
     __slots__ = ()
 
     @abstractmethod
     def weights(self, length: Fraction, bits: int) -> tuple[list[Bounds], Bounds]:
-        """M_0 = 1, M_1, ... at this precision, and the sum of all M_h, the unlisted ones included."""
+        """The weights M_0 = 1, M_1, ... and the sum of all M_h, unlisted ones included.
+
+        Args:
+            length: The block length L.
+            bits: The precision.
+
+        Returns:
+            The certified weights in order, and their certified sum.
+        """
 
 
 class Smooth(Profile):
-    """A profile exp(-polynomial): fall and block length are exact."""
+    """A profile exp(-polynomial), whose fall and block length are exact."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def block_exponent(self) -> int:
-        """log2 of the block length: short enough that 97 % of draws need no test, long enough to tabulate."""
+        """log2 of the block length. It is short enough that 97 % of draws need no test, and long enough for a table."""
 
     @abstractmethod
     def fall(self, length: Fraction, h: int, q: Fraction) -> Fraction:
-        """y(h, q), exactly: f(z) = M_h exp(-y)."""
+        """y(h, q), exactly: f(z) = M_h exp(-y).
+
+        Args:
+            length: The block length L.
+            h: The number of the block.
+            q: The place in the block, in [0, 1].
+
+        Returns:
+            The fall y(h, q).
+        """
 
     @abstractmethod
     def fall_floats(self, rate: float, h: F64, q: F64) -> F64:
-        """The same in floats, within 4 units in the last place, for h < 2**13 and q a float; rate: y(0, 1) rounded."""
+        """y(h, q) in floats, within 4 units in the last place.
+
+        Args:
+            rate: y(0, 1), rounded.
+            h: Numbers of blocks below 2**13, any shape.
+            q: Places in the blocks, in the shape of h.
+
+        Returns:
+            The falls, in the shape of h.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Exponential(Smooth):
-    """f(z) = exp(-z / scale). M_h is geometric: M_h = r**h with r = exp(-L / scale), and the sum is 1 / (1 - r)."""
+    """f(z) = exp(-z / scale), with geometric weights.
+
+    M_h = r**h with r = exp(-L / scale), and the sum is 1 / (1 - r).
+
+    Attributes:
+        scale: The scale, in released integers.
+    """
 
     scale: Fraction
 
@@ -60,7 +95,7 @@ class Exponential(Smooth):
         return log2_floor(self.scale) - 5
 
     def weights(self, length: Fraction, bits: int) -> tuple[list[Bounds], Bounds]:
-        """By repeated multiplication with r."""
+        """The weights, by repeated multiplication with r."""
         one = 1 << bits
         r_lo, r_hi = exp_neg(length / self.scale, bits)
         listed = [(one, one)]
@@ -70,11 +105,11 @@ class Exponential(Smooth):
         return listed, ((one << bits) // (one - r_lo), -(-(one << bits) // (one - r_hi)))
 
     def fall(self, length: Fraction, h: int, q: Fraction) -> Fraction:  # noqa: ARG002 - the same in every block
-        """Q L / scale."""
+        """The fall q L / scale."""
         return q * length / self.scale
 
     def fall_floats(self, rate: float, h: F64, q: F64) -> F64:  # noqa: ARG002 - the same in every block
-        """Rate * q."""
+        """The fall rate * q, in floats."""
         return q * rate
 
 
@@ -82,8 +117,11 @@ class Exponential(Smooth):
 class Gaussian(Smooth):
     """f(z) = exp(-z**2 / (2 variance)).
 
-    With a = L**2 / (2 variance), M_h = exp(-a h**2), so M_{h+1} = M_h d_h with d_h = exp(-a (2h + 1)) and
-    d_{h+1} = d_h exp(-2a). The ratios d_h fall, so the sum beyond the last listed M_H is at most M_H d_H / (1 - d_H).
+    With a = L**2 / (2 variance), M_h = exp(-a h**2). So M_{h+1} = M_h d_h with d_h = exp(-a (2h + 1)), and d_{h+1} =
+    d_h exp(-2a). The ratios d_h fall, so the sum beyond the last listed M_H is at most M_H d_H / (1 - d_H).
+
+    Attributes:
+        variance: The parameter of the law, in squared released integers.
     """
 
     variance: Fraction
@@ -94,7 +132,7 @@ class Gaussian(Smooth):
         return log2_floor(self.variance) // 2 - 6
 
     def weights(self, length: Fraction, bits: int) -> tuple[list[Bounds], Bounds]:
-        """By the two recurrences."""
+        """The weights, by the two recurrences."""
         one = 1 << bits
         d_lo, d_hi = exp_neg(length * length / (2 * self.variance), bits)
         q_lo, q_hi = (d_lo * d_lo) >> bits, ((d_hi * d_hi) >> bits) + 1
@@ -107,27 +145,30 @@ class Gaussian(Smooth):
         return listed, (sum(lo for lo, _ in listed), sum(hi for _, hi in listed) + tail)
 
     def fall(self, length: Fraction, h: int, q: Fraction) -> Fraction:
-        """A q (2h + q), for (h + q)**2 - h**2 = q (2h + q)."""
+        """The fall a q (2h + q), because (h + q)**2 - h**2 = q (2h + q)."""
         return length * length * q * (2 * h + q) / (2 * self.variance)
 
     def fall_floats(self, rate: float, h: F64, q: F64) -> F64:
-        """Rate * q * (2h + q)."""
+        """The fall rate * q * (2h + q), in floats."""
         return q * (2.0 * h + q) * rate
 
 
 @dataclass(frozen=True, slots=True)
 class Given(Profile):
-    """Any law on 0, 1, 2, ... whose weights its author can bound.
+    """Any law on 0, 1, 2, ... whose author can bound its weights.
 
-    weight(k, bits): integers around 2**bits f(k), f(0) the largest and at most 1; tail(k, bits): an integer at least
-    2**bits times the sum of f over k, k + 1, .... Both must tighten to the same numbers as `bits` grows.
+    Both bounds must tighten to the same numbers as `bits` grows.
+
+    Attributes:
+        weight: `weight(k, bits)` gives integers around 2**bits f(k). f(0) is the largest weight and at most 1.
+        tail: `tail(k, bits)` gives an integer that is at least 2**bits times the sum of f over k, k + 1, ....
     """
 
     weight: Callable[[int, int], Bounds]
     tail: Callable[[int, int], int]
 
     def weights(self, length: Fraction, bits: int) -> tuple[list[Bounds], Bounds]:  # noqa: ARG002 - listed one by one
-        """As the author gives them, until the tail is below the listing's end."""
+        """The author's weights, until the tail is below the listing's end."""
         listed: list[Bounds] = []
         while not listed or self.tail(len(listed), bits) >> _REST:
             listed.append(self.weight(len(listed), bits))

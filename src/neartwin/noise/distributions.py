@@ -1,16 +1,6 @@
-"""Laws: frozen values that say which distribution on the integers, and can fill arrays from a stream of bits.
+"""Laws: frozen values that name a distribution on the integers and fill arrays from a stream of bits.
 
-A law holds no noise: it may be copied, compared and sent to other processes. A `Sampler` serves it.
-
-The staircase law: least expected error among all pure-epsilon laws (Geng, Kairouz, Oh, Viswanath 2015), on integers.
-
-P(x) in proportion to exp(-k epsilon) for k D <= |x| < k D + r, and to exp(-(k + 1) epsilon) for k D + r <= |x| < (k +
-1) D, where D is the sensitivity and r the width of the upper step, 1 <= r <= D. Then P(x) <= exp(epsilon) P(x + d)
-for all |d| <= D.
-
-Drawn in parts, each exact: with |x| on the half line, the period k is one-sided geometric with ratio exp(-epsilon);
-it falls on the upper step with probability r / (r + (D - r) exp(-epsilon)), on a uniform place of its step; the sign
-is fair, and a negative zero is drawn anew, so that zero is not twice as likely.
+A law holds no noise. It may be copied, compared and sent to other processes. A `Sampler` serves it.
 """
 
 import hashlib
@@ -39,30 +29,39 @@ class Law(ABC):
     @property
     @abstractmethod
     def label(self) -> str:
-        """The law in words that no other law has, the same in every process."""
+        """A text that names this law and no other, equal in every process."""
 
     @property
     @abstractmethod
     def wide(self) -> bool:
-        """Whether values may need more than 64 bits; they are then Python integers in arrays of objects."""
+        """Whether values may need more than 64 bits. They are then Python integers in arrays of objects."""
 
     @abstractmethod
     def fill(self, out: NDArray[Any], stream: Stream) -> None:
-        """Fill a contiguous vector, int64 or (if wide) of objects; row i takes its bits from the stream's row i."""
+        """Fill a contiguous vector with independent draws.
+
+        Args:
+            out: The vector, int64 or (if wide) of objects.
+            stream: The bits; row i takes those of the stream's row i.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Tabulated(Law):
-    """A law drawn through the lazy table of its recipe."""
+    """A law drawn through the lazy table of its recipe.
+
+    Attributes:
+        recipe: The profile and its layout on the integers.
+    """
 
     recipe: Recipe
 
     @property
     def label(self) -> str:
-        """The recipe's own text; of a law given by functions, a digest of the table that their certified numbers make.
+        """The recipe's own text. For a law given by functions, a digest of the table of their certified numbers.
 
-        Functions have no text that all processes share. Tables are integers: equal laws have equal ones, and laws with equal
-        ones differ by less than 2**-60 in any event.
+        Functions have no text that all processes share, but tables are integers. Equal laws have equal tables. Laws
+        with equal tables differ by less than 2**-60 in any event.
         """
         if not isinstance(self.recipe.profile, Given):
             return repr(self.recipe)
@@ -74,11 +73,11 @@ class Tabulated(Law):
 
     @property
     def wide(self) -> bool:
-        """Beyond scales of about 2**51."""
+        """True beyond scales of about 2**51."""
         return self.recipe.wide
 
     def fill(self, out: NDArray[Any], stream: Stream) -> None:
-        """By the array kernel; one by one where values are wide."""
+        """Draw with the array kernel; one by one if values are wide."""
         if self.recipe.wide:
             kernel.fill_wide(table_of(self.recipe), out, stream)
         else:
@@ -87,7 +86,7 @@ class Tabulated(Law):
 
 @dataclass(frozen=True, slots=True)
 class UniformBits(Law):
-    """Each of 0, ..., 2**63 - 1 alike: coins of any probability, 63 digits at a time.
+    """The uniform law on 0, ..., 2**63 - 1: coins of any probability, 63 digits at a time.
 
     >>> UniformBits().label
     'uniform on 63 bits'
@@ -100,17 +99,34 @@ class UniformBits(Law):
 
     @property
     def wide(self) -> bool:
-        """Never."""
+        """False."""
         return False
 
     def fill(self, out: NDArray[Any], stream: Stream) -> None:
-        """One word a row, less its last bit."""
+        """Draw one word a row, and drop its last bit."""
         out[:] = (stream.take(np.arange(out.size), 1)[0] >> np.uint64(1)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Staircase(Law):
-    """epsilon: privacy at distance `sensitivity`; step: the width r of the upper step."""
+    """The staircase law on the integers, with the least expected error among all pure-epsilon laws.
+
+    D is the sensitivity and r the width of the upper step. P(x) is in proportion to exp(-k epsilon) for k D <= |x| < k
+    D + r. It is in proportion to exp(-(k + 1) epsilon) for k D + r <= |x| < (k + 1) D. So P(x) <= exp(epsilon) P(x + d)
+    for all |d| <= D.
+
+    The draw has three exact parts. The period k of |x| is one-sided geometric with ratio exp(-epsilon). The draw falls
+    on the upper step with probability r / (r + (D - r) exp(-epsilon)), at a uniform place of its step. The sign is
+    fair; a negative zero is drawn anew, so that zero is not twice as likely.
+
+    Attributes:
+        epsilon: Privacy at distance `sensitivity`.
+        sensitivity: D, in released integers.
+        step: r, from 1 to D.
+
+    Source:
+        Geng, Kairouz, Oh, Viswanath 2015.
+    """
 
     epsilon: Fraction
     sensitivity: int
@@ -123,11 +139,11 @@ class Staircase(Law):
 
     @property
     def wide(self) -> bool:
-        """Never: the constructor in `families` refuses sizes that could be."""
+        """False: `noise.staircase` refuses sizes that could be wide."""
         return False
 
     def fill(self, out: NDArray[Any], stream: Stream) -> None:
-        """Each row until it is not a negative zero."""
+        """Draw each row until it is not a negative zero."""
         waiting = np.arange(out.size)
         while waiting.size:
             size, negative = self._half(waiting, stream)

@@ -1,10 +1,10 @@
-"""Certified integers: every real number here is a pair (lo, hi) of integers with lo <= 2**bits * value <= hi.
+"""Exponentials with proved bounds: certified integers, and floats for the clear cases.
 
-Integer arithmetic only. Precision is an argument, so a caller whose question is not decided asks again with more.
+A certified number is a pair (lo, hi) of integers with lo <= 2**bits * value <= hi, by integer arithmetic alone. The
+precision is an argument, so an undecided caller asks again with more bits.
 
-Floating point with a proved error, for tests that settle most draws; whatever it cannot settle goes to integers.
-
-Only +, -, *, / and comparisons, which IEEE 754 rounds correctly: no library function's accuracy is trusted.
+The float functions settle most draws, with a proved error. They use only +, -, *, / and comparisons, which IEEE 754
+rounds correctly. No library function's accuracy is trusted.
 """
 
 from fractions import Fraction
@@ -18,10 +18,17 @@ _GUARD = 64  # bits beyond the asked precision, so that the result is tight; the
 
 
 def exp_neg(y: Fraction, bits: int) -> Bounds:
-    """Integers around 2**bits * exp(-y), for rational y >= 0; at most 2 apart.
+    """Integers around 2**bits * exp(-y), at most 2 apart.
 
-    exp(-y) = exp(-z)**(2**s) with z = y / 2**s < 2**-7. For z < 1 the Taylor series alternates with falling terms, so
-    what is left out is at most the first term left out; then s squarings, each rounded outward.
+    exp(-y) = exp(-z)**(2**s) with z = y / 2**s < 2**-7. For z < 1 the Taylor series alternates and its terms fall. The
+    error is therefore at most the first omitted term. The s squarings that follow round outward.
+
+    Args:
+        y: A rational, y >= 0.
+        bits: The precision.
+
+    Returns:
+        The lower and the upper integer.
 
     >>> exp_neg(Fraction(1), 20), 2**20 * 0.36787944117
     ((385749, 385750), 385749.55...)
@@ -48,7 +55,13 @@ def exp_neg(y: Fraction, bits: int) -> Bounds:
 
 
 def log2_floor(x: Fraction) -> int:
-    """The integer k with 2**k <= x < 2**(k+1), for x > 0.
+    """The integer k with 2**k <= x < 2**(k+1).
+
+    Args:
+        x: A rational, x > 0.
+
+    Returns:
+        The exponent k.
 
     >>> log2_floor(Fraction(8)), log2_floor(Fraction(799, 100)), log2_floor(Fraction(1, 1000))
     (3, 2, -10)
@@ -61,11 +74,17 @@ F64 = NDArray[np.float64]
 
 
 def loss(y: F64) -> F64:
-    """1 - exp(-y) for 0 <= y <= 1/4, with relative error below 2**-49.
+    """1 - exp(-y) in floats, with relative error below 2**-49.
 
-    Horner's form of y (1 - y/2 (1 - y/3 (... (1 - y/12)))). Left out: less than y**12 / 13! < 2**-56 of the value.
-    Rounding: each of the nested factors lies in (0, 1], so one level adds at most 3 half-ulps of 1 and passes on at
-    most y/k of the level below; the sum over levels is below 2**-51, and the outermost factor is at least 7/8.
+    It is Horner's form of y (1 - y/2 (1 - y/3 (... (1 - y/12)))). The omitted terms are below y**12 / 13! < 2**-56 of
+    the value. Each nested factor lies in (0, 1]. So one level adds at most 3 half-ulps of 1 and passes on at most y/k
+    of the level below. The sum over levels is below 2**-51, and the outermost factor is at least 7/8.
+
+    Args:
+        y: Any shape, 0 <= y <= 1/4.
+
+    Returns:
+        The values, in the shape of y.
 
     >>> loss(np.array([0.0, 2.0**-30, 0.25])) / -np.expm1(-np.array([1.0, 2.0**-30, 0.25]))
     array([0., 1., 1.])
@@ -83,9 +102,16 @@ def _powers() -> F64:
 
 
 def exp_floats(x: F64) -> F64:
-    """exp(-x) for x >= 0, with absolute error below 2**-50; NaN gives NaN.
+    """exp(-x) in floats, with absolute error below 2**-50.
 
-    exp(-x) = exp(-n/32) (1 - loss(x - n/32)) with n = floor(32 x), where 32 x and x - n/32 are exact; 0 from x = 64 on.
+    exp(-x) = exp(-n/32) (1 - loss(x - n/32)) with n = floor(32 x). Both 32 x and x - n/32 are exact. From x = 64 on the
+    result is 0.
+
+    Args:
+        x: Any shape, x >= 0 or NaN.
+
+    Returns:
+        The values, in the shape of x; NaN for NaN.
 
     >>> exp_floats(np.array([0.0, 1.0, 1e9])) - np.exp([-0.0, -1.0, -1e9])
     array([0., 0., 0.])

@@ -1,21 +1,20 @@
 """The sampler proper: fill an array with exact draws of a tabulated law.
 
-Per draw, one word: 15 bits choose a cell, further bits (disjoint from them) the offset in the block. If the cell is
-owned, about 97 % of the time, base + offset is the answer. Otherwise three more words: the rest of the table's
-uniform U, the place (a sign bit and q), and V for the rim. A rim's point z = (h + q)L is taken with probability (f(z)
-- M_{h+1}) / (M_h - M_{h+1}), that is iff
+Each draw takes one word. 15 bits choose a cell; other bits are the offset in the block. In about 97 % of draws the cell
+is owned, and base + offset is the answer. Otherwise the draw takes three more words: the rest of the table's uniform U,
+the place (a sign bit and q), and V for the rim. A rim's point z = (h + q)L is taken with probability (f(z) - M_{h+1}) /
+(M_h - M_{h+1}). That is the event
 
     1 - exp(-y(h, q)) < V (1 - exp(-y(h, 1))),     V uniform on [0, 1)
 
-*Exactness.* For a block of L integers, and S the sum of the M_h, an integer x of block h on its side is proposed and
-taken with probability 1/(2LS) [M_{h+1} + (f(|x|) - M_{h+1})] = f(|x|) / (2LS): in proportion to f. For real blocks
-the same holds for the density at y, and the nearest integer to y is what is returned. Rejected rows are drawn anew.
+*Exactness.* Let S be the sum of the M_h. In a block of L integers, an integer x of block h on its side is proposed and
+taken with probability 1/(2LS) [M_{h+1} + (f(|x|) - M_{h+1})] = f(|x|) / (2LS), in proportion to f. For real blocks the
+same holds for the density at y, and the result is the nearest integer to y. Rejected rows are drawn anew.
 
-Time does not depend on a value, only on how many of a block's draws were undecided or rejected.
+Time does not depend on a value, only on the number of undecided and rejected draws of a block.
 
-One draw by integers alone: the reference for the array kernel, its judge of last resort, and the way to huge values.
-
-The same bits are asked for in the same order as in `kernel.py`, and lead to the same value: the tests compare the two.
+`draw` uses integers alone. It is the reference for the array kernel, decides its undecided draws, and serves huge
+values. Both ask for bits in one order and reach equal values: the tests compare them.
 """
 
 from fractions import Fraction
@@ -35,9 +34,15 @@ V_BITS = 52
 
 
 class RimPoint(NamedTuple):
-    """A proposed point of a rim: block h, place, and the first 52 bits of V.
+    """A proposed point of a rim.
 
-    q is place / 2**bits exactly for blocks of integers, in [place, place + 1) / 2**bits for real blocks.
+    For blocks of integers q is place / 2**bits exactly. For real blocks it is in [place, place + 1) / 2**bits.
+
+    Attributes:
+        h: The number of the block.
+        place: The leading bits of q.
+        bits: Their number.
+        v: The first 52 bits of V.
     """
 
     h: int

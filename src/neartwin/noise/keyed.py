@@ -1,25 +1,22 @@
-"""Keyed noise: for engines that run a task again. The same row always gets the same noise, any other row unrelated
-noise.
+"""Keyed noise, for engines that run a task again: one row always gets one noise, and other rows get unrelated noise.
 
-An engine that retries a task, or reads a result twice, would release two noisy versions of one number; their mean has
-half the variance, and was paid for once. So there the bits of a row's noise are a function of
+An engine that retries a task, or reads a result twice, would release two noisy versions of one number. Their mean has
+half the variance, and only one was paid for. So the bits of a row's noise are a function of
 
     secret, release, column, stage, counter, law;  group key, exact integers being noised
 
-through BLAKE2b in its keyed mode, a pseudorandom function: to who does not have the secret, noise of different rows,
-of different columns, or of one row with changed data, is independent. The law is in it because two laws on the same
-bits give two noises that tell the true value between them. The secret is fresh for each release, and destroyed when
-the release is settled.
+through BLAKE2b in its keyed mode, a pseudorandom function. Without the secret, the noise of different rows or columns
+is independent. So is the noise of one row with changed data. The law is part of the input, because two laws on the same
+bits give two noises that together reveal the true value. The secret is fresh for each release, and destroyed when the
+release is settled.
 
-Every row reads a stream of its own, as long as it needs: undecided and rejected draws go on in it, so the law is
-exact, as with fresh bits (relative to ideal bits, as everywhere).
+Every row reads a stream of its own, as long as it needs. Undecided and rejected draws read on in that stream. So the
+law is as exact as with fresh bits, relative to ideal bits.
 
-An injective encoding of rows as bytes: two rows have equal bytes only if they hold the same values.
-
-A row's bytes are, column by column, a tag (1 byte: NULL, or the kind of value) and a word (8 bytes: the number
-itself, or the length of a text), then the texts in order. All rows with the same number of columns can be read in one
-way only. They depend on the row's values alone: not on the batch it came in, on dictionary encoding, or on the width
-of an integer.
+Rows are encoded as bytes injectively: two rows have equal bytes only if they hold equal values. Column by column, a row
+has a tag of 1 byte (NULL, or the kind of value) and a word of 8 bytes. The word is the number, or the length of a text.
+The texts follow in order. All rows with one number of columns can be read in one way only. The bytes depend on the
+row's values alone: not on its batch, on dictionary encoding, or on the width of an integer.
 
 Values are equal as in SQL's GROUP BY: -0.0 is 0.0, and all NaN are one.
 """
@@ -51,7 +48,13 @@ class _Encoded(NamedTuple):
 
 
 def length_prefixed(parts: Sequence[bytes]) -> bytes:
-    """A list of byte strings as one, injectively.
+    """Join byte strings into one, injectively.
+
+    Args:
+        parts: The byte strings.
+
+    Returns:
+        Each part after its length in 8 bytes.
 
     >>> length_prefixed([b"ab", b"c"]) == length_prefixed([b"a", b"bc"])
     False
@@ -60,9 +63,17 @@ def length_prefixed(parts: Sequence[bytes]) -> bytes:
 
 
 def encode_rows(columns: Sequence[Any]) -> list[bytes]:
-    """One byte string a row. columns: Arrow arrays, or sequences Arrow can read, of one length; at least one.
+    """Encode each row as one byte string, injectively.
 
-    Numbers, texts, bytes, times, booleans and decimals; `ParameterError` for what else there is.
+    Args:
+        columns: At least one Arrow array, or a sequence that Arrow can read, all of one length. They hold numbers,
+            texts, bytes, times, booleans or decimals.
+
+    Returns:
+        One byte string a row.
+
+    Raises:
+        ParameterError: A column has another type, or another length.
 
     >>> encode_rows([[1, 2], [None, "a"]])[1].hex(" ", -9)
     '010200000000000000 050100000000000000 61'
@@ -154,7 +165,7 @@ _WORDS = 8  # of 64 bits, in one BLAKE2b digest
 
 
 def fresh_secret() -> bytes:
-    """32 bytes from the system's generator, for one release.
+    """Draw 32 bytes from the system's generator, for one release.
 
     >>> len(fresh_secret())
     32
@@ -165,21 +176,31 @@ def fresh_secret() -> bytes:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keyed:
-    """Noise of one law for one column of one stage of one release; made by `keyed`, sent to an engine's workers.
+    """Noise of one law for one column of one stage of one release.
 
-    It may be pickled, for a worker must have it: only over channels as private as the rows themselves. Its text shows
-    no secret.
+    `keyed` makes it, and an engine sends it to its workers. It may be pickled, because a worker needs it, but only over
+    channels as private as the rows. Its text shows no secret.
+
+    Attributes:
+        law: The law of the noise.
+        key: The secret key of this column, stage and release.
     """
 
     law: Law
     key: bytes = field(repr=False)
 
     def draw(self, keys: Any, exact: Any) -> NDArray[np.int64]:
-        """Noise for each row of a batch: int64 (n,), or Python integers where the law's values may need more.
+        """Draw the noise of each row of a batch. Row order and the cut into batches do not matter.
 
-        keys: the group key's columns, an Arrow record batch or table or a list of arrays; in a batch no row occurs
-        twice. exact: the integers to be noised, (n,), or a list of such columns where several numbers of a row decide
-        the noise. Row order and the cutting into batches do not matter.
+        Args:
+            keys: The group key's columns: an Arrow record batch or table, or a list of arrays. No row may occur twice.
+            exact: The integers to be noised, (n,), or a list of columns if several numbers of a row decide the noise.
+
+        Returns:
+            The noise, int64 (n,), or Python integers if the law is wide.
+
+        Raises:
+            PrivacyError: A group occurs twice in the batch.
         """
         columns = _listed(keys)
         rows = encode_rows([*columns, *_listed(exact)])
@@ -195,8 +216,19 @@ class Keyed:
 def keyed(law: Law | Sampler, *, secret: bytes, release: str, column: str, stage: int, counter: int) -> Keyed:
     """Noise that repeats on the same data and is unrelated on any other.
 
-    secret: 32 to 64 bytes, from `fresh_secret`, one for each release. release, column, stage, counter: what makes
-    this noise different from all other noise under that secret; counter numbers the draws on one column of one stage.
+    Args:
+        law: The law of the noise, or its sampler.
+        secret: 32 to 64 bytes from `fresh_secret`, one secret for each release.
+        release: The name of the release.
+        column: The name of the column.
+        stage: The number of the stage.
+        counter: The number of the draw on this column and stage.
+
+    Returns:
+        The keyed noise, for workers.
+
+    Raises:
+        ParameterError: The secret is too short or too long.
 
     >>> from neartwin.noise import discrete_laplace
     >>> noise = keyed(discrete_laplace(5), secret=fresh_secret(), release="2031-05", column="n", stage=0, counter=0)

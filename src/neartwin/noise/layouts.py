@@ -1,9 +1,11 @@
-"""Recipes: a profile, and how its mass is laid on the integers.
+"""Recipes: a profile, and the layout of its mass on the integers.
 
-Three layouts. `Single`: one entry for each integer. `IntegerBlocks`: runs of 2**l integers. `RealBlocks`: runs of the
-real line, whose points are then rounded to the nearest integer. A block h has two entries, *core* (index 2h) and
-*rim* (2h + 1): under the flat line at the block's outer height M_{h+1}, and the rest of the rectangle up to M_h. A
-point of the core is always taken, one of the rim only under f. Every integer (real point) is in exactly one place.
+There are three layouts. `Single` has one entry for each integer. `IntegerBlocks` has runs of 2**l integers.
+`RealBlocks` has runs of the real line, whose points are rounded to the nearest integer.
+
+A block h has two entries. The *core* (index 2h) lies under the flat line at the block's outer height M_{h+1}. The *rim*
+(index 2h + 1) is the rest of the rectangle up to M_h. A point of the core is always taken, a point of the rim only
+under f. Every integer (real point) is in exactly one place.
 """
 
 from abc import ABC, abstractmethod
@@ -20,9 +22,10 @@ WIDEST_OFFSET = 46  # cell and offset bits share one 64-bit word without overlap
 
 
 class Layout(ABC):
-    """Where an entry's points lie. Arithmetic only, so that the methods serve Python integers and int64 arrays alike.
+    """The places of an entry's points.
 
-    `negative` is 0 or 1: x ^ -1 is ~x = -x - 1, and (x ^ -1) + 1 is -x.
+    Methods are arithmetic only, so they serve Python integers and int64 arrays alike. `negative` is 0 or 1: x ^ -1 is
+    ~x = -x - 1, and (x ^ -1) + 1 is -x.
     """
 
     __slots__ = ()
@@ -34,7 +37,7 @@ class Layout(ABC):
 
     @property
     def offset_bits(self) -> int:
-        """How many leading bits of q decide the point."""
+        """The number of leading bits of q that decide the point."""
         return 0
 
     @property
@@ -44,11 +47,20 @@ class Layout(ABC):
 
     @abstractmethod
     def masses(self, weights: list[Bounds], total: Bounds, sides: int) -> tuple[list[Bounds], Bounds]:
-        """The entries' masses in order, and the sum of all."""
+        """The certified masses of the entries in order, and their sum.
+
+        Args:
+            weights: M_0, M_1, ....
+            total: The sum of all M_h.
+            sides: 2 if the law is symmetric about 0, 1 if it is never negative.
+
+        Returns:
+            The masses, and the sum of all.
+        """
 
     @abstractmethod
     def owners(self, entry: int) -> tuple[int, ...] | None:
-        """For an entry whose points are always taken: (h, its possible signs...); None for a rim."""
+        """The block h and its possible signs, for an entry whose points are always taken; None for a rim."""
 
     @abstractmethod
     def base(self, h: int, negative: int) -> int:
@@ -93,7 +105,7 @@ class Single(Layout):
 
 @dataclass(frozen=True, slots=True)
 class _Blocks(Layout):
-    """What integer and real blocks share. exponent: l = log2 L."""
+    """The common part of integer and real blocks. exponent: l = log2 L."""
 
     exponent: int
 
@@ -103,7 +115,7 @@ class _Blocks(Layout):
         return Fraction(2) ** self.exponent
 
     def masses(self, weights: list[Bounds], total: Bounds, sides: int) -> tuple[list[Bounds], Bounds]:  # noqa: ARG002
-        """Core M_{h+1}, rim M_h - M_{h+1}: they telescope, so the sum of all is the sum of the M_h."""
+        """Core M_{h+1}, rim M_h - M_{h+1}: they telescope, so their sum is the sum of the M_h."""
         entries = []
         for inner, outer in pairwise(weights):
             entries += [outer, (max(0, inner[0] - outer[1]), inner[1] - outer[0])]
@@ -123,7 +135,7 @@ class IntegerBlocks(_Blocks):
 
     @property
     def offset_bits(self) -> int:
-        """L."""
+        """The exponent l."""
         return self.exponent
 
     def base(self, h: int, negative: int) -> int:
@@ -131,7 +143,7 @@ class IntegerBlocks(_Blocks):
         return -((h + 1) << self.exponent) if negative else h << self.exponent
 
     def place(self, h: Any, offset: Any, negative: Any) -> Any:
-        """HL + offset or its complement."""
+        """The integer hL + offset, or its complement."""
         return ((h << self.exponent) + offset) ^ -negative
 
 
@@ -139,13 +151,13 @@ class IntegerBlocks(_Blocks):
 class RealBlocks(_Blocks):
     """Block h is the reals from hL to (h + 1)L, or their mirror image; each is rounded to the nearest integer.
 
-    In half steps the offset has l + 1 bits, and round((2hL + offset + part) / 2) = (2hL + offset + 1) >> 1 for part
-    in (0, 1). With l + 1 <= 0 a block lies within one half step and needs no offset. Ties have probability 0.
+    In half steps the offset has l + 1 bits. For part in (0, 1), round((2hL + offset + part) / 2) = (2hL + offset + 1)
+    >> 1. With l + 1 <= 0 a block lies within one half step and needs no offset. Ties have probability 0.
     """
 
     @property
     def offset_bits(self) -> int:
-        """L + 1 half-step bits, or none."""
+        """Half-step bits: l + 1, or none."""
         return max(0, self.exponent + 1)
 
     @property
@@ -168,7 +180,13 @@ class RealBlocks(_Blocks):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A distribution on the integers, ready to be tabulated. sides: 2 if symmetric about 0, 1 if never negative."""
+    """A distribution on the integers, ready to be tabulated.
+
+    Attributes:
+        profile: The shape of the law.
+        layout: The places of its mass.
+        sides: 2 if symmetric about 0, 1 if never negative.
+    """
 
     profile: Profile
     layout: Layout
@@ -176,20 +194,42 @@ class Recipe:
 
     @property
     def wide(self) -> bool:
-        """Whether values may need more than 64 bits; they are then Python integers."""
+        """Whether values may need more than 64 bits. They are then Python integers."""
         return self.layout.offset_bits > WIDEST_OFFSET
 
     def masses(self, bits: int) -> tuple[list[Bounds], Bounds]:
-        """The entries' certified masses at this precision, and their sum, both relative to M_0."""
+        """The entries' certified masses and their sum, both relative to M_0.
+
+        Args:
+            bits: The precision.
+
+        Returns:
+            The masses in order, and their sum.
+        """
         return self.layout.masses(*self.profile.weights(self.layout.length, bits), self.sides)
 
 
 def on_integers(profile: Smooth, sides: int) -> Recipe:
-    """P(x) in proportion to f(|x|) on the integers (sides 2) or f(x) on 0, 1, 2, ... (sides 1)."""
+    """The law with P(x) in proportion to f(|x|) on the integers, or to f(x) on 0, 1, 2, ....
+
+    Args:
+        profile: f.
+        sides: 2 for all integers, 1 for 0, 1, 2, ....
+
+    Returns:
+        The recipe.
+    """
     exponent = profile.block_exponent
     return Recipe(profile, IntegerBlocks(exponent) if exponent > 0 else Single(), sides)
 
 
 def rounded(profile: Smooth) -> Recipe:
-    """The nearest integer to a real number with density in proportion to f(|y|)."""
+    """The nearest integer to a real number y with density in proportion to f(|y|).
+
+    Args:
+        profile: f.
+
+    Returns:
+        The recipe.
+    """
     return Recipe(profile, RealBlocks(profile.block_exponent), 2)

@@ -1,16 +1,16 @@
-"""The lazy table: which entry of a law does one infinite string of random bits choose? Certified, never approximated.
+"""The lazy table: an infinite string of random bits chooses one entry of a law. Certified, never approximated.
 
-Entries e = 0, 1, ... have masses m_e that sum to 1. Of 2**15 equal *cells* of [0, 1), the first D belong to entries
-whose points are always taken: entry e owns c_e cells for each sign, where c_e is any integer with (cells of e) /
-2**15 <= m_e. The remaining masses m_e - (cells of e) / 2**15 lie behind them in order, ending at boundaries C_0 <=
-C_1 <= ...:
+Entries e = 0, 1, ... have masses m_e that sum to 1. [0, 1) has 2**15 equal *cells*. The first D cells belong to entries
+whose points are always taken. Entry e owns c_e cells for each sign, with any integer c_e such that (cells of e) / 2**15
+<= m_e. The remaining masses m_e - (cells of e) / 2**15 lie behind them in order, and end at boundaries C_0 <= C_1 <=
+...:
 
     U in [0, 1) infinite; its leading 15 bits j:   j < D: the owner of cell j.   else: the e with C_{e-1} <= U < C_e
 
-so P(e) = m_e exactly. Of C_e only an integer T_e with T_e <= 2**64 C_e < T_e + 2 is kept. With u the leading 64 bits
-of U: u < T_e gives U < C_e; u > T_e + 1 gives U > C_e; u = T_e, u = T_e + 1, or u past the last kept boundary is
-undecided, and more bits of the same U are drawn until integers decide. That ends with probability 1: boundaries are
-countable. Nothing is cut off, nothing is charged to delta.
+So P(e) = m_e exactly. The table keeps an integer T_e for each C_e, with T_e <= 2**64 C_e < T_e + 2. Let u be the
+leading 64 bits of U. u < T_e gives U < C_e, and u > T_e + 1 gives U > C_e. If u is T_e or T_e + 1, or lies past the
+last kept boundary, the draw is undecided. It then draws more bits of the same U until integers decide. That ends with
+probability 1, because boundaries are countable. Nothing is cut off, and delta is charged nothing.
 """
 
 from bisect import bisect_right
@@ -35,11 +35,18 @@ _MORE = 128  # further working bits, beyond the drawn ones, when a single draw i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A law made ready to sample. Immutable, so threads and samplers share it.
+    """A law made ready to sample. It is immutable, so threads and samplers share it.
 
-    cells: (2**15,) int64, the base values of the owned cells (block numbers, complemented for negative, if `wide`).
-    owned: D. thresholds: T_e. falls: (blocks,) 1 - exp(-y(h, 1)), rounded. word_bits: 32 or 64, of a draw's first
-    word. boundary_bits: 64, and filter_bits: 40, except in tests that force the rare branches.
+    Attributes:
+        recipe: The law.
+        cells: (2**15,) int64, base values of the owned cells. If `wide`, block numbers, complemented for negative.
+        cell_counts: Number of cells of each entry.
+        owned: D.
+        thresholds: T_e.
+        falls: (blocks,) 1 - exp(-y(h, 1)), rounded.
+        rate: y(0, 1), rounded.
+        boundary_bits: 64, except in tests that force the rare branches.
+        filter_bits: 40, except in those tests.
     """
 
     recipe: Recipe
@@ -55,11 +62,21 @@ class Table:
 
     @property
     def word_bits(self) -> int:
-        """Half a word serves where cell number and offset fit into it."""
+        """Bits of a draw's first word: 32 if cell number and offset fit into it, else 64."""
         return 32 if CELL_BITS + self.recipe.layout.offset_bits <= 32 else 64
 
     def entries(self, cell: NDArray[np.int64], rows: Rows, first: U64, stream: Stream) -> NDArray[np.int64]:
-        """The entries chosen by draws whose 15 leading bits are `cell` >= owned and whose next bits are `first`."""
+        """The entries of draws whose cell is not owned.
+
+        Args:
+            cell: The 15 leading bits of each draw, at least `owned`, shape (rows,).
+            rows: The rows of the stream.
+            first: The next bits of each draw, shape (rows,).
+            stream: Further bits, for undecided draws.
+
+        Returns:
+            The entries, shape (rows,).
+        """
         rest = np.uint64(64 - (self.boundary_bits - CELL_BITS))
         u = (cell.astype(np.uint64) << np.uint64(self.boundary_bits - CELL_BITS)) | (first >> rest)
         entry = np.searchsorted(self.thresholds, u, side="right").astype(np.int64)  # how many T_e <= u
@@ -74,7 +91,16 @@ class Table:
         return entry
 
     def resolve(self, u: int, stream: Stream, row: int) -> int:
-        """The entry chosen by a U that begins with the bits u, drawing as many more as it takes."""
+        """The entry of one undecided draw. It draws bits until integers decide.
+
+        Args:
+            u: The leading bits of U.
+            stream: Further bits.
+            row: The row of the stream.
+
+        Returns:
+            The entry.
+        """
         bits = self.boundary_bits
         while True:
             lows, highs = self._boundaries(bits + _MORE)
@@ -143,7 +169,19 @@ def _thresholds(boundaries: list[Bounds], bits: int, kept: int) -> list[int] | N
 
 
 def build(recipe: Recipe, *, boundary_bits: int = 64, filter_bits: int = 40) -> Table:
-    """The table of a recipe. 3 to 15 ms, less than two million draws take. The two precisions are for tests."""
+    """Build the table of a recipe. It takes 3 to 15 ms, less than two million draws take.
+
+    Args:
+        recipe: The law.
+        boundary_bits: Bits kept of each boundary; for tests.
+        filter_bits: Bits of the float test; for tests.
+
+    Returns:
+        The table.
+
+    Raises:
+        ParameterError: The law's bounds do not tighten as bits grow.
+    """
     bits = _FIRST_BITS
     while True:
         probabilities = _probabilities(recipe, bits)

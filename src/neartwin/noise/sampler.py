@@ -1,20 +1,17 @@
-"""Samplers: a law, served from blocks drawn in advance.
+"""Samplers serve a law from blocks drawn in advance; the named laws; and addition without overflow.
 
-Drawn one by one, a value in the far tail would take visibly longer than one near zero. So values are drawn in blocks,
-before any data is looked at, and serving one is a step of an index: its time says nothing about it.
+A single draw in the far tail would take visibly longer than one near zero. So a sampler draws blocks before it sees any
+data. Serving a value moves an index, and its time reveals nothing of the value.
 
-Unused noise is a secret. It is never copied, pickled or shared: a fork throws it away (checked by process id at every
-use, and by a hook), a served value is wiped from the block, `close` wipes the rest. Threads take turns.
+Unused noise is a secret. It is never copied, pickled or shared. A fork throws it away: the process id is checked at
+every use, and a hook runs after the fork. A served value is wiped from the block, and `close` wipes the rest. Threads
+take turns.
 
-Single values wait as Python integers, for making one from a machine word takes longer where Python keeps no such
-integer ready (it does from -5 to 256), which is a function of the value. Python integers cannot be overwritten, only
-dropped.
+Single values wait as Python integers. Python keeps the integers from -5 to 256 ready, and takes longer to make others,
+so the conversion must not happen at serving. Python integers cannot be overwritten, only dropped.
 
-The named laws. Each is exact for any rational parameter; scales are in units of the released integers (grid steps).
-
-Up to scales of 2**50 values are int64; beyond, Python integers.
-
-Adding noise to exact integers, without wrapping around.
+Each named law is exact for any rational parameter. Scales are in units of the released integers (grid steps). Up to
+scales of 2**50 values are int64; beyond, they are Python integers.
 """
 
 import os
@@ -134,9 +131,10 @@ class _Pool:
 
 @final
 class Sampler:
-    """Exact draws of one law; its `law` is the frozen value that says which.
+    """Exact draws of one law. One sampler a law serves the whole process, safely across threads and forks.
 
-    Thread-safe and fork-safe. One sampler a law serves the whole process.
+    Attributes:
+        law: The frozen value that names the law.
     """
 
     __slots__ = ("__weakref__", "_pools", "law")
@@ -167,9 +165,14 @@ class Sampler:
     @overload
     def draw(self, shape: Shape, *, source: Source = SYSTEM) -> I64: ...
     def draw(self, shape: Shape | None = None, *, source: Source = SYSTEM) -> int | I64:
-        """One integer, or an array of this shape, of independent draws.
+        """Draw one integer, or an array of independent integers.
 
-        Arrays are int64; where the law's values may need more than 64 bits, they hold Python integers (dtype object).
+        Args:
+            shape: The shape of the array; None for one integer.
+            source: The bits; tests pass a script.
+
+        Returns:
+            A Python integer, or an int64 array. If the law is wide, the array holds Python integers (dtype object).
 
         >>> from neartwin import noise
         >>> sampler = noise.discrete_laplace(3)
@@ -192,7 +195,15 @@ class Sampler:
         return np.object_ if self.law.wide else np.int64
 
     def fill(self, out: I64, *, source: Source = SYSTEM) -> None:
-        """Fill a given array of any shape with independent draws; its type as `draw` returns it."""
+        """Fill an array with independent draws.
+
+        Args:
+            out: A writeable array of any shape, of the type that `draw` returns.
+            source: The bits; tests pass a script.
+
+        Raises:
+            ParameterError: The array has another type, or is not writeable.
+        """
         flags = out.flags
         if out.dtype != (_OBJECTS if self.law.wide else _INTEGERS) or not flags.writeable:
             raise ParameterError("out", out.dtype, f"must be the type of a writeable {self._dtype.__name__} array")
@@ -206,8 +217,15 @@ class Sampler:
             out[...] = flat.reshape(out.shape)
 
     def stream(self, n: int | None = None, *, chunk: int = _CHUNK, source: Source = SYSTEM) -> Iterator[I64]:
-        """N independent draws (None: without end) as arrays of `chunk` values, the last one shorter; memory stays
-        flat.
+        """Yield independent draws in arrays of `chunk` values, the last one shorter. Memory stays flat.
+
+        Args:
+            n: Number of draws; None for no end.
+            chunk: Values an array.
+            source: The bits; tests pass a script.
+
+        Yields:
+            Arrays of draws, as `draw` returns them.
 
         >>> from neartwin import noise
         >>> [part.size for part in noise.discrete_laplace(3).stream(10, chunk=4)]
@@ -268,7 +286,16 @@ def sampler(law: Law) -> Sampler:
 def discrete_laplace(scale: Number) -> Sampler:
     """The discrete Laplace law: P(x) in proportion to exp(-|x| / scale) on the integers.
 
-    Ghosh, Roughgarden, Sundararajan 2009. Variance 2r / (1 - r)**2 with r = exp(-1 / scale).
+    Its variance is 2r / (1 - r)**2 with r = exp(-1 / scale).
+
+    Args:
+        scale: The scale, in released integers; positive.
+
+    Returns:
+        The sampler of the law.
+
+    Source:
+        Ghosh, Roughgarden, Sundararajan 2009.
 
     >>> bool(abs(discrete_laplace(5).draw(10_000).mean()) < 1)
     True
@@ -277,7 +304,14 @@ def discrete_laplace(scale: Number) -> Sampler:
 
 
 def one_sided_geometric(scale: Number) -> Sampler:
-    """The geometric law: P(x) in proportion to exp(-x / scale) on 0, 1, 2, ...; the floor of an exponential variable.
+    """The geometric law: P(x) in proportion to exp(-x / scale) on 0, 1, 2, .... It is the floor of an exponential
+    variable.
+
+    Args:
+        scale: The scale, in released integers; positive.
+
+    Returns:
+        The sampler of the law.
 
     >>> one_sided_geometric("1/3").draw() >= 0
     True
@@ -286,9 +320,16 @@ def one_sided_geometric(scale: Number) -> Sampler:
 
 
 def discrete_gaussian(variance: Number) -> Sampler:
-    """P(x) in proportion to exp(-x**2 / (2 variance)) on the integers. Canonne, Kamath, Steinke 2020.
+    """The discrete Gaussian law: P(x) in proportion to exp(-x**2 / (2 variance)) on the integers.
 
-    `variance` is the law's parameter; its own variance is at most that, and nearly that from 1 on.
+    Args:
+        variance: The law's parameter, positive. The law's own variance is at most that, and nearly that from 1 on.
+
+    Returns:
+        The sampler of the law.
+
+    Source:
+        Canonne, Kamath, Steinke 2020.
 
     >>> bool(abs(discrete_gaussian(100).draw(10_000).mean()) < 1)
     True
@@ -297,9 +338,16 @@ def discrete_gaussian(variance: Number) -> Sampler:
 
 
 def rounded_gaussian(variance: Number) -> Sampler:
-    """The nearest integer to a normal variable with mean 0: x plus it is the ideal Gaussian mechanism, rounded.
+    """The nearest integer to a normal variable with mean 0.
 
-    Rounding x + N(0, variance), for an integer x, is post-processing of the ideal mechanism, which so keeps its curve.
+    For an integer x, the sum of x and this noise is round(x + N(0, variance)). That is post-processing of the ideal
+    Gaussian mechanism, so it keeps the Gaussian curve.
+
+    Args:
+        variance: The variance of the normal variable, positive.
+
+    Returns:
+        The sampler of the law.
 
     >>> bool(abs(rounded_gaussian(100).draw(10_000).mean()) < 1)
     True
@@ -308,7 +356,15 @@ def rounded_gaussian(variance: Number) -> Sampler:
 
 
 def rounded_laplace(scale: Number) -> Sampler:
-    """The nearest integer to a continuous Laplace variable: x plus it is the ideal Laplace mechanism, rounded.
+    """The nearest integer to a continuous Laplace variable.
+
+    For an integer x, the sum of x and this noise is the ideal Laplace mechanism, rounded.
+
+    Args:
+        scale: The scale, in released integers; positive.
+
+    Returns:
+        The sampler of the law.
 
     >>> bool(abs(rounded_laplace(5).draw(10_000).mean()) < 1)
     True
@@ -317,9 +373,18 @@ def rounded_laplace(scale: Number) -> Sampler:
 
 
 def staircase(epsilon: Number, sensitivity: int, step: int) -> Sampler:
-    """The staircase law on the integers, epsilon-private at distance `sensitivity`; step: width of the upper step.
+    """The staircase law on the integers, epsilon-private at distance `sensitivity`; see `noise.distributions.Staircase`.
 
-    1 <= step <= sensitivity; sensitivity * max(1, 1 / epsilon) at most 2**50. See `noise.distributions`.
+    Args:
+        epsilon: The privacy at distance `sensitivity`, positive.
+        sensitivity: The distance, in released integers. sensitivity * max(1, 1 / epsilon) is at most 2**50.
+        step: The width of the upper step, from 1 to sensitivity.
+
+    Returns:
+        The sampler of the law.
+
+    Raises:
+        ParameterError: A parameter breaks its bounds.
 
     >>> bool(abs(staircase(1, 5, 2).draw(10_000).mean()) < 1)
     True
@@ -334,12 +399,18 @@ def staircase(epsilon: Number, sensitivity: int, step: int) -> Sampler:
 
 
 def decreasing(weight: Callable[[int, int], Bounds], tail: Callable[[int, int], int]) -> Sampler:
-    """Any law that falls on both sides of 0, P(x) in proportion to f(|x|), given by certified integers.
+    """Any law with P(x) in proportion to f(|x|), f decreasing, given by certified integers.
 
-    weight(k, bits): integers (lo, hi) with lo <= 2**bits f(k) <= hi, f(0) at most 1; tail(k, bits): an integer at least
-    2**bits times the sum of f over k, k + 1, .... Both tighten as `bits` grows. Time and memory of the table grow with
-    the number of values that matter, so this serves laws of scale up to a few thousand. Keyed noise of it can be sent to
-    workers if both functions can be (functions of a module).
+    Both bounds tighten as `bits` grows. Time and memory of the table grow with the number of values that matter, so
+    this serves laws of scale up to a few thousand. Workers can draw its keyed noise if both functions belong to a
+    module.
+
+    Args:
+        weight: `weight(k, bits)` gives integers (lo, hi) with lo <= 2**bits f(k) <= hi; f(0) is at most 1.
+        tail: `tail(k, bits)` gives an integer that is at least 2**bits times the sum of f over k, k + 1, ....
+
+    Returns:
+        The sampler of the law.
 
     >>> def weight(k, bits):  # 2**-k
     ...     return (1 << bits) >> k, -(-(1 << bits) >> k)
@@ -355,9 +426,19 @@ def _scale(scale: Number) -> Fraction:
 
 
 def add(exact: Any, noise: Any) -> NDArray[Any]:
-    """The elementwise sums: int64 where all of them fit, else Python integers (dtype object).
+    """Add integers elementwise, without overflow.
 
-    exact, noise: integers or integer arrays that broadcast. Wrapping around would be private, and useless.
+    Overflow would be private, and useless.
+
+    Args:
+        exact: Integers or an integer array.
+        noise: Integers or an integer array that broadcasts with `exact`.
+
+    Returns:
+        The sums: int64 if all of them fit, else Python integers (dtype object).
+
+    Raises:
+        ParameterError: A value is no integer.
 
     >>> add(np.array([1, 2]), np.array([10, -20]))
     array([ 11, -18])

@@ -1,8 +1,7 @@
-"""Where random bits come from: the operating system's cryptographic generator, and scripts for tests.
+"""Sources of random bits: the operating system's cryptographic generator, and scripts for tests.
 
-Everything random in this library takes a `source`, last, by keyword. Released noise comes from `SYSTEM` alone;
-`require_system` is the door that refuses anything else. No source can be seeded except the scripted one, which that
-door refuses.
+Every random function of this library takes a `source`, last, by keyword. Released noise comes from `SYSTEM` alone.
+`require_system` refuses any other source. Only `ScriptedSource` can be seeded.
 """
 
 import hashlib
@@ -21,14 +20,28 @@ _BYTES_A_CALL = 1 << 20  # larger requests cost page faults and gain nothing
 
 
 class Source(Protocol):
-    """Independent fair random bits."""
+    """A source of independent fair random bits."""
 
     def words(self, n: int) -> U64:
-        """(n,) independent uniform 64-bit words."""
+        """Draw independent uniform 64-bit words.
+
+        Args:
+            n: Number of words.
+
+        Returns:
+            The words, shape (n,).
+        """
         ...
 
     def bits(self, k: int) -> int:
-        """One uniform integer in [0, 2**k), of any size."""
+        """Draw one uniform integer.
+
+        Args:
+            k: Number of bits, of any size.
+
+        Returns:
+            An integer in [0, 2**k).
+        """
         ...
 
 
@@ -78,9 +91,12 @@ SYSTEM = _System()
 
 @final
 class ScriptedSource:
-    """A repeatable stream of bits, for tests only: `require_system` refuses it.
+    """A repeatable, endless stream of bits, for tests only; `require_system` refuses it.
 
-    seed: bytes; the stream is SHAKE-256 of the seed and a call counter, endless. `replay` plays given words instead.
+    Call number c reads SHAKE-256 of the seed and c. `replay` plays given words instead.
+
+    Args:
+        seed: Any bytes. Equal seeds give equal streams.
 
     >>> first, again = ScriptedSource(b"a test"), ScriptedSource(b"a test")
     >>> bool((first.words(3) == again.words(3)).all()), first.bits(70) == again.bits(70)
@@ -95,7 +111,13 @@ class ScriptedSource:
 
     @classmethod
     def replay(cls, words: list[int]) -> "ScriptedSource":
-        """Exactly these 64-bit words, then a `ParameterError`; `bits` takes whole words, the first one lowest.
+        """A source that plays given words, and raises `ParameterError` after the last one.
+
+        Args:
+            words: 64-bit words, in the order of play. `bits` takes whole words, the first one lowest.
+
+        Returns:
+            The source.
 
         >>> ScriptedSource.replay([7, 1]).bits(65) == (1 << 64) + 7
         True
@@ -124,7 +146,13 @@ class ScriptedSource:
 
 
 def require_system(source: Source) -> None:
-    """The door of the release path: raise `PrivacyError` unless the bits come from the system's generator.
+    """Refuse every source of bits but the system's generator. The release path calls it.
+
+    Args:
+        source: The source to check.
+
+    Raises:
+        PrivacyError: The source is not `SYSTEM`.
 
     >>> require_system(SYSTEM)
     >>> require_system(ScriptedSource(b"a test"))

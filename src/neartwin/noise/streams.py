@@ -1,7 +1,7 @@
-"""Streams: how a sampler asks for bits, row by row.
+"""Streams of bits for the rows that a sampler draws.
 
-A row is one value to be drawn. Its bits come in the order in which it asks for them, and no two requests, of one row
-or of two, ever see the same bits. Fresh noise takes them from a source in any order; keyed noise (`keyed.py`) gives
+A row is one value to be drawn. A row gets its bits in the order of its requests. No two requests ever see the same
+bits, whether of one row or of two. Fresh noise takes bits from a source in any order. Keyed noise (`keyed.py`) gives
 each row a stream of its own.
 """
 
@@ -24,21 +24,38 @@ class Stream(Protocol):
         ...
 
     def first(self, rows: slice | Rows, n: int, width: int) -> NDArray[np.uint32] | U64:
-        """(n,) words of 32 or 64 bits, one a row."""
+        """Words of 32 or 64 bits, one a row.
+
+        Args:
+            rows: The rows.
+            n: Number of rows.
+            width: Bits a word, 32 or 64.
+
+        Returns:
+            The words, shape (n,).
+        """
         ...
 
     def take(self, rows: Rows, k: int) -> U64:
-        """(k, rows) words of 64 bits, k a row."""
+        """Words of 64 bits, k a row.
+
+        Args:
+            rows: The rows.
+            k: Words a row.
+
+        Returns:
+            The words, shape (k, rows).
+        """
         ...
 
     def more(self, row: int) -> int:
-        """64 further bits for one row."""
+        """64 further bits for one row, as an integer."""
         ...
 
 
 @final
 class Subset:
-    """Some rows of a stream, numbered anew."""
+    """Some rows of a stream, renumbered from 0."""
 
     __slots__ = ("_rows", "_stream")
 
@@ -47,19 +64,19 @@ class Subset:
 
     @property
     def alike(self) -> bool:
-        """As those of the stream."""
+        """As for the stream."""
         return self._stream.alike
 
     def first(self, rows: slice | Rows, n: int, width: int) -> NDArray[np.uint32] | U64:
-        """Words of the rows they stand for."""
+        """Words of the rows of the stream."""
         return self._stream.first(self._rows[rows], n, width)
 
     def take(self, rows: Rows, k: int) -> U64:
-        """Words of the rows they stand for."""
+        """Words of the rows of the stream."""
         return self._stream.take(self._rows[rows], k)
 
     def more(self, row: int) -> int:
-        """Bits of the row it stands for."""
+        """Bits of the row of the stream."""
         return self._stream.more(int(self._rows[row]))
 
 
@@ -74,19 +91,19 @@ class Fresh:
 
     @property
     def alike(self) -> bool:
-        """Yes."""
+        """True."""
         return True
 
     def first(self, rows: slice | Rows, n: int, width: int) -> NDArray[np.uint32] | U64:  # noqa: ARG002 - all alike
-        """Words off the source; two narrow ones from each 64 bits."""
+        """Words from the source; each 64 bits give two words of 32."""
         if width == 32:
             return self._source.words(-(-n // 2)).view(np.uint32)[:n]
         return self._source.words(n)
 
     def take(self, rows: Rows, k: int) -> U64:
-        """Words off the source."""
+        """Words from the source."""
         return self._source.words(k * rows.size).reshape(k, rows.size)
 
     def more(self, row: int) -> int:  # noqa: ARG002 - all are alike
-        """64 bits off the source."""
+        """64 bits from the source."""
         return self._source.bits(64)
