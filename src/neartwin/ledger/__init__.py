@@ -1,4 +1,4 @@
-"""The durable budget: what was spent is written before any data is read."""
+"""The durable budget: the price is written before any data is read."""
 
 from neartwin.ledger.account import Account
 from neartwin.ledger.book import Book

@@ -1,7 +1,4 @@
-"""An account: the budget of one population, spent before data is read and never given back.
-
-Records as a reader sees them.
-"""
+"""An account: the budget of one population, spent before data is read and never given back."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +17,17 @@ from neartwin.ledger.values import Allotment, Entry, Population, Rule, Stored, T
 
 
 def entry(record: Record, made: str, rule: Rule, states: Mapping[int, str]) -> Entry:
-    """One record of an account. states: of its reservations, by position."""
+    """One record of an account, as a reader sees it.
+
+    Args:
+        record: The record.
+        made: Its hash.
+        rule: The account's rule.
+        states: The states of the account's reservations, by position.
+
+    Returns:
+        The entry.
+    """
     event = record.event
     shown: dict[str, Any] = {}
     match event:
@@ -73,10 +80,15 @@ DOCUMENT_BYTES = 64 * 2**20  # a larger release belongs in a table of the engine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The budget of one population in one ledger; `Book.open` and `Book.account` give it.
+    """The budget of one population in one ledger; `Book.open` and `Book.account` return it.
 
-    Its guarantee is what its filter's rule promises at the account's caps, for every unit of the population, against
-    anyone who sees all its releases. Amounts are read from the ledger at each use, for other writers spend too.
+    Its filter's rule at the account's caps is its guarantee. It holds for every unit of the population, against anyone
+    who sees all its releases. Amounts are read from the ledger at each use, because other writers spend too.
+
+    Attributes:
+        population: The people that the account protects.
+        rule: The rule of composition.
+        database: The ledger's database.
     """
 
     population: Population
@@ -95,17 +107,17 @@ class Account:
 
     @property
     def caps(self) -> dict[str, Fraction]:
-        """What may be spent in all, by pool, exact."""
+        """The whole budget, by pool, exact."""
         return self.rule.amounts(self._row().caps)
 
     @property
     def spent(self) -> dict[str, Fraction]:
-        """What is spent, by pool, exact: every reservation, whether it was settled, failed or lost."""
+        """The amount spent, by pool, exact. It counts every reservation, whether settled, failed or lost."""
         return self.rule.amounts(self._row().spent)
 
     @property
     def remaining(self) -> dict[str, Fraction]:
-        """What may still be spent, by pool, exact."""
+        """The amount left, by pool, exact."""
         return self._left(self._row())
 
     def _left(self, row: AccountRow) -> dict[str, Fraction]:
@@ -113,15 +125,29 @@ class Account:
         return {pool: cap - spent[pool] for pool, cap in caps.items()}
 
     def claim(self, source: str) -> None:
-        """Register one more place where this population's rows are kept; `LedgerError` where it is another's."""
+        """Register one more place of this population's rows.
+
+        Args:
+            source: The place.
+
+        Raises:
+            LedgerError: The place belongs to another population.
+        """
         text(source=source, at_least=1, at_most=4000)
         with self.database.write() as page:
             claimed(page, self.name, source)
 
     def price(self, spend: Budget) -> records.Price:
-        """What a spend would cost, in whole units of the account's pools, rounded up. Spends nothing.
+        """The price of a spend, in whole units of the account's pools, rounded up. Nothing is spent.
 
-        Raises `PrivacyError` when the account's rule cannot express it.
+        Args:
+            spend: The spend, in any currency.
+
+        Returns:
+            Whole numbers by pool.
+
+        Raises:
+            PrivacyError: The account's rule cannot express the spend.
         """
         return self.rule.price(spend, self._row().caps if self.rule.fits(spend) else None)
 
@@ -135,17 +161,27 @@ class Account:
         payers: Iterable[str] = (),
         key: str = "",
     ) -> Ticket | Stored:
-        """Spend a plan's price before its data is read, or get the answer that was paid for already.
+        """Spend a plan's price before its data is read, or return the answer that was paid for already.
 
-        The price is on disk when this returns. A plan that was settled on the same snapshot comes back as `Stored`,
-        for nothing. payers: whose allotments pay beside the account, such as ("analyst:ada", "project:census").
-        key: an idempotency key: a request that is sent again under its key never pays twice. Without a key, two
-        callers that ask the same thing at the same moment both pay and both may run.
+        The price is on disk when this returns. If the plan was settled on the same snapshot, it returns `Stored` at no
+        cost. Without a key, two callers of one plan at one moment both pay, and both may run.
 
-        Raises `BudgetError` when the price does not fit (nothing is spent; the refusal is recorded), `PrivacyError`
-        when the account's rule cannot express the price, `LedgerError` when a holder has no allotment or the key was
-        used before. Any `LedgerError` about the database itself may come after the price was written: it is safe to
-        ask again, at worst the price is paid twice.
+        Args:
+            plan_digest: The digest of the plan.
+            snapshot: The name of the snapshot.
+            spend: The price, in any currency that the account's rule can express.
+            description: The question in words, for the record.
+            payers: Holders whose allotments pay beside the account, such as ("analyst:ada", "project:census").
+            key: An idempotency key. A request sent again under its key never pays twice.
+
+        Returns:
+            A ticket to run the plan once, or the stored answer.
+
+        Raises:
+            BudgetError: The price does not fit. Nothing is spent, and the refusal is recorded.
+            PrivacyError: The account's rule cannot express the price.
+            LedgerError: A holder has no allotment, or the key was used before. An error of the database itself may come
+                after the price was written. It is safe to ask again: at worst the price is paid twice.
         """
         owned = tuple(dict.fromkeys(payers))
         asked = records.Reserved(
@@ -173,8 +209,17 @@ class Account:
     def settle(self, ticket: Ticket, document: bytes) -> Stored:
         """Store a ticket's release with its record, in one transaction. Serve nothing before this has returned.
 
-        document: at most 64 MiB; a larger release is written elsewhere, and the document holds its digest and place.
-        Raises `LedgerError` for a ticket that was settled or failed before, or that is not of this account's history.
+        Args:
+            ticket: An open ticket of this account.
+            document: At most 64 MiB. A larger release is written elsewhere, and the document holds its digest and
+                place.
+
+        Returns:
+            The stored release.
+
+        Raises:
+            ParameterError: The document is not bytes.
+            LedgerError: The ticket was settled or failed before, or is not of this account's history.
         """
         if not isinstance(document, bytes | bytearray | memoryview):
             raise ParameterError("document", type(document).__name__, "must be bytes")
@@ -194,15 +239,29 @@ class Account:
         return self._stored(record, made, event, asked, content)
 
     def fail(self, ticket: Ticket) -> None:
-        """Record that a ticket's run failed: its budget stays spent, and it can no longer be settled."""
+        """Record that a ticket's run failed. Its budget stays spent, and it can no longer be settled.
+
+        Args:
+            ticket: An open ticket of this account.
+
+        Raises:
+            LedgerError: The ticket is not open, or is not of this account's history.
+        """
         with self.database.write() as page:
             self._reserved(page, ticket)
             page.append(records.Failed(account=self.name, reserved=ticket.position))
 
     def answer(self, position: int) -> Stored:
-        """The release of the reservation made by the record at a position, or settled by it.
+        """The release of the reservation at a position, or of the record that settled it.
 
-        Raises `LedgerError` where this account has no answer there.
+        Args:
+            position: The position of either record.
+
+        Returns:
+            The stored release.
+
+        Raises:
+            LedgerError: This account has no answer there.
         """
         with self.database.read() as page:
             row = page.reservation(position) or page.closed_by(position)
@@ -211,7 +270,17 @@ class Account:
             return self._read_stored(page, row)
 
     def payers(self, position: int) -> tuple[str, ...]:
-        """Whose allotments paid for the reservation at a position; `LedgerError` where there is none."""
+        """The holders whose allotments paid for a reservation.
+
+        Args:
+            position: The position of the reservation.
+
+        Returns:
+            The names of the holders.
+
+        Raises:
+            LedgerError: This account has no reservation there.
+        """
         with self.database.read() as page:
             row = page.reservation(position)
             event = page.record(position)[0].event if row is not None and row.account == self.name else None
@@ -230,10 +299,18 @@ class Account:
         )
 
     def allot(self, holder: str, target: Budget, *, by: str = "") -> Allotment:
-        """Set what one holder may spend of this account; a new amount replaces the old, what is spent stays.
+        """Set the most that one holder may spend of this account. A new amount replaces the old; the amount spent stays.
 
-        target: of the account's own kind. by: who sets it, for a record of the act beside it, or "". Raises `LedgerError` for
-        another kind, or an amount below what the holder has spent (that amount exactly stops a holder).
+        Args:
+            holder: The name of the holder.
+            target: The limit, of the account's own kind. The amount spent so far stops a holder.
+            by: The curator, for a record of the act, or "".
+
+        Returns:
+            The allotment.
+
+        Raises:
+            LedgerError: The limit is of another kind, or below the amount that the holder has spent.
         """
         text(holder=holder, at_least=1, at_most=200)
         caps = self.rule.caps(target)
@@ -250,7 +327,7 @@ class Account:
         return self._allotment(holder, AccountRow(caps=caps, spent=spent))
 
     def allotments(self) -> tuple[Allotment, ...]:
-        """What was allotted to whom, by holder."""
+        """All allotments, in the order of their holders."""
         with self.database.read() as page:
             return tuple(starmap(self._allotment, page.allotments(self.name).items()))
 
@@ -381,14 +458,32 @@ def _of_holder(refusal: BudgetError, holder: str) -> BudgetError:
 
 
 def claimed(page: Writing, name: str, source: str) -> None:
-    """Add a source to a population; nothing for one that it has, `LedgerError` for one that another has."""
+    """Add a source to a population, unless it has it already.
+
+    Args:
+        page: A write transaction.
+        name: The population.
+        source: The place of its rows.
+
+    Raises:
+        LedgerError: The source belongs to another population.
+    """
     refuse_taken(page, name, source)
     if page.owner_of(source) is None:
         page.append(records.Sourced(account=name, source=source))
 
 
 def refuse_taken(page: Writing, name: str, source: str) -> None:
-    """`LedgerError` where a source belongs to another population than this."""
+    """Refuse a source that belongs to another population.
+
+    Args:
+        page: A transaction.
+        name: The population.
+        source: The place of its rows.
+
+    Raises:
+        LedgerError: The source belongs to another population.
+    """
     owner = page.owner_of(source)
     if owner not in (None, name):
         raise LedgerError(

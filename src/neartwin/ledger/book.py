@@ -1,6 +1,6 @@
-"""The ledger: which populations are registered, with what budget, and whether its records are whole.
+"""The ledger: its populations and their budgets, verification, and archives.
 
-A whole ledger as JSON lines: records exactly as they lie, documents beside them, the head at the end.
+An archive is a whole ledger as JSON lines: records exactly as they lie, documents beside them, the head at the end.
 
 ```
 {"archive":"neartwin ledger","version":1}
@@ -32,7 +32,17 @@ _FIRST = {"archive": "neartwin ledger", "version": 1}
 
 
 def lines(page: Reading) -> Iterator[str]:
-    """The lines of an archive, without line ends; `LedgerError` for a ledger that is not whole."""
+    """Yield the lines of an archive, without line ends.
+
+    Args:
+        page: A transaction.
+
+    Yields:
+        The lines in order.
+
+    Raises:
+        LedgerError: The ledger is not whole.
+    """
     verdict = verified(page, None)
     if not verdict.whole:
         raise LedgerError(f"the ledger is not whole and cannot be archived: {verdict}")
@@ -47,7 +57,15 @@ def lines(page: Reading) -> Iterator[str]:
 
 
 def save(page: Reading, path: Path) -> None:
-    """Write an archive to a new file that its owner alone can read; it is on disk when this returns."""
+    """Write an archive to a new file that its owner alone can read. The file is on disk when this returns.
+
+    Args:
+        page: A transaction.
+        path: The new file.
+
+    Raises:
+        LedgerError: The file exists or cannot be made, or the ledger is not whole.
+    """
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
@@ -65,7 +83,15 @@ def save(page: Reading, path: Path) -> None:
 
 
 def fill(page: Writing, archived: Iterable[str]) -> None:
-    """Put an archive's records and documents into an empty ledger; `LedgerError` unless they are whole to the last."""
+    """Put an archive's records and documents into an empty ledger.
+
+    Args:
+        page: A write transaction.
+        archived: The lines of the archive.
+
+    Raises:
+        LedgerError: The archive is cut off or was changed.
+    """
     chain, replay, head = Chain(), Replay(), None
     numbered = enumerate(archived, start=1)
     if json.loads(next(numbered, (0, "null"))[1]) != _FIRST:
@@ -102,9 +128,12 @@ def _take(page: Writing, chain: Chain, replay: Replay, line: str) -> None:
 class Book:
     """A durable budget in one SQLite file, or in a PostgreSQL database.
 
-    where: a path, or a URL such as postgresql://user@host/database; the ledger is made at first use, its file readable
-    by its owner alone. Any number of processes and threads may hold it open; each write waits for its turn, and is on
-    disk when the call returns. A SQLite ledger must lie on a disk of this machine, not on a network file system.
+    Any number of processes and threads may hold it open. Each write waits for its turn, and is on disk when the call
+    returns. A SQLite ledger must lie on a disk of this machine, not on a network file system.
+
+    Args:
+        where: A path, or a URL such as postgresql://user@host/database. The first use makes the ledger; its owner alone
+            can read its file.
 
     >>> from neartwin.accounting.budgets import pure
     >>> people = Population(name="purchases", unit="customer_id", relation="add_remove")
@@ -122,16 +151,36 @@ class Book:
 
     @classmethod
     def existing(cls, where: str | os.PathLike[str]) -> Self:
-        """Open a ledger that is there already; `LedgerError` instead of a new one where there is none."""
+        """Open a ledger that exists already.
+
+        Args:
+            where: A path or URL, as for `Book`.
+
+        Returns:
+            The ledger.
+
+        Raises:
+            LedgerError: There is no ledger.
+        """
         ledger = cls.__new__(cls)
         ledger._database = Database(where, start=None)  # noqa: SLF001 - its own class
         return ledger
 
     @classmethod
     def restored(cls, archive: str | os.PathLike[str], where: str | os.PathLike[str]) -> Self:
-        """A new ledger with the records and documents of an archive; `LedgerError` when they are not whole.
+        """A new ledger with the records and documents of an archive.
 
-        What is older than the newest head kept elsewhere is found by `verify(head)` on the restored ledger.
+        `verify(head)` on it detects an archive older than the newest head kept elsewhere.
+
+        Args:
+            archive: The file of the archive.
+            where: The new place, as for `Book`.
+
+        Returns:
+            The ledger.
+
+        Raises:
+            LedgerError: The archive is not whole, or there is a ledger in that place already.
         """
         taken: list[Path] = []
 
@@ -171,11 +220,21 @@ class Book:
         self._database.close()
 
     def open(self, population: Population, target: Budget) -> Account:
-        """The account of a population: registered and opened at first use, the same account after that.
+        """The account of a population. The first call registers the population; later calls return its account.
 
-        Raises `LedgerError` when the population is registered with another unit or relation, when its account has
-        another rule or other caps, and when its source belongs to another population. A new source of a registered
-        population is a refreshed copy of the same people: it is added, and charged to the same account.
+        A new source of a registered population is a refreshed copy of the same people. It is added, and charged to the
+        same account.
+
+        Args:
+            population: The people, their unit and relation, and the place of their rows.
+            target: The whole budget.
+
+        Returns:
+            The account.
+
+        Raises:
+            LedgerError: The population is registered with another unit or relation. Or its account has another rule or
+                other caps, or its source belongs to another population.
         """
         wanted = filter_for(target)
         with self._database.write() as page:
@@ -201,7 +260,17 @@ class Book:
         return self._account(opened, population.source)
 
     def account(self, name: str) -> Account:
-        """The account of a registered population; `LedgerError` when there is none."""
+        """The account of a registered population.
+
+        Args:
+            name: The name of the population.
+
+        Returns:
+            The account.
+
+        Raises:
+            LedgerError: There is none.
+        """
         with self._database.read() as page:
             opened = _opening(page, name)
             if opened is None:
@@ -216,10 +285,22 @@ class Book:
         return tuple(self._account(event, event.source) for event in opened if event is not None)
 
     def raise_cap(self, name: str, target: Budget, reason: str = "", *, by: str = "") -> Account:
-        """Lift an account's caps: a curator's act, recorded for ever with its reason; by: whose, or "".
+        """Raise an account's caps, and record it permanently with its reason.
 
-        The guarantee of the account becomes the weaker one of the new caps, for all its releases. Caps are never
-        lowered: what was promised stays the bound of what was spent. `LedgerError` for a cap below the present one.
+        The account's guarantee becomes the weaker one of the new caps, for all its releases. Caps are never lowered,
+        because the old promise still bounds the spending so far.
+
+        Args:
+            name: The name of the account.
+            target: The new caps, of the account's own kind.
+            reason: The reason, for the record.
+            by: The curator, for a record of the act, or "".
+
+        Returns:
+            The account.
+
+        Raises:
+            LedgerError: No cap rises, or one falls.
         """
         text(reason=reason, at_least=0, at_most=4000)
         account = self.account(name)
@@ -238,7 +319,7 @@ class Book:
         return account
 
     def acts(self) -> tuple[Act, ...]:
-        """What people in charge did, oldest first, as the chain has it."""
+        """All acts of curators, oldest first, as the chain has them."""
         with self._database.read() as page:
             return tuple(
                 Act(
@@ -255,21 +336,37 @@ class Book:
             )
 
     def head(self) -> Head:
-        """The newest record's position and hash. Kept elsewhere, it later proves what was changed or rolled back."""
+        """The newest record's position and hash. Kept elsewhere, it later proves a change or a rollback."""
         with self._database.read() as page:
             return page.head()
 
     def verify(self, head: Head | None = None) -> Verdict:
-        """Whether the records are whole, and what was changed, removed or reordered where they are not.
+        """Check the records, and report every change, removal and reordering.
 
-        head: one that was kept elsewhere, such as in a certificate. Without it, a ledger put back to an older state as
-        a whole, or written anew from some record on, looks whole: only a head kept outside can tell.
+        A ledger put back to an older state is whole, and so is one rewritten from some record on. Only a head kept
+        elsewhere reveals them.
+
+        Args:
+            head: A head that was kept elsewhere, such as in a certificate, or None.
+
+        Returns:
+            The verdict, with all faults.
         """
         with self._database.read() as page:
             return verified(page, head)
 
     def export(self, path: str | os.PathLike[str]) -> Head:
-        """Write the whole ledger as JSON lines to a new file, verified; its head, to be kept elsewhere."""
+        """Write the whole ledger as JSON lines to a new file, verified.
+
+        Args:
+            path: The new file.
+
+        Returns:
+            The head, to be kept elsewhere.
+
+        Raises:
+            LedgerError: The file exists or cannot be made, or the ledger is not whole.
+        """
         with self._database.read() as page:
             save(page, Path(path))
             return page.head()

@@ -1,9 +1,9 @@
-"""Events and their written form: one line of canonical JSON a record, chained by SHA-256, readable for ever.
+"""Events and their written form: one line of canonical JSON a record, chained by SHA-256, readable permanently.
 
-A line is ASCII, keys sorted, no spaces. It holds its own position and the hash of the line before it, so that its hash
-(SHA-256 of its bytes) speaks for the whole history up to it. Amounts are decimal text, for they pass 2^53, at which
-other readers of JSON begin to round. The table `_FORMS` is the definition of the format: a kind whose meaning changes
-gets a new line there with the next version, and the old line stays.
+A line is ASCII, keys sorted, no spaces. It holds its own position and the hash of the line before it. So its own hash
+(SHA-256 of its bytes) fixes the whole history up to it. Amounts are decimal text, because they exceed 2^53, from which
+other readers of JSON round. The table `_FORMS` defines the format. If the meaning of a kind changes, the table gets a
+new line with the next version, and the old line stays.
 """
 
 import hashlib
@@ -21,14 +21,28 @@ NO_HASH = "0" * 64  # stands before the first record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """The first record of every ledger: a random name, which makes its hashes like no other ledger's."""
+    """The first record of every ledger. Its random name makes the hashes of two ledgers differ.
+
+    Attributes:
+        ledger: The random name.
+    """
 
     ledger: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A population was registered and its account opened. pools: (name, exact size of one unit)."""
+    """A population was registered and its account opened.
+
+    Attributes:
+        account: The name of the population.
+        unit: The column that names a person.
+        relation: The neighbour relation.
+        source: The place of the rows, or "".
+        rule: The kind of the filter.
+        pools: Name and exact size of one unit of each pool.
+        caps: The whole budget, by pool.
+    """
 
     account: str
     unit: str
@@ -41,7 +55,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sourced:
-    """Another place where the same people can be read."""
+    """Another place of the same people's rows."""
 
     account: str
     source: str
@@ -49,7 +63,7 @@ class Sourced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raised:
-    """The curator lifted the caps of an account."""
+    """The curator raised the caps of an account."""
 
     account: str
     caps: Price
@@ -58,7 +72,7 @@ class Raised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allotted:
-    """The curator set what one holder may spend of an account."""
+    """The curator set the limit of one holder of an account."""
 
     account: str
     holder: str
@@ -67,7 +81,17 @@ class Allotted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserved:
-    """A price was spent, before any data was read. key: the caller's idempotency key, or ""."""
+    """A price was spent, before any data was read.
+
+    Attributes:
+        account: The name of the account.
+        plan_digest: The digest of the plan.
+        snapshot: The name of the snapshot.
+        description: The question in words.
+        price: The price, by pool.
+        holders: The holders whose allotments paid.
+        key: The caller's idempotency key, or "".
+    """
 
     account: str
     plan_digest: str
@@ -80,7 +104,18 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A price did not fit and nothing was spent. pool: the first that fell short; holder: whose, or ""."""
+    """A price did not fit, and nothing was spent.
+
+    Attributes:
+        account: The name of the account.
+        plan_digest: The digest of the plan.
+        snapshot: The name of the snapshot.
+        description: The question in words.
+        price: The price, by pool.
+        holders: The holders whose allotments should have paid.
+        pool: The first pool that fell short.
+        holder: The holder whose allotment fell short, or "".
+    """
 
     account: str
     plan_digest: str
@@ -94,7 +129,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """A reservation's release was stored. digest: SHA-256 of the document; size: its length in bytes."""
+    """A reservation's release was stored.
+
+    Attributes:
+        account: The name of the account.
+        reserved: The position of the reservation.
+        digest: The SHA-256 of the document.
+        size: The length of the document, in bytes.
+    """
 
     account: str
     reserved: int
@@ -104,7 +146,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """A reservation's run failed and its budget stays spent. The record has no cause, for the cause may be data."""
+    """A reservation's run failed, and its budget stays spent. The record has no cause, because the cause may be data."""
 
     account: str
     reserved: int
@@ -112,10 +154,14 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acted:
-    """Somebody in charge did something beside the amounts: registered, changed a policy, made or revoked a token.
+    """A curator did something beside the amounts: registered, changed a policy, made or revoked a token.
 
-    account: which one it is about, or "". body: canonical JSON, without places and secrets. happened: UTC, ISO 8601, of an act
-    that was done before ledgers recorded acts, or "".
+    Attributes:
+        account: The account that the act is about, or "".
+        who: The person who acted.
+        what: The kind of act.
+        body: Canonical JSON, without places and secrets.
+        happened: The time (UTC, ISO 8601) of an act older than the records of acts, or "".
     """
 
     account: str
@@ -130,7 +176,14 @@ Event = Begun | Opened | Sourced | Raised | Allotted | Reserved | Refused | Sett
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """An event at its place in the chain. previous: the hash of the line before. time: UTC, ISO 8601."""
+    """An event at its place in the chain.
+
+    Attributes:
+        position: The position; the first record has 1.
+        previous: The hash of the line before.
+        time: UTC, ISO 8601.
+        event: The event.
+    """
 
     position: int
     previous: str
@@ -204,7 +257,7 @@ _FRAME = {"body", "kind", "position", "previous", "time", "version"}
 
 
 def kind_of(event: Event) -> str:
-    """The word a record of this event carries.
+    """The word for this event in a record.
 
     >>> kind_of(Failed(account="purchases", reserved=3))
     'fail'
@@ -213,12 +266,19 @@ def kind_of(event: Event) -> str:
 
 
 def canonical(value: object) -> str:
-    """The one way a value is written: sorted keys, no spaces, ASCII."""
+    """The canonical JSON of a value: sorted keys, no spaces, ASCII."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def digest(content: str | bytes) -> str:
-    """SHA-256 in hexadecimal; text is ASCII by construction."""
+    """SHA-256 in hexadecimal.
+
+    Args:
+        content: Bytes, or text in UTF-8.
+
+    Returns:
+        64 hexadecimal digits.
+    """
     return hashlib.sha256(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content).hexdigest()
 
 
@@ -243,7 +303,17 @@ def write(record: Record) -> str:
 
 
 def read(line: str) -> Record:
-    """The record a line holds; `LedgerError` for a kind this version does not know, `ValueError` for no record at all.
+    """The record of a line.
+
+    Args:
+        line: The line, without a line end.
+
+    Returns:
+        The record.
+
+    Raises:
+        LedgerError: This version of neartwin does not know the kind.
+        ValueError: The line is no record.
 
     >>> line = write(Record(position=1, previous=NO_HASH, time="2026-01-01T00:00:00Z", event=Begun(ledger="ab")))
     >>> read(line).event
@@ -262,7 +332,18 @@ def read(line: str) -> Record:
 
 
 def read_strictly(line: str) -> Record:
-    """As `read`, and `ValueError` for a line that says the same in other letters than a ledger writes."""
+    """The record of a line in canonical form.
+
+    Args:
+        line: The line, without a line end.
+
+    Returns:
+        The record.
+
+    Raises:
+        LedgerError: This version of neartwin does not know the kind.
+        ValueError: The line is no record, or is not in canonical form.
+    """
     record = read(line)
     if write(record) != line:
         raise ValueError("this line is not in canonical form")

@@ -1,9 +1,8 @@
-"""What a ledger takes and gives back: frozen values with no database behind them.
+"""The values of a ledger's interface: frozen, with no database behind them.
 
-Amounts are exact `Fraction`s in each pool's own unit, by pool name. Plan digests, snapshots and documents are opaque
-here: the ledger compares them and stores them, and reads nothing in them.
-
-A filter as the ledger keeps it: a kind, named pools, and vectors of whole numbers that add.
+Amounts are exact `Fraction`s in each pool's own unit, by pool name. The ledger stores and compares plan digests,
+snapshots and documents, and reads nothing in them. `Rule` is an account's filter as the ledger stores it: a kind, named
+pools, and vectors of whole numbers that add.
 """
 
 from collections.abc import Mapping
@@ -23,11 +22,14 @@ _HASH_LETTERS = frozenset("0123456789abcdef")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Population:
-    """The people an account protects: one account a population, whatever file or table shows them today.
+    """The people that an account protects. One population has one account, whatever file or table shows it today.
 
-    unit: the column that names a person (or a name of the caller's own for rows as units). relation: what neighbours
-    are, "add_remove" or "replace_one". source: where the people were read from, or "" when there is no lasting place;
-    a source belongs to one population for ever.
+    Attributes:
+        name: The name of the population and of its account.
+        unit: The column that names a person, or the caller's own name for rows as units.
+        relation: The neighbour relation, "add_remove" or "replace_one".
+        source: The place of the rows, or "" if there is no lasting place. A source belongs to one population
+            permanently.
 
     >>> Population(name="purchases", unit="customer_id", relation="add or remove")
     Traceback (most recent call last):
@@ -48,7 +50,11 @@ class Population:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The newest record's position (the first is 1) and hash: whoever keeps it can later prove a rollback.
+    """The newest record's position and hash. Whoever keeps it can later prove a rollback.
+
+    Attributes:
+        position: The position; the first record has 1.
+        hash: 64 hexadecimal digits.
 
     >>> Head.parse(str(Head(2, "ab" * 32))) == Head(2, "ab" * 32)
     True
@@ -71,7 +77,17 @@ class Head:
 
     @classmethod
     def parse(cls, written: str) -> "Head":
-        """The head that `str` wrote."""
+        """The head that `str` wrote.
+
+        Args:
+            written: The text position:hash.
+
+        Returns:
+            The head.
+
+        Raises:
+            ParameterError: The text is no head.
+        """
         position, _, digest = written.strip().partition(":")
         if not (position.isascii() and position.isdigit()):
             raise ParameterError("head", written, "must be position:hash", remedy="copy the whole head")
@@ -80,11 +96,17 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """The right to run one plan on one snapshot once: its price is already spent, durably.
+    """The right to run one plan on one snapshot once. Its price is already spent, durably.
 
-    position, hash: of the reservation's record; a ticket from a history that was rolled back fits no record. before, caps: what
-    the account had left, and had in all, when the price was taken, in the same transaction, whoever else spends; empty for a
-    ticket that was found again.
+    Attributes:
+        account: The name of the account.
+        position: The position of the reservation's record.
+        hash: The hash of that record. A ticket from a history that was rolled back fits no record.
+        plan_digest: The digest of the plan.
+        snapshot: The name of the snapshot.
+        price: The price, by pool.
+        before: The amounts left before the price, read in the same transaction. Empty for a ticket that was looked up.
+        caps: The account's caps in that transaction. Empty for a ticket that was looked up.
     """
 
     account: str
@@ -99,10 +121,19 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A release that was paid for and settled: served again for nothing.
+    """A release that was paid for and settled. Serving it again is free.
 
-    position, hash: of the record that settled it. reserved: the position of the reservation that paid.
-    price: what it cost then. document: the bytes that were stored. digest: their SHA-256. time: UTC, ISO 8601.
+    Attributes:
+        account: The name of the account.
+        position: The position of the record that settled it.
+        hash: The hash of that record.
+        reserved: The position of the reservation that paid.
+        time: UTC, ISO 8601.
+        plan_digest: The digest of the plan.
+        snapshot: The name of the snapshot.
+        price: Its price at the time, by pool.
+        digest: The SHA-256 of the document.
+        document: The stored bytes.
     """
 
     account: str
@@ -119,10 +150,16 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allotment:
-    """A part of an account set aside as a limit for one holder, such as "analyst:ada" or "project:census".
+    """A part of an account that limits one holder, such as "analyst:ada" or "project:census".
 
-    An allotment limits, it guarantees nothing: allotments may add up to more than the account, whose own cap rules
-    over all of them.
+    An allotment limits and guarantees nothing. Allotments may add up to more than the account, whose own cap rules over
+    all of them.
+
+    Attributes:
+        account: The name of the account.
+        holder: The name of the holder.
+        caps: The most that the holder may spend, by pool.
+        spent: The amount that the holder has spent, by pool.
     """
 
     account: str
@@ -132,19 +169,31 @@ class Allotment:
 
     @property
     def remaining(self) -> dict[str, Fraction]:
-        """What the holder may still spend, if the account has it."""
+        """The amount that the holder may still spend, by pool, if the account has it."""
         return {pool: cap - self.spent[pool] for pool, cap in self.caps.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One record as a reader sees it; fields that a kind has no use for are empty.
+    """One record as a reader sees it. Fields without a use for the kind are empty.
 
-    kind: "open", "source", "raise", "allot", "reserve", "refuse", "settle", "fail" or "act". time: UTC, ISO 8601, from this
-    machine's clock; order is by position alone. state: of a reservation, "reserved", "settled" or "failed"; "refused"
-    for a refusal. price: of a reservation or refusal. caps: the new ones of an opening, raise or allotment.
-    reserved: the position of the reservation that a settle or fail closes, else 0. pool: which one refused. who: of an act,
-    who did it; its description is what.
+    Attributes:
+        position: The position of the record, which alone gives the order.
+        hash: Its hash.
+        kind: "open", "source", "raise", "allot", "reserve", "refuse", "settle", "fail" or "act".
+        time: UTC, ISO 8601, from this machine's clock.
+        account: The name of the account.
+        state: "reserved", "settled" or "failed" for a reservation; "refused" for a refusal.
+        price: The price of a reservation or refusal, by pool.
+        caps: The new caps of an opening, raise or allotment, by pool.
+        plan_digest: The digest of the plan.
+        snapshot: The name of the snapshot.
+        description: The question in words, or the act of a curator.
+        payers: The holders whose allotments paid.
+        pool: The pool that refused.
+        source: The place of the rows.
+        reserved: The position of the reservation that a settle or fail closes, else 0.
+        who: The person who acted.
     """
 
     position: int
@@ -167,9 +216,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """What somebody in charge did, as it stands in the chain of records.
+    """An act of a curator, as the chain of records has it.
 
-    account: which one it is about, or "". body: JSON, without places and secrets. time: UTC, ISO 8601.
+    Attributes:
+        position: The position of the record.
+        hash: Its hash.
+        time: UTC, ISO 8601.
+        account: The account that the act is about, or "".
+        who: The person who acted.
+        what: The kind of act.
+        body: JSON, without places and secrets.
     """
 
     position: int
@@ -183,7 +239,11 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An account's rule of composition without its caps, which curators raise. It never changes.
+    """An account's rule of composition without its caps. It never changes; curators may raise the caps.
+
+    Attributes:
+        kind: The name of the rule.
+        pools: The pools, each with the exact size of one unit.
 
     >>> from neartwin.accounting.budgets import pure
     >>> rule = Rule.of(filter_for(pure(1)))
@@ -210,13 +270,22 @@ class Rule:
         return tuple((pool.name, amount) for pool, amount in zip(self.pools, amounts, strict=True))
 
     def amounts(self, price: Price) -> dict[str, Fraction]:
-        """A vector in the pools' own units, exact."""
+        """A vector in the pools' own units, exact, by pool."""
         return {pool.name: amount * pool.unit for pool, (_, amount) in zip(self.pools, price, strict=True)}
 
     def price(self, spend: Budget, caps: Price | None = None) -> Price:
-        """What a spend costs, rounded up; whatever the filter says, a price never gives budget back.
+        """The price of a spend, rounded up.
 
-        caps: the account's, which a spend that must be fitted, `fits`, sets a part of the delta aside from.
+        Args:
+            spend: The spend.
+            caps: The account's caps. A spend for which `fits` is true sets aside a part of their delta.
+
+        Returns:
+            Whole numbers by pool.
+
+        Raises:
+            LedgerError: The price would give budget back, or is 0.
+            PrivacyError: The rule cannot express the spend.
         """
         owed = self.filter(caps or self.named((0,) * len(self.pools))).price(spend)
         if not all(type(amount) is int and amount >= 0 for amount in owed) or not any(owed):
@@ -228,7 +297,17 @@ class Rule:
         return isinstance(spend, Zcdp | Rdp) and self.kind in ("gdp", "three pools")
 
     def caps(self, target: Budget) -> Price:
-        """A target as caps, rounded down; `LedgerError` for a target of another rule."""
+        """A budget as caps, rounded down.
+
+        Args:
+            target: The budget.
+
+        Returns:
+            Whole numbers by pool.
+
+        Raises:
+            LedgerError: The budget has another rule.
+        """
         wanted = filter_for(target)
         if Rule.of(wanted) != self:
             raise LedgerError(

@@ -1,13 +1,11 @@
-"""Whether a ledger's records are whole: the chain, the documents, and a replay that shares no code with the index.
+"""Verification of a ledger: the chain, the documents, and a replay of the records.
 
-Found without help: a line changed, removed, moved or put in; a document changed or removed; an index that says other
-than the records. Found with a head kept elsewhere: a ledger put back to an older state, or written anew from some
-record on, which is whole in itself and which nobody can tell without such a head.
+Verification alone finds a line that was changed, removed, moved or inserted, and a document that was changed or
+removed. It also finds an index that disagrees with the records. The replay reads the records from first to last and
+shares no code with the index. So an index that went wrong, or was changed by hand, cannot hide.
 
-The records read from the first to the last, by their meaning alone.
-
-The sums of a replay share no code with the index that reservations are checked against, so an index that went wrong, or
-was changed by hand, cannot hide.
+Two changes leave a whole ledger: an older state put back, and all records from some point on rewritten. Only a head
+kept elsewhere reveals them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,7 +43,18 @@ class _Purse:
 
 @dataclass(slots=True)
 class Replay:
-    """The state that the records read so far add up to; `broken` says which rule a record breaks, or ""."""
+    """The state after the records read so far.
+
+    Attributes:
+        opened: The positions of the opening records, by account.
+        purses: Caps and spending, by account.
+        allotted: Caps and spending, by account and holder.
+        sources: The account of each source.
+        reservations: The reservations, by position.
+        asks: The reservation that was settled first, by digest of account, plan and snapshot.
+        keys: Account and idempotency key of every reservation.
+        documents: Digest and size, by position of the settling record.
+    """
 
     opened: dict[str, int] = field(default_factory=dict)
     purses: dict[str, _Purse] = field(default_factory=dict)
@@ -58,7 +67,14 @@ class Replay:
     _asked: dict[int, str] = field(default_factory=dict)
 
     def broken(self, record: Record) -> str:
-        """Take the next record in; the rule it breaks, in words, or "" when the ledger could have written it."""
+        """Take in the next record.
+
+        Args:
+            record: The next record.
+
+        Returns:
+            The rule that it breaks, in words, or "" if a ledger could have written it.
+        """
         event, position = record.event, record.position
         if isinstance(event, records.Begun):
             return "" if position == 1 else "a ledger begins once"
@@ -142,7 +158,14 @@ class Replay:
         return ""
 
     def disagreements(self, page: Reading) -> Iterator[tuple[int, str]]:
-        """Where the index disagrees with the records: a position (0 for none) and what differs."""
+        """Yield the disagreements of the index with the records.
+
+        Args:
+            page: A transaction.
+
+        Yields:
+            A position (0 for none) and the difference in words.
+        """
         names = page.account_names()
         if set(names) != set(self.opened):
             yield 0, "the index lists other accounts than the records"
@@ -166,11 +189,14 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing found wrong.
+    """One fault of a ledger.
 
-    kind: "changed", "removed", "moved", "document", "index", "rule" (a record that a ledger would never have written,
-    such as an overspend), "rollback", or "service" (a data set, policy or token that is other than the acts made it).
-    position: of the record, or 0 for the ledger as a whole.
+    Attributes:
+        kind: "changed", "removed", "moved", "document", "index", "rule", "rollback" or "service". A "rule" fault is a
+            record that a ledger would never write, such as an overspend. A "service" fault is a data set, policy or
+            token that differs from the acts.
+        position: The position of the record, or 0 for the ledger as a whole.
+        message: The fault in words.
     """
 
     kind: str
@@ -183,14 +209,19 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What `verify` found. head: the newest record's, to be kept elsewhere; faults: none when all is whole."""
+    """The result of `verify`.
+
+    Attributes:
+        head: The newest record's head, to be kept elsewhere.
+        faults: All faults; none if the ledger is whole.
+    """
 
     head: Head
     faults: tuple[Fault, ...]
 
     @property
     def whole(self) -> bool:
-        """True when nothing wrong was found."""
+        """True if there is no fault."""
         return not self.faults
 
     def __str__(self) -> str:
@@ -199,14 +230,28 @@ class Verdict:
 
 @dataclass(slots=True)
 class Chain:
-    """A walk along lines, one after another: which links hold."""
+    """A walk along the lines that checks each link.
+
+    Attributes:
+        position: The position of the last line.
+        faults: The faults so far.
+    """
 
     position: int = 0
     faults: list[Fault] = field(default_factory=list)
     _previous: str | None = NO_HASH  # what the next line must name; None after a break, where nothing can be demanded
 
     def take(self, position: int, line: str, written_hash: str) -> Record | None:
-        """The next line's record, or None where it cannot be believed."""
+        """Take in the next line.
+
+        Args:
+            position: Its position.
+            line: The line.
+            written_hash: The hash stored beside it.
+
+        Returns:
+            The record, or None if the line cannot be trusted.
+        """
         if position > self.position + 1:
             gone = f"{self.position + 1}" if position == self.position + 2 else f"{self.position + 1} to {position - 1}"
             self._fault("removed", self.position + 1, f"record {gone} is missing")
@@ -254,7 +299,15 @@ class Chain:
 
 
 def verified(page: Reading, kept: Head | None) -> Verdict:
-    """Walk the whole ledger once. kept: a head from elsewhere that must be in this history."""
+    """Verify the whole ledger in one pass.
+
+    Args:
+        page: A transaction.
+        kept: A head from elsewhere that must be in this history, or None.
+
+    Returns:
+        The verdict.
+    """
     chain, replay, head = Chain(), Replay(), page.head()
     rules: list[Fault] = []
     at_kept = None

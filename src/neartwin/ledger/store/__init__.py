@@ -1,4 +1,4 @@
-"""The one owner of SQLAlchemy: where records lie, how they are written durably, and what is indexed."""
+"""The ledger's database: places, durable transactions and indexes of records. Only this folder uses SQLAlchemy."""
 
 from neartwin.ledger.store.connect import Database
 from neartwin.ledger.store.pages import AccountRow, Reading, ReservationRow, Writing, ask_digest

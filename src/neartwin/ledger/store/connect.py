@@ -1,8 +1,8 @@
-"""Where a ledger lies and how its transactions are opened: one SQLite file, or a PostgreSQL database.
+"""Connections and transactions of a ledger: one SQLite file, or a PostgreSQL database.
 
 A write transaction holds the whole ledger: BEGIN IMMEDIATE on SQLite, a lock on the ledger's one row on PostgreSQL. So
-writers take turns, each sees all that was written before it, and a price is checked against the true sum. When `write`
-has returned, the disk has the record: WAL with synchronous=FULL, or PostgreSQL's synchronous commit.
+writers take turns, and each sees all earlier writes. A price is checked against the true sum. When `write` has
+returned, the disk has the record, by WAL with synchronous=FULL or by PostgreSQL's synchronous commit.
 """
 
 import os
@@ -48,9 +48,12 @@ def _address(where: str | os.PathLike[str]) -> sa.URL:
 
 
 class Database:
-    """An open ledger database. Its life is the caller's: `close()` when done.
+    """An open ledger database. The caller closes it with `close()`.
 
-    The file of a new SQLite ledger is readable by its owner alone. A process that was forked opens its own connections.
+    The file of a new SQLite ledger is readable by its owner alone. A forked process opens its own connections.
+
+    Attributes:
+        place: The file's path, or the URL without its password.
     """
 
     def __init__(self, where: str | os.PathLike[str], *, start: Callable[[Writing], None] | None) -> None:
@@ -78,7 +81,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Writing]:
-        """A transaction that holds the ledger alone and is on disk when the block ends; an error undoes it all."""
+        """A transaction that holds the ledger alone and is on disk when the block ends. An error undoes all of it."""
         with (
             self._told(),
             self._own().connect().execution_options(**{_WRITES: True}) as connection,
@@ -89,7 +92,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Reading]:
-        """A view of the ledger at one moment; waits for nobody."""
+        """A view of the ledger at one moment. It waits for nobody."""
         with self._told(), self._own().connect() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
@@ -98,7 +101,14 @@ class Database:
 
     @contextmanager
     def connection(self, *, writes: bool) -> Iterator[sa.Connection]:
-        """A transaction for the tables of another room in the same database; it does not hold the ledger."""
+        """A transaction for the tables of another room in the same database. It does not hold the ledger.
+
+        Args:
+            writes: Whether the transaction writes.
+
+        Yields:
+            The connection.
+        """
         with (
             self._told(),
             self._own().connect().execution_options(**{_WRITES: writes}) as connection,
@@ -108,7 +118,7 @@ class Database:
 
     @contextmanager
     def creating(self) -> Iterator[sa.Connection]:
-        """A transaction for making or changing tables: on PostgreSQL too, one process at a time."""
+        """A transaction that makes or changes tables, one process at a time, on PostgreSQL too."""
         with self.connection(writes=True) as connection:
             if connection.dialect.name == "postgresql":
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})")

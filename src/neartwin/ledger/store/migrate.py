@@ -1,6 +1,6 @@
-"""Schema versions with Alembic: a new database is migrated to the head, an older one from where it stands.
+"""Schema versions with Alembic. It migrates a new database, or an older one from its version, to the newest version.
 
-Alembic is imported only where there is something to migrate. All steps run in the caller's transaction.
+Alembic is imported only if there is something to migrate. All steps run in the caller's transaction.
 """
 
 from pathlib import Path
@@ -11,7 +11,15 @@ from neartwin.errors import LedgerError
 
 
 def version(connection: sa.Connection, table: str) -> str:
-    """The version that a database says it has, or "" where it says none."""
+    """The schema version of a database, or "" if it has none.
+
+    Args:
+        connection: A transaction.
+        table: The table that holds the version.
+
+    Returns:
+        The version.
+    """
     if not sa.inspect(connection).has_table(table):
         return ""
     column = sa.column("version_num", sa.Text)
@@ -20,9 +28,16 @@ def version(connection: sa.Connection, table: str) -> str:
 
 
 def upgrade(connection: sa.Connection, folder: Path, table: str, *, standing: str = "") -> None:
-    """Run the folder's migrations up to its head. standing: the version of a database that was made before versions.
+    """Run the folder's migrations up to the newest version.
 
-    Raises `LedgerError` for a database of a version that the folder does not know.
+    Args:
+        connection: A transaction that writes.
+        folder: The folder of the migrations.
+        table: The table that holds the version.
+        standing: The version of a database that is older than versions, or "".
+
+    Raises:
+        LedgerError: The folder does not know the database's version.
     """
     from alembic.config import Config
     from alembic.runtime.environment import EnvironmentContext

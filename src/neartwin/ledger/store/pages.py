@@ -1,7 +1,7 @@
-"""What one transaction can read and append. The one place where an event changes the index tables.
+"""The reads and writes of one transaction. Only this module turns events into changes of the index tables.
 
-Everything but `record` and `document` is an index: a function of the records, kept up to date here in the transaction
-that appends, so that a reservation costs the same after a thousand records as after one.
+All tables but `record` and `document` are an index: a function of the records. The transaction that appends a record
+also updates the index. So a reservation costs the same after a thousand records as after one.
 """
 
 import json
@@ -22,7 +22,12 @@ from neartwin.ledger.values import Head
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRow:
-    """An account or an allotment as indexed: caps and spent, in whole units by pool."""
+    """An account or an allotment in the index.
+
+    Attributes:
+        caps: The whole budget, in whole units by pool.
+        spent: The amount spent, in whole units by pool.
+    """
 
     caps: Price
     spent: Price
@@ -30,7 +35,15 @@ class AccountRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationRow:
-    """A reservation as indexed. closed: the position of the record that settled or failed it, or None."""
+    """A reservation in the index.
+
+    Attributes:
+        position: The position of its record.
+        account: The name of the account.
+        key: The idempotency key, or None.
+        state: "reserved", "settled" or "failed".
+        closed: The position of the record that settled or failed it, or None.
+    """
 
     position: int
     account: str
@@ -40,7 +53,7 @@ class ReservationRow:
 
 
 def ask_digest(account: str, plan_digest: str, snapshot: str) -> str:
-    """One index key for one plan on one snapshot of one population."""
+    """The index key of one plan on one snapshot of one population."""
     return records.digest(records.canonical([account, plan_digest, snapshot]))
 
 
@@ -61,7 +74,7 @@ def add(left: Price, right: Price) -> Price:
 
 
 class Reading:
-    """The ledger as one transaction sees it."""
+    """The ledger in one transaction."""
 
     def __init__(self, connection: sa.Connection) -> None:
         """A connection inside a transaction, which the caller ends."""
@@ -69,7 +82,7 @@ class Reading:
 
     @property
     def connection(self) -> sa.Connection:
-        """For tables of another room that change in the same transaction."""
+        """The connection, for tables of another room that change in the same transaction."""
         return self._connection
 
     def head(self) -> Head:
@@ -80,7 +93,7 @@ class Reading:
         return Head(*row)
 
     def record(self, position: int) -> tuple[Record, str]:
-        """The record at a position, with its hash."""
+        """The record at a position, and its hash."""
         row = statements.RECORD.row(self._connection, its_position=position)
         if row is None:
             raise LedgerError(f"record {position} is missing; verify the ledger")
@@ -99,7 +112,11 @@ class Reading:
             yield self._readable(row.position, row.line), row.hash
 
     def lines(self) -> Iterator[tuple[int, str, str, str]]:
-        """Every record as it lies: position, account as indexed, line, hash. A thousand at a time are in memory."""
+        """Yield every record as it lies, with a thousand at a time in memory.
+
+        Yields:
+            Position, account as indexed, line and hash.
+        """
         table, last = schema.record, -(2**63)
         columns = sa.select(table.c.position, table.c.account, table.c.line, table.c.hash)
         while True:
@@ -127,7 +144,7 @@ class Reading:
         return None if row is None else bytes(row[0])
 
     def document_positions(self) -> tuple[int, ...]:
-        """Where documents lie."""
+        """The positions of all documents."""
         return tuple(self._connection.execute(sa.select(schema.document.c.position)).scalars())
 
     def opened(self, name: str) -> int | None:
@@ -141,7 +158,7 @@ class Reading:
         return tuple(rows.scalars())
 
     def account(self, name: str) -> AccountRow:
-        """An account that is known to exist."""
+        """The index row of an account that is known to exist."""
         row = statements.ACCOUNT.row(self._connection, its_name=name)
         if row is None:
             raise LedgerError(f"account {name!r} is missing; verify the ledger")
@@ -156,13 +173,13 @@ class Reading:
         ).scalar_one_or_none()
 
     def allotments(self, account: str) -> dict[str, AccountRow]:
-        """What was allotted of an account, by holder."""
+        """All allotments of an account, by holder."""
         table = schema.allotment
         rows = self._connection.execute(sa.select(table).where(table.c.account == account).order_by(table.c.holder))
         return {row.holder: _amounts((row.caps, row.spent)) for row in rows}
 
     def allotment(self, account: str, holder: str) -> AccountRow | None:
-        """What one holder was allotted, or None."""
+        """The allotment of one holder, or None."""
         row = statements.ALLOTMENT.row(self._connection, its_name=account, its_holder=holder)
         return None if row is None else _amounts(row)
 
@@ -175,11 +192,11 @@ class Reading:
         return self._one_reservation(statements.CLOSED_AT, its_position=position)
 
     def reservation_with_key(self, account: str, key: str) -> ReservationRow | None:
-        """The reservation that used up an idempotency key."""
+        """The reservation with an idempotency key."""
         return self._one_reservation(statements.RESERVED_WITH_KEY, its_name=account, its_key=key)
 
     def answered(self, ask: str) -> ReservationRow | None:
-        """The reservation of a plan on a snapshot that was settled first: its answer is the plan's for ever."""
+        """The reservation of a plan on a snapshot that was settled first. Its answer stays the plan's answer."""
         return self._one_reservation(statements.ANSWERED, its_ask=ask)
 
     def reservations(self, account: str) -> dict[int, ReservationRow]:
@@ -225,7 +242,14 @@ class Writing(Reading):
         self._append(0, records.NO_HASH, records.Begun(ledger=secrets.token_hex(16)))
 
     def append(self, event: Event) -> tuple[Record, str]:
-        """Chain the event to the head and bring the index up to date; the record and its hash."""
+        """Chain an event to the head and update the index.
+
+        Args:
+            event: The event.
+
+        Returns:
+            The record and its hash.
+        """
         head = self.head()
         return self._append(head.position, head.hash, event)
 
@@ -239,7 +263,14 @@ class Writing(Reading):
         return record, self.take(record)
 
     def take(self, record: Record) -> str:
-        """Add a record as it is, whose place in the chain the caller has checked; its hash."""
+        """Add a record as it is. The caller has checked its place in the chain.
+
+        Args:
+            record: The record.
+
+        Returns:
+            Its hash.
+        """
         line = records.write(record)
         made = records.digest(line)
         account = "" if isinstance(record.event, records.Begun) else record.event.account

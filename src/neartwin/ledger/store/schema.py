@@ -1,8 +1,8 @@
-"""The tables of a ledger: the records, which are the truth, and indexes of them, which `verify` compares with a replay.
+"""The tables of a ledger: the records, which are the truth, and indexes, which `verify` compares with a replay.
 
-Records and documents are only ever added: triggers refuse to change or remove them. Triggers stop an accident; a
-deliberate hand is found by `verify` and by a head kept elsewhere. A new ledger is made from here, and `migrations`
-change an older one. A test compares a new ledger with one that old code wrote.
+Records and documents are only ever added: triggers refuse to change or remove them. Triggers stop accidents. `verify`
+and a head kept elsewhere detect intent. This module makes the tables of a new ledger, and `migrations` change older
+ones. A test compares a new ledger with one that old code wrote.
 """
 
 import sqlalchemy as sa
@@ -84,7 +84,7 @@ _REFUSAL = "records of a ledger are never changed or removed"
 
 
 def make(connection: sa.Connection) -> None:
-    """The newest tables in a database that has none of them, and their version."""
+    """Make the newest tables and their version, in a database that has none of them."""
     tables.create_all(connection, checkfirst=False)
     told = sa.Table(
         VERSIONS,

@@ -1,6 +1,6 @@
-"""The statements that every reservation repeats, written out once for each kind of database and handed to its driver.
+"""The statements that every reservation repeats, written once for each kind of database and run by its driver.
 
-SQLAlchemy makes the text; its own execution of a statement takes ten times as long as SQLite does.
+SQLAlchemy writes the text. Its own execution of a statement takes ten times as long as SQLite does.
 """
 
 from dataclasses import dataclass, field
@@ -14,13 +14,25 @@ from neartwin.ledger.store import schema
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """A statement with its parameters' names, to be run often."""
+    """A statement with named parameters, to be run often.
+
+    Attributes:
+        made: The statement in SQLAlchemy.
+    """
 
     made: sa.Select[Any] | sa.Insert | sa.Update
     _written: dict[str, SQLCompiler] = field(default_factory=dict)
 
     def rows(self, connection: sa.Connection, **named: object) -> list[Any]:
-        """All rows that it gives, as the driver has them; none of a statement that writes. Errors are the driver's."""
+        """Run the statement, and return all rows as the driver has them. Errors are the driver's.
+
+        Args:
+            connection: A transaction.
+            named: The parameters, by name.
+
+        Returns:
+            The rows; none of a statement that writes.
+        """
         written = self._written.get(connection.dialect.name)
         if written is None:
             written = self._written[connection.dialect.name] = self._write_out(connection.dialect)
@@ -32,7 +44,7 @@ class Statement:
             cursor.close()
 
     def row(self, connection: sa.Connection, **named: object) -> Any | None:
-        """The one row that there is at most."""
+        """The only row, or None."""
         found = self.rows(connection, **named)
         return found[0] if found else None
 

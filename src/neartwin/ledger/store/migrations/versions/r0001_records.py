@@ -1,7 +1,7 @@
-"""The tables that `schema.make` makes: records, which are only added, and the indexes of them.
+"""The tables that `schema.make` makes: records, which are only added, and indexes of them.
 
-No database runs this step: a new ledger is made whole at the newest version, and a ledger from before versions were kept has
-these tables already. Alembic needs the step as the one below the next.
+No database runs this step. A new ledger has the newest tables, and a ledger older than versions has these tables
+already. Alembic needs the step below the next one.
 """
 
 revision = "0001"
