@@ -10,7 +10,9 @@ import pytest
 
 from tests.engines.places import DuckdbPlace, PostgresPlace, SparkPlace
 
-_QUICK = "test_spark.py"  # the one file that asks Spark in `make test`
+_QUICK = (
+    "test_spark.py"  # the one file that asks Spark in `make test`: for the oracle, its secrets, the caller's session
+)
 _SPARK = {"spark", "spark_place"}
 
 
@@ -53,7 +55,8 @@ def spark(tmp_path_factory):
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
         "spark.eventLog.dir": (home / "events").as_uri(),
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # short queries: compiling well costs more than it gains
+        # short queries: compiling well and collecting in parallel cost more than they gain
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     builder = SparkSession.builder.master("local[2, 2]").appName("neartwin tests")
     for name, value in settings.items():

@@ -1,6 +1,7 @@
 """The questions of `tests/real_tables.py` asked of PostgreSQL and Spark, in Python and in SQL: the true answer, as DuckDB says.
 
-Of PostgreSQL from a terminal too, which opens the table anew: a server's table has no state to tell, so that is a new release.
+The first question of each data set is also asked of PostgreSQL from a terminal, which opens the table anew. A server's
+table has no state to tell, so that is a new release.
 `tests/releases/test_real_data.py` asks them of files.
 """
 
@@ -48,10 +49,13 @@ def test_postgres_gives_the_true_answer_in_python_sql_and_a_terminal(real_tables
     asked = data.asked[number]
     with nt.open_ledger(tmp_path / "budget.db") as book:
         release = asked_in_python_and_sql(data, asked, in_postgres, book)
-    done = CliRunner().invoke(main, words(data, asked, in_postgres, tmp_path / "another.db"))
-    assert done.exit_code == 0, done.output
+    found_by = [release]
+    if number == 0:
+        done = CliRunner().invoke(main, words(data, asked, in_postgres, tmp_path / "another.db"))
+        assert done.exit_code == 0, done.output
+        found_by.append(nt.Release.from_json(done.output))
     truth = told_by_duckdb(asked.truth, real_tables)
-    for found in (release, nt.Release.from_json(done.output)):
+    for found in found_by:
         same(as_rows(found), truth, asked.slack, ordered="LIMIT" in asked.sql)
 
 

@@ -217,6 +217,7 @@ def test_the_callers_session_is_left_as_it_was(spark_place, spark):
     assert (dict(spark.conf.getAll), [view.name for view in spark.catalog.listTables("global_temp")]) == before
 
 
+@pytest.mark.slow
 def test_tables_of_the_catalogue_are_found_by_name_and_others_refused(spark):
     spark.createDataFrame(pa.table({"who": ["a", "b"], "paid": [1.0, 2.0]})).createOrReplaceTempView("payments")
     rows = nt.table(spark, table="payments", unit="who")
@@ -231,6 +232,7 @@ def test_tables_of_the_catalogue_are_found_by_name_and_others_refused(spark):
         nt.table(twice, name="twice", unit="who")
 
 
+@pytest.mark.slow
 def test_odd_values_of_sparks_own_make_nothing_fail(spark):
     frame = spark.sql("""
         SELECT * FROM VALUES

@@ -17,13 +17,11 @@ from neartwin.engines.sql.expressions import translated
 from neartwin.engines.sql.joins import Place
 from neartwin.engines.sql.statement import first_rows, in_order, needed_columns, salted, statement
 from neartwin.planning.stage import Aggregates, Stage
-from neartwin.tables.sources import DuckdbConnection, DuckdbQuery, ParquetFiles, Source
 from neartwin.tables.table import Join
 from neartwin.tables.terms import Term
 from neartwin.tables.types import ColumnType
 
 _SALT = exp.cast(exp.Placeholder(this="salt"), "UBIGINT", dialect="duckdb")
-_LEAST_BYTES = 2**22  # of files: to set arrays up takes longer than to read smaller ones
 _TYPES = {
     ColumnType.TEXT: "VARCHAR",
     ColumnType.NUMBER: "DOUBLE",
@@ -136,8 +134,6 @@ class DuckdbEngine:
     def _asked(self, stage: Stage) -> Iterator[tuple[Any, list[Place]]]:
         sources = [stage.table.source, *(join.source for join in stage.table.joins)]
         with opened(sources, needed_columns(stage), self._settings()) as (connection, rows):
-            if not self.memory_limit:  # arrays cannot go to disk
-                _allow_arrays(connection, stage, sources)
             if stage.keys is not None and stage.group_columns:
                 connection.register(KEYS, key_table(stage))
             try:
@@ -153,34 +149,6 @@ class DuckdbEngine:
             "temp_directory": self.temp_directory,
         }
         return {name: value for name, value in chosen.items() if value}
-
-
-def _allow_arrays(connection: Any, stage: Stage, sources: Sequence[Source]) -> None:
-    """Let DuckDB group units in arrays on a connection of our own; an owner's stays as it is.
-
-    Without arrays, histograms and quantiles of 3 million rows take half as long again. They need whole numbers as units, in a
-    range that the statistics of Parquet files tell. No memory limit holds for them, and each thread fills its own.
-    """
-    owned = any(isinstance(source, DuckdbConnection | DuckdbQuery) for source in sources)
-    size = sum(source.size() for source in sources if isinstance(source, ParquetFiles))
-    if owned or size < _LEAST_BYTES:
-        return
-    ((threads,),) = connection.execute("SELECT current_setting('threads')").fetchall()
-    connection.execute(f"SET perfect_ht_threshold = {array_bits(stage, size, threads=threads)}")
-
-
-def array_bits(stage: Stage, size: int, *, threads: int) -> int:
-    """Bits of the whole numbers that may index an array: at least 12, which is DuckDB's own setting, at most 18.
-
-    The arrays of all threads together take at most a fourth of the files' size and 64 MiB.
-
-    Args:
-        stage: says how many numbers a slot of an array holds.
-        size: bytes of all Parquet files.
-        threads: of DuckDB.
-    """
-    slot = 24 + 32 * (0 if stage.split is not None else len(stage.grid) + len(stage.moments))  # bytes: rows, then sums
-    return max(12, min(18, (min(2**26, size // 4) // (threads * slot)).bit_length() - 1))
 
 
 def text_of(stage: Stage, places: list[Place], *, ordered: bool = False) -> str:

@@ -159,10 +159,6 @@ class ParquetFiles:
         """Changes when a file is written."""
         return _files_snapshot(self.paths)
 
-    def size(self) -> int:
-        """Bytes, as the file system says; of a file that is gone, none."""
-        return sum(Path(path).stat().st_size for path in self.paths if Path(path).is_file())
-
 
 @dataclass(frozen=True, slots=True)
 class CsvFiles:
