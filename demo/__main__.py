@@ -18,7 +18,6 @@ import neartwin as nt
 from demo import data, figures
 from neartwin.errors import BudgetError
 from neartwin.report.page import budget
-from neartwin.report.plots import svg
 
 FOLDER = Path("demo-output")
 CONSOLE = Console(highlight=False)
@@ -68,7 +67,7 @@ def names(book: Any) -> Part:
     return Part(
         "10,000 first names of a whole country",
         found,
-        svg(figures.names(true, released, theorem)),
+        figures.svg(figures.names(true, released, theorem)),
         release,
         data.NAMES,
         seconds[0],
@@ -102,7 +101,7 @@ def earnings(book: Any) -> Part:
     return Part(
         "Mean earnings by gender and region",
         found,
-        svg(figures.earnings(labels, release["mean"], true)),
+        figures.svg(figures.earnings(labels, release["mean"], true)),
         release,
         data.EARNINGS,
         seconds[0],
@@ -127,7 +126,7 @@ def diseases(book: Any) -> Part:
     return Part(
         "The most common disease",
         found,
-        svg(figures.diseases(DISEASES, [counts[d] for d in DISEASES], winner)),
+        figures.svg(figures.diseases(DISEASES, [counts[d] for d in DISEASES], winner)),
         release,
         data.DIAGNOSES,
         seconds[0],

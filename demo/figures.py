@@ -1,5 +1,6 @@
 """The demo's pictures: what was released beside what is true, which only public data allows."""
 
+import io
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,16 @@ def diseases(names: list[str], true: list[int], winner: str) -> Any:
     panel.invert_yaxis()
     panel.set_xlabel("patients (true, public data); blue: the released winner", fontsize=9)
     return _clean(figure, panel)
+
+
+def svg(figure: Any) -> str:
+    """The figure as an SVG element to stand inside a page; colours of text follow the page's."""
+    buffer = io.StringIO()
+    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "neartwin"}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    plt.close(figure)
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
 
 
 def _clean(figure: Any, *panels: Any) -> Any:

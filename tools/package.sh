@@ -35,7 +35,7 @@ for python in ${PYTHONS:-python3.11 python3.12 python3.13 python3.14}; do
   clean=$place/clean-$tried
   mkdir "$clean"
   "$python" -m venv "$clean/venv"
-  "$clean/venv/bin/python" -m pip install --quiet "${wheel[0]}[plots]"
+  "$clean/venv/bin/python" -m pip install --quiet "${wheel[0]}"
   "$clean/venv/bin/python" -m pip check >/dev/null
   (cd "$clean" && venv/bin/neartwin --version && venv/bin/python -I -W error "$place/first.py" >/dev/null)
   echo "$("$python" --version): the first release of the README runs from the wheel"

@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from matplotlib import pyplot as plt
-
-from neartwin.report.figures import Figure, draw, epsilon_delta_polygon, error_regions, gaussian_family, tradeoff_figure
+from neartwin.report.figures import epsilon_delta_polygon, error_regions, gaussian_family, tradeoff_figure
+from neartwin.report.svg import Figure
 from neartwin.tradeoff import compose, epsilon_delta, gaussian
 
 TOOLS = Path(__file__).parent
@@ -29,9 +28,7 @@ def on_pre_build(config: Any) -> None:  # noqa: ARG001 - MkDocs passes its setti
     folder = DOCS / "pictures"
     folder.mkdir(exist_ok=True)
     for name, figure in figures().items():
-        drawn = draw(figure)
-        drawn.savefig(folder / f"{name}.svg", metadata={"Date": None})
-        plt.close(drawn)
+        figure.draw().save(folder / f"{name}.svg")
 
 
 def figures() -> dict[str, Figure]:

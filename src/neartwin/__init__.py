@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from neartwin.releases.consistency import make_consistent as make_consistent
     from neartwin.releases.documents import WrittenRelease as WrittenRelease
     from neartwin.releases.release import Release as Release
+    from neartwin.report.page import plot as plot
     from neartwin.report.page import save as save
-    from neartwin.report.plots import plot as plot
     from neartwin.statistics import *  # noqa: F403 - every constructor of a statistic
     from neartwin.tables.joins import owned_by as owned_by
     from neartwin.tables.joins import public_table as public_table
@@ -62,7 +62,7 @@ _HOME = {
     "open_ledger": "neartwin.releases.accounts",
     "owned_by": "neartwin.tables.joins",
     "date_part": "neartwin.queries.groups",
-    "plot": "neartwin.report.plots",
+    "plot": "neartwin.report.page",
     "public_table": "neartwin.tables.joins",
     "pure": "neartwin.accounting.budgets",
     "moving_sums": "neartwin.queries.workloads",

@@ -9,16 +9,7 @@ from neartwin.audit.neighbouring_inputs import Twins
 from neartwin.audit.reconstruction import Attempt
 from neartwin.audit.runs import Transcript
 from neartwin.errors import ParameterError
-from neartwin.report.figures import band_figure, risk_figure, transition_figure, transition_lines
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    from matplotlib import pyplot as plt
-
-    yield
-    plt.close("all")
-
+from neartwin.report.figures import band_figure, reconstruction_figure, risk_figure, transition_figure, transition_lines
 
 ATTEMPTS = [
     Attempt("A", 8.0, 16, 64, 8.0, 0.4),
@@ -29,8 +20,8 @@ ATTEMPTS = [
 
 def test_transition_averages_the_repeats_of_a_setting_in_order_of_error():
     assert transition_lines(ATTEMPTS) == {"A": ([0.875, 2.0], [0.05, 0.4])}
-    panel = transition_figure(ATTEMPTS).axes[0]
-    assert panel.lines[0].get_xydata().tolist() == [[0.875, 0.05], [2.0, 0.4]]
+    line = transition_figure(ATTEMPTS).lines[0]
+    assert [*zip(line.x, line.y, strict=True)] == [(0.875, 0.05), (2.0, 0.4)]
     with pytest.raises(ParameterError):
         transition_figure([])
 
@@ -38,7 +29,16 @@ def test_transition_averages_the_repeats_of_a_setting_in_order_of_error():
 def test_band_is_drawn_at_its_knots_and_risk_at_its_marks():
     rng = np.random.default_rng(1)
     found = band(Transcript(Twins(0, 1), rng.normal(0, 1, 900).round(2), rng.normal(1, 1, 900).round(2)))
-    panel = band_figure(found, claim_gdp(1)).axes[0]
-    assert np.array_equal(panel.lines[0].get_ydata(), found.fnr)
-    marks = risk_figure(claim_gdp(1).floor, "mu = 1").axes[0].texts
-    assert [mark.get_text() for mark in marks] == ["9.24 %", "1.83 %"]
+    assert np.array_equal(band_figure(found, claim_gdp(1)).lines[0].y, found.fnr)
+    marks = risk_figure(claim_gdp(1).floor, "mu = 1").notes
+    assert [mark.text for mark in marks] == ["9.24 %", "1.83 %"]
+
+
+def test_releases_stand_over_the_least_that_anyone_can_reach_against_them():
+    figure = reconstruction_figure(
+        ATTEMPTS, [Attempt("A", 1.0, 16, 64, 8.0, 0.45)], [Attempt("A", 2.0, 16, 64, 8.0, 0.3)]
+    )
+    found, least = figure.lines[-2:]
+    assert found.y.tolist() == [0.45, 0.3]
+    assert np.allclose(least.y, [1 / (1 + np.e), 0.15865525])
+    assert [note.text for note in figure.notes] == ["ε = 1", "μ = 2"]

@@ -92,7 +92,7 @@ def test_an_analyst_asks_previews_releases_and_keeps_a_certificate(browser, addr
         expect(page.locator("[name=where]")).to_be_hidden()
         expect(preview.locator("figcaption").filter(has_text="orders")).to_be_visible()
         # the preview follows the spend: dial, error and curve
-        drawn = page.locator("#preview .curve.after")
+        drawn = page.locator("#preview polyline.curve.s0").first
         first = drawn.get_attribute("points")
         page.locator("#slider").fill("-0.30")  # ten to this power
         expect(page.locator("#amount")).to_have_value("0.501")

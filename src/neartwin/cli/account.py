@@ -3,16 +3,16 @@
 import json
 import math
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from neartwin.accounting.expressions import parse
 from neartwin.accounting.usage import Cost, cost
-from neartwin.cli.output import report_errors
+from neartwin.cli import options
+from neartwin.cli.output import report_errors, show_table
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval
 
@@ -21,7 +21,7 @@ _HELP = """The privacy of mechanisms used together, certified.
 \b
   neartwin account "gaussian(sigma=20) * 1000 + laplace(epsilon=0.1) * 10" --delta 1e-6
   neartwin account "subsampled_gaussian(sigma=1, rate=0.01) * 10000" --delta 1e-5 --json
-  neartwin account "parallel(laplace(epsilon=1), gaussian(mu=1))" --epsilon 1 --plot curve.png
+  neartwin account "parallel(laplace(epsilon=1), gaussian(mu=1))" --epsilon 1 --plot curve.svg
 
 Mechanisms, each with its numbers by name:
 
@@ -54,7 +54,7 @@ Every number is an interval that surely holds the true one; the guarantee is its
     show_default=True,
     help="The neighbour relation: which two data sets are compared.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, with the curve.")
+@options.json_option
 @click.option(
     "--plot", type=click.Path(), default=None, help="Draw the trade-off curve to this file (.png, .svg, .pdf)."
 )
@@ -78,12 +78,11 @@ def account(
             json.dumps({"expression": expression, "neighbours": neighbours} | answers | {"curve": _curve(whole)})
         )
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("", "from", "to", "method"):
-        table.add_column(name, no_wrap=True)
-    for line in answers["answers"]:
-        table.add_row(line["question"], _digits(line["lower"]), _digits(line["upper"]), line["method"])
-    Console(highlight=False, width=10_000).print(table)
+    rows = [
+        [line["question"], _digits(line["lower"]), _digits(line["upper"]), line["method"]]
+        for line in answers["answers"]
+    ]
+    show_table(("", "from", "to", "method"), rows, texts=4)
     best = math.ceil(10_000 * (1 + answers["advantage"]["upper"]) / 2) / 100
     click.echo(f"best guess whether someone is in the data, from 50 %: at most {min(best, 100.0):g} %", err=True)
 
@@ -126,17 +125,14 @@ def _curve(whole: Cost) -> dict[str, list[float]]:
 
 
 def _draw(whole: Cost, expression: str, path: Path) -> None:
-    from neartwin.report.figures import Figure, Line, draw
+    from neartwin.report.svg import BLIND, Figure, Line
 
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ParameterError("plot", str(path), "must end in .png, .svg or .pdf")
     alpha = _levels()
-    found = whole.tradeoff(alpha)
-    blind = Line("blind guessing", np.array([0.0, 1.0]), np.array([1.0, 0.0]), "dotted")
+    bounds = whole.tradeoff(alpha)
     lines = (
-        blind,
-        Line("guarantee", alpha, found.lower),
-        Line("some attacker does this well", alpha, found.upper, "dashed"),
+        BLIND,
+        Line("guarantee", alpha, bounds.lower),
+        Line("some attacker does this well", alpha, bounds.upper, "dashed"),
     )
-    title = expression if len(expression) <= 60 else expression[:57] + "..."
-    draw(Figure(title, "false positive rate", "least false negative rate", lines)).savefig(path, dpi=150)
+    title = shorten(expression, 44, placeholder=" ...")
+    Figure(title, "false positive rate", "least false negative rate", lines).draw().save(path)

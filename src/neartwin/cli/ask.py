@@ -1,6 +1,5 @@
 """`neartwin ask`: a question to a service, as `query` is one to a file of one's own."""
 
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,14 +8,14 @@ import click
 from neartwin.cli import options
 from neartwin.cli.output import report_errors, show_releases
 from neartwin.errors import ParameterError
+from neartwin.planning.pilot_ranges import with_private_range
 from neartwin.queries.query import Query, TopK
 from neartwin.queries.sql.parse import from_sql, grouped_rows
 from neartwin.queries.sql.series import statements
+from neartwin.statistics.clipping import read_range
 
 if TYPE_CHECKING:
     from neartwin.client.service import ServedAccount
-
-Options = dict[str, Any]
 
 
 @click.command()
@@ -26,24 +25,14 @@ Options = dict[str, Any]
 @click.option(
     "--token", default="", envvar="NEARTWIN_TOKEN", help="A file with your token; else NEARTWIN_TOKEN holds it."
 )
-@click.option("--spend", required=True, help="What this release may cost: epsilon=0.5 or epsilon=0.5,delta=1e-7.")
 @click.option("--keys", multiple=True, help="Public keys: town=Ulm,Bonn; by default those that the data set declares.")
-@options.limit_options
+@options.spend_options
 @click.option("--preview", is_flag=True, help="Show cost and expected error, and spend nothing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-@click.option("--out", type=click.Path(dir_okay=False), help="Also write .html, .json, .csv or .parquet.")
+@options.json_option
+@options.out_option
 @report_errors
-def ask(  # noqa: PLR0917 - a command's options
-    url: str,
-    dataset: str,
-    sql: str,
-    token: str,
-    spend: str,
-    keys: tuple[str, ...],
-    preview: bool,  # noqa: FBT001
-    as_json: bool,  # noqa: FBT001
-    out: str | None,
-    **limits: str | None,
+def ask(
+    *, url: str, dataset: str, sql: str, token: str, preview: bool, as_json: bool, out: str | None, **asked: Any
 ) -> None:
     """Ask a service's data set a SQL question; the service pays for it from your allotment.
 
@@ -52,9 +41,9 @@ def ask(  # noqa: PLR0917 - a command's options
     from neartwin.client import connect
 
     account = connect(url, _token(token)).open(dataset)
-    asked = [_question(account, statement, keys) for statement in statements(sql)]
-    told: Options = {"spend": options.target(spend, "spend"), "limits": options.limits(dict(limits))}
-    proposal = account.plan(asked[0], **told) if len(asked) == 1 else account.plan_series(asked, **told)
+    clip = read_range(asked["private_range"] or None)
+    queries = [with_private_range(_question(account, part, asked["keys"]), clip) for part in statements(sql)]
+    proposal = account.plan_series(queries, **options.arguments_of_plan(asked))
     if preview:
         click.echo(f"{proposal.explain()}\n\n{proposal.preview()}")
         return
@@ -69,7 +58,7 @@ def _question(account: "ServedAccount", sql: str, keys: tuple[str, ...]) -> Quer
         given = {name: values for name, values in given.items() if name in columns} or None
     declared = account.declared_keys(grouped)
     if given is None and columns and all(column in declared for column in columns):
-        given = _product(declared, columns)
+        given = {column: declared[column] for column in columns}
     return from_sql(sql, account.rows, keys=given, tables=account.tables)
 
 
@@ -81,9 +70,3 @@ def _token(given: str) -> str:
     except (OSError, UnicodeDecodeError):
         remedy = "give --token FILE, or set NEARTWIN_TOKEN"
         raise ParameterError("token", "", "is not there", remedy=remedy) from None
-
-
-def _product(keys: Any, columns: tuple[str, ...]) -> list[Any]:
-    """Declared keys of the columns; dates come as text over the wire and are read by the form's own rule."""
-    found = list(product(*(keys[column] for column in columns)))
-    return [key[0] for key in found] if len(columns) == 1 else found

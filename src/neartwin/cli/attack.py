@@ -11,12 +11,11 @@ from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from neartwin.accounting.budgets import gdp, pure
 from neartwin.audit.reconstruction import Attempt, Bits, bounded_noise, least_squares, linear_program, released, sweep
-from neartwin.cli.output import report_errors, stderr
+from neartwin.cli.options import json_option, picture_option
+from neartwin.cli.output import report_errors, show_table, stderr
 from neartwin.errors import ParameterError
 
 _ATTACKERS = {"least squares": least_squares, "linear programme": linear_program}
@@ -65,10 +64,10 @@ def attack() -> None:
 @click.option(
     "--seed", default=0, show_default=True, help="Repeats bits, subsets and bounded errors; no private noise."
 )
-@click.option("--picture", type=click.Path(dir_okay=False), help="Draw both attacks to this .png or .svg file.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@picture_option
+@json_option
 @report_errors
-def reconstruct(as_json: bool, picture: str | None, **options: Any) -> None:  # noqa: FBT001 - a command's options
+def reconstruct(*, as_json: bool, picture: str | None, **options: Any) -> None:
     """Rebuild everybody's bit from counts over random subsets (Dinur and Nissim 2003).
 
     First from answers with a bounded error, where it works below an error of about sqrt(people); then from releases that
@@ -78,7 +77,7 @@ def reconstruct(as_json: bool, picture: str | None, **options: Any) -> None:  # 
     if picture:
         from neartwin.report.figures import reconstruction_figure
 
-        reconstruction_figure(attempts["bounded"], attempts["epsilon"], attempts["mu"]).savefig(picture)
+        reconstruction_figure(attempts["bounded"], attempts["epsilon"], attempts["mu"]).draw().save(picture)
         stderr.print(f"picture: {picture}", markup=False)
     if as_json:
         click.echo(json.dumps({name: [asdict(attempt) for attempt in made] for name, made in attempts.items()}))
@@ -140,9 +139,7 @@ def _of_file(path: Path, column: str, people: int) -> Bits:
 
 
 def _show(attempts: dict[str, list[Attempt]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("answers", "largest error", "in sqrt(people)", "attacker", "wrong"):
-        table.add_column(name, justify="left" if name in {"answers", "attacker"} else "right")
+    rows = []
     for kind, label in (
         ("bounded", "bounded error {:.3g}"),
         ("epsilon", "release, epsilon {:g}"),
@@ -154,8 +151,8 @@ def _show(attempts: dict[str, list[Attempt]]) -> None:
                 error, roots, wrong = (
                     float(np.mean([getattr(a, part) for a in group])) for part in ("error", "error_in_roots", "wrong")
                 )
-                table.add_row(label.format(setting), f"{error:.3g}", f"{roots:.3g}", name, f"{wrong:.1%}")
-    Console(highlight=False).print(table)
+                rows.append((label.format(setting), name, f"{error:.3g}", f"{roots:.3g}", f"{wrong:.1%}"))
+    show_table(("answers", "attacker", "largest error", "in sqrt(people)", "wrong"), rows, texts=2)
     stderr.print(
         "A coin is wrong in 50 % of fair bits. Against a release nobody is wrong in less than 1 / (1 + e^epsilon) of them, or "
         "Phi(-mu / 2), on average."

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from neartwin.cli.options import json_option
 from neartwin.cli.output import report_errors, stderr
 from neartwin.errors import ParameterError
 from neartwin.ledger import Book, Head
@@ -54,9 +55,9 @@ def key(ledger: str, signing_key: str | None) -> None:
 @click.argument("position", type=int)
 @_KEY
 @_PART
-@click.option("--json", "as_json", is_flag=True, help="The certificate itself on stdout.")
+@json_option
 @report_errors
-def show(ledger: str, position: int, signing_key: str | None, part: int, as_json: bool) -> None:  # noqa: FBT001
+def show(*, ledger: str, position: int, signing_key: str | None, part: int, as_json: bool) -> None:
     """Show the certificate of the release that was paid for at a ledger POSITION (`neartwin ledger show` lists them)."""
     made = _issued(ledger, position, signing_key, part)
     if as_json:
@@ -77,9 +78,7 @@ def show(ledger: str, position: int, signing_key: str | None, part: int, as_json
     "--about", type=click.Path(dir_okay=False, exists=True), help="TOML: what only you know, for a registry entry."
 )
 @report_errors
-def export(  # noqa: PLR0917 - a command's options
-    ledger: str, position: int, out: str, signing_key: str | None, part: int, about: str | None
-) -> None:
+def export(*, ledger: str, position: int, out: str, signing_key: str | None, part: int, about: str | None) -> None:
     """Write a certificate to a file: .json, .html, or .yaml for the OpenDP deployments registry (with --about)."""
     made, target = _issued(ledger, position, signing_key, part), Path(out)
     match target.suffix:
@@ -104,15 +103,10 @@ def export(  # noqa: PLR0917 - a command's options
 @click.option("--newest", default=None, help="A head (position:hash) or a certificate known: an older one is stale.")
 @click.option("--ledger", default=None, help="A ledger that must hold what was certified: finds its rollback.")
 @click.option("--release", "values", default=None, help="The release's .json, which must be the one certified.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@json_option
 @report_errors
-def verify(  # noqa: PLR0917 - a command's options
-    file: str,
-    public: str,
-    newest: str | None,
-    ledger: str | None,
-    values: str | None,
-    as_json: bool,  # noqa: FBT001 - a command's options
+def verify(
+    *, file: str, public: str, newest: str | None, ledger: str | None, values: str | None, as_json: bool
 ) -> None:
     """Check a certificate's FILE against its owner's public key: no network, no ledger, no data. Exit code 4 if not valid."""
     known = PublicKey.parse(public)

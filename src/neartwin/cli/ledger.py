@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
-from neartwin.cli.output import report_errors, stderr
+from neartwin.cli.options import json_option
+from neartwin.cli.output import report_errors, show_table, stderr
 from neartwin.ledger import Account, Book, Fault, Head
 
 NOT_WHOLE = 4  # the exit code of a ledger that is not
@@ -22,9 +22,9 @@ def ledger() -> None:
 
 @ledger.command()
 @click.argument("path", type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@json_option
 @report_errors
-def show(path: str, as_json: bool) -> None:  # noqa: FBT001 - a command's options
+def show(*, path: str, as_json: bool) -> None:
     """Show every account of a ledger with its history."""
     with Book.existing(path) as book:
         accounts = [_summary(account) for account in book.accounts()]
@@ -45,12 +45,9 @@ def show(path: str, as_json: bool) -> None:  # noqa: FBT001 - a command's option
                 f"  {pool['pool']:<8} [blue]{'█' * filled}[/][dim]{'░' * (30 - filled)}[/] "
                 f"{float(spent):.6g} of {float(cap):.6g} spent, {float(cap - spent):.6g} left"
             )
-        table = Table(box=None, pad_edge=False, padding=(0, 2))
-        for name in ("#", "when", "what", "state", "price"):
-            table.add_column(name)
-        for entry in account["history"]:
-            table.add_row(*(str(entry[name]) for name in ("position", "time", "kind", "state", "price")))
-        console.print(table)
+        names = ("position", "time", "kind", "state", "price")
+        rows = [[str(entry[name]) for name in names] for entry in account["history"]]
+        show_table(("#", "when", "what", "state", "price"), rows, texts=5)
 
 
 @ledger.command()
@@ -61,9 +58,9 @@ def show(path: str, as_json: bool) -> None:  # noqa: FBT001 - a command's option
     multiple=True,
     help="A head kept elsewhere (position:hash), or the file of a certificate, which has one. Repeatable; the newest says most.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@json_option
 @report_errors
-def verify(path: str, heads: tuple[str, ...], as_json: bool) -> None:  # noqa: FBT001 - a command's options
+def verify(*, path: str, heads: tuple[str, ...], as_json: bool) -> None:
     """Find changed, removed and reordered records; with a head kept elsewhere, a rollback or a restored backup.
 
     Where a service keeps its data sets and tokens beside the ledger, they are compared with the curators' recorded acts.

@@ -1,5 +1,9 @@
-"""Reading the small languages of options: `epsilon=0.5,delta=1e-6`, `amount=0:200:0.01`, `town=Ulm,Bonn`, `cds=1:5`."""
+"""Options that several commands share, and the small languages in which they are written.
 
+Languages: `epsilon=0.5,delta=1e-6`, `amount=0:200:0.01`, `town=Ulm,Bonn`, `cds=1:5`.
+"""
+
+import datetime as dt
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -7,20 +11,103 @@ from typing import Any, TypeVar
 
 import click
 
-from neartwin.accounting.budgets import Budget, budget_in
+from neartwin.accounting.budgets import budget_in
 from neartwin.errors import ParameterError
 from neartwin.planning.limits import Limits, known_names
 from neartwin.queries.groups import Grouping, date, date_part
 from neartwin.tables.table import ROW, Bounds, RowUnit
 from neartwin.tables.table import bounds as as_bounds
 from neartwin.tables.types import ColumnType
+from neartwin.web.datasets import KINDS, JoinableTable
 
 T = TypeVar("T")
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def target(text: str, name: str) -> Budget:
-    """A privacy target: `epsilon=1`, `epsilon=1,delta=1e-6`, `rho=0.5`, `mu=1,delta=1e-9`, `order=8,epsilon=1`..."""
-    return budget_in(text, name)
+def together(*options: Decorator) -> Decorator:
+    """Several options as one decorator, in their order."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+out_option = click.option("--out", type=click.Path(dir_okay=False), help="Also write .html, .json, .csv or .parquet.")
+picture_option = click.option(
+    "--picture", type=click.Path(dir_okay=False), help="Draw the result to this .svg, .png or .pdf file."
+)
+table_options = together(
+    click.option("--unit", required=True, help="Who is protected: a column, 'each row', or 'who in one week of at'."),
+    click.option("--name", default="", help="The name of these people; by default the file's or table's name."),
+    click.option("--table", default="", help="The table of a database."),
+    click.option("--neighbours", default="add_remove", show_default=True, help="add_remove or replace_one."),
+    click.option("--types", multiple=True, help="A declared type: amount=number. Wanted for a CSV's columns."),
+    click.option(
+        "--bounds", multiple=True, help="A column's public bounds: amount=0:200, with a step amount=0:200:0.5."
+    ),
+    click.option("--keys", multiple=True, help="Public keys: town=Ulm,Bonn or year=1997:1998 or a file of them."),
+    click.option("--public", multiple=True, help="A public table to JOIN: towns=towns.csv, of a database x.db#towns."),
+    click.option(
+        "--same-unit", multiple=True, help="A private table of the same people to JOIN: visits=visits.parquet."
+    ),
+    click.option(
+        "--owned", multiple=True, help="A private table to JOIN, whose rows belong to the unit with their key."
+    ),
+)
+spend_options = together(
+    click.option("--spend", required=True, help="What this release may cost: epsilon=0.5 or epsilon=0.5,delta=1e-7."),
+    click.option("--limits", help="Limits of one unit together: rows=20,max-groups=3. Or one by one:"),
+    click.option("--max-rows-per-group", help="The most rows of a unit that count in one group."),
+    click.option("--max-groups", help="The most groups of a unit; or private=256, private=256,groups=500."),
+    click.option("--rows", help="The most rows of a unit in all groups together."),
+    click.option("--norm", help="Instead: the norm of a unit's whole vector, in rows; or private=256."),
+    click.option("--max-discovered-groups", help="In how many of its groups a unit helps to discover them."),
+    click.option(
+        "--private-range", default="", help="Choose clip bounds privately, for 1/10 of the spend: 1/10,groups=500."
+    ),
+    click.option("--group-size", type=int, default=1, help="The number of units that the spend protects together."),
+    click.option("--importance", multiple=True, help="How much a statistic's error matters: total=4; others 1."),
+)
+
+
+def arguments_of_plan(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments of `account.plan` from `spend_options`, and of TOML the table `limits`."""
+    return {
+        "spend": budget_in(given["spend"], "spend"),
+        "limits": limits(dict(given)),
+        "importance": pairs(given["importance"], "importance") or None,
+        "group_size": given["group_size"],
+    }
+
+
+def joinable(given: Mapping[str, Any], unit: str) -> list[JoinableTable]:
+    """The tables to join, without their keys, which need their types.
+
+    Args:
+        given: The `table_options`. Types and bounds of these tables are written NAME.column=...
+        unit: The column of the units, which has one name in all tables.
+    """
+    found = []
+    declared, bounded = pairs(given["types"], "types"), bounds(given["bounds"])
+    for kind in KINDS:
+        for name, text in pairs(given[kind], kind).items():
+            place, _, table = text.partition("#")
+            found.append(
+                JoinableTable(
+                    name=name,
+                    kind=kind,
+                    place=place,
+                    table=table,
+                    unit=unit if kind == "same_unit" else "",
+                    types=of(name, declared),
+                    bounds=of(name, bounded),
+                )
+            )
+    return found
 
 
 def bounds(texts: tuple[str, ...]) -> dict[str, Bounds]:
@@ -61,26 +148,6 @@ def limits(told: dict[str, Any]) -> Limits:
     return replace(found, **Limits.from_dict(single).given)
 
 
-def limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """One option for each limit of a unit, and `--limits` for several."""
-    shared: list[Callable[..., Any]] = [
-        click.option("--limits", help="Limits of one unit together: rows=20,max-groups=3. Or one by one:"),
-        click.option("--max-rows-per-group", help="The most rows of a unit that count in one group."),
-        click.option("--max-groups", help="The most groups of a unit; or private=256, private=256,groups=500."),
-        click.option("--rows", help="The most rows of a unit in all groups together."),
-        click.option("--norm", help="Instead: the norm of a unit's whole vector, in rows; or private=256."),
-        click.option("--max-discovered-groups", help="In how many of its groups a unit helps to discover them."),
-    ]
-    for option in reversed(shared):
-        command = option(command)
-    return command
-
-
-def types(texts: tuple[str, ...]) -> dict[str, str]:
-    """Declared types by column: `amount=number`."""
-    return pairs(texts, "types")
-
-
 def keys(texts: tuple[str, ...], schema: Mapping[str, ColumnType]) -> Any:
     """Public keys: `town=Ulm,Bonn` a column (their product is taken), `cds=1:5` a range with both ends, or a file's path."""
     if not texts:
@@ -100,8 +167,6 @@ def _values(text: str, kind: ColumnType | None) -> list[object]:
         if kind is ColumnType.BOOLEAN:
             return [{"true": True, "false": False}[part.strip().lower()] for part in text.split(",")]
         if kind is ColumnType.DATE:
-            import datetime as dt
-
             return [dt.date.fromisoformat(part) for part in text.split(",")]
     except (ValueError, KeyError):
         raise ParameterError("keys", text, f"must be values of a column of type {kind}") from None

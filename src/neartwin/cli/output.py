@@ -3,7 +3,8 @@
 import functools
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -38,25 +39,36 @@ def report_errors(command: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
+def show_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int, title: str | None = None) -> None:
+    """A table on stdout, on lines as long as it needs where they go to a file.
+
+    Args:
+        header: Names of the columns.
+        rows: Of one cell a column.
+        texts: How many columns, from the left, are texts; the others are numbers.
+        title: A line above.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
+    for place, name in enumerate(header):
+        table.add_column(name, justify="left" if place < texts else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False, width=None if sys.stdout.isatty() else 10_000).print(table)
+
+
 def show_release(release: Release, *, as_json: bool) -> None:
     """The release as JSON, or as a table with its promise."""
     if as_json:
         click.echo(release.to_json())
         return
     header, *body = release.lines()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, name in enumerate(header):
-        table.add_column(name, justify="left" if place < len(release.group_columns) else "right", no_wrap=True)
-    for line in body:
-        table.add_row(*line)
-    Console(highlight=False, width=None if sys.stdout.isatty() else 10_000).print(table)
+    show_table(header, body, texts=len(release.group_columns))
     stderr.print(f"[bold]{release.guarantee}[/]")
     stderr.print(release.guarantee.words(), style="dim", markup=False)
     for note in release.notes:
         stderr.print(f"- {note}", style="dim", markup=False)
-    stderr.print(
-        "left in the account: " + ", ".join(f"{k} {_short(v)}" for k, v in release.provenance.budget_after.items())
-    )
+    left = (f"{pool} {float(Fraction(amount)):.6g}" for pool, amount in release.provenance.budget_after.items())
+    stderr.print(f"left in the account: {', '.join(left)}")
 
 
 def show_releases(releases: Sequence[Release], *, as_json: bool, out: str | None) -> None:
@@ -78,9 +90,3 @@ def show_releases(releases: Sequence[Release], *, as_json: bool, out: str | None
         for number, release in enumerate(releases, start=1):
             name = place if len(releases) == 1 else place.with_stem(f"{place.stem}-{number}")
             stderr.print(f"wrote {save(release, name)}", markup=False)
-
-
-def _short(amount: str) -> str:
-    from fractions import Fraction
-
-    return f"{float(Fraction(amount)):.6g}"

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from neartwin.accounting.budgets import Budget, approx, gdp, pure, zcdp
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.audit.claims import claim_of
 from neartwin.audit.risk import Keeping, Risk, advantage_of, keeping, percent, power_at, risks
-from neartwin.cli.output import report_errors, stderr
+from neartwin.cli.options import json_option, picture_option
+from neartwin.cli.output import report_errors, show_table, stderr
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.releases.release import Release
@@ -29,8 +28,8 @@ from neartwin.releases.release import Release
 @click.option("--caught", type=float, help="Which noise keeps him to finding a person with at most this chance?")
 @click.option("--false-alarms", default=0.01, show_default=True, help="How often --caught lets him accuse a stranger.")
 @click.option("--population", default=1_000_000, show_default=True, help="People that a description fits one of.")
-@click.option("--picture", type=click.Path(dir_okay=False), help="Draw the risk to this .png or .svg file.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@picture_option
+@json_option
 @report_errors
 def explain_risk(
     *,
@@ -56,7 +55,7 @@ def explain_risk(
     if picture:
         from neartwin.report.figures import risk_figure
 
-        risk_figure(claim.floor, str(found.promise)).savefig(picture)
+        risk_figure(claim.floor, str(found.promise)).draw().save(picture)
         stderr.print(f"picture: {picture}", markup=False)
     rows = risks(claim.floor, population=population, neighbours=Neighbours(found.neighbours))
     if as_json:
@@ -85,12 +84,8 @@ def _target(name: str, value: str, delta: str) -> Budget:
 
 
 def _show_risks(name: str, rows: tuple[Risk, ...]) -> None:
-    table = Table(title=name, box=None, pad_edge=False, header_style="bold", title_justify="left")
-    for title in ("about one person", "without the release", "with it, at most"):
-        table.add_column(title, justify="left" if title == "about one person" else "right")
-    for row in rows:
-        table.add_row(row.name, percent(row.blindly), percent(row.at_most))
-    Console(highlight=False).print(table)
+    cells = [(row.name, percent(row.blindly), percent(row.at_most)) for row in rows]
+    show_table(("about one person", "without the release", "with it, at most"), cells, texts=1, title=name)
     for row in rows:
         click.echo(f"- {row.words}")
 

@@ -1,6 +1,7 @@
 """`neartwin serve`, `register` and `token`: a budgeted data set for many analysts, from this machine's terminal."""
 
 import json
+import tomllib
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,9 +9,12 @@ from typing import Any
 
 import click
 
+from neartwin.accounting.budgets import budget_in
 from neartwin.cli import options
 from neartwin.cli.output import report_errors, stderr
-from neartwin.errors import NeartwinError
+from neartwin.errors import NeartwinError, ParameterError
+from neartwin.tables.table import ROW
+from neartwin.web.datasets import EACH_ROW_NAME, Dataset, Rule, schema_of
 
 _DATA = click.option(
     "--data", "directory", required=True, type=click.Path(file_okay=False), help="The service's directory."
@@ -71,17 +75,8 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
 @click.argument("place")
 @_DATA
 @_LEDGER
-@click.option("--unit", required=True, help="The column of the people to protect, or '(each row)'.")
+@options.table_options
 @click.option("--budget", required=True, help="The whole budget: epsilon=1, or mu=1,delta=1e-9.")
-@click.option("--name", default="", help="Its name for analysts; by default the file's or table's name.")
-@click.option("--table", default="", help="The table of a database.")
-@click.option("--neighbours", default="add_remove", show_default=True, help="add_remove or replace_one.")
-@click.option("--types", multiple=True, help="A declared type: amount=number. Wanted for a CSV's columns.")
-@click.option("--bounds", multiple=True, help="A column's public bounds: amount=0:200.")
-@click.option("--keys", multiple=True, help="A column's public keys: town=Ulm,Bonn or year=1997:1998.")
-@click.option("--public", multiple=True, help="A public table to JOIN: towns=towns.csv, of a database x.db#towns.")
-@click.option("--same-unit", multiple=True, help="A private table of the same units to JOIN: visits=visits.parquet.")
-@click.option("--owned", multiple=True, help="A private table to JOIN, whose rows belong to the unit with their key.")
 @click.option("--each-analyst", default="", help="What each analyst may spend: epsilon=0.5. Else a curator allots.")
 @click.option("--policy", type=click.Path(exists=True, dir_okay=False), help="A TOML file of [[rules]].")
 @click.option("--about", default="", help="A sentence for analysts.")
@@ -92,30 +87,35 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
     Types, bounds and keys of tables to join are written NAME.column=...; the unit's column has one name in all of them.
     """
     _libraries()
-    from neartwin.accounting.budgets import budget_in
     from neartwin.web.data_directory import CONSOLE, DataDirectory
-    from neartwin.web.datasets import Dataset, Rule, schema_of
 
     name = arguments["name"] or arguments["table"] or Path(place).name.partition(".")[0]
-    types, bounds = options.types(arguments["types"]), options.bounds(arguments["bounds"])
-    about_unit = {"unit": arguments["unit"], "neighbours": arguments["neighbours"]}
-    tables = _sides(arguments, types, bounds)
+    tables = [replace(side, place=_absolute(side.place)) for side in options.joinable(arguments, arguments["unit"])]
     joined = [side.name for side in tables]
-    source = _placed(place)
     probe = Dataset(
-        name=name, place=source, table=arguments["table"], types=options.own(joined, types), bounds=options.own(joined, bounds),
-        budget=budget_in(arguments["budget"], "budget"), about=arguments["about"], **about_unit,
-    )  # fmt: skip
-    others = {side.name: side.opened(name, arguments["neighbours"]) for side in tables}
-    theirs = {f"{table}.{column}": kind for table, other in others.items() for column, kind in schema_of(other).items()}
-    keys = options.keys(arguments["keys"], dict(probe.rows().table.schema) | theirs) or {}
+        name=name,
+        place=_absolute(place),
+        unit=EACH_ROW_NAME if options.unit(arguments["unit"]) is ROW else arguments["unit"],
+        types=options.own(joined, options.pairs(arguments["types"], "types")),
+        bounds=options.own(joined, options.bounds(arguments["bounds"])),
+        budget=budget_in(arguments["budget"], "budget"),
+        **{one: arguments[one] for one in ("table", "neighbours", "about")},
+    )
+    columns = dict(probe.rows().table.schema)
+    for side in tables:
+        theirs = schema_of(side.opened(name, probe.neighbours))
+        columns |= {f"{side.name}.{column}": kind for column, kind in theirs.items()}
+    keys = options.keys(arguments["keys"], columns) or {}
     if isinstance(keys, str):
         raise click.UsageError("--keys takes column=values")
-    each = budget_in(arguments["each_analyst"], "each-analyst") if arguments["each_analyst"] else None
-    policy = _policy(arguments["policy"]) if arguments["policy"] else (Rule(allotment=each),)
     listed = {column: tuple(values) for column, values in keys.items()}
-    tables = tuple(replace(side, keys=options.of(side.name, listed)) for side in tables)
-    dataset = replace(probe, keys=options.own(joined, listed), policy=policy, tables=tables)
+    each = budget_in(arguments["each_analyst"], "each-analyst") if arguments["each_analyst"] else None
+    dataset = replace(
+        probe,
+        keys=options.own(joined, listed),
+        policy=_policy(arguments["policy"]) if arguments["policy"] else (Rule(allotment=each),),
+        tables=tuple(replace(side, keys=options.of(side.name, listed)) for side in tables),
+    )
     with DataDirectory(directory, ledger) as opened:
         opened.register(dataset, by=CONSOLE)
     stderr.print(f"registered {name!r}: {dataset.budget} for each {dataset.unit}", markup=False)
@@ -140,21 +140,7 @@ def token(*, name: str, directory: str, ledger: str, role: str, project: str, da
     click.echo(shown)
 
 
-def _sides(arguments: dict[str, Any], types: dict[str, str], bounds: dict[str, Any]) -> tuple[Any, ...]:
-    """The tables to join, without their keys, which need their types."""
-    from neartwin.web.datasets import JoinableTable
-
-    found = []
-    for kind in ("public", "same_unit", "owned"):
-        for name, text in options.pairs(arguments[kind], kind).items():
-            place, _, table = text.partition("#")
-            unit = arguments["unit"] if kind == "same_unit" else ""
-            more = {"types": options.of(name, types), "bounds": options.of(name, bounds)}
-            found.append(JoinableTable(name=name, kind=kind, place=_placed(place), table=table, unit=unit, **more))
-    return tuple(found)
-
-
-def _placed(place: str) -> str:
+def _absolute(place: str) -> str:
     return place if "://" in place else str(Path(place).absolute())
 
 
@@ -166,12 +152,7 @@ def _libraries() -> Any:
     return uvicorn
 
 
-def _policy(path: str) -> tuple[Any, ...]:
-    import tomllib
-
-    from neartwin.errors import ParameterError
-    from neartwin.web.datasets import Rule
-
+def _policy(path: str) -> tuple[Rule, ...]:
     try:
         body = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:

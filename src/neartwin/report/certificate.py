@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from neartwin.releases.certificates import Certificate
+from neartwin.report.figures import tradeoff_chart
 from neartwin.report.nist_checklist import hazards
 from neartwin.report.page import render
-from neartwin.report.svg import Curve, tradeoff_svg
+from neartwin.report.svg import Line
 
 
 def page(certificate: Certificate) -> str:
@@ -18,11 +21,11 @@ def page(certificate: Certificate) -> str:
 def facts(certificate: Certificate) -> dict[str, Any]:
     """What the page shows, ready to be laid out."""
     points = certificate.body["guarantee"]["curve"]
-    told = [(float(point["alpha"]), float(point["beta"])) for point in points]
+    alpha, beta = (np.array([float(point[name]) for point in points]) for name in ("alpha", "beta"))
     return {
         "body": certificate.body,
         "certificate": certificate,
-        "curve": tradeoff_svg([Curve("this release", told, "after")], name="certificate") if told else "",
+        "curve": tradeoff_chart([Line("this release", alpha, beta)], name="certificate") if points else "",
         "hazards": hazards(certificate),
         "mechanisms": [part | {"parameters": _shown(part["parameters"])} for part in certificate.body["mechanisms"]],
         "guess": f"{float(certificate.body['guarantee']['currencies']['best_guess_from_one_half']) * 100:.2f}",

@@ -1,18 +1,13 @@
-"""The pictures of hypothesis testing: error regions, domination, the (epsilon, delta) polygon, the Gaussian family.
+"""Figures of hypothesis testing and of attacks, as data that `Figure.draw` turns into a chart.
 
-A figure is data first, a frozen value of named lines that can be read, tested and exported; `draw` turns it into a
-Matplotlib figure (the extra `plots`), and nothing else here imports it.
-
-Pictures of attacks: the phase transition of reconstruction, an attacker's band against a claim, a risk to look at.
-
-Each takes data that the audit room returned and gives a matplotlib Figure (extra `plots`); tests look at the data.
+Of testing: error regions, domination, the (epsilon, delta) polygon, the Gaussian family. Of attacks: the phase transition of
+reconstruction, an attacker's band against a claim, the risk of a release.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from statistics import NormalDist
-from typing import Any, Literal
 
 import numpy as np
 
@@ -20,56 +15,10 @@ from neartwin.audit.claims import Claim, Curve
 from neartwin.audit.game import ErrorBand
 from neartwin.audit.reconstruction import Attempt
 from neartwin.audit.risk import percent, power_at
-from neartwin.errors import NeartwinError, ParameterError
+from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational
+from neartwin.report.svg import BLIND, Drawing, Figure, Line, Note
 from neartwin.tradeoff import TradeOff, epsilon_delta, gaussian
-
-Style = Literal["solid", "dashed", "dotted", "area"]
-_COLORS = ("#1b4965", "#d1495b", "#2e8b57", "#e09f3e", "#6a4c93", "#3d5a80")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Line:
-    """One line or filled area of a figure: (n,) points."""
-
-    name: str
-    x: FloatArray
-    y: FloatArray
-    style: Style = "solid"
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A word at a place, in the figure's coordinates."""
-
-    text: str
-    x: float
-    y: float
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """What a picture shows. unit_square: both axes are probabilities from 0 to 1, drawn square."""
-
-    title: str
-    x_label: str
-    y_label: str
-    lines: tuple[Line, ...]
-    notes: tuple[Note, ...] = ()
-    unit_square: bool = True
-
-    def to_csv(self) -> str:
-        """Every point, one a line: name, x, y with all digits.
-
-        >>> gaussian_family([1], size=3).to_csv().splitlines()[0]
-        'line,x,y'
-        """
-        rows = [
-            f'"{line.name}",{float(x)!r},{float(y)!r}'
-            for line in self.lines
-            for x, y in zip(line.x, line.y, strict=True)
-        ]
-        return "\n".join(["line,x,y", *rows]) + "\n"
 
 
 def _levels(size: int) -> FloatArray:
@@ -90,14 +39,28 @@ def tradeoff_figure(curves: Mapping[str, TradeOff], *, size: int = 201) -> Figur
     >>> [line.name for line in tradeoff_figure({"mu=1": gaussian(1)}).lines]
     ['blind guessing', 'mu=1']
     """
-    blind = Line("blind guessing", np.array([0.0, 1.0]), np.array([1.0, 0.0]), "dotted")
     lines = [Line(name, *_points(curve, size)) for name, curve in curves.items()]
-    return Figure("Trade-off functions", "type I error", "least type II error", (blind, *lines))
+    return Figure("Trade-off functions", "type I error", "least type II error", (BLIND, *lines))
+
+
+def tradeoff_chart(lines: Sequence[Line], *, name: str) -> Drawing:
+    """Lower bounds of trade-off curves as a chart; read aloud are the missed detections at 5 % false alarms.
+
+    Args:
+        lines: Misses by false alarms, both from 0 to 1.
+        name: An id, unlike any other of the page.
+    """
+    spoken = [
+        f"{line.name}: at 5 % false alarms at least {np.floor(100 * np.interp(0.05, line.x, line.y)):.0f}% are missed"
+        for line in lines
+    ]
+    figure = Figure("Trade-off curve", "false alarms", "missed detections", (BLIND, *lines))
+    return figure.draw(name=name, spoken=f"Trade-off curve. {'; '.join(spoken)}")
 
 
 def gaussian_family(mus: Sequence[Number] = ("0.5", 1, 2, 4), *, size: int = 201) -> Figure:
     """G_mu for several mu: the larger mu, the lower the curve and the weaker the privacy."""
-    shown = tradeoff_figure({f"G_μ, μ={float(rational(mu=mu)):g}": gaussian(mu) for mu in mus}, size=size)
+    shown = tradeoff_figure({f"μ = {float(rational(mu=mu)):g}": gaussian(mu) for mu in mus}, size=size)
     return Figure("Gaussian differential privacy", shown.x_label, shown.y_label, shown.lines)
 
 
@@ -111,14 +74,14 @@ def epsilon_delta_polygon(epsilon: Number = 1, delta: Number = "0.1") -> Figure:
     kink = kept / (1 + growth)
     x, y = np.array([0.0, kink, kept, 1.0]), np.array([kept, kink, 0.0, 0.0])
     lines = (
-        Line("blind guessing", np.array([0.0, 1.0]), np.array([1.0, 0.0]), "dotted"),
+        BLIND,
         Line("f", x, y),
-        Line("1 - δ - e^ε α", np.array([0.0, kept / growth]), np.array([kept, 0.0]), "dashed"),
-        Line("e^-ε (1 - δ - α)", np.array([0.0, kept]), np.array([kept / growth, 0.0]), "dashed"),
+        Line("1 - δ - eᵋ α", np.array([0.0, kept / growth]), np.array([kept, 0.0]), "dashed"),
+        Line("e⁻ᵋ (1 - δ - α)", np.array([0.0, kept]), np.array([kept / growth, 0.0]), "dashed"),
     )
     notes = (
-        Note("slope -e^ε", kink / 2 + 0.03, (kept + kink) / 2),
-        Note("slope -e^-ε", (kink + kept) / 2, kink / 2 + 0.05),
+        Note("slope -eᵋ", kink / 2 + 0.03, (kept + kink) / 2),
+        Note("slope -e⁻ᵋ", (kink + kept) / 2, kink / 2 + 0.05),
     )
     title = f"ε={float(curve.epsilon):g}, δ={float(curve.delta_mass):g} as a trade-off function"
     return Figure(title, "type I error α", "least type II error", lines, notes)
@@ -157,7 +120,7 @@ def domination(standard: TradeOff, candidates: Mapping[str, TradeOff], *, size: 
     `tradeoff.excess` decides the order with a proof.
     """
     alpha, beta = _points(standard, size)
-    lines = [Line("blind guessing", np.array([0.0, 1.0]), np.array([1.0, 0.0]), "dotted"), Line("f", alpha, beta)]
+    lines = [BLIND, Line("f", alpha, beta)]
     for name, curve in candidates.items():
         fails = bool(np.any(np.asarray(curve.beta(alpha).upper) < beta))
         verdict = "breaks f" if fails else "satisfies f"
@@ -165,90 +128,48 @@ def domination(standard: TradeOff, candidates: Mapping[str, TradeOff], *, size: 
     return Figure("Which mechanisms are f-DP", "type I error", "least type II error", tuple(lines))
 
 
-def _typeset(text: str) -> str:
-    """The few symbols of the figures in Matplotlib's own mathematics."""
-    for plain, shown in (("e^-ε", r"$e^{-\varepsilon}$"), ("e^ε", r"$e^{\varepsilon}$"), ("G_μ", r"$G_\mu$")):
-        text = text.replace(plain, shown)
-    return text
+def transition_figure(attempts: Sequence[Attempt]) -> Figure:
+    """The mean share of wrong bits by error over sqrt(people), one line an attacker; a coin errs in half.
 
-
-def draw(figure: Figure) -> Any:
-    """The figure as a `matplotlib.figure.Figure`, made without pyplot: no window, no global state."""
-    try:
-        from matplotlib.figure import Figure as Canvas
-    except ImportError as missing:
-        raise NeartwinError("plots need Matplotlib: install neartwin[plots]") from missing
-    canvas = Canvas(figsize=(5.4, 5.4) if figure.unit_square else (7.2, 4.2), layout="constrained")
-    axes = canvas.add_subplot()
-    colors = iter(_COLORS * (1 + len(figure.lines) // len(_COLORS)))
-    for line in figure.lines:
-        match line.style:
-            case "area":
-                axes.fill_between(
-                    line.x, line.y, color=next(colors), alpha=0.35, linewidth=0, label=_typeset(line.name)
-                )
-            case "dotted":
-                axes.plot(line.x, line.y, color="0.55", linestyle=":", linewidth=1.2, label=_typeset(line.name))
-            case style:
-                axes.plot(
-                    line.x,
-                    line.y,
-                    color=next(colors),
-                    linestyle=style,
-                    linewidth=2,
-                    zorder=3 if style == "solid" else 2,
-                    label=_typeset(line.name),
-                )
-    for note in figure.notes:
-        axes.text(note.x, note.y, _typeset(note.text), fontsize=9, color="0.25")
-    axes.set(title=figure.title, xlabel=figure.x_label, ylabel=figure.y_label)
-    if figure.unit_square:
-        axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    else:
-        axes.set_ylim(bottom=0)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=9, loc="upper right")
-    return canvas
-
-
-_INK, _CLAIM = "#1f6feb", "#d1242f"
-
-
-def transition_figure(attempts: Sequence[Attempt]) -> Any:
-    """The mean share of wrong bits by error over sqrt(people), one line an attacker; a coin errs in half."""
+    Raises:
+        ParameterError: for no attempts.
+    """
     if not attempts:
         raise ParameterError("attempts", attempts, "must hold at least one attempt")
-    figure, panel = _panel("largest error of an answer, in √people", "people whose bit is wrong")
+    lines: list[Line] = []
     for name, (errors, wrong) in transition_lines(attempts).items():
-        panel.plot(errors, wrong, marker="o", label=name)
-    panel.axhline(0.5, color="#8888", linestyle="--", label="a coin")
-    panel.set_xscale("log")
-    panel.set_ylim(-0.02, 0.6)
-    panel.legend(frameon=False)
-    return figure
+        lines += [Line(name, np.array(errors), np.array(wrong)), Line("", np.array(errors), np.array(wrong), "dots")]
+    ends = np.array([min(line.x[0] for line in lines), max(line.x[-1] for line in lines)])
+    return Figure(
+        "Reconstruction of secret bits",
+        "largest error of an answer, in √people",
+        "people whose bit is wrong",
+        (*lines, Line("a coin", ends, np.array([0.5, 0.5]), "dotted")),
+        unit_square=False,
+        x_scale="log",
+    )
 
 
-def reconstruction_figure(bounded: Sequence[Attempt], epsilon: Sequence[Attempt], mu: Sequence[Attempt] = ()) -> Any:
+def reconstruction_figure(bounded: Sequence[Attempt], epsilon: Sequence[Attempt], mu: Sequence[Attempt] = ()) -> Figure:
     """The phase transition, and the same attackers against real releases with the theorem's floor under them.
 
     The releases lie where their largest errors put them. Floors are for fair bits: 1 / (1 + e^epsilon) and Phi(-mu / 2).
     """
     figure = transition_figure(bounded)
-    panel = figure.axes[0]
+    points, floors, notes = [], [], []
     for attempts, label, floor in ((epsilon, "ε = {:g}", _pure_floor), (mu, "μ = {:g}", _gaussian_floor)):
         for setting in sorted({attempt.setting for attempt in attempts}):
             group = [attempt for attempt in attempts if attempt.setting == setting]
-            x = float(np.mean([attempt.error_in_roots for attempt in group]))
-            panel.plot([x] * len(group), [attempt.wrong for attempt in group], ".", color=_CLAIM, alpha=0.6)
-            panel.plot([x], [floor(setting)], "_", color=_CLAIM, markersize=18)
-            place = {"textcoords": "offset points", "xytext": (0, 4), "ha": "center", "fontsize": 9}
-            panel.annotate(label.format(setting), (x, floor(setting)), **place)
-    if epsilon or mu:
-        panel.plot([], [], ".", color=_CLAIM, label="neartwin releases; dash: the least anyone can reach")
-    panel.set_ylim(-0.02, 0.8)
-    panel.margins(x=0.1)
-    panel.legend(frameon=False, loc="upper left", fontsize=9)
-    return figure
+            error = float(np.mean([attempt.error_in_roots for attempt in group]))
+            points += [(error, attempt.wrong) for attempt in group]
+            floors.append((error, floor(setting)))
+            notes.append(Note(label.format(setting), 1.08 * error, floor(setting)))
+    if not points:
+        return figure
+    (x, wrong), (place, least) = np.array(points).T, np.array(floors).T
+    releases = Line("neartwin releases", x, wrong, "dots")
+    possible = Line("the least that anyone can reach against them", place, least, "dots")
+    return replace(figure, lines=(*figure.lines, releases, possible), notes=tuple(notes))
 
 
 def _pure_floor(epsilon: float) -> float:
@@ -274,48 +195,36 @@ def transition_lines(attempts: Sequence[Attempt]) -> dict[str, tuple[list[float]
     return lines
 
 
-def band_figure(band: ErrorBand, claim: Claim) -> Any:
+def band_figure(band: ErrorBand, claim: Claim) -> Figure:
     """The attacker's ceiling and the claimed floor: where the ceiling dips below the floor the claim is false."""
-    figure, panel = _panel("false alarms", "misses")
     grid = np.linspace(0, 1, 401)
-    panel.fill_between(grid, band.ceiling(grid), 1, color=_INK, alpha=0.15)
-    panel.plot(
-        band.fpr, band.fnr, color=_INK, marker=".", label=f"true curve lies below, confidence {band.confidence:g}"
+    lines = (
+        Line(f"the true curve lies in here, confidence {band.confidence:g}", band.fpr, band.fnr, "area"),
+        Line("", band.fpr, band.fnr),
+        Line(f"claimed: {claim}", grid, np.asarray(claim.floor(grid))),
+        BLIND,
     )
-    panel.plot(grid, claim.floor(grid), color=_CLAIM, label=f"claimed: {claim}")
-    panel.plot([0, 1], [1, 0], color="#8888", linestyle="--", label="guessing")
-    panel.legend(frameon=False)
-    return figure
+    return Figure("An audit against its claim", "false alarms", "misses", lines)
 
 
-def risk_figure(curve: Curve, name: str) -> Any:
+def risk_figure(curve: Curve, name: str) -> Figure:
     """Caught against falsely accused, with marks at 1 % and 0.1 % false alarms and the diagonal of blind guessing."""
-    figure, panel = _panel("strangers accused", "people in the data who are found, at most")
     grid = np.concatenate([np.geomspace(1e-4, 1e-2, 100), np.linspace(1e-2, 1, 300)])
-    panel.plot(grid, power_at(curve, grid), color=_INK, label=name)
-    panel.plot(grid, grid, color="#8888", linestyle="--", label="guessing")
-    for rate in (0.01, 0.001):
-        caught = float(power_at(curve, rate)[0])
-        panel.plot([rate], [caught], "o", color=_CLAIM)
-        panel.annotate(percent(caught), (rate, caught), textcoords="offset points", xytext=(6, 4), fontsize=9)
-    panel.set_xscale("log")
-    for axis in (panel.xaxis, panel.yaxis):
-        axis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
-    panel.legend(frameon=False)
-    return figure
-
-
-def _panel(x: str, y: str) -> tuple[Any, Any]:
-    try:
-        from matplotlib import pyplot as plt
-    except ImportError:
-        raise ParameterError(
-            "extra", "plots", "is not installed", remedy="pip install 'neartwin[plots]'; the data come without it"
-        ) from None
-    figure, panel = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-    panel.set_xlabel(x)
-    panel.set_ylabel(y)
-    panel.grid(color="#8886", lw=0.6)
-    for side in ("top", "right"):
-        panel.spines[side].set_visible(False)
-    return figure, panel
+    rates = np.array([0.01, 0.001])
+    marks = power_at(curve, rates)
+    lines = (
+        Line(name, grid, power_at(curve, grid)),
+        Line("", rates, marks, "dots"),
+        Line("blind guessing", grid, grid, "dotted"),
+    )
+    notes = tuple(Note(percent(float(y)), 0.9 * float(x), float(y) + 0.04) for x, y in zip(rates, marks, strict=True))
+    return Figure(
+        "Who can be found",
+        "strangers accused",
+        "people who are found, at most",
+        lines,
+        notes,
+        unit_square=False,
+        x_scale="log",
+        percent=True,
+    )

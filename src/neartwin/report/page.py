@@ -1,13 +1,9 @@
-"""One self-contained HTML page about a release: the answer, its chart, its promise, and how it was made.
-
-What an attacker can do with a release, as a table and a picture for its page.
-
-Saving a release under the name that says how: .html, .json, .csv or .parquet.
-"""
+"""A release for people: its charts, and one self-contained HTML page with its promise and how it was made."""
 
 import math
 from fractions import Fraction
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,14 +11,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.audit.claims import claim_of
 from neartwin.audit.risk import percent, risks
+from neartwin.errors import ParameterError
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.releases.release import Release
 from neartwin.report.figures import risk_figure
-from neartwin.report.plots import plot, shown_groups, svg
+from neartwin.report.svg import Bar, Drawing, bars, stacked
 
 
 def risk_facts(guarantee: Guarantee) -> dict[str, Any]:
-    """The rows of the table, each chance written as text and rounded up, and the picture as SVG.
+    """The rows of the table, each chance written as text and rounded up, and the picture.
 
     The bet on membership is left to the page's first card, which says the same in the same words.
     """
@@ -33,11 +30,57 @@ def risk_facts(guarantee: Guarantee) -> dict[str, Any]:
             {"name": row.name, "blindly": percent(row.blindly), "at_most": percent(row.at_most), "words": row.words}
             for row in rows
         ],
-        "picture": svg(risk_figure(floor, guarantee.symbols)),
+        "picture": risk_figure(floor, guarantee.symbols).draw(name="risk"),
     }
 
 
 MOST_ROWS = 200  # of a table on a page; the files hold all
+MOST_GROUPS = 30  # that one chart can show and a person can read
+
+
+def plot(release: Release) -> Drawing:
+    """The charts of a release as one: a notebook shows it, and `save` writes .svg, .png or .pdf.
+
+    One chart a statistic, one row a group with its error bar. With more than 30 groups the charts show the 30 largest by
+    the first statistic; which those are follows from the released values alone.
+
+    Raises:
+        ParameterError: for a release without numbers.
+    """
+    drawings = charts(release)
+    if not drawings:
+        raise ParameterError("release", release.group_columns, "has no numbers to draw")
+    return stacked(drawings)
+
+
+def charts(release: Release) -> list[Drawing]:
+    """One chart a statistic, of the groups of `shown_groups`; none for a release without numbers."""
+    places = shown_groups(release)
+    if not places:
+        return []
+    labels = [", ".join("(none)" if part is None else str(part) for part in release.keys[i]) or "all" for i in places]
+    drawings = []
+    for number, one in enumerate(release.statistics):
+        column = one.what.startswith("histogram(")
+        values = [
+            Bar(label, one.values[i], *one.bar(i), column=column) for label, i in zip(labels, places, strict=True)
+        ]
+        spoken = (
+            f"{one.name}, {one.what}: {len(places)} of {len(release.keys)} groups with their error bars; "
+            "the table has the numbers"
+        )
+        title = shorten(f"{one.name} ({one.what})", 44, placeholder=" ...")
+        drawings.append(bars(values, name=f"chart-{number}", title=title, spoken=spoken))
+    return drawings
+
+
+def shown_groups(release: Release) -> list[int]:
+    """Which groups a chart shows, in its order: all of them, or the largest by the first statistic."""
+    places = list(range(len(release.keys))) if release.statistics else []
+    if len(places) <= MOST_GROUPS:
+        return places
+    values = release.statistics[0].values
+    return sorted(places, key=lambda place: -values[place])[:MOST_GROUPS]
 
 
 def page(release: Release, *, title: str = "") -> str:
@@ -50,12 +93,11 @@ def page(release: Release, *, title: str = "") -> str:
 def facts(release: Release) -> dict[str, Any]:
     """What the page says about a release, ready to be laid out."""
     header, *body = release.lines()
-    hidden = max(0, len(body) - MOST_ROWS)
-    places = shown_groups(release) if hidden else range(len(body))
+    places = shown_groups(release) if len(body) > MOST_ROWS else range(len(body))
     return {
         "release": release,
-        "chart": svg(plot(release)) if release.statistics and release.keys else "",
-        "drawn": len(shown_groups(release)) if release.statistics and release.keys else 0,
+        "charts": charts(release),
+        "drawn": len(shown_groups(release)),
         "header": header,
         "body": [body[place] for place in places],
         "groups": len(body),
@@ -93,7 +135,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def save(release: Release, path: str | Path) -> Path:
-    """Write a release to a file: one self-contained page for .html (extra `plots`), its data for .json, .csv, .parquet."""
+    """Write a release to a file: one self-contained page for .html, its data for .json, .csv and .parquet."""
     target = Path(path)
     if target.suffix == ".html":
         target.write_text(page(release), encoding="utf-8")

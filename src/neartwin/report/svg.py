@@ -1,156 +1,326 @@
-"""Small drawings for pages, as SVG text made here: trade-off curves, values with error bars, spending over time.
+"""Charts as SVG text: curves on two axes, values with error bars, the share of a budget that is spent.
 
-Colours are classes that the page's stylesheet paints, light or dark; no element has a style of its own, so that a page
-may forbid inline styles. Every drawing has a title that is read aloud.
+A page paints the classes of a chart with its own stylesheet, light or dark. No element has a style of its own, so that a
+page may forbid inline styles. A notebook and a file get the colours of `STYLE`. Every chart has a title that is read aloud.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
-Points = Sequence[tuple[float, float]]
+import numpy as np
+
+from neartwin.errors import ParameterError
+from neartwin.exact import FloatArray
+
+LineStyle = Literal["solid", "dashed", "dotted", "faint", "area", "dots"]
+Scale = Literal["linear", "log", "none"]
+_COLORS = ("#1b4965", "#d1495b", "#2e8b57", "#e09f3e", "#6a4c93", "#3d5a80")
+STYLE = """text { font-family: "DejaVu Sans", system-ui, sans-serif; font-size: 11px; fill: #1b1f24 }
+.tick { fill: #57606a } .heading { font-weight: bold } .big { font-size: 27px }
+.frame { fill: none; stroke: #d0d7de } .grid { stroke: #d0d7de; stroke-width: 0.8 }
+.curve { fill: none; stroke-width: 2 } .blind { stroke: #57606a; stroke-width: 1; stroke-dasharray: 2 3 }
+.before { stroke: #8c98a5 } .dashed { stroke-dasharray: 7 4 } .area { fill-opacity: 0.3 }
+.bar { stroke: #1f6feb; stroke-width: 2.2 } .dot { fill: #1f6feb } .column { fill: #1f6feb; fill-opacity: 0.25 }
+.arc { fill: none; stroke-width: 17; stroke: #1f6feb } .rest { stroke: #dfe4ea } .used { stroke: #8c98a5 }
+""" + "\n".join(
+    f".curve.s{i} {{ stroke: {color} }} .area.s{i}, .dot.s{i} {{ fill: {color} }}" for i, color in enumerate(_COLORS)
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
-    """A trade-off curve: (false alarms, missed detections), both from 0 to 1. kind: how it is painted."""
+class Drawing:
+    """A chart that is ready to be shown.
+
+    Attributes:
+        name: An id, unlike any other of its page.
+        title: What the chart shows, in a line.
+        spoken: What is read aloud in place of the chart.
+        width, height: In pixels.
+        parts: SVG elements.
+    """
 
     name: str
-    points: Points
-    kind: Literal["before", "after"]
+    title: str
+    spoken: str
+    width: float
+    height: float
+    parts: Sequence[str]
+
+    def __html__(self) -> str:
+        """The chart as an element of a page, which paints it."""
+        own = escape(f"{self.name}-title", quote=True)
+        return (
+            f'<svg class="drawing" viewBox="0 0 {self.width:g} {self.height:g}" role="img" aria-labelledby="{own}" '
+            f'xmlns="http://www.w3.org/2000/svg"><title id="{own}">{escape(self.spoken)}</title>{"".join(self.parts)}</svg>'
+        )
+
+    def _repr_svg_(self) -> str:
+        """The chart with its colours and its title, as a file or a notebook shows it."""
+        return (
+            f'<svg viewBox="0 -24 {self.width:g} {self.height + 24:g}" width="{1.6 * self.width:g}" '
+            f'height="{1.6 * (self.height + 24):g}" xmlns="http://www.w3.org/2000/svg"><title>{escape(self.spoken)}</title>'
+            f'<style>{STYLE}</style><rect y="-24" width="100%" height="100%" fill="#ffffff"/>'
+            f'<text class="heading" x="10" y="-8">{escape(self.title)}</text>{"".join(self.parts)}</svg>\n'
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write the chart to a file.
+
+        Args:
+            path: Ends in .svg, .png or .pdf. The last two need the extra `plots`.
+
+        Returns:
+            The file.
+
+        Raises:
+            ParameterError: for another ending, and where the extra is missing.
+        """
+        target = Path(path)
+        text = self._repr_svg_()
+        match target.suffix.lower():
+            case ".svg":
+                target.write_text(text, encoding="utf-8")
+            case ".png":
+                _cairo().svg2png(bytestring=text.encode(), write_to=str(target), scale=2)
+            case ".pdf":
+                _cairo().svg2pdf(bytestring=text.encode(), write_to=str(target))
+            case _:
+                raise ParameterError("path", str(path), "must end in .svg, .png or .pdf")
+        return target
+
+
+def _cairo() -> Any:
+    try:
+        import cairosvg
+    except (ImportError, OSError):  # the package, or the library of the system that it draws with
+        remedy = "pip install 'neartwin[plots]', with Cairo in the system; or save as .svg"
+        raise ParameterError("extra", "plots", "is not installed", remedy=remedy) from None
+    return cairosvg
+
+
+def stacked(drawings: Sequence[Drawing]) -> Drawing:
+    """Charts one below the other, each with its title, as one."""
+    parts, top = [], 0.0
+    for drawing in drawings:
+        parts.append(f'<g transform="translate(0 {top:g})">')
+        if drawing is not drawings[0]:
+            parts.append(f'<text class="heading" x="10" y="-8">{escape(drawing.title)}</text>')
+        parts += [*drawing.parts, "</g>"]
+        top += drawing.height + 24
+    width = max(drawing.width for drawing in drawings)
+    spoken = "; ".join(drawing.spoken for drawing in drawings)
+    return Drawing(drawings[0].name, drawings[0].title, spoken, width, top - 24, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis: values from low to high, drawn from start to end, in pixels. scale: "none" has no ticks."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    scale: Scale = "linear"
+
+    def at(self, value: float) -> float:
+        """Where a value is drawn; on a logarithmic axis 0 is drawn at the low end."""
+        low, high = self.low, self.high
+        if self.scale == "log":
+            low, high, value = math.log10(low), math.log10(high), math.log10(max(value, low))
+        return self.start + (self.end - self.start) * (value - low) / (high - low)
+
+    def ticks(self) -> list[float]:
+        """Round values within the axis, at most six of a linear one; of a logarithmic one the powers of ten."""
+        if self.scale == "none":
+            return []
+        if self.scale == "log":
+            first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
+            return [10.0**power for power in range(first, last + 1)]
+        step = 10.0 ** math.floor(math.log10((self.high - self.low) / 4))
+        step *= next(factor for factor in (1, 2, 5, 10) if (self.high - self.low) / (step * factor) <= 5)
+        return [step * n for n in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """One line, filled area or row of dots of a figure: (n,) points."""
+
+    name: str
+    x: FloatArray
+    y: FloatArray
+    style: LineStyle = "solid"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A word at a place, in the figure's coordinates."""
+
+    text: str
+    x: float
+    y: float
+
+
+BLIND = Line("blind guessing", np.array([0.0, 1.0]), np.array([1.0, 0.0]), "dotted")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Named lines on two axes, as data that can be read, tested and exported.
+
+    Attributes:
+        title: What the figure shows, in a line.
+        x_label, y_label: What the axes are.
+        lines: From the back to the front. A line without a name has the colour of the one before it, and no legend.
+        notes: Words beside the lines.
+        unit_square: Whether both axes are probabilities from 0 to 1, drawn square.
+        x_scale: Of the horizontal axis.
+        percent: Whether numbers of the axes are shares, written as percentages.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: tuple[Line, ...]
+    notes: tuple[Note, ...] = ()
+    unit_square: bool = True
+    x_scale: Scale = "linear"
+    percent: bool = False
+
+    def to_csv(self) -> str:
+        """Every point, one a line: name, x, y with all digits."""
+        rows = [
+            f'"{line.name}",{float(x)!r},{float(y)!r}'
+            for line in self.lines
+            for x, y in zip(line.x, line.y, strict=True)
+        ]
+        return "\n".join(["line,x,y", *rows]) + "\n"
+
+    def draw(self, *, name: str = "figure", spoken: str = "") -> Drawing:
+        """The figure as a chart, with its legend below.
+
+        Args:
+            name: An id, unlike any other of the page.
+            spoken: What is read aloud; by default the title.
+        """
+        width, height = (240.0, 240.0) if self.unit_square else (360.0, 220.0)
+        x, y = self._axes(width, height)
+        parts = [f'<rect class="frame" x="{x.start:g}" y="{y.end:g}" width="{width:g}" height="{height:g}"/>']
+        for tick in x.ticks():
+            parts.append(_line("grid", (x.at(tick), y.start), (x.at(tick), y.end)))
+            parts.append(_text("tick", x.at(tick), y.start + 16, self._number(tick), "middle"))
+        for tick in y.ticks():
+            parts.append(_line("grid", (x.start, y.at(tick)), (x.end, y.at(tick))))
+            parts.append(_text("tick", x.start - 7, y.at(tick) + 4, self._number(tick), "end"))
+        bottom = y.start + 34
+        parts.append(_text("label", x.start + width / 2, bottom, self.x_label, "middle"))
+        upright = _text("label", 0, 0, self.y_label, "middle")
+        parts.append(f'<g transform="translate(13 {y.end + height / 2:g}) rotate(-90)">{upright}</g>')
+        color = -1
+        for line in self.lines:
+            color += bool(line.name) and line.style not in {"dotted", "faint"}
+            paint = _PAINTS[line.style].format(color % len(_COLORS))
+            points = [(x.at(float(a)), y.at(float(b))) for a, b in zip(line.x, line.y, strict=True)]
+            parts += _drawn(line.style, paint, points, y.start)
+            if line.name:
+                bottom += 17
+                parts += _drawn(
+                    line.style,
+                    paint,
+                    [(x.start, bottom - 4), (x.start + 22, bottom - 4)][line.style == "dots" :],
+                    bottom,
+                )
+                parts.append(_text("label", x.start + 30, bottom, line.name))
+        for note in self.notes:
+            place = x.at(note.x)
+            parts.append(_text("label", place, y.at(note.y), note.text, "end" if place > x.end - 40 else "start"))
+        return Drawing(name, self.title, spoken or self.title, x.end + 26, bottom + 8, parts)
+
+    def _axes(self, width: float, height: float) -> tuple[Axis, Axis]:
+        left, top = 66.0, 12.0
+        x, y = (np.concatenate([getattr(line, name) for line in self.lines]) for name in ("x", "y"))
+        if self.unit_square:
+            return Axis(0, 1, left, left + width), Axis(0, 1, top + height, top)
+        shown = x[x > 0] if self.x_scale == "log" else x
+        low, high = float(shown.min()), float(shown.max())
+        most = max(1.0, float(y.max())) if self.percent else 1.05 * float(y.max())
+        return Axis(low, high, left, left + width, self.x_scale), Axis(0, most, top + height, top)
+
+    def _number(self, value: float) -> str:
+        return f"{100 * value:g} %" if self.percent else f"{value:,.6g}"
+
+
+_PAINTS: dict[LineStyle, str] = {
+    "solid": "curve s{}",
+    "dashed": "curve dashed s{}",
+    "dotted": "curve blind",
+    "faint": "curve before",
+    "area": "area s{}",
+    "dots": "dot s{}",
+}
+
+
+def _drawn(style: LineStyle, paint: str, points: Sequence[tuple[float, float]], bottom: float) -> list[str]:
+    """The elements of a line. bottom: where an area ends."""
+    if style == "dots":
+        return [f'<circle class="{paint}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>' for x, y in points]
+    shape, ends = "polyline", points
+    if style == "area":
+        shape, ends = "polygon", [*points, (points[-1][0], bottom), (points[0][0], bottom)]
+    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in ends)
+    return [f'<{shape} class="{paint}" points="{places}"/>']
+
+
+def _line(paint: str, start: tuple[float, float], end: tuple[float, float]) -> str:
+    return f'<line class="{paint}" x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}"/>'
+
+
+def _text(paint: str, x: float, y: float, text: str, anchor: str = "start") -> str:
+    return f'<text class="{paint}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A value with its error bar."""
+    """A value with its error bar. column: whether the bar of a histogram is drawn behind it."""
 
     label: str
     value: float
     lower: float
     upper: float
+    column: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """A share of a budget over time: (time, share) with time from 0 to 1."""
-
-    name: str
-    points: Points
-
-
-def tradeoff_svg(curves: Sequence[Curve], *, name: str) -> str:
-    """The curves in one square, blind guessing as its diagonal.
-
-    >>> tradeoff_svg([Curve("this plan", [(0, 1), (1, 0)], "after")], name="plan").count("<polyline")
-    2
-    """
-    left, top, size = 52.0, 12.0, 240.0
-
-    def drawn(points: Points, kind: str) -> str:
-        places = " ".join(f"{left + size * x:.1f},{top + size * (1 - y):.1f}" for x, y in points)
-        return f'<polyline class="curve {kind}" points="{places}"/>'
-
-    parts = [f'<rect class="frame" x="{left:g}" y="{top:g}" width="{size:g}" height="{size:g}"/>']
-    for tick in (0.0, 0.5, 1.0):
-        x, y = left + size * tick, top + size * (1 - tick)
-        parts.append(f'<text class="tick" x="{x:.1f}" y="{top + size + 16:.1f}" text-anchor="middle">{tick:g}</text>')
-        parts.append(f'<text class="tick" x="{left - 7:.1f}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>')
-    parts += [drawn([(0, 1), (1, 0)], "blind"), *(drawn(curve.points, curve.kind) for curve in curves)]
-    middle = top + size / 2
-    parts += [
-        f'<text class="label" x="{left + size / 2:.1f}" y="{top + size + 34:.1f}" text-anchor="middle">false alarms</text>',
-        (
-            f'<text class="label" x="14" y="{middle:.1f}" text-anchor="middle" transform="rotate(-90 14 {middle:.1f})">'
-            "missed detections</text>"
-        ),
-    ]
-    told = "; ".join(f"{curve.name}: at 5 % false alarms at least {_missed(curve):.0%} are missed" for curve in curves)
-    return _svg(name, f"Trade-off curve. {told}", 310, 296, parts)
-
-
-def _missed(curve: Curve) -> float:
-    before = [(x, y) for x, y in curve.points if x <= 0.05]
-    after = [(x, y) for x, y in curve.points if x >= 0.05]
-    if not before or not after:
-        return 0.0
-    (x0, y0), (x1, y1) = before[-1], after[0]
-    value = y0 if x1 == x0 else y0 + (y1 - y0) * (0.05 - x0) / (x1 - x0)
-    return math.floor(value * 100) / 100
-
-
-def bars_svg(bars: Sequence[Bar], *, name: str, title: str, left: float = 96.0, width: float = 270.0) -> str:
-    """One line a value: its dot and its error bar, on one axis. left: room for labels."""
-    low = min([0.0, *(bar.lower for bar in bars)])
-    high = max([0.0, *(bar.upper for bar in bars)])
-    span = (high - low) or 1.0
-    row = 26.0
-
-    def at(value: float) -> float:
-        return left + width * (value - low) / span
-
+def bars(
+    values: Sequence[Bar], *, name: str, title: str, spoken: str, left: float = 116.0, width: float = 270.0
+) -> Drawing:
+    """One row a value, its dot and its error bar, on one axis. left: room for labels, in pixels."""
+    row, top = 26.0, 10.0
+    bottom = top + row * len(values)
+    low, high = min(0.0, *(one.lower for one in values)), max(0.0, *(one.upper for one in values))
+    axis = Axis(low, high if high > low else low + 1, left, left + width)
     parts = []
-    bottom = 10 + row * len(bars)
-    for tick in _ticks(low, low + span):
-        parts.append(f'<line class="grid" x1="{at(tick):.1f}" x2="{at(tick):.1f}" y1="6" y2="{bottom:.1f}"/>')
-        parts.append(
-            f'<text class="tick" x="{at(tick):.1f}" y="{bottom + 16:.1f}" text-anchor="middle">{tick:,.6g}</text>'
-        )
-    for place, bar in enumerate(bars):
-        y = 10 + row * (place + 0.5)
-        label = bar.label if len(bar.label) <= 15 else bar.label[:14] + "…"
-        parts += [
-            f'<text class="label" x="{left - 10:g}" y="{y + 4:.1f}" text-anchor="end">{escape(label)}</text>',
-            f'<line class="bar" x1="{at(bar.lower):.1f}" x2="{at(bar.upper):.1f}" y1="{y:.1f}" y2="{y:.1f}"/>',
-            *(
-                f'<line class="bar" x1="{at(end):.1f}" x2="{at(end):.1f}" y1="{y - 5:.1f}" y2="{y + 5:.1f}"/>'
-                for end in (bar.lower, bar.upper)
-            ),
-            f'<circle class="dot" cx="{at(bar.value):.1f}" cy="{y:.1f}" r="4.5"/>',
-        ]
-    return _svg(name, title, left + width + 20, bottom + 26, parts)
-
-
-def steps_svg(lines: Sequence[Steps], *, name: str, title: str) -> str:
-    """Shares of a budget, each a staircase from 0; the frame's top is the whole budget."""
-    left, top, width, height = 42.0, 10.0, 300.0, 170.0
-    parts = [f'<rect class="frame" x="{left:g}" y="{top:g}" width="{width:g}" height="{height:g}"/>']
-    for share in (0.0, 0.5, 1.0):
-        y = top + height * (1 - share)
-        parts.append(f'<line class="grid" x1="{left:g}" x2="{left + width:g}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text class="tick" x="{left - 6:g}" y="{y + 4:.1f}" text-anchor="end">{share:.0%}</text>')
-    for place, line in enumerate(lines):
-        path, reached = f"M {left:g} {top + height:.1f}", 0.0
-        for x, share in line.points:
-            path += f" H {left + width * x:.1f} V {top + height * (1 - share):.1f}"
-            reached = share
-        path += f" H {left + width:.1f}"
-        parts.append(f'<path class="steps s{place % 6}" d="{path}"/>')
-        if len(lines) == 1:
+    for tick in axis.ticks():
+        parts.append(_line("grid", (axis.at(tick), 6), (axis.at(tick), bottom)))
+        parts.append(_text("tick", axis.at(tick), bottom + 16, f"{tick:,.6g}", "middle"))
+    for place, one in enumerate(values):
+        y = top + row * (place + 0.5)
+        start, end = sorted((axis.at(0), axis.at(one.value)))
+        if one.column:
             parts.append(
-                f'<text class="tick" x="{left + width - 6:.1f}" y="{top + height * (1 - reached) - 6:.1f}" '
-                f'text-anchor="end">{reached:.0%}</text>'
+                f'<rect class="column" x="{start:.1f}" y="{y - 12:.1f}" width="{end - start:.1f}" height="24"/>'
             )
-    return _svg(name, title, 350, 190, parts)
+        label = one.label if len(one.label) <= 15 else one.label[:14] + "…"
+        parts.append(_text("label", left - 10, y + 4, label, "end"))
+        parts.append(_line("bar", (axis.at(one.lower), y), (axis.at(one.upper), y)))
+        parts += [_line("bar", (axis.at(x), y - 5), (axis.at(x), y + 5)) for x in (one.lower, one.upper)]
+        parts.append(f'<circle class="dot" cx="{axis.at(one.value):.1f}" cy="{y:.1f}" r="4.5"/>')
+    return Drawing(name, title, spoken, left + width + 20, bottom + 26, parts)
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    step = 10.0 ** math.floor(math.log10((high - low) / 4))
-    step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= 5)
-    first = math.ceil(low / step)
-    return [place * step for place in range(first, math.floor(high / step) + 1)]
-
-
-def _svg(name: str, title: str, width: float, height: float, parts: Sequence[str]) -> str:
-    own = escape(f"{name}-title", quote=True)
-    return (
-        f'<svg class="drawing" viewBox="0 0 {width:g} {height:g}" role="img" aria-labelledby="{own}" '
-        f'xmlns="http://www.w3.org/2000/svg"><title id="{own}">{escape(title)}</title>{"".join(parts)}</svg>'
-    )
-
-
-def dial_svg(*, spent: float, plan: float, name: str, title: str) -> str:
+def dial(*, spent: float, plan: float, name: str, title: str) -> Drawing:
     """Half a circle: what is spent, what this plan would take, what is left; shares from 0 to 1.
 
     A plan that takes more than is left fills the dial, in the colour of a refusal.
@@ -158,15 +328,13 @@ def dial_svg(*, spent: float, plan: float, name: str, title: str) -> str:
     fits = spent + plan <= 1
     middle = min(1.0, spent + plan)
     parts = [_arc(0.0, 1.0, "rest"), _arc(0.0, min(1.0, spent), "used")]
-    parts += [_arc(spent, middle, "now" if fits else "over")] if plan and spent < 1 else []
+    if plan and spent < 1:
+        parts.append(_arc(spent, middle, "now" if fits else "over"))
     left = math.floor((1 - middle) * 1000) / 10 if fits else 0.0
-    parts += [
-        f'<text class="big" x="110" y="98" text-anchor="middle">{left:g} %</text>',
-        '<text class="label" x="110" y="118" text-anchor="middle">'
-        + ("left" if not plan else "left after this" if fits else "not enough")
-        + "</text>",
-    ]
-    return _svg(name, title, 220, 128, parts)
+    parts.append(_text("big", 110, 98, f"{left:g} %", "middle"))
+    words = "left" if not plan else "left after this" if fits else "not enough"
+    parts.append(_text("label", 110, 118, words, "middle"))
+    return Drawing(name, title, title, 220, 128, parts)
 
 
 def _arc(start: float, end: float, kind: str) -> str:

@@ -5,6 +5,7 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
@@ -13,7 +14,7 @@ import neartwin.ledger as books
 from neartwin.accounting.budgets import budget_in
 from neartwin.errors import NeartwinError, ParameterError
 from neartwin.ledger import Head
-from neartwin.report.svg import Steps, steps_svg
+from neartwin.report.svg import Drawing, Figure, Line
 from neartwin.web.auth import Curator, Overseer
 from neartwin.web.errors import as_dict, status_of
 from neartwin.web.pages.datasets import account_budget, allotment, entries
@@ -194,28 +195,33 @@ def _people(
     return page(request, "people.html", status=status, caller=caller, title="People", **values)
 
 
-def _spending(account: books.Account) -> dict[str, Any]:
-    """Each analyst's spending over time, as shares of the account's tightest pool."""
+def _spending(account: books.Account) -> Drawing | None:
+    """Each analyst's spending over time, as shares of the account's tightest pool; None before the first."""
     caps = {pool: cap for pool, cap in account.caps.items() if cap}
     pool = max(caps, key=lambda name: account.spent[name] / caps[name])
     paid = [entry for entry in account.history() if entry.kind == "reserve"]
     if not paid:
-        return {"picture": "", "lines": [], "pool": pool}
+        return None
     times = [datetime.fromisoformat(entry.time) for entry in paid]
     start, span = times[0], max((times[-1] - times[0]).total_seconds(), 1.0)
-    sums: dict[str, Fraction] = {}
-    points: dict[str, list[tuple[float, float]]] = {}
+    steps: dict[str, list[tuple[float, float]]] = {}  # of each analyst: time from 0 to 1, share spent
     for entry, time in zip(paid, times, strict=True):
         who = next((h.partition(":")[2] for h in entry.payers if h.startswith("analyst:")), "the owner")
-        sums[who] = sums.get(who, Fraction(0)) + entry.price.get(pool, Fraction(0))
-        at = 0.04 + 0.9 * (time - start).total_seconds() / span
-        points.setdefault(who, []).append((at, float(sums[who] / caps[pool])))
-    lines = [Steps(who, steps) for who, steps in sorted(points.items(), key=lambda item: -item[1][-1][1])]
-    title = "Spending by analyst: " + "; ".join(f"{line.name} {line.points[-1][1]:.1%}" for line in lines)
-    return {
-        "picture": steps_svg(lines, name="spending", title=title),
-        "lines": [{"name": line.name, "share": line.points[-1][1], "place": i % 6} for i, line in enumerate(lines)],
-        "pool": pool,
-        "from": times[0].isoformat()[:16].replace("T", " "),
-        "to": times[-1].isoformat()[:16].replace("T", " "),
-    }
+        line = steps.setdefault(who, [(0.0, 0.0)])
+        at, share = 0.04 + 0.9 * (time - start).total_seconds() / span, line[-1][1]
+        line += [(at, share), (at, share + float(entry.price.get(pool, Fraction(0)) / caps[pool]))]
+    ordered = sorted(steps.items(), key=lambda item: -item[1][-1][1])
+    lines = [
+        Line(f"{who} {points[-1][1]:.1%}", *np.array([*points, (1.0, points[-1][1])]).T) for who, points in ordered
+    ]
+    figure = Figure(
+        "Spending by analyst",
+        f"{times[0].isoformat()[:16].replace('T', ' ')} to {times[-1].isoformat()[:16].replace('T', ' ')} UTC",
+        f"spent of {pool}",
+        (*lines, Line("", np.array([0.0, 1.0]), np.array([1.0, 1.0]), "dotted")),
+        unit_square=False,
+        x_scale="none",
+        percent=True,
+    )
+    spoken = "Spending by analyst: " + "; ".join(line.name for line in lines)
+    return figure.draw(name="spending", spoken=spoken)

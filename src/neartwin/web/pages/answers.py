@@ -12,7 +12,7 @@ from neartwin.releases.postprocess import shaped
 from neartwin.releases.release import Release
 from neartwin.report.certificate import facts as certificate_facts
 from neartwin.report.page import MOST_ROWS
-from neartwin.report.svg import Bar, bars_svg
+from neartwin.report.page import charts as release_charts
 from neartwin.web.auth import Anyone
 from neartwin.web.builder.options import json_object
 from neartwin.web.certificates import certificate_of
@@ -22,7 +22,6 @@ from neartwin.web.routes.ledger import Part, Position, readable
 from neartwin.web.service import Running
 
 router = APIRouter(route_class=PageRoute)
-_DRAWN = 30
 
 
 @router.get("/data/{name}/releases/{position}")
@@ -55,7 +54,7 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
         header=header,
         body=body[:MOST_ROWS],
         groups=len(body),
-        charts=_charts(answer),
+        charts=release_charts(answer),
         guess=percent_up(answer.guarantee.best_guess),
         price={pool: str(amount) for pool, amount in stored.price.items() if amount},
     )
@@ -103,20 +102,3 @@ def _part(document: bytes, part: int) -> Release:
 
 def _shaped(answer: Release, after: str) -> Release:
     return shaped(answer, after_read(json_object(after, "after"))) if after and answer.statistics else answer
-
-
-def _charts(answer: Release) -> list[str]:
-    """One drawing a statistic; of many groups the largest, by released values alone."""
-    places = list(range(len(answer.keys)))
-    drawn = []
-    for number, one in enumerate(answer.statistics):
-        values = one.values
-        shown = places if len(places) <= _DRAWN else sorted(places, key=lambda place: -values[place])[:_DRAWN]
-        bars = [Bar(_label(answer.keys[i]), one.values[i], *one.bar(i)) for i in shown]
-        title = f"{one.name}, {one.what}: {len(bars)} of {len(places)} groups with their error bars; the table has the numbers"
-        drawn.append(bars_svg(bars, name=f"chart-{number}", title=title))
-    return drawn
-
-
-def _label(key: tuple[object, ...]) -> str:
-    return ", ".join("(none)" if part is None else str(part) for part in key) or "all"

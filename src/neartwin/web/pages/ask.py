@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from neartwin.errors import NeartwinError
-from neartwin.report.svg import Bar, bars_svg
+from neartwin.report.svg import Bar, bars
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 from neartwin.web.auth import Analyst, Asker, Caller
 from neartwin.web.builder import options
@@ -265,7 +265,7 @@ def _kind(refusal: dict[str, str], left: dict[str, Fraction]) -> dict[str, Any]:
     return made
 
 
-def _errors(plan: dict[str, Any], found: Dataset, size: str) -> list[dict[str, str]]:
+def _errors(plan: dict[str, Any], found: Dataset, size: str) -> list[dict[str, Any]]:
     """Each statistic's error, drawn on a made-up group of so many rows where its value can be made up."""
     rows = int(size) if size in {str(one) for one in SIZES} else 1_000
     drawn = []
@@ -278,9 +278,9 @@ def _errors(plan: dict[str, Any], found: Dataset, size: str) -> list[dict[str, s
         exact = error["half_width"]
         half = float(Fraction(exact) if exact is not None else dict(map(tuple, error["by_size"])).get(rows, 0.0))
         title = f"{error['name']}: {value:,.6g} ± {half:,.4g} in a made-up group of {rows:,} rows"
-        bars = [Bar("", value, value - half, value + half)]
         share = f"{half / abs(value):.1%} of the value" if value else ""
-        picture = bars_svg(bars, name=f"error-{place}", title=title, left=16, width=290)
+        drawn_bar = [Bar("", value, value - half, value + half)]
+        picture = bars(drawn_bar, name=f"error-{place}", title=error["name"], spoken=title, left=16, width=290)
         drawn.append({"name": error["name"], "says": error["says"], "picture": picture, "share": share})
     return drawn
 

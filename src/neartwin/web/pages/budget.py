@@ -9,14 +9,17 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from neartwin.accounting import prices
 from neartwin.accounting.budgets import Approx, Budget, Pure
 from neartwin.accounting.filters import Filter
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import PrivacyError
-from neartwin.exact import root_above
+from neartwin.exact import FloatArray, root_above
 from neartwin.releases.certificates.document import NONE, above, curve
-from neartwin.report.svg import Curve, dial_svg, tradeoff_svg
+from neartwin.report.figures import tradeoff_chart
+from neartwin.report.svg import BLIND, Drawing, Line, dial
 from neartwin.web.pages.layout import digits_up, percent_up
 
 STATED = Fraction(1, 10**6)  # the delta at which epsilon is told where an account has none of its own
@@ -39,8 +42,8 @@ class BudgetView:
     """An account with or without a plan, ready to be shown. delta: at which epsilon is told."""
 
     meanings: tuple[Meaning, ...]
-    dial: str
-    curves: str
+    dial: Drawing
+    curves: Drawing
     delta: str
 
 
@@ -52,13 +55,13 @@ def budget(account: Filter, caps: Amounts, spent: Amounts, plan: Amounts | None 
     rows = [("spent", spent), *([("this plan", more)] if plan else []), ("left" + (" after" if plan else ""), left)]
     after = {pool: spent[pool] + more[pool] for pool in caps}
     meanings = tuple(_meaning(account, name, amounts, delta) for name, amounts in (*rows, ("whole budget", caps)))
-    curves = [Curve("spent so far", _points(account, spent), "before")]
+    curves = [Line("spent so far", *_curve(promise(account, spent)), "faint")]
     if plan:
-        curves.append(Curve("with this plan", _points(account, after), "after"))
+        curves.append(Line("with this plan", *_curve(promise(account, after))))
     return BudgetView(
         meanings=meanings,
         dial=_dial(caps, spent, more, planned=plan is not None),
-        curves=tradeoff_svg([one for one in curves if one.points], name="curves"),
+        curves=tradeoff_chart([one for one in curves if one.x.size], name="curves"),
         delta="0" if account.kind == "pure" else f"{float(delta):g}".replace("e-0", "e-"),
     )
 
@@ -68,11 +71,11 @@ def shares(caps: Amounts, amounts: Amounts) -> dict[str, float]:
     return {pool: float(amounts[pool] / cap) for pool, cap in caps.items() if cap}
 
 
-def _dial(caps: Amounts, spent: Amounts, more: Amounts, *, planned: bool) -> str:
+def _dial(caps: Amounts, spent: Amounts, more: Amounts, *, planned: bool) -> Drawing:
     used, wanted = shares(caps, spent), shares(caps, more)
     tightest = max(used, key=lambda pool: used[pool] + wanted[pool])
     title = f"Budget: {used[tightest]:.1%} spent" + (f", {wanted[tightest]:.1%} for this plan" if planned else "")
-    return dial_svg(spent=used[tightest], plan=wanted[tightest], name="dial", title=title)
+    return dial(spent=used[tightest], plan=wanted[tightest], name="dial", title=title)
 
 
 def _meaning(account: Filter, name: str, amounts: Amounts, delta: Fraction) -> Meaning:
@@ -106,13 +109,10 @@ def _amounts(promised: Budget) -> list[Any]:
     return [getattr(promised, name, 0) for name in ("epsilon", "rho", "mu", "delta")]
 
 
-def _points(account: Filter, amounts: Amounts) -> list[tuple[float, float]]:
-    return _curve(promise(account, amounts))
-
-
 @lru_cache(maxsize=4096)
-def _curve(promised: Budget) -> list[tuple[float, float]]:
+def _curve(promised: Budget) -> tuple[FloatArray, FloatArray]:
+    """False alarms and the least missed detections."""
     if not any(_amounts(promised)):
-        return [(0.0, 1.0), (1.0, 0.0)]
+        return BLIND.x, BLIND.y
     points = curve(Guarantee.of(promised, unit="unit", neighbours="add_remove"))
-    return [(float(point["alpha"]), float(point["beta"])) for point in points]
+    return np.array([float(point["alpha"]) for point in points]), np.array([float(point["beta"]) for point in points])
