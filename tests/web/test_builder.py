@@ -12,9 +12,19 @@ from neartwin.accounting.budgets import approx
 from neartwin.errors import NeartwinError
 from neartwin.planning.limits import known_names, limits
 from neartwin.releases.accounts import Account
+from neartwin.statistics import CONSTRUCTORS
+from neartwin.statistics.sql import SPELLINGS
 from neartwin.tables.table import bounds
 from neartwin.web.builder import options
-from neartwin.web.builder.fields import FIELDS, STATISTIC_LABELS, AskFields, GroupFields, StatisticFields, read
+from neartwin.web.builder.fields import (
+    FIELDS,
+    FUNCTIONS,
+    STATISTIC_LABELS,
+    AskFields,
+    GroupFields,
+    StatisticFields,
+    read,
+)
 from neartwin.web.builder.sql import sql
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, Rule
@@ -100,6 +110,10 @@ CASES = {
     "quantiles": (
         AskFields(statistics=(value("quantile", rank="0.9", name="q"), value("quantile", rank="0.25, 0.75", name="p"))),
         {"statistics": {"q": of_pay("quantile", rank="0.9"), "p": of_pay("quantile", rank=["0.25", "0.75"])}},
+    ),
+    "the middle half": (
+        AskFields(statistics=(value("interquartile_range", low="0", high="50", name="w"),)),
+        {"statistics": {"w": {"ask": "interquartile_range", "column": "clip(pay, 0, 50)"}}},
     ),
     "spread": (
         AskFields(statistics=(value("variance", name="v"), value("stddev", name="d"))),
@@ -259,7 +273,9 @@ def test_limits_stand_beside_the_sql_as_the_service_takes_them(directory, name):
 
 
 def test_every_statistic_and_every_limit_has_its_field():
-    assert set(STATISTIC_LABELS) == set(FIELDS)
+    assert set(STATISTIC_LABELS) == set(FIELDS) == {*FUNCTIONS, "most_common"}
+    assert {FUNCTIONS[word] for word in FUNCTIONS} == {spelled.partition("(")[0] for spelled in SPELLINGS}
+    assert set(CONSTRUCTORS) - {"coefficient"} <= set(FIELDS)  # a coefficient is the slope or the intercept
     beside = set(signature(Account.plan).parameters) - {"self", "query", "spend"}
     typed = {one.name for one in fields(AskFields)}
     assert beside - {"limits"} <= typed

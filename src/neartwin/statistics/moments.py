@@ -391,7 +391,7 @@ def _texts(*columns: str) -> tuple[str, ...]:
 
 
 # of a population: an estimate over n and one over n - 1 differ by far less than the noise
-of_columns("VARIANCE_POP", "variance", Variance, "x")
+of_columns("VARIANCE_POP", "variance", Variance, "x", spelled="VAR_POP")
 of_columns("STDDEV_POP", "stddev", StandardDeviation, "x")
 of_columns("COVAR_POP", "covariance", Covariance, "y", "x")
 of_columns("CORR", "correlation", Correlation, "y", "x")

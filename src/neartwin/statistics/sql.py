@@ -41,10 +41,10 @@ def function(*names: str, spelled: str = "") -> Callable[[Reader], Reader]:
     return register
 
 
-def of_columns(name: str, prefix: str, make: Callable[..., Statistic], *arguments: str) -> None:
-    """Register a function of columns alone, released as prefix_column."""
+def of_columns(name: str, prefix: str, make: Callable[..., Statistic], *arguments: str, spelled: str = "") -> None:
+    """Register a function of columns alone, released as prefix_column. spelled: its name in a message, where it is another."""
 
-    @function(name, spelled=f"{name}({', '.join(arguments)})")
+    @function(name, spelled=f"{spelled or name}({', '.join(arguments)})")
     def read(call: Call) -> Named | None:
         columns = call.columns
         return ("_".join((prefix, *columns)), make(*columns)) if len(columns) == len(arguments) else None

@@ -1,37 +1,51 @@
 """The fields of the question page as typed text. Nothing here is checked: the judge of SQL checks what they write."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from neartwin.errors import NeartwinError, ParameterError
 from neartwin.queries.groups import Edge, Grouping, bins, date, date_part
+from neartwin.statistics.sql import SPELLINGS
 from neartwin.tables.terms import UNITS
 from neartwin.tables.types import ColumnType
 from neartwin.web.datasets import EACH_ROW_NAME, Dataset
 
 MAX_STATISTICS, MAX_COMPUTED_GROUPS = 8, 6
 _VALUE = ("column", "low", "high", "fill")
-FIELDS: dict[str, tuple[str, ...]] = {  # of each statistic, those that it uses
-    "count": ("column",),
-    "count_distinct_units": (),
-    "sum": _VALUE,
-    "mean": _VALUE,
-    "median": _VALUE,
-    "quantile": (*_VALUE, "rank"),
-    "minimum": _VALUE,
-    "maximum": _VALUE,
-    "histogram": ("column", "edges"),
-    "variance": _VALUE,
-    "stddev": _VALUE,
-    "covariance": ("column", "second"),
-    "correlation": ("column", "second"),
-    "regression": ("column", "second"),
-    "slope": ("column", "second"),
-    "intercept": ("column", "second"),
-    "most_common": ("column", "k"),
+_WORDS = {  # of functions whose name in SQL is no word of this page
+    "AVG": "mean",
+    "CORR": "correlation",
+    "COVAR_POP": "covariance",
+    "IQR": "interquartile_range",
+    "MAX": "maximum",
+    "MIN": "minimum",
+    "QUANTILE_CONT": "quantile",
+    "REGR_INTERCEPT": "intercept",
+    "REGR_SLOPE": "slope",
+    "STDDEV_POP": "stddev",
+    "VAR_POP": "variance",
 }
+_ARGUMENTS = {"[": "edges", "0.": "rank", "y": "second"}  # the field for what a spelling has beside its column
+
+
+def _functions() -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Each function of SQL that asks a statistic: the word of this page, its name and its fields, in order."""
+    yield "count", "COUNT", ("column",)
+    yield "count_distinct_units", "COUNT", ()
+    for spelled in SPELLINGS:
+        function, _, arguments = spelled.partition("(")
+        if function != "COUNT":
+            beside = tuple(field for mark, field in _ARGUMENTS.items() if mark in arguments)
+            first = ("column",) if beside in {("edges",), ("second",)} else _VALUE
+            yield _WORDS.get(function, function.lower()), function, (*first, *beside)
+
+
+_OFTEN = ("count", "count_distinct_units", "sum", "mean", "median", "quantile")  # asked first
+_SORTED = sorted(_functions(), key=lambda one: _OFTEN.index(one[0]) if one[0] in _OFTEN else len(_OFTEN))
+FUNCTIONS = {word: function for word, function, _ in _SORTED}
+FIELDS = {word: shown for word, _, shown in _SORTED} | {"most_common": ("column", "k")}
 _LABELS = {
     "count": "number of rows",
     "count_distinct_units": "number of units",
@@ -40,7 +54,7 @@ _LABELS = {
     "intercept": "intercept of a line through",
     "most_common": "most common values of",
 }
-STATISTIC_LABELS = {ask: _LABELS.get(ask, f"{ask} of") for ask in FIELDS}
+STATISTIC_LABELS = {ask: _LABELS.get(ask, f"{ask.replace('_', ' ')} of") for ask in FIELDS}
 KEYS = {"declared": "the declared ones", "given": "these", "discover": "discover them privately (costs a delta)"}
 WORKLOADS = {
     "": "each group alone",

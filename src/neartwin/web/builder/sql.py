@@ -7,27 +7,8 @@ from sqlglot.dialects.duckdb import DuckDB
 
 from neartwin.errors import ParameterError, QueryError
 from neartwin.tables.types import ColumnType
-from neartwin.web.builder.fields import AskFields, StatisticFields
+from neartwin.web.builder.fields import FUNCTIONS, AskFields, StatisticFields
 from neartwin.web.datasets import Dataset
-
-_FUNCTIONS = {
-    "count": "COUNT({value})",
-    "count_distinct_units": "COUNT(DISTINCT {unit})",
-    "sum": "SUM({value})",
-    "mean": "AVG({value})",
-    "median": "MEDIAN({value})",
-    "quantile": "QUANTILE_CONT({value}, {rank})",
-    "minimum": "MIN({value})",
-    "maximum": "MAX({value})",
-    "histogram": "HISTOGRAM({value}, [{edges}])",
-    "variance": "VAR_POP({value})",
-    "stddev": "STDDEV_POP({value})",
-    "covariance": "COVAR_POP({value}, {second})",
-    "correlation": "CORR({value}, {second})",
-    "regression": "REGRESSION({value}, {second})",
-    "slope": "REGR_SLOPE({value}, {second})",
-    "intercept": "REGR_INTERCEPT({value}, {second})",
-}
 
 
 def sql(asked: AskFields, dataset: Dataset) -> str:
@@ -79,18 +60,20 @@ def _from(asked: AskFields, dataset: Dataset) -> list[str]:
 
 
 def _statistic(one: StatisticFields, dataset: Dataset) -> str:
-    if one.ask not in _FUNCTIONS:
-        raise ParameterError("statistic", one.ask[:50], f"must ask one of {', '.join(_FUNCTIONS)}")
+    if one.ask not in FUNCTIONS:
+        raise ParameterError("statistic", one.ask[:50], f"must ask one of {', '.join(FUNCTIONS)}")
     if one.ask == "count":
         return f"COUNT({_value(one.column) if one.column else '*'})"
-    ranks = one.rank or "0.5"
-    return _FUNCTIONS[one.ask].format(
-        value="" if one.ask == "count_distinct_units" else _clipped(one, dataset),
-        unit=_quoted(dataset.unit),
-        rank=f"[{ranks}]" if "," in ranks else ranks,
-        edges=one.edges,
-        second=", ".join(_value(part.strip()) for part in one.second.split(",")) if "second" in one.shows else "",
-    )
+    if one.ask == "count_distinct_units":
+        return f"COUNT(DISTINCT {_quoted(dataset.unit)})"
+    arguments = [_clipped(one, dataset)]
+    if "edges" in one.shows:
+        arguments.append(f"[{one.edges}]")
+    if "rank" in one.shows:
+        arguments.append(f"[{one.rank}]" if "," in one.rank else one.rank or "0.5")
+    if "second" in one.shows:
+        arguments += [_value(part.strip()) for part in one.second.split(",")]
+    return f"{FUNCTIONS[one.ask]}({', '.join(arguments)})"
 
 
 def _clipped(one: StatisticFields, dataset: Dataset) -> str:
