@@ -138,7 +138,11 @@ def doors() -> dict[str, Callable[..., object]]:
     """Every public callable, by name: of both packages, the constructors of goals and targets, the questions of a whole."""
     found: dict[str, Callable[..., object]] = {}
     for room in (accounting, losses):
-        found |= {name: getattr(room, name) for name in room.__all__ if name not in SKIPPED}
+        found |= {
+            name: door
+            for name, door in vars(room).items()
+            if name[0] != "_" and name not in SKIPPED and not inspect.ismodule(door)
+        }
     for module in (calibration, filters, conversions, budgets):
         for name, door in vars(module).items():
             if inspect.isfunction(door) and door.__module__ == module.__name__ and not name.startswith("_"):

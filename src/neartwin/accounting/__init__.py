@@ -1,114 +1,60 @@
 """What was done and what it costs: targets, spends, accountants, filters, theorems, calibration, guarantees."""
 
-from neartwin.accounting.accountants import (
-    advanced_accountant,
-    basic_accountant,
-    gdp_accountant,
-    moments_accountant,
-    numerical_accountant,
-    optimal_accountant,
-    rdp_accountant,
-    zcdp_accountant,
-)
-from neartwin.accounting.amplification import amplified_approximate, amplified_pure, epsilon_before_sampling
-from neartwin.accounting.bounded_range import bounded_range_delta, bounded_range_rdp, zcdp_of_bounded_range
-from neartwin.accounting.bounds import Bound
-from neartwin.accounting.calibration import betting_odds, largest_rate, least_noise, most_uses, true_positives
-from neartwin.accounting.renyi import (
-    DEFAULT_ORDERS,
-    RdpCurve,
-    RdpEpsilon,
-    compose_rdp,
-    compose_zcdp,
-    rdp_curve,
-    rdp_to_delta,
-    rdp_to_epsilon,
-    rdp_to_epsilon_mironov,
-    zcdp_for_epsilon,
-    zcdp_of_gaussian,
-    zcdp_of_laplace,
-    zcdp_of_pure,
-    zcdp_to_epsilon,
-    zcdp_to_epsilon_bun_steinke,
-    zcdp_to_rdp,
-)
-from neartwin.accounting.theorems import (
-    Step,
-    adaptive_bound,
-    adaptive_renyi,
-    advanced_composition,
-    advanced_composition_classical,
-    advanced_composition_mixed,
-    advanced_epsilon_each,
-    basic_composition,
-    best_composition,
-    each_share,
-    filter_bound,
-    group_approximate,
-    group_privacy,
-    group_rdp,
-    group_zcdp,
-    worst_steps,
-)
-from neartwin.accounting.usage import for_group, parallel, repeated, sequential, subsample, use
-
-__all__ = [
-    "DEFAULT_ORDERS",
-    "Bound",
-    "RdpCurve",
-    "RdpEpsilon",
-    "Step",
-    "adaptive_bound",
-    "adaptive_renyi",
-    "advanced_accountant",
-    "advanced_composition",
-    "advanced_composition_classical",
-    "advanced_composition_mixed",
-    "advanced_epsilon_each",
-    "amplified_approximate",
-    "amplified_pure",
-    "basic_accountant",
-    "basic_composition",
-    "best_composition",
-    "betting_odds",
-    "bounded_range_delta",
-    "bounded_range_rdp",
-    "compose_rdp",
-    "compose_zcdp",
-    "each_share",
-    "epsilon_before_sampling",
-    "filter_bound",
-    "for_group",
-    "gdp_accountant",
-    "group_approximate",
-    "group_privacy",
-    "group_rdp",
-    "group_zcdp",
-    "largest_rate",
-    "least_noise",
-    "moments_accountant",
-    "most_uses",
-    "numerical_accountant",
-    "optimal_accountant",
-    "parallel",
-    "rdp_accountant",
-    "rdp_curve",
-    "rdp_to_delta",
-    "rdp_to_epsilon",
-    "rdp_to_epsilon_mironov",
-    "repeated",
-    "sequential",
-    "subsample",
-    "true_positives",
-    "use",
-    "worst_steps",
-    "zcdp_accountant",
-    "zcdp_for_epsilon",
-    "zcdp_of_bounded_range",
-    "zcdp_of_gaussian",
-    "zcdp_of_laplace",
-    "zcdp_of_pure",
-    "zcdp_to_epsilon",
-    "zcdp_to_epsilon_bun_steinke",
-    "zcdp_to_rdp",
-]
+from neartwin.accounting.accountants import advanced_accountant as advanced_accountant
+from neartwin.accounting.accountants import basic_accountant as basic_accountant
+from neartwin.accounting.accountants import gdp_accountant as gdp_accountant
+from neartwin.accounting.accountants import moments_accountant as moments_accountant
+from neartwin.accounting.accountants import numerical_accountant as numerical_accountant
+from neartwin.accounting.accountants import optimal_accountant as optimal_accountant
+from neartwin.accounting.accountants import rdp_accountant as rdp_accountant
+from neartwin.accounting.accountants import zcdp_accountant as zcdp_accountant
+from neartwin.accounting.amplification import amplified_approximate as amplified_approximate
+from neartwin.accounting.amplification import amplified_pure as amplified_pure
+from neartwin.accounting.amplification import epsilon_before_sampling as epsilon_before_sampling
+from neartwin.accounting.bounded_range import bounded_range_delta as bounded_range_delta
+from neartwin.accounting.bounded_range import bounded_range_rdp as bounded_range_rdp
+from neartwin.accounting.bounded_range import zcdp_of_bounded_range as zcdp_of_bounded_range
+from neartwin.accounting.bounds import Bound as Bound
+from neartwin.accounting.calibration import betting_odds as betting_odds
+from neartwin.accounting.calibration import largest_rate as largest_rate
+from neartwin.accounting.calibration import least_noise as least_noise
+from neartwin.accounting.calibration import most_uses as most_uses
+from neartwin.accounting.calibration import true_positives as true_positives
+from neartwin.accounting.renyi import DEFAULT_ORDERS as DEFAULT_ORDERS
+from neartwin.accounting.renyi import RdpCurve as RdpCurve
+from neartwin.accounting.renyi import RdpEpsilon as RdpEpsilon
+from neartwin.accounting.renyi import compose_rdp as compose_rdp
+from neartwin.accounting.renyi import compose_zcdp as compose_zcdp
+from neartwin.accounting.renyi import rdp_curve as rdp_curve
+from neartwin.accounting.renyi import rdp_to_delta as rdp_to_delta
+from neartwin.accounting.renyi import rdp_to_epsilon as rdp_to_epsilon
+from neartwin.accounting.renyi import rdp_to_epsilon_mironov as rdp_to_epsilon_mironov
+from neartwin.accounting.renyi import zcdp_for_epsilon as zcdp_for_epsilon
+from neartwin.accounting.renyi import zcdp_of_gaussian as zcdp_of_gaussian
+from neartwin.accounting.renyi import zcdp_of_laplace as zcdp_of_laplace
+from neartwin.accounting.renyi import zcdp_of_pure as zcdp_of_pure
+from neartwin.accounting.renyi import zcdp_to_epsilon as zcdp_to_epsilon
+from neartwin.accounting.renyi import zcdp_to_epsilon_bun_steinke as zcdp_to_epsilon_bun_steinke
+from neartwin.accounting.renyi import zcdp_to_rdp as zcdp_to_rdp
+from neartwin.accounting.theorems import Step as Step
+from neartwin.accounting.theorems import adaptive_bound as adaptive_bound
+from neartwin.accounting.theorems import adaptive_renyi as adaptive_renyi
+from neartwin.accounting.theorems import advanced_composition as advanced_composition
+from neartwin.accounting.theorems import advanced_composition_classical as advanced_composition_classical
+from neartwin.accounting.theorems import advanced_composition_mixed as advanced_composition_mixed
+from neartwin.accounting.theorems import advanced_epsilon_each as advanced_epsilon_each
+from neartwin.accounting.theorems import basic_composition as basic_composition
+from neartwin.accounting.theorems import best_composition as best_composition
+from neartwin.accounting.theorems import each_share as each_share
+from neartwin.accounting.theorems import filter_bound as filter_bound
+from neartwin.accounting.theorems import group_approximate as group_approximate
+from neartwin.accounting.theorems import group_privacy as group_privacy
+from neartwin.accounting.theorems import group_rdp as group_rdp
+from neartwin.accounting.theorems import group_zcdp as group_zcdp
+from neartwin.accounting.theorems import worst_steps as worst_steps
+from neartwin.accounting.usage import for_group as for_group
+from neartwin.accounting.usage import parallel as parallel
+from neartwin.accounting.usage import repeated as repeated
+from neartwin.accounting.usage import sequential as sequential
+from neartwin.accounting.usage import subsample as subsample
+from neartwin.accounting.usage import use as use

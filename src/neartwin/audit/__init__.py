@@ -1,142 +1,79 @@
 """The adversary's side: games, attackers, reconstruction, statistical lower bounds on the loss."""
 
-from neartwin.audit.attacks import (
-    Estimate,
-    SumTwins,
-    TimingFinding,
-    Traced,
-    averaged,
-    correlated,
-    differenced,
-    naive_laplace,
-    order_spread,
-    reachable,
-    repeated_rounding_twins,
-    sum_excess,
-    time_follows_noise,
-    traced,
-    tracing_scores,
-)
-from neartwin.audit.claims import (
-    BelowCurve,
-    Claim,
-    EpsilonDelta,
-    GaussianPrivacy,
-    claim_approx,
-    claim_gdp,
-    claim_of,
-    claim_pure,
-    epsilon_seen,
-    mu_seen,
-)
-from neartwin.audit.confidence import Event, Finding, lower_bound, upper_bound
-from neartwin.audit.exact import Knots, Violation, exact_gap, exact_law, exact_tradeoff, exact_violation
-from neartwin.audit.game import ErrorBand, audit, band, examine, measured
-from neartwin.audit.neighbouring_inputs import Twins, answer_patterns, known, searched, table_corners
-from neartwin.audit.one_run import one_run_curve_pvalue, one_run_epsilon, one_run_parameter, one_run_pvalue
-from neartwin.audit.reconstruction import (
-    Attempt,
-    bounded_noise,
-    every_subset,
-    exhaustive,
-    gaussian_noise,
-    laplace_noise,
-    least_squares,
-    linear_program,
-    random_subsets,
-    released,
-    sweep,
-    wrong_share,
-)
-from neartwin.audit.risk import Keeping, Risk, advantage_of, keeping, largest_parameter, power_at, risks
-from neartwin.audit.runs import (
-    Batched,
-    Mechanism,
-    Raised,
-    ReleaseGame,
-    Transcript,
-    collected,
-    in_process,
-    play,
-    written,
-)
-
-__all__ = [
-    "Attempt",
-    "Batched",
-    "BelowCurve",
-    "Claim",
-    "EpsilonDelta",
-    "ErrorBand",
-    "Estimate",
-    "Event",
-    "Finding",
-    "GaussianPrivacy",
-    "Keeping",
-    "Knots",
-    "Mechanism",
-    "Raised",
-    "ReleaseGame",
-    "Risk",
-    "SumTwins",
-    "TimingFinding",
-    "Traced",
-    "Transcript",
-    "Twins",
-    "Violation",
-    "advantage_of",
-    "answer_patterns",
-    "audit",
-    "averaged",
-    "band",
-    "bounded_noise",
-    "claim_approx",
-    "claim_gdp",
-    "claim_of",
-    "claim_pure",
-    "collected",
-    "correlated",
-    "differenced",
-    "epsilon_seen",
-    "every_subset",
-    "exact_gap",
-    "exact_law",
-    "exact_tradeoff",
-    "exact_violation",
-    "examine",
-    "exhaustive",
-    "gaussian_noise",
-    "in_process",
-    "keeping",
-    "known",
-    "laplace_noise",
-    "largest_parameter",
-    "least_squares",
-    "linear_program",
-    "lower_bound",
-    "measured",
-    "mu_seen",
-    "naive_laplace",
-    "one_run_curve_pvalue",
-    "one_run_epsilon",
-    "one_run_parameter",
-    "one_run_pvalue",
-    "order_spread",
-    "play",
-    "power_at",
-    "random_subsets",
-    "reachable",
-    "released",
-    "repeated_rounding_twins",
-    "risks",
-    "searched",
-    "sum_excess",
-    "sweep",
-    "table_corners",
-    "time_follows_noise",
-    "traced",
-    "tracing_scores",
-    "upper_bound",
-    "written",
-    "wrong_share",
-]
+from neartwin.audit.attacks import Estimate as Estimate
+from neartwin.audit.attacks import SumTwins as SumTwins
+from neartwin.audit.attacks import TimingFinding as TimingFinding
+from neartwin.audit.attacks import Traced as Traced
+from neartwin.audit.attacks import averaged as averaged
+from neartwin.audit.attacks import correlated as correlated
+from neartwin.audit.attacks import differenced as differenced
+from neartwin.audit.attacks import naive_laplace as naive_laplace
+from neartwin.audit.attacks import order_spread as order_spread
+from neartwin.audit.attacks import reachable as reachable
+from neartwin.audit.attacks import repeated_rounding_twins as repeated_rounding_twins
+from neartwin.audit.attacks import sum_excess as sum_excess
+from neartwin.audit.attacks import time_follows_noise as time_follows_noise
+from neartwin.audit.attacks import traced as traced
+from neartwin.audit.attacks import tracing_scores as tracing_scores
+from neartwin.audit.claims import BelowCurve as BelowCurve
+from neartwin.audit.claims import Claim as Claim
+from neartwin.audit.claims import EpsilonDelta as EpsilonDelta
+from neartwin.audit.claims import GaussianPrivacy as GaussianPrivacy
+from neartwin.audit.claims import claim_approx as claim_approx
+from neartwin.audit.claims import claim_gdp as claim_gdp
+from neartwin.audit.claims import claim_of as claim_of
+from neartwin.audit.claims import claim_pure as claim_pure
+from neartwin.audit.claims import epsilon_seen as epsilon_seen
+from neartwin.audit.claims import mu_seen as mu_seen
+from neartwin.audit.confidence import Event as Event
+from neartwin.audit.confidence import Finding as Finding
+from neartwin.audit.confidence import lower_bound as lower_bound
+from neartwin.audit.confidence import upper_bound as upper_bound
+from neartwin.audit.exact import Knots as Knots
+from neartwin.audit.exact import Violation as Violation
+from neartwin.audit.exact import exact_gap as exact_gap
+from neartwin.audit.exact import exact_law as exact_law
+from neartwin.audit.exact import exact_tradeoff as exact_tradeoff
+from neartwin.audit.exact import exact_violation as exact_violation
+from neartwin.audit.game import ErrorBand as ErrorBand
+from neartwin.audit.game import audit as audit
+from neartwin.audit.game import band as band
+from neartwin.audit.game import examine as examine
+from neartwin.audit.game import measured as measured
+from neartwin.audit.neighbouring_inputs import Twins as Twins
+from neartwin.audit.neighbouring_inputs import answer_patterns as answer_patterns
+from neartwin.audit.neighbouring_inputs import known as known
+from neartwin.audit.neighbouring_inputs import searched as searched
+from neartwin.audit.neighbouring_inputs import table_corners as table_corners
+from neartwin.audit.one_run import one_run_curve_pvalue as one_run_curve_pvalue
+from neartwin.audit.one_run import one_run_epsilon as one_run_epsilon
+from neartwin.audit.one_run import one_run_parameter as one_run_parameter
+from neartwin.audit.one_run import one_run_pvalue as one_run_pvalue
+from neartwin.audit.reconstruction import Attempt as Attempt
+from neartwin.audit.reconstruction import bounded_noise as bounded_noise
+from neartwin.audit.reconstruction import every_subset as every_subset
+from neartwin.audit.reconstruction import exhaustive as exhaustive
+from neartwin.audit.reconstruction import gaussian_noise as gaussian_noise
+from neartwin.audit.reconstruction import laplace_noise as laplace_noise
+from neartwin.audit.reconstruction import least_squares as least_squares
+from neartwin.audit.reconstruction import linear_program as linear_program
+from neartwin.audit.reconstruction import random_subsets as random_subsets
+from neartwin.audit.reconstruction import released as released
+from neartwin.audit.reconstruction import sweep as sweep
+from neartwin.audit.reconstruction import wrong_share as wrong_share
+from neartwin.audit.risk import Keeping as Keeping
+from neartwin.audit.risk import Risk as Risk
+from neartwin.audit.risk import advantage_of as advantage_of
+from neartwin.audit.risk import keeping as keeping
+from neartwin.audit.risk import largest_parameter as largest_parameter
+from neartwin.audit.risk import power_at as power_at
+from neartwin.audit.risk import risks as risks
+from neartwin.audit.runs import Batched as Batched
+from neartwin.audit.runs import Mechanism as Mechanism
+from neartwin.audit.runs import Raised as Raised
+from neartwin.audit.runs import ReleaseGame as ReleaseGame
+from neartwin.audit.runs import Transcript as Transcript
+from neartwin.audit.runs import collected as collected
+from neartwin.audit.runs import in_process as in_process
+from neartwin.audit.runs import play as play
+from neartwin.audit.runs import written as written

@@ -8,57 +8,32 @@ Functions stand at one address, in the module of their mechanism; `theorems` sta
 the accuracy of Laplace noise. Pages with statement, proof, rivals and the tests that try to break them: docs/mechanisms/.
 """
 
-from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
-from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
-from neartwin.mechanisms.additive.gaussian import Gaussian
-from neartwin.mechanisms.additive.laplace import Laplace
-from neartwin.mechanisms.additive.magnitude_bounds import MagnitudeBounds
-from neartwin.mechanisms.additive.mean import BoundedMean
-from neartwin.mechanisms.additive.staircase import Staircase
-from neartwin.mechanisms.linear.continual import PrefixRoot, PrefixTree
-from neartwin.mechanisms.linear.matrix import Histogram, MatrixMechanism
-from neartwin.mechanisms.local.hadamard import HadamardResponse
-from neartwin.mechanisms.local.randomized_response import RandomizedResponse
-from neartwin.mechanisms.local.shuffled import Shuffled
-from neartwin.mechanisms.local.unary import OptimisedUnary, Rappor, SymmetricUnary
-from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.selection.exponential import ExponentialMechanism
-from neartwin.mechanisms.selection.noisy_max import NoisyMax
-from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
-from neartwin.mechanisms.selection.quantiles import Quantiles
-from neartwin.mechanisms.selection.sparse_vector import AboveThreshold
-from neartwin.mechanisms.selection.thresholds import GaussianThreshold, OptimalSelection, UnitThreshold
-from neartwin.mechanisms.selection.top_k import JointTop, PeeledTop
-from neartwin.mechanisms.sensitivity import Change
-
-__all__ = [
-    "AboveThreshold",
-    "BoundedMean",
-    "Change",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "ExponentialMechanism",
-    "Gaussian",
-    "GaussianThreshold",
-    "HadamardResponse",
-    "Histogram",
-    "JointTop",
-    "Laplace",
-    "MagnitudeBounds",
-    "MatrixMechanism",
-    "Neighbours",
-    "NoisyMax",
-    "OptimalSelection",
-    "OptimisedUnary",
-    "PeeledTop",
-    "PermuteAndFlip",
-    "PrefixRoot",
-    "PrefixTree",
-    "Quantiles",
-    "RandomizedResponse",
-    "Rappor",
-    "Shuffled",
-    "Staircase",
-    "SymmetricUnary",
-    "UnitThreshold",
-]
+from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace as DiscreteLaplace
+from neartwin.mechanisms.additive.gaussian import Gaussian as Gaussian
+from neartwin.mechanisms.additive.laplace import Laplace as Laplace
+from neartwin.mechanisms.additive.magnitude_bounds import MagnitudeBounds as MagnitudeBounds
+from neartwin.mechanisms.additive.mean import BoundedMean as BoundedMean
+from neartwin.mechanisms.additive.staircase import Staircase as Staircase
+from neartwin.mechanisms.linear.continual import PrefixRoot as PrefixRoot
+from neartwin.mechanisms.linear.continual import PrefixTree as PrefixTree
+from neartwin.mechanisms.linear.matrix import Histogram as Histogram
+from neartwin.mechanisms.linear.matrix import MatrixMechanism as MatrixMechanism
+from neartwin.mechanisms.local.hadamard import HadamardResponse as HadamardResponse
+from neartwin.mechanisms.local.randomized_response import RandomizedResponse as RandomizedResponse
+from neartwin.mechanisms.local.shuffled import Shuffled as Shuffled
+from neartwin.mechanisms.local.unary import OptimisedUnary as OptimisedUnary
+from neartwin.mechanisms.local.unary import Rappor as Rappor
+from neartwin.mechanisms.local.unary import SymmetricUnary as SymmetricUnary
+from neartwin.mechanisms.neighbours import Neighbours as Neighbours
+from neartwin.mechanisms.selection.exponential import ExponentialMechanism as ExponentialMechanism
+from neartwin.mechanisms.selection.noisy_max import NoisyMax as NoisyMax
+from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip as PermuteAndFlip
+from neartwin.mechanisms.selection.quantiles import Quantiles as Quantiles
+from neartwin.mechanisms.selection.sparse_vector import AboveThreshold as AboveThreshold
+from neartwin.mechanisms.selection.thresholds import GaussianThreshold as GaussianThreshold
+from neartwin.mechanisms.selection.thresholds import OptimalSelection as OptimalSelection
+from neartwin.mechanisms.selection.thresholds import UnitThreshold as UnitThreshold
+from neartwin.mechanisms.selection.top_k import JointTop as JointTop
+from neartwin.mechanisms.selection.top_k import PeeledTop as PeeledTop
+from neartwin.mechanisms.sensitivity import Change as Change

@@ -3,126 +3,58 @@
 Limit theorems stand in `limits`, the classical Gaussian formula in `classical`, tests of two finite laws in `attackers`.
 """
 
-from neartwin.exact import Estimate
-from neartwin.tradeoff.amplification import (
-    Mixture,
-    Subsampled,
-    amplified_epsilon,
-    poisson,
-    shuffle_delta,
-    shuffle_epsilon_closed_form,
-    subsampled,
-)
-from neartwin.tradeoff.attackers import (
-    advantage,
-    bayes_success,
-    betting_posterior,
-    mu_of_bayes_success,
-    mu_of_reconstruction,
-    mu_of_tpr,
-    reconstruction_success,
-    tpr_at,
-)
-from neartwin.tradeoff.families import (
-    EpsilonDelta,
-    Gaussian,
-    Laplace,
-    epsilon_delta,
-    gaussian,
-    gaussian_mechanism,
-    identity,
-    laplace,
-)
-from neartwin.tradeoff.finite import (
-    FinitePair,
-    discrete_laplace,
-    finite_pair,
-    polygon,
-    randomized_response,
-    randomized_response_power,
-    staircase,
-)
-from neartwin.tradeoff.functions import TradeOff
-from neartwin.tradeoff.gaussian_dp import (
-    delta_of,
-    epsilon_of,
-    log_delta_of,
-    mu_of,
-    mu_of_advantage,
-    sigma_of,
-    sigma_of_mu,
-)
-from neartwin.tradeoff.operations import (
-    Group,
-    WithFailure,
-    WitnessPair,
-    compose,
-    from_lines,
-    from_profile,
-    group,
-    maximum,
-    require_tradeoff,
-    symmetrised,
-    violations,
-    with_failure,
-    witness_pair,
-)
-from neartwin.tradeoff.polygons import excess, polygon_above, polygon_below
-
-__all__ = [
-    "EpsilonDelta",
-    "Estimate",
-    "FinitePair",
-    "Gaussian",
-    "Group",
-    "Laplace",
-    "Mixture",
-    "Subsampled",
-    "TradeOff",
-    "WithFailure",
-    "WitnessPair",
-    "advantage",
-    "amplified_epsilon",
-    "bayes_success",
-    "betting_posterior",
-    "compose",
-    "delta_of",
-    "discrete_laplace",
-    "epsilon_delta",
-    "epsilon_of",
-    "excess",
-    "finite_pair",
-    "from_lines",
-    "from_profile",
-    "gaussian",
-    "gaussian_mechanism",
-    "group",
-    "identity",
-    "laplace",
-    "log_delta_of",
-    "maximum",
-    "mu_of",
-    "mu_of_advantage",
-    "mu_of_bayes_success",
-    "mu_of_reconstruction",
-    "mu_of_tpr",
-    "poisson",
-    "polygon",
-    "polygon_above",
-    "polygon_below",
-    "randomized_response",
-    "randomized_response_power",
-    "reconstruction_success",
-    "require_tradeoff",
-    "shuffle_delta",
-    "shuffle_epsilon_closed_form",
-    "sigma_of",
-    "sigma_of_mu",
-    "staircase",
-    "subsampled",
-    "symmetrised",
-    "tpr_at",
-    "violations",
-    "with_failure",
-    "witness_pair",
-]
+from neartwin.exact import Estimate as Estimate
+from neartwin.tradeoff.amplification import Mixture as Mixture
+from neartwin.tradeoff.amplification import Subsampled as Subsampled
+from neartwin.tradeoff.amplification import amplified_epsilon as amplified_epsilon
+from neartwin.tradeoff.amplification import poisson as poisson
+from neartwin.tradeoff.amplification import shuffle_delta as shuffle_delta
+from neartwin.tradeoff.amplification import shuffle_epsilon_closed_form as shuffle_epsilon_closed_form
+from neartwin.tradeoff.amplification import subsampled as subsampled
+from neartwin.tradeoff.attackers import advantage as advantage
+from neartwin.tradeoff.attackers import bayes_success as bayes_success
+from neartwin.tradeoff.attackers import betting_posterior as betting_posterior
+from neartwin.tradeoff.attackers import mu_of_bayes_success as mu_of_bayes_success
+from neartwin.tradeoff.attackers import mu_of_reconstruction as mu_of_reconstruction
+from neartwin.tradeoff.attackers import mu_of_tpr as mu_of_tpr
+from neartwin.tradeoff.attackers import reconstruction_success as reconstruction_success
+from neartwin.tradeoff.attackers import tpr_at as tpr_at
+from neartwin.tradeoff.families import EpsilonDelta as EpsilonDelta
+from neartwin.tradeoff.families import Gaussian as Gaussian
+from neartwin.tradeoff.families import Laplace as Laplace
+from neartwin.tradeoff.families import epsilon_delta as epsilon_delta
+from neartwin.tradeoff.families import gaussian as gaussian
+from neartwin.tradeoff.families import gaussian_mechanism as gaussian_mechanism
+from neartwin.tradeoff.families import identity as identity
+from neartwin.tradeoff.families import laplace as laplace
+from neartwin.tradeoff.finite import FinitePair as FinitePair
+from neartwin.tradeoff.finite import discrete_laplace as discrete_laplace
+from neartwin.tradeoff.finite import finite_pair as finite_pair
+from neartwin.tradeoff.finite import polygon as polygon
+from neartwin.tradeoff.finite import randomized_response as randomized_response
+from neartwin.tradeoff.finite import randomized_response_power as randomized_response_power
+from neartwin.tradeoff.finite import staircase as staircase
+from neartwin.tradeoff.functions import TradeOff as TradeOff
+from neartwin.tradeoff.gaussian_dp import delta_of as delta_of
+from neartwin.tradeoff.gaussian_dp import epsilon_of as epsilon_of
+from neartwin.tradeoff.gaussian_dp import log_delta_of as log_delta_of
+from neartwin.tradeoff.gaussian_dp import mu_of as mu_of
+from neartwin.tradeoff.gaussian_dp import mu_of_advantage as mu_of_advantage
+from neartwin.tradeoff.gaussian_dp import sigma_of as sigma_of
+from neartwin.tradeoff.gaussian_dp import sigma_of_mu as sigma_of_mu
+from neartwin.tradeoff.operations import Group as Group
+from neartwin.tradeoff.operations import WithFailure as WithFailure
+from neartwin.tradeoff.operations import WitnessPair as WitnessPair
+from neartwin.tradeoff.operations import compose as compose
+from neartwin.tradeoff.operations import from_lines as from_lines
+from neartwin.tradeoff.operations import from_profile as from_profile
+from neartwin.tradeoff.operations import group as group
+from neartwin.tradeoff.operations import maximum as maximum
+from neartwin.tradeoff.operations import require_tradeoff as require_tradeoff
+from neartwin.tradeoff.operations import symmetrised as symmetrised
+from neartwin.tradeoff.operations import violations as violations
+from neartwin.tradeoff.operations import with_failure as with_failure
+from neartwin.tradeoff.operations import witness_pair as witness_pair
+from neartwin.tradeoff.polygons import excess as excess
+from neartwin.tradeoff.polygons import polygon_above as polygon_above
+from neartwin.tradeoff.polygons import polygon_below as polygon_below
