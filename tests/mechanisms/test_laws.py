@@ -11,7 +11,6 @@ from neartwin.mechanisms.noise_laws import (
     RoundedGaussianLaw,
     RoundedLaplaceLaw,
     StaircaseLaw,
-    most_noise,
 )
 
 LAWS = {
@@ -65,10 +64,3 @@ def test_wide_discrete_gaussian_tails_are_bounded_from_above():
     narrow, wide = DiscreteGaussianLaw(Fraction(1999**2)), DiscreteGaussianLaw(Fraction(2001**2))
     assert wide.beyond(6003) >= narrow.beyond(5997)
     assert wide.beyond(6003) == pytest.approx(narrow.beyond(5997), rel=2e-3)
-
-
-def test_the_noise_for_an_error_bar_is_the_most_that_keeps_it():
-    for target in (1, 7, 1000):
-        scale = most_noise(DiscreteLaplaceLaw, half_width=target, confidence=0.95, count=3, above=Fraction(1, 100))
-        assert DiscreteLaplaceLaw(scale).half_width(0.95, 3) <= target
-        assert DiscreteLaplaceLaw(scale * Fraction(1001, 1000)).half_width(0.95, 3) > target

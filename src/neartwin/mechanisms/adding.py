@@ -1,21 +1,194 @@
-"""Adding noise to whole numbers without a wrap-around."""
+"""Mechanisms that add fresh noise to whole numbers, without a wrap-around."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from neartwin import noise
+from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
-from neartwin.noise import Sampler, Source, add
+from neartwin.losses import Composition
+from neartwin.mechanisms.noise_laws import Law
+from neartwin.tradeoff import TradeOff
 
 
-def add_noise(values: WholeNumbers, sampler: Sampler, source: Source) -> WholeNumbers:
-    """Fresh noise on each value, in its shape: int64 where both fit, Python integers otherwise.
+class AdditiveMechanism(ABC):
+    """Whole numbers plus independent noise, each of one law.
 
-    values: whole numbers of any size. Wrapping round would keep privacy and spoil the answer.
+    Subclasses state the law and its sampler, the trade-off curve and the privacy loss.
     """
-    if values.dtype.kind not in "iuO":
-        raise ParameterError("values", values.dtype, "must be whole numbers", remedy="round them to a grid first")
-    return add(values, sampler.draw(values.shape, source=source))
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def law(self) -> Law:
+        """The law of one coordinate's noise."""
+
+    @property
+    @abstractmethod
+    def sampler(self) -> noise.Sampler:
+        """The exact sampler of this law."""
+
+    @abstractmethod
+    def curve(self) -> TradeOff:
+        """The trade-off that no neighbours fall below."""
+
+    @abstractmethod
+    def losses(self) -> Composition:
+        """The privacy loss as a factor for composition."""
+
+    def losses_in_cells(self, *, cells: int, cell: int, l1: int) -> Composition:
+        """The privacy loss where a unit moves few cells, each by a little.
+
+        Args:
+            cells: The most cells that one unit moves.
+            cell: The most that it moves one of them, in steps.
+            l1: The most that it moves all of them together, in absolute sum.
+
+        Returns:
+            The losses of the whole sensitivity, unless the law composes better cell by cell.
+        """
+        del cells, cell, l1
+        return self.losses()
+
+    def noisy(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> WholeNumbers:
+        """Fresh noise on each value.
+
+        Args:
+            values: Whole numbers of any size and shape, int64 or Python's. A sum that wrapped round would keep privacy
+                and spoil the answer.
+            source: Where randomness comes from.
+
+        Returns:
+            Noisy values in the same shape: int64 where they fit, Python integers otherwise.
+
+        Raises:
+            ParameterError: The values are not whole numbers.
+        """
+        if values.dtype.kind not in "iuO":
+            raise ParameterError("values", values.dtype, "must be whole numbers", remedy="round them to a grid first")
+        return noise.add(values, self.sampler.draw(values.shape, source=source))
+
+    def half_width(self, confidence: float, count: int = 1) -> int:
+        """The least t with P(|noise| <= t in all `count` coordinates) >= confidence."""
+        return self.law.half_width(confidence, count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaledNoise(AdditiveMechanism):
+    """Noise of a scale, pure for a bound on the absolute sum of changes.
+
+    Attributes:
+        scale: In units of the answer.
+        sensitivity: D, the L1 sensitivity, a whole number.
+    """
+
+    kind: ClassVar[str]
+    growth: ClassVar[float] = 1.0  # power of the number of groups of a unit with which its noise grows
+
+    scale: Fraction
+    sensitivity: int
+
+    def __post_init__(self) -> None:
+        positive(scale=self.scale)
+        integer(at_least=1, sensitivity=self.sensitivity)
+
+    @classmethod
+    def calibrated(cls, *, epsilon: Fraction, sensitivity: int) -> Self:
+        """The least scale that is epsilon-DP: sensitivity / epsilon, exactly."""
+        scale = Fraction(integer(at_least=1, sensitivity=sensitivity)) / positive(epsilon=epsilon)
+        return cls(scale=scale, sensitivity=sensitivity)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The pure-DP parameter, sensitivity / scale."""
+        return self.sensitivity / self.scale
+
+    @property
+    def record(self) -> list[object]:
+        """Its words in digests, for ever: a class may be renamed, these may not."""
+        return [str(self.scale), self.sensitivity]
+
+    @property
+    def noise_scale(self) -> float:
+        """The scale, in steps."""
+        return float(self.scale)
+
+    def words(self, parts: int = 1) -> str:
+        """The law, for noise that is drawn in parts of a step."""
+        return f"{self.kind}, scale {self.noise_scale / parts:,g}"
+
+    def calibration(self) -> tuple[str, str]:
+        """Its sensitivity, and how the noise follows from it."""
+        return (
+            f"sensitivity {self.sensitivity:,}",
+            f"scale = sensitivity / epsilon = {self.sensitivity:,} / {float(self.epsilon):g}",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SquaredNoise(AdditiveMechanism):
+    """Noise of a variance, concentrated for a bound on the squared length of changes.
+
+    Attributes:
+        variance: s2, the parameter of the law.
+        l2_squared: D2, the squared Euclidean sensitivity, a whole number.
+    """
+
+    kind: ClassVar[str]
+    growth: ClassVar[float] = 0.5  # power of the number of groups of a unit with which its noise grows
+    record_name: ClassVar[str]  # in digests, for ever: a class may be renamed, this may not
+
+    variance: Fraction
+    l2_squared: int
+
+    def __post_init__(self) -> None:
+        positive(variance=self.variance)
+        integer(at_least=1, l2_squared=self.l2_squared)
+
+    @classmethod
+    def for_zcdp(cls, *, rho: Fraction, l2_squared: int) -> Self:
+        """The least variance that is rho-zCDP: l2_squared / (2 rho), exactly."""
+        return cls(variance=integer(at_least=1, l2_squared=l2_squared) / (2 * positive(rho=rho)), l2_squared=l2_squared)
+
+    @property
+    def rho(self) -> Fraction:
+        """The zCDP parameter, exactly."""
+        return self.l2_squared / (2 * self.variance)
+
+    @property
+    def record(self) -> list[object]:
+        """Its words in digests, for ever."""
+        return [self.record_name, str(self.variance), self.l2_squared]
+
+    @property
+    def noise_scale(self) -> float:
+        """The deviation of the normal law, in steps."""
+        return math.sqrt(float(self.variance))
+
+    @property
+    def mean_size(self) -> float:
+        """About E|X|, in steps."""
+        return math.sqrt(2 / math.pi) * self.noise_scale
+
+    def words(self, parts: int = 1) -> str:
+        """The law, for noise that is drawn in parts of a step."""
+        return f"{self.kind}, deviation {self.noise_scale / parts:,g}"
+
+    def calibration(self) -> tuple[str, str]:
+        """Its sensitivity, and how the noise follows from it."""
+        mu_squared = float(self.l2_squared / self.variance)
+        return (
+            f"squared sensitivity {self.l2_squared:,}",
+            f"variance = squared sensitivity / mu^2 = {self.l2_squared:,} / {mu_squared:g}",
+        )
 
 
 def clipped_whole(values: WholeNumbers, low: int, high: int) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +19,38 @@ from neartwin.exact import FloatArray
 from neartwin.special import erfc
 
 _SLACK = 1e-12  # relative; the tails below are evaluated to a few units in the last place
+_APART = 1e-8  # P(|X - Y| > 1) of a discrete Gaussian and its normal variable
 _SUMMED = 2000.0  # standard deviations up to which discrete Gaussian tails are summed term by term
+
+
+class NearNormal(NamedTuple):
+    """A normal variable that can be drawn together with noise X, and nearly always stands beside it.
+
+    Attributes:
+        variance: Of the normal variable.
+        distance: The most that X is away from it.
+        failure: The probability that X is further away.
+    """
+
+    variance: float
+    distance: float
+    failure: float
 
 
 class Law(ABC):
     """A symmetric law on the integers."""
 
     __slots__ = ()
+
+    @property
+    def near_normal(self) -> NearNormal | None:
+        """The normal variable beside this noise, if one is known: (M1), (M2) of docs/proofs/mechanisms.md."""
+        return None
+
+    @property
+    def laplace_scale(self) -> float | None:
+        """The scale of a Laplace variable that stands in for this noise in sums: (M3) of docs/proofs/mechanisms.md."""
+        return None
 
     @abstractmethod
     def pmf(self, x: NDArray[np.int64]) -> FloatArray:
@@ -67,26 +93,6 @@ class Law(ABC):
         return math.exp(count * math.log1p(-tail)) * (1 - _SLACK) if tail < 1 else 0.0
 
 
-def most_noise(
-    law: Callable[[Fraction], Law], *, half_width: int, confidence: float, count: int = 1, above: Fraction
-) -> Fraction:
-    """The largest parameter whose error bar stays within `half_width`, found to one part in 2**30.
-
-    law: a family whose error bars grow with its parameter (a scale or a variance). above: a parameter that is small
-    enough; it is returned where no other is found.
-
-    >>> most_noise(DiscreteLaplaceLaw, half_width=10, confidence=0.95, above=Fraction(1, 100)) > 3
-    True
-    """
-    low = high = above
-    while law(high).half_width(confidence, count) <= half_width:
-        low, high = high, 2 * high
-    while high - low > low / 2**30:
-        middle = (low + high) / 2
-        low, high = (middle, high) if law(middle).half_width(confidence, count) <= half_width else (low, middle)
-    return low
-
-
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplaceLaw(Law):
     """P(x) in proportion to r^|x|, r = exp(-1/scale). Ghosh, Roughgarden, Sundararajan 2009.
@@ -96,6 +102,11 @@ class DiscreteLaplaceLaw(Law):
     """
 
     scale: Fraction
+
+    @property
+    def laplace_scale(self) -> float:
+        """That of the law itself."""
+        return float(self.scale)
 
     def pmf(self, x: NDArray[np.int64]) -> FloatArray:
         """(1 - r) / (1 + r) r^|x|."""
@@ -149,6 +160,11 @@ class RoundedGaussianLaw(Law):
     def _root(self) -> float:
         return math.sqrt(2 * float(self.normal_variance))
 
+    @property
+    def near_normal(self) -> NearNormal:
+        """The variable before rounding."""
+        return NearNormal(float(self.normal_variance), 0.5, 0.0)
+
     def pmf(self, x: NDArray[np.int64]) -> FloatArray:
         """The normal mass of [|x| - 1/2, |x| + 1/2], as a difference of upper tails."""
         size = np.abs(x)
@@ -176,6 +192,11 @@ class DiscreteGaussianLaw(Law):
     """
 
     parameter: Fraction
+
+    @property
+    def near_normal(self) -> NearNormal | None:
+        """That of the same variance parameter, from 1 on."""
+        return NearNormal(float(self.parameter), 1.0, _APART) if self.parameter >= 1 else None
 
     @property
     def _normaliser(self) -> float:

@@ -14,48 +14,36 @@ import numpy as np
 
 from neartwin.checks import open_probability
 from neartwin.exact import FloatArray
-from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw, DiscreteLaplaceLaw, Law, RoundedGaussianLaw
+from neartwin.mechanisms.noise_laws import Law
 
 _SLACK = 1 + 1e-9  # of rounding to doubles
 _MOST_ON_ONE_SIDE = 0.25  # of the rule for Laplace sums; bars at less than 50 % are those at 50 %
-_APART = 1e-8  # P(|X - Y| > 1) of a discrete Gaussian and its normal variable
 
 
 def half_widths_of_sums(laws: Sequence[Law], weights: FloatArray, confidence: float) -> FloatArray:
     """(n,) t with P(|sum of w_i X_i| <= t) >= confidence, for each column of weights, (laws, n), of which signs do not matter.
 
     >>> from fractions import Fraction
+    >>> from neartwin.mechanisms.noise_laws import RoundedGaussianLaw
     >>> normal = RoundedGaussianLaw(Fraction(10**6))
     >>> half_widths_of_sums([normal, normal], np.array([[1.0, 1.0], [0.0, 1.0]]), 0.95).round()
     array([1960., 2773.])
     """
     failure, sizes = 1 - open_probability(confidence=confidence), np.abs(np.asarray(weights, dtype=float))
     union: FloatArray = np.array([law.half_width(1 - failure / len(laws)) for law in laws], dtype=float) @ sizes
-    if all(isinstance(law, DiscreteLaplaceLaw) for law in laws):
-        scales = np.array([float(law.scale) for law in laws if isinstance(law, DiscreteLaplaceLaw)])
+    scales = [law.laplace_scale for law in laws if law.laplace_scale is not None]
+    normals = [law.near_normal for law in laws if law.near_normal is not None]
+    if len(scales) == len(laws):
         each_side = min(failure / 2, _MOST_ON_ONE_SIDE)
         together = laplace_quantiles(sizes.T * scales, np.ones(sizes.T.shape), each_side) + sizes.sum(axis=0)
+    elif len(normals) == len(laws):
+        variances, distances, failures = (np.array(column) for column in zip(*normals, strict=True))
+        z = -NormalDist().inv_cdf((failure - failures.sum()) / 2)
+        together = z * np.sqrt(variances @ sizes**2) + distances @ sizes
     else:
-        normal = [_normal(law) for law in laws]
-        known = [one for one in normal if one is not None]
-        if len(known) < len(laws):
-            return union
-        variance, off = (np.array(column) for column in zip(*known, strict=True))
-        left = failure - _APART * sum(isinstance(law, DiscreteGaussianLaw) for law in laws)
-        together = -NormalDist().inv_cdf(left / 2) * np.sqrt(variance @ sizes**2) + off @ sizes
+        return union
     found: FloatArray = np.minimum(union, together * _SLACK)
     return found
-
-
-def _normal(law: Law) -> tuple[float, float] | None:
-    """The variance of a normal variable and how far the law can be from it."""
-    match law:
-        case RoundedGaussianLaw():
-            return float(law.normal_variance), 0.5
-        case DiscreteGaussianLaw() if law.parameter >= 1:
-            return float(law.parameter), 1.0
-        case _:
-            return None
 
 
 _CELLS = 128  # of the first noise's size

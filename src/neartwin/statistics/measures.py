@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from neartwin.losses import Composition
-from neartwin.losses import Pure as PureLoss
 from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
@@ -62,14 +61,6 @@ class Measure:
         return Fraction(self.mechanism.half_width(confidence), self.parts)
 
     def losses(self) -> Composition:
-        """What it reveals, as a factor for composition."""
-        return composed_loss(self.sensitivity, self.mechanism)
-
-
-def composed_loss(sensitivity: Sensitivity, noise: Noise) -> Composition:
-    """What one measure reveals: of each group that a unit reaches its own factor, or of all together their squared length."""
-    if not isinstance(noise, DiscreteLaplace):
-        return noise.losses()
-    if sensitivity.cells * sensitivity.cell > sensitivity.l1:  # not all cells can change by so much
-        return Composition.of(PureLoss(epsilon=sensitivity.l1 / noise.scale))
-    return sensitivity.cells * PureLoss(epsilon=sensitivity.cell / noise.scale)
+        """What it reveals, as a factor for composition: cell by cell where that is less than all at once."""
+        moved = self.sensitivity
+        return self.mechanism.losses_in_cells(cells=moved.cells, cell=moved.cell, l1=moved.l1)

@@ -5,21 +5,18 @@ Thm 14). It is *not* sqrt(D2/s2)-GDP: at small variances its trade-off falls bel
 rounded Gaussian is preferred. For one coordinate the exact delta is known (their Thm 7).
 """
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
-from typing import ClassVar
 
 import numpy as np
 
 from neartwin import noise
-from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
-from neartwin.exact import Interval, WholeNumbers
+from neartwin.exact import Interval
 from neartwin.losses import Composition, ZeroConcentrated, compose
 from neartwin.losses import DiscreteGaussian as DiscreteGaussianLoss
-from neartwin.mechanisms.adding import add_noise
+from neartwin.mechanisms.adding import SquaredNoise
 from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw
 from neartwin.tradeoff import TradeOff, from_profile
 
@@ -40,37 +37,33 @@ def sums_of_squares(total: int, largest: int | None = None) -> tuple[tuple[int, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteGaussian:
-    """Discrete Gaussian noise. variance: the law's parameter s2. l2_squared: the squared Euclidean sensitivity."""
+class DiscreteGaussian(SquaredNoise):
+    """Discrete Gaussian noise, rho-zCDP for rho = l2_squared / (2 variance).
 
-    kind: ClassVar[str] = "discrete Gaussian noise"
-    growth: ClassVar[float] = 0.5  # power of the number of groups of a unit with which its noise grows
+    Attributes:
+        variance: s2, the parameter of the law.
+        l2_squared: D2, the squared Euclidean sensitivity, a whole number.
 
-    variance: Fraction
-    l2_squared: int
+    >>> DiscreteGaussian.for_zcdp(rho=Fraction(1, 8), l2_squared=1).variance
+    Fraction(4, 1)
+    >>> DiscreteGaussian(variance=Fraction(100), l2_squared=1).half_width(0.95)
+    20
+    >>> DiscreteGaussian(variance=Fraction(9), l2_squared=1).words()
+    'discrete Gaussian noise, deviation 3'
+    """
 
-    def __post_init__(self) -> None:
-        positive(variance=self.variance)
-        integer(at_least=1, l2_squared=self.l2_squared)
-
-    @classmethod
-    def for_zcdp(cls, *, rho: Fraction, l2_squared: int) -> "DiscreteGaussian":
-        """The least parameter that is rho-zCDP: l2_squared / (2 rho), exactly.
-
-        >>> DiscreteGaussian.for_zcdp(rho=Fraction(1, 8), l2_squared=1).variance
-        Fraction(4, 1)
-        """
-        return cls(variance=integer(at_least=1, l2_squared=l2_squared) / (2 * positive(rho=rho)), l2_squared=l2_squared)
-
-    @property
-    def rho(self) -> Fraction:
-        """The zCDP parameter, exactly."""
-        return self.l2_squared / (2 * self.variance)
+    kind = "discrete Gaussian noise"
+    record_name = "DiscreteGaussian"
 
     @property
     def law(self) -> DiscreteGaussianLaw:
         """The law of one coordinate's noise."""
         return DiscreteGaussianLaw(self.variance)
+
+    @property
+    def sampler(self) -> noise.Sampler:
+        """The exact sampler of this law."""
+        return noise.discrete_gaussian(self.variance)
 
     def curve(self) -> TradeOff:
         """A trade-off that no neighbours fall below, in any dimension, at some thousand epsilons.
@@ -131,51 +124,3 @@ class DiscreteGaussian:
         if moved * moved != self.l2_squared:
             raise ParameterError("l2_squared", self.l2_squared, "must be the square of one coordinate's sensitivity")
         return moved
-
-    @property
-    def record(self) -> list[object]:
-        """Its words in digests, for ever: a class may be renamed, these may not."""
-        return ["DiscreteGaussian", str(self.variance), self.l2_squared]
-
-    @property
-    def noise_scale(self) -> float:
-        """The deviation of the normal law, in steps."""
-        return math.sqrt(float(self.variance))
-
-    @property
-    def mean_size(self) -> float:
-        """About E|X|, in steps."""
-        return math.sqrt(2 / math.pi) * self.noise_scale
-
-    def words(self, parts: int = 1) -> str:
-        """The law, for noise that is drawn in parts of a step.
-
-        >>> DiscreteGaussian(variance=Fraction(9), l2_squared=1).words()
-        'discrete Gaussian noise, deviation 3'
-        """
-        return f"{self.kind}, deviation {self.noise_scale / parts:,g}"
-
-    def calibration(self) -> tuple[str, str]:
-        """Its sensitivity, and how the noise follows from it."""
-        mu_squared = float(self.l2_squared / self.variance)
-        return (
-            f"squared sensitivity {self.l2_squared:,}",
-            f"variance = squared sensitivity / mu^2 = {self.l2_squared:,} / {mu_squared:g}",
-        )
-
-    @property
-    def sampler(self) -> noise.Sampler:
-        """Draws the noise."""
-        return noise.discrete_gaussian(self.variance)
-
-    def noisy(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> WholeNumbers:
-        """Fresh noise on each value, whole numbers of any size; the result has their shape."""
-        return add_noise(values, self.sampler, source)
-
-    def half_width(self, confidence: float, count: int = 1) -> int:
-        """The least t with P(|noise| <= t in all `count` coordinates) >= confidence.
-
-        >>> DiscreteGaussian(variance=Fraction(100), l2_squared=1).half_width(0.95)
-        20
-        """
-        return self.law.half_width(confidence, count)

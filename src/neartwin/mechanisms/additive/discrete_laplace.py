@@ -9,64 +9,47 @@ in one coordinate, at every level of the trade-off: docs/mechanisms/discrete_lap
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 from neartwin import noise
-from neartwin.checks import integer, positive
-from neartwin.exact import WholeNumbers
-from neartwin.losses import Composition
+from neartwin.losses import Composition, Pure
 from neartwin.losses import Geometric as DiscreteLaplaceLoss
-from neartwin.mechanisms.adding import add_noise
-from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw, most_noise
+from neartwin.mechanisms.adding import ScaledNoise
+from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw
 from neartwin.tradeoff import TradeOff, discrete_laplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteLaplace:
-    """Discrete Laplace noise. scale: t, in units of the answer. sensitivity: D, the L1 sensitivity, a whole number."""
+class DiscreteLaplace(ScaledNoise):
+    """Discrete Laplace noise, exactly epsilon-DP for epsilon = sensitivity / scale.
 
-    kind: ClassVar[str] = "discrete Laplace noise"
-    growth: ClassVar[float] = 1.0  # power of the number of groups of a unit with which its noise grows
+    Attributes:
+        scale: t, in units of the answer.
+        sensitivity: D, the L1 sensitivity, a whole number.
 
-    scale: Fraction
-    sensitivity: int
+    >>> DiscreteLaplace.calibrated(epsilon=Fraction(1, 2), sensitivity=3).scale
+    Fraction(6, 1)
+    >>> DiscreteLaplace(scale=Fraction(1), sensitivity=1).half_width(0.95)
+    3
+    >>> DiscreteLaplace(scale=Fraction(3), sensitivity=1).words()
+    'discrete Laplace noise, scale 3'
+    """
 
-    def __post_init__(self) -> None:
-        positive(scale=self.scale)
-        integer(at_least=1, sensitivity=self.sensitivity)
-
-    @classmethod
-    def calibrated(cls, *, epsilon: Fraction, sensitivity: int) -> "DiscreteLaplace":
-        """The least noise that is epsilon-DP: scale = sensitivity / epsilon, exactly.
-
-        >>> DiscreteLaplace.calibrated(epsilon=Fraction(1, 2), sensitivity=3).scale
-        Fraction(6, 1)
-        """
-        return cls(
-            scale=Fraction(integer(at_least=1, sensitivity=sensitivity)) / positive(epsilon=epsilon),
-            sensitivity=sensitivity,
-        )
-
-    @classmethod
-    def for_error(cls, *, half_width: int, confidence: float, sensitivity: int, count: int = 1) -> "DiscreteLaplace":
-        """The most noise whose error bar over `count` values stays within half_width: the least epsilon for an error.
-
-        >>> DiscreteLaplace.for_error(half_width=3, confidence=0.95, sensitivity=1).half_width(0.95)
-        3
-        """
-        start = Fraction(1, 40 * integer(at_least=1, count=count))
-        scale = most_noise(DiscreteLaplaceLaw, half_width=half_width, confidence=confidence, count=count, above=start)
-        return cls(scale=scale, sensitivity=sensitivity)
-
-    @property
-    def epsilon(self) -> Fraction:
-        """The exact pure-DP parameter, D/t."""
-        return self.sensitivity / self.scale
+    kind = "discrete Laplace noise"
 
     @property
     def law(self) -> DiscreteLaplaceLaw:
         """The law of one coordinate's noise."""
         return DiscreteLaplaceLaw(self.scale)
+
+    @property
+    def sampler(self) -> noise.Sampler:
+        """The exact sampler of this law."""
+        return noise.discrete_laplace(self.scale)
+
+    @property
+    def mean_size(self) -> float:
+        """E|X|, in steps: 1 / sinh(1 / t), which is below t by a sixth of its inverse."""
+        return 1 / math.sinh(1 / self.noise_scale) if self.noise_scale > 1 / 700 else 0.0
 
     def curve(self) -> TradeOff:
         """The trade-off no neighbours fall below, in any dimension: the noise against its shift by D.
@@ -81,6 +64,12 @@ class DiscreteLaplace:
         epsilon, legs = self.legs()
         return Composition.of(DiscreteLaplaceLoss(epsilon=epsilon, sensitivity=legs))
 
+    def losses_in_cells(self, *, cells: int, cell: int, l1: int) -> Composition:
+        """A pure factor for each cell, or one for their absolute sum where not all cells can change by so much."""
+        if cells * cell > l1:
+            return Composition.of(Pure(epsilon=l1 / self.scale))
+        return cells * Pure(epsilon=cell / self.scale)
+
     def legs(self, most: int = 4096) -> tuple[Fraction, int]:
         """(epsilon, D), or for D above `most` a coarser pair whose curve is lower: at most `most` legs of equal whole steps.
 
@@ -90,50 +79,3 @@ class DiscreteLaplace:
         steps = -(-self.sensitivity // most)
         legs = -(-self.sensitivity // steps)
         return legs * steps / self.scale, legs
-
-    @property
-    def record(self) -> list[object]:
-        """Its words in digests, for ever: a class may be renamed, these may not."""
-        return [str(self.scale), self.sensitivity]
-
-    @property
-    def noise_scale(self) -> float:
-        """The scale t, in steps."""
-        return float(self.scale)
-
-    @property
-    def mean_size(self) -> float:
-        """E|X|, in steps: 1 / sinh(1 / t), which is below t by a sixth of its inverse."""
-        return 1 / math.sinh(1 / self.noise_scale) if self.noise_scale > 1 / 700 else 0.0
-
-    def words(self, parts: int = 1) -> str:
-        """The law, for noise that is drawn in parts of a step.
-
-        >>> DiscreteLaplace(scale=Fraction(3), sensitivity=1).words()
-        'discrete Laplace noise, scale 3'
-        """
-        return f"{self.kind}, scale {self.noise_scale / parts:,g}"
-
-    def calibration(self) -> tuple[str, str]:
-        """Its sensitivity, and how the noise follows from it."""
-        return (
-            f"sensitivity {self.sensitivity:,}",
-            f"scale = sensitivity / epsilon = {self.sensitivity:,} / {float(self.epsilon):g}",
-        )
-
-    @property
-    def sampler(self) -> noise.Sampler:
-        """Draws the noise."""
-        return noise.discrete_laplace(self.scale)
-
-    def noisy(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> WholeNumbers:
-        """Fresh noise on each value. values: whole numbers of any size, int64 or Python's; the result has their shape."""
-        return add_noise(values, self.sampler, source)
-
-    def half_width(self, confidence: float, count: int = 1) -> int:
-        """The least t with P(|noise| <= t in all `count` coordinates) >= confidence.
-
-        >>> DiscreteLaplace(scale=Fraction(1), sensitivity=1).half_width(0.95)
-        3
-        """
-        return self.law.half_width(confidence, count)

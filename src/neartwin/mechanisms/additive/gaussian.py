@@ -5,35 +5,36 @@ It is post-processing of the real mechanism, so it is mu-GDP with mu^2 = D2 / s2
 and with no correction for discreteness. Dong, Roth, Su 2022, Thm 2.7; Bun, Steinke 2016, Prop 1.6.
 """
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
-from neartwin.exact import WholeNumbers, root_above
+from neartwin.exact import root_above
 from neartwin.losses import Composition
 from neartwin.losses import Gaussian as GaussianLoss
-from neartwin.mechanisms.adding import add_noise
+from neartwin.mechanisms.adding import SquaredNoise
 from neartwin.mechanisms.noise_laws import RoundedGaussianLaw
 from neartwin.tradeoff import Gaussian as GaussianCurve
 from neartwin.tradeoff import TradeOff, mu_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gaussian:
-    """Rounded normal noise. variance: s2, before rounding. l2_squared: D2, the squared Euclidean sensitivity."""
+class Gaussian(SquaredNoise):
+    """Rounded normal noise, mu-GDP for mu^2 = l2_squared / variance.
 
-    kind: ClassVar[str] = "normal noise"
-    growth: ClassVar[float] = 0.5  # power of the number of groups of a unit with which its noise grows
+    Attributes:
+        variance: s2, before rounding.
+        l2_squared: D2, the squared Euclidean sensitivity, a whole number.
 
-    variance: Fraction
-    l2_squared: int
+    >>> Gaussian(variance=Fraction(100), l2_squared=1).half_width(0.95)
+    20
+    >>> Gaussian(variance=Fraction(9), l2_squared=1).words()
+    'normal noise, rounded, deviation 3'
+    """
 
-    def __post_init__(self) -> None:
-        positive(variance=self.variance)
-        integer(at_least=1, l2_squared=self.l2_squared)
+    kind = "normal noise"
+    record_name = "Gaussian"
 
     @classmethod
     def for_gdp(cls, *, mu: Fraction, l2_squared: int) -> "Gaussian":
@@ -43,11 +44,6 @@ class Gaussian:
         Fraction(12, 1)
         """
         return cls(variance=integer(at_least=1, l2_squared=l2_squared) / positive(mu=mu) ** 2, l2_squared=l2_squared)
-
-    @classmethod
-    def for_zcdp(cls, *, rho: Fraction, l2_squared: int) -> "Gaussian":
-        """The least variance that is rho-zCDP: l2_squared / (2 rho), exactly."""
-        return cls(variance=integer(at_least=1, l2_squared=l2_squared) / (2 * positive(rho=rho)), l2_squared=l2_squared)
 
     @classmethod
     def for_approx(cls, *, epsilon: Fraction, delta: Fraction, l2_squared: int) -> "Gaussian":
@@ -72,14 +68,18 @@ class Gaussian:
         return root_above(self.mu_squared)
 
     @property
-    def rho(self) -> Fraction:
-        """The zCDP parameter, mu^2 / 2, exactly."""
-        return self.mu_squared / 2
-
-    @property
     def law(self) -> RoundedGaussianLaw:
         """The law of one coordinate's noise."""
         return RoundedGaussianLaw(self.variance)
+
+    @property
+    def sampler(self) -> noise.Sampler:
+        """The exact sampler of this law."""
+        return noise.rounded_gaussian(self.variance)
+
+    def words(self, parts: int = 1) -> str:
+        """The law, for noise that is drawn in parts of a step."""
+        return f"{self.kind}, rounded, deviation {self.noise_scale / parts:,g}"
 
     def curve(self) -> TradeOff:
         """G_mu, which no neighbours fall below, in any dimension."""
@@ -88,51 +88,3 @@ class Gaussian:
     def losses(self) -> Composition:
         """The same as a factor for composition, mu rounded up."""
         return Composition.of(GaussianLoss(mu=self.mu))
-
-    @property
-    def record(self) -> list[object]:
-        """Its words in digests, for ever: a class may be renamed, these may not."""
-        return ["Gaussian", str(self.variance), self.l2_squared]
-
-    @property
-    def noise_scale(self) -> float:
-        """The deviation of the normal law, in steps."""
-        return math.sqrt(float(self.variance))
-
-    @property
-    def mean_size(self) -> float:
-        """About E|X|, in steps."""
-        return math.sqrt(2 / math.pi) * self.noise_scale
-
-    def words(self, parts: int = 1) -> str:
-        """The law, for noise that is drawn in parts of a step.
-
-        >>> Gaussian(variance=Fraction(9), l2_squared=1).words()
-        'normal noise, rounded, deviation 3'
-        """
-        return f"{self.kind}, rounded, deviation {self.noise_scale / parts:,g}"
-
-    def calibration(self) -> tuple[str, str]:
-        """Its sensitivity, and how the noise follows from it."""
-        mu_squared = float(self.l2_squared / self.variance)
-        return (
-            f"squared sensitivity {self.l2_squared:,}",
-            f"variance = squared sensitivity / mu^2 = {self.l2_squared:,} / {mu_squared:g}",
-        )
-
-    @property
-    def sampler(self) -> noise.Sampler:
-        """Draws the noise."""
-        return noise.rounded_gaussian(self.variance)
-
-    def noisy(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> WholeNumbers:
-        """Fresh noise on each value, whole numbers of any size; the result has their shape."""
-        return add_noise(values, self.sampler, source)
-
-    def half_width(self, confidence: float, count: int = 1) -> int:
-        """The least t with P(|noise| <= t in all `count` coordinates) >= confidence.
-
-        >>> Gaussian(variance=Fraction(100), l2_squared=1).half_width(0.95)
-        20
-        """
-        return self.law.half_width(confidence, count)

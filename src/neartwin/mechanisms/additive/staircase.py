@@ -13,17 +13,16 @@ from fractions import Fraction
 from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
-from neartwin.exact import WholeNumbers
 from neartwin.losses import Composition
 from neartwin.losses import Staircase as StaircaseLoss
-from neartwin.mechanisms.adding import add_noise
+from neartwin.mechanisms.adding import AdditiveMechanism
 from neartwin.mechanisms.noise_laws import StaircaseLaw
 from neartwin.tradeoff import TradeOff, staircase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staircase:
-    """Noise for one number. sensitivity: D, a whole number. step: r, the width of the upper step, 1 to D."""
+class Staircase(AdditiveMechanism):
+    """Noise for one number: more than one value composes. sensitivity: D, a whole number. step: r, the width of the upper step, 1 to D."""
 
     epsilon: Fraction
     sensitivity: int
@@ -62,6 +61,11 @@ class Staircase:
         """The law of the noise."""
         return StaircaseLaw(self.epsilon, self.sensitivity, self.step)
 
+    @property
+    def sampler(self) -> noise.Sampler:
+        """The exact sampler of this law."""
+        return noise.staircase(self.epsilon, self.sensitivity, self.step)
+
     def curve(self) -> TradeOff:
         """That of its worst shift, the whole sensitivity: above f_{epsilon,0}, for some outputs say nothing. For one number."""
         return staircase(self.epsilon, self.sensitivity, self.step)
@@ -69,11 +73,3 @@ class Staircase:
     def losses(self) -> Composition:
         """The same as a factor for composition."""
         return Composition.of(StaircaseLoss(epsilon=self.epsilon, sensitivity=self.sensitivity, step=self.step))
-
-    def noisy(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> WholeNumbers:
-        """Fresh noise on each value. More than one value composes: the sensitivity is that of one."""
-        return add_noise(values, noise.staircase(self.epsilon, self.sensitivity, self.step), source)
-
-    def half_width(self, confidence: float, count: int = 1) -> int:
-        """The least t with P(|noise| <= t in `count` draws) >= confidence."""
-        return self.law.half_width(confidence, count)

@@ -21,7 +21,7 @@ from neartwin.checks import open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.linear.count_trees import CountTree, moments
-from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw, Law, RoundedGaussianLaw
+from neartwin.mechanisms.noise_laws import Law
 from neartwin.mechanisms.noise_sums import laplace_quantiles
 
 _BRANCHINGS = (*range(3, 33), 48, 64, 128)  # of 2 bars are up to 3 % shorter, and nodes many more than cells
@@ -112,18 +112,19 @@ class Ranks:
         nodes at whose ends they are asked for; elsewhere they may be infinite.
         """
         failure = min((1 - open_probability(confidence=confidence)) / 2, _SURE)
-        if isinstance(self.law, DiscreteLaplaceLaw):
-            bars = float(self.law.scale) * _laplace_bars(self.tree, rank, failure, width)
-        else:
+        scale = self.law.laplace_scale
+        if scale is None:
             bars = -NormalDist().inv_cdf(failure) * np.sqrt(moments(self.tree, rank)[0] * self.variance)
+        else:
+            bars = scale * _laplace_bars(self.tree, rank, failure, width)
         found: FloatArray = bars + self.half_step(rank)
         return found
 
     @property
     def variance(self) -> float:
         """Of a normal variable in place of a node's noise."""
-        rounded = float(self.law.normal_variance) if isinstance(self.law, RoundedGaussianLaw) else 0.0
-        return max(self.law.variance, rounded)
+        normal = self.law.near_normal
+        return self.law.variance if normal is None else max(self.law.variance, normal.variance)
 
     @staticmethod
     def half_step(rank: float) -> float:

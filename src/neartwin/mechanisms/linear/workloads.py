@@ -65,6 +65,10 @@ class Intervals:
         """The mean number of cells that a query adds up."""
         return float((self.last - self.first + 1).mean())
 
+    def whole_table(self) -> Table | None:
+        """None: trees over the cells serve intervals better than the intervals themselves."""
+        return None
+
     def __len__(self) -> int:
         return len(self.first)
 
@@ -98,6 +102,10 @@ class Weighted:
     def counted(self) -> float:
         """The mean number of cells that a query adds up, by size of weights."""
         return float(np.abs(self.table).sum(axis=1).mean())
+
+    def whole_table(self) -> Table | None:
+        """(queries, cells) their weights, if all are whole numbers."""
+        return self.table.astype(np.int64) if np.all(self.table == np.rint(self.table)) else None
 
     def __len__(self) -> int:
         return len(self.table)
@@ -260,8 +268,8 @@ def strategies(queries: Queries, *, prefixes: bool) -> list[Strategy]:
         places = np.arange(n)
         lower = places[:, None] - places[None, :]
         tables.append(("the root of the matrix of prefix sums", np.where(lower >= 0, root[np.abs(lower)], 0)))
-    if len(queries) <= 2 * n and isinstance(queries, Weighted) and np.all(queries.table == np.rint(queries.table)):
-        own = queries.table.astype(np.int64)
+    own = queries.whole_table()
+    if own is not None and len(queries) <= 2 * n:
         tables.append(("the queries, and each cell", np.concatenate([own[np.any(own, axis=1)], identity(n)])))
     found = (Strategy.of(name, table) for name, table in tables)
     return [one for one in found if one is not None]
