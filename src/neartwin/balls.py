@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from flint import arb
 
 Exact = int | float | Fraction  # a float stands for its own binary value; both infinities are taken
-Numeric = Number | ArrayLike  # what a caller may give: a scalar, a list or an array
+Numeric = Number | Sequence[Number] | ArrayLike  # what a caller may give: a scalar, a list or an array
 Certified = Interval[Any]  # ends are floats for scalar arguments and arrays for array arguments
 Formula = Callable[..., "arb | Exact"]
 

@@ -4,9 +4,9 @@ Poisson sampling goes with add/remove neighbours, sampling without replacement w
 shuffled fixed batches (Lebeda et al. 2024).
 """
 
+from neartwin import domains
 from neartwin.accounting.bounds import Bound, exactly, read_delta, read_epsilon
-from neartwin.balls import Certified, Numeric, ball, elementwise, every, read
-from neartwin.errors import ParameterError
+from neartwin.balls import Certified, Numeric, ball, elementwise
 from neartwin.exact import Number
 from neartwin.tradeoff.amplification import amplified_epsilon
 
@@ -31,11 +31,7 @@ def amplified_approximate(*, epsilon: Number, delta: Number, rate: Number) -> Bo
 
 def epsilon_before_sampling(*, epsilon: Numeric, rate: Numeric) -> Certified:
     """The epsilon a mechanism may have so that its sampled form has the given one: the inverse of `amplified_pure`."""
-    e, q = read(epsilon=epsilon), read(rate=rate)
-    if not every(lambda x: x >= 0, e):
-        raise ParameterError("epsilon", epsilon, "must not be negative")
-    if not every(lambda x: 0 < x <= 1, q):
-        raise ParameterError("rate", rate, "must lie in (0, 1]")
+    e, q = domains.NOT_NEGATIVE(epsilon=epsilon), domains.POSITIVE_SHARE(rate=rate)
     return elementwise(
         lambda e, q: (ball(e).expm1() / ball(q)).log1p(), e, q, method="amplification by subsampling, inverse"
     )

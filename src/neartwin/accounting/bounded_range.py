@@ -7,12 +7,12 @@ for t in [0, epsilon]. Dong, Durfee, Rogers 2020; Cesar, Rogers 2021.
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from neartwin import domains
 from neartwin.accounting.bounds import read_epsilon
-from neartwin.balls import Certified, Exact, Numeric, ball, binomial_cdf, bounds, elementwise, every, read
+from neartwin.balls import Certified, Exact, Numeric, ball, binomial_cdf, bounds, elementwise
 from neartwin.checks import integer
-from neartwin.divergences.finite import read_order
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval, Number
 
@@ -31,9 +31,7 @@ def bounded_range_rdp(*, epsilon: Numeric, order: Numeric) -> Certified:
     >>> bounded_range_rdp(epsilon=1, order=1).upper
     0.12330156...
     """
-    e, a = _read(epsilon), read_order(order)
-    if not every(lambda x: x >= 1, a):
-        raise ParameterError("order", order, "must be at least 1")
+    e, a = domains.FINITE_NOT_NEGATIVE(epsilon=epsilon), domains.AT_LEAST_ONE(order=order)
     return elementwise(_renyi, e, a, method="bounded range, worst pair", least=0)
 
 
@@ -60,7 +58,9 @@ def zcdp_of_bounded_range(epsilon: Numeric) -> Certified:
     >>> zcdp_of_bounded_range(1).upper
     0.125
     """
-    return elementwise(lambda e: ball(e) ** 2 / 8, _read(epsilon), method="zCDP of bounded range")
+    return elementwise(
+        lambda e: ball(e) ** 2 / 8, domains.FINITE_NOT_NEGATIVE(epsilon=epsilon), method="zCDP of bounded range"
+    )
 
 
 def bounded_range_delta(*, epsilon: Number, count: int, epsilon_total: Number) -> Certified:
@@ -98,10 +98,3 @@ def bounded_range_delta_at(epsilon: Fraction, count: int, epsilon_total: Fractio
     whole = -(-ball(epsilon)).expm1()
     P, Q = (ball(place - epsilon).exp() - (-ball(epsilon)).exp()) / whole, -(-ball(place)).expm1() / whole
     return binomial_cdf(count, last, P) - ball(epsilon_total).exp() * binomial_cdf(count, last, Q)
-
-
-def _read(epsilon: Numeric) -> Any:
-    e = read(epsilon=epsilon)
-    if not every(lambda x: 0 <= x < math.inf, e):
-        raise ParameterError("epsilon", epsilon, "must be finite and not negative")
-    return e

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from neartwin import domains
 from neartwin.accounting.bounds import read_all, read_epsilon
-from neartwin.balls import Certified, Exact, Numeric, ball, bounds, each, elementwise, every, hull, infinite, read, root
+from neartwin.balls import Certified, Exact, Numeric, ball, bounds, each, elementwise, hull, infinite, read, root
 from neartwin.checks import finite, integer, made_of, open_probability, several
 from neartwin.divergences.gaussian import read_ratio
 from neartwin.divergences.laplace import laplace_kl
@@ -212,15 +213,9 @@ def _converted(value: Callable[..., Any], rdp: Any, order: Numeric, delta: Numer
 
 def _read(rdp: Any, order: Numeric, delta: Numeric) -> tuple[Any, Any, Any, Any]:
     """Both ends of r, the order, delta."""
-    low, high = (read(rdp=end) for end in ((rdp.lower, rdp.upper) if isinstance(rdp, Interval) else (rdp, rdp)))
-    a, d = read(order=order), read(delta=delta)
-    if not every(lambda r: r >= 0, low):
-        raise ParameterError("rdp", rdp, "must not be negative")
-    if not every(lambda x: x > 1, a):
-        raise ParameterError("order", order, "must be above 1")
-    if not every(lambda x: 0 < x < 1, d):
-        raise ParameterError("delta", delta, "must lie strictly between 0 and 1")
-    return low, high, a, d
+    ends = (rdp.lower, rdp.upper) if isinstance(rdp, Interval) else (rdp, rdp)
+    low, high = (domains.NOT_NEGATIVE(rdp=end) for end in ends)
+    return low, high, domains.ABOVE_ONE(order=order), domains.OPEN_SHARE(delta=delta)
 
 
 _NOTHING = 1e-290  # a rho below which the best order is beyond the floats
@@ -245,7 +240,9 @@ def zcdp_to_epsilon(*, rho: Numeric, delta: Numeric) -> Certified:
     2.14193892...
     """
     method = "zCDP to DP, optimal order"
-    return each(_least_epsilon, _non_negative(rho=rho), _delta(delta), method=method, least=0)
+    return each(
+        _least_epsilon, domains.FINITE_NOT_NEGATIVE(rho=rho), domains.OPEN_SHARE(delta=delta), method=method, least=0
+    )
 
 
 def _least_epsilon(rho: Exact, delta: Exact) -> tuple[float, float]:
@@ -292,8 +289,8 @@ def zcdp_to_epsilon_bun_steinke(*, rho: Numeric, delta: Numeric) -> Certified:
     """
     return elementwise(
         lambda r, d: ball(r) + 2 * (-ball(r) * ball(d).log()).sqrt(),
-        _non_negative(rho=rho),
-        _delta(delta),
+        domains.FINITE_NOT_NEGATIVE(rho=rho),
+        domains.OPEN_SHARE(delta=delta),
         method="Bun-Steinke Proposition 1.3",
     )
 
@@ -331,7 +328,7 @@ def zcdp_of_pure(epsilon: Numeric) -> Certified:
     >>> zcdp_of_pure(1).upper
     0.46211715...
     """
-    e = _non_negative(epsilon=epsilon)
+    e = domains.FINITE_NOT_NEGATIVE(epsilon=epsilon)
     return elementwise(tight_kl, e, method="tight zCDP of pure differential privacy")
 
 
@@ -341,8 +338,7 @@ def zcdp_of_laplace(*, distance: Numeric, scale: Numeric = 1) -> Certified:
     >>> zcdp_of_laplace(distance=1).upper
     0.36787944...
     """
-    if not every(lambda d: d >= 0, read(distance=distance)):
-        raise ParameterError("distance", distance, "must not be negative")
+    domains.NOT_NEGATIVE(distance=distance)
     d = read_ratio(distance=distance, scale=scale, name="scale")
     return elementwise(laplace_kl, d, method="tight zCDP of the Laplace mechanism", least=0)
 
@@ -355,22 +351,5 @@ def zcdp_of_gaussian(*, distance: Numeric, sigma: Numeric) -> Certified:
 
 def zcdp_to_rdp(*, rho: Numeric, order: Numeric) -> Certified:
     """The value rho times the order."""
-    a = read(order=order)
-    if not every(lambda x: x > 1, a):
-        raise ParameterError("order", order, "must be above 1")
-    return elementwise(lambda r, x: ball(r) * ball(x), _non_negative(rho=rho), a, method="zCDP to RDP")
-
-
-def _non_negative(**named: Numeric) -> Any:
-    ((name, value),) = named.items()
-    exact = read(**{name: value})
-    if not every(lambda x: 0 <= x < math.inf, exact):
-        raise ParameterError(name, value, "must be finite and not negative")
-    return exact
-
-
-def _delta(delta: Numeric) -> Any:
-    exact = read(delta=delta)
-    if not every(lambda d: 0 < d < 1, exact):
-        raise ParameterError("delta", delta, "must lie strictly between 0 and 1")
-    return exact
+    r, a = domains.FINITE_NOT_NEGATIVE(rho=rho), domains.ABOVE_ONE(order=order)
+    return elementwise(lambda r, x: ball(r) * ball(x), r, a, method="zCDP to RDP")

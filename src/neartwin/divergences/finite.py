@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from neartwin import domains
 from neartwin.balls import Certified, Exact, Numeric, all_bounds, ball, bounds, each, elementwise, every, read, root
 from neartwin.checks import integer
 from neartwin.errors import ParameterError
@@ -29,6 +30,7 @@ MASS_TOLERANCE = 1e-9
 Laws = tuple[tuple[Fraction, ...], tuple[Fraction, ...]]
 _INFINITY = float("inf")
 _FEW = 64  # outcomes, of which every prefix is tried
+_ORDERS = domains.Domain(lambda a: a > 0, "must be above 0", remedy="order 1 is KL, order inf is max divergence")
 _MILD = 1000  # of an exponent, below which e^x is taken as it is
 
 
@@ -70,18 +72,12 @@ class Pair(Protocol):
 
 def read_order(order: Numeric) -> Any:
     """Renyi orders, exact: above 0, infinity included."""
-    exact = read(order=order)
-    if not every(lambda a: a > 0, exact):
-        raise ParameterError("order", order, "must be above 0", remedy="order 1 is KL, order inf is max divergence")
-    return exact
+    return _ORDERS(order=order)
 
 
 def read_delta(delta: Numeric) -> Any:
     """Deltas, exact: at least 0; those of 1 and more are taken, for they have an answer."""
-    exact = read(delta=delta)
-    if not every(lambda d: d >= 0, exact):
-        raise ParameterError("delta", delta, "must not be negative")
-    return exact
+    return domains.NOT_NEGATIVE(delta=delta)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -365,13 +361,6 @@ def outcome(p: "arb", q: "arb") -> Outcome:
     return Outcome(p, q, (p / q).log())
 
 
-def _read_epsilon(epsilon: Numeric) -> Any:
-    exact = read(epsilon=epsilon)
-    if not every(lambda e: 0 <= e < _INFINITY, exact):
-        raise ParameterError("epsilon", epsilon, "must be finite and not negative")
-    return exact
-
-
 def randomized_response_pair(epsilon: Numeric) -> FinitePair:
     """Randomized response: the true bit with probability e^epsilon / (1 + e^epsilon).
 
@@ -399,7 +388,7 @@ def discrete_laplace_pair(*, epsilon: Numeric, sensitivity: int = 1) -> FinitePa
         P = [p if x in (0, steps) else p * -(-ball(unit)).expm1() for x, p in enumerate(P)]
         return [Outcome(P[x], P[steps - x], ball(unit * (steps - 2 * x))) for x in range(steps + 1)]
 
-    return FinitePair(outcomes, _read_epsilon(epsilon))
+    return FinitePair(outcomes, domains.FINITE_NOT_NEGATIVE(epsilon=epsilon))
 
 
 def k_ary_response_pair(*, epsilon: Numeric, outcomes: int) -> FinitePair:
@@ -415,4 +404,4 @@ def k_ary_response_pair(*, epsilon: Numeric, outcomes: int) -> FinitePair:
         other, rest = share * true, (k - 2) * share * true
         return [Outcome(true, other, ball(e)), Outcome(rest, rest, ball(0)), Outcome(other, true, -ball(e))]
 
-    return FinitePair(parts, _read_epsilon(epsilon))
+    return FinitePair(parts, domains.FINITE_NOT_NEGATIVE(epsilon=epsilon))

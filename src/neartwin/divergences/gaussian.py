@@ -6,6 +6,7 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
+from neartwin import domains
 from neartwin.balls import (
     Certified,
     Exact,
@@ -35,11 +36,7 @@ _FAR = 1e8  # standard deviations, beyond which Phi(a) alone bounds the profile
 
 def read_ratio(*, distance: Numeric, scale: Numeric, name: str) -> Any:
     """|distance| / scale, exact, of a caller's finite distance and positive scale."""
-    moved, wide = read(distance=distance), read(**{name: scale})
-    if not every(lambda s: 0 < s < math.inf, wide):
-        raise ParameterError(name, scale, "must be positive")
-    if not every(lambda d: abs(d) < math.inf, moved):
-        raise ParameterError("distance", distance, "must be finite")
+    moved, wide = domains.FINITE(distance=distance), domains.POSITIVE(**{name: scale})
     return abs(quotient(moved, wide))
 
 
@@ -186,13 +183,8 @@ def renyi_normal(
     With s*^2 = a s2^2 + (1-a) s1^2: ln(s2/s1) + ln(s2^2/s*^2) / (2(a-1)) + a (m1-m2)^2 / (2 s*^2), infinite where
     s*^2 <= 0. Gil, Alajaji and Linder 2013, Table 2.
     """
-    s1, s2, m1, m2 = read(sigma=sigma), read(other_sigma=other_sigma), read(mean=mean), read(other_mean=other_mean)
-    for name, given, wide in (("sigma", sigma, s1), ("other_sigma", other_sigma, s2)):
-        if not every(lambda s: 0 < s < math.inf, wide):
-            raise ParameterError(name, given, "must be positive")
-    for name, given, centre in (("mean", mean, m1), ("other_mean", other_mean, m2)):
-        if not every(lambda m: abs(m) < math.inf, centre):
-            raise ParameterError(name, given, "must be finite")
+    s1, s2 = domains.POSITIVE(sigma=sigma), domains.POSITIVE(other_sigma=other_sigma)
+    m1, m2 = domains.FINITE(mean=mean), domains.FINITE(other_mean=other_mean)
     a = read_order(order)
     if not every(lambda x: x < math.inf, a):
         raise ParameterError("order", order, "must be finite", remedy="use gaussian_pair(...).max_divergence()")

@@ -9,10 +9,9 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from neartwin.balls import Certified, Exact, Numeric, ball, elementwise, every, normal_cdf, pi, precision
+from neartwin import domains
+from neartwin.balls import Certified, Exact, Numeric, ball, elementwise, normal_cdf, pi, precision
 from neartwin.checks import positive, probability
-from neartwin.divergences.finite import read_order
-from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
 
 if TYPE_CHECKING:
@@ -33,9 +32,7 @@ def subsampled_gaussian_renyi(*, rate: Number, noise_multiplier: Number, order: 
     """
     q = probability(rate=rational(rate=rate))
     s = positive(noise_multiplier=rational(noise_multiplier=noise_multiplier))
-    orders = read_order(order)
-    if not every(lambda a: a >= 1, orders):
-        raise ParameterError("order", order, "must be at least 1")
+    orders = domains.AT_LEAST_ONE(order=order)
     method = "subsampled Gaussian Renyi, finite sum or certified quadrature"
     return elementwise(lambda a: _renyi(q, s, a), orders, method=method, least=0)
 

@@ -7,23 +7,12 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neartwin.balls import (
-    Certified,
-    Exact,
-    Numeric,
-    all_bounds,
-    ball,
-    binomial_cdf,
-    bounds,
-    elementwise,
-    every,
-    exceeds,
-    read,
-)
+from neartwin import domains
+from neartwin.balls import Certified, Exact, Numeric, all_bounds, ball, binomial_cdf, bounds, elementwise, exceeds, read
 from neartwin.checks import integer, non_negative, open_probability
 from neartwin.divergences.finite import FinitePair, Laws, Outcome, hockey_stick_of, kl_of
 from neartwin.errors import ParameterError
@@ -49,9 +38,9 @@ def azuma_threshold(*, count: int, bound: Numeric, drift: Numeric, z: Numeric) -
     k = integer(at_least=1, count=count)
     return elementwise(
         lambda A, B, z: k * ball(B) + ball(z) * ball(k).sqrt() * ball(A),
-        _at_least_zero(bound=bound),
+        domains.NOT_NEGATIVE(bound=bound),
         read(drift=drift),
-        _at_least_zero(z=z),
+        domains.NOT_NEGATIVE(z=z),
         method="Dwork-Roth Lemma 3.19",
     )
 
@@ -63,7 +52,11 @@ def azuma_tail(z: Numeric) -> Certified:
     0.01110899...
     """
     return elementwise(
-        lambda z: (-(ball(z) ** 2) / 2).exp(), _at_least_zero(z=z), method="Dwork-Roth Lemma 3.19", least=0, most=1
+        lambda z: (-(ball(z) ** 2) / 2).exp(),
+        domains.NOT_NEGATIVE(z=z),
+        method="Dwork-Roth Lemma 3.19",
+        least=0,
+        most=1,
     )
 
 
@@ -91,14 +84,6 @@ def response_loss_tail(*, epsilon: Number, count: int, z: Number) -> Certified:
     return Interval(tails[0][0], tails[1][1], "exact binomial tail")
 
 
-def _at_least_zero(**named: Numeric) -> Any:
-    ((name, value),) = named.items()
-    exact = read(**{name: value})
-    if not every(lambda x: x >= 0, exact):
-        raise ParameterError(name, value, "must not be negative")
-    return exact
-
-
 # Lemma 3.18: what pure closeness says about KL, loosely (as printed), better, and tight; and the chain of its proof.
 #
 # If D_inf(Y||Z) <= epsilon and D_inf(Z||Y) <= epsilon then D(Y||Z) <= epsilon (e^epsilon - 1).
@@ -110,13 +95,13 @@ def kl_bound_dwork_roth(epsilon: Numeric) -> Certified:
     >>> kl_bound_dwork_roth(1).upper
     1.71828182...
     """
-    e = _at_least_zero(epsilon=epsilon)
+    e = domains.NOT_NEGATIVE(epsilon=epsilon)
     return elementwise(lambda e: ball(e) * ball(e).expm1(), e, method="Dwork-Roth Lemma 3.18")
 
 
 def kl_bound_bun_steinke(epsilon: Numeric) -> Certified:
     """epsilon^2 / 2. Bun and Steinke 2016, Proposition 3.3 at order 1."""
-    e = _at_least_zero(epsilon=epsilon)
+    e = domains.NOT_NEGATIVE(epsilon=epsilon)
     return elementwise(lambda e: ball(e) ** 2 / 2, e, method="Bun-Steinke Proposition 3.3")
 
 
@@ -126,7 +111,7 @@ def kl_bound_tight(epsilon: Numeric) -> Certified:
     >>> kl_bound_tight(1).upper
     0.46211715...
     """
-    e = _at_least_zero(epsilon=epsilon)
+    e = domains.NOT_NEGATIVE(epsilon=epsilon)
     return elementwise(tight_kl, e, method="tight KL of pure differential privacy")
 
 
@@ -156,7 +141,7 @@ class KlChain:
 
 def kl_chain(pair: FinitePair, epsilon: Numeric) -> KlChain:
     """The whole chain for one pair, whose losses must lie in [-epsilon, epsilon]."""
-    e = _at_least_zero(epsilon=epsilon)
+    e = domains.NOT_NEGATIVE(epsilon=epsilon)
     for one in (pair, pair.reversed()):
         most = one.max_divergence()
         if bounds(lambda: ball(e))[1] < most.lower:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from neartwin.balls import Certified, Exact, Numeric, ball, bounds, elementwise, every, quotient, read
+from neartwin import domains
+from neartwin.balls import Certified, Exact, Numeric, ball, bounds, elementwise, quotient, read
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational, root_above
@@ -62,7 +63,10 @@ def laplace_radius(*, count: int, sensitivity: Numeric, epsilon: Numeric, beta: 
     """
     k = integer(at_least=1, count=count)
     return elementwise(
-        lambda b, p: ball(b) * (k / ball(p)).log(), _scale(sensitivity, epsilon), _share(beta=beta), method=UNION
+        lambda b, p: ball(b) * (k / ball(p)).log(),
+        _scale(sensitivity, epsilon),
+        domains.POSITIVE_SHARE(beta=beta),
+        method=UNION,
     )
 
 
@@ -76,7 +80,7 @@ def laplace_radius_exact(*, count: int, sensitivity: Numeric, epsilon: Numeric, 
     return elementwise(
         lambda b, p: ball(b) * _exact_quantile(k, p),
         _scale(sensitivity, epsilon),
-        _share(beta=beta),
+        domains.POSITIVE_SHARE(beta=beta),
         method=EXACT,
         least=0,
     )
@@ -84,7 +88,7 @@ def laplace_radius_exact(*, count: int, sensitivity: Numeric, epsilon: Numeric, 
 
 def laplace_failure(*, count: int, radius: Numeric, sensitivity: Numeric, epsilon: Numeric) -> Certified:
     """Bound k e^(-r/b), at most 1: Theorem 3.8's bound on the probability that some error reaches the radius."""
-    k, r = integer(at_least=1, count=count), _non_negative(radius=radius)
+    k, r = integer(at_least=1, count=count), domains.NOT_NEGATIVE(radius=radius)
     return elementwise(
         lambda r, b: k * (-ball(r) / ball(b)).exp(), r, _scale(sensitivity, epsilon), method=UNION, least=0, most=1
     )
@@ -92,7 +96,7 @@ def laplace_failure(*, count: int, radius: Numeric, sensitivity: Numeric, epsilo
 
 def laplace_failure_exact(*, count: int, radius: Numeric, sensitivity: Numeric, epsilon: Numeric) -> Certified:
     """1 - (1 - e^(-r/b))^k: the probability itself."""
-    k, r = integer(at_least=1, count=count), _non_negative(radius=radius)
+    k, r = integer(at_least=1, count=count), domains.NOT_NEGATIVE(radius=radius)
 
     def value(r: Exact, b: Exact) -> "arb | Exact":
         return -(k * (-(-ball(r) / ball(b)).expm1()).log()).expm1() if r else 1
@@ -107,14 +111,17 @@ def failure_at_union_radius(*, count: int, beta: Numeric) -> Certified:
     0.04877069...
     """
     k = integer(at_least=1, count=count)
-    return elementwise(lambda p: 1 - (1 - ball(p) / k) ** k, _share(beta=beta), method=EXACT)
+    return elementwise(lambda p: 1 - (1 - ball(p) / k) ** k, domains.POSITIVE_SHARE(beta=beta), method=EXACT)
 
 
 def epsilon_for_radius(*, count: int, sensitivity: Numeric, radius: Numeric, beta: Numeric) -> Certified:
     """Epsilon sensitivity ln(k / beta) / r: makes Theorem 3.8's radius r; spend at least the upper end."""
     k = integer(at_least=1, count=count)
     return elementwise(
-        lambda b, p: ball(b) * (k / ball(p)).log(), _per_radius(sensitivity, radius), _share(beta=beta), method=UNION
+        lambda b, p: ball(b) * (k / ball(p)).log(),
+        _per_radius(sensitivity, radius),
+        domains.POSITIVE_SHARE(beta=beta),
+        method=UNION,
     )
 
 
@@ -122,7 +129,10 @@ def epsilon_for_radius_exact(*, count: int, sensitivity: Numeric, radius: Numeri
     """The least epsilon whose exact radius is r."""
     k = integer(at_least=1, count=count)
     return elementwise(
-        lambda b, p: ball(b) * _exact_quantile(k, p), _per_radius(sensitivity, radius), _share(beta=beta), method=EXACT
+        lambda b, p: ball(b) * _exact_quantile(k, p),
+        _per_radius(sensitivity, radius),
+        domains.POSITIVE_SHARE(beta=beta),
+        method=EXACT,
     )
 
 
@@ -132,8 +142,8 @@ def count_for_radius(*, sensitivity: Number, epsilon: Number, radius: Number, be
     >>> count_for_radius(sensitivity=1, epsilon=1, radius="12.3", beta="0.05")
     10984
     """
-    ratio = quotient(_positive(radius=radius), _scale(sensitivity, epsilon))
-    share = _share(beta=beta)
+    ratio = quotient(domains.POSITIVE(radius=radius), _scale(sensitivity, epsilon))
+    share = domains.POSITIVE_SHARE(beta=beta)
     return _counted(bounds(lambda: ball(share) * ball(ratio).exp()), radius)
 
 
@@ -143,8 +153,8 @@ def count_for_radius_exact(*, sensitivity: Number, epsilon: Number, radius: Numb
     >>> count_for_radius_exact(sensitivity=1, epsilon=1, radius="12.3", beta="0.05")
     11268
     """
-    ratio = quotient(_positive(radius=radius), _scale(sensitivity, epsilon))
-    share = _share(beta=beta)
+    ratio = quotient(domains.POSITIVE(radius=radius), _scale(sensitivity, epsilon))
+    share = domains.POSITIVE_SHARE(beta=beta)
     return _counted(bounds(lambda: (-ball(share)).log1p() / (-(-ball(ratio)).expm1()).log()), radius)
 
 
@@ -181,7 +191,7 @@ def laplace_mean_variance(*, epsilon: Numeric, records: int) -> Certified:
     0.02
     """
     n = integer(at_least=1, records=records)
-    e = _positive(epsilon=epsilon)
+    e = domains.POSITIVE(epsilon=epsilon)
     return elementwise(lambda e: 2 / (ball(e) * n) ** 2, e, method="variance of the Laplace law")
 
 
@@ -197,7 +207,7 @@ def response_mean_variance(*, epsilon: Numeric, records: int) -> Certified:
     # e^e / (e^e - 1)^2 = e^-e / (1 - e^-e)^2, which does not overflow
     return elementwise(
         lambda e: (-ball(e)).exp() / (n * (-ball(e)).expm1() ** 2),
-        _positive(epsilon=epsilon),
+        domains.POSITIVE(epsilon=epsilon),
         method="variance of randomized response",
     )
 
@@ -218,7 +228,7 @@ def response_mean(answers: np.ndarray, *, epsilon: Number) -> float:
 
 def chebyshev_radius(*, variance: Numeric, beta: Numeric) -> Certified:
     """sqrt(variance / beta): passed with probability at most beta, whatever the law of the error."""
-    squared = quotient(_non_negative(variance=variance), _share(beta=beta))
+    squared = quotient(domains.NOT_NEGATIVE(variance=variance), domains.POSITIVE_SHARE(beta=beta))
     return elementwise(lambda x: ball(x).sqrt(), squared, method="Chebyshev")
 
 
@@ -228,31 +238,11 @@ def _exact_quantile(k: int, beta: Exact) -> "arb":
 
 
 def _scale(sensitivity: Numeric, epsilon: Numeric) -> Any:
-    return quotient(_positive(sensitivity=sensitivity), _positive(epsilon=epsilon))
+    return quotient(domains.POSITIVE(sensitivity=sensitivity), domains.POSITIVE(epsilon=epsilon))
 
 
 def _per_radius(sensitivity: Numeric, radius: Numeric) -> Any:
-    return quotient(_positive(sensitivity=sensitivity), _positive(radius=radius))
-
-
-def _share(**named: Numeric) -> Any:
-    return _read(lambda x: 0 < x <= 1, "must lie in (0, 1]", **named)
-
-
-def _positive(**named: Numeric) -> Any:
-    return _read(lambda x: 0 < x < math.inf, "must be positive and finite", **named)
-
-
-def _non_negative(**named: Numeric) -> Any:
-    return _read(lambda x: x >= 0, "must not be negative", **named)
-
-
-def _read(holds: Callable[[Any], bool], rule: str, **named: Numeric) -> Any:
-    ((name, value),) = named.items()
-    exact = read(**{name: value})
-    if not every(holds, exact):
-        raise ParameterError(name, value, rule)
-    return exact
+    return quotient(domains.POSITIVE(sensitivity=sensitivity), domains.POSITIVE(radius=radius))
 
 
 Record = TypeVar("Record", bound=Hashable)

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neartwin import special
-from neartwin.balls import Exact, ball, bounds, each, elementwise, every
+from neartwin import domains, special
+from neartwin.balls import Exact, ball, bounds, each, elementwise
 from neartwin.checks import integer, open_probability, positive, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
@@ -261,11 +261,7 @@ def amplified_epsilon(epsilon: Argument, rate: Argument) -> Interval[FloatArray]
     >>> bool(e.lower <= 0.017036863236176550 <= e.upper)
     True
     """
-    size, share = finite(epsilon=epsilon), finite(rate=rate)
-    if not every(lambda one: one >= 0, size):
-        raise ParameterError("epsilon", epsilon, "must not be negative")
-    if not every(lambda one: 0 <= one <= 1, share):
-        raise ParameterError("rate", rate, "must lie in [0, 1]")
+    size, share = domains.FINITE_NOT_NEGATIVE(epsilon=epsilon), levels(rate=rate)
     method = "amplification by subsampling"
     return elementwise(lambda e, q: (ball(q) * ball(e).expm1()).log1p(), size, share, method=method, least=0.0)
 
@@ -339,8 +335,6 @@ def shuffle_delta(local_epsilon: Number, n: int, epsilon: Argument) -> Interval[
     """
     exact = float(positive(local_epsilon=rational(local_epsilon=local_epsilon)))
     people = integer(at_least=1, n=n)
-    wanted = as_floats(finite(epsilon=epsilon))
-    if np.any(wanted < 0):
-        raise ParameterError("epsilon", epsilon, "must not be negative")
+    wanted = as_floats(domains.FINITE_NOT_NEGATIVE(epsilon=epsilon))
     pairs = np.array([_delta_at(float(e), exact, people) for e in wanted.ravel()]).reshape(*wanted.shape, 2)
     return clipped(pairs[..., 0] - pairs[..., 1], pairs[..., 0] + pairs[..., 1], "dominating pair")

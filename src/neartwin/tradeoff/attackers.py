@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neartwin.balls import Exact, ball, bounds, each, elementwise, every, normal_quantile
+from neartwin import domains
+from neartwin.balls import Exact, ball, bounds, each, elementwise, normal_quantile
 from neartwin.checks import probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
@@ -81,17 +82,11 @@ def bayes_success(curve: TradeOff, prior: Argument) -> Interval[FloatArray]:
     >>> bool(b.lower <= 0.84134474606854295 <= b.upper)
     True
     """
-    share = levels(prior=prior)
-    if not every(_inside, share):
-        raise ParameterError("prior", prior, "must lie strictly between 0 and 1")
+    share = domains.OPEN_SHARE(prior=prior)
     odds = ends(each(lambda pi: bounds(lambda: _log_odds(pi)), share, method="Bayes"))
     lower, upper = ends(curve.delta(odds[1]))[0], ends(curve.delta(odds[0]))[1]
     delta = certified(lower, upper, "Bayes")
     return mapped(lambda end, pi: 1 - Fraction(pi) * (1 - Fraction(end)), delta, share, method="Bayes")
-
-
-def _inside(probability: Exact) -> bool:
-    return 0 < probability < 1
 
 
 def _log_odds(share: Exact) -> "arb":
@@ -100,9 +95,7 @@ def _log_odds(share: Exact) -> "arb":
 
 
 def _points(tpr: Argument, fpr: Argument) -> Interval[FloatArray]:
-    reached, level = levels(tpr=tpr), levels(fpr=fpr)
-    if not every(_inside, level) or not every(lambda one: one < 1, reached):
-        raise ParameterError("fpr", fpr, "must lie strictly between 0 and 1, and tpr below 1")
+    reached, level = domains.BELOW_ONE(tpr=tpr), domains.OPEN_SHARE(fpr=fpr)
     if not all(high >= low for high, low in np.broadcast(np.asarray(reached), np.asarray(level))):
         raise ParameterError("tpr", tpr, "must not be below fpr: guessing blindly reaches that")
     return elementwise(
@@ -134,9 +127,7 @@ def mu_of_bayes_success(success: Argument, prior: Argument) -> Interval[FloatArr
 
     Solved through delta(ln((1 - pi)/pi)) = 1 - (1 - success)/pi; `lower` is the safe side.
     """
-    share, right = levels(prior=prior), levels(success=success)
-    if not every(_inside, share) or not every(lambda one: one < 1, right):
-        raise ParameterError("prior", prior, "must lie strictly between 0 and 1, and success below 1")
+    share, right = domains.OPEN_SHARE(prior=prior), domains.BELOW_ONE(success=success)
     pairs = np.broadcast(np.asarray(share, dtype=object), np.asarray(right, dtype=object))
     if any(done <= max(pi, 1 - Fraction(pi)) for pi, done in pairs):
         raise ParameterError("success", success, "must exceed max(prior, 1 - prior): guessing blindly reaches that")

@@ -13,18 +13,16 @@ Closed forms are evaluated with balls (`neartwin.balls`) at the exact arguments.
 arrays with a bound on the relative error of their masses.
 """
 
-import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 
-from neartwin.balls import Formula, Numeric, elementwise, every, read
-from neartwin.errors import ParameterError
-from neartwin.exact import FloatArray, Interval, Number
+from neartwin import domains
+from neartwin.balls import Formula, Numeric, elementwise, read
+from neartwin.exact import FloatArray, Interval
 
-Argument = Numeric | Sequence[Number]
+Argument = Numeric
 UNIT = 2.0**-53  # the relative error of one rounding
 TINY = 5e-324
 
@@ -63,11 +61,7 @@ def finite(**named: Argument) -> Any:
     >>> finite(epsilon="0.1"), finite(epsilon=[1, "1/3"]).tolist()
     (Fraction(1, 10), [Fraction(1, 1), Fraction(1, 3)])
     """
-    ((name, value),) = named.items()
-    found = read(**named)  # type: ignore[arg-type]  # a sequence of numbers is read one by one
-    if not every(lambda one: not isinstance(one, float) or math.isfinite(one), found):
-        raise ParameterError(name, value, "must hold finite numbers only")
-    return found
+    return domains.FINITE(**named)
 
 
 def levels(**named: Argument) -> Any:
@@ -79,11 +73,7 @@ def levels(**named: Argument) -> Any:
     Traceback (most recent call last):
     neartwin.errors.ParameterError: alpha=2 must lie in [0, 1]
     """
-    ((name, value),) = named.items()
-    found = finite(**named)
-    if not every(lambda one: 0 <= one <= 1, found):
-        raise ParameterError(name, value, "must lie in [0, 1]")
-    return found
+    return domains.UNIT_INTERVAL(**named)
 
 
 def as_floats(exact: Any) -> FloatArray:

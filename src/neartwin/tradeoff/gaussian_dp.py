@@ -13,21 +13,14 @@ Arrays are broadcast together.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from neartwin.balls import (
-    Exact,
-    ball,
-    bounds,
-    each,
-    elementwise,
-    every,
-    normal_quantile,
-    root,
-)
+from neartwin import domains
+from neartwin.balls import Exact, ball, bounds, each, elementwise, normal_quantile, root
 from neartwin.divergences.gaussian import epsilon_root, gaussian_profile, normal_tail
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval
@@ -39,16 +32,9 @@ if TYPE_CHECKING:
 _SIGNS = "signs of delta"
 _WIDTH = 1e-13  # relative half width at which a root found in floats is proved as it is
 _ROUNDS = 60
+_APART = replace(domains.POSITIVE, remedy="two equal laws have delta=0, and no logarithm")
+_NOISY = replace(domains.POSITIVE, remedy="no finite noise gives mu=0")
 _NORMAL = NormalDist()
-
-
-def _mu(mu: Argument, *, positive: str = "") -> Any:
-    found = finite(mu=mu)
-    if not every(lambda one: one >= 0, found):
-        raise ParameterError("mu", mu, "must not be negative")
-    if positive and not every(lambda one: one > 0, found):
-        raise ParameterError("mu", mu, "must be positive", remedy=positive)
-    return found
 
 
 def delta_of(mu: Argument, epsilon: Argument) -> Interval[FloatArray]:
@@ -70,7 +56,7 @@ def delta_of(mu: Argument, epsilon: Argument) -> Interval[FloatArray]:
     >>> bool(d.lower <= 0.12693673750664395 <= d.upper)
     True
     """
-    return closed_form(lambda m, e: gaussian_profile(e, m), _mu(mu), finite(epsilon=epsilon))
+    return closed_form(lambda m, e: gaussian_profile(e, m), domains.FINITE_NOT_NEGATIVE(mu=mu), finite(epsilon=epsilon))
 
 
 def log_delta_of(mu: Argument, epsilon: Argument) -> Interval[FloatArray]:
@@ -91,7 +77,7 @@ def log_delta_of(mu: Argument, epsilon: Argument) -> Interval[FloatArray]:
     >>> bool(-4e4 < log_delta_of(mu="0.01", epsilon="2.8").upper < -3.9e4)
     True
     """
-    apart = _mu(mu, positive="two equal laws have delta=0, and no logarithm")
+    apart = _APART(mu=mu)
     return elementwise(
         lambda m, e: gaussian_profile(e, m).log(), apart, finite(epsilon=epsilon), method="closed form", most=0.0
     )
@@ -125,7 +111,9 @@ def epsilon_of(mu: Argument, delta: Argument) -> Interval[FloatArray]:
     >>> bool(e.lower <= 4.3771780956812246 <= e.upper), bool(e.width < 1e-11)
     (True, True)
     """
-    return each(partial(epsilon_root, rtol=_WIDTH), _mu(mu), levels(delta=delta), method=_SIGNS)
+    return each(
+        partial(epsilon_root, rtol=_WIDTH), domains.FINITE_NOT_NEGATIVE(mu=mu), levels(delta=delta), method=_SIGNS
+    )
 
 
 def mu_between(
@@ -192,10 +180,7 @@ def mu_of(epsilon: Argument, delta: Argument) -> Interval[FloatArray]:
     >>> bool(m.lower <= 0.26805112321129422 <= m.upper)
     True
     """
-    level = levels(delta=delta)
-    if not every(lambda one: 0 < one < 1, level):
-        raise ParameterError("delta", delta, "must lie strictly between 0 and 1")
-    return each(_mu_at, finite(epsilon=epsilon), level, method=_SIGNS)
+    return each(_mu_at, finite(epsilon=epsilon), domains.OPEN_SHARE(delta=delta), method=_SIGNS)
 
 
 def sigma_of(epsilon: Argument, delta: Argument, sensitivity: Argument = 1) -> Interval[FloatArray]:
@@ -218,7 +203,7 @@ def sigma_of(epsilon: Argument, delta: Argument, sensitivity: Argument = 1) -> I
     >>> bool(s.lower <= 3.7306316348159418 <= s.upper)
     True
     """
-    moved, mu = _sensitivity(sensitivity), mu_of(epsilon, delta)
+    moved, mu = domains.POSITIVE(sensitivity=sensitivity), mu_of(epsilon, delta)
     least = _quotient(moved, finite(mu=mu.upper)).lower
     return certified(least, _quotient(moved, finite(mu=mu.lower)).upper, mu.method)
 
@@ -238,18 +223,11 @@ def sigma_of_mu(mu: Argument, sensitivity: Argument = 1) -> Interval[FloatArray]
 
     Source: Dong, Roth, Su 2022, Thm 2.7.
     """
-    return _quotient(_sensitivity(sensitivity), _mu(mu, positive="no finite noise gives mu=0"))
+    return _quotient(domains.POSITIVE(sensitivity=sensitivity), _NOISY(mu=mu))
 
 
 def _quotient(moved: Any, mu: Any) -> Interval[FloatArray]:
     return elementwise(lambda d, m: Fraction(d) / Fraction(m), moved, mu, method="sensitivity / mu")
-
-
-def _sensitivity(sensitivity: Argument) -> Any:
-    moved = finite(sensitivity=sensitivity)
-    if not every(lambda one: one > 0, moved):
-        raise ParameterError("sensitivity", sensitivity, "must be positive")
-    return moved
 
 
 def mu_of_advantage(advantage: Argument) -> Interval[FloatArray]:
@@ -270,9 +248,7 @@ def mu_of_advantage(advantage: Argument) -> Interval[FloatArray]:
     >>> bool(m.lower < 2.0000001 and m.upper > 1.9999999)
     True
     """
-    level = levels(advantage=advantage)
-    if not every(lambda one: one < 1, level):
-        raise ParameterError("advantage", advantage, "must be below 1")
+    level = domains.BELOW_ONE(advantage=advantage)
     return elementwise(_of_advantage, level, method="normal quantile", least=0.0)
 
 

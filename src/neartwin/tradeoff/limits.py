@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from neartwin import domains
 from neartwin.balls import Exact, ball, bounds, elementwise, every, normal_cdf, normal_density, pi
 from neartwin.checks import non_negative, positive
 from neartwin.errors import ParameterError
@@ -27,7 +28,7 @@ from neartwin.exact import Estimate, FloatArray, Interval, Number, rational
 from neartwin.tradeoff.amplification import Subsampled
 from neartwin.tradeoff.families import EpsilonDelta, Gaussian, Laplace
 from neartwin.tradeoff.finite import FinitePair
-from neartwin.tradeoff.functions import UNIT, Argument, TradeOff, certified, ends, finite, levels, mapped
+from neartwin.tradeoff.functions import UNIT, Argument, TradeOff, certified, ends, levels, mapped
 from neartwin.tradeoff.operations import Group, Maximum, with_failure
 from neartwin.tradeoff.polygons import alphas_grid
 
@@ -345,11 +346,8 @@ def _sampled(
     of_sigma: "Callable[[arb], arb]", rate: Argument, steps: Argument, sigma: Argument, method: str
 ) -> Estimate[FloatArray]:
     """Q sqrt(T) sqrt(of_sigma(1/sigma)), arguments broadcast."""
-    share, rounds, width = levels(rate=rate), finite(steps=steps), finite(sigma=sigma)
-    if not every(lambda one: one >= 0, rounds):
-        raise ParameterError("steps", steps, "must not be negative")
-    if not every(lambda one: one >= _LEAST_SIGMA, width):
-        raise ParameterError("sigma", sigma, f"must be at least {_LEAST_SIGMA}: below it the value is no number")
+    share, rounds = levels(rate=rate), domains.FINITE_NOT_NEGATIVE(steps=steps)
+    width = _SIGMAS(sigma=sigma)
 
     def value(q: Exact, t: Exact, s: Exact) -> "arb":
         return ball(q) * ball(t).sqrt() * of_sigma(1 / ball(s)).sqrt()
@@ -357,7 +355,9 @@ def _sampled(
     return Estimate(elementwise(value, share, rounds, width, method=method).lower, method=method, error=_UNSAFE)
 
 
-_LEAST_SIGMA = 0.04
+_SIGMAS = domains.Domain(
+    lambda one: 0.04 <= one < math.inf, "must be finite and at least 0.04: below it the value is no number"
+)
 _UNSAFE = "unknown sign: published budgets from it are below the certified ones"
 
 

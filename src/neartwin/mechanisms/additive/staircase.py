@@ -22,7 +22,13 @@ from neartwin.tradeoff import TradeOff, staircase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staircase(AdditiveMechanism):
-    """Noise for one number: more than one value composes. sensitivity: D, a whole number. step: r, the width of the upper step, 1 to D."""
+    """Noise for one number: more than one value composes.
+
+    Attributes:
+        epsilon: The pure parameter of a period.
+        sensitivity: D, a whole number.
+        step: r, the width of the upper step, 1 to D.
+    """
 
     epsilon: Fraction
     sensitivity: int
