@@ -7,13 +7,18 @@ the mean, are at most those of a binomial with that mean. So a Clopper-Pearson i
 on each side, covers.
 """
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
-from neartwin.checks import integer, open_probability
+from neartwin.checks import integer, open_probability, positive
 from neartwin.exact import FloatArray, Interval, WholeNumbers
+from neartwin.losses import Composition
 from neartwin.special import betaincinv
+from neartwin.tradeoff import TradeOff
 
 
 class Frequencies(NamedTuple):
@@ -24,6 +29,31 @@ class Frequencies(NamedTuple):
     shares: FloatArray
     intervals: Interval[FloatArray]
     deviations: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalResponse(ABC):
+    """Each person's answer, randomised by the person.
+
+    Attributes:
+        epsilon: The exact local guarantee, above 0.
+        answers: k, the number of possible answers, at least 2.
+    """
+
+    epsilon: Fraction
+    answers: int
+
+    def __post_init__(self) -> None:
+        positive(epsilon=self.epsilon)
+        integer(at_least=2, answers=self.answers)
+
+    @abstractmethod
+    def curve(self) -> TradeOff:
+        """The trade-off between any two answers of one person."""
+
+    @abstractmethod
+    def losses(self) -> Composition:
+        """The privacy loss as a factor for composition."""
 
 
 def debiased(support: WholeNumbers, people: int, *, yes: float, no: float, confidence: float = 0.95) -> Frequencies:

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neartwin import noise
-from neartwin.checks import integer, positive
+from neartwin.checks import integer
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Composition, SilentResponse
-from neartwin.mechanisms.local.frequencies import Frequencies, debiased
+from neartwin.mechanisms.local.frequencies import Frequencies, LocalResponse, debiased
 from neartwin.mechanisms.local.randomized_response import RandomizedResponse, known_answers
 from neartwin.tradeoff import TradeOff
 from neartwin.tradeoff.finite import from_masses
@@ -34,15 +34,8 @@ class HadamardReports(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HadamardResponse:
+class HadamardResponse(LocalResponse):
     """epsilon: the exact local guarantee. answers: how many there are."""
-
-    epsilon: Fraction
-    answers: int
-
-    def __post_init__(self) -> None:
-        positive(epsilon=self.epsilon)
-        integer(at_least=2, answers=self.answers)
 
     @property
     def order(self) -> int:

@@ -8,32 +8,23 @@ Ramage 2016. Among all eps-local protocols it is best where e^epsilon is large a
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neartwin import noise
-from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
 from neartwin.losses import Composition
 from neartwin.losses import RandomizedResponse as ResponseLoss
-from neartwin.mechanisms.local.frequencies import Frequencies, debiased
+from neartwin.mechanisms.local.frequencies import Frequencies, LocalResponse, debiased
 from neartwin.tradeoff import TradeOff
 from neartwin.tradeoff import randomized_response as response_curve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RandomizedResponse:
+class RandomizedResponse(LocalResponse):
     """k-ary response. epsilon: log of the odds, the exact local guarantee. answers: k, at least 2."""
-
-    epsilon: Fraction
-    answers: int
-
-    def __post_init__(self) -> None:
-        positive(epsilon=self.epsilon)
-        integer(at_least=2, answers=self.answers)
 
     @property
     def truth(self) -> float:
@@ -73,15 +64,6 @@ class RandomizedResponse:
         """The server: the share of each answer, unbiased, with intervals for the share among those who reported."""
         counts = np.bincount(known_answers(reports, self.answers), minlength=self.answers)
         return debiased(counts, np.asarray(reports).size, yes=self.truth, no=self.lie, confidence=confidence)
-
-    def worst_deviation(self, people: int) -> float:
-        """The largest standard deviation of a share, over all populations of this size.
-
-        Each report of truth j counts p(1 - p) or q(1 - q): the larger of them over n (p - q)^2. For k = 2 both are
-        e^epsilon / (e^epsilon + 1)^2.
-        """
-        p, q = self.truth, self.lie
-        return math.sqrt(max(p * (1 - p), q * (1 - q)) / integer(at_least=1, people=people)) / (p - q)
 
 
 def known_answers(answers: WholeNumbers, count: int) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ q = 1/(e^epsilon + 1)) has the least variance of all. Erlingsson, Pihur, Korolov
 """
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
@@ -14,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neartwin import noise
-from neartwin.checks import integer, open_probability, positive
+from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, WholeNumbers, rational
 from neartwin.losses import Composition, FinitePair, Pure, SilentResponse
-from neartwin.mechanisms.local.frequencies import Frequencies, debiased
+from neartwin.mechanisms.local.frequencies import Frequencies, LocalResponse, debiased
 from neartwin.mechanisms.local.hadamard import half_silent
 from neartwin.mechanisms.local.randomized_response import RandomizedResponse, known_answers
 from neartwin.tradeoff import TradeOff, finite_pair, randomized_response_power
@@ -41,21 +42,39 @@ def _flipped(bits: Bits, epsilon: Fraction, source: noise.Source) -> Bits:
     return flipped
 
 
+class _Unary(LocalResponse):
+    """A bit for each answer."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def yes(self) -> float:
+        """P(report 1 | bit 1)."""
+
+    @property
+    @abstractmethod
+    def no(self) -> float:
+        """P(report 1 | bit 0)."""
+
+    def estimate(self, reports: Bits, *, confidence: float = 0.95) -> Frequencies:
+        """The server: unbiased shares with intervals."""
+        return debiased(reports.sum(axis=0), len(reports), yes=self.yes, no=self.no, confidence=confidence)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SymmetricUnary:
+class SymmetricUnary(_Unary):
     """Every bit through randomized response of epsilon/2: basic RAPPOR. epsilon: the exact local guarantee."""
-
-    epsilon: Fraction
-    answers: int
-
-    def __post_init__(self) -> None:
-        positive(epsilon=self.epsilon)
-        integer(at_least=2, answers=self.answers)
 
     @property
     def yes(self) -> float:
         """P(report 1 | bit 1)."""
         return 1 / (1 + math.exp(-float(self.epsilon) / 2))
+
+    @property
+    def no(self) -> float:
+        """P(report 1 | bit 0)."""
+        return 1 - self.yes
 
     def curve(self) -> TradeOff:
         """Exactly that of any two answers: two independent responses of epsilon/2."""
@@ -69,21 +88,15 @@ class SymmetricUnary:
         """The client: (people, answers) bits, a row for each true answer."""
         return _flipped(one_hot(answers, self.answers), self.epsilon / 2, source)
 
-    def estimate(self, reports: Bits, *, confidence: float = 0.95) -> Frequencies:
-        """The server: unbiased shares with intervals."""
-        return debiased(reports.sum(axis=0), len(reports), yes=self.yes, no=1 - self.yes, confidence=confidence)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptimisedUnary:
+class OptimisedUnary(_Unary):
     """The set bit is reported by a fair coin, every other with probability 1/(e^epsilon + 1). epsilon: exact."""
 
-    epsilon: Fraction
-    answers: int
-
-    def __post_init__(self) -> None:
-        positive(epsilon=self.epsilon)
-        integer(at_least=2, answers=self.answers)
+    @property
+    def yes(self) -> float:
+        """P(report 1 | bit 1)."""
+        return 0.5
 
     @property
     def no(self) -> float:
@@ -104,10 +117,6 @@ class OptimisedUnary:
         bits = _flipped(np.zeros((truth.size, self.answers), dtype=bool), self.epsilon, source)
         bits[np.arange(truth.size), truth] = noise.bernoulli(Fraction(1, 2), truth.size, source=source)
         return bits
-
-    def estimate(self, reports: Bits, *, confidence: float = 0.95) -> Frequencies:
-        """The server: unbiased shares with intervals."""
-        return debiased(reports.sum(axis=0), len(reports), yes=0.5, no=self.no, confidence=confidence)
 
 
 @dataclass(frozen=True, slots=True, init=False)

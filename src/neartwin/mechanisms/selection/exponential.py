@@ -9,36 +9,25 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin import noise
-from neartwin.checks import integer, positive
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import BoundedRange, Composition
 from neartwin.mechanisms.selection.noisy_max import gumbel_noise_wins
-from neartwin.mechanisms.selection.scores import exact_choice, small_gaps_of
-from neartwin.tradeoff import TradeOff, epsilon_delta
+from neartwin.mechanisms.selection.scores import ScoreSelection, exact_choice, small_gaps_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExponentialMechanism:
-    """A private arg-max. scale: t, in units of the score. epsilon: the bounded range, and the pure guarantee."""
+class ExponentialMechanism(ScoreSelection):
+    """A private arg-max whose epsilon is also its bounded range, the quantity that composes.
 
-    scale: Fraction
-    epsilon: Fraction
-
-    @classmethod
-    def calibrated(cls, *, epsilon: Fraction, sensitivity: int, monotone: bool) -> "ExponentialMechanism":
-        """The best choice that is epsilon-bounded-range. monotone: adding a unit moves all scores one way."""
-        integer(at_least=1, sensitivity=sensitivity)
-        factor = 1 if monotone else 2
-        return cls(scale=Fraction(factor * sensitivity) / positive(epsilon=epsilon), epsilon=epsilon)
+    Attributes:
+        scale: t, in units of the score.
+        epsilon: The bounded range, and the pure guarantee.
+    """
 
     @property
     def rho(self) -> Fraction:
         """Its zCDP parameter, epsilon^2 / 8. Cesar, Rogers 2021, Lemma 3.2."""
         return self.epsilon**2 / 8
-
-    def curve(self) -> TradeOff:
-        """The curve of its pure guarantee, f_{epsilon,0}, which no neighbours fall below."""
-        return epsilon_delta(self.epsilon)
 
     def losses(self) -> Composition:
         """Its bounded range as a factor: composes better than its epsilon alone."""

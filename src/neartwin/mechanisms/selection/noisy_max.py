@@ -35,9 +35,7 @@ from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.losses import Composition, Pure
-from neartwin.mechanisms.selection.scores import gaps_of
-from neartwin.tradeoff import TradeOff, epsilon_delta
+from neartwin.mechanisms.selection.scores import ScoreSelection, gaps_of
 
 _NODES = 40  # for pieces of length one scale: the integrand is entire, of degree n + 1 in exp(+-v)
 _FURTHEST = 45.0  # scales below the leader beyond which a chance, below exp(-45), is given as 0 ...
@@ -185,26 +183,13 @@ class Lead(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyMax:
-    """A private arg-max with its lead. scale: t, in units of the score. epsilon: the exact guarantee of both together."""
+class NoisyMax(ScoreSelection):
+    """A private arg-max with its lead.
 
-    scale: Fraction
-    epsilon: Fraction
-
-    @classmethod
-    def calibrated(cls, *, epsilon: Fraction, sensitivity: int, monotone: bool) -> "NoisyMax":
-        """The least noise that is epsilon-DP. monotone: adding a unit never moves two scores in opposite directions."""
-        integer(at_least=1, sensitivity=sensitivity)
-        factor = 1 if monotone else 2
-        return cls(scale=Fraction(factor * sensitivity) / positive(epsilon=epsilon), epsilon=epsilon)
-
-    def curve(self) -> TradeOff:
-        """The curve of its pure guarantee, f_{epsilon,0}, which no neighbours fall below."""
-        return epsilon_delta(self.epsilon)
-
-    def losses(self) -> Composition:
-        """Its pure guarantee as a factor for composition."""
-        return Composition.of(Pure(epsilon=self.epsilon))
+    Attributes:
+        scale: t, in units of the score.
+        epsilon: The exact guarantee of winner and lead together.
+    """
 
     def choose(self, scores: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> int:
         """The index of the winner. scores: (n,), whole numbers, n at least 1."""

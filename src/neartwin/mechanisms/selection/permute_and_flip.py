@@ -8,43 +8,24 @@ of the exponential mechanism with the same epsilon.
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from neartwin import noise
-from neartwin.checks import integer, positive
+from neartwin.checks import integer
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.losses import Composition, Pure
 from neartwin.mechanisms.selection.noisy_max import exponential_noise_wins
-from neartwin.mechanisms.selection.scores import gaps_of
-from neartwin.tradeoff import TradeOff, epsilon_delta
+from neartwin.mechanisms.selection.scores import ScoreSelection, gaps_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PermuteAndFlip:
-    """A private arg-max. scale: t, in units of the score. epsilon: the exact guarantee."""
+class PermuteAndFlip(ScoreSelection):
+    """A private arg-max with an expected error never above that of the exponential mechanism.
 
-    scale: Fraction
-    epsilon: Fraction
-
-    @classmethod
-    def calibrated(cls, *, epsilon: Fraction, sensitivity: int, monotone: bool) -> "PermuteAndFlip":
-        """The best choice that is epsilon-DP. monotone: adding a unit never moves two scores in opposite directions.
-
-        Counts under add/remove are monotone; under replace-one nothing is.
-        """
-        integer(at_least=1, sensitivity=sensitivity)
-        factor = 1 if monotone else 2
-        return cls(scale=Fraction(factor * sensitivity) / positive(epsilon=epsilon), epsilon=epsilon)
-
-    def curve(self) -> TradeOff:
-        """The curve of its pure guarantee, f_{epsilon,0}, which no neighbours fall below."""
-        return epsilon_delta(self.epsilon)
-
-    def losses(self) -> Composition:
-        """Its pure guarantee as a factor for composition."""
-        return Composition.of(Pure(epsilon=self.epsilon))
+    Attributes:
+        scale: t, in units of the score.
+        epsilon: The exact guarantee.
+    """
 
     def choose(self, scores: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> int:
         """The index of the winner. scores: (n,), whole numbers, n at least 1."""

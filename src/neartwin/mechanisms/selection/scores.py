@@ -6,21 +6,69 @@ One uniform number, drawn bit by bit, is compared with the cumulative sum. Float
 far beyond their errors; what lies within the margin is settled by integer intervals, with more bits until it is certain.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
-from neartwin.exact import WholeNumbers
+from neartwin.exact import FloatArray, WholeNumbers
+from neartwin.losses import Composition, Pure
 from neartwin.mechanisms.adding import clipped_whole
-from neartwin.noise import Source
+from neartwin.noise import SYSTEM, Source
 from neartwin.noise.exponentials import exp_neg
+from neartwin.tradeoff import TradeOff, epsilon_delta
 
-_LARGEST = (
-    2**61
-)  # scores are clipped here where gaps must fit 64 bits: clipping stretches no change and turns none round
+# Scores are clipped here where gaps must fit 64 bits: clipping stretches no change and turns none round.
+_LARGEST = 2**61
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreSelection(ABC):
+    """A private arg-max of whole scores, one for each candidate.
+
+    Attributes:
+        scale: t, in units of the score.
+        epsilon: The pure guarantee.
+    """
+
+    scale: Fraction
+    epsilon: Fraction
+
+    @classmethod
+    def calibrated(cls, *, epsilon: Fraction, sensitivity: int, monotone: bool) -> Self:
+        """The least noise that is epsilon-DP: t = D / epsilon for monotone scores, 2D / epsilon for others.
+
+        Args:
+            epsilon: The guarantee, above 0.
+            sensitivity: D, the most that one unit moves a score.
+            monotone: Whether a unit never moves two scores in opposite directions. Counts under add/remove are
+                monotone; under replace-one nothing is.
+        """
+        integer(at_least=1, sensitivity=sensitivity)
+        factor = 1 if monotone else 2
+        return cls(scale=Fraction(factor * sensitivity) / positive(epsilon=epsilon), epsilon=epsilon)
+
+    def curve(self) -> TradeOff:
+        """The curve of the pure guarantee, f_{epsilon,0}, which no neighbours fall below."""
+        return epsilon_delta(self.epsilon)
+
+    def losses(self) -> Composition:
+        """The pure guarantee as a factor for composition."""
+        return Composition.of(Pure(epsilon=self.epsilon))
+
+    @abstractmethod
+    def choose(self, scores: WholeNumbers, *, source: Source = SYSTEM) -> int:
+        """The index of the winner. scores: (n,), whole numbers, n at least 1."""
+
+    @abstractmethod
+    def pmf(self, scores: WholeNumbers) -> FloatArray:
+        """Who wins with which probability. For tests and planning: it shows the scores."""
 
 
 def gaps_of(scores: WholeNumbers) -> WholeNumbers:
