@@ -107,7 +107,9 @@ def test_a_survey_is_estimated_without_bias_and_within_its_intervals(kind):
 def test_the_best_protocol_depends_on_the_number_of_answers():
     epsilon, n = Fraction(1), 10_000
     responses = (RandomizedResponse(epsilon=epsilon, answers=k) for k in (2, 1000))
-    few, many = (math.sqrt(max(p * (1 - p), q * (1 - q)) / n) / (p - q) for p, q in ((r.truth, r.lie) for r in responses))
+    few, many = (
+        math.sqrt(max(p * (1 - p), q * (1 - q)) / n) / (p - q) for p, q in ((r.truth, r.lie) for r in responses)
+    )
     optimised = OptimisedUnary(epsilon=epsilon, answers=1000)
     of_rare = math.sqrt(optimised.no * (1 - optimised.no) / n) / (0.5 - optimised.no)
     assert few < of_rare < many / 5

@@ -15,75 +15,73 @@ from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
 
 
+class _Budget:
+    """Exact amounts of privacy loss, by name."""
+
+    __slots__ = ()
+
+    @property
+    def parts(self) -> dict[str, Fraction]:
+        """The amounts by the names that a user writes, without a delta of 0."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        named = {"advantage" if name == "value" else name: value for name, value in found.items()}
+        return {name: value for name, value in named.items() if value or name != "delta"}
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={float(value):g}" for name, value in self.parts.items())
+
+
 @dataclass(frozen=True, slots=True)
-class Pure:
+class Pure(_Budget):
     """Pure differential privacy: no event's odds change by more than a factor exp(epsilon)."""
 
     epsilon: Fraction
 
-    def __str__(self) -> str:
-        return f"epsilon={float(self.epsilon):g}"
-
 
 @dataclass(frozen=True, slots=True)
-class Approx:
+class Approx(_Budget):
     """(epsilon, delta)-differential privacy: as `Pure`, except on events of probability delta."""
 
     epsilon: Fraction
     delta: Fraction
 
-    def __str__(self) -> str:
-        return f"epsilon={float(self.epsilon):g}, delta={float(self.delta):g}"
-
 
 @dataclass(frozen=True, slots=True)
-class Zcdp:
+class Zcdp(_Budget):
     """delta-approximate rho-zCDP: Renyi divergences at most rho times their order. Bun, Steinke 2016, definition 8.1."""
 
     rho: Fraction
     delta: Fraction
 
-    def __str__(self) -> str:
-        return f"rho={float(self.rho):g}" + _and(self.delta)
-
 
 @dataclass(frozen=True, slots=True)
-class Rdp:
+class Rdp(_Budget):
     """Renyi divergence at most epsilon at one order, but for failures of probability delta. Mironov 2017."""
 
     order: Fraction
     epsilon: Fraction
     delta: Fraction
 
-    def __str__(self) -> str:
-        return f"order={float(self.order):g}, epsilon={float(self.epsilon):g}" + _and(self.delta)
-
 
 @dataclass(frozen=True, slots=True)
-class Gdp:
+class Gdp(_Budget):
     """T >= G_mu (x) f_{0,delta}: no easier to tell apart than N(0, 1) and N(mu, 1), but for failures."""
 
     mu: Fraction
     delta: Fraction
 
-    def __str__(self) -> str:
-        return f"mu={float(self.mu):g}" + _and(self.delta)
-
 
 @dataclass(frozen=True, slots=True)
-class Mixed:
+class Mixed(_Budget):
     """T >= f_{epsilon,0} (x) G_mu (x) f_{0,delta}: pure and Gaussian privacy side by side."""
 
     epsilon: Fraction
     mu: Fraction
     delta: Fraction
 
-    def __str__(self) -> str:
-        return f"epsilon={float(self.epsilon):g}, mu={float(self.mu):g}" + _and(self.delta)
-
 
 @dataclass(frozen=True, slots=True)
-class Advantage:
+class Advantage(_Budget):
     """A wanted bound on an attacker's true positive rate less false positive rate.
 
     An account opened with it becomes a Gaussian one, whose curve at this advantage gives the most noisy releases.
@@ -91,9 +89,6 @@ class Advantage:
 
     value: Fraction
     delta: Fraction
-
-    def __str__(self) -> str:
-        return f"advantage={float(self.value):g}" + _and(self.delta)
 
 
 Budget = Pure | Approx | Zcdp | Rdp | Gdp | Mixed | Advantage
@@ -183,10 +178,6 @@ def _pool(delta: Number) -> Fraction:
     return value
 
 
-def _and(delta: Fraction) -> str:
-    return f", delta={float(delta):g}" if delta else ""
-
-
 _MAKERS: dict[frozenset[str], Callable[..., Budget]] = {
     frozenset({"epsilon"}): pure,
     frozenset({"epsilon", "delta"}): approx,
@@ -240,11 +231,9 @@ def budget_in(text: str, name: str) -> Budget:
 
 
 def parts_of(target: Budget) -> dict[str, str]:
-    """The parts that `target_of` reads back, exact.
+    """The parts that `budget_of` reads back, exact.
 
     >>> parts_of(budget_in("epsilon=1/3", "spend"))
     {'epsilon': '1/3'}
     """
-    found = {field.name: getattr(target, field.name) for field in fields(target)}
-    renamed = {"advantage" if name == "value" else name: value for name, value in found.items()}
-    return {name: str(value) for name, value in renamed.items() if value or name != "delta"}
+    return {name: str(value) for name, value in target.parts.items()}

@@ -12,7 +12,7 @@ from neartwin.errors import ParameterError, PrivacyError
 if TYPE_CHECKING:
     from neartwin.losses import Composition
 
-_SYMBOLS = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ", "order": "order", "value": "advantage"}
+_SYMBOLS = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ", "order": "order", "advantage": "advantage"}
 _KINDS: dict[str, type[Budget]] = {
     "zcdp": Zcdp,
     "rdp": Rdp,
@@ -83,8 +83,7 @@ class Guarantee:
     @property
     def delta(self) -> Fraction:
         """The probability with which everything may be revealed; 0 where the currency has none."""
-        found = getattr(self.promise, "delta", Fraction(0))
-        return found if isinstance(found, Fraction) else Fraction(0)
+        return self.promise.parts.get("delta", Fraction(0))
 
     @property
     def protected(self) -> str:
@@ -94,8 +93,7 @@ class Guarantee:
     @property
     def symbols(self) -> str:
         """The promise in letters: "ε = 0.5, δ = 1e-06", "μ = 0.2"."""
-        parts = [(field.name, getattr(self.promise, field.name)) for field in fields(self.promise)]
-        return ", ".join(f"{_SYMBOLS[name]} = {float(value):.4g}" for name, value in parts if value or name != "delta")
+        return ", ".join(f"{_SYMBOLS[name]} = {float(value):.4g}" for name, value in self.promise.parts.items())
 
     def words(self) -> str:
         """The guarantee as a sentence, its percentage rounded up."""
@@ -111,11 +109,10 @@ class Guarantee:
         )
 
     def __str__(self) -> str:
-        parts = [(field.name, getattr(self.promise, field.name)) for field in fields(self.promise)]
-        told = ", ".join(f"{name} = {float(value):g}" for name, value in parts if value or name != "delta")
+        amounts = ", ".join(f"{name} = {float(value):g}" for name, value in self.promise.parts.items())
         relation = "adding or removing" if self.neighbours == "add_remove" else "replacing"
         whom = f"up to {self.units} {self.protected} together" if self.units > 1 else f"one {self.protected}"
-        return f"{told} for {relation} {whom}"
+        return f"{amounts} for {relation} {whom}"
 
     def as_dict(self) -> dict[str, str]:
         """As text that `from_dict` reads back; pure and (epsilon, delta) promises have no "kind"."""

@@ -11,6 +11,8 @@ from neartwin.tables.grid import GridColumn
 from neartwin.tables.ranges import Value, value_of
 from neartwin.tables.table import Bounds, Table, both_ends, bounds
 
+Choice = Number | None  # of an end, a step or a fill; None leaves it to what the table declares
+
 
 @dataclass(frozen=True, slots=True)
 class OneColumn(Statistic):
@@ -48,7 +50,7 @@ class OneColumn(Statistic):
 
 
 def chosen_grid(
-    column: str, low: Number | None, high: Number | None, step: Number | None, fill: Number | None
+    column: str, low: Choice, high: Choice, step: Choice, fill: Choice
 ) -> tuple[Bounds | None, Fraction | None, Fraction | None]:
     """Bounds, fill, and the step where there are no bounds yet."""
     filled = None if fill is None else rational(fill=fill)

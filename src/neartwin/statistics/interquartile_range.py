@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neartwin.exact import FloatArray, Number
+from neartwin.exact import FloatArray
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.mechanisms.linear.ranks import Ranks, looks, typical_weight
 from neartwin.statistics.base import Context, ExpectedError, constructor
+from neartwin.statistics.columns import Choice
 from neartwin.statistics.order import OrderStatistic, Split, by_rank, order_grid
 from neartwin.statistics.sql import of_columns
 from neartwin.tables.table import Bounds
@@ -48,12 +49,7 @@ class InterquartileRange(OrderStatistic):
 
 @constructor
 def interquartile_range(
-    column: str,
-    low: Number | None = None,
-    high: Number | None = None,
-    step: Number | None = None,
-    *,
-    fill: Number | None = None,
+    column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> InterquartileRange:
     """The third quartile less the first, a spread that few large values do not move. Arguments as of `quantile`.
 

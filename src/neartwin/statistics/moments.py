@@ -18,7 +18,7 @@ import numpy as np
 from neartwin.error_bars import moments as bars
 from neartwin.error_bars.moment_noise import Bar, MomentNoise, MomentSums, half_of
 from neartwin.errors import QueryError
-from neartwin.exact import FloatArray, Number
+from neartwin.exact import FloatArray
 from neartwin.statistics.base import (
     GROUP_SIZES,
     Context,
@@ -29,7 +29,7 @@ from neartwin.statistics.base import (
     constructor,
     total_of,
 )
-from neartwin.statistics.columns import OneColumn, centred, chosen_grid
+from neartwin.statistics.columns import Choice, OneColumn, centred, chosen_grid
 from neartwin.statistics.measures import Measurement, largest
 from neartwin.statistics.sql import Call, Named, function, of_columns
 from neartwin.tables.grid import GridColumn, MomentSet
@@ -313,12 +313,7 @@ def coarse(bounds: Bounds) -> Bounds:
 
 @constructor
 def variance(
-    column: str,
-    low: Number | None = None,
-    high: Number | None = None,
-    step: Number | None = None,
-    *,
-    fill: Number | None = None,
+    column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> Variance:
     """The variance of a column or an expression: sum (x - mean)^2 / n, with n the number of values. Arguments as of `sum`.
 
@@ -329,12 +324,7 @@ def variance(
 
 @constructor
 def stddev(
-    column: str,
-    low: Number | None = None,
-    high: Number | None = None,
-    step: Number | None = None,
-    *,
-    fill: Number | None = None,
+    column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> StandardDeviation:
     """The standard deviation: the root of `variance`, from the same sums where both are asked."""
     return StandardDeviation(column, *chosen_grid(column, low, high, step, fill))

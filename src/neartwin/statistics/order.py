@@ -25,7 +25,7 @@ from neartwin.statistics.base import (
     cells_of,
     constructor,
 )
-from neartwin.statistics.columns import OneColumn
+from neartwin.statistics.columns import Choice, OneColumn
 from neartwin.statistics.measures import Measure, Measurement
 from neartwin.statistics.sql import Call, Named, function, is_value, of_columns, spelling
 from neartwin.tables.grid import GridColumn
@@ -237,11 +237,11 @@ def _parts(levels: Sequence[WholeNumbers], cells: int) -> Iterator[list[WholeNum
 def quantile(
     column: str,
     rank: Number | list[Number] | tuple[Number, ...],
-    low: Number | None = None,
-    high: Number | None = None,
-    step: Number | None = None,
+    low: Choice = None,
+    high: Choice = None,
+    step: Choice = None,
     *,
-    fill: Number | None = None,
+    fill: Choice = None,
 ) -> Quantile:
     """One quantile, or several from the same noisy counts: no more noise, and never out of order.
 
@@ -272,12 +272,7 @@ def quantile(
 
 @constructor
 def median(
-    column: str,
-    low: Number | None = None,
-    high: Number | None = None,
-    step: Number | None = None,
-    *,
-    fill: Number | None = None,
+    column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> Quantile:
     """The quantile of rank 1/2; arguments as those of `quantile`."""
     return quantile(column, Fraction(1, 2), low, high, step, fill=fill)
@@ -285,12 +280,7 @@ def median(
 
 @constructor
 def minimum(
-    column: str,
-    low: Number | None = None,
-    high: Number | None = None,
-    step: Number | None = None,
-    *,
-    fill: Number | None = None,
+    column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> Minimum:
     """The least value that is certainly reached: some kept value is at most this, at the release's confidence.
 
@@ -302,12 +292,7 @@ def minimum(
 
 @constructor
 def maximum(
-    column: str,
-    low: Number | None = None,
-    high: Number | None = None,
-    step: Number | None = None,
-    *,
-    fill: Number | None = None,
+    column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> Maximum:
     """The largest value that is certainly reached: some kept value is at least this, at the release's confidence.
 
@@ -358,7 +343,7 @@ def _step(bounds: Bounds, *, whole: bool) -> Fraction:
 
 
 def order_grid(
-    column: str, low: Number | None, high: Number | None, step: Number | None, fill: Number | None
+    column: str, low: Choice, high: Choice, step: Choice, fill: Choice
 ) -> tuple[Bounds | None, Fraction | None, Fraction | None]:
     """Bounds, fill and step, as far as they are given."""
     filled = None if fill is None else rational(fill=fill)

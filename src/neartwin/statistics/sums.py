@@ -9,7 +9,6 @@ from typing import Self
 import numpy as np
 
 from neartwin.error_bars.sums_means import Thresholds, mean_bounds, mean_values, sum_half_width, thresholds
-from neartwin.exact import Number
 from neartwin.statistics.base import (
     GROUP_SIZES,
     Context,
@@ -21,7 +20,7 @@ from neartwin.statistics.base import (
     total_of,
 )
 from neartwin.statistics.clipping import PrivateRange
-from neartwin.statistics.columns import OneColumn, centred, chosen_grid
+from neartwin.statistics.columns import Choice, OneColumn, centred, chosen_grid
 from neartwin.statistics.measures import Measure, Measurement, largest
 from neartwin.statistics.sql import of_columns
 from neartwin.tables.grid import GridColumn
@@ -181,11 +180,11 @@ class Mean(_Totalled):
 @constructor
 def sum(  # noqa: A001
     column: str,
-    low: Number | None = None,
-    high: Number | None = None,
-    step: Number | None = None,
+    low: Choice = None,
+    high: Choice = None,
+    step: Choice = None,
     *,
-    fill: Number | None = None,
+    fill: Choice = None,
     clip: PrivateRange | None = None,
 ) -> Sum:
     """Sum a column or an expression, within public bounds. fill: what NULL and NaN stand for.
@@ -203,11 +202,11 @@ def sum(  # noqa: A001
 @constructor
 def mean(
     column: str,
-    low: Number | None = None,
-    high: Number | None = None,
-    step: Number | None = None,
+    low: Choice = None,
+    high: Choice = None,
+    step: Choice = None,
     *,
-    fill: Number | None = None,
+    fill: Choice = None,
     clip: PrivateRange | None = None,
 ) -> Mean:
     """The mean of a column or an expression, within public bounds; arguments as those of `sum`."""
