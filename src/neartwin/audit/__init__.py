@@ -29,11 +29,8 @@ from neartwin.audit.confidence import Event as Event
 from neartwin.audit.confidence import Finding as Finding
 from neartwin.audit.confidence import lower_bound as lower_bound
 from neartwin.audit.confidence import upper_bound as upper_bound
-from neartwin.audit.exact import Knots as Knots
 from neartwin.audit.exact import Violation as Violation
-from neartwin.audit.exact import exact_gap as exact_gap
 from neartwin.audit.exact import exact_law as exact_law
-from neartwin.audit.exact import exact_tradeoff as exact_tradeoff
 from neartwin.audit.exact import exact_violation as exact_violation
 from neartwin.audit.game import ErrorBand as ErrorBand
 from neartwin.audit.game import audit as audit

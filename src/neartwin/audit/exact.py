@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from neartwin import balls
-from neartwin.checks import integer, non_negative, probability
+from neartwin.checks import integer, probability
+from neartwin.divergences import finite_pair
+from neartwin.divergences.theorems import verdict
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
 
@@ -27,7 +28,12 @@ Law = Mapping[Hashable, Fraction]
 class Violation:
     """Two neighbouring inputs and a set of outputs on which the claim is false: P(event) > e^epsilon Q(event) + delta.
 
-    `event` is the fewest outputs of highest likelihood ratio that show it.
+    Attributes:
+        left: The input under which the event is likelier.
+        right: Its neighbour.
+        event: The outputs that are more than e^epsilon times as likely on the left: no other event shows more.
+        probability_left: P(event), exact.
+        probability_right: Q(event), exact.
     """
 
     left: Any
@@ -51,97 +57,22 @@ def exact_violation(
     >>> exact_violation(flip, [(0, 1)], epsilon="1.0987") is None
     True
     """
-    allowed = non_negative(epsilon=rational(epsilon=epsilon))
     slack = probability(delta=rational(delta=delta))
-    for one, other in pairs:
-        for left, right in ((one, other), (other, one)):
-            P, Q = _checked(law_of(left), left), _checked(law_of(right), right)
-            event = _violating_set(P, Q, allowed, slack)
-            if event is not None:
-                return Violation(
-                    left=left,
-                    right=right,
-                    event=event,
-                    probability_left=sum((P[y] for y in event), Fraction(0)),
-                    probability_right=sum((Q.get(y, Fraction(0)) for y in event), Fraction(0)),
-                )
+    for left, right in pairs:
+        P, Q = _checked(law_of(left), left), _checked(law_of(right), right)
+        outputs = list(P | Q)
+        p, q = ([law.get(output, Fraction(0)) for output in outputs] for law in (P, Q))
+        found = verdict(finite_pair(p, q), epsilon=epsilon, delta=slack)
+        if not found.private:
+            first, second = ((left, p), (right, q)) if found.direction == "P over Q" else ((right, q), (left, p))
+            return Violation(
+                left=first[0],
+                right=second[0],
+                event=tuple(outputs[i] for i in found.event),
+                probability_left=sum((first[1][i] for i in found.event), Fraction(0)),
+                probability_right=sum((second[1][i] for i in found.event), Fraction(0)),
+            )
     return None
-
-
-def _violating_set(P: Law, Q: Law, epsilon: Fraction, delta: Fraction) -> tuple[Hashable, ...] | None:
-    p_sum, q_sum = Fraction(0), Fraction(0)
-    event: list[Hashable] = []
-    for output in _by_ratio(P, Q):
-        p_sum, q_sum = p_sum + P[output], q_sum + Q.get(output, Fraction(0))
-        event.append(output)
-        if exceeds(p_sum - delta, q_sum, epsilon):
-            return tuple(event)
-    return None
-
-
-def _by_ratio(P: Law, Q: Law) -> list[Hashable]:
-    """Outputs that P can give, highest P/Q first; prefixes of this order hold a worst event (Neyman and Pearson)."""
-    possible = [output for output, p in P.items() if p > 0]
-    return sorted(
-        possible, key=lambda y: (Q.get(y, Fraction(0)) > 0, -P[y] / Q[y] if Q.get(y, Fraction(0)) > 0 else -P[y])
-    )
-
-
-def exceeds(p: Fraction, q: Fraction, epsilon: Fraction) -> bool:
-    """Whether p > e^epsilon q, certified: by as many bits as it takes, for e^epsilon is irrational and no tie can be.
-
-    >>> exceeds(Fraction(2718281829, 10**9), Fraction(1), Fraction(1))
-    True
-    >>> exceeds(Fraction(2718281828, 10**9), Fraction(1), Fraction(1))
-    False
-    """
-    if q == 0 or epsilon == 0 or p <= 0:
-        return p > q
-    return balls.exceeds(lambda: balls.ball(p), lambda: balls.ball(q) * balls.ball(epsilon).exp())
-
-
-@dataclass(frozen=True, slots=True)
-class Knots:
-    """The exact trade-off curve of two finite laws: false-alarm and miss rates of the likelihood-ratio tests.
-
-    fpr: increasing from the first test; the curve is linear between knots.
-    """
-
-    fpr: tuple[Fraction, ...]
-    fnr: tuple[Fraction, ...]
-
-
-def exact_tradeoff(P: Law, Q: Law) -> Knots:
-    """T(P, Q): the least miss rate under Q at each false-alarm rate under P, as exact knots.
-
-    >>> knots = exact_tradeoff({0: Fraction(3, 4), 1: Fraction(1, 4)}, {0: Fraction(1, 4), 1: Fraction(3, 4)})
-    >>> [str(rate) for rate in knots.fpr], [str(rate) for rate in knots.fnr]
-    (['0', '1/4', '1'], ['1', '1/4', '0'])
-    """
-    P, Q = _checked(P, "P"), _checked(Q, "Q")
-    fpr, fnr = [Fraction(0)], [Fraction(1)]
-    for output in _by_ratio(Q, P):
-        p = P.get(output, Fraction(0))
-        if p == 0:
-            fnr[0] -= Q[output]  # rejected for nothing
-        else:
-            fpr.append(fpr[-1] + p)
-            fnr.append(fnr[-1] - Q[output])
-    if fpr[-1] < 1:
-        fpr.append(Fraction(1))
-        fnr.append(fnr[-1])
-    return Knots(tuple(fpr), tuple(fnr))
-
-
-def exact_gap(P: Law, Q: Law, curve: Callable[[float], float]) -> tuple[float, Fraction]:
-    """How far T(P, Q) falls below a claimed convex curve at worst, and where; at most 0 if the claim holds.
-
-    Exact up to the claimed curve's own rounding: T is linear between knots and the curve convex, so that the gap is
-    largest at a knot.
-    """
-    knots = exact_tradeoff(P, Q)
-    gaps = [(curve(float(a)) - float(b), a) for a, b in zip(knots.fpr, knots.fnr, strict=True)]
-    return max(gaps, key=lambda pair: pair[0])
 
 
 def _checked(law: Law, argument: Any) -> dict[Hashable, Fraction]:

@@ -321,7 +321,7 @@ def finite_pair(P: Law, Q: Law) -> FinitePair:
     Traceback (most recent call last):
     neartwin.errors.ParameterError: P=[0.5, 0.6] must sum to 1; it sums to 1.1
     """
-    p, q = read(P=P), read(Q=Q)  # type: ignore[arg-type]  # read words the refusal
+    p, q = read(P=P), read(Q=Q)
     for name, law, value in (("P", p, P), ("Q", q, Q)):
         if np.ndim(law) == 0 or law.shape[-1] == 0:
             raise ParameterError(name, value, "must be a list of at least one probability")

@@ -27,14 +27,14 @@ class Law(ABC):
     __slots__ = ()
 
     @property
-    @abstractmethod
     def label(self) -> str:
         """A text that names this law and no other, equal in every process."""
+        return repr(self)
 
     @property
-    @abstractmethod
     def wide(self) -> bool:
         """Whether values may need more than 64 bits. They are then Python integers in arrays of objects."""
+        return False
 
     @abstractmethod
     def fill(self, out: NDArray[Any], stream: Stream) -> None:
@@ -97,11 +97,6 @@ class UniformBits(Law):
         """Its name."""
         return "uniform on 63 bits"
 
-    @property
-    def wide(self) -> bool:
-        """False."""
-        return False
-
     def fill(self, out: NDArray[Any], stream: Stream) -> None:
         """Draw one word a row, and drop its last bit."""
         out[:] = (stream.take(np.arange(out.size), 1)[0] >> np.uint64(1)).astype(np.int64)
@@ -131,16 +126,6 @@ class Staircase(Law):
     epsilon: Fraction
     sensitivity: int
     step: int
-
-    @property
-    def label(self) -> str:
-        """Its parameters."""
-        return repr(self)
-
-    @property
-    def wide(self) -> bool:
-        """False: `noise.staircase` refuses sizes that could be wide."""
-        return False
 
     def fill(self, out: NDArray[Any], stream: Stream) -> None:
         """Draw each row until it is not a negative zero."""

@@ -29,6 +29,7 @@ from neartwin.exact import FloatArray, Interval, Number, rational
 from neartwin.tradeoff.functions import (
     UNIT,
     Argument,
+    SymmetricCurve,
     TradeOff,
     as_floats,
     certified,
@@ -96,27 +97,10 @@ class Mixture:
 
 
 @dataclass(frozen=True, slots=True)
-class DilutedNull:
+class DilutedNull(Inverse):
     """The inverse of a mixture, T(p Q + (1 - p) P, P), with delta in closed form."""
 
     of: Mixture
-
-    @property
-    def symmetric(self) -> bool:
-        """As the mixture."""
-        return self.of.symmetric
-
-    def inverse(self) -> TradeOff:
-        """The mixture."""
-        return self.of
-
-    def beta(self, alpha: Argument) -> Interval[FloatArray]:
-        """By bisection of the mixture."""
-        return Inverse(self.of).beta(alpha)
-
-    def power(self, alpha: Argument) -> Interval[FloatArray]:
-        """1 - beta."""
-        return Inverse(self.of).power(alpha)
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """With c = 1 - (1 - p) e^epsilon: c times the inner inverse's delta at epsilon + ln(p/c); 0 where c <= 0."""
@@ -156,20 +140,11 @@ def poisson(curve: TradeOff, rate: Number) -> Mixture:
 
 
 @dataclass(frozen=True, slots=True)
-class Subsampled:
+class Subsampled(SymmetricCurve):
     """C_p(f) of a symmetric curve f."""
 
     of: TradeOff
     rate: Fraction
-
-    @property
-    def symmetric(self) -> bool:
-        """By construction."""
-        return True
-
-    def inverse(self) -> "Subsampled":
-        """Itself."""
-        return self
 
     def fixed_point(self) -> Interval[float]:
         """x* = f(x*), where the line of slope -1 touches a symmetric curve: a bracket by two bisections."""

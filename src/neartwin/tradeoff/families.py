@@ -14,27 +14,18 @@ from neartwin.balls import Exact, ball, bounds, normal_cdf, normal_quantile
 from neartwin.checks import non_negative, positive, probability
 from neartwin.divergences.gaussian import gaussian_profile
 from neartwin.exact import FloatArray, Interval, Number, rational
-from neartwin.tradeoff.functions import Argument, closed_form, finite, levels
+from neartwin.tradeoff.functions import Argument, SymmetricCurve, closed_form, finite, levels
 
 if TYPE_CHECKING:
     from flint import arb
 
 
 @dataclass(frozen=True, slots=True)
-class EpsilonDelta:
+class EpsilonDelta(SymmetricCurve):
     """f_{epsilon,delta}(a) = max(0, 1 - delta - e^epsilon a, e^-epsilon (1 - delta - a))."""
 
     epsilon: Fraction
     delta_mass: Fraction
-
-    @property
-    def symmetric(self) -> bool:
-        """A polygon mirrored in the diagonal."""
-        return True
-
-    def inverse(self) -> "EpsilonDelta":
-        """Itself."""
-        return self
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
         """The polygon at each alpha."""
@@ -77,19 +68,10 @@ class EpsilonDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class Gaussian(SymmetricCurve):
     """G_mu(a) = Phi(Phi^-1(1 - a) - mu), the curve of N(0, 1) against N(mu, 1)."""
 
     mu_squared: Fraction
-
-    @property
-    def symmetric(self) -> bool:
-        """Mirrored by x -> mu - x."""
-        return True
-
-    def inverse(self) -> "Gaussian":
-        """Itself."""
-        return self
 
     def mu(self) -> Interval[float]:
         """The distance mu, the root of mu^2."""
@@ -118,19 +100,10 @@ class Gaussian:
 
 
 @dataclass(frozen=True, slots=True)
-class Laplace:
+class Laplace(SymmetricCurve):
     """T(Lap(0, 1), Lap(shift, 1)): 1 - e^s a below e^-s/2, e^-s/(4a) up to 1/2, e^-s (1 - a) above."""
 
     shift: Fraction
-
-    @property
-    def symmetric(self) -> bool:
-        """Mirrored by x -> shift - x."""
-        return True
-
-    def inverse(self) -> "Laplace":
-        """Itself."""
-        return self
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
         """The three pieces."""

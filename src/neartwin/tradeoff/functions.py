@@ -13,8 +13,9 @@ Closed forms are evaluated with balls (`neartwin.balls`) at the exact arguments.
 arrays with a bound on the relative error of their masses.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -53,6 +54,33 @@ class TradeOff(Protocol):
     def inverse(self) -> "TradeOff":
         """T(Q, P), alpha -> inf of t with f(t) <= alpha."""
         ...
+
+
+class SymmetricCurve:
+    """A curve that is its own inverse."""
+
+    __slots__ = ()
+
+    @property
+    def symmetric(self) -> bool:
+        """Yes."""
+        return True
+
+    def inverse(self) -> Self:
+        """The curve itself."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedCurve:
+    """A curve made of another, and symmetric where that is."""
+
+    of: TradeOff
+
+    @property
+    def symmetric(self) -> bool:
+        """As the curve it is made of."""
+        return self.of.symmetric
 
 
 def finite(**named: Argument) -> Any:

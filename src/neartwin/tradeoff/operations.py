@@ -29,6 +29,7 @@ from neartwin.tradeoff.functions import (
     TINY,
     UNIT,
     Argument,
+    DerivedCurve,
     TradeOff,
     as_floats,
     certified,
@@ -59,15 +60,8 @@ def turned_delta(of: TradeOff, epsilon: Argument) -> Interval[FloatArray]:
 
 
 @dataclass(frozen=True, slots=True)
-class Inverse:
+class Inverse(DerivedCurve):
     """f^-1(a) = inf of t with f(t) <= a, for a curve without a closed form of it: by bisection, bracketed."""
-
-    of: TradeOff
-
-    @property
-    def symmetric(self) -> bool:
-        """As the curve it turns."""
-        return self.of.symmetric
 
     def inverse(self) -> TradeOff:
         """The curve it was made from."""
@@ -198,16 +192,10 @@ def symmetrised(curve: TradeOff) -> TradeOff:
 
 
 @dataclass(frozen=True, slots=True)
-class WithFailure:
+class WithFailure(DerivedCurve):
     """f (x) f_{0,delta}: (1 - delta) f(a/(1 - delta)), and 0 from 1 - delta on. The mass delta may give all away."""
 
-    of: TradeOff
     failure: Fraction
-
-    @property
-    def symmetric(self) -> bool:
-        """As the curve it weakens."""
-        return self.of.symmetric
 
     def inverse(self) -> TradeOff:
         """The inverse, weakened alike."""
@@ -259,16 +247,10 @@ def with_failure(curve: TradeOff, delta: Number) -> TradeOff:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Group(DerivedCurve):
     """1 - (1 - f)^{o k}: the curve of k units at once, for a mechanism that is f-DP for one (Thm 2.14)."""
 
-    of: TradeOff
     k: int
-
-    @property
-    def symmetric(self) -> bool:
-        """As the curve of one unit: the iterate of a symmetric curve is symmetric."""
-        return self.of.symmetric
 
     def inverse(self) -> TradeOff:
         """The group of the inverse."""
