@@ -61,13 +61,7 @@ def laplace_radius(*, count: int, sensitivity: Numeric, epsilon: Numeric, beta: 
     >>> laplace_radius(count=10_000, sensitivity=1, epsilon=1, beta="0.05").upper
     12.20607264...
     """
-    k = integer(at_least=1, count=count)
-    return elementwise(
-        lambda b, p: ball(b) * (k / ball(p)).log(),
-        _scale(sensitivity, epsilon),
-        domains.POSITIVE_SHARE(beta=beta),
-        method=UNION,
-    )
+    return _at_quantile(_union_quantile, count, _scale(sensitivity, epsilon), beta, UNION)
 
 
 def laplace_radius_exact(*, count: int, sensitivity: Numeric, epsilon: Numeric, beta: Numeric) -> Certified:
@@ -76,14 +70,7 @@ def laplace_radius_exact(*, count: int, sensitivity: Numeric, epsilon: Numeric, 
     >>> laplace_radius_exact(count=10_000, sensitivity=1, epsilon=1, beta="0.05").upper
     12.18053818...
     """
-    k = integer(at_least=1, count=count)
-    return elementwise(
-        lambda b, p: ball(b) * _exact_quantile(k, p),
-        _scale(sensitivity, epsilon),
-        domains.POSITIVE_SHARE(beta=beta),
-        method=EXACT,
-        least=0,
-    )
+    return _at_quantile(_exact_quantile, count, _scale(sensitivity, epsilon), beta, EXACT)
 
 
 def laplace_failure(*, count: int, radius: Numeric, sensitivity: Numeric, epsilon: Numeric) -> Certified:
@@ -116,24 +103,12 @@ def failure_at_union_radius(*, count: int, beta: Numeric) -> Certified:
 
 def epsilon_for_radius(*, count: int, sensitivity: Numeric, radius: Numeric, beta: Numeric) -> Certified:
     """Epsilon sensitivity ln(k / beta) / r: makes Theorem 3.8's radius r; spend at least the upper end."""
-    k = integer(at_least=1, count=count)
-    return elementwise(
-        lambda b, p: ball(b) * (k / ball(p)).log(),
-        _per_radius(sensitivity, radius),
-        domains.POSITIVE_SHARE(beta=beta),
-        method=UNION,
-    )
+    return _at_quantile(_union_quantile, count, _per_radius(sensitivity, radius), beta, UNION)
 
 
 def epsilon_for_radius_exact(*, count: int, sensitivity: Numeric, radius: Numeric, beta: Numeric) -> Certified:
     """The least epsilon whose exact radius is r."""
-    k = integer(at_least=1, count=count)
-    return elementwise(
-        lambda b, p: ball(b) * _exact_quantile(k, p),
-        _per_radius(sensitivity, radius),
-        domains.POSITIVE_SHARE(beta=beta),
-        method=EXACT,
-    )
+    return _at_quantile(_exact_quantile, count, _per_radius(sensitivity, radius), beta, EXACT)
 
 
 def count_for_radius(*, sensitivity: Number, epsilon: Number, radius: Number, beta: Number) -> int:
@@ -230,6 +205,19 @@ def chebyshev_radius(*, variance: Numeric, beta: Numeric) -> Certified:
     """sqrt(variance / beta): passed with probability at most beta, whatever the law of the error."""
     squared = quotient(domains.NOT_NEGATIVE(variance=variance), domains.POSITIVE_SHARE(beta=beta))
     return elementwise(lambda x: ball(x).sqrt(), squared, method="Chebyshev")
+
+
+def _at_quantile(
+    quantile: Callable[[int, Exact], "arb"], count: int, scale: Any, beta: Numeric, method: str
+) -> Certified:
+    """A scale times the quantile of the largest of `count` errors of scale 1."""
+    k, p = integer(at_least=1, count=count), domains.POSITIVE_SHARE(beta=beta)
+    return elementwise(lambda b, p: ball(b) * quantile(k, p), scale, p, method=method, least=0)
+
+
+def _union_quantile(k: int, beta: Exact) -> "arb":
+    """By the union bound."""
+    return (k / ball(beta)).log()
 
 
 def _exact_quantile(k: int, beta: Exact) -> "arb":

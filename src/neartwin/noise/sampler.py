@@ -258,12 +258,6 @@ class Sampler:
             "build a sampler there with noise.sampler(law)"
         )
 
-    def __copy__(self) -> NoReturn:
-        self.__reduce__()
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        self.__reduce__()
-
     def __repr__(self) -> str:
         return f"Sampler({self.law})"
 

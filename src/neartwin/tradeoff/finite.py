@@ -20,6 +20,8 @@ import numpy as np
 
 from neartwin.balls import ball, bounds
 from neartwin.checks import in_floats, integer, non_negative, positive
+from neartwin.divergences.finite import FinitePair as CertifiedPair
+from neartwin.divergences.finite import discrete_laplace_pair, k_ary_response_pair
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
 from neartwin.tradeoff.functions import TINY, UNIT, Argument, as_floats, clipped, complement, finite, levels
@@ -158,6 +160,13 @@ def product(first: FinitePair, second: FinitePair) -> FinitePair:
     return from_masses(P, Q, slack=first.slack + second.slack + 2 * UNIT)
 
 
+def of_pair(pair: CertifiedPair) -> FinitePair:
+    """The curve of two certified finite laws, whose masses the nearest floats below stand for."""
+    # a mass below the range of floats is still not nothing
+    masses = [np.where(law.upper > 0, np.maximum(law.lower, TINY), 0.0) for law in pair.probabilities()]
+    return from_masses(*masses, slack=8 * UNIT)
+
+
 def exact_masses(name: str, masses: Sequence[Number] | FloatArray) -> list[Fraction]:
     """A law's probabilities as rationals that sum to 1; a sum within 1e-9 of 1 is scaled."""
     exact = [rational(**{name: value}) for value in masses]
@@ -224,14 +233,7 @@ def randomized_response(epsilon: Number, k: int = 2) -> FinitePair:
     >>> round(randomized_response(1, 4).beta("0.3").lower, 12)
     0.399510818108
     """
-    exact = non_negative(epsilon=rational(epsilon=epsilon))
-    others = integer(at_least=2, k=k) - 1
-    shrink = _exp(-exact)
-    truth = 1 / (1 + others * shrink)
-    lie = truth * shrink
-    shared = (others - 1) * lie
-    lie = max(lie, TINY)  # below the range of floats, and still not nothing
-    return from_masses(np.array([lie, shared, truth]), np.array([truth, shared, lie]), slack=16 * UNIT)
+    return of_pair(k_ary_response_pair(epsilon=non_negative(epsilon=rational(epsilon=epsilon)), outcomes=k))
 
 
 def randomized_response_power(epsilon: Number, n: int) -> FinitePair:
@@ -266,15 +268,7 @@ def discrete_laplace(epsilon: Number, sensitivity: int = 1) -> FinitePair:
     True
     """
     exact = non_negative(epsilon=rational(epsilon=epsilon))
-    steps = integer(at_least=1, sensitivity=sensitivity)
-    if exact == 0:
-        return from_masses(np.ones(1), np.ones(1), slack=0.0)
-    rate = float(exact / steps)
-    a, rest = float(np.exp(-rate)), float(-np.expm1(-rate))
-    inner = np.exp(-rate * np.arange(1, steps)) * rest / (1 + a)
-    largest, least = 1 / (1 + a), _exp(-exact) / (1 + a)
-    P = np.maximum(np.concatenate(([largest], inner, [least])), TINY)  # below the range of floats, still not nothing
-    return from_masses(P, P[::-1].copy(), slack=(32 + 8 * float(exact)) * UNIT)
+    return of_pair(discrete_laplace_pair(epsilon=exact, sensitivity=sensitivity))
 
 
 def staircase_masses(epsilon: Number, sensitivity: int, step: int) -> tuple[float, float, float]:

@@ -126,12 +126,6 @@ class RunningTotal:
     def __reduce__(self) -> NoReturn:
         raise PrivacyError("a running total holds private sums and secret noise, and must not be copied")
 
-    def __copy__(self) -> NoReturn:
-        self.__reduce__()
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        self.__reduce__()
-
 
 _GRID_BITS = 20  # C' = C to 6 digits: the error grows by less than 1e-5 of itself
 _LONGEST = 1 << 16

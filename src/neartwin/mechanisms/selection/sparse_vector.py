@@ -168,12 +168,6 @@ class Session:
     def __reduce__(self) -> NoReturn:
         raise PrivacyError("a session holds secret noise and must not be copied: a copy could be asked again")
 
-    def __copy__(self) -> NoReturn:
-        self.__reduce__()
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        self.__reduce__()
-
 
 def theorem_accuracy(*, epsilon: Fraction, questions: int, beta: float, sensitivity: int = 1) -> float:
     """The alpha of Dwork, Roth 2014, Thm 3.24, for continuous Laplace noise: 8 (ln k + ln(2/beta)) D / epsilon.
