@@ -40,34 +40,27 @@ class Pair(Protocol):
 
     def kl(self) -> Certified:
         """KL divergence E_P[L], in nats; infinite where P charges what Q does not. Dwork and Roth 2014, Def. 3.5."""
-        ...
 
     def max_divergence(self) -> Certified:
         """The essential supremum of L under P. Def. 3.6; a supremum, not a maximum, for densities."""
-        ...
 
     def approximate_max_divergence(self, delta: Numeric) -> Certified:
         """inf{e real : H_{e^e}(P||Q) <= delta}, Def. 3.6 with its supremum over P(S) > delta.
 
         delta: at least 0. May be negative, at least ln(1 - delta); minus infinity for delta >= 1. Never clamped.
         """
-        ...
 
     def total_variation(self) -> Certified:
         """sup_S |P(S) - Q(S)|, the hockey-stick divergence at epsilon 0."""
-        ...
 
     def hockey_stick(self, epsilon: Numeric) -> Certified:
         """sup_S P(S) - e^epsilon Q(S), for every real epsilon and both infinities. Decreasing in epsilon."""
-        ...
 
     def renyi(self, order: Numeric) -> Certified:
         """Renyi divergence of any order > 0: KL at 1, the max divergence at infinity. Increasing in the order."""
-        ...
 
     def reversed(self) -> "Pair":
         """The same pair with P and Q exchanged."""
-        ...
 
 
 def read_order(order: Numeric) -> Any:

@@ -163,8 +163,7 @@ def _within(outer: Ends, inner: Ends, known: NDArray[np.bool_]) -> Ends:
 
 def largest(ends: Ends) -> FloatArray:
     """The largest size of what lies between."""
-    found: FloatArray = np.maximum(np.abs(ends[0]), np.abs(ends[1]))
-    return found
+    return np.maximum(np.abs(ends[0]), np.abs(ends[1]))
 
 
 def squared(ends: Ends) -> Ends:

@@ -92,8 +92,7 @@ def _weights(row: FloatArray, off: FloatArray, found: FloatArray, reach: FloatAr
     size = np.abs(noises.of_matrix)
     moved = np.einsum("zij,j->zi", size, reach)
     far = np.abs(noises.of_right - seen) + moved
-    weights: FloatArray = (middle + moved @ np.abs(row.T) + far @ off.T).T
-    return weights
+    return np.asarray((middle + moved @ np.abs(row.T) + far @ off.T).T)
 
 
 def _noises(sums: MomentSums, miss: float) -> _Noises:

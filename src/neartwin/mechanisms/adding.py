@@ -197,5 +197,4 @@ def clipped_whole(values: WholeNumbers, low: int, high: int) -> NDArray[np.int64
     if given.dtype.kind not in "iuO" or given.ndim != 1:
         raise ParameterError("values", f"{given.dtype}{given.shape}", "must be a list of whole numbers")
     wide = given if given.dtype.kind == "i" else given.astype(object)
-    result: NDArray[np.int64] = np.clip(wide, low, high).astype(np.int64)
-    return result
+    return np.asarray(np.clip(wide, low, high).astype(np.int64))

@@ -111,8 +111,7 @@ class DiscreteLaplaceLaw(Law):
     def pmf(self, x: NDArray[np.int64]) -> FloatArray:
         """(1 - r) / (1 + r) r^|x|."""
         rate = 1 / float(self.scale)
-        result: FloatArray = math.tanh(rate / 2) * np.exp(-np.abs(x) * rate)
-        return result
+        return math.tanh(rate / 2) * np.exp(-np.abs(x) * rate)
 
     def beyond(self, t: int) -> float:
         """2 r^(t+1) / (1 + r)."""
@@ -213,8 +212,7 @@ class DiscreteGaussianLaw(Law):
     def pmf(self, x: NDArray[np.int64]) -> FloatArray:
         """exp(-x^2 / (2 parameter)) over its sum."""
         wide = x.astype(np.float64)
-        result: FloatArray = np.exp(-wide * wide / (2 * float(self.parameter))) / self._normaliser
-        return result
+        return np.exp(-wide * wide / (2 * float(self.parameter))) / self._normaliser
 
     def beyond(self, t: int) -> float:
         """Summed; for wide noise the bound erfc(t / sqrt(2 parameter)), since the sum over x > t is below the integral."""
@@ -255,8 +253,7 @@ class StaircaseLaw(Law):
         """exp(-epsilon * steps down) over the sum."""
         period, place = np.divmod(np.abs(x), self.sensitivity)
         down = period + (place >= self.step)
-        result: FloatArray = np.exp(-float(self.epsilon) * down) / self._whole
-        return result
+        return np.exp(-float(self.epsilon) * down) / self._whole
 
     def beyond(self, t: int) -> float:
         """The rest of t's period and all later ones, twice."""

@@ -42,8 +42,7 @@ def half_widths_of_sums(laws: Sequence[Law], weights: FloatArray, confidence: fl
         together = z * np.sqrt(variances @ sizes**2) + distances @ sizes
     else:
         return union
-    found: FloatArray = np.minimum(union, together * _SLACK)
-    return found
+    return np.asarray(np.minimum(union, together * _SLACK))
 
 
 _CELLS = 128  # of the first noise's size
@@ -148,5 +147,4 @@ def _saddles(squares: FloatArray, numbers: FloatArray, t: FloatArray) -> FloatAr
         z = (low + high) / 2
         slope = (numbers * 2 * squares * z[:, None] / (1 - squares * z[:, None] ** 2)).sum(axis=1) - t - 1 / z
         low, high = np.where(slope < 0, z, low), np.where(slope < 0, high, z)
-    found: FloatArray = (low + high) / 2
-    return found
+    return np.asarray((low + high) / 2)

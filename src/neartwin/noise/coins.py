@@ -20,11 +20,9 @@ class Exponents(Protocol):
 
     def floats(self) -> NDArray[np.float64]:
         """All of them, rounded."""
-        ...
 
     def exactly(self, i: int) -> Fraction:
         """The i-th."""
-        ...
 
 
 def decide(bounds: Callable[[int], Bounds], begun: tuple[int, int], stream: Stream, row: int) -> bool:

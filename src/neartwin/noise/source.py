@@ -31,7 +31,6 @@ class Source(Protocol):
         Returns:
             The words, shape (n,).
         """
-        ...
 
     def bits(self, k: int) -> int:
         """Draw one uniform integer.
@@ -42,7 +41,6 @@ class Source(Protocol):
         Returns:
             An integer in [0, 2**k).
         """
-        ...
 
 
 def _generator() -> Callable[[int], bytes]:

@@ -21,7 +21,6 @@ class Stream(Protocol):
     @property
     def alike(self) -> bool:
         """Whether any row's bits serve any other row as well."""
-        ...
 
     def first(self, rows: slice | Rows, n: int, width: int) -> NDArray[np.uint32] | U64:
         """Words of 32 or 64 bits, one a row.
@@ -34,7 +33,6 @@ class Stream(Protocol):
         Returns:
             The words, shape (n,).
         """
-        ...
 
     def take(self, rows: Rows, k: int) -> U64:
         """Words of 64 bits, k a row.
@@ -46,11 +44,9 @@ class Stream(Protocol):
         Returns:
             The words, shape (k, rows).
         """
-        ...
 
     def more(self, row: int) -> int:
         """64 further bits for one row, as an integer."""
-        ...
 
 
 @final

@@ -119,8 +119,7 @@ class MomentStatistic(Statistic):
 
 
 def _finite(end: FloatArray) -> FloatArray:
-    found: FloatArray = np.clip(np.nan_to_num(end), -_UNBOUNDED, _UNBOUNDED)
-    return found
+    return np.clip(np.nan_to_num(end), -_UNBOUNDED, _UNBOUNDED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,23 +37,18 @@ class TradeOff(Protocol):
     @property
     def symmetric(self) -> bool:
         """True where T(P, Q) = T(Q, P) is known by construction."""
-        ...
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
         """The least type II error at each type I error in [0, 1]; a guarantee rests on `lower`."""
-        ...
 
     def power(self, alpha: Argument) -> Interval[FloatArray]:
         """1 - beta, the largest true positive rate at each false positive rate, accurate where it is tiny."""
-        ...
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """The least delta at each real epsilon, 1 + f*(-e^epsilon); a guarantee rests on `upper`."""
-        ...
 
     def inverse(self) -> "TradeOff":
         """T(Q, P), alpha -> inf of t with f(t) <= alpha."""
-        ...
 
 
 class SymmetricCurve:

@@ -80,8 +80,7 @@ class PrefixTree:
     def deviations(self) -> FloatArray:
         """(steps,) the standard deviation of each total: as many intervals as t has ones in binary."""
         ones = np.array([t.bit_count() for t in range(1, self.steps + 1)])
-        result: FloatArray = np.sqrt(ones * self.each.law.variance)
-        return result
+        return np.sqrt(ones * self.each.law.variance)
 
     def start(self, *, source: noise.Source = noise.SYSTEM) -> "RunningTotal":
         """A stream, to be fed step by step."""
@@ -134,8 +133,7 @@ _LONGEST = 1 << 16
 def root_coefficients(steps: int) -> FloatArray:
     """binom(2k, k) / 4^k for k = 0, ..., steps - 1: the Taylor coefficients of (1 - z)^(-1/2)."""
     k = np.arange(1, integer(at_least=1, steps=steps))
-    result: FloatArray = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
-    return result
+    return np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
 
 
 def root_norm_squared(steps: int) -> float:
@@ -185,14 +183,12 @@ class PrefixRoot:
         inverse[0] = 1 / c[0]
         for k in range(1, self.steps):
             inverse[k] = -(c[k:0:-1] @ inverse[:k]) / c[0]
-        result: FloatArray = np.cumsum(inverse)
-        return result
+        return np.cumsum(inverse)
 
     @property
     def deviations(self) -> FloatArray:
         """(steps,) the standard deviation of each total."""
-        result: FloatArray = np.sqrt(np.cumsum(np.square(self._back)) * self.each.law.variance)
-        return result
+        return np.sqrt(np.cumsum(np.square(self._back)) * self.each.law.variance)
 
     def release(self, increments: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> FloatArray:
         """(n,) all noisy totals of a finished stream, unbiased. increments: (n,) whole numbers, n at most `steps`."""
@@ -202,5 +198,4 @@ class PrefixRoot:
         x, c = steps.astype(object), self.coefficients.astype(object)
         exact = np.array([int((c[: t + 1][::-1] * x[: t + 1]).sum()) for t in range(steps.size)], dtype=object)
         y = self.each.noisy(exact, source=source).astype(np.float64)
-        result: FloatArray = np.convolve(y, self._back)[: steps.size]
-        return result
+        return np.convolve(y, self._back)[: steps.size]

@@ -175,8 +175,7 @@ def eigen_of_gram(gram: FloatArray, *, bits: int) -> Table:
     values, vectors = np.linalg.eigh(gram)
     floor = values.max() * 1e-9
     root = (vectors * np.maximum(values, floor) ** 0.25) @ vectors.T
-    result: Table = np.rint(root * (2**bits / np.abs(root).max())).astype(np.int64)
-    return result
+    return np.asarray(np.rint(root * (2**bits / np.abs(root).max())).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -243,19 +242,16 @@ class MatrixMechanism:
     @property
     def deviations(self) -> FloatArray:
         """(queries,) the standard deviation of each answer's error, exact but for rounding in floats."""
-        size: FloatArray = np.sqrt(np.square(self.reconstruction).sum(axis=1) * self.each.law.variance)
-        return size
+        return np.asarray(np.sqrt(np.square(self.reconstruction).sum(axis=1) * self.each.law.variance))
 
     def half_widths(self, confidence: float) -> FloatArray:
         """(queries,) each answer is within this of the truth with this probability: normal quantile plus rounding."""
         z = NormalDist().inv_cdf((1 + open_probability(confidence=confidence)) / 2)
         normal = np.sqrt(np.square(self.reconstruction).sum(axis=1)) * math.sqrt(float(self.each.variance))
-        result: FloatArray = (z * normal + np.abs(self.reconstruction).sum(axis=1) / 2) * (1 + 1e-9)
-        return result
+        return np.asarray((z * normal + np.abs(self.reconstruction).sum(axis=1) / 2) * (1 + 1e-9))
 
     def release(self, cells: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> FloatArray:
         """(queries,) noisy answers, unbiased. cells: (cells,) exact counts."""
         exact = self.strategy.astype(object) @ np.asarray(cells).astype(object)
         noisy = self.each.noisy(np.asarray(exact), source=source)
-        result: FloatArray = self.reconstruction @ noisy.astype(np.float64)
-        return result
+        return self.reconstruction @ noisy.astype(np.float64)

@@ -117,8 +117,7 @@ class Ranks:
             bars = -NormalDist().inv_cdf(failure) * np.sqrt(moments(self.tree, rank)[0] * self.variance)
         else:
             bars = scale * _laplace_bars(self.tree, rank, failure, width)
-        found: FloatArray = bars + self.half_step(rank)
-        return found
+        return bars + self.half_step(rank)
 
     @property
     def variance(self) -> float:
@@ -181,5 +180,4 @@ class Ranks:
 def _first(true: NDArray[np.bool_]) -> NDArray[np.intp]:
     """(groups,) the first true place of each row, the last place where there is none."""
     found = np.argmax(true, axis=1)
-    result: NDArray[np.intp] = np.where(true.any(axis=1), found, true.shape[1] - 1)
-    return result
+    return np.asarray(np.where(true.any(axis=1), found, true.shape[1] - 1))

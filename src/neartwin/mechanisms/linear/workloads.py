@@ -41,8 +41,7 @@ class Intervals:
     def answers(self, x: FloatArray) -> FloatArray:
         """(queries,) from the cells' values."""
         below = np.concatenate([[0.0], np.cumsum(x)])
-        result: FloatArray = below[self.last + 1] - below[self.first]
-        return result
+        return np.asarray(below[self.last + 1] - below[self.first])
 
     def variances(self, h: FloatArray) -> FloatArray:
         """(queries,) q^T H q: the sum of a block of H."""
@@ -58,8 +57,7 @@ class Intervals:
         a, b = self.first, self.last + 1
         for rows, columns, sign in ((a, a, 1), (a, b, -1), (b, a, -1), (b, b, 1)):
             np.add.at(found, (rows, columns), sign)
-        result: FloatArray = found.cumsum(axis=0).cumsum(axis=1)[:-1, :-1]
-        return result
+        return found.cumsum(axis=0).cumsum(axis=1)[:-1, :-1]
 
     def counted(self) -> float:
         """The mean number of cells that a query adds up."""
@@ -86,18 +84,15 @@ class Weighted:
 
     def answers(self, x: FloatArray) -> FloatArray:
         """(queries,) from the cells' values."""
-        result: FloatArray = self.table @ x
-        return result
+        return self.table @ x
 
     def variances(self, h: FloatArray) -> FloatArray:
         """(queries,) q^T H q."""
-        result: FloatArray = np.maximum(((self.table @ h) * self.table).sum(axis=1), 0.0)
-        return result
+        return np.asarray(np.maximum(((self.table @ h) * self.table).sum(axis=1), 0.0))
 
     def gram(self) -> FloatArray:
         """(cells, cells) W^T W."""
-        result: FloatArray = self.table.T @ self.table
-        return result
+        return self.table.T @ self.table
 
     def counted(self) -> float:
         """The mean number of cells that a query adds up, by size of weights."""
@@ -162,8 +157,7 @@ class Strategy:
         whole = np.asarray(cells).astype(object)
         most = int(np.abs(self.table).sum(axis=1).max()) * max((abs(int(one)) for one in whole), default=0)
         kind = np.int64 if most < _FITS else object
-        result: WholeNumbers = self.table.astype(kind) @ whole.astype(kind)
-        return result
+        return np.asarray(self.table.astype(kind) @ whole.astype(kind))
 
 
 def gram_of(table: Table) -> Table:
@@ -173,8 +167,7 @@ def gram_of(table: Table) -> Table:
             "table", table.shape, "must have smaller entries: the squares of a column add up to 2**53 at most"
         )
     floats = table.astype(np.float64)
-    result: Table = np.rint(floats.T @ floats).astype(np.int64)
-    return result
+    return np.rint(floats.T @ floats).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -38,8 +38,7 @@ def one_hot(answers: WholeNumbers, count: int) -> Bits:
 def _flipped(bits: Bits, epsilon: Fraction, source: noise.Source) -> Bits:
     """Each bit through binary randomized response of this epsilon, exactly."""
     coins = RandomizedResponse(epsilon=epsilon, answers=2).report(bits.reshape(-1).astype(np.int64), source=source)
-    flipped: Bits = (coins == 1).reshape(bits.shape)
-    return flipped
+    return np.asarray((coins == 1).reshape(bits.shape))
 
 
 class _Unary(LocalResponse):
@@ -196,15 +195,13 @@ class Rappor:
         """The lasting layer: run once for each person and answer, and stored by the client. bits: any shape."""
         replaced = noise.bernoulli(self.lasting, bits.shape, source=source)
         coin = noise.bernoulli(Fraction(1, 2), bits.shape, source=source)
-        kept: Bits = np.where(replaced, coin, bits)
-        return kept
+        return np.where(replaced, coin, bits)
 
     def report(self, kept: Bits, *, source: noise.Source = noise.SYSTEM) -> Bits:
         """The fresh layer: run for each report, on the stored bits."""
         on = noise.bernoulli(self.on, kept.shape, source=source)
         off = noise.bernoulli(self.off, kept.shape, source=source)
-        said: Bits = np.where(kept, on, off)
-        return said
+        return np.where(kept, on, off)
 
     def estimate(self, reports: Bits, *, confidence: float = 0.95) -> Frequencies:
         """The server: the share of people whose true bit is set, for each bit. reports: (people, bits), one a person."""

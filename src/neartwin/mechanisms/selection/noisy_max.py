@@ -78,8 +78,7 @@ def exponential_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
         with np.errstate(divide="ignore"):
             logs = np.log1p(-np.multiply.outer(start + (end - start) * nodes, p))
         chance += (end - start) * (weights @ np.exp(logs.sum(axis=1)[:, None] - logs))
-    result: FloatArray = p * chance
-    return result
+    return p * chance
 
 
 def _pieces(degree: int) -> list[tuple[float, float]]:
@@ -106,8 +105,7 @@ def laplace_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
     >>> laplace_noise_wins(np.array([10, 9, 8]), Fraction(1))[0].round(12)
     np.float64(0.671265226726)
     """
-    result: FloatArray = np.exp(log_laplace_noise_wins(scores, scale))
-    return result
+    return np.exp(log_laplace_noise_wins(scores, scale))
 
 
 def log_laplace_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
@@ -155,24 +153,20 @@ def discrete_laplace_noise_wins(scores: WholeNumbers, scale: Fraction, *, one_si
 
     def at_most(x: FloatArray) -> FloatArray:
         if one_sided:
-            lowest: FloatArray = np.where(x < 0, 0.0, -np.expm1(-(np.maximum(x, 0.0) + 1) / b))
-            return lowest
+            return np.where(x < 0, 0.0, -np.expm1(-(np.maximum(x, 0.0) + 1) / b))
         tail = np.exp(-np.abs(np.where(x < 0, x, x + 1)) / b) / (1 + r)
-        result: FloatArray = np.where(x < 0, tail, 1 - tail)
-        return result
+        return np.asarray(np.where(x < 0, tail, 1 - tail))
 
     def mass(x: FloatArray) -> FloatArray:
         height = np.exp(-np.abs(x) / b)
-        chance: FloatArray = np.where(x < 0, 0.0, height * (1 - r)) if one_sided else height * (1 - r) / (1 + r)
-        return chance
+        return np.where(x < 0, 0.0, height * (1 - r)) if one_sided else height * (1 - r) / (1 + r)
 
     with np.errstate(divide="ignore"):
         strictly, weakly = np.log(at_most(away - 1)), np.log(at_most(away))
     edge = np.zeros((v.size, 1))
     before = np.cumsum(np.hstack([edge, strictly[:, :-1]]), axis=1)
     after = np.cumsum(np.hstack([edge, weakly[:, :0:-1]]), axis=1)[:, ::-1]
-    result: FloatArray = (mass(away) * np.exp(before + after)).sum(axis=0)
-    return result
+    return np.asarray((mass(away) * np.exp(before + after)).sum(axis=0))
 
 
 class Lead(NamedTuple):

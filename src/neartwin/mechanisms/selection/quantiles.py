@@ -144,8 +144,7 @@ class Quantiles:
         runs = _runs(values, self.low, self.high, self.ranks[0])
         weight = np.exp(-(runs.losses - runs.losses.min()) / float(self.scale(self.ranks[0])))
         chances = np.repeat(weight, runs.lengths)
-        result: FloatArray = chances / chances.sum()
-        return result
+        return np.asarray(chances / chances.sum())
 
 
 def _near(rank: Fraction) -> Fraction:

@@ -93,8 +93,7 @@ def small_gaps_of(scores: WholeNumbers) -> NDArray[np.int64]:
     """
     gaps_of(scores)
     clipped = clipped_whole(scores, -_LARGEST, _LARGEST)
-    result: NDArray[np.int64] = clipped.max() - clipped
-    return result
+    return np.asarray(clipped.max() - clipped)
 
 
 _FLOAT_BITS = 52

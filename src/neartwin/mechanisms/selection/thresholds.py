@@ -207,8 +207,7 @@ class GaussianThreshold(Threshold):
     def keep_probability(self, units: WholeNumbers) -> FloatArray:
         """The chance that a group with this many units is kept."""
         away = self.threshold - np.asarray(units) - 0.5
-        result: FloatArray = erfc(away / math.sqrt(2 * float(self.counts.variance))) / 2
-        return result
+        return erfc(away / math.sqrt(2 * float(self.counts.variance))) / 2
 
 
 def _normal_tail(threshold: int, variance: Fraction) -> float:
@@ -292,8 +291,7 @@ class OptimalSelection(Selection):
     def keep_probabilities(self, units: WholeNumbers) -> FloatArray:
         """The same for an array, in floats."""
         table = np.array([float(p) for p in _table(self.epsilon, self.delta)])
-        result: FloatArray = table[np.minimum(units, table.size - 1)]
-        return result
+        return table[np.minimum(units, table.size - 1)]
 
     def keeps_by(self, draw: Callable[[int], NDArray[np.int64]], units: WholeNumbers) -> NDArray[np.bool_]:
         """Which groups are kept.
