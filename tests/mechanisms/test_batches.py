@@ -58,7 +58,7 @@ def test_histogram_and_counts_move_as_stated(neighbours):
 
 def test_histogram_counts_every_category_and_its_error_bar_holds_for_all():
     histogram = Histogram.calibrated(epsilon=Fraction(1), categories=tuple("abcd"), neighbours=Neighbours.REPLACE_ONE)
-    assert histogram.counts.scale == 2
+    assert histogram.each.scale == 2
     source, width = noise.ScriptedSource(b"histogram"), histogram.half_width(0.9)
     values = ["a"] * 50 + ["b"] * 20 + ["z"] * 5
     truth = {"a": 50, "b": 20, "c": 0, "d": 0}
@@ -153,7 +153,7 @@ def test_found_bounds_hold_the_bulk_and_ignore_a_single_outlier(neighbours):
     assert np.quantile(values, 0.995) <= high < 2**20
     assert mechanism.find(np.array([], dtype=np.int64), source=source) is None
     scale = {Neighbours.ADD_REMOVE: 1, Neighbours.REPLACE_ONE: 2}[neighbours]
-    assert mechanism.counts.scale == scale
+    assert mechanism.each.scale == scale
 
 
 def test_empty_bins_pass_the_threshold_as_rarely_as_stated():
@@ -164,4 +164,4 @@ def test_empty_bins_pass_the_threshold_as_rarely_as_stated():
     seen = [mechanism.find(np.array([], dtype=np.int64), source=source) is not None for _ in range(1000)]
     assert np.mean(seen) < 0.1 + 0.04
     assert np.mean(seen) > 0.005
-    assert math.isclose(mechanism.counts.law.confidence(mechanism.threshold - 1, 41), 0.9, abs_tol=0.06)
+    assert math.isclose(mechanism.each.law.confidence(mechanism.threshold - 1, 41), 0.9, abs_tol=0.06)

@@ -225,12 +225,12 @@ def test_quantiles_bounds_histograms_and_means_have_their_curves():
             assert room(median.curve(), P, Q)[0] >= -1e-12
     for relation, moves in ((ADD, (1,)), (REPLACE, (1, -1))):
         histogram = Histogram.calibrated(epsilon=ONE, categories=("a", "b"), neighbours=relation)
-        assert histogram.counts.sensitivity == of_histogram(relation).l1
-        law = histogram.counts.law
+        assert histogram.each.sensitivity == of_histogram(relation).l1
+        law = histogram.each.law
         P, Q = (product(*(small(law, m * on, 40) for m in moves)) for on in (0, 1))
         least, _ = room(histogram.curve(), P, Q)
         assert least >= -1e-7
-        assert MagnitudeBounds.calibrated(epsilon=ONE, bits=8, neighbours=relation).counts == histogram.counts
+        assert MagnitudeBounds.calibrated(epsilon=ONE, bits=8, neighbours=relation).each == histogram.each
     mean = BoundedMean.calibrated(epsilon=ONE, low=0, high=4)
     total, count = mean.total.law, mean.count.law
     P = product(small(total, 0, 60), small(count, 0, 40))

@@ -81,6 +81,25 @@ class AdditiveMechanism(ABC):
         return self.law.half_width(confidence, count)
 
 
+class PostProcessed:
+    """Answers that follow from noisy numbers and reveal nothing more.
+
+    Attributes:
+        each: The noise on each number.
+    """
+
+    __slots__ = ()
+    each: AdditiveMechanism
+
+    def curve(self) -> TradeOff:
+        """That of all noisy numbers together."""
+        return self.each.curve()
+
+    def losses(self) -> Composition:
+        """The losses of all noisy numbers together, as a factor for composition."""
+        return self.each.losses()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledNoise(AdditiveMechanism):
     """Noise of a scale, pure for a bound on the absolute sum of changes.

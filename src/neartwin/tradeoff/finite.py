@@ -129,11 +129,6 @@ def _between(at: FloatArray, values: FloatArray, x: FloatArray) -> FloatArray:
     return np.asarray(share * values[index] + other * values[index + 1])
 
 
-def _exp(exponent: Fraction) -> float:
-    """e^exponent, within one unit in the last place."""
-    return bounds(lambda: ball(exponent).exp())[0]
-
-
 def _frozen(array: FloatArray) -> FloatArray:
     array.flags.writeable = False
     return array
@@ -190,15 +185,7 @@ def finite_pair(P: Sequence[Number] | FloatArray, Q: Sequence[Number] | FloatArr
     p, q = exact_masses("P", P), exact_masses("Q", Q)
     if len(p) != len(q):
         raise ParameterError("Q", Q, f"must have the length of P, {len(p)}")
-    pairs = [(a, b) for a, b in zip(p, q, strict=True) if a or b]
-    pairs.sort(key=lambda pair: (pair[0] != 0, -pair[1] / pair[0] if pair[0] else Fraction(0)))
-    alphas, betas = [Fraction(0)], [Fraction(1)]
-    for a, b in pairs:
-        alphas.append(alphas[-1] + a)
-        betas.append(betas[-1] - b)
-    columns = ([a for a, _ in pairs], [b for _, b in pairs], alphas, betas)
-    P_, Q_, at, left = (_frozen(np.array([float(value) for value in column])) for column in columns)
-    return FinitePair(P_, Q_, at, left, 2 * UNIT)
+    return from_masses(np.array(p, dtype=np.float64), np.array(q, dtype=np.float64), slack=2 * UNIT)
 
 
 def polygon(alphas: Sequence[Number], betas: Sequence[Number]) -> FinitePair:
@@ -246,7 +233,7 @@ def randomized_response_power(epsilon: Number, n: int) -> FinitePair:
     """
     exact = non_negative(epsilon=rational(epsilon=epsilon))
     count = integer(at_least=1, n=n)
-    growth = _exp(exact)
+    growth = bounds(lambda: ball(exact).exp())[0]
     i = np.arange(count, dtype=np.float64)
     with np.errstate(under="ignore"):
         steps = (count - i) / (i + 1) * growth

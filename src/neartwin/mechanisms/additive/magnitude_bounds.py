@@ -18,20 +18,18 @@ from neartwin import noise
 from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
-from neartwin.losses import Composition
-from neartwin.mechanisms.adding import clipped_whole
+from neartwin.mechanisms.adding import PostProcessed, clipped_whole
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.tradeoff import TradeOff
 
 _MOST_BITS = 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MagnitudeBounds:
-    """Finds (low, high). counts: the histogram's noise; bits: magnitudes below 2^bits; threshold: see above."""
+class MagnitudeBounds(PostProcessed):
+    """Finds (low, high). each: the histogram's noise; bits: magnitudes below 2^bits; threshold: see above."""
 
-    counts: DiscreteLaplace
+    each: DiscreteLaplace
     bits: int
     threshold: int
 
@@ -48,15 +46,7 @@ class MagnitudeBounds:
             raise ParameterError("bits", bits, f"must be at most {_MOST_BITS}")
         bins = 2 * bits + 1
         open_probability(confidence=confidence)
-        return cls(counts=counts, bits=bits, threshold=counts.half_width(confidence, bins) + 1)
-
-    def curve(self) -> TradeOff:
-        """That of the noisy histogram: what follows is post-processing."""
-        return self.counts.curve()
-
-    def losses(self) -> Composition:
-        """The same as a factor for composition."""
-        return self.counts.losses()
+        return cls(each=counts, bits=bits, threshold=counts.half_width(confidence, bins) + 1)
 
     def find(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> tuple[int, int] | None:
         """Bounds that hold all occupied bins, or None when no bin is seen to be occupied. values: (n,) whole numbers."""
@@ -65,7 +55,7 @@ class MagnitudeBounds:
         # powers of two are found among exact integers: place k holds 2^(k-1) <= |x| < 2^k
         sizes = np.searchsorted(2 ** np.arange(self.bits, dtype=np.int64), np.abs(clipped), side="right")
         histogram = np.bincount(self.bits + np.sign(clipped) * sizes, minlength=2 * self.bits + 1)
-        seen = np.flatnonzero(self.counts.noisy(histogram, source=source) >= self.threshold)
+        seen = np.flatnonzero(self.each.noisy(histogram, source=source) >= self.threshold)
         return (self._edges(int(seen[0]))[0], self._edges(int(seen[-1]))[1]) if seen.size else None
 
     def _edges(self, place: int) -> tuple[int, int]:

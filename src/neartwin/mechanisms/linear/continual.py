@@ -28,11 +28,10 @@ from neartwin import noise
 from neartwin.checks import integer
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.losses import Composition
+from neartwin.mechanisms.adding import PostProcessed
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.sensitivity import Change
-from neartwin.tradeoff import TradeOff
 
 
 def intervals_change(*, steps: int, sensitivity: int = 1, steps_per_unit: int = 1) -> Change:
@@ -50,7 +49,7 @@ def intervals_change(*, steps: int, sensitivity: int = 1, steps_per_unit: int = 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrefixTree:
+class PrefixTree(PostProcessed):
     """Running totals over `steps` steps. each: the noise of one interval."""
 
     steps: int
@@ -67,14 +66,6 @@ class PrefixTree:
         """mu-GDP for the whole stream, by Gaussian noise."""
         change = intervals_change(steps=steps, sensitivity=sensitivity, steps_per_unit=steps_per_unit)
         return cls(steps=steps, each=Gaussian.for_gdp(mu=mu, l2_squared=change.l2_squared))
-
-    def curve(self) -> TradeOff:
-        """That of all intervals together: the totals are post-processing."""
-        return self.each.curve()
-
-    def losses(self) -> Composition:
-        """The same as a factor for composition."""
-        return self.each.losses()
 
     @property
     def deviations(self) -> FloatArray:
@@ -148,7 +139,7 @@ def root_norm_squared(steps: int) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PrefixRoot:
+class PrefixRoot(PostProcessed):
     """Running totals over `steps` steps. coefficients: 2^20 C', whole numbers; each: the noise on the grid of 2^-20."""
 
     steps: int
@@ -166,14 +157,6 @@ class PrefixRoot:
         whole = np.rint(root_coefficients(steps) * 2**_GRID_BITS).astype(np.int64)
         squared = sum(c * c for c in whole.tolist()) * integer(at_least=1, sensitivity=sensitivity) ** 2
         return cls(steps, whole, Gaussian.for_gdp(mu=mu, l2_squared=squared))
-
-    def curve(self) -> TradeOff:
-        """G_mu: the totals are post-processing."""
-        return self.each.curve()
-
-    def losses(self) -> Composition:
-        """The same as a factor for composition."""
-        return self.each.losses()
 
     @property
     def _back(self) -> FloatArray:

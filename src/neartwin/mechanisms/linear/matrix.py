@@ -25,12 +25,11 @@ from neartwin import noise
 from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.losses import Composition
+from neartwin.mechanisms.adding import PostProcessed
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.sensitivity import Change
-from neartwin.tradeoff import TradeOff
 
 _MOST_PAIRS = 1 << 26  # entries compared one by one; beyond, differences are bounded by sums
 
@@ -96,11 +95,11 @@ def _largest(rows: NDArray[Any]) -> Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Histogram:
+class Histogram(PostProcessed):
     """Noisy counts of declared, disjoint categories. Values that are in none of them count nowhere."""
 
     categories: tuple[Any, ...]
-    counts: DiscreteLaplace
+    each: DiscreteLaplace
 
     @classmethod
     def calibrated(cls, *, epsilon: Fraction, categories: tuple[Any, ...], neighbours: Neighbours) -> "Histogram":
@@ -108,15 +107,7 @@ class Histogram:
         if len(set(categories)) != len(categories) or not categories:
             raise ParameterError("categories", categories, "must be distinct, at least one")
         change = of_histogram(neighbours)
-        return cls(categories=categories, counts=DiscreteLaplace.calibrated(epsilon=epsilon, sensitivity=change.l1))
-
-    def curve(self) -> TradeOff:
-        """That of its counts."""
-        return self.counts.curve()
-
-    def losses(self) -> Composition:
-        """The same as a factor for composition."""
-        return self.counts.losses()
+        return cls(categories=categories, each=DiscreteLaplace.calibrated(epsilon=epsilon, sensitivity=change.l1))
 
     def release(self, values: list[Any], *, source: noise.Source = noise.SYSTEM) -> dict[Any, int]:
         """A noisy count for every category, empty ones included.
@@ -132,12 +123,12 @@ class Histogram:
         for value in values:
             if isinstance(value, Hashable) and value in place:
                 exact[place[value]] += 1
-        noisy = self.counts.noisy(exact, source=source)
+        noisy = self.each.noisy(exact, source=source)
         return dict(zip(self.categories, (int(v) for v in noisy), strict=True))
 
     def half_width(self, confidence: float) -> int:
         """Every category's count is within this of the truth, with this probability: exact for independent noise."""
-        return self.counts.half_width(confidence, len(self.categories))
+        return self.each.half_width(confidence, len(self.categories))
 
 
 Table = NDArray[np.int64]
@@ -179,7 +170,7 @@ def eigen_of_gram(gram: FloatArray, *, bits: int) -> Table:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MatrixMechanism:
+class MatrixMechanism(PostProcessed):
     """Answers `workload` through `strategy`, both (queries, cells) of whole numbers. each: the noise on
     the strategy's answers.
     """
@@ -230,14 +221,6 @@ class MatrixMechanism:
             strategies.append(np.asarray(workload, dtype=np.int64))
         made = [cls.for_gdp(workload, each, mu=mu, neighbours=neighbours) for each in strategies]
         return min(made, key=lambda one: judged_by(one.deviations))
-
-    def curve(self) -> TradeOff:
-        """G_mu: the answers are post-processing."""
-        return self.each.curve()
-
-    def losses(self) -> Composition:
-        """The same as a factor for composition."""
-        return self.each.losses()
 
     @property
     def deviations(self) -> FloatArray:
