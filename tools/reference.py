@@ -21,10 +21,11 @@ from neartwin.cli import main
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 MOST_LETTERS = 100  # of a signature on one line
+SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Yields|Source):")
 ROOMS = {
-    "neartwin": "What `import neartwin as nt` gives: tables, questions, budgets, releases.",
-    "neartwin.accounting": "What was done, what it costs, and how much noise is enough.",
-    "neartwin.losses": "Factors of privacy loss and their certified composition.",
+    "neartwin": "The names of `import neartwin as nt`: tables, questions, budgets, releases.",
+    "neartwin.accounting": "Usage of mechanisms, its cost, and calibration of noise.",
+    "neartwin.losses": "Privacy losses of mechanisms and their certified composition.",
     "neartwin.mechanisms": "Laws of noise with their guarantees and errors.",
     "neartwin.tradeoff": "Trade-off functions.",
     "neartwin.divergences": "Divergences of laws, verdicts and witnesses.",
@@ -41,7 +42,7 @@ def pages() -> dict[str, str]:
 
 def commands_page() -> str:
     """Every command with its help, as a terminal of 90 columns shows it."""
-    parts = ["# Commands\n", "`neartwin COMMAND --help` shows the same. Data go to stdout, talk to stderr.\n"]
+    parts = ["# Commands\n", "`neartwin COMMAND --help` shows this too. Results go to stdout, messages to stderr.\n"]
     parts.append("Exit codes: 0 done, 2 refused or misused, 3 the budget cannot pay.\n")
     for path, command in walk(main, ("neartwin",)):
         context = click.Context(command, info_name=" ".join(path), terminal_width=90, max_content_width=90)
@@ -67,8 +68,8 @@ def errors_page() -> str:
     ]
     parts.append(f"```text\n{(errors.__doc__ or '').split('```')[1].strip()}\n```\n")
     for kind in sorted(kinds, key=lambda kind: kind.code):
-        told = (inspect.getdoc(kind) or "").split(">>>")[0].strip()
-        parts.append(f"## {kind.__name__}\n\n`{kind.code}`, exit code {kind.exit_code}. {told}\n")
+        text = (inspect.getdoc(kind) or "").split(">>>")[0].strip()
+        parts.append(f"## {kind.__name__}\n\n`{kind.code}`, exit code {kind.exit_code}. {text}\n")
     return "\n".join(parts)
 
 
@@ -90,7 +91,7 @@ def room_page(room: str, about: str) -> str:
     parts = [f"# {room}\n", f"{about}\n"]
     for name in names:
         thing = getattr(module, name)
-        parts += [f"## {name}\n", f"```python\n{signature(name, thing)}\n```\n", told(thing) + "\n"]
+        parts += [f"## {name}\n", f"```python\n{signature(name, thing)}\n```\n", markdown_of(thing) + "\n"]
         if inspect.isclass(thing):
             parts += list(members(thing))
     return "\n".join(parts)
@@ -142,8 +143,8 @@ def cell(about: dict[str, Any]) -> str:
     """What a field is, in a table's cell."""
     kinds = [about, *about.get("anyOf", [])]
     names = [str(kind.get("type") or kind.get("$ref", "").rpartition("/")[2]) for kind in kinds]
-    told = " ".join(str(about.get("description", "")).split()).replace("|", "\\|")
-    return f"{' or '.join(name for name in names if name)}. {told}".strip()
+    text = " ".join(str(about.get("description", "")).split()).replace("|", "\\|")
+    return f"{' or '.join(name for name in names if name)}. {text}".strip()
 
 
 def documented(thing: object) -> bool:
@@ -158,7 +159,7 @@ def members(kind: type) -> Iterator[str]:
         if name.startswith("_") or not inspect.isfunction(found):
             continue
         head = f"{name}" if isinstance(member, property) else signature(name, found)
-        yield f"#### {name}\n\n```python\n{head}\n```\n\n{told(found)}\n"
+        yield f"#### {name}\n\n```python\n{head}\n```\n\n{markdown_of(found)}\n"
 
 
 def signature(name: str, thing: Any) -> str:
@@ -183,17 +184,53 @@ def short(text: str) -> str:
     return text.replace("int | float | str | Fraction | Decimal", "Number")
 
 
-def told(thing: Any) -> str:
-    """A docstring as Markdown: examples fenced, formulas with bars and stars left as they are written."""
-    parts = []
-    for block in (inspect.getdoc(thing) or "").split("\n\n"):
-        lines = block.split("\n")
+def markdown_of(thing: Any) -> str:
+    """A docstring as Markdown: sections as lists, examples fenced, formulas with bars and stars as they are written."""
+    return "\n\n".join(part for block in blocks(inspect.getdoc(thing) or "") for part in markdown_block(block) if part)
+
+
+def blocks(docstring: str) -> Iterator[str]:
+    """The paragraphs of a docstring; a fence is one paragraph."""
+    fences = re.split(r"(?ms)(^```.*?^```$)", docstring)
+    for part in fences:
+        yield from [part] if part.startswith("```") else part.strip("\n").split("\n\n")
+
+
+def markdown_block(block: str) -> Iterator[str]:
+    """One paragraph, section or example of a docstring as Markdown."""
+    lines = block.split("\n")
+    if block.startswith("```"):
+        yield block
+    elif SECTION.fullmatch(lines[0]):
+        yield f"**{lines[0]}**"
+        yield "\n".join(entries(lines[1:]))
+    else:
         example = next((i for i, line in enumerate(lines) if line.lstrip().startswith(">>>")), len(lines))
-        words = [line.replace("*", "\\*").replace("<", "&lt;").replace("_", "\\_") for line in lines[:example]]
-        parts.append("\n".join(words) if not block.startswith("```") else block)
+        yield "\n".join(map(escaped, lines[:example]))
         if example < len(lines):
-            parts.append("```pycon\n" + "\n".join(lines[example:]) + "\n```")
-    return "\n\n".join(part for part in parts if part)
+            yield "```pycon\n" + "\n".join(lines[example:]) + "\n```"
+
+
+def entries(lines: list[str]) -> Iterator[str]:
+    """The entries of a section as items of a list, each name as code."""
+    for line in lines:
+        name, colon, text = line.strip().partition(": ")
+        if line.startswith("     "):
+            yield "  " + escaped(line.strip())
+        elif colon and re.fullmatch(r"\*{0,2}\w+", name):
+            yield f"- `{name}`: {escaped(text)}"
+        else:
+            yield "- " + escaped(line.strip())
+
+
+def escaped(text: str) -> str:
+    """Text in which Markdown leaves stars, bars and signs as they are written; code stays."""
+
+    def sign(match: re.Match[str]) -> str:
+        code, mark = match.groups()
+        return str(code or {"<": "&lt;"}.get(mark, f"\\{mark}"))
+
+    return re.sub(r"(`[^`]*`)|([*_<])", sign, text)
 
 
 if __name__ == "__main__":

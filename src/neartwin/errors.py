@@ -1,32 +1,32 @@
-"""Every error neartwin raises, in one tree.
+"""Every error of neartwin, in one tree.
 
 ```
 NeartwinError                   exit code 2
 |-- ParameterError              NT-100  a value breaks its rule
-|-- QueryError                  NT-200  a question is outside what can be answered privately
-|-- SchemaError                 NT-210  a table, column or type is not what the question needs
-|-- PrivacyError                NT-300  carrying on would break the guarantee
+|-- QueryError                  NT-200  a question cannot be answered privately
+|-- SchemaError                 NT-210  a table, column or type does not fit the question
+|-- PrivacyError                NT-300  to continue would break the guarantee
 |-- BudgetError                 NT-400  the account cannot pay (exit code 3)
 |-- LedgerError                 NT-410  the ledger's records forbid it
-|-- AccessError                 NT-600  at a service's door: who asks, what they may ask, and how much at a time
-`-- ExecutionError              NT-500  whatever failed after the budget was reserved, in one uniform shape
+|-- AccessError                 NT-600  a service does not know the caller, or does not allow the request
+`-- ExecutionError              NT-500  any failure after the budget was reserved, in one uniform shape
 ```
 
-An error says what, why, by how much and what to do. It never carries a value read from private rows, nor depends on
-one.
+An error names the fault, its reason, the amount and a remedy. It never carries a value read from private rows, and
+never depends on one.
 """
 
 from fractions import Fraction
 
 
 class NeartwinError(Exception):
-    """The root: `except NeartwinError` catches whatever this library refuses."""
+    """The root of all errors: `except NeartwinError` catches every refusal of this library."""
 
     code: str = "NT-000"
     exit_code: int = 2
 
     def as_dict(self) -> dict[str, str]:
-        """The error as data, for `--json` and for HTTP: one shape, whose last four parts are empty where there are none."""
+        """The error as data, for `--json` and for HTTP. All errors have one shape; parts without content are empty."""
         parts = {"code": self.code, "error": type(self).__name__, "message": str(self)}
         return parts | {"name": "", "value": "", "rule": "", "remedy": ""}
 
@@ -61,19 +61,19 @@ def _shown(value: object) -> str:
 
 
 class QueryError(NeartwinError, ValueError):
-    """A question is outside what can be answered privately; the message says what to write instead."""
+    """A question cannot be answered privately. The message says what to write instead."""
 
     code = "NT-200"
 
 
 class SchemaError(NeartwinError, ValueError):
-    """A table, column or declared type is not what the question needs."""
+    """A table, column or declared type does not fit the question."""
 
     code = "NT-210"
 
 
 class PrivacyError(NeartwinError):
-    """Carrying on would break the guarantee. Never a warning."""
+    """To continue would break the guarantee. This is never a warning."""
 
     code = "NT-300"
 
@@ -81,7 +81,7 @@ class PrivacyError(NeartwinError):
 class BudgetError(NeartwinError):
     """The account cannot pay. Nothing was spent and no data was read.
 
-    requested, remaining: amounts in the pool's own unit, exact.
+    `requested` and `remaining` are exact amounts in the pool's own unit.
     """
 
     code = "NT-400"
@@ -104,15 +104,16 @@ class BudgetError(NeartwinError):
 
 
 class LedgerError(NeartwinError):
-    """The ledger's records forbid it: another account exists, a ticket was settled, a record was changed."""
+    """The ledger's records forbid it: another account exists, a ticket was settled, or a record was changed."""
 
     code = "NT-410"
 
 
 class AccessError(NeartwinError):
-    """A service's door: the caller is unknown, may not do this, or does too much of it at a time.
+    """A service does not know the caller, does not allow the request, or has too many requests of the caller.
 
-    status: of the HTTP answer. The value is the caller's own; whether something hidden exists is never told.
+    `status` is the status of the HTTP answer. The value is the caller's own. The error never reveals whether something
+    hidden exists.
     """
 
     code = "NT-600"
@@ -129,7 +130,7 @@ class AccessError(NeartwinError):
 
 
 class ExecutionError(NeartwinError):
-    """Whatever failed after the budget was reserved. Its text is the same for every cause, for the cause may be data.
+    """Any failure after the budget was reserved. Its text is the same for every cause, because the cause may be data.
 
     The budget stays spent and nothing partial is served.
     """

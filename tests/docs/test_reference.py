@@ -38,8 +38,8 @@ def test_every_public_name_has_an_entry_that_says_what_it_is(room):
 
 
 def test_every_page_of_a_room_is_in_the_site():
-    told = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    assert all(f"reference/api/{name}" in told for name in REFERENCE.rooms())
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert all(f"reference/api/{name}" in navigation for name in REFERENCE.rooms())
 
 
 def test_an_example_is_shown_as_code_and_not_as_a_quotation():
@@ -51,5 +51,23 @@ def test_an_example_is_shown_as_code_and_not_as_a_quotation():
         """
         return x / 2
 
-    assert REFERENCE.told(half) == "Half of x\\*y.\n\n```pycon\n>>> half(3)\n1.5\n```"
+    assert REFERENCE.markdown_of(half) == "Half of x\\*y.\n\n```pycon\n>>> half(3)\n1.5\n```"
     assert REFERENCE.signature("half", half) == "half(x: float) -> float"
+
+
+def test_sections_of_a_docstring_are_lists_and_code_keeps_its_signs():
+    def split(a_b: float) -> None:
+        """Split `a_b`, not a_b.
+
+        Args:
+            a_b: A number
+                over two lines.
+
+        Raises:
+            ValueError: It is <0.
+        """
+
+    assert REFERENCE.markdown_of(split) == (
+        "Split `a_b`, not a\\_b.\n\n**Args:**\n\n- `a_b`: A number\n  over two lines.\n\n"
+        "**Raises:**\n\n- `ValueError`: It is &lt;0."
+    )
