@@ -150,17 +150,7 @@ def doors() -> dict[str, Callable[..., object]]:
     for step in ("spent", "budget_of", "budget_in", "parts_of"):  # steps of calibration, and of what reads texts
         found.pop(step)
     whole = 3 * Laplace(epsilon="0.1")
-    for name in (
-        "epsilon",
-        "delta",
-        "renyi",
-        "tradeoff",
-        "advantage",
-        "tpr",
-        "odds",
-        "zcdp",
-        "pure",
-    ):  # gdp takes too long
+    for name in ("epsilon", "delta", "renyi", "tradeoff", "advantage", "tpr", "odds", "gdp", "zcdp", "pure"):
         found[f"Composed.{name}"] = getattr(whole, name)
     return found
 

@@ -52,7 +52,7 @@ def laplace_power(d, n, eps):
     exact = oracle.laplace_power_delta(d, eps, int(n))
     found = (int(n) * losses.Laplace(epsilon=d)).delta(float(eps))
     assert found.lower <= exact <= found.upper
-    assert found.width <= 1e-5 * exact
+    assert found.width <= 1e-12 * exact
     return exact
 
 
@@ -71,7 +71,7 @@ def laplace_power_tradeoff(d, n, alpha):
     exact = chord((low + high) / 2)
     found = (int(n) * losses.Laplace(epsilon=d)).tradeoff(float(alpha))
     assert found.lower <= exact <= found.upper
-    assert found.width <= 1e-5 * exact
+    assert found.width <= 1e-7 * exact
     return exact
 
 

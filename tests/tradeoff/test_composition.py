@@ -112,7 +112,7 @@ def test_laplace_losses_agree_with_the_residue_sum(shift, n, epsilon, holds):
     truth = oracle.laplace_power_delta(shift, epsilon.strip("-"), n)
     if Fraction(epsilon) < 0:
         truth = 1 - mp.exp(oracle.num(epsilon)) * (1 - truth)
-    holds((n * losses.Laplace(epsilon=shift)).delta(float(epsilon)), truth, 1e-4)
+    holds((n * losses.Laplace(epsilon=shift)).delta(float(epsilon)), truth, 1e-12)
 
 
 def test_products_of_too_many_outcomes_are_refused():

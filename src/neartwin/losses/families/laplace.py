@@ -17,6 +17,9 @@ import numpy as np
 from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
+from neartwin.losses.families.laplace_residues import ResidueSum
+from neartwin.losses.inversion import saddle
+from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.base import CellMasses, Direction, MaximumAtom, MaximumLoss, Pair, Ratio, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
 
@@ -26,14 +29,6 @@ NEAR = 1 << 15  # numbers that stay near the processor while they are
 TERMS = (-2 / 467775, 2 / 14175, -1 / 315, 2 / 45, -1 / 3, 1.0)  # of sin^2 by powers of the square, the last first
 SINES = [term * math.pi ** (2 * (6 - place)) for place, term in enumerate(TERMS)]
 BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-
-
-def laplace_delta(e: float, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bounds on the profile of one: 1 - e^{(eps-e)/2} for |eps| <= e, 0 above, 1 - e^eps below; e errs by U."""
-    inside = np.where(eps < -e, eps, np.minimum((eps - e) / 2, 0.0))
-    value = -np.expm1(inside)
-    error = value * 2 * ELEMENTARY + 4 * U * (np.abs(eps) + e) * (eps < e * (1 + 4 * U))
-    return np.maximum(value - error, 0.0), np.minimum(value + error, 1.0)
 
 
 def _small(tilt: float, t: FloatArray, e: FloatArray | float) -> tuple[FloatArray, FloatArray]:
@@ -107,9 +102,12 @@ def _squared_sines(turns: FloatArray, t: FloatArray, reach: FloatArray) -> Float
 class LaplaceSum(Summand):
     """A batch of Laplace mechanisms, e_i composed n_i times."""
 
-    def __init__(self, rates: FloatArray, counts: FloatArray) -> None:
-        """rates: e_i, each within U of the exact value; counts: n_i as floats, exact below 2^53."""
+    def __init__(self, rates: FloatArray, counts: FloatArray, exact: Sequence[Fraction] = ()) -> None:
+        """rates: e_i, each within U of the exact value; counts: n_i as floats, exact below 2^53; exact: the values, if known."""
         self.e, self.n = rates, counts
+        self.residues = (
+            ResidueSum(exact, [int(n) for n in counts]) if exact and ResidueSum.serves(counts.tolist()) else None
+        )
         self.first, self.times = float(rates[0]), float(counts[0])  # the only kind, where there is but one
         self._at: dict[float, tuple[FloatArray, FloatArray, BoolArray]] = {}  # of the last tilt
         self.copies = int(self.times)
@@ -343,14 +341,19 @@ class LaplaceSum(Summand):
 
     @property
     def has_closed_form(self) -> bool:
-        """A single one has."""
-        return len(self.e) == 1 and self.times == 1
+        """A few uses have."""
+        return self.residues is not None
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """Closed form for a single one."""
-        if not self.has_closed_form:
+        """The sum of residues, for a few uses."""
+        return None if self.residues is None else self.residues.delta(eps)
+
+    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float, dict[str, float]] | None:
+        """By the sum of residues."""
+        if self.residues is None:
             return None
-        return laplace_delta(self.first, eps)
+        guess = saddle.for_delta(SumOfLosses([self]), high_delta, 1e-9).eps
+        return *self.residues.epsilon(low_delta, high_delta, guess), {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,13 +368,13 @@ class LaplacePair(Pair):
 
     def repeated(self, count: int) -> Summand:
         """A batch of one kind."""
-        return LaplaceSum(np.array([float(self.rate)]), np.array([float(count)]))
+        return LaplaceSum(np.array([float(self.rate)]), np.array([float(count)]), [self.rate])
 
     @classmethod
     def together(cls, pairs: Sequence[Pair], counts: Sequence[int]) -> list[Summand]:
         """One batch, its arithmetic vectorised over the kinds."""
-        rates = np.array([float(pair.rate) for pair in pairs if isinstance(pair, LaplacePair)])
-        return [LaplaceSum(rates, np.array(counts, dtype=float))]
+        exact = [pair.rate for pair in pairs if isinstance(pair, LaplacePair)]
+        return [LaplaceSum(np.array([float(rate) for rate in exact]), np.array(counts, dtype=float), exact)]
 
 
 @dataclass(frozen=True, slots=True, init=False)
