@@ -52,7 +52,10 @@ class Family:
 FAMILIES = (
     Family("statistics", ("neartwin.statistics.base.Statistic",), "neartwin/queries/query.py", closed=True),
     Family(
-        "plans", ("neartwin.planning.plan.Plan", "neartwin.planning.series.SeriesPlan"), "neartwin/planning/plan.py"
+        "plans",
+        ("neartwin.planning.plan.Plan", "neartwin.planning.series.SeriesPlan"),
+        "neartwin/planning/groups.py",
+        closed=True,
     ),
     Family("mechanisms", ("neartwin.mechanisms",), "neartwin/mechanisms/noise_laws.py"),
     Family("summands", ("neartwin.losses.summands.base.Summand",), "neartwin/losses/composition.py"),

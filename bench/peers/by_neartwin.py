@@ -85,10 +85,9 @@ def exact(path, asked, **limits):
 def within_norm(path):
     """Each city within a norm of 64 rows a user, without noise: what the tuned release that chooses 64 is noisy around."""
     import neartwin as nt
-    from neartwin.releases.estimates import statistics_of
 
     made, cities, values = exact(path, asked_by_city, limits=nt.limits(norm=64, max_discovered_groups=64))
-    columns = [statistic.values for statistic in statistics_of(made, values, {}, 0.95)]
+    columns = [statistic.values for statistic in made.estimates(values, {})]
     return {cities[i][0]: [column[i] for column in columns] for i in range(len(cities))}
 
 

@@ -17,7 +17,6 @@ from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.engines.sql import statement
 from neartwin.noise import SYSTEM
 from neartwin.planning.planner import plan
-from neartwin.releases.noising import noisy_answer, nothing
 from tests.audit.verdicts import stands
 from tests.audit.whole_releases import CROWD, KEYS, WIDE, counts, pairs, three, withstands
 
@@ -46,8 +45,8 @@ def binned(rows, runs):
     grouped = nt.table(pa.table(columns), unit="unit", name="people").group_by("key", keys=WIDE)
     made = plan(grouped.agg(h=nt.histogram("x", [-1, 0.5, 1.5])), spend=nt.gdp(1), limits=nt.limits(norm=NORM))
     cells = {name: DuckdbEngine().aggregate(split.stage, salt=1) for name, split in made.splits.items()}
-    answers = [noisy_answer(made, nothing(made), SYSTEM, cells) for _ in range(runs)]
-    return np.array([answer.statistics[0].values for answer in answers])
+    answers = [made.noised(list(cells.values()), SYSTEM) for _ in range(runs)]
+    return np.array([answer.columns[0].values for answer in answers])
 
 
 def added_up(one):

@@ -14,7 +14,6 @@ from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.noise import SYSTEM
 from neartwin.planning import workloads
 from neartwin.planning.planner import plan
-from neartwin.releases.noising import workload_answers
 from tests.audit.verdicts import stands
 from tests.audit.whole_releases import EVERYWHERE, KEYS, WIDE, pairs
 
@@ -45,7 +44,7 @@ def game(ask, spend, *, keys=KEYS, groups=2, last=False):
             limits=nt.limits(max_rows_per_group=1, max_groups=groups),
         )
         exact = DuckdbEngine().aggregate(made.stage, salt=SYSTEM.bits(64))
-        found = np.array([workload_answers(made, exact, SYSTEM).statistics[0].values for _ in range(runs)])
+        found = np.array([made.noised([exact], SYSTEM).columns[0].values for _ in range(runs)])
         return found[:, -1:] if last else found
 
     return Batched(one)

@@ -11,7 +11,6 @@ from neartwin import noise
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import BudgetError, QueryError
 from neartwin.planning.planner import plan
-from neartwin.releases.noising import answered
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES
 
@@ -141,8 +140,8 @@ def test_quantiles_of_values_that_are_all_alike_are_answered():
     frame = pa.table({"who": list(range(5000)), "age": [40] * 5000})
     query = nt.table(frame, unit="who", name="visits").agg(q=nt.quantile("age", [0.25, 0.5, 0.75], 0, 100, step=1))
     made = plan(query, spend=nt.pure(100), limits=nt.limits(max_rows_per_group=1))
-    answer = answered(made, DuckdbEngine(), noise.SYSTEM)
-    assert [statistic.values[0] for statistic in answer.statistics] == [40, 40, 40]
+    answer = made.answer(DuckdbEngine(), noise.SYSTEM)
+    assert [statistic.values[0] for statistic in answer.columns] == [40, 40, 40]
 
 
 def test_the_noise_of_quantiles_grows_with_what_one_unit_may_add_and_not_with_how_many_are_asked():
@@ -163,7 +162,7 @@ def test_a_noisy_count_is_above_the_true_one_as_often_as_below_it():
     frame = pa.table({"who": list(range(1000)), "town": [0] * 1000})
     asked = nt.table(frame, unit="who", name="visits").agg(n=nt.count())
     made = plan(asked, spend=nt.pure("0.0025"), limits=nt.limits(max_rows_per_group=1))
-    answers = [answered(made, DuckdbEngine(), noise.SYSTEM).statistics[0].values[0] for _ in range(200)]
+    answers = [made.answer(DuckdbEngine(), noise.SYSTEM).columns[0].values[0] for _ in range(200)]
     above, below = (sum(sign * (answer - 1000) > 0 for answer in answers) for sign in (1, -1))
     # each is 0.4994 of 200, deviation 7.1: 55 is 6.3 deviations off, a chance below 1e-9
     assert min(above, below) > 55

@@ -11,7 +11,6 @@ import neartwin as nt
 from neartwin.accounting.budgets import approx
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import LedgerError, QueryError, SchemaError
-from neartwin.planning.explain import explain
 from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import as_mapping
@@ -324,9 +323,8 @@ def test_explain_says_whose_the_rows_are():
     tables = local(made(1))
     asked, _ = questions(tables)["all"]
     made_plan = plan(asked.agg(n=nt.count()), spend=SPEND, limits=nt.limits(max_rows_per_group=5))
-    from neartwin.planning.explain import explain
 
-    told = str(explain(made_plan))
+    told = str(made_plan.explain())
     assert "all its rows in all private tables" in told
     assert "join 'lines' (rows owned through their key) on id = visit" in told
     assert "join 'towns' (public) on town = name" in told
@@ -378,7 +376,7 @@ def test_units_are_equated_unsaid_only_where_they_have_one_name_and_type():
     for joined in (people.join(alike, on="town"), people.join(other, on={"who": "person", "town": "town"})):
         its = joined.table.joins[-1].on[0][1]
         assert f"the units are always equated: 'who' here is '{its}' there" in str(
-            explain(plan(joined.agg(n=nt.count()), **limits))
+            plan(joined.agg(n=nt.count()), **limits).explain()
         )
     told = {"other": other}
     text = "SELECT COUNT(*) AS n FROM people JOIN other ON {} people.town = other.town"

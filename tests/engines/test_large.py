@@ -13,9 +13,9 @@ from neartwin.engines import spark as spark_engine
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import ExecutionError, LedgerError, ParameterError, QueryError
 from neartwin.ledger import Account as Book
+from neartwin.planning.plan import NoisyAnswer
 from neartwin.releases import parquet
-from neartwin.releases.noising import Noisy
-from neartwin.releases.values import Statistic
+from neartwin.statistics.base import Estimate
 from tests.engines.places import DuckdbPlace
 
 SURE = {"spend": nt.approx(10**8, "1e-9"), "limits": nt.limits(max_rows_per_group=5, max_groups=40)}  # noise of no size
@@ -158,12 +158,10 @@ def test_a_file_tells_nothing_of_the_parts_that_it_came_in(asked, tmp_path):
     for size in (6000, 7, 1000, 1025):
         some = [rows[start : start + size] for start in range(0, len(rows), size)]
         answers = (
-            Noisy(
+            NoisyAnswer(
                 tuple(key for key, _ in part),
                 tuple(
-                    Statistic(
-                        name=name, what="", **dict.fromkeys(("values", "lower", "upper"), tuple(x for _, x in part))
-                    )
+                    Estimate(name, **dict.fromkeys(("values", "lower", "upper"), tuple(x for _, x in part)))
                     for name in ("people", "total")
                 ),
             )

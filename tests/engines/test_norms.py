@@ -13,7 +13,6 @@ import pytest
 import neartwin as nt
 from neartwin.accounting import budgets
 from neartwin.errors import ParameterError, PrivacyError, QueryError
-from neartwin.planning.explain import explain
 from neartwin.planning.planner import plan
 from neartwin.planning.stage import Coordinate, NormClip
 from tests.engines.places import SALT
@@ -213,7 +212,7 @@ def test_all_measures_are_one_mechanism_that_costs_no_more_than_the_spend(spend)
             assert Fraction(9999, 10000) * rho < made.shared.rho <= rho
         case _:
             assert made.shared.rho * spend.order <= spend.epsilon
-    assert "norm = 9 rows" in str(explain(made))
+    assert "norm = 9 rows" in str(made.explain())
 
 
 def test_a_release_with_a_norm_says_so_and_its_bars_hold(tmp_path):
@@ -328,7 +327,11 @@ def test_a_tuned_norm_finds_unknown_groups_and_stands_alone():
     rows = nt.table(pa.table(heavy_tailed(50)), unit="who", name="visits")
     query = rows.group_by("town").agg(n=nt.count())
     made = plan(query, spend=nt.gdp(1, "1e-6"), limits=nt.limits(norm=nt.private_limit(64, groups=30)))
-    assert (made.stage.discovery_groups, made.pilot.stage.discovery_groups, made.pilot.stage.clip) == (64, None, None)
+    assert (
+        made.stage.discovery_groups,
+        made.first_stages[0].stage.discovery_groups,
+        made.first_stages[0].stage.clip,
+    ) == (64, None, None)
     for more in ({"max_rows_per_group": 5}, {"max_groups": nt.private_limit(8, groups=30)}, {"rows": 5}):
         with pytest.raises((ParameterError, QueryError)):
             plan(query, spend=nt.gdp(1, "1e-6"), limits=nt.limits(norm=nt.private_limit(64, groups=30), **more))

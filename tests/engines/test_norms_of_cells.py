@@ -11,7 +11,6 @@ import pytest
 
 import neartwin as nt
 from neartwin.accounting import budgets
-from neartwin.planning.explain import explain
 from neartwin.planning.planner import plan
 from neartwin.planning.stage import FINE, CellClip
 from tests.engines.places import SALT
@@ -180,7 +179,7 @@ def test_trees_and_the_vector_of_all_else_cost_together_no_more_than_the_spend(s
             assert 0.9999 * rho < mu_squared / 2 <= rho
         case _:
             assert mu_squared / 2 * spend.order <= spend.epsilon
-    assert "over the nodes of a tree one of its own" in str(explain(made))
+    assert "over the nodes of a tree one of its own" in str(made.explain())
 
 
 def test_bars_hold_and_another_norm_is_another_plan(tmp_path):

@@ -10,7 +10,6 @@ import pytest
 import neartwin as nt
 from neartwin.errors import ParameterError, QueryError
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.planning.explain import explain
 from neartwin.planning.planner import plan
 from neartwin.statistics.sensitivity import Contribution, of_count, of_sum
 from tests.engines.places import SALT
@@ -108,7 +107,7 @@ def test_a_unit_counts_for_no_more_than_the_cap_in_all():
     asked = plan(query, spend=SPEND, limits=nt.limits(rows=50))
     values = MemoryEngine(rows).aggregate(asked.stage, salt=SALT).values
     assert [sum(found) for found in values.values()] == [50, 100]  # every group keeps its part
-    assert "rows = 50" in str(explain(asked))
+    assert "rows = 50" in str(asked.explain())
     by_two = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=10, max_groups=10))
     in_all = plan(query, spend=nt.pure(1), limits=nt.limits(rows=50))
     assert 2 * in_all.measures["rows"].mechanism.scale == by_two.measures["rows"].mechanism.scale

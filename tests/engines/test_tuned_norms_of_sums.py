@@ -15,8 +15,7 @@ from neartwin.cli import main
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Gaussian, compose
-from neartwin.planning.norm_clipping import entry_parts
-from neartwin.planning.pilot_bounds import chosen
+from neartwin.planning.linear import entry_parts
 from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 from tests.oracles.memory import MemoryEngine
@@ -62,7 +61,7 @@ def exact(stage, rows):
 
 def at_the_choice(made):
     """What the plan runs once its pilot has seen the crowd without noise."""
-    return chosen(made, exact(made.pilot.stage, CROWD)).plan
+    return made.first_stages[0].chosen(made, exact(made.first_stages[0].stage, CROWD)).plan
 
 
 def measured(made, rows):
@@ -79,8 +78,8 @@ def spent(made, one, other):
     """What two neighbours cost together in mu^2: both stages' squared distances over their noise's variances."""
     found = Fraction(0)
     after = at_the_choice(made)
-    parts = [exact(made.pilot.stage, rows) for rows in (one, other)]
-    found += sum(int(step) ** 2 for step in parts[0] - parts[1]) / Fraction(made.pilot.mechanism.variance)
+    parts = [exact(made.first_stages[0].stage, rows) for rows in (one, other)]
+    found += sum(int(step) ** 2 for step in parts[0] - parts[1]) / Fraction(made.first_stages[0].mechanism.variance)
     (first, noise), (second, _) = measured(after, one), measured(after, other)
     return found + sum(int(step) ** 2 for step in first - second) / Fraction(noise.variance)
 
@@ -94,7 +93,9 @@ def test_both_stages_together_cost_the_spend_and_no_more_whatever_a_unit_has(ask
     costs = [spent(made, CROWD, CROWD + rows_of("new", counts)) for counts in UNITS]
     assert max(costs) <= most
     assert max(costs) > Fraction(9, 10) * most
-    near_miss = replace(made, pilot=replace(made.pilot, rest=spend))  # the question would spend the pilot's share again
+    near_miss = replace(
+        made, first_stages=(replace(made.first_stages[0], rest=spend),)
+    )  # the question would spend the pilot's share again
     assert spent(near_miss, CROWD, CROWD + rows_of("new", UNITS[1])) > most
 
 
@@ -120,7 +121,7 @@ def test_losses_and_the_plans_name_have_the_pilot_in_them(asked):
     tuned = plan(query, spend=nt.gdp(2), limits=nt.limits(norm=nt.private_limit(64)))
     for delta in (1e-3, 1e-9):
         whole = tuned.losses().epsilon(delta).upper
-        assert whole > 1.01 * replace(tuned, pilot=None).losses().epsilon(delta).upper
+        assert whole > 1.01 * replace(tuned, first_stages=()).losses().epsilon(delta).upper
         assert whole <= compose([Gaussian(mu=2)]).epsilon(delta).upper * (1 + 1e-6)
     digests = {
         plan(query, spend=nt.gdp(2), limits=nt.limits(norm=norm)).digest
@@ -182,14 +183,14 @@ def test_the_chosen_norm_is_nearly_as_good_as_the_best_fixed_one(work):
         return lost + 0.41 * float(made.bars.values.mean())
 
     tuned = plan(query, spend=nt.zcdp("1/2"), limits=nt.limits(norm=nt.private_limit(512)))
-    parts = engine.aggregate(tuned.pilot.stage, salt=SALT).values["parts"]
-    choice = chosen(tuned, parts)
+    parts = engine.aggregate(tuned.first_stages[0].stage, salt=SALT).values["parts"]
+    choice = tuned.first_stages[0].chosen(tuned, parts)
     best = min(
         error(plan(query, spend=nt.zcdp("9/20"), limits=nt.limits(norm=norm))) for norm in (4, 8, 16, 32, 64, 128)
     )
     assert error(choice.plan) < 1.5 * best
     assert error(tuned) > 3 * best  # near miss: the limit of the search
-    assert choice.kept == pytest.approx(1, abs=0.05)
+    assert choice.lost == pytest.approx(0, abs=0.05)
 
 
 MARGINS = "SELECT town, sex, COUNT(*) AS n FROM visits GROUP BY GROUPING SETS ((town), (sex), ())"

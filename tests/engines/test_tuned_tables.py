@@ -47,7 +47,7 @@ def test_a_table_has_the_noise_of_the_bounds_that_were_chosen_and_says_them(requ
     table = read(tmp_path / "tuned")
     assert sorted(table["town"].to_pylist()) == ["t0", "t1", "t2"]
     bound = bars(table, "n")
-    rest = proposal.plan.pilot.rest
+    rest = proposal.plan.first_stages[0].rest
     exact = [
         float(
             plan(query, spend=rest, limits=nt.limits(max_rows_per_group=most, max_groups=1))
@@ -58,7 +58,7 @@ def test_a_table_has_the_noise_of_the_bounds_that_were_chosen_and_says_them(requ
     ]
     assert bound == pytest.approx(exact[0], rel=0.05)
     assert bound < exact[1] / 4  # near miss: the noise of the largest bounds
-    assert "chosen by the pilot" in written.provenance.explanation
+    assert "chosen by a first stage" in written.provenance.explanation
     origins = {one["what"]: one["origin"] for one in written.provenance.method["bounds"]}
     assert origins["max_rows_per_group"].startswith("chosen by")
     assert origins["max_groups"].startswith("public")
@@ -78,7 +78,7 @@ def test_values_and_contributions_are_tuned_one_after_the_other(tmp_path):
         )
         written = account.release_to_parquet(proposal, tmp_path / "t.parquet")
     told = written.provenance.explanation
-    assert told.index("chosen for values") < told.index("chosen by the pilot")
+    assert told.index("Chosen privately: paid") < told.index("Chosen privately: max_rows_per_group")
     table = read(tmp_path / "t.parquet")
     for town, value in zip(table["town"].to_pylist(), table["total"].to_pylist(), strict=True):
         truth = sum(row["paid"] for row in ROWS if row["town"] == town)

@@ -12,8 +12,8 @@ import neartwin as nt
 from neartwin.accounting.budgets import Approx, Gdp, Pure, Rdp, Zcdp
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import ParameterError, QueryError
-from neartwin.planning.pilot_bounds import chosen, split_budget
 from neartwin.planning.planner import plan
+from neartwin.planning.spending import split_budget
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows
 from tests.oracles.memory import MemoryEngine
@@ -26,7 +26,7 @@ SPEND = nt.approx(1, "1e-6")
 
 def pilot_of(rows, *columns, keys=None):
     query = rows.group_by(*columns, keys=keys).agg(n=nt.count()) if columns else rows.agg(n=nt.count())
-    return plan(query, spend=SPEND, **BOTH).pilot.stage
+    return plan(query, spend=SPEND, **BOTH).first_stages[0].stage
 
 
 @pytest.mark.parametrize("place", ENGINES)
@@ -76,7 +76,7 @@ def test_the_pilots_noise_fits_that_sensitivity_in_every_currency(neighbours):
     table = nt.table(pa.table({"who": ["a"], "town": ["b"]}), unit="who", name="visits", neighbours=neighbours)
     query = table.group_by("town", keys=["b", "c"]).agg(n=nt.count())
     for spend in (Pure(Fraction(1)), Approx(Fraction(1), Fraction(1, 10**6))):
-        noise = plan(query, spend=spend, **BOTH).pilot.mechanism
+        noise = plan(query, spend=spend, **BOTH).first_stages[0].mechanism
         assert noise.epsilon == Fraction(1, 10)
         assert noise.sensitivity == both * 1024
     for spend, mu_squared in (
@@ -84,7 +84,7 @@ def test_the_pilots_noise_fits_that_sensitivity_in_every_currency(neighbours):
         (Rdp(Fraction(4), Fraction(2), Fraction(0)), Fraction(1, 10)),
         (Gdp(Fraction(1), Fraction(0)), Fraction(1, 10)),
     ):
-        noise = plan(query, spend=spend, **BOTH).pilot.mechanism
+        noise = plan(query, spend=spend, **BOTH).first_stages[0].mechanism
         assert noise.l2_squared == both * 1024**2
         assert noise.mu_squared <= mu_squared
         assert noise.mu_squared > mu_squared * Fraction(99, 100)
@@ -113,19 +113,19 @@ def people(groups, rows, size=3000):
 @pytest.mark.parametrize(("groups", "rows"), [(3, 6), (1, 1), (8, 2)])
 def test_the_choice_keeps_what_people_have_and_adds_no_noise_for_more(groups, rows):
     made = plan(people(groups, rows).group_by("town", keys=range(20)).agg(n=nt.count()), spend=nt.pure(3), **BOTH)
-    exact = DuckdbEngine().aggregate(made.pilot.stage, salt=SALT).values["parts"]
-    choice = chosen(made, exact)
+    exact = DuckdbEngine().aggregate(made.first_stages[0].stage, salt=SALT).values["parts"]
+    choice = made.first_stages[0].chosen(made, exact)
     assert rows <= choice.plan.bounding.max_rows_per_group <= 2 * rows
     assert groups <= choice.plan.bounding.max_groups <= 2 * groups
-    assert choice.kept == pytest.approx(1, abs=0.08)
-    few = chosen(made, np.zeros_like(exact))
-    assert (few.plan.bounding.max_rows_per_group, few.plan.bounding.max_groups, few.kept) == (1, 1, None)
+    assert choice.lost == pytest.approx(0, abs=0.08)
+    few = made.first_stages[0].chosen(made, np.zeros_like(exact))
+    assert (few.plan.bounding.max_rows_per_group, few.plan.bounding.max_groups, few.lost) == (1, 1, None)
     one = plan(
         people(1, 1, 1).group_by("town", keys=range(20)).agg(n=nt.count()),
         spend=nt.pure(3),
         limits=replace(BOTH["limits"], max_rows_per_group=7),
     )
-    assert chosen(one, exact).plan.bounding.max_rows_per_group == 7
+    assert one.first_stages[0].chosen(one, exact).plan.bounding.max_rows_per_group == 7
 
 
 def test_rows_that_a_histogram_loses_are_weighed_against_its_noise_in_each_bin():
@@ -136,15 +136,15 @@ def test_rows_that_a_histogram_loses_are_weighed_against_its_noise_in_each_bin()
 
     def found(spend, **bounds):
         made = plan(question, spend=spend, **bounds)
-        exact = DuckdbEngine().aggregate(made.pilot.stage, salt=SALT).values["parts"]
-        return chosen(made, exact)
+        exact = DuckdbEngine().aggregate(made.first_stages[0].stage, salt=SALT).values["parts"]
+        return made.first_stages[0].chosen(made, exact)
 
     for caps in (
         {"limits": nt.limits(max_rows_per_group=nt.private_limit(256))},
         {"limits": nt.limits(norm=nt.private_limit(256))},
     ):
         sure = found(nt.gdp(1000), **caps)
-        assert sure.kept > 0.99
+        assert sure.lost < 0.01
         many, few = (
             one.bounding.norm or one.bounding.max_rows_per_group
             for one in (sure.plan, found(nt.gdp("1/40"), **caps).plan)
@@ -183,7 +183,7 @@ def test_bounds_on_heavy_tails_beat_fixed_ones_at_the_same_spend(tmp_path):
     assert lost[1] < lost[0] / 2, lost
     assert "expected to lose about" in answer.notes[-1]
     assert "first choose max_rows_per_group and max_groups from noisy counts" in answer.provenance.explanation
-    assert "chosen by the pilot" in answer.provenance.explanation
+    assert "chosen by a first stage" in answer.provenance.explanation
 
 
 def test_what_cannot_be_tuned_is_refused_before_anything_is_spent(tmp_path):
@@ -259,4 +259,4 @@ def test_the_same_question_with_another_limit_is_another_plan():
     assert len(set(made)) == 5
     whole = plan(query, spend=nt.approx(1, "1e-6"), **BOTH)
     assert whole.price == nt.approx(1, "1e-6")
-    assert replace(whole, pilot=None).digest != whole.digest
+    assert replace(whole, first_stages=()).digest != whole.digest

@@ -15,7 +15,8 @@ import neartwin as nt
 from neartwin.errors import ExecutionError, LedgerError
 from neartwin.ledger import Book, Head, Population
 from neartwin.mechanisms.selection.thresholds import Selection
-from neartwin.planning import plan
+from neartwin.planning import digests
+from neartwin.planning.limits import PrivateLimit
 from neartwin.releases.accounts import Account
 from neartwin.statistics import Statistic
 from neartwin.statistics.measures import Noise
@@ -138,13 +139,13 @@ def test_a_changed_question_or_newer_rows_are_not_free(tmp_path):
 def test_no_rename_of_a_class_or_a_printed_word_changes_a_digest(tmp_path, monkeypatch):
     held = told("records")["sqlite"]
     known = {name: held["releases"][name]["provenance"]["plan"] for name in QUESTIONS}
-    kinds = [*below(Statistic), *get_args(Noise), *below(Selection), *plan.TARGETS]
+    kinds = [*below(Statistic), *get_args(Noise), *below(Selection), *digests.TARGETS]
     printed = {kind for kind in kinds if "__str__" in vars(kind)}
-    for kind in {*kinds, plan.PrivateLimit}:
+    for kind in {*kinds, PrivateLimit}:
         monkeypatch.setattr(kind, "__repr__", lambda _: "renamed")
         if kind in printed:
             monkeypatch.setattr(kind, "__str__", lambda _: "renamed")
-    with nt.open_ledger(tmp_path / "new.db") as book, renamed([*kinds, plan.PrivateLimit]):
+    with nt.open_ledger(tmp_path / "new.db") as book, renamed([*kinds, PrivateLimit]):
         accounts = {name: opened(book, name) for name in ACCOUNTS}
         found = {name: proposed(accounts[asked.account], asked).plan.digest for name, asked in QUESTIONS.items()}
     assert {name for name in known if found[name] != known[name]} == RECOMPUTED

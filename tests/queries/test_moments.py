@@ -142,11 +142,9 @@ def test_the_expected_errors_shrink_with_the_group_and_every_number_is_explained
         v=nt.variance("x"), s=nt.stddev("x"), c=nt.covariance("x", "y"), r=nt.correlation("x", "y"), fit=nt.regression("y", ["x"])
     )  # fmt: skip
     made = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=2))
-    from neartwin.planning.expected_errors import expected_errors
-    from neartwin.planning.explain import explain
 
-    for error in expected_errors(made):
+    for error in made.expected_errors():
         widths = [width for _, width in error.by_size]
         assert widths == sorted(widths, reverse=True)
         assert 0 < widths[-1] < 1
-    assert "total of x times y in steps" in str(explain(made))
+    assert "total of x times y in steps" in str(made.explain())

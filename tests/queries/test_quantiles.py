@@ -104,13 +104,11 @@ def test_one_unit_moves_the_nodes_by_no_more_than_stated(neighbours, caps, branc
 def test_explain_says_what_a_private_minimum_means_and_preview_gives_ranks(rows):
     query = rows.agg(lo=nt.minimum("age"), q=nt.quantile("paid", [0.1, 0.5], 0, 200))
     made = plan(query, spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=2))
-    from neartwin.planning.expected_errors import expected_errors
-    from neartwin.planning.explain import explain
 
-    told = str(explain(made))
+    told = str(made.explain())
     assert "the least value that is certainly reached" in told
     assert "1,001 cells of 0.2" in told
-    errors = {error.name: error for error in expected_errors(made)}
+    errors = {error.name: error for error in made.expected_errors()}
     assert list(errors) == ["lo", "q_p10", "q_p50"]
     assert "off its rank" in errors["q_p50"].says
     assert "lie beyond it" in errors["lo"].says

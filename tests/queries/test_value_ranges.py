@@ -13,7 +13,7 @@ import neartwin as nt
 from neartwin.accounting.budgets import Approx, Gdp, Pure, Zcdp
 from neartwin.cli import main
 from neartwin.errors import ParameterError, QueryError
-from neartwin.planning.pilot_ranges import chosen, with_private_range
+from neartwin.planning.pilot_ranges import with_private_range
 from neartwin.planning.planner import plan
 from tests.oracles.memory import MemoryEngine
 
@@ -40,7 +40,7 @@ def exact(made, columns):
     """What the first stages would answer without noise, by NumPy: all rows, and one value a unit for each histogram."""
     answers = [[len(columns["paid"])]]
     first = np.unique(columns["who"], return_index=True)[1]
-    for one in made.ranging.asked[1:]:
+    for one in made.first_stages[0].asked[1:]:
         edges = [float(edge) for edge in next(iter(one.outputs.values())).edges]
         answers.append(np.histogram(np.clip(columns["paid"][first], edges[0], edges[-1]), edges)[0])
     return answers
@@ -51,9 +51,9 @@ def exact(made, columns):
 )
 def test_the_price_covers_all_stages_together(spend):
     made = plan(asked(people(50), clip=CHOSEN)[1], spend=spend, **LIMITS)
-    assert len(made.ranging.asked) == 2
+    assert len(made.first_stages[0].asked) == 2
     assert made.price == made.spend == spend
-    measures = [measure for one in (made, *made.ranging.asked) for measure in one.measures.values()]
+    measures = [measure for one in (made, *made.first_stages[0].asked) for measure in one.measures.values()]
     match spend:
         case Pure(epsilon=epsilon):
             total = sum(measure.sensitivity.l1 / measure.mechanism.scale for measure in measures)
@@ -67,14 +67,14 @@ def test_the_price_covers_all_stages_together(spend):
             total = sum(measure.mechanism.rho for measure in measures)
             assert Fraction(999, 1000) * rho < total <= rho
         case _:
-            assert made.ranging.rest.epsilon == Fraction(9, 10)
+            assert made.first_stages[0].rest.epsilon == Fraction(9, 10)
 
 
 def test_one_unit_moves_a_histogram_by_one_value_and_the_count_by_its_cap():
     columns = {"who": [1] * 500 + [2] * 3, "town": [0] * 503, "paid": [float(i) for i in range(503)]}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     made = plan(asked(columns, clip=CHOSEN)[1], spend=nt.pure(1), **LIMITS)
-    counted, histogram = made.ranging.asked
+    counted, histogram = made.first_stages[0].asked
     (stage,) = (split.stage for split in histogram.splits.values())
     cells = [MemoryEngine(part).aggregate(stage, salt=SALT).cells.count.sum() for part in (rows, rows[500:])]
     (measure,) = histogram.measures.values()
@@ -91,7 +91,7 @@ def test_the_choice_is_nearly_as_good_as_the_best_fixed_range():
     """By noise-free answers: error of a group's total, noise and clipping, against every power of two."""
     columns = people()
     made = plan(asked(columns, clip=CHOSEN)[1], spend=nt.zcdp("1/8"), **LIMITS)
-    found = chosen(made, exact(made, columns)).plan
+    found = made.first_stages[0].chosen(made, exact(made, columns)).plan
 
     def error(one):
         (measure,) = (measure for name, measure in one.measures.items() if name.startswith("total"))
@@ -113,9 +113,9 @@ def test_chosen_bounds_are_whole_steps_within_the_limits_whatever_the_answers_ar
     statistic = nt.sum("paid", low, high, "1/4", fill=None if fill is None else high, clip=CHOSEN)
     made = plan(rows.agg(s=statistic), spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=5))
     draw = np.random.default_rng(2)
-    bins = len(next(iter(made.ranging.asked[1].outputs.values())).bins)
+    bins = len(next(iter(made.first_stages[0].asked[1].outputs.values())).bins)
     for answers in ([1e6], draw.integers(-50, 2000, bins)), ([-5], np.zeros(bins)), ([9], np.full(bins, -1)):
-        one = chosen(made, answers)
+        one = made.first_stages[0].chosen(made, answers)
         bounds = one.plan.query.aggregates["s"].bounds
         assert low <= bounds.low < bounds.high <= high
         assert (bounds.low / bounds.step).denominator == (bounds.high / bounds.step).denominator == 1
@@ -178,7 +178,7 @@ def test_only_statistics_that_say_so_have_their_bounds_chosen_and_the_digest_kno
     one = rows.agg(s=nt.sum("paid", 0, 10**5, clip=CHOSEN), m=nt.mean("paid", 0, 10**5))
     cap = nt.limits(max_rows_per_group=8)
     made = plan(one, spend=nt.zcdp(1), limits=cap)
-    found = chosen(made, exact(made, columns)).plan.query.aggregates
+    found = made.first_stages[0].chosen(made, exact(made, columns)).plan.query.aggregates
     assert found["s"].bounds.high < 1000
     assert found["m"].bounds.high == 10**5
     both = plan(with_private_range(one, CHOSEN), spend=nt.zcdp(1), limits=cap)
@@ -200,7 +200,7 @@ def test_where_there_is_nothing_to_clip_it_is_refused(tmp_path):
     with pytest.raises(ParameterError, match="must be the same"):
         plan(two, spend=nt.zcdp(1), **LIMITS)
     expected = with_private_range(unknown, nt.private_range(groups=4))
-    assert plan(expected, spend=nt.zcdp(1, "1e-6"), **LIMITS).ranging.groups == 4
+    assert plan(expected, spend=nt.zcdp(1, "1e-6"), **LIMITS).first_stages[0].groups == 4
     for wrong in ({"share": 0}, {"share": 1}, {"groups": 0}):
         with pytest.raises(ParameterError):
             nt.private_range(**wrong)

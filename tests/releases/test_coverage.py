@@ -9,7 +9,6 @@ import neartwin as nt
 from neartwin import noise
 from neartwin.planning.planner import plan
 from neartwin.planning.stage import Aggregates, Cells
-from neartwin.releases.noising import noisy_answer
 from tests.queries.test_sensitivity import empty_table
 
 RANKS = [0.1, 0.5, 0.9]
@@ -63,10 +62,10 @@ def test_every_statistics_bars_hold_as_often_as_they_say(spend):
     made = asked(spend, groups)
     values = np.random.default_rng(8).gamma(3.0, 12.0, 4000).astype(int).clip(0, 100)
     aggregates, cells = exact(made, values, groups)
-    answer = noisy_answer(made, aggregates, noise.SYSTEM, cells)
+    answer = made.noised([aggregates, *cells.values()], noise.SYSTEM)
     least = 0.95 - 6.2 * np.sqrt(0.95 * 0.05 / groups)  # passed by chance once in 1e9
     true = truths(values)
-    for statistic in answer.statistics:
+    for statistic in answer.columns:
         low, high = np.array(statistic.lower), np.array(statistic.upper)
         held = ((low <= true[statistic.name] + 1e-9) & (true[statistic.name] - 1e-9 <= high)).mean()
         assert held >= least, statistic.name

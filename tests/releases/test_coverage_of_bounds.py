@@ -8,7 +8,6 @@ import neartwin as nt
 from neartwin import noise
 from neartwin.planning.planner import plan
 from neartwin.planning.stage import Aggregates
-from neartwin.releases.noising import noisy_answer
 from tests.queries.test_sensitivity import empty_table
 
 SPENDS = [nt.approx("1/2", "1e-6"), nt.zcdp("1/20"), nt.gdp("1/3")]
@@ -34,10 +33,10 @@ def covered(spend, groups):
         centre = made.stage.grid[column].centre if what == "total" else 0
         number = {"rows": 4000, "units": 2000, "filled": 4000}.get(what, int(steps.sum()) - centre * 4000)
         found[name] = np.full(groups, number * one.parts, dtype=np.int64)
-    answer = noisy_answer(made, Aggregates(groups, made.stage.keys, found), noise.SYSTEM)
+    answer = made.noised([Aggregates(groups, made.stage.keys, found)], noise.SYSTEM)
     true = {"n": 4000, "people": 2000, "s": values.sum(), "m": values.mean()}
     held, narrow = {}, {}
-    for statistic in answer.statistics:
+    for statistic in answer.columns:
         low, high, truth = np.array(statistic.lower), np.array(statistic.upper), true[statistic.name]
         held[statistic.name] = ((low <= truth + 1e-6) & (truth - 1e-6 <= high)).mean()
         narrow[statistic.name] = (np.abs((low + high) / 2 - truth) <= (high - low) / 2 * 0.6).mean()

@@ -6,10 +6,8 @@ import pytest
 
 import neartwin as nt
 from neartwin import noise
-from neartwin.planning.expected_errors import expected_errors
 from neartwin.planning.planner import plan
 from neartwin.queries.wire.parse import form_of, question_of
-from neartwin.releases.estimates import statistics_of
 
 DRAWS = 400
 FAIR = 0.95 - 6.2 * np.sqrt(0.95 * 0.05 / DRAWS)  # passed by chance once in 1e9
@@ -28,7 +26,7 @@ def released(made, values, copies, source):
     measure = made.measures[name]
     leaves = np.tile(np.bincount(values, minlength=split.tree.cells) * measure.parts, (copies, 1)).astype(np.int64)
     noisy = [measure.mechanism.noisy(level, source=source) for level in split.tree.nodes(leaves)]
-    return statistics_of(made, {}, {name: noisy}, 0.95)
+    return made.estimates({}, {name: noisy})
 
 
 def test_sql_json_and_python_ask_the_same(visits):
@@ -77,6 +75,6 @@ def test_the_preview_says_its_error_in_rows(visits):
     made = plan(
         visits.agg(spread=nt.interquartile_range("paid")), spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=1)
     )
-    (error,) = expected_errors(made)
+    (error,) = made.expected_errors()
     assert error.says.startswith("each quartile at most")
     assert error.by_size[-1][1] < 0.05

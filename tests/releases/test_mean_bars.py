@@ -7,8 +7,6 @@ import neartwin as nt
 from neartwin import noise
 from neartwin.error_bars import sums_means
 from neartwin.error_bars.sums_means import Thresholds, mean_bounds
-from neartwin.planning.context import planned_context
-from neartwin.planning.expected_errors import expected_errors
 from neartwin.planning.planner import plan
 from tests.queries.test_sensitivity import empty_table
 
@@ -20,7 +18,7 @@ FAIR = 0.95 - 6.2 * np.sqrt(0.95 * 0.05 / DRAWS)  # passed by chance once in 1e9
 def made_of(spend):
     query = empty_table("add_remove").agg(m=nt.mean("paid", 0, 100, 1))
     made = plan(query, spend=spend, limits=nt.limits(max_rows_per_group=2))
-    context = planned_context(made)
+    context = made.context
     column = made.query.aggregates["m"].total_column(context)
     return made.measures[f"total:{column.name}"], made.measures[context.number(column)], column
 
@@ -77,7 +75,7 @@ def test_the_preview_says_how_wide_bars_are_at_most(spend):
     made = plan(
         empty_table("add_remove").agg(m=nt.mean("paid", 0, 100, 1)), spend=spend, limits=nt.limits(max_rows_per_group=2)
     )
-    (expected,) = expected_errors(made)
+    (expected,) = made.expected_errors()
     total, number, column = made_of(spend)
     for n, most in expected.by_size:
         # near an end of the bounds, where bars are widest

@@ -9,10 +9,7 @@ from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.error_bars.moment_noise import MomentNoise, MomentSums, half_of
 from neartwin.error_bars.moments import correlation_ends, covariance_ends, mean_ends, variance_ends
 from neartwin.error_bars.regression import _noises, _solved, fitted, slopes_of
-from neartwin.planning.context import planned_context
-from neartwin.planning.expected_errors import expected_errors
 from neartwin.planning.planner import plan
-from neartwin.releases.estimates import statistics_of
 from neartwin.statistics.base import GROUP_SIZES
 from tests.releases.test_moments import ASKED, people, table_of
 
@@ -29,10 +26,10 @@ def told(spend, size, tag):
     noisy = {
         name: one.mechanism.noisy(np.repeat(exact[name], DRAWS), source=source) for name, one in made.measures.items()
     }
-    truth = {one.name: one.values[0] for one in statistics_of(made, exact, {}, 0.95)}
+    truth = {one.name: one.values[0] for one in made.estimates(exact, {})}
     return {
         one.name: (truth[one.name], *map(np.array, (one.values, one.lower, one.upper)))
-        for one in statistics_of(made, noisy, {}, 0.95)
+        for one in made.estimates(noisy, {})
     }
 
 
@@ -70,8 +67,8 @@ def test_the_preview_says_how_wide_bars_are_in_such_groups(spend):
             if name not in noisy:
                 whole = np.full(60, round(value * made.measures[name].parts), dtype=np.int64)
                 noisy[name] = made.measures[name].mechanism.noisy(whole, source=source)
-    expected = {error.name: error.by_size[place] for error in expected_errors(made)}
-    for one in statistics_of(made, noisy, {}, 0.95):
+    expected = {error.name: error.by_size[place] for error in made.expected_errors()}
+    for one in made.estimates(noisy, {}):
         assert expected[one.name][0] == size
         found = np.median(np.array(one.upper) - np.array(one.lower)) / 2
         assert found == pytest.approx(expected[one.name][1], rel=0.12), one.name
@@ -79,7 +76,7 @@ def test_the_preview_says_how_wide_bars_are_in_such_groups(spend):
 
 def sums_of(made, statistic, draw, bars):
     """Sums of some rows in units of the columns' half-widths, and the same with noise within bars; what is exact of each kind."""
-    noise_of = statistic.noise(planned_context(made))
+    noise_of = statistic.noise(made.context)
     columns = len(noise_of.sums.columns)
     rows = draw.uniform(-1, 1, (columns, int(draw.integers(2, 40)))) * draw.choice([0.05, 1.0]) * 0.9
     off = [draw.uniform(-1, 1) * bar for bar in bars]
@@ -146,7 +143,7 @@ def test_a_coefficient_is_off_by_no_more_than_its_weighted_noises_and_what_is_of
 def test_where_nothing_is_known_nothing_is_proven():
     made = plan(table_of(people(40)).agg(**ASKED), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
     for statistic in (ASKED["r"], ASKED["fit"]):
-        noise_of = statistic.noise(planned_context(made))
+        noise_of = statistic.noise(made.context)
         none, columns = np.array([0.0, -50.0]), len(noise_of.sums.columns)
         sums = MomentSums(noise_of, none, (none,) * columns, dict.fromkeys(noise_of.sums.pairs, none))
         if statistic is ASKED["fit"]:

@@ -9,7 +9,6 @@ import pytest
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import QueryError
-from neartwin.releases.estimates import statistics_of
 from neartwin.releases.release import shown
 from neartwin.releases.values import UNBOUNDED
 
@@ -112,7 +111,7 @@ def test_rows_count_by_weight_and_moments_come_from_the_same_ones():
 
     made = plan(rows.agg(v=nt.variance("x")), spend=with_cap, limits=nt.limits(max_rows_per_group=2))
     exact = DuckdbEngine().aggregate(made.stage, salt=1).values
-    (variance,) = statistics_of(made, exact, {}, 0.95)
+    (variance,) = made.estimates(exact, {})
     assert variance.values[0] == pytest.approx(
         50 / 3
     )  # 2 rows of weight 1/2 at each end, one in the middle: (25 + 25) / 3

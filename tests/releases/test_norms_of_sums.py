@@ -16,12 +16,9 @@ from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import PrivacyError
 from neartwin.mechanisms.linear.workloads import strategies
 from neartwin.planning import marginals, workloads
-from neartwin.planning.explain import explain
-from neartwin.planning.norm_clipping import NormContribution, entry_parts, norm_contribution
+from neartwin.planning.linear import NormContribution, entry_parts, norm_contribution
 from neartwin.planning.planner import plan
 from neartwin.planning.stage import Aggregates
-from neartwin.releases.estimates import margin_answers, noisy_margins
-from neartwin.releases.noising import workload_answers
 from tests.audit.verdicts import stands
 from tests.queries.test_sensitivity import empty_table
 
@@ -66,11 +63,7 @@ def drawn(asked, rows, runs):
     """Every answer of so many releases of one exact table; (runs, answers)."""
     made = made_of(rows, asked)
     exact = DuckdbEngine().aggregate(made.stage, salt=1)
-    if asked == "margins":
-        found = [margin_answers(made, noisy_margins(made, exact, noise.SYSTEM), 0.95)[1] for _ in range(runs)]
-    else:
-        found = [workload_answers(made, exact, noise.SYSTEM).statistics[0] for _ in range(runs)]
-    return np.array([one.values for one in found])
+    return np.array([made.noised([exact], noise.SYSTEM).columns[0].values for _ in range(runs)])
 
 
 @pytest.mark.parametrize("asked", [*ASKED, "margins"])
@@ -80,12 +73,8 @@ def test_within_the_norm_answers_are_those_of_the_rows_and_beyond_it_of_units_cu
     for norm in (100, NORM):
         made = made_of(rows, asked, spend=nt.gdp(10**7), limits=nt.limits(norm=norm))
         exact = DuckdbEngine().aggregate(made.stage, salt=1)
-        if asked == "margins":
-            keys, one = margin_answers(made, noisy_margins(made, exact, noise.SYSTEM), 0.95)
-        else:
-            answer = workload_answers(made, exact, noise.SYSTEM)
-            keys, (one,) = answer.keys, answer.statistics
-        release[norm] = dict(zip(keys, one.values, strict=True))
+        answer = made.noised([exact], noise.SYSTEM)
+        release[norm] = dict(zip(answer.keys, answer.columns[0].values, strict=True))
     for norm, heavy in ((100, (30, 40)), (NORM, (9 / 5, 12 / 5))):
         counts = Counter((key, side) for unit, key, side in rows if unit != "heavy")
         counts["a", "l"] += heavy[0]
@@ -176,12 +165,10 @@ def test_bars_hold_and_are_no_wider_than_normal_ones(asked):
     size = len(made.stage.keys)
     exact = Aggregates(size, made.stage.keys, {name: np.full(size, 500 * entry_parts(made.stage), dtype=np.int64)})
     for _ in range(400):
+        answer = made.noised([exact], source)
+        (one,), truth = answer.columns, 500 * np.arange(1, 9)
         if asked == "margins":
-            keys, one = margin_answers(made, noisy_margins(made, exact, source), 0.95)
-            truth = np.array([500 * (1 if k[0] else 8) * (1 if k[1] else 2) for k in keys])
-        else:
-            (one,) = workload_answers(made, exact, source).statistics
-            truth = 500 * np.arange(1, 9)
+            truth = np.array([500 * (1 if k[0] else 8) * (1 if k[1] else 2) for k in answer.keys])
         low, high = np.array(one.lower), np.array(one.upper)
         held.append((low <= truth) & (truth <= high))
         inner.append(np.abs((low + high) / 2 - truth) <= (high - low) / 2 * 0.6)
@@ -192,7 +179,7 @@ def test_bars_hold_and_are_no_wider_than_normal_ones(asked):
 def test_a_norm_is_told_and_needs_normal_noise():
     for asked in ("prefixes", "margins"):
         made = made_of(CROWD, asked, spend=nt.approx(1, "1e-6"))
-        assert "norm = 3 rows" in str(explain(made))
+        assert "norm = 3 rows" in str(made.explain())
         with pytest.raises(PrivacyError, match="normal"):
             made_of(CROWD, asked, spend=nt.pure(1))
         assert made.digest != made_of(CROWD, asked, spend=nt.approx(1, "1e-6"), limits=nt.limits(norm=4)).digest

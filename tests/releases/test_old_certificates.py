@@ -104,7 +104,7 @@ def test_a_question_asked_of_new_rows_lists_the_mechanisms_that_it_listed(held, 
         if name.startswith(CHOSEN):
             mechanisms = account.release(proposal).provenance.method["mechanisms"]
         else:
-            mechanisms = method_of(proposal.plan, 0.95)["mechanisms"]
+            mechanisms = method_of(proposal.plan)["mechanisms"]
             now, then = numbers(mechanisms), numbers(old["mechanisms"])
             if name in RECOMPUTED:
                 now, then = (sorted(float(Fraction(value)) for value in values) for values in (now, then))

@@ -16,7 +16,6 @@ from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.planning.planner import plan
 from neartwin.planning.stage import Aggregates, Cells
 from neartwin.releases import parquet as parts
-from neartwin.releases.noising import answered
 from neartwin.releases.parquet import pieces
 from tests.peaks import PEAK
 
@@ -69,9 +68,9 @@ def whole(answers):
     """Parts put together: keys, and by statistic its three columns."""
     found = list(answers)
     keys = [key for part in found for key in part.keys]
-    columns = {one.name: [] for one in found[0].statistics}
+    columns = {one.name: [] for one in found[0].columns}
     for part in found:
-        for one in part.statistics:
+        for one in part.columns:
             columns[one.name] += zip(one.values, one.lower, one.upper, strict=True)
     return keys, columns
 
@@ -90,7 +89,7 @@ class InOrder:
 def test_in_one_part_the_noise_and_the_answer_are_those_of_an_ordinary_release(rows, name):
     asked, more = questions(rows)[name]
     made = plan(asked, **(NOISY | more))
-    first = answered(made, InOrder(), noise.ScriptedSource(b"one"))
+    first = made.answer(InOrder(), noise.ScriptedSource(b"one"))
     assert whole(pieces(made, DuckdbEngine(), noise.ScriptedSource(b"one"))) == whole([first])
     assert whole(pieces(made, DuckdbEngine(), noise.ScriptedSource(b"two"))) != whole([first])
 
@@ -100,7 +99,7 @@ def test_in_one_part_the_noise_and_the_answer_are_those_of_an_ordinary_release(r
 def test_in_many_parts_the_answer_is_that_of_an_ordinary_release(rows, name, size, monkeypatch):
     asked, more = questions(rows)[name]
     made = plan(asked, **(SURE | more))
-    expected = whole([answered(made, DuckdbEngine(), noise.ScriptedSource(b"x"))])
+    expected = whole([made.answer(DuckdbEngine(), noise.ScriptedSource(b"x"))])
     assert len(expected[0]) >= 1
     monkeypatch.setattr(parts, "GROUPS_AT_ONCE", 13 * size)
     monkeypatch.setattr(parts, "CELLS", size * max(split.tree.cells for split in made.splits.values()))
@@ -150,7 +149,7 @@ def test_memory_does_not_grow_with_the_groups(shops, monkeypatch):
         engine, seen = streamed(shops, groups), 0
         tracemalloc.start()
         for answer in pieces(engine.made, engine, noise.SYSTEM):
-            (typical,) = answer.statistics
+            (typical,) = answer.columns
             assert list(typical.values) == [float(key % 101) for (key,) in answer.keys]
             seen += len(answer.keys)
         peaks.append(tracemalloc.get_traced_memory()[1])

@@ -10,7 +10,6 @@ from scipy.stats import binom
 import neartwin as nt
 from neartwin import noise
 from neartwin.planning.planner import plan
-from neartwin.releases.estimates import statistics_of
 
 RANKS = ["0.1", "0.25", "0.5", "0.9", "0.99"]
 SPENDS = [nt.pure("1/2"), nt.zcdp("1/50")]
@@ -67,7 +66,7 @@ def released(values, cells, spend, neighbours, source, *, draws=DRAWS):
     leaves = np.tile(np.bincount(values, minlength=cells) * split.stage.parts, (draws, 1))
     mechanism = made.measures[name].mechanism
     trees = {name: [mechanism.noisy(level, source=source) for level in split.tree.nodes(leaves)]}
-    found = statistics_of(made, {}, trees, 0.95)
+    found = made.estimates({}, trees)
     return {
         rank: [np.array(part) for part in (s.values, s.lower, s.upper)] for rank, s in zip(RANKS, found, strict=True)
     }

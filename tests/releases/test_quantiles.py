@@ -8,7 +8,6 @@ import pytest
 
 import neartwin as nt
 from neartwin.planning.planner import plan
-from neartwin.releases.estimates import statistics_of
 
 TOWNS = ["Ulm", "Bonn", "nowhere"]
 RANKS = [0.1, 0.5, 0.9]
@@ -117,8 +116,8 @@ def test_other_ranks_asked_beside_a_quantile_cut_nothing_off_its_bar():
             for level in split.tree.nodes(np.zeros((200, split.tree.cells), int))
         ]
     }
-    (one,) = statistics_of(alone, {}, trees, 0.95)
-    other = next(found for found in statistics_of(several, {}, trees, 0.95) if found.name == "q_p50")
+    (one,) = alone.estimates({}, trees)
+    other = next(found for found in several.estimates({}, trees) if found.name == "q_p50")
     moved = [value for value, beside in zip(one.values, other.values, strict=True) if value != beside]
     assert moved  # values are put in order
     assert [min(low, value) for low, value in zip(one.lower, other.values, strict=True)] == list(other.lower)

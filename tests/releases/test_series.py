@@ -161,7 +161,7 @@ def test_the_parts_of_a_series_with_choices_cost_its_whole_price_and_no_more(row
                 total += part.counts.sensitivity.l1 / part.counts.mechanism.scale
         else:
             total += sum(measure.sensitivity.l1 / measure.mechanism.scale for measure in part.measures.values())
-            total += 1024 / part.pilot.mechanism.scale
+            total += 1024 / part.first_stages[0].mechanism.scale
     assert 0.98 < total <= 1
 
 

@@ -12,11 +12,8 @@ import neartwin as nt
 from neartwin import noise
 from neartwin.cli import main
 from neartwin.errors import NeartwinError, ParameterError, QueryError
-from neartwin.planning.expected_errors import expected_errors
-from neartwin.planning.explain import explain
 from neartwin.planning.planner import plan
 from neartwin.planning.stage import Aggregates
-from neartwin.releases.noising import workload_answers
 from tests.queries.test_sensitivity import empty_table
 
 AGES = range(18, 30)
@@ -122,9 +119,9 @@ def test_the_strategy_with_the_least_mean_bar_is_taken_and_told():
     assert many.strategy.name != "each cell alone"
     assert made_of(nt.range_sums([1]), nt.zcdp("1/10")).strategy.name == "each cell alone"
     for made in (one, many):
-        (told,) = expected_errors(made)
+        (told,) = made.expected_errors()
         assert float(told.half_width) == pytest.approx(made.bars.values.max())
-        assert made.strategy.name in str(explain(made))
+        assert made.strategy.name in str(made.explain())
         assert made.error == pytest.approx(made.bars.values.mean())
 
 
@@ -152,8 +149,8 @@ def test_bars_hold_as_often_as_they_say(spend):
     exact = np.array([3, 50, 0, 7, 900, 1, 2, 3, 4, 5, 6, 7])
     source, held, runs = noise.ScriptedSource(b"bars"), 0, 300
     for _ in range(runs):
-        answer = workload_answers(made, Aggregates(12, made.stage.keys, {made.stage.measures[0]: exact}), source)
-        (found,) = answer.statistics
+        answer = made.noised([Aggregates(12, made.stage.keys, {made.stage.measures[0]: exact})], source)
+        (found,) = answer.columns
         truth = np.array([exact[a : b + 1].sum() for a, b in answer.keys])
         held = held + ((found.lower <= truth) & (truth <= found.upper))
     share = held / runs

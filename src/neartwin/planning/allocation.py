@@ -18,9 +18,10 @@ For a threshold T on counts with symmetric noise X that is E max(0, T - 1 - X) =
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import Generic, Protocol, TypeVar
 
 from neartwin.accounting import prices
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
@@ -31,10 +32,13 @@ from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.selection.thresholds import GaussianThreshold, OptimalSelection, Selection, UnitThreshold
+from neartwin.planning.spending import NO_DELTA, delta_of, mu_squared_of, without_delta
 from neartwin.statistics.measures import Measurement, Noise
 from neartwin.statistics.sensitivity import Sensitivity
 from neartwin.tradeoff import mu_of
 
+N = TypeVar("N", bound=Noise)
+N_co = TypeVar("N_co", bound=Noise, covariant=True)
 _LEAST_EPSILON = Fraction(1, 2000)  # of one group; below, its table of probabilities is too long
 _SEARCH = 40  # halvings
 
@@ -102,10 +106,10 @@ class Discovery:
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(Generic[N_co]):
     """Who gets what. price: what is charged; error: the objective; why: in words, a line each."""
 
-    noise: Mapping[str, Noise]
+    noise: Mapping[str, N_co]
     selection: Selection | None
     price: Budget
     error: float
@@ -113,86 +117,158 @@ class Allocation:
 
 
 @lru_cache(maxsize=256)
-def allocate(needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Budget) -> Allocation:
+def allocate(needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Budget) -> Allocation[Noise]:
     """The allotment with the least stated errors that the spend pays for, certified.
 
-    Errors: `PrivacyError` for a spend that cannot pay for this at all, `ParameterError` for noise too wide to draw.
+    Raises:
+        PrivacyError: For a spend that cannot pay for this at all.
+        ParameterError: For noise too wide to draw.
     """
     _with_delta(discovery, spend)
+    ways: list[_Way[Noise]]
     match spend:
         case Pure(epsilon=epsilon):
-            found = [_by_sums(needs, discovery, epsilon, Fraction(0))]
+            ways = [_laplace(epsilon, NO_DELTA)]
         case Approx(epsilon=epsilon, delta=delta):
-            found = [
-                _by_sums(needs, discovery, epsilon, delta),
-                _normal_for_approx(needs, discovery, spend),
-            ]
-        case Zcdp(rho=rho) | Rdp(epsilon=rho):
-            order = spend.order if isinstance(spend, Rdp) else Fraction(1)
-            found = [_normal(needs, discovery, spend, 2 * rho / order, _concentrated)]
-        case Gdp(mu=mu):
-            found = [_normal(needs, discovery, spend, mu**2, _rounded)]
+            ways = [_laplace(epsilon, delta), _normal(_gdp_of(spend, discovery), Gaussian, spend)]
+        case Zcdp() | Rdp():
+            ways = [_normal(spend, _concentrated, without_delta(spend))]
+        case Gdp():
+            ways = [_normal(spend, Gaussian, without_delta(spend))]
         case _:
             raise PrivacyError(
                 f"a plan cannot spend {spend}; spend pure(epsilon), approx(epsilon, delta), zcdp(rho) or gdp(mu): an account "
                 "of any kind prices them in its own currency"
             )
-    return _checked(_best([one for one in found if one is not None]))
+    found = [_allotment(needs, discovery, spend, way) for way in ways]
+    best = min(found, key=lambda one: one.error)
+    others = (f"less good: {one.why[0]}" for one in found if one is not best)
+    return replace(best, why=(*best.why, *others))
 
 
 @lru_cache(maxsize=256)
-def allocate_normal(needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Budget) -> Allocation:
-    """The allotment with normal noise, rounded: what measures that share one norm can have. Errors: as of `allot`."""
+def allocate_normal(needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Budget) -> Allocation[Gaussian]:
+    """The allotment with normal noise, rounded: what measures that share one norm can have. Raises as `allocate` does."""
     _with_delta(discovery, spend)
     match spend:
         case Approx():
-            found = _normal_for_approx(needs, discovery, spend)
-        case Zcdp(rho=rho) | Rdp(epsilon=rho):
-            order = spend.order if isinstance(spend, Rdp) else Fraction(1)
-            found = _normal(needs, discovery, spend, 2 * rho / order, _rounded)
-        case Gdp(mu=mu):
-            found = _normal(needs, discovery, spend, mu**2, _rounded)
+            way = _normal(_gdp_of(spend, discovery), Gaussian, spend)
+        case Zcdp() | Rdp() | Gdp():
+            way = _normal(spend, Gaussian, without_delta(spend))
         case _:
             raise PrivacyError(
                 f"a norm cannot be bounded for {spend}: its noise is normal, which no epsilon alone pays for; spend "
                 "approx(epsilon, delta), zcdp(rho) or gdp(mu), or limit max_rows_per_group and max_groups"
             )
-    if found is None:
-        raise PrivacyError(f"{spend} is too little to discover groups with")
-    return _checked(found)
+    return _allotment(needs, discovery, spend, way)
 
 
 def _with_delta(discovery: Discovery | None, spend: Budget) -> None:
-    if discovery is not None and not getattr(spend, "delta", Fraction(0)):
+    if discovery is not None and not delta_of(spend):
         raise PrivacyError(
             f"discovering unknown groups cannot be paid with {spend} alone: which groups exist is private, and finding "
             "out needs a delta; give public keys=, or spend a delta too, such as approx(epsilon, delta)"
         )
 
 
-def _best(found: Sequence[Allocation]) -> Allocation:
-    """The least objective, the first of equals; the others are told of."""
-    best = min(found, key=lambda one: one.error)
-    others = [one.why[0] for one in found if one is not best]
-    return (
-        best
-        if not others
-        else Allocation(
-            best.noise, best.selection, best.price, best.error, (*best.why, *(f"less good: {line}" for line in others))
-        )
+@dataclass(frozen=True, slots=True)
+class _Way(Generic[N_co]):
+    """One kind of noise, and how a spend is shared among uses of it.
+
+    Attributes:
+        total: What adds up: epsilon, or mu squared.
+        power: Of a measure's size, in proportion to which it gets its share.
+        size: Of a change of all its numbers.
+        law: The noise for a part of the total.
+        discovery: What a part of the total pays for groups.
+        price: What noise that cannot fail costs.
+        words: What it is.
+    """
+
+    total: Fraction
+    power: float
+    size: Callable[[Sensitivity], float]
+    law: Callable[[Fraction, Sensitivity], N_co]
+    discovery: Callable[[Fraction], Approx | Zcdp | Gdp]
+    price: Budget
+    words: str
+
+
+def _laplace(epsilon: Fraction, delta: Fraction) -> _Way[DiscreteLaplace]:
+    return _Way(
+        total=epsilon,
+        power=0.5,
+        size=lambda change: float(change.l1),
+        law=lambda part, change: DiscreteLaplace.calibrated(epsilon=part, sensitivity=change.l1),
+        discovery=lambda part: Approx(part, delta),
+        price=Pure(epsilon),
+        words="discrete Laplace noise, epsilons added",
     )
 
 
-def _checked(made: Allocation) -> Allocation:
-    for name, noise in made.noise.items():
-        if noise.noise_scale > LARGEST_SCALE:
+def _normal(spend: Zcdp | Rdp | Gdp, law: "_NormalLaw[N]", price: Budget) -> _Way[N]:
+    """Normal noise, whose mu squared add up to the spend's. Groups are discovered in its own currency, with its whole delta."""
+    in_mu = isinstance(spend, Gdp)
+    return _Way(
+        total=mu_squared_of(spend),
+        power=2 / 3,
+        size=lambda change: math.sqrt(change.l2_squared),
+        law=lambda part, change: law(variance=_short(change.l2_squared / part), l2_squared=change.l2_squared),
+        discovery=lambda part: Gdp(root_below(part), spend.delta) if in_mu else Zcdp(part / 2, spend.delta),
+        price=price,
+        words="normal noise",
+    )
+
+
+class _NormalLaw(Protocol[N_co]):
+    def __call__(self, *, variance: Fraction, l2_squared: int) -> N_co: ...
+
+
+def _gdp_of(spend: Approx, discovery: Discovery | None) -> Gdp:
+    """G_mu (x) f_{0,d} with d = delta/2 for groups of one unit, and the rest of delta for G_mu's tail."""
+    failure = NO_DELTA if discovery is None else spend.delta / 2
+    mu = Fraction(float(mu_of(spend.epsilon, (spend.delta - failure) / (1 - failure)).lower))
+    return Gdp(positive(mu=mu), failure)
+
+
+def _concentrated(*, variance: Fraction, l2_squared: int) -> Noise:
+    """Of the two laws with the same rho the one with the shorter bar: the discrete one, where noise is small."""
+    laws: list[Noise] = [kind(variance=variance, l2_squared=l2_squared) for kind in (Gaussian, DiscreteGaussian)]
+    return min(laws, key=lambda noise: noise.half_width(CONFIDENCE))
+
+
+def _allotment(
+    needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Budget, way: _Way[N]
+) -> Allocation[N]:
+    """The better of two splits, by exact bars."""
+    names, sizes = [need.name for need in needs], [need.weight * way.size(need.sensitivity) for need in needs]
+    if discovery is not None:
+        names.append("discovery of groups")
+        sizes.append(discovery.rows * way.size(discovery.units))
+    options = []
+    for shares in shares_of(sizes, way.power):
+        parts = [way.total * share for share in shares]
+        noise = {need.name: way.law(part, need.sensitivity) for need, part in zip(needs, parts, strict=False)}
+        error = sum(need.weight * noise[need.name].half_width(CONFIDENCE) for need in needs)
+        selection = None
+        if discovery is not None:
+            selection = best_selection(discovery.units, discovery.entering, way.discovery(parts[-1]))
+            error += DISCOVERY_WEIGHT * discovery.rows * selection.missed
+        options.append((error, shares, noise, selection))
+    error, shares, noise, selection = min(options, key=lambda option: option[0])
+    for name, law in noise.items():
+        if law.noise_scale > LARGEST_SCALE:
             raise ParameterError(
-                f"scale of {name}", noise.noise_scale, "must be at most 2**50 grid steps", remedy="take a larger step"
+                f"scale of {name}", law.noise_scale, "must be at most 2**50 grid steps", remedy="take a larger step"
             )
-    return made
+    split = ", ".join(f"{name} {float(share):.3g}" for name, share in zip(names, shares, strict=True))
+    even = options[0][0]
+    better = f" (an even split would add up to {even:.4g})" if error < even else ""
+    price = way.price if selection is None else spend
+    return Allocation(noise, selection, price, error, (f"{way.words}: error {error:.4g}", f"shares {split}{better}"))
 
 
-def _shares(sizes: Sequence[float], power: float) -> list[tuple[Fraction, ...]]:
+def shares_of(sizes: Sequence[float], power: float) -> list[tuple[Fraction, ...]]:
     """The even split, and the one in proportion to sizes**power; each sums to 1 exactly."""
     even = (Fraction(1, len(sizes)),) * len(sizes)
     weights = [size**power for size in sizes]
@@ -202,134 +278,6 @@ def _shares(sizes: Sequence[float], power: float) -> list[tuple[Fraction, ...]]:
     parts = [max(1, math.floor(_PARTS * weight / whole)) for weight in weights]
     parts[parts.index(max(parts))] += _PARTS - sum(parts)
     return [even, tuple(Fraction(part, _PARTS) for part in parts)]
-
-
-def _least(
-    needs: tuple[Measurement, ...],
-    discovery: Discovery | None,
-    sizes: Sequence[float],
-    power: float,
-    made: Callable[[tuple[Fraction, ...]], tuple[dict[str, Noise], Selection | None] | None],
-) -> tuple[dict[str, Noise], Selection | None, float, str] | None:
-    """The better split, by exact bars, in words."""
-    found = []
-    for shares in _shares(sizes, power):
-        one = made(shares)
-        if one is not None:
-            found.append((*one, _error(needs, discovery, *one), shares))
-    if not found:
-        return None
-    best = min(found, key=lambda one: one[2])
-    names = [*(need.name for need in needs), *(["discovery of groups"] if discovery else [])]
-    told = ", ".join(f"{name} {float(share):.3g}" for name, share in zip(names, best[3], strict=True))
-    even = f" (an even split would add up to {found[0][2]:.4g})" if best is not found[0] else ""
-    return best[0], best[1], best[2], f"shares {told}{even}"
-
-
-def _error(
-    needs: tuple[Measurement, ...], discovery: Discovery | None, noise: Mapping[str, Noise], selection: Selection | None
-) -> float:
-    bars = sum(need.weight * noise[need.name].half_width(CONFIDENCE) for need in needs)
-    if discovery is None or selection is None:
-        return bars
-    return bars + DISCOVERY_WEIGHT * discovery.rows * selection.missed
-
-
-def _sizes(
-    needs: tuple[Measurement, ...], discovery: Discovery | None, norm: Callable[[Sensitivity], float]
-) -> list[float]:
-    found = [need.weight * norm(need.sensitivity) for need in needs]
-    return found if discovery is None else [*found, discovery.rows * norm(discovery.units)]
-
-
-def _by_sums(
-    needs: tuple[Measurement, ...], discovery: Discovery | None, epsilon: Fraction, delta: Fraction
-) -> Allocation | None:
-    """Discrete Laplace noise, epsilons added."""
-
-    def made(shares: tuple[Fraction, ...]) -> tuple[dict[str, Noise], Selection | None]:
-        parts = [epsilon * share for share in shares]
-        noise: dict[str, Noise] = {
-            need.name: DiscreteLaplace.calibrated(epsilon=part, sensitivity=need.sensitivity.l1)
-            for need, part in zip(needs, parts, strict=False)
-        }
-        if discovery is None:
-            return noise, None
-        return noise, best_selection(discovery.units, discovery.entering, Approx(parts[-1], delta))
-
-    least = _least(needs, discovery, _sizes(needs, discovery, lambda s: float(s.l1)), 0.5, made)
-    if least is None:
-        return None
-    noise, selection, error, split = least
-    price: Budget = Pure(epsilon) if selection is None else Approx(epsilon, delta)
-    return Allocation(
-        noise, selection, price, error, (f"discrete Laplace noise, epsilons added: error {error:.4g}", split)
-    )
-
-
-def _normal_for_approx(needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Approx) -> Allocation | None:
-    """Normal noise: G_mu (x) f_{0,d} with d = delta/2 for groups of one unit, and the rest of delta for G_mu's tail."""
-    failure = Fraction(0) if discovery is None else spend.delta / 2
-    mu = Fraction(float(mu_of(spend.epsilon, (spend.delta - failure) / (1 - failure)).lower))
-    inner = Gdp(positive(mu=mu), failure)
-    found = _normal(needs, discovery, inner, mu**2, _rounded)
-    return None if found is None else Allocation(found.noise, found.selection, spend, found.error, found.why)
-
-
-def _normal(
-    needs: tuple[Measurement, ...],
-    discovery: Discovery | None,
-    spend: Zcdp | Rdp | Gdp,
-    mu_squared: Fraction,
-    law: Callable[[Fraction, int], Noise],
-) -> Allocation | None:
-    """Normal noise, whose mu^2 add up to the spend's."""
-
-    def made(shares: tuple[Fraction, ...]) -> tuple[dict[str, Noise], Selection | None]:
-        parts = [mu_squared * share for share in shares]
-        noise = {
-            need.name: law(_short(need.sensitivity.l2_squared / part), need.sensitivity.l2_squared)
-            for need, part in zip(needs, parts, strict=False)
-        }
-        if discovery is None:
-            return noise, None
-        return noise, best_selection(discovery.units, discovery.entering, _part_of(spend, parts[-1]))
-
-    least = _least(needs, discovery, _sizes(needs, discovery, lambda s: math.sqrt(s.l2_squared)), 2 / 3, made)
-    if least is None:
-        return None
-    noise, selection, error, split = least
-    return Allocation(noise, selection, _paid(spend, selection), error, (f"normal noise: error {error:.4g}", split))
-
-
-def _part_of(spend: Zcdp | Rdp | Gdp, mu_squared: Fraction) -> Zcdp | Gdp:
-    """The discovery's part, in the spend's own currency, with the whole delta."""
-    if isinstance(spend, Gdp):
-        return Gdp(root_below(mu_squared), spend.delta)
-    return Zcdp(mu_squared / 2, spend.delta)
-
-
-def _paid(spend: Zcdp | Rdp | Gdp, selection: Selection | None) -> Budget:
-    """The spend, without its delta where nothing can fail."""
-    if selection is not None:
-        return spend
-    match spend:
-        case Zcdp(rho=rho):
-            return Zcdp(rho, Fraction(0))
-        case Rdp(order=order, epsilon=epsilon):
-            return Rdp(order, epsilon, Fraction(0))
-        case Gdp(mu=mu):
-            return Gdp(mu, Fraction(0))
-
-
-def _rounded(variance: Fraction, l2_squared: int) -> Noise:
-    return Gaussian(variance=variance, l2_squared=l2_squared)
-
-
-def _concentrated(variance: Fraction, l2_squared: int) -> Noise:
-    """Of the two laws with the same rho the one with the shorter bar: the discrete one, where noise is small."""
-    found: list[Noise] = [_rounded(variance, l2_squared), DiscreteGaussian(variance=variance, l2_squared=l2_squared)]
-    return min(found, key=lambda noise: noise.half_width(CONFIDENCE))
 
 
 def _short(variance: Fraction) -> Fraction:

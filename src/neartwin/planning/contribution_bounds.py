@@ -33,6 +33,16 @@ class ContributionBounds:
     rows: int | None = None
     norm: Fraction | None = None
 
+    def __str__(self) -> str:
+        if self.norm is not None:
+            return (
+                "a unit's whole vector of contributions, over groups and statistics, is scaled down to a norm of "
+                f"{float(self.norm):g} rows; no row is dropped"
+            )
+        total = "" if self.rows is None else f", for {self.rows} rows in all"
+        rows = f"a unit counts for at most {self.max_rows_per_group} rows in a group"
+        return f"{rows} and in at most {self.max_groups} groups{total}"
+
     @property
     def entering(self) -> int:
         """How many groups one unit can bring in."""

@@ -1,42 +1,388 @@
-"""From a question within given bounds to a plan: what is measured, how the budget is split, what an engine is asked."""
+"""The plan of statistics of groups: what is measured, how the budget is split, what an engine is asked, and the noise on it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import assert_never
+
+import numpy as np
 
 from neartwin.accounting.budgets import Budget
 from neartwin.checks import positive
 from neartwin.errors import ParameterError
-from neartwin.exact import Number, rational
+from neartwin.exact import Number, WholeNumbers, rational
+from neartwin.losses import Composition
+from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.linear.count_trees import CountTree
-from neartwin.planning.allocation import Discovery, allocate
-from neartwin.planning.context import context_of
-from neartwin.planning.contribution_bounds import ContributionBounds, contribution_bounds, rows_found
+from neartwin.mechanisms.selection.thresholds import Selection
+from neartwin.noise import Source
+from neartwin.planning.allocation import CONFIDENCE, Allocation, Discovery, allocate
+from neartwin.planning.contribution_bounds import ContributionBounds, contribution_bounds, parts_of_row, rows_found
+from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.limits import Limits
-from neartwin.planning.most_common import plan_choice
 from neartwin.planning.norm_clipping import share_norm
-from neartwin.planning.plan import GroupPlan, Plan, Split
-from neartwin.planning.stage import Stage, cell_clip, of_clipped_cells
-from neartwin.queries.query import Query, TopK
+from neartwin.planning.plan import Loss, NoisyAnswer, Plan, QueryPlan
+from neartwin.planning.stage import Aggregates, Stage, cell_clip, of_clipped_cells
+from neartwin.queries.query import Query
 from neartwin.statistics import sensitivity
-from neartwin.statistics.measures import Measure, Measurement
+from neartwin.statistics.base import Context, Estimate, ExpectedError, NoisyNumbers, Statistic
+from neartwin.statistics.measures import Measure, Measurement, Noise
 from neartwin.statistics.sensitivity import Contribution
 from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.table import RowUnit
+from neartwin.tables.types import Key
 
 
-def bounded_plan(
-    query: Query | TopK, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None = None
-) -> Plan:
-    """The plan of a question whose limits are all numbers: see `neartwin.planning.planner.plan`."""
-    match query:
-        case Query():
-            return _of_query(query, contribution_bounds(query, limits), spend, importance or {})
-        case TopK():
-            return plan_choice(query, spend)
-        case _:
-            assert_never(query)
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Groups that are released, public or sorted, with their exact numbers by measure. Private."""
+
+    keys: Sequence[Key]
+    values: Mapping[str, WholeNumbers]
+
+    def parts(self, groups: int) -> Iterator[tuple[int, "Kept"]]:
+        """At most so many groups at a time, each part with the place of its first; one part where there are none."""
+        for start in range(0, max(len(self.keys), 1), groups):
+            end = start + groups
+            yield start, Kept(self.keys[start:end], {name: exact[start:end] for name, exact in self.values.items()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Counts by group and node of a tree over one column's grid: what quantiles are read from. stage: its own statement."""
+
+    stage: Stage
+    tree: CountTree
+
+    @property
+    def column(self) -> GridColumn:
+        """The column whose values are counted."""
+        (column,) = self.stage.grid.values()
+        return column
+
+    def leaves(self, keys: Sequence[Key], answer: Aggregates) -> WholeNumbers:
+        """(groups, cells) exact counts of the tree's cells for some groups."""
+        leaves = np.zeros((len(keys), self.tree.cells), dtype=np.int64)
+        cells = answer.cells
+        if cells is not None:
+            places = {key: place for place, key in enumerate(keys)}
+            position = np.array([places.get(key, -1) for key in answer.keys], dtype=np.int64)[cells.group]
+            kept = position >= 0
+            leaves[position[kept], cells.cell[kept]] = cells.count[kept]
+        return leaves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlan(QueryPlan):
+    """The plan of a `Query`: noisy measures of each group, from which the named statistics are computed.
+
+    Attributes:
+        measures: Noisy counts and sums by name.
+        selection: How unknown groups are discovered; None where they are public.
+        splits: By the measure whose noise they get, node by node. All stages are asked with one salt.
+        context: What statistics are estimated within, the measures among it.
+        shared: Where a norm bounds all measures together, the one mechanism that they are. Each one's own is what it would
+            reveal alone.
+    """
+
+    kind = "groups"
+
+    measures: Mapping[str, Measure]
+    selection: Selection | None
+    splits: Mapping[str, Split]
+    context: Context
+    shared: Gaussian | None = None
+
+    @property
+    def histogram(self) -> tuple[str, Statistic] | None:
+        """The name and bins of a plan whose release has a row for each group and bin."""
+        return next(((name, asked) for name, asked in self.outputs.items() if asked.bins), None)
+
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """Those of the question, and the bin of a histogram."""
+        return (*self.stage.group_columns, *(() if self.histogram is None else (self.histogram[0],)))
+
+    @property
+    def public_rows(self) -> int:
+        """Groups, or for a histogram groups times bins."""
+        return len(self.stage.keys or ()) * (1 if self.histogram is None else len(self.histogram[1].bins))
+
+    @property
+    def discovered_cells(self) -> int:
+        """How many groups one unit can bring in or take away while groups are discovered."""
+        both = 1 if self.stage.table.neighbours == "add_remove" else 2
+        return both * self.bounding.entering
+
+    @property
+    def discovered_by(self) -> str:
+        """The measure of the stage that groups are discovered by."""
+        return "units" if self.bounding.max_discovered_groups is None else "finders"
+
+    def _measured(self) -> dict[str, object]:
+        form: dict[str, object] = {
+            "measures": {name: measure.mechanism.record for name, measure in self.measures.items()},
+            "threshold": None if self.selection is None else self.selection.record,
+        }
+        if self.splits:
+            form["splits"] = {
+                name: [split.tree.cells, split.tree.branching, *([split.stage.parts] if split.stage.parts > 1 else [])]
+                for name, split in self.splits.items()
+            }
+        return form
+
+    def _losses(self) -> list[Composition]:
+        parts = [measure.losses() for measure in self.measures.values()]
+        if self.shared is not None:  # of all but trees, whose vectors are clipped on their own
+            parts = [self.shared.losses(), *(self.measures[name].losses() for name in self.splits)]
+        if self.selection is not None:
+            parts.append(self.selection.unit_losses(self.discovered_cells))
+        return parts
+
+    def mechanisms(self) -> Iterator[tuple[str, object]]:
+        """The noise of each measure, the selection, and trees."""
+        yield from ((name, measure.mechanism) for name, measure in self.measures.items())
+        if self.selection is not None:
+            yield "selection", self.selection
+        yield from ((name, split.tree) for name, split in self.splits.items())
+        if self.shared is not None:
+            yield "shared", self.shared
+
+    # The run
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stage of groups, where it has measures, and the splits."""
+        whole = (self.stage,) if self.stage.measures else ()
+        return (*whole, *(split.stage for split in self.splits.values()))
+
+    def noised(self, answers: Sequence[Aggregates], source: Source) -> NoisyAnswer:
+        """Select groups, add fresh noise, and compute the statistics."""
+        whole, cells = (answers[0], answers[1:]) if self.stage.measures else (self.unasked(), answers)
+        kept = self.kept(whole, source)
+        leaves = {
+            name: split.leaves(kept.keys, answer)
+            for (name, split), answer in zip(self.splits.items(), cells, strict=True)
+        }
+        return self.noisy(kept, leaves, source)
+
+    def unasked(self) -> Aggregates:
+        """The answer of a stage without measures, whose groups are public."""
+        keys = self.stage.keys or ()
+        return Aggregates(len(keys), keys, {})
+
+    def kept(self, aggregates: Aggregates, source: Source) -> Kept:
+        """Public groups as they are; of discovered ones those that their noisy numbers of units keep, in order."""
+        keys, values = aggregates.keys, aggregates.values
+        if self.selection is None:
+            return Kept(keys, values)
+        places = np.flatnonzero(self.selection.keeps(values[self.discovered_by], source=source)).tolist()
+        chosen: dict[int, Key] = {place: keys[place] for place in places}
+        order = sorted(chosen, key=lambda place: sort_key(chosen[place]))
+        return Kept(tuple(chosen[place] for place in order), {name: exact[order] for name, exact in values.items()})
+
+    def noisy(self, kept: Kept, leaves: Mapping[str, WholeNumbers], source: Source) -> NoisyAnswer:
+        """Fresh noise for some groups, and their statistics.
+
+        Args:
+            kept: The groups.
+            leaves: (groups, cells) exact counts by the measure of each split.
+            source: Of noise.
+        """
+        mechanisms = {name: measure.mechanism for name, measure in self.measures.items()}
+        sums = {
+            name: mechanism.noisy(kept.values[name], source=source)
+            for name, mechanism in mechanisms.items()
+            if name not in self.splits
+        }
+        trees = {
+            name: [mechanisms[name].noisy(level, source=source) for level in split.tree.nodes(leaves[name])]
+            for name, split in self.splits.items()
+        }
+        return NoisyAnswer(self.rows_of(kept.keys), self.estimates(sums, trees))
+
+    def rows_of(self, groups: Sequence[Key]) -> tuple[Key, ...]:
+        """The keys of the release's rows: the groups', or of a histogram each with every bin."""
+        if self.histogram is None:
+            return tuple(groups)
+        return tuple((*key, label) for key in groups for label in self.histogram[1].bins)
+
+    def estimates(
+        self, sums: Mapping[str, WholeNumbers], trees: Mapping[str, Sequence[WholeNumbers]]
+    ) -> tuple[Estimate, ...]:
+        """Compute every statistic of every group from noisy numbers. Post-processing: nothing here is exact.
+
+        Args:
+            sums: (groups,) noisy whole numbers by measure, in parts of a step.
+            trees: (groups, nodes) noisy counts for each level of a tree, by measure.
+
+        Returns:
+            The statistics in the order of the plan. A list of quantiles gives one a rank. Each bar alone holds with the
+            confidence of releases over the noise.
+        """
+        numbers = NoisyNumbers(sums, trees)
+        return tuple(
+            estimate
+            for name, asked in self.outputs.items()
+            for estimate in asked.estimate(name, numbers, self.context, CONFIDENCE)
+        )
+
+    # Errors
+
+    def expected_errors(self) -> tuple[ExpectedError, ...]:
+        """The error of each statistic, from the laws of noise alone."""
+        return tuple(
+            error for name, asked in self.outputs.items() for error in asked.expected(name, self.context, CONFIDENCE)
+        )
+
+    def error_within(self, bounds: ContributionBounds, loss: Loss, importance: Mapping[str, Number]) -> float:
+        """The sum over the statistics of noise and loss, by their importance."""
+        error = 0.0
+        for name, asked in self.outputs.items():
+            size, lost = self._noise_within(asked, bounds), asked.lost(loss.rows, loss.units)
+            if lost is None:
+                lost, size = 0.0, size * loss.growth
+            error += float(rational(importance=importance.get(name, 1))) * (size + lost)
+        return error
+
+    def _noise_within(self, asked: Statistic, bounds: ContributionBounds) -> float:
+        """The mean absolute noise of a statistic at other bounds than the plan's, in rows."""
+        own, measure = self.bounding, self.measures[asked.main_measure(self.context)]
+        size = measure.mechanism.mean_size
+        if bounds.norm is not None:
+            what, _, name = measure.name.partition(":")
+            cell = self.stage.grid.get(name) or self.stage.moments.get(name)
+            largest = max(abs(cell.low), abs(cell.high)) if cell is not None and what == "total" else 1
+            return size / measure.parts / largest * float(bounds.norm / (own.norm or 1))
+        size *= float((bounds.max_groups / own.max_groups) ** measure.mechanism.growth)
+        if measure.name == "units":
+            return size
+        return size / measure.sensitivity.cell * bounds.max_rows_per_group
+
+    # Words
+
+    def _explain_keys(self) -> Explained:
+        columns = ", ".join(self.stage.group_columns)
+        if self.stage.keys == ((),):
+            return Explained("one group: all rows")
+        if self.selection is None:
+            return Explained(f"group by {columns}: {len(self.stage.keys or ())} public keys, empty ones appear too")
+        few = self.bounding.max_discovered_groups
+        only = "" if few is None else f", by units that have a group among the first {few} of their kept ones"
+        limit = "max_groups" if few is None else "max_discovered_groups"
+        change = f"{limit} = {self.bounding.entering}: a unit can change which of {self.discovered_cells} groups exist"
+        return Explained(
+            f"group by {columns}: keys discovered privately{only}", nodes(*self.selection.explanation, change)
+        )
+
+    def _explain_trees(self) -> Iterator[Explained]:
+        for split in self.splits.values():
+            column, tree = split.column, split.tree
+            if self.histogram is not None:
+                bins = "a unit with more rows in a group counts for the most allowed, over all bins together"
+                yield Explained(f"count values by {tree.cells:,} bins: {self.histogram[1]}", nodes(bins))
+                continue
+            step, low = float(column.bounds.step), float(column.bounds.low)
+            levels = f"{tree.levels} level{'s' * (tree.levels > 1)}, {tree.branching} children a node"
+            lines = [
+                "a unit with more rows counts for the most allowed, each of its values for an equal part",
+                f"a tree of {levels}: every rank is read from the same noisy counts",
+            ]
+            lines += [
+                f"{name} = {asked}: {why}"
+                for name, asked in self.outputs.items()
+                if (why := asked.explanation()) is not None
+            ]
+            counted = f"count values of {column.column} by {tree.cells:,} cells of {step:g}, from {low:g} on"
+            yield Explained(counted, nodes(*lines))
+
+    def _explain_noise(self) -> tuple[Explained, ...]:
+        shares = Explained("how the spend is shared", nodes(*self.why))
+        statistics = nodes(*(f"{name} = {asked}" for name, asked in self.outputs.items()))
+        return Explained("noise", (*map(self.explain_measure, self.measures), shares)), Explained(
+            "statistics", statistics
+        )
+
+    def explain_measure(self, name: str) -> Explained:
+        """A measure, its sensitivity and its noise."""
+        measure = self.measures[name]
+        change = measure.sensitivity
+        reach = f"over at most {change.cells:,} groups: {change.why}"
+        if self.shared is not None:
+            reach = f"alone: {change.why}"
+        size, scale = measure.mechanism.calibration()
+        return Explained(f"{self._label(name)}: {measure.noise_in_words}", nodes(f"{size}, {reach}", scale))
+
+    def _label(self, name: str) -> str:
+        what, _, column = name.partition(":")
+        if not column:
+            return f"number of {what}"
+        if what == "cells":
+            return f"each node's number of values of {self.splits[name].column.column}"
+        if column in self.stage.moments:
+            moment = self.stage.moments[column]
+            if what == "filled":
+                return f"number of rows with {' and '.join(part.column for part in moment.present)}"
+            product = " times ".join(factor.column for factor in moment.factors)
+            return f"total of {product} in steps" + (f", each less {moment.centre:,}" if moment.centre else "")
+        grid = self.stage.grid[column]
+        if what == "filled":
+            return f"number of values of {grid.column}"
+        return f"total of {grid.column} in steps of {float(grid.bounds.step):g}"
+
+    def _notes_of_answers(self) -> tuple[str, ...]:
+        notes = []
+        for split in self.splits.values():
+            if self.histogram is not None:
+                bins = "A unit with more rows counts for the most allowed, over all bins."
+                notes.append(f"Values outside all bins are left out. {bins}")
+                continue
+            column = split.column
+            notes.append(
+                f"Quantiles of {column.column} lie on a grid with steps of {float(column.bounds.step):g}; a unit with more "
+                "rows counts for the most allowed, each of its values for an equal part. A minimum or maximum is what "
+                "values certainly reach: some may lie beyond."
+            )
+        if self.selection is not None:
+            notes.append(
+                "Groups were discovered privately: small ones are missing. The bars use noise separate from that."
+            )
+        return tuple(notes)
+
+
+def by_group(plan: Plan) -> GroupPlan | None:
+    """The same plan where noise is added to one group at a time, so that groups can be answered apart; else None."""
+    return plan if isinstance(plan, GroupPlan) else None
+
+
+def sort_key(key: Key) -> tuple[tuple[bool, str, object], ...]:
+    """By which keys are sorted: value by value, NULL last. Engines sort text by its bytes, so theirs is the same order."""
+    return tuple((value is None, type(value).__name__, "" if value is None else value) for value in key)
+
+
+def context_of(query: Query, bounding: ContributionBounds) -> Context:
+    """What statistics are planned within, before the budget is split."""
+    keys = query.groups.keys
+    return Context(
+        table=query.table,
+        statistics=tuple(query.aggregates.values()),
+        reach=Contribution(
+            rows_per_group=bounding.max_rows_per_group,
+            groups_per_unit=bounding.max_groups,
+            groups=None if keys is None else len(keys),
+            rows_per_unit=bounding.rows,
+        ),
+        parts=parts_of_row(query, bounding),
+        one_value=isinstance(query.table.unit, RowUnit) and keys == ((),) and not query.groups.rows.conditions,
+    )
+
+
+def plan_groups(
+    query: Query, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None = None
+) -> GroupPlan:
+    """The plan of statistics of groups, within limits that are all numbers; of margins and workloads the groups alone."""
+    bounding, weights = contribution_bounds(query, limits), _weights(query, importance or {})
+    alone = replace(query, groups=replace(query.groups, margins=(), asked=None))
+    return _plan_groups(alone, bounding, spend, weights)
 
 
 def _weights(query: Query, weights: Mapping[str, Number]) -> Mapping[str, float]:
@@ -51,10 +397,15 @@ def _weights(query: Query, weights: Mapping[str, Number]) -> Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """Which measures a query needs, by name, before the budget is split among them. parts: of a row, in which trees count."""
+    """Which measures a query needs, by name, before the budget is split among them."""
 
     needed: Mapping[str, Measurement]
-    parts: int
+    context: Context
+
+    @property
+    def parts(self) -> int:
+        """Of a row, in which trees count."""
+        return self.context.parts
 
     @property
     def trees(self) -> dict[str, tuple[GridColumn, CountTree]]:
@@ -84,29 +435,13 @@ def _draft(query: Query, bounding: ContributionBounds, weights: Mapping[str, flo
                 need = replace(need, sensitivity=change)  # noqa: PLW2901 - the same measure, bounded in another way
             known = needed.get(need.name)
             needed[need.name] = need if known is None else _joined(known, need)
-    return _Draft(needed, context.parts)
+    return _Draft(needed, context)
 
 
 def _joined(one: Measurement, other: Measurement) -> Measurement:
     """One measure for two statistics: the sum of what its bar adds to theirs."""
     grid = (*one.grid, *(column for column in other.grid if column not in one.grid))
     return replace(other, weight=one.weight + other.weight, grid=grid)
-
-
-def _of_query(query: Query, bounding: ContributionBounds, spend: Budget, weights: Mapping[str, Number]) -> Plan:
-    """The plan of groups, or of what is asked in their place."""
-    groups = query.groups
-    alone = replace(query, groups=replace(groups, margins=(), asked=None))
-    base = _plan_groups(alone, bounding, spend, _weights(query, weights))
-    if groups.asked is not None:
-        from neartwin.planning.workloads import plan_workload
-
-        return plan_workload(query, base, spend)
-    if groups.margins:
-        from neartwin.planning.marginals import plan_margins
-
-        return plan_margins(query, base, spend)
-    return base
 
 
 def _plan_groups(query: Query, bounding: ContributionBounds, spend: Budget, weights: Mapping[str, float]) -> GroupPlan:
@@ -120,18 +455,19 @@ def _plan_groups(query: Query, bounding: ContributionBounds, spend: Budget, weig
     drafts = [_draft(query, bounding, weights, power) for power in (1.0, 0.5)]
     if not drafts[0].trees:
         del drafts[1]
+    clip, together = None, None
     if bounding.norm is not None:
         draft = drafts[-1]  # whose trees are for normal noise
         trees = tuple(need for need in draft.needed.values() if need.tree is not None)
         others = tuple(need for need in draft.needed.values() if need.tree is None)
-        made = share_norm(
+        shared = share_norm(
             others, bounding, discovery, spend, neighbours=table.neighbours, trees=trees, tree_parts=draft.parts
         )
-        measures, allotted = made.measures, made.allotted
+        measures, clip, together = shared.measures, shared.clip, shared.whole
+        allotted: Allocation[Noise] | Allocation[Gaussian] = shared.allotted
     else:
-        made = None
-        shared = [(draft, allocate(tuple(draft.needed.values()), discovery, spend)) for draft in drafts]
-        draft, allotted = min(shared, key=lambda one: one[1].error)
+        allotments = [(draft, allocate(tuple(draft.needed.values()), discovery, spend)) for draft in drafts]
+        draft, allotted = min(allotments, key=lambda one: one[1].error)
         measures = {
             name: Measure(
                 name=name,
@@ -146,9 +482,8 @@ def _plan_groups(query: Query, bounding: ContributionBounds, spend: Budget, weig
         names = ("finders", *names)
     elif discovery is not None and "units" not in measures:
         names = ("units", *names)
-    stage = replace(
-        _stage(query, bounding, draft.grid, names), moments=draft.moments, clip=None if made is None else made.clip
-    )
+    stage = replace(_stage(query, bounding, draft.grid, names), moments=draft.moments, clip=clip)
+    splits = _splits(stage, draft, bounding.norm)
     return GroupPlan(
         query=query,
         bounding=bounding,
@@ -157,10 +492,11 @@ def _plan_groups(query: Query, bounding: ContributionBounds, spend: Budget, weig
         stage=stage,
         measures=measures,
         selection=allotted.selection,
-        splits=_splits(stage, draft, bounding.norm),
+        splits=splits,
+        context=replace(draft.context, measures=measures, trees={name: split.tree for name, split in splits.items()}),
         why=allotted.why,
         error=allotted.error,
-        shared=None if made is None else made.whole,
+        shared=together,
     )
 
 

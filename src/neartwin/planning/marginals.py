@@ -16,28 +16,47 @@ by Chernoff: the tail is at most min over s of exp(sum log M(s w) - s t), M the 
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
-from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
-from neartwin.errors import PrivacyError, QueryError
-from neartwin.exact import FloatArray
+from neartwin.accounting.budgets import Budget, Pure
+from neartwin.errors import QueryError
+from neartwin.exact import FloatArray, WholeNumbers
+from neartwin.losses import Composition
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.linear.marginals import Margin, MarginalDesign, best_shares, subsets
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.planning.allocation import LARGEST_SCALE
-from neartwin.planning.norm_clipping import WHY, NormContribution, entry_parts, norm_contribution, normal_ways
-from neartwin.planning.plan import GroupPlan, MarginalPlan
-from neartwin.queries.groups import named, values_of
+from neartwin.noise import Source
+from neartwin.planning.allocation import CONFIDENCE, LARGEST_SCALE
+from neartwin.planning.explain import Explained, nodes
+from neartwin.planning.groups import GroupPlan
+from neartwin.planning.linear import (
+    FINE,
+    WHY,
+    LinearPlan,
+    NormContribution,
+    entry_parts,
+    is_mixed,
+    norm_contribution,
+    row_of,
+    ways,
+)
+from neartwin.planning.plan import NoisyAnswer
+from neartwin.planning.spending import mu_squared_of
+from neartwin.planning.stage import Aggregates
+from neartwin.queries.groups import MARGIN, named, values_of
 from neartwin.queries.query import Query
-from neartwin.statistics.measures import Measure
+from neartwin.statistics.base import ExpectedError, same_everywhere
+from neartwin.statistics.measures import Measure, Noise
 from neartwin.statistics.sensitivity import Sensitivity
-from neartwin.tradeoff import mu_of
+from neartwin.tables.types import Key
 
 _SLACK = 1 + 1e-9  # for the rounding of these formulas themselves
 _TRIED = 400
@@ -45,27 +64,149 @@ _POINTS = 2**17  # of the lattice
 _REACH = 24.0  # deviations to each side
 _WIDEST = 2e5  # scale of a draw, in steps
 _SPARE = 1e-6
+_SHARES = 2**20  # shares are multiples of one part in this
+_MOST_MEASURED = 6  # columns of which every subset may be measured; of more, those within a margin that is asked for
+
+_ONE_TABLE = (
+    "All margins are of one table: their shared totals are equal. Rows with a value outside the public keys of any "
+    "column are in none. Single answers may be negative or no whole numbers."
+)
 
 
-def half_width(plan: MarginalPlan, margin: Margin, confidence: float) -> float:
-    """Each answer of a margin is within this of the truth with this probability at least, in steps."""
-    noise = dict(zip(plan.measured, (measure.mechanism for measure in plan.measures.values()), strict=True))
-    weights = {measured: plan.design.weights(margin, measured) for measured in noise}
-    if all(isinstance(one, Gaussian) for one in noise.values()):
-        z = NormalDist().inv_cdf((1 + confidence) / 2)
-        rounding = math.fsum(float((np.abs(values) * counts).sum()) for values, counts in weights.values()) / 2
-        return (z * math.sqrt(plan.design.variance(margin)) + rounding / plan.parts) * _SLACK
-    terms = [
-        (float(one.scale), *weights[measured]) for measured, one in noise.items() if isinstance(one, DiscreteLaplace)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarginalPlan(LinearPlan):
+    """The plan of a `Query` for margins: some margins are measured with noise, and all that are asked follow from them.
+
+    Attributes:
+        measures: By the name of a margin.
+        measured: The same margins as places of columns.
+        parts: Of one step of the statistic, in which noise is drawn.
+        design: What each answer's error is.
+        bars: By margin that is asked for, the half-width of each answer in steps. `error` is their sum, in units of one row's
+            largest contribution.
+    """
+
+    kind = "margins"
+
+    measures: Mapping[str, Measure]
+    measured: tuple[Margin, ...]
+    parts: int
+    design: MarginalDesign
+    bars: Mapping[Margin, float]
+
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """Those of the question, and the margin."""
+        return (*self.stage.group_columns, MARGIN)
+
+    @property
+    def margins(self) -> dict[Margin, str]:
+        """The margins asked for, by their names in words."""
+        return {margin: named(self.stage.group_columns, margin) for margin in self.query.groups.margins}
+
+    @property
+    def groups_counted(self) -> float:
+        """By a cell of each margin at once."""
+        sizes = self.design.sizes
+        return float(sum(math.prod(n for i, n in enumerate(sizes) if i not in margin) for margin in self.margins))
+
+    def _measured(self) -> dict[str, object]:
+        measures = {name: measure.mechanism.record for name, measure in self.measures.items()}
+        return {"measures": measures, "margins": self.query.groups.margins, "parts": self.parts}
+
+    def _losses(self) -> list[Composition]:
+        return [measure.losses() for measure in self.measures.values()]
+
+    def mechanisms(self) -> Iterator[tuple[str, object]]:
+        """The noise of each measured margin."""
+        yield from ((name, measure.mechanism) for name, measure in self.measures.items())
+
+    def noised(self, answers: Sequence[Aggregates], source: Source) -> NoisyAnswer:
+        """The groups of all margins asked for, one margin after the other, each with its bar."""
+        (exact,) = answers
+        noisy = self._noisy_margins(exact, source)
+        columns = range(len(self.design.sizes))
+        values = values_of(len(columns), self.query.groups.keys or ())
+        keys: list[Key] = []
+        found, bars = [], []
+        for margin, name in self.margins.items():
+            found.append(self.design.answers(margin, noisy).reshape(-1))
+            bars.append(np.full(len(found[-1]), self.bars[margin]))
+            for chosen in product(*(values[place] for place in margin)):
+                cell = dict(zip(margin, chosen, strict=True))
+                keys.append((*(cell.get(place) for place in columns), name))
+        return NoisyAnswer(tuple(keys), (self.estimate(np.concatenate(found), np.concatenate(bars)),))
+
+    def _noisy_margins(self, aggregates: Aggregates, source: Source) -> dict[Margin, FloatArray]:
+        """Each measured margin with its noise, in steps, of its own sizes. Exact numbers end here."""
+        sizes = self.design.sizes
+        (exact,) = (aggregates.values[name] for name in self.stage.measures)
+        table = np.asarray(exact).astype(object).reshape(sizes)
+        finer, found = self.parts // entry_parts(self.stage), {}
+        for margin, measure in zip(self.measured, self.measures.values(), strict=True):
+            away = tuple(place for place in range(len(sizes)) if place not in margin)
+            cells = np.asarray(table.sum(axis=away) if away else table, dtype=object)
+            noisy = measure.mechanism.noisy(in_64_bits(cells.reshape(-1) * finer), source=source)
+            found[margin] = np.asarray(noisy, dtype=float).reshape(cells.shape) / self.parts
+        return found
+
+    def expected_errors(self) -> tuple[ExpectedError, ...]:
+        """The same for every group of a margin."""
+        return tuple(
+            same_everywhere(f"{self.statistic[0]} by {name}", Fraction(self.bars[margin]) * self.unit, CONFIDENCE)
+            for margin, name in self.margins.items()
+        )
+
+    def _explain_noise(self) -> tuple[Explained, ...]:
+        measured = []
+        for (name, measure), margin in zip(self.measures.items(), self.measured, strict=True):
+            deviation = math.sqrt(self.design.variances[margin]) * float(self.unit)
+            why = nodes(f"sensitivity {measure.sensitivity.l1}: {measure.sensitivity.why}")
+            measured.append(Explained(f"margin {name}: noise of deviation {deviation:,.4g} a cell", why))
+        choice = Explained("what is measured, and why", nodes(*self.why))
+        asked = f"margins asked for, by least squares from those: {'; '.join(self.margins.values())}"
+        return Explained("noise", (*measured, choice)), Explained(asked)
+
+    def loss_in_words(self, expected_groups: int) -> str:
+        """What a norm is chosen by."""
+        return f"a cell of each margin counts {self.groups_counted:,.4g} of {expected_groups:,} groups"
+
+    def _notes_of_answers(self) -> tuple[str, ...]:
+        return (_ONE_TABLE,)
+
+    def _over_groups(self) -> dict[str, Any]:
+        return {"margins": list(self.margins.values())}
+
+
+def in_64_bits(cells: WholeNumbers) -> WholeNumbers:
+    """The same numbers as 64 bits where they fit."""
+    if all(-(2**62) < cell < 2**62 for cell in cells):
+        return cells.astype(np.int64)
+    return cells
+
+
+def _normal_bar(design: MarginalDesign, margin: Margin, parts: int) -> float:
+    """Each answer of a margin is within this of the truth with the confidence of releases at least, in steps."""
+    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    weights = [design.weights(margin, measured) for measured in design.variances]
+    rounding = math.fsum(float((np.abs(values) * counts).sum()) for values, counts in weights) / 2
+    return (z * math.sqrt(design.variance(margin)) + rounding / parts) * _SLACK
+
+
+def _laplace_bar(design: MarginalDesign, margin: Margin, noise: Mapping[Margin, DiscreteLaplace]) -> float:
+    """The same for discrete Laplace noise, which is drawn in steps."""
+    weights = {measured: design.weights(margin, measured) for measured in noise}
+    drawn = [
+        (noise[measured], float(value), int(count))
+        for measured, (values, counts) in weights.items()
+        for value, count in zip(values, counts, strict=True)
+        if value and count
     ]
-    alone = [(one, values, counts) for one, (values, counts) in zip(noise.values(), weights.values(), strict=True)]
-    single = [
-        (one, value) for one, values, counts in alone for value, n in zip(values, counts, strict=True) if n and value
-    ]
-    if len(single) == 1 and sum(float(counts[values != 0].sum()) for _, values, counts in alone) == 1:
-        ((one, weight),) = single
-        return abs(float(weight)) * one.half_width(confidence) * _SLACK
-    chance = (1 - confidence) / 2
+    if len(drawn) == 1 and drawn[0][2] == 1:
+        ((one, weight, _),) = drawn
+        return abs(weight) * one.half_width(CONFIDENCE) * _SLACK
+    terms = [(noise[measured].noise_scale, *pair) for measured, pair in weights.items()]
+    chance = (1 - CONFIDENCE) / 2
     return min(_chernoff(terms, chance), _on_lattice(terms, chance)) * _SLACK
 
 
@@ -116,12 +257,6 @@ def _on_lattice(terms: list[tuple[float, FloatArray, FloatArray]], chance: float
     return float(fits[0]) * step if len(fits) else math.inf
 
 
-CONFIDENCE = 0.95
-_FINE = 2**16  # the least noise in parts of a step, so that rounding it is nothing beside it
-_SHARES = 2**20  # shares are multiples of one part in this
-_MOST_MEASURED = 6  # columns of which every subset may be measured; of more, those within a margin that is asked for
-
-
 @dataclass(frozen=True, slots=True)
 class _Reach:
     """What one unit can do to a margin of which each cell is `cells` of the whole table: in units of one row's largest."""
@@ -151,36 +286,13 @@ class _Reach:
 
 def plan_margins(query: Query, base: GroupPlan, spend: Budget) -> MarginalPlan:
     """The plan of margins. base: of the same groups without them, whose statement and bounds it has."""
-    payable = ways(spend) if base.bounding.norm is None else normal_ways(ways(spend))
-    found = [_made(query, base, way, price, spend) for way, price in payable]
+    found = [_planned(query, base, spend, way, price) for way, price in ways(spend, norm=base.bounding.norm)]
     best = min(found, key=lambda one: one.error)
-    others = tuple(f"less good: {one.why[0]}" for one in found if one is not best)
-    return best if not others else _told(best, others)
+    others = (f"less good: {one.why[0]}" for one in found if one is not best)
+    return replace(best, why=(*best.why, *others))
 
 
-def _told(plan: MarginalPlan, lines: tuple[str, ...]) -> MarginalPlan:
-    return replace(plan, why=(*plan.why, *lines))
-
-
-def ways(spend: Budget) -> list[tuple[Budget, Budget]]:
-    """What is shared, and the price; only normal noise uses a delta."""
-    match spend:
-        case Pure():
-            return [(spend, spend)]
-        case Approx(epsilon=epsilon, delta=delta):
-            mu = Fraction(float(mu_of(epsilon, delta).lower))
-            return [(Pure(epsilon), Pure(epsilon)), (Gdp(mu, Fraction(0)), spend)]
-        case Zcdp(rho=rho):
-            return [(spend, Zcdp(rho, Fraction(0)))]
-        case Rdp(order=order, epsilon=epsilon):
-            return [(spend, Rdp(order, epsilon, Fraction(0)))]
-        case Gdp(mu=mu):
-            return [(spend, Gdp(mu, Fraction(0)))]
-        case _:
-            raise PrivacyError(f"a plan cannot spend {spend}; spend pure, approx, zcdp, rdp or gdp")
-
-
-def _made(query: Query, base: GroupPlan, way: Budget, price: Budget, spend: Budget) -> MarginalPlan:
+def _planned(query: Query, base: GroupPlan, spend: Budget, way: Budget, price: Budget) -> MarginalPlan:
     groups = query.groups
     sizes = tuple(map(len, values_of(len(groups.columns), groups.keys or ())))
     (cell,) = base.measures.values()
@@ -194,11 +306,17 @@ def _made(query: Query, base: GroupPlan, way: Budget, price: Budget, spend: Budg
     shares = {whole: 1.0} if isinstance(reach, NormContribution) else best_shares(sizes, wanted, costs)
     noise: Mapping[Margin, DiscreteLaplace | Gaussian]
     if isinstance(way, Pure):
-        noise = _laplace(way.epsilon, reach, moved, _pure_candidates(sizes, groups.margins, shares), sizes, wanted)
-        finer = 1
+        laplace = _laplace(
+            way.epsilon, reach.l1 * moved, _pure_candidates(sizes, groups.margins, shares), sizes, wanted
+        )
+        noise, finer, parts = laplace, 1, 1
+        design = _design(sizes, noise, parts)
+        bars = {margin: _laplace_bar(design, margin, laplace) for margin in wanted}
     else:
         noise, finer = _normal(mu_squared_of(way), reach, moved, shares, cells)
-    parts = finer * entry_parts(base.stage)
+        parts = finer * entry_parts(base.stage)
+        design = _design(sizes, noise, parts)
+        bars = {margin: _normal_bar(design, margin, parts) for margin in wanted}
     measures = {
         named(groups.columns, margin): Measure(
             name=named(groups.columns, margin),
@@ -207,52 +325,45 @@ def _made(query: Query, base: GroupPlan, way: Budget, price: Budget, spend: Budg
         )
         for margin, one in noise.items()
     }
-    design = MarginalDesign(sizes, {margin: _variance(one) / parts**2 for margin, one in noise.items()})
-    made = MarginalPlan(
-        query=query, bounding=base.bounding, spend=spend, price=price, stage=base.stage, measures=measures,
-        measured=tuple(noise), parts=parts, unit=unit, design=design, why=(), error=0.0,
-    )  # fmt: skip
-    return _explained(made, size, costs, sizes, wanted)
-
-
-def _explained(
-    plan: MarginalPlan,
-    size: int,
-    costs: Mapping[Margin, float],
-    sizes: tuple[int, ...],
-    wanted: Mapping[Margin, float],
-) -> MarginalPlan:
-    error = math.fsum(half_width(plan, margin, CONFIDENCE) for margin in wanted) / size
-    laplace = any(isinstance(measure.mechanism, DiscreteLaplace) for measure in plan.measures.values())
-    kind = "discrete Laplace noise" if laplace else "normal noise"
-    told = f"{kind} on {len(plan.measured)} margins: bars of all asked for add up to {error:.4g}"
-    budget = sum(costs[margin] / plan.design.variances[margin] for margin in plan.measured)
-    whole = tuple(range(len(sizes)))
-    alone = MarginalDesign(sizes, {whole: costs[whole] / budget})
-    each = MarginalDesign(sizes, {margin: len(wanted) * costs[margin] / budget for margin in wanted})
-    best, from_whole, apart = (
-        math.fsum(design.variance(margin) for margin in wanted) for design in (plan.design, alone, each)
+    error = math.fsum(bars.values()) / size
+    kind = next(iter(measures.values())).mechanism.kind
+    return MarginalPlan(
+        query=query,
+        bounding=base.bounding,
+        spend=spend,
+        price=price,
+        stage=base.stage,
+        measures=measures,
+        measured=tuple(noise),
+        parts=parts,
+        unit=unit,
+        design=design,
+        bars=bars,
+        why=(
+            f"{kind} on {len(noise)} margins: bars of all asked for add up to {error:.4g}",
+            *((WHY,) if base.bounding.norm is not None else ()),
+            *_beside(design, costs, wanted),
+        ),
+        error=error,
     )
-    why = (
-        told,
-        *((WHY,) if plan.bounding.norm is not None else ()),
+
+
+def _design(sizes: tuple[int, ...], noise: Mapping[Margin, Noise], parts: int) -> MarginalDesign:
+    """The design of noise that is drawn in parts of a step. Noise that is surely 0 has weights too."""
+    return MarginalDesign(sizes, {margin: max(law.law.variance, 1e-12) / parts**2 for margin, law in noise.items()})
+
+
+def _beside(design: MarginalDesign, costs: Mapping[Margin, float], wanted: Mapping[Margin, float]) -> tuple[str, str]:
+    """The variances of the design beside those of simpler ones at the same price."""
+    budget = sum(costs[margin] / variance for margin, variance in design.variances.items())
+    whole = tuple(range(len(design.sizes)))
+    alone = MarginalDesign(design.sizes, {whole: costs[whole] / budget})
+    each = MarginalDesign(design.sizes, {margin: len(wanted) * costs[margin] / budget for margin in wanted})
+    best, from_whole, apart = (math.fsum(map(one.variance, wanted)) for one in (design, alone, each))
+    return (
         f"variances of a cell add up to {best:.4g}; measured alone, the whole table would give {from_whole:.4g}",
         f"and the margins themselves, with equal shares, {apart:.4g}",
     )
-    return replace(plan, why=why, error=error)
-
-
-def row_of(base: GroupPlan) -> tuple[int, Fraction]:
-    """The most that one row adds to a cell, in steps, and what a step is worth."""
-    if not base.stage.grid:
-        return 1, Fraction(1)
-    (column,) = base.stage.grid.values()
-    return max(abs(column.low), abs(column.high), 1), column.bounds.step
-
-
-def is_mixed(base: GroupPlan) -> bool:
-    """Whether a row can raise a sum and another lower it: then a replaced unit can move one cell by both."""
-    return any(column.low < 0 < column.high for column in base.stage.grid.values())
 
 
 def _reach_of(query: Query, base: GroupPlan) -> _Reach | NormContribution:
@@ -313,20 +424,19 @@ def _normal(
     squares = {margin: reach.l2_squared(cells[margin]) * size**2 for margin in shares}
     exact = {margin: squares[margin] / (mu_squared * part) for margin, part in _parts(shares).items()}
     least = math.sqrt(float(min(exact.values())))
-    parts = 1 << max(0, math.ceil(math.log2(_FINE / least)))
+    parts = 1 << max(0, math.ceil(math.log2(FINE / least)))
     made = {
         margin: Gaussian(variance=Fraction(math.ceil(variance * parts**2)), l2_squared=squares[margin] * parts**2)
         for margin, variance in exact.items()
     }
-    if math.sqrt(float(max(one.variance for one in made.values()))) > LARGEST_SCALE:
+    if max(one.noise_scale for one in made.values()) > LARGEST_SCALE:
         raise QueryError("marginals: the noise is too wide to be drawn; spend more, or take a larger step")
     return made, parts
 
 
-def _laplace(  # noqa: PLR0917 - of one plan
+def _laplace(
     epsilon: Fraction,
-    reach: _Reach | NormContribution,
-    size: int,
+    sensitivity: int,
     candidates: list[dict[Margin, float]],
     sizes: tuple[int, ...],
     wanted: Mapping[Margin, float],
@@ -334,34 +444,16 @@ def _laplace(  # noqa: PLR0917 - of one plan
     """Discrete Laplace noise by margin: of the candidates, the one with the least variances."""
 
     def total(noise: Mapping[Margin, DiscreteLaplace]) -> float:
-        design = MarginalDesign(sizes, {margin: _variance(one) for margin, one in noise.items()})
+        design = _design(sizes, noise, 1)
         if not all(design.tells(margin) for margin in wanted):
             return math.inf
         return math.fsum(design.variance(margin) for margin in wanted)
 
     made = [
         {
-            margin: DiscreteLaplace.calibrated(epsilon=epsilon * part, sensitivity=reach.l1 * size)
+            margin: DiscreteLaplace.calibrated(epsilon=epsilon * part, sensitivity=sensitivity)
             for margin, part in _parts(shares).items()
         }
         for shares in candidates
     ]
     return min(made, key=total)
-
-
-def _variance(noise: DiscreteLaplace | Gaussian) -> float:
-    """Of rounded normal noise, before it is rounded: drawn in parts so fine that rounding is a share of 2^-32."""
-    found = float(noise.variance) if isinstance(noise, Gaussian) else float(noise.law.variance)
-    return max(found, 1e-12)  # noise that is surely 0 has weights too
-
-
-def mu_squared_of(way: Budget) -> Fraction:
-    """What a way of spending leaves for normal noise: mu^2."""
-    match way:
-        case Gdp(mu=mu):
-            return mu**2
-        case Zcdp(rho=rho):
-            return 2 * rho
-        case Rdp(order=order, epsilon=epsilon):
-            return 2 * epsilon / order
-    raise PrivacyError(f"{way} pays for no normal noise")

@@ -4,23 +4,135 @@ Each choice is permute-and-flip on what is left. All k compose by the rule of th
 (k e)-private, k rho(e)-zCDP, k mu(e)^2 in squared mu, and at a delta as private as the certified engine shows.
 """
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil, fsum, log
+from typing import Any
 
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.errors import PrivacyError
-from neartwin.exact import root_above, root_below
+from neartwin.losses import Composition
 from neartwin.losses import Pure as PureLoss
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
 from neartwin.mechanisms.selection.top_k import PeeledTop
-from neartwin.planning.allocation import allocate, each_epsilon
-from neartwin.planning.plan import TopKPlan
-from neartwin.planning.stage import Stage
+from neartwin.noise import Source
+from neartwin.planning.allocation import CONFIDENCE, allocate, each_epsilon
+from neartwin.planning.explain import Explained, nodes
+from neartwin.planning.plan import NoisyAnswer, Plan
+from neartwin.planning.spending import delta_of, share_of, total_of, without_delta
+from neartwin.planning.stage import Aggregates, Stage
 from neartwin.queries.query import TopK
+from neartwin.statistics.base import Estimate, ExpectedError, same_everywhere
 from neartwin.statistics.measures import Measure, Measurement
 from neartwin.statistics.sensitivity import Sensitivity
 
 _HALF = Fraction(1, 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopKPlan(Plan):
+    """The plan of a `MostCommon`: what wins is released, and counts, where they were asked for, with noise of their own.
+
+    Attributes:
+        mechanism: Of the choices.
+        counts: Of the winners' numbers of units, where they were asked for.
+        why: How far one unit moves the counts that are compared, in words.
+    """
+
+    kind = "choice"
+
+    query: TopK
+    mechanism: PeeledTop
+    counts: Measure | None
+    why: str
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """The winners' counts, where they were asked for."""
+        return () if self.counts is None else (("count", "count_distinct_units()"),)
+
+    @property
+    def objective(self) -> float:
+        """The gap and the bars, in units."""
+        return fsum(float(error.half_width or 0) for error in self.expected_errors())
+
+    def record(self) -> dict[str, object]:
+        """The scale of each choice, how many there are, and the noise of counts."""
+        form: dict[str, object] = {"scale": str(self.mechanism.each.scale)}
+        if self.query.k != 1:
+            form["k"] = self.query.k
+        if self.counts is not None:
+            form["counts"] = self.counts.mechanism.record
+        return form
+
+    def losses(self) -> Composition:
+        """What the choices and the counts reveal together: the price covers this curve."""
+        chosen = self.mechanism.losses()
+        return chosen if self.counts is None else chosen + self.counts.losses()
+
+    def mechanisms(self) -> Iterator[tuple[str, object]]:
+        """The choice, and the noise of counts."""
+        yield "", self.mechanism
+        if self.counts is not None:
+            yield "counts", self.counts.mechanism
+
+    def noised(self, answers: Sequence[Aggregates], source: Source) -> NoisyAnswer:
+        """The winners, best first, and their noisy counts."""
+        units = answers[0].values["units"]
+        winners = self.mechanism.choose(units, source=source)
+        keys = tuple(answers[0].keys[winner] for winner in winners)
+        if self.counts is None:
+            return NoisyAnswer(keys, ())
+        values = self.counts.mechanism.noisy(units[winners], source=source).tolist()
+        bar = self.counts.mechanism.half_width(CONFIDENCE)
+        ends = (tuple(value + move for value in values) for move in (0, -bar, bar))
+        return NoisyAnswer(keys, (Estimate("count", *ends),))
+
+    def expected_errors(self) -> tuple[ExpectedError, ...]:
+        """Each winner's count is within t ln(m / beta) of the best left: McKenna, Sheldon 2020; a union over the k choices."""
+        k = self.query.k
+        gap = ceil(float(self.mechanism.each.scale) * log(len(self.query.among) * k / (1 - CONFIDENCE)))
+        what = "the winner's count" if k == 1 else "each winner's count"
+        best = "the largest" if k == 1 else "the largest that is left"
+        chosen = ExpectedError(
+            name=self.query.column,
+            confidence=CONFIDENCE,
+            half_width=Fraction(gap),
+            by_size=(),
+            says=f"{what} is within {gap:,} of {best}",
+        )
+        if self.counts is None:
+            return (chosen,)
+        return (chosen, same_everywhere("count", self.counts.half_width(CONFIDENCE), CONFIDENCE))
+
+    def _explained(self) -> tuple[Explained, ...]:
+        query, each = self.query, self.mechanism.each
+        times = f", {query.k} times, each among what is left" if query.k > 1 else ""
+        lines = [self.why, f"each choice costs epsilon {float(each.epsilon):g}"]
+        if self.counts is None:
+            lines.append("only what wins is released; a count would need noise of its own")
+        count = f"count distinct units by {query.column!r} over {len(query.among)} public values"
+        chosen = Explained(f"permute and flip{times}, scale {float(each.scale):g}", nodes(*lines))
+        if self.counts is None:
+            return Explained(count), chosen
+        why = nodes(f"sensitivity {self.counts.sensitivity.l1}: {self.counts.sensitivity.why}")
+        counts = f"the winners' counts, for half of the spend: {self.counts.noise_in_words}"
+        return Explained(count), chosen, Explained(counts, why)
+
+    def _notes(self) -> tuple[str, ...]:
+        if self.counts is None:
+            return ("Only the winner is released. Its count and the runners-up are not; asking for them costs more.",)
+        bars = f"Each count has fresh noise, and its bar holds with probability at least {CONFIDENCE:.0%}"
+        return (f"{bars}; which values won was decided with other noise.",)
+
+    def _statistics(self) -> dict[str, Any]:
+        return {"statistics": {"most common": self.query.column}}
+
+    def bounds(self) -> list[dict[str, str]]:
+        """A unit counts once for each value."""
+        return [{"what": "rows of one unit for each value", "value": "1", "origin": "the mechanism counts units"}]
 
 
 def plan_choice(query: TopK, spend: Budget) -> TopKPlan:
@@ -43,16 +155,15 @@ def plan_choice(query: TopK, spend: Budget) -> TopKPlan:
         rows_per_group=1,
         groups_per_unit=None,
     )
-    epsilon, price = _each(_scaled(spend, _HALF) if query.counted else spend, query.k)
+    half = share_of(spend, _HALF, delta=delta_of(spend) / 2)
+    epsilon, price = _each(half if query.counted else spend, query.k)
     each = PermuteAndFlip.calibrated(epsilon=epsilon, sensitivity=1, monotone=monotone)
     counts = None
     if query.counted:
         reach = Sensitivity(query.k, 1, query.k, f"a unit counts at most once for each of {query.k} values")
-        allotted = allocate((Measurement("units", reach, 1.0),), None, _scaled(spend, _HALF))
+        allotted = allocate((Measurement("units", reach, 1.0),), None, half)
         counts = Measure(name="units", sensitivity=reach, mechanism=allotted.noise["units"])
-        price = _together(price, allotted.price)
-        if isinstance(price, Gdp) and isinstance(spend, Gdp):  # halves of mu^2, whose root is rounded up
-            price = Gdp(min(price.mu, spend.mu), price.delta)
+        price = total_of([price, allotted.price], spend)
     return TopKPlan(
         query=query,
         spend=spend,
@@ -75,46 +186,13 @@ def _each(spend: Budget, k: int) -> tuple[Fraction, Budget]:
                 if _holds(epsilon * quarters / (4 * k), k, delta, epsilon):
                     return epsilon * quarters / (4 * k), spend
             return epsilon / k, Pure(epsilon)
-        case Zcdp(rho=rho):
-            return each_epsilon(Zcdp(rho, Fraction(0)), k), Zcdp(rho, Fraction(0))
+        case Zcdp() | Gdp():
+            return each_epsilon(spend, k), without_delta(spend)
         case Rdp(order=order, epsilon=epsilon):
-            return each_epsilon(Zcdp(epsilon / order, Fraction(0)), k), Rdp(order, epsilon, Fraction(0))
-        case Gdp(mu=mu):
-            return each_epsilon(Gdp(mu, Fraction(0)), k), Gdp(mu, Fraction(0))
+            return each_epsilon(Zcdp(epsilon / order, spend.delta), k), without_delta(spend)
         case _:
             raise PrivacyError(f"a choice cannot spend {spend}; spend pure(epsilon), approx, zcdp(rho) or gdp(mu)")
 
 
 def _holds(each: Fraction, k: int, delta: Fraction, epsilon: Fraction) -> bool:
     return bool((k * PureLoss(epsilon=each)).epsilon(delta).upper <= epsilon)
-
-
-def _scaled(spend: Budget, share: Fraction) -> Budget:
-    """A share of what adds up in this currency."""
-    match spend:
-        case Pure(epsilon=epsilon):
-            return Pure(epsilon * share)
-        case Approx(epsilon=epsilon, delta=delta):
-            return Approx(epsilon * share, delta * share)
-        case Zcdp(rho=rho, delta=delta):
-            return Zcdp(rho * share, delta)
-        case Rdp(order=order, epsilon=epsilon, delta=delta):
-            return Rdp(order, epsilon * share, delta)
-        case Gdp(mu=mu, delta=delta):
-            return Gdp(root_below(mu**2 * share), delta)
-        case _:
-            raise PrivacyError(f"a choice cannot spend {spend}; spend pure(epsilon), approx, zcdp(rho) or gdp(mu)")
-
-
-def _together(one: Budget, other: Budget) -> Budget:
-    """Two prices of one currency as one."""
-    match one, other:
-        case Zcdp(rho=a), Zcdp(rho=b):
-            return Zcdp(a + b, Fraction(0))
-        case Rdp(order=order, epsilon=a), Rdp(epsilon=b):
-            return Rdp(order, a + b, Fraction(0))
-        case Gdp(mu=a), Gdp(mu=b):
-            return Gdp(root_above(a**2 + b**2), Fraction(0))
-    epsilon = sum((part.epsilon for part in (one, other) if isinstance(part, Pure | Approx)), Fraction(0))
-    delta = sum((part.delta for part in (one, other) if isinstance(part, Approx)), Fraction(0))
-    return Approx(epsilon, delta) if delta else Pure(epsilon)

@@ -21,32 +21,187 @@ in k groups with n rows in each is taken to have a norm of n sqrt(k). All of it 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Any, assert_never
+from typing import Any, TypeVar
 
 import numpy as np
 
-from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
+from neartwin.accounting.budgets import Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.errors import ParameterError, PrivacyError, QueryError
-from neartwin.exact import FloatArray, Number, WholeNumbers, rational, root_below
+from neartwin.exact import FloatArray, Number, WholeNumbers, rational
+from neartwin.losses import Composition
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
-from neartwin.mechanisms.linear.workloads import Intervals
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.planning.context import planned_context
-from neartwin.planning.groups import bounded_plan
+from neartwin.noise import Source
+from neartwin.planning.allocation import CONFIDENCE
+from neartwin.planning.contribution_bounds import ContributionBounds
+from neartwin.planning.digests import target_record
+from neartwin.planning.explain import Explained, nodes
+from neartwin.planning.groups import plan_groups
 from neartwin.planning.limits import Limits, PrivateLimit
-from neartwin.planning.plan import GroupPlan, MarginalPlan, Pilot, Plan, QueryPlan, TopKPlan, WorkloadPlan
-from neartwin.queries.groups import values_of
-from neartwin.queries.query import Query, TopK
-from neartwin.statistics.base import Statistic
+from neartwin.planning.marginals import plan_margins
+from neartwin.planning.plan import Choice, FirstStage, Loss, QueryPlan
+from neartwin.planning.spending import split_budget, without_delta
+from neartwin.planning.stage import SALT_BITS, Engine, Stage
+from neartwin.planning.workloads import plan_workload
+from neartwin.queries.query import Query
 from neartwin.tables.table import RowUnit
 from neartwin.tables.types import Key
 
-CONFIDENCE = 0.95
 OCTAVES = tuple(2**i for i in range(13))
-_OF_NORMAL = 0.41  # the mean absolute value of noise in bars at that confidence, of either law
-_OF_LAPLACE = 1 / 3
+PARTS = 1024  # that one unit adds to the histogram
+SURE = (
+    0.9999  # that no cell is noise alone: one far cell of nobody would stand for millions of rows, and spoil the choice
+)
+P = TypeVar("P", bound=QueryPlan)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenBounds(Choice):
+    """Bounds of contributions. lost: the estimated share of all rows that they take, None where nothing could be seen."""
+
+    lost: float | None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The bounds and what they lose."""
+        bounding = self.plan.bounding
+        bounds = f"max_rows_per_group = {bounding.max_rows_per_group}, max_groups = {bounding.max_groups}"
+        if bounding.norm is not None:
+            bounds = f"norm = {float(bounding.norm):g}"
+        if self.lost is None:
+            return (f"Chosen privately: {bounds}, the least noise, because too few people are there to choose by.",)
+        loss = f"expected to lose about {self.lost:.1%} of all rows"
+        caution = "This estimate is from noisy counts, which do not show a few heavy units."
+        return (f"Chosen privately: {bounds}, {loss}. {caution} No error bar covers the bias of bounding.",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pilot(FirstStage):
+    """A first stage that chooses bounds of contributions by noisy counts.
+
+    Attributes:
+        stage: Counts units by groups and rows, in octaves.
+        mechanism: The noise of each cell.
+        rows: The limit of rows in a group that is to be chosen; None where it is a number.
+        groups: That of groups.
+        norm: That of a norm, in place of both.
+        expected_groups: In the release.
+        importance: Of each statistic.
+        rest: What the question itself may spend.
+    """
+
+    stage: Stage
+    mechanism: DiscreteLaplace | Gaussian
+    rows: PrivateLimit | None
+    groups: PrivateLimit | None
+    norm: PrivateLimit | None
+    expected_groups: int
+    importance: tuple[tuple[str, Number], ...]
+    rest: Budget
+
+    @property
+    def limits(self) -> dict[str, PrivateLimit]:
+        """What is chosen, by the names of limits."""
+        limits = {"max_rows_per_group": self.rows, "max_groups": self.groups, "norm": self.norm}
+        return {name: limit for name, limit in limits.items() if limit is not None}
+
+    def record(self, plan: QueryPlan) -> dict[str, object]:
+        """Its noise, the limits, octaves, importance and the rest."""
+        del plan
+        bounds = [limit and [limit.at_most, str(limit.share)] for limit in (self.rows, self.groups)]
+        bounds += [] if self.norm is None else [[self.norm.at_most, str(self.norm.share)]]
+        importance = [[name, str(weight)] for name, weight in self.importance]
+        spread = [self.expected_groups, self.stage.octaves, importance, target_record(self.rest)]
+        return {"pilot": [*self.mechanism.record, *bounds, *spread]}
+
+    def losses(self) -> Composition:
+        """What the noisy counts reveal."""
+        return self.mechanism.losses()
+
+    def mechanisms(self) -> Iterator[tuple[str, object]]:
+        """The noise of the counts."""
+        yield "pilot that chose bounds", self.mechanism
+
+    def origin(self, plan: QueryPlan, bound: str) -> str | None:
+        """That of the limits chosen here."""
+        del plan
+        limit = self.limits.get(bound)
+        return None if limit is None else f"chosen by a private pilot that was paid for, at most {limit.at_most}"
+
+    def objective(self, plan: QueryPlan) -> float:
+        """At the root of each limit: the middle of a search by octaves."""
+        bounding = plan.bounding
+        if self.norm is not None:
+            return plan.error * math.isqrt(self.norm.at_most) / self.norm.at_most
+        limits = Limits(
+            max_rows_per_group=math.isqrt(self.rows.at_most) if self.rows else bounding.max_rows_per_group,
+            max_groups=math.isqrt(bounding.max_groups) if self.groups else bounding.max_groups,
+        )
+        return bounded_plan(plan.query, spend=self.rest, limits=limits, importance=dict(self.importance)).objective
+
+    def explanation(self, plan: QueryPlan) -> Explained:
+        """What is chosen first, how, and by what."""
+        bar = self.mechanism.half_width(CONFIDENCE) / PARTS
+        share = plan.loss_in_words(self.expected_groups)
+        weighed = (
+            f"the bound has the least expected error, from noise and from lost rows: {share}, and loses their share of "
+        )
+        return Explained(
+            f"first choose {' and '.join(self.limits)} from noisy counts of units by groups and rows, in octaves",
+            nodes(
+                "sensitivity 1,024 parts: a unit's groups share one unit among the cells, however many they are",
+                f"noise of ± {bar:.3g} units a cell; a cell within the noise counts as empty",
+                *(
+                    [f"{weighed}the rows lost to scaling; the release says about how many rows those are"]
+                    if share
+                    else []
+                ),
+                f"the question then spends {self.rest}; the plan below is the worst case, at the largest bounds",
+            ),
+        )
+
+    def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
+        """The plan at the bounds that a noisy histogram suggests."""
+        counts = engine.aggregate(self.stage, salt=source.bits(SALT_BITS)).values["parts"]
+        return self.chosen(plan, self.mechanism.noisy(counts, source=source))
+
+    def chosen(self, plan: QueryPlan, noisy: WholeNumbers) -> ChosenBounds:
+        """The same from noisy counts. noisy: (octaves^2,), cell (i, j) at i * octaves + j, in parts."""
+        keys = plan.query.groups.keys
+        units = _seen(self, noisy) if self.norm is None else _seen_by_norm(self, noisy, keys)
+        bounds = self._best(plan, units)
+        limits: dict[str, Any] = {"max_rows_per_group": bounds.max_rows_per_group, "max_groups": bounds.max_groups}
+        if bounds.norm is not None:
+            limits = {"norm": bounds.norm}
+        if keys is None:
+            limits["max_discovered_groups"] = _typical(units)
+        question = bounded_plan(plan.query, spend=self.rest, limits=Limits(**limits), importance=dict(self.importance))
+        whole, kept = within_caps(units, math.inf, math.inf), _within(units, bounds)
+        lost = max(0.0, 1 - kept.rows / whole.rows) if whole.rows > 0 else None
+        return ChosenBounds(before=plan, plan=question, lost=lost)
+
+    def _best(self, plan: QueryPlan, units: FloatArray) -> ContributionBounds:
+        """The candidate with the least expected error; where too few people are there to tell, that with the least noise."""
+        candidates = list(self._candidates(plan.bounding))
+        if not units.any():
+            return candidates[0]
+        importance = dict(self.importance)
+        return min(candidates, key=lambda bounds: plan.error_within(bounds, self._loss(units, bounds), importance))
+
+    def _candidates(self, most: ContributionBounds) -> Iterator[ContributionBounds]:
+        if self.norm is not None:
+            for norm in _steps(self.norm, self.norm.at_most):
+                yield replace(most, norm=rational(norm=norm))
+            return
+        for rows in _steps(self.rows, most.max_rows_per_group):
+            for groups in _steps(self.groups, most.max_groups):
+                yield replace(most, max_rows_per_group=rows, max_groups=groups)
+
+    def _loss(self, units: FloatArray, bounds: ContributionBounds) -> Loss:
+        whole, kept = within_caps(units, math.inf, math.inf), _within(units, bounds)
+        rows, pairs = whole.rows - kept.rows, whole.pairs - kept.pairs
+        return Loss(rows / self.expected_groups, pairs / self.expected_groups, whole.rows / max(kept.rows, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,94 +234,44 @@ def _means(bound: float, octaves: int) -> FloatArray:
     return np.array([*found, min(float(OCTAVES[octaves - 1]), bound)])
 
 
-def error_of_caps(plan: GroupPlan, pilot: Pilot, units: FloatArray, bounds: tuple[int, int]) -> float:
-    """Expected error over the statistics at max_rows_per_group and max_groups, in rows a group."""
-    whole, kept = within_caps(units, math.inf, math.inf), within_caps(units, *bounds)
-    return _of_groups(plan, pilot, whole, kept, lambda asked: _noise_of_caps(plan, asked, bounds))
+def _within(units: FloatArray, bounds: ContributionBounds) -> Kept:
+    if bounds.norm is not None:
+        return within_norm(units, float(bounds.norm))
+    return within_caps(units, bounds.max_rows_per_group, bounds.max_groups)
 
 
-def error_of_norm(plan: QueryPlan, pilot: Pilot, units: FloatArray, norm: int) -> float:
-    """Expected error at a norm, in rows: over the statistics of a group, or of an answer, or over the margins of a cell each."""
-    whole, kept = within_caps(units, math.inf, math.inf), within_norm(units, norm)
-    match plan:
-        case GroupPlan():
-            return _of_groups(plan, pilot, whole, kept, lambda asked: _noise_of_norm(plan, asked, norm))
-        case MarginalPlan() | WorkloadPlan():
-            noise = _OF_NORMAL * plan.error * norm / float(plan.bounding.norm or 1)
-            (asked,) = plan.outputs.values()
-            lost = asked.lost((whole.rows - kept.rows) / pilot.expected_groups * groups_counted(plan), 0.0)
-            return noise + (lost or 0.0)
-        case _:
-            assert_never(plan)
+def bounded_plan(
+    query: Query, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None = None
+) -> QueryPlan:
+    """The plan of groups, or of what is asked in their place, within limits that are all numbers."""
+    base = plan_groups(query, spend=spend, limits=limits, importance=importance)
+    if query.groups.asked is not None:
+        return plan_workload(query, query.groups.asked, base, spend)
+    return plan_margins(query, base, spend) if query.groups.margins else base
 
 
-def groups_counted(plan: MarginalPlan | WorkloadPlan) -> float:
-    """How many groups an answer counts, by size of weights: the mean over a workload, or a cell of each margin at once."""
-    if isinstance(plan, WorkloadPlan):
-        queries = plan.resolved.queries
-        if isinstance(queries, Intervals):
-            return float((queries.last - queries.first + 1).mean())
-        return float(np.abs(queries.table).sum(axis=1).mean())
-    groups = plan.query.groups
-    sizes = [len(values) for values in values_of(len(groups.columns), groups.keys or ())]
-    return float(sum(math.prod(size for i, size in enumerate(sizes) if i not in margin) for margin in groups.margins))
+def plan_within(
+    query: Query,
+    plan_of: Callable[..., P],
+    *,
+    spend: Budget,
+    limits: Limits,
+    importance: Mapping[str, Number] | None,
+) -> P:
+    """The plan within limits of which some may be chosen privately.
 
+    It is then at the largest limits that may be chosen, with the pilot that will choose them; its price is the whole spend.
 
-def _of_groups(plan: GroupPlan, pilot: Pilot, whole: Kept, kept: Kept, noise_of: Callable[[Statistic], float]) -> float:
-    weights, error = dict(pilot.weights), 0.0
-    for name, aggregate in plan.query.aggregates.items():
-        share = 1 / pilot.expected_groups
-        size = noise_of(aggregate)
-        lost = aggregate.lost((whole.rows - kept.rows) * share, (whole.pairs - kept.pairs) * share)
-        if lost is None:
-            lost, size = 0.0, size * whole.rows / max(kept.rows, 1.0)
-        error += float(rational(importance=weights.get(name, 1))) * (size + lost)
-    return error
-
-
-def _noise_of_norm(plan: GroupPlan, aggregate: Statistic, norm: float) -> float:
-    """The mean absolute noise of a statistic at another norm than the plan's, in rows."""
-    measure = plan.measures[aggregate.main_measure(planned_context(plan))]
-    name = measure.name.partition(":")[2]
-    cell = plan.stage.grid.get(name) or plan.stage.moments.get(name)
-    far = max(abs(cell.low), abs(cell.high)) if cell is not None and measure.name.startswith("total") else 1
-    return _OF_NORMAL * float(measure.half_width(CONFIDENCE)) / far * norm / float(plan.bounding.norm or 1)
-
-
-def _noise_of_caps(plan: GroupPlan, aggregate: Statistic, bounds: tuple[int, int]) -> float:
-    """The mean absolute noise of a statistic at other bounds than the plan's, in rows: grows with C, and with k or its root."""
-    measure = plan.measures[aggregate.main_measure(planned_context(plan))]
-    of_units = measure.name == "units"
-    one_row = 1.0 if of_units else measure.sensitivity.cell / plan.bounding.max_rows_per_group
-    rows = 1.0 if of_units else bounds[0] / plan.bounding.max_rows_per_group
-    laplace = isinstance(measure.mechanism, DiscreteLaplace)
-    power, typical = (1.0, _OF_LAPLACE) if laplace else (0.5, _OF_NORMAL)
-    width = typical * float(measure.mechanism.half_width(CONFIDENCE)) / one_row
-    groups: float = (bounds[1] / plan.bounding.max_groups) ** power
-    return width * rows * groups
-
-
-PARTS = 1024  # that one unit adds to the histogram
-SURE = (
-    0.9999  # that no cell is noise alone: one far cell of nobody would stand for millions of rows, and spoil the choice
-)
-
-
-def plan_within(query: Query | TopK, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None) -> Plan:
-    """The plan within limits of which some may be chosen privately."""
-    if not limits.private:
-        return bounded_plan(query, spend=spend, limits=limits, importance=importance)
-    if not isinstance(query, Query):
-        raise QueryError("private_limit(): the most common value has no limits to choose")
-    return tuned_plan(query, spend=spend, limits=limits, importance=importance)
-
-
-def tuned_plan(query: Query, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None) -> QueryPlan:
-    """The plan at the largest limits that may be chosen, with the pilot that will choose them; its price is the whole spend.
-
-    limits: some of them private; for marginals and workloads the norm alone.
+    Args:
+        query: The question; for marginals and workloads the norm alone may be chosen.
+        plan_of: Plans it within limits that are numbers: `bounded_plan`, or `plan_groups` for groups alone.
+        spend: Of both stages.
+        limits: Of each unit.
+        importance: Of each statistic's error.
     """
     tuned = limits.private
+    if not tuned:
+        return plan_of(query, spend=spend, limits=limits, importance=importance)
     if isinstance(query.table.unit, RowUnit):
         raise QueryError("private_limit(): where each row is its own unit there is nothing to choose")
     if (query.groups.margins or query.groups.asked is not None) and tuned.keys() != {"norm"}:
@@ -177,22 +282,23 @@ def tuned_plan(query: Query, *, spend: Budget, limits: Limits, importance: Mappi
             remedy="give a number, or have the norm chosen: nt.limits(norm=nt.private_limit(256))",
         )
     asked = list(tuned.values())
-    share, groups = max(bound.share for bound in asked), _expected_groups(query, asked)
-    first, rest = split_budget(spend, share)
-    most: dict[str, Any] = {name: bound.at_most for name, bound in tuned.items()}
+    groups = _expected_groups(query, asked)
+    first, rest = split_budget(spend, max(limit.share for limit in asked))
+    most: dict[str, Any] = {name: limit.at_most for name, limit in tuned.items()}
     if "norm" in tuned and query.groups.keys is None:
         most |= {"max_discovered_groups": most["norm"]}
-    worst = bounded_plan(query, spend=rest, limits=replace(limits, **most), importance=importance)
-    if isinstance(worst, TopKPlan):
-        raise TypeError("a question for groups has bounds")
-    nothing: dict[str, Any] = {
-        "groups_per_unit": None,
-        "discovery_groups": None,
-        "clip": None,
-        "grid": {},
-        "moments": {},
-    }
-    stage = replace(worst.stage, measures=("parts",), rows_per_group=1, octaves=OCTAVES, **nothing)
+    worst = plan_of(query, spend=rest, limits=replace(limits, **most), importance=importance)
+    stage = replace(
+        worst.stage,
+        measures=("parts",),
+        rows_per_group=1,
+        octaves=OCTAVES,
+        groups_per_unit=None,
+        discovery_groups=None,
+        clip=None,
+        grid={},
+        moments={},
+    )
     pilot = Pilot(
         stage=stage,
         mechanism=_noise(first, query.table.neighbours),
@@ -200,10 +306,15 @@ def tuned_plan(query: Query, *, spend: Budget, limits: Limits, importance: Mappi
         groups=tuned.get("max_groups"),
         norm=tuned.get("norm"),
         expected_groups=groups,
-        weights=tuple((importance or {}).items()),
+        importance=tuple((importance or {}).items()),
         rest=rest,
     )
-    return replace(worst, spend=spend, price=price_of(spend, discovered=query.groups.keys is None), pilot=pilot)
+    return replace(worst, spend=spend, price=price_of(spend, query), first_stages=(pilot,))
+
+
+def price_of(spend: Budget, query: Query) -> Budget:
+    """The whole spend, whatever is chosen; without the delta that sums of squares need only for unknown groups."""
+    return spend if query.groups.keys is None else without_delta(spend)
 
 
 def _expected_groups(query: Query, asked: list[PrivateLimit]) -> int:
@@ -222,34 +333,6 @@ def _expected_groups(query: Query, asked: list[PrivateLimit]) -> int:
     )
 
 
-def split_budget(spend: Budget, share: Fraction) -> tuple[Budget, Budget]:
-    """Two spends that compose to one, adaptively: the first gets this share of what adds up, the second the rest and delta.
-
-    >>> split_budget(Approx(Fraction(1), Fraction(1, 10**6)), Fraction(1, 4))
-    (Pure(epsilon=Fraction(1, 4)), Approx(epsilon=Fraction(3, 4), delta=Fraction(1, 1000000)))
-    """
-    rest = 1 - share
-    match spend:
-        case Pure(epsilon=epsilon):
-            return Pure(epsilon * share), Pure(epsilon * rest)
-        case Approx(epsilon=epsilon, delta=delta):
-            return Pure(epsilon * share), Approx(epsilon * rest, delta)
-        case Zcdp(rho=rho, delta=delta):
-            return Zcdp(rho * share, Fraction(0)), Zcdp(rho * rest, delta)
-        case Rdp(order=order, epsilon=epsilon, delta=delta):
-            return Rdp(order, epsilon * share, Fraction(0)), Rdp(order, epsilon * rest, delta)
-        case Gdp(mu=mu, delta=delta):
-            return Gdp(root_below(mu**2 * share), Fraction(0)), Gdp(root_below(mu**2 * rest), delta)
-    raise PrivacyError(f"a plan cannot spend {spend}; spend pure, approx, zcdp, rdp or gdp")
-
-
-def price_of(spend: Budget, *, discovered: bool) -> Budget:
-    """The whole spend, whatever is chosen; without the delta that sums of squares need only for unknown groups."""
-    if not discovered and isinstance(spend, Zcdp | Rdp | Gdp):
-        return replace(spend, delta=Fraction(0))
-    return spend
-
-
 def _noise(spend: Budget, neighbours: Neighbours) -> DiscreteLaplace | Gaussian:
     """Native to the spend. A replaced unit takes its parts away and adds others: twice the L1, twice the squared L2."""
     both = 1 if neighbours is Neighbours.ADD_REMOVE else 2
@@ -264,60 +347,6 @@ def _noise(spend: Budget, neighbours: Neighbours) -> DiscreteLaplace | Gaussian:
         case Gdp(mu=mu):
             return Gaussian.for_gdp(mu=mu, l2_squared=squared)
     raise PrivacyError(f"{spend} pays for no pilot")
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What a pilot chose. kept: the estimated share of rows that the bounds keep, None where nothing could be seen."""
-
-    plan: QueryPlan
-    kept: float | None
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """What a reader must know of the choice."""
-        return (_words(self),)
-
-
-def chosen(plan: QueryPlan, noisy: WholeNumbers) -> Choice:
-    """The plan at the bounds that a noisy histogram suggests. noisy: (octaves^2,), cell (i, j) at i * octaves + j."""
-    pilot = plan.pilot
-    if pilot is None or not isinstance(plan.query, Query):
-        raise TypeError("this plan has no pilot")
-    bounds: dict[str, int]
-    if pilot.norm is not None:
-        units = _seen_by_norm(pilot, noisy, plan.query.groups.keys)
-        bounds = {"norm": _best_norm(plan, pilot, pilot.norm, units)}
-        kept = within_norm(units, bounds["norm"])
-    elif isinstance(plan, GroupPlan):
-        units = _seen(pilot, noisy)
-        rows, groups = _best_caps(plan, pilot, units)
-        bounds, kept = {"max_rows_per_group": rows, "max_groups": groups}, within_caps(units, rows, groups)
-    else:
-        raise TypeError("marginals and workloads choose their norm alone")
-    made = bounded_plan(
-        plan.query,
-        spend=pilot.rest,
-        limits=Limits(max_discovered_groups=_typical(units) if plan.query.groups.keys is None else None, **bounds),
-        importance=dict(pilot.weights),
-    )
-    if isinstance(made, TopKPlan):
-        raise TypeError("this question has no bounds")
-    whole = within_caps(units, math.inf, math.inf)
-    return Choice(made, kept.rows / whole.rows if whole.rows > 0 else None)
-
-
-def _words(choice: Choice) -> str:
-    bounding = choice.plan.bounding
-    chosen_bounds = f"max_rows_per_group = {bounding.max_rows_per_group}, max_groups = {bounding.max_groups}"
-    if bounding.norm is not None:
-        chosen_bounds = f"norm = {float(bounding.norm):g}"
-    if choice.kept is None:
-        return f"Chosen privately: {chosen_bounds}, the least noise, because too few people are there to choose by."
-    return (
-        f"Chosen privately: {chosen_bounds}, expected to lose about {max(0.0, 1 - choice.kept):.1%} of all rows. This "
-        "estimate is from noisy counts, which do not show a few heavy units. No error bar covers the bias of bounding."
-    )
 
 
 def _seen(pilot: Pilot, noisy: WholeNumbers) -> FloatArray:
@@ -358,21 +387,7 @@ def _typical(units: FloatArray) -> int:
     return max(1, math.ceil(within_caps(units, 1, math.inf).pairs / max(float(units.sum()), 1e-9)))
 
 
-def _best_norm(plan: QueryPlan, pilot: Pilot, asked: PrivateLimit, units: FloatArray) -> int:
-    if not units.any():  # too few people to tell: the least noise
-        return 1
-    return min(_candidates(asked, asked.at_most), key=lambda norm: error_of_norm(plan, pilot, units, norm))
-
-
-def _best_caps(plan: GroupPlan, pilot: Pilot, units: FloatArray) -> tuple[int, int]:
-    rows, groups = plan.bounding.max_rows_per_group, plan.bounding.max_groups
-    if not units.any():
-        return 1 if pilot.rows else rows, 1 if pilot.groups else groups
-    candidates = [(r, g) for r in _candidates(pilot.rows, rows) for g in _candidates(pilot.groups, groups)]
-    return min(candidates, key=lambda bounds: (error_of_caps(plan, pilot, units, bounds), bounds))
-
-
-def _candidates(bound: PrivateLimit | None, most: int) -> Iterator[int]:
+def _steps(bound: PrivateLimit | None, most: int) -> Iterator[int]:
     if bound is None:
         yield most
         return

@@ -10,7 +10,7 @@ clipping takes from it, by the noisy histogram. All of it is an estimate: the gu
 value a unit says what people's values are like, not what heavy people's are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor, isqrt, prod
@@ -21,12 +21,16 @@ import numpy as np
 from neartwin.accounting.budgets import Budget
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import FloatArray, Number
-from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
-from neartwin.planning.context import planned_context
-from neartwin.planning.groups import bounded_plan
+from neartwin.losses import Composition, compose
+from neartwin.noise import Source
+from neartwin.planning.digests import limits_record
+from neartwin.planning.explain import Explained
+from neartwin.planning.groups import GroupPlan, plan_groups
 from neartwin.planning.limits import Limits
-from neartwin.planning.pilot_bounds import CONFIDENCE, SURE, plan_within, price_of, split_budget
-from neartwin.planning.plan import GroupPlan, Ranging
+from neartwin.planning.pilot_bounds import SURE, plan_within, price_of
+from neartwin.planning.plan import Choice, FirstStage, QueryPlan
+from neartwin.planning.spending import split_budget
+from neartwin.planning.stage import Engine
 from neartwin.queries.query import Query, TopK
 from neartwin.statistics import count, histogram
 from neartwin.statistics.base import Statistic
@@ -39,12 +43,158 @@ _MOST_ROWS = 256  # of a unit in the count of all rows
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
-    """A column as it is asked about, its limits, and the edges among which bounds are chosen."""
+class _Range:
+    """A column whose bounds are chosen.
+
+    Attributes:
+        column: As it is asked about.
+        limits: Its declared bounds.
+        edges: Among which bounds are chosen.
+        noise: Mean absolute noise of a group's total, for values up to 1.
+        centred: Whether values are counted around the middle of their bounds.
+    """
 
     column: str
     limits: Bounds
     edges: tuple[Fraction, ...]
+    noise: float
+    centred: bool
+
+    def best(self, units: FloatArray, rows: float) -> tuple[Fraction, Fraction, float | None]:
+        """Bounds with the least expected error of a group's total, and the share of all totals that they change.
+
+        Args:
+            units: By cell between the edges.
+            rows: Of a group.
+        """
+        if not units.sum() > 0:
+            return self.limits.low, self.limits.high, None
+        edges = np.array([float(edge) for edge in self.edges])
+        middles, share = (edges[:-1] + edges[1:]) / 2, units / units.sum()
+        near = min(max(0.0, edges[0]), edges[-1])
+        best = (float("inf"), 0, len(edges) - 1, 0.0)
+        for i in np.flatnonzero(edges <= near).tolist():
+            for j in np.flatnonzero(edges > max(near, edges[i])).tolist():
+                largest = (edges[j] - edges[i]) / 2 if self.centred else max(abs(edges[i]), abs(edges[j]))
+                lost = float(share @ np.maximum(np.maximum(middles - edges[j], edges[i] - middles), 0.0))
+                best = min(best, (self.noise * largest + rows * lost, i, j, lost))
+        _, i, j, lost = best
+        return self.edges[i], self.edges[j], lost / max(float(share @ np.abs(middles)), 1e-300)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenRanges(Choice):
+    """Clip bounds of values.
+
+    Attributes:
+        bounds: By column and its declared bounds.
+        lost: For each, the estimated share of all totals that the bounds change, None where nothing could be seen.
+    """
+
+    bounds: Mapping[tuple[str, Bounds], Bounds]
+    lost: tuple[float | None, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """A sentence for each column."""
+        words = []
+        for ((column, limits), bounds), lost in zip(self.bounds.items(), self.lost, strict=True):
+            ends = f"[{float(bounds.low):g}, {float(bounds.high):g}], within {limits}"
+            change = "too few people are there to choose by."
+            if lost is not None:
+                share = f"expected to change totals by about {lost:.1%}"
+                change = f"{share}: an estimate from noisy counts of one value a unit."
+            words.append(f"Chosen privately: {column} clipped to {ends}; {change}")
+        return tuple(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranging(FirstStage):
+    """First stages that choose clip bounds of values.
+
+    Attributes:
+        asked: Their plans: the count of all rows, and a histogram for each range.
+        ranges: What is chosen.
+        groups: Expected.
+        rest: What the question itself may spend, planned with limits and importance.
+        limits: Of each unit.
+        importance: Of each statistic.
+    """
+
+    asked: tuple[GroupPlan, ...]
+    ranges: tuple[_Range, ...]
+    groups: int
+    rest: Budget
+    limits: Limits
+    importance: Mapping[str, Number] | None
+
+    def record(self, plan: QueryPlan) -> dict[str, object]:
+        """The plans asked, limits and importance, and sums whose bounds stay."""
+        table = plan.query.table
+        unclipped = sorted(
+            name
+            for name, asked in plan.outputs.items()
+            if asked.private_range is None and asked.summed_value(table) is not None
+        )
+        limits = limits_record(self.limits, self.importance)
+        form = [*(one.digest for one in self.asked), self.groups, limits]
+        return {"ranging": [*form, *([unclipped] if unclipped else [])]}
+
+    def losses(self) -> Composition:
+        """What all of them reveal."""
+        return compose([one.losses() for one in self.asked])
+
+    def mechanisms(self) -> Iterator[tuple[str, object]]:
+        """The noise of each plan asked."""
+        for one in self.asked:
+            yield from ((f"first stage: {name}", mechanism) for name, mechanism in one.mechanisms())
+
+    def origin(self, plan: QueryPlan, bound: str) -> str | None:
+        """That of clip bounds chosen here."""
+        asked = plan.outputs.get(bound.partition(": ")[0])
+        if asked is None or asked.private_range is None:
+            return None
+        return "chosen by private first stages that were paid for, within the declared bounds"
+
+    def objective(self, plan: QueryPlan) -> float:
+        """The error at the widest bounds: no middle is known."""
+        return plan.error
+
+    def explanation(self, plan: QueryPlan) -> Explained:
+        """The plans asked, with their measures."""
+        del plan
+        asked = (
+            Explained(f"{next(iter(one.outputs.values()))}: {one.price}", tuple(map(one.explain_measure, one.measures)))
+            for one in self.asked
+        )
+        rest = Explained(
+            f"the question then spends {self.rest}; the plan below is the worst case, at the widest bounds"
+        )
+        return Explained("first choose clip bounds of values, from noisy counts of one value a unit", (*asked, rest))
+
+    def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
+        """The plan at the bounds that noisy answers suggest."""
+        return self.chosen(plan, [one.answer(engine, source).columns[0].values for one in self.asked])
+
+    def chosen(self, plan: QueryPlan, answers: Sequence[Sequence[float]]) -> ChosenRanges:
+        """The same from the answers: the number of rows, and units by cell for each range."""
+        rows, narrow, lost = float(answers[0][0]), {}, []
+        for one, asked, bins in zip(self.ranges, self.asked[1:], answers[1:], strict=True):
+            units = _seen(asked, np.asarray(bins, dtype=float))
+            low, high, share = one.best(units, max(rows, float(units.sum())) / self.groups)
+            narrow[one.column, one.limits] = Bounds(low, high, one.limits.step)
+            lost.append(share)
+        query = plan.query
+        aggregates = {name: _narrowed(query, asked, narrow) for name, asked in query.aggregates.items()}
+        question = plan_within(
+            replace(query, aggregates=MappingProxyType(aggregates)),
+            plan_groups,
+            spend=self.rest,
+            limits=self.limits,
+            importance=self.importance,
+        )
+        question = replace(question, price=plan.price, together=plan.together)
+        return ChosenRanges(before=plan, plan=question, bounds=narrow, lost=tuple(lost))
 
 
 def private_range_of(query: Query) -> PrivateRange | None:
@@ -75,9 +225,10 @@ def ranged_plan(
     """The plan at the declared limits, with the stages that will choose narrower ones; its price is the whole spend.
 
     Raises:
-        QueryError: where unknown groups have no expected number, or the question is for margins or a workload.
+        QueryError: Where unknown groups have no expected number, or the question is for margins or a workload.
     """
-    shapes = _shapes(query)
+    if query.groups.margins or query.groups.asked is not None:
+        raise QueryError("private_range(): this question has no clip bounds to choose")
     groups = clip.groups if query.groups.keys is None else len(query.groups.keys)
     if groups is None:
         raise QueryError(
@@ -85,24 +236,20 @@ def ranged_plan(
             "weighed against noise group by group"
         )
     first, rest = split_budget(spend, clip.share)
-    worst = plan_within(query, spend=rest, limits=limits, importance=importance)
-    if not isinstance(worst, GroupPlan):
-        raise QueryError("private_range(): this question has no clip bounds to choose")
+    worst = plan_within(query, plan_groups, spend=rest, limits=limits, importance=importance)
+    ranges = _ranges(worst, limits)
+    rows = query.groups.rows
+    histograms = (_histogram(query, one.column, one.limits, one.edges) for one in ranges)
+    questions = [rows.agg(n=count()), *(rows.agg(shape=one) for one in histograms)]
     asked: list[GroupPlan] = []
-    whole = query.groups.rows
-    questions = [whole.agg(n=count()), *(whole.agg(shape=_histogram(query, shape)) for shape in shapes)]
     for left, question in zip(range(len(questions), 0, -1), questions, strict=True):
-        part, first = (first, first) if left == 1 else split_budget(first, Fraction(1, left))
-        cap = (
-            Limits()
-            if isinstance(query.table.unit, RowUnit)
-            else Limits(max_rows_per_group=1 if asked else _cap(worst))
-        )
-        made = bounded_plan(question, spend=part, limits=cap)
-        if isinstance(made, GroupPlan):
-            asked.append(made)
-    ranging = Ranging(tuple(asked), groups, rest, limits, importance)
-    return replace(worst, spend=spend, price=price_of(spend, discovered=query.groups.keys is None), ranging=ranging)
+        part, first = split_budget(first, Fraction(1, left)) if left > 1 else (first, first)
+        cap = Limits()
+        if not isinstance(query.table.unit, RowUnit):
+            cap = Limits(max_rows_per_group=1 if asked else _cap(worst))
+        asked.append(plan_groups(question, spend=part, limits=cap))
+    ranging = Ranging(tuple(asked), ranges, groups, rest, limits, importance)
+    return replace(worst, spend=spend, price=price_of(spend, query), first_stages=(ranging, *worst.first_stages))
 
 
 def _cap(worst: GroupPlan) -> int:
@@ -111,14 +258,22 @@ def _cap(worst: GroupPlan) -> int:
     return min(_MOST_ROWS, bounding.rows or most, most)
 
 
-def _shapes(query: Query) -> tuple[_Shape, ...]:
-    found: dict[tuple[str, Bounds], _Shape] = {}
-    for aggregate in query.aggregates.values():
-        value = aggregate.summed_value(query.table)
-        if value is not None and aggregate.private_range is not None:
-            shape = _Shape(value.column, value.bounds, _edges(value.bounds))
-            found.setdefault((value.column, value.bounds), shape)
-    return tuple(found.values())
+def _ranges(plan: GroupPlan, limits: Limits) -> tuple[_Range, ...]:
+    """The columns whose bounds are chosen, each once.
+
+    The noise is the largest over the statistics of a column. Where rows and groups are chosen privately too, the plan is at
+    their limits, and the geometric middle below them is guessed.
+    """
+    smaller = prod(isqrt(limit.at_most) / limit.at_most for limit in limits.private.values())
+    found: dict[tuple[str, Bounds], list[tuple[float, bool]]] = {}
+    for asked in plan.outputs.values():
+        value, column = asked.summed_value(plan.query.table), asked.total_column(plan.context)
+        if value is None or column is None or asked.private_range is None:
+            continue
+        measure = plan.measures[f"total:{column.name}"]
+        size = measure.mechanism.mean_size / measure.parts * smaller / max(abs(column.low), abs(column.high))
+        found.setdefault((value.column, value.bounds), []).append((size, column.centre != 0))
+    return tuple(_Range(column, bounds, _edges(bounds), *max(noises)) for (column, bounds), noises in found.items())
 
 
 def _edges(limits: Bounds) -> tuple[Fraction, ...]:
@@ -137,57 +292,15 @@ def _edges(limits: Bounds) -> tuple[Fraction, ...]:
     return tuple(sorted(found))
 
 
-def _histogram(query: Query, shape: _Shape) -> Statistic:
-    table, name = query.table, shape.column
-    text = as_value(table, name)
-    low, high = float(shape.limits.low), float(shape.limits.high)
+def _histogram(query: Query, column: str, limits: Bounds, edges: tuple[Fraction, ...]) -> Statistic:
+    table = query.table
+    text = as_value(table, column)
+    low, high = float(limits.low), float(limits.high)
     term = table.expression(text).term
     ends = term.value if term.operation == "clip" else None
     if isinstance(ends, tuple) and low <= ends[0] and ends[1] <= high:
-        return histogram(
-            text, shape.edges
-        )  # within already, and every edge names the value: a second clip would be long
-    return histogram(f"clip({text}, {low!r}, {high!r})", shape.edges)
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The plan at the chosen bounds, and for each column its bounds and the share of totals that they change, if it is known."""
-
-    plan: GroupPlan
-    columns: tuple[tuple[_Shape, Bounds, float | None], ...]
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """What a reader must know of the choice, a sentence for each column."""
-        return tuple(_words(*column) for column in self.columns)
-
-
-def chosen(plan: GroupPlan, answers: Sequence[Sequence[float]]) -> Chosen:
-    """The plan at the bounds that noisy answers suggest. answers: the count alone, then each histogram's bins."""
-    ranging, shapes = plan.ranging, _shapes(plan.query)
-    if ranging is None:
-        raise TypeError("this plan tunes no values")
-    rows, narrow, columns = float(answers[0][0]), {}, []
-    for shape, made, bins in zip(shapes, ranging.asked[1:], answers[1:], strict=True):
-        low, high, lost = _best(plan, shape, _seen(made, np.asarray(bins, dtype=float)), rows)
-        narrow[shape.column, shape.limits] = found = Bounds(low, high, shape.limits.step)
-        columns.append((shape, found, lost))
-    aggregates = {name: _narrowed(plan.query, aggregate, narrow) for name, aggregate in plan.query.aggregates.items()}
-    query = replace(plan.query, aggregates=MappingProxyType(aggregates))
-    narrower = plan_within(query, spend=ranging.rest, limits=ranging.limits, importance=ranging.importance)
-    if not isinstance(narrower, GroupPlan):
-        raise TypeError("this question has no bounds")
-    return Chosen(narrower, tuple(columns))
-
-
-def _words(shape: _Shape, found: Bounds, lost: float | None) -> str:
-    within = f"Chosen privately: {shape.column} clipped to [{float(found.low):g}, {float(found.high):g}], within {shape.limits}"
-    if lost is None:
-        return f"{within}: too few people are there to choose by."
-    return (
-        f"{within}; expected to change totals by about {lost:.1%}: an estimate from noisy counts of one value a unit."
-    )
+        return histogram(text, edges)  # within already, and every edge names the value: a second clip would be long
+    return histogram(f"clip({text}, {low!r}, {high!r})", edges)
 
 
 def _narrowed(query: Query, aggregate: Statistic, narrow: Mapping[tuple[str, Bounds], Bounds]) -> Statistic:
@@ -197,49 +310,8 @@ def _narrowed(query: Query, aggregate: Statistic, narrow: Mapping[tuple[str, Bou
     return aggregate.within(narrow[value.column, value.bounds])
 
 
-def _seen(made: GroupPlan, bins: FloatArray) -> FloatArray:
+def _seen(plan: GroupPlan, bins: FloatArray) -> FloatArray:
     """Units by cell; what noise alone could be is nothing."""
-    (measure,) = made.measures.values()
-    found: FloatArray = np.where(bins > measure.mechanism.half_width(SURE, len(bins)) / measure.parts, bins, 0.0)
-    return found
-
-
-def _best(plan: GroupPlan, shape: _Shape, seen: FloatArray, rows: float) -> tuple[Fraction, Fraction, float | None]:
-    """Bounds with the least expected error of a group's total, and the share of all totals that they change."""
-    if not seen.sum() > 0 or plan.ranging is None:
-        return shape.limits.low, shape.limits.high, None
-    edges = np.array([float(edge) for edge in shape.edges])
-    middles, share = (edges[:-1] + edges[1:]) / 2, seen / seen.sum()
-    each = max(rows, float(seen.sum())) / plan.ranging.groups
-    noise, centred = _noise(plan, shape)
-    near = min(max(0.0, edges[0]), edges[-1])
-    best = (float("inf"), 0, len(edges) - 1, 0.0)
-    for i in np.flatnonzero(edges <= near).tolist():
-        for j in np.flatnonzero(edges > max(near, edges[i])).tolist():
-            far = (edges[j] - edges[i]) / 2 if centred else max(abs(edges[i]), abs(edges[j]))
-            lost = float(share @ np.maximum(np.maximum(middles - edges[j], edges[i] - middles), 0.0))
-            best = min(best, (noise * far + each * lost, i, j, lost))
-    _, i, j, lost = best
-    return shape.edges[i], shape.edges[j], lost / max(float(share @ np.abs(middles)), 1e-300)
-
-
-def _noise(plan: GroupPlan, shape: _Shape) -> tuple[float, bool]:
-    """Mean absolute noise of a group's total for values up to 1, and whether they are counted around the middle."""
-    found, context = [], planned_context(plan)
-    for aggregate in plan.outputs.values():
-        value, column = aggregate.summed_value(plan.query.table), aggregate.total_column(context)
-        if value is None or column is None or aggregate.private_range is None:
-            continue
-        if (value.column, value.bounds) != (shape.column, shape.limits):
-            continue
-        measure = plan.measures[f"total:{column.name}"]
-        typical = 1 / 3 if isinstance(measure.mechanism, DiscreteLaplace) else 0.41
-        size = typical * float(measure.half_width(CONFIDENCE)) * _smaller(plan)
-        found.append((size / max(abs(column.low), abs(column.high)), column.centre != 0))
-    return max(found)
-
-
-def _smaller(plan: GroupPlan) -> float:
-    """Where rows and groups are tuned too, the plan is at their limits; guessed is the geometric middle below them."""
-    tuned = {} if plan.ranging is None else plan.ranging.limits.private
-    return prod(isqrt(bound.at_most) / bound.at_most for bound in tuned.values())
+    (measure,) = plan.measures.values()
+    units: FloatArray = np.where(bins > measure.mechanism.half_width(SURE, len(bins)) / measure.parts, bins, 0.0)
+    return units

@@ -1,179 +1,42 @@
 """Plans: everything that a release will do and cost, decided from the schema and declared bounds alone.
 
-The canonical form behind a plan's digest: what it would do, and nothing of how it is written.
-
-A digest decides whether a question was paid for, so its words never change. `TARGETS`, `JOINS`, `LIMITS`, and the `record` of
-each statistic and mechanism hold them. A class, parameter or printed word may be renamed; its record keeps the old one. New
-kinds get new lines.
+A kind of plan is one class. It knows its digest, what it reveals, its words, its expected errors, and how noise is added to the
+exact answers of an engine. `QueryPlan` is what plans for groups share; bounds that are chosen privately are its first stages.
 """
 
-import hashlib
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
-from neartwin.accounting.budgets import Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
+from neartwin.accounting.budgets import Budget
 from neartwin.exact import Number
 from neartwin.losses import Composition, compose
-from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
-from neartwin.mechanisms.additive.gaussian import Gaussian
-from neartwin.mechanisms.linear.count_trees import CountTree
-from neartwin.mechanisms.linear.marginals import MarginalDesign
-from neartwin.mechanisms.linear.workloads import Bars, Strategy
-from neartwin.mechanisms.selection.thresholds import Selection
-from neartwin.mechanisms.selection.top_k import PeeledTop
+from neartwin.noise import Source
+from neartwin.planning.allocation import CONFIDENCE
 from neartwin.planning.contribution_bounds import ContributionBounds
-from neartwin.planning.limits import Limits, PrivateLimit
-from neartwin.planning.stage import NormClip, Stage
-from neartwin.queries.groups import MARGIN
+from neartwin.planning.digests import digest_of
+from neartwin.planning.explain import Explained, nodes
+from neartwin.planning.stage import SALT_BITS, Aggregates, Engine, Stage
 from neartwin.queries.query import NOTHING, PostProcessing, Query, TopK
-from neartwin.queries.workloads import Resolved
-from neartwin.statistics.base import Statistic
-from neartwin.statistics.measures import Measure
-from neartwin.tables.table import How, Join, JoinKind
-from neartwin.tables.types import ColumnType
+from neartwin.statistics.base import Estimate, ExpectedError, Statistic
+from neartwin.tables.table import Bounds, Join, JoinKind, Table
+from neartwin.tables.types import ColumnType, Key
 
-RECORD_VERSION = 1  # of the canonical form; a new meaning takes a new number
-TARGETS: Mapping[type, tuple[tuple[str, str], ...]] = {  # word, field; a delta of 0 is left out, but for Approx
-    Pure: (("epsilon", "epsilon"),),
-    Approx: (("epsilon", "epsilon"), ("delta", "delta")),
-    Zcdp: (("rho", "rho"), ("delta", "delta")),
-    Rdp: (("order", "order"), ("epsilon", "epsilon"), ("delta", "delta")),
-    Gdp: (("mu", "mu"), ("delta", "delta")),
-    Mixed: (("epsilon", "epsilon"), ("mu", "mu"), ("delta", "delta")),
-}
-JOINS = {
-    JoinKind.PUBLIC: "public",
-    JoinKind.SAME_UNIT: "rows of the same unit",
-    JoinKind.OWNED: "rows owned through their key",
-    How.INNER: "inner",
-    How.LEFT: "left",
-    How.BESIDE: "beside",
-}
-LIMITS = {  # word of each limit, in the order of digests; None: the importance of statistics
-    "max_rows_per_group": "rows_per_group",
-    "max_groups": "groups_per_unit",
-    None: "weights",
-    "rows": "rows_per_unit",
-    "norm": "norm_per_unit",
-    "max_discovered_groups": "discovery_groups",
-}
-
-
-def digest_of(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
-    """SHA-256 of a plan of this kind: its stage, and what else decides the answer."""
-    table = stage.table
-    grid = {
-        name: [column.written, *map(str, (column.bounds.low, column.bounds.high, column.bounds.step, column.centre))]
-        for name, column in stage.grid.items()
-    }
-    form = {
-        "version": RECORD_VERSION,
-        "kind": kind,
-        "population": table.name,
-        "location": table.source.location(),
-        "unit": table.unit_name,
-        "neighbours": table.neighbours,
-        "declared": {name: table.schema[name] for name in sorted(table.declared)},
-        "conditions": [str(condition.term) for condition in stage.conditions],
-        "computed": {n: str(table.computed[n].term) for n in stage.group_columns if n in table.computed},
-        "group_columns": stage.group_columns,
-        "keys": None if stage.keys is None else _written(stage),
-        "grid": grid,
-        **({"period": table.period.text} if table.period is not None else {}),
-        **({"joins": [_joined(join) for join in table.joins]} if table.joins else {}),
-        "moments": sorted(stage.moments),
-        "measures": stage.measures,
-        "rows_per_group": stage.rows_per_group,
-        "groups_per_unit": stage.groups_per_unit,
-        **({"rows_per_unit": stage.rows_per_unit} if stage.rows_per_unit is not None else {}),
-        **({"discovery_groups": stage.discovery_groups} if stage.discovery_groups is not None else {}),
-        **({} if stage.clip is None else {"clip": _norm(stage.clip)}),
-        **({} if stage.cell_clip is None else {"cell_clip": [stage.cell_clip.limit, stage.cell_clip.widths]}),
-        **more,
-    }
-    return hashlib.sha256(json.dumps(form, sort_keys=True).encode()).hexdigest()
-
-
-def target_record(target: Budget) -> str:
-    """A spend in digests."""
-    told = [(word, getattr(target, name)) for word, name in TARGETS[type(target)]]
-    kept = [(word, value) for word, value in told if value or word != "delta" or isinstance(target, Approx)]
-    return ", ".join(f"{word}={float(value):g}" for word, value in kept)
-
-
-def limits_record(limits: Limits, importance: Mapping[str, Number] | None) -> list[list[str]]:
-    """Limits and importance in digests: word and value of each that is given."""
-    given = limits.given | ({} if importance is None else {None: importance})
-    return [[word, _limit(given[name])] for name, word in LIMITS.items() if name in given]
-
-
-def _limit(value: Any) -> str:
-    if isinstance(value, PrivateLimit):
-        return f"Tuned(at_most={value.at_most!r}, share={value.share!r}, groups={value.groups!r})"
-    return str(value)
-
-
-def _joined(join: Join) -> dict[str, object]:
-    return join.record() | {"kind": JOINS[join.kind], "how": JOINS[join.how]}
-
-
-def _norm(clip: NormClip) -> list[object]:
-    return [clip.limit, {name: [one.times, one.over, one.parts] for name, one in clip.coordinates.items()}]
-
-
-def _written(stage: Stage) -> Sequence[Sequence[object]]:
-    """Public keys as JSON has them: dates alone are written in another way, so that long lists without any are as they are."""
-    kinds = {stage.table.schema[name] for name in stage.group_columns}
-    if ColumnType.DATE not in kinds:
-        return stage.keys or ()
-    return [[_plain(value) for value in key] for key in stage.keys or ()]
-
-
-def _plain(value: object) -> object:
-    return value if value is None or isinstance(value, bool | int | str) else ["date", str(value)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pilot:
-    """A first stage that chooses bounds by noisy counts: see `neartwin.planning.pilot_bounds`.
-
-    rows, groups, or norm instead: the bounds to be chosen. rest: what the question itself may spend.
-    """
-
-    stage: Stage
-    mechanism: DiscreteLaplace | Gaussian
-    rows: PrivateLimit | None
-    groups: PrivateLimit | None
-    expected_groups: int
-    weights: tuple[tuple[str, Number], ...]
-    rest: Budget
-    norm: PrivateLimit | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
-    """Counts by group and node of a tree over one column's grid: what quantiles are read from. stage: its own statement."""
-
-    stage: Stage
-    tree: CountTree
+_GIVEN = "public: given with the question"
 
 
 @dataclass(frozen=True, slots=True)
-class Ranging:
-    """First stages that choose clip bounds of values: see `neartwin.planning.pilot_ranges`.
+class NoisyAnswer:
+    """Noisy, and so free to leave.
 
-    asked: their plans. groups: expected. rest: what the question itself may spend, planned with limits and importance.
+    Attributes:
+        keys: The groups, one a row.
+        columns: The statistics, with a value and a bar for each row.
     """
 
-    asked: tuple["GroupPlan", ...]
-    groups: int
-    rest: Budget
-    limits: Limits
-    importance: Mapping[str, Number] | None
+    keys: tuple[Key, ...]
+    columns: tuple[Estimate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +48,7 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanBase(ABC):
+class Plan(ABC):
     """What a question will do and cost, decided before anything is spent.
 
     Attributes:
@@ -194,32 +57,44 @@ class PlanBase(ABC):
         price: What is charged, never more.
         stage: What an engine is asked.
         together: A promise to several units changed together; None for a promise to one.
-        pilot: A first stage that chooses bounds of contributions. All else is then as at the largest bounds: the price is the
-            whole one, and errors are the worst.
-        ranging: First stages that choose clip bounds.
+        bounding: How much one unit counts for; None where nothing is bounded.
     """
+
+    kind: ClassVar[str]  # in digests
 
     query: Query | TopK
     spend: Budget
     price: Budget
     stage: Stage
     together: Together | None = None
-    pilot: Pilot | None = None
-    ranging: Ranging | None = None
+    bounding: ContributionBounds | None = None
+
+    # What it is
 
     @property
-    def first_stage(self) -> "Ranging | Pilot | None":
-        """What chooses bounds next: of values before contributions; None where all bounds are numbers."""
-        return self.ranging or self.pilot
-
-    @property
-    @abstractmethod
     def digest(self) -> str:
         """Equal for plans that would do the same, across processes and versions of this library."""
+        units = {} if self.together is None else {"units_together": self.together.units}
+        return digest_of(self.kind, self.stage, self.record() | units)
+
+    @abstractmethod
+    def record(self) -> dict[str, object]:
+        """What decides the answer beside the stage, in the words of digests."""
 
     @abstractmethod
     def losses(self) -> Composition:
         """What everything noisy reveals together, first stages included: the price covers this curve."""
+
+    @abstractmethod
+    def mechanisms(self) -> Iterator[tuple[str, object]]:
+        """Everything that draws noise or shapes it, by the name of its place."""
+
+    @property
+    @abstractmethod
+    def objective(self) -> float:
+        """What shares of a series minimise: the stated errors added, in units of one row's largest contribution."""
+
+    # What a release of it looks like
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -246,21 +121,112 @@ class PlanBase(ABC):
         """How many rows a release over public groups has; 0 where that is not known, or surely few."""
         return 0
 
+    # The run
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """What an engine is asked, all with one salt, so that a unit is kept in the same groups in all answers."""
+        return (self.stage,)
+
+    @abstractmethod
+    def noised(self, answers: Sequence[Aggregates], source: Source) -> NoisyAnswer:
+        """Exact answers, one for each of `stages`, with fresh noise."""
+
+    def answer(self, engine: Engine, source: Source) -> NoisyAnswer:
+        """Ask an engine, and add noise. First stages, where there are any, are over."""
+        salt = source.bits(SALT_BITS)
+        return self.noised([engine.aggregate(stage, salt=salt) for stage in self.stages], source)
+
+    def resolve(self, engine: Engine, source: Source) -> "tuple[Plan, tuple[Choice, ...]]":
+        """The plan at the bounds that its first stages choose, and their choices, the first one first."""
+        del engine, source
+        return self, ()
+
+    # Its words
+
+    @abstractmethod
+    def expected_errors(self) -> tuple[ExpectedError, ...]:
+        """The error of each statistic at the confidence of releases, known before anything is spent."""
+
+    def explain(self) -> Explained:
+        """The walk of the plan, from its source to its price, as a tree."""
+        return Explained(
+            f"release of {self.stage.table.name!r}: {self.price}",
+            (
+                _explain_source(self.stage.table),
+                *self._explain_promise(),
+                *_explain_conditions(self.stage),
+                *self._explained(),
+            ),
+        )
+
+    @abstractmethod
+    def _explained(self) -> tuple[Explained, ...]:
+        """What follows the source and its conditions in the tree."""
+
+    def _explain_promise(self) -> tuple[Explained, ...]:
+        if self.together is None:
+            return ()
+        why = f"one alone has {self.price}, which is what the account is charged; groups follow by theorem"
+        return (
+            Explained(f"promised to up to {self.together.units} units together: {self.together.promise}", nodes(why)),
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the release must know of its bars, bounds and units, one sentence or two each."""
+        if self.together is None:
+            return self._notes()
+        promise = f"The guarantee is for up to {self.together.units} units changed together"
+        return (*self._notes(), f"{promise}; one alone has {self.price}, and that is what the account was charged.")
+
+    @abstractmethod
+    def _notes(self) -> tuple[str, ...]:
+        """What this kind of plan adds to the notes."""
+
+    def question(self) -> dict[str, Any]:
+        """What is asked, as data."""
+        stage = self.stage
+        if stage.keys is None:
+            keys = "discovered privately, their failure probability charged"
+        else:
+            keys = "one group: all rows" if stage.keys == ((),) else f"{len(stage.keys)} public keys"
+        return {
+            "table": stage.table.name,
+            "joins": [str(join) for join in stage.table.joins],
+            "conditions": [condition.text for condition in stage.conditions],
+            "group_columns": list(stage.group_columns),
+            "computed": {name: expression.text for name, expression in sorted(stage.table.computed.items())},
+            "keys": keys,
+        } | self._statistics()
+
+    @abstractmethod
+    def _statistics(self) -> dict[str, Any]:
+        """The statistics asked, and over what."""
+
+    @abstractmethod
+    def bounds(self) -> list[dict[str, str]]:
+        """Each bound that limits one unit, its value, and where it comes from."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueryPlanBase(PlanBase):
+class QueryPlan(Plan):
     """The plan of a `Query`: noisy measures of groups, from which its statistics are computed.
+
+    With first stages, all else is as at the largest bounds that they may choose: the price is the whole one, and errors are the
+    worst.
 
     Attributes:
         bounding: How much one unit counts for.
         why: How the spend was shared, in words.
         error: The objective that the shares minimise.
+        first_stages: What chooses bounds, in turn: those of values before those of contributions.
     """
 
     query: Query
     bounding: ContributionBounds
     why: tuple[str, ...]
     error: float
+    first_stages: "tuple[FirstStage, ...]" = ()
 
     @property
     def outputs(self) -> Mapping[str, Statistic]:
@@ -275,223 +241,233 @@ class QueryPlanBase(PlanBase):
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
         """The name of each statistic of the release, in order, and what it is."""
-        return tuple((one, str(asked)) for name, asked in self.outputs.items() for one in asked.labels(name))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPlan(QueryPlanBase):
-    """The plan of a `Query`: noisy measures of each group, from which the named statistics are computed.
-
-    With a pilot, everything else is what it will be at the largest bounds that the pilot may choose: the price is the whole
-    one, and errors are the worst.
-
-    spend: what the caller allows; price: what is charged, never more. selection: how unknown groups are discovered. splits:
-    by the measure whose noise they get, node by node. why: how the spend was shared, in words. Every stage is asked with one
-    salt, so that a unit is kept in the same groups for all. error: the objective that the shares minimise. shared: where a norm
-    bounds all measures together, the one mechanism that they are; each one's own is what it would reveal alone.
-    """
-
-    measures: Mapping[str, Measure]
-    selection: Selection | None
-    splits: Mapping[str, Split]
-    shared: Gaussian | None = None
+        return tuple((label, str(asked)) for name, asked in self.outputs.items() for label in asked.labels(name))
 
     @property
-    def histogram(self) -> tuple[str, Statistic] | None:
-        """The name and bins of a plan whose release has a row for each group and bin."""
-        found = [(name, asked) for name, asked in self.outputs.items() if asked.bins]
-        return found[0] if found else None
+    def objective(self) -> float:
+        """The error, or where bounds are chosen privately that in the middle of the search."""
+        return self.first_stages[0].objective(self) if self.first_stages else self.error
 
-    @property
-    def group_columns(self) -> tuple[str, ...]:
-        """Those of the question, and the bin of a histogram."""
-        named = () if self.histogram is None else (self.histogram[0],)
-        return (*self.stage.group_columns, *named)
+    def record(self) -> dict[str, object]:
+        """The statistics, the measures, and the first stages."""
+        form = {"asked": {name: asked.record for name, asked in self.outputs.items()}} | self._measured()
+        for stage in self.first_stages:
+            form |= stage.record(self)
+        return form
 
-    @property
-    def public_rows(self) -> int:
-        """Groups, or for a histogram groups times bins."""
-        return len(self.stage.keys or ()) * (1 if self.histogram is None else len(self.histogram[1].bins))
+    @abstractmethod
+    def _measured(self) -> dict[str, object]:
+        """What is measured, with which noise, in the words of digests."""
 
     def losses(self) -> Composition:
-        """What all measures and the discovery of groups reveal together: the price covers this curve."""
-        parts = [measure.losses() for measure in self.measures.values()]
-        if self.shared is not None:  # of all but trees, whose vectors are clipped on their own
-            parts = [self.shared.losses(), *(self.measures[name].losses() for name in self.splits)]
-        if self.selection is not None:
-            parts.append(self.selection.unit_losses(self.discovered_cells))
-        parts += _first_losses(self.pilot)
-        if self.ranging is not None:
-            parts += [one.losses() for one in self.ranging.asked]
-        return compose(parts)
+        """What everything noisy reveals together, first stages included: the price covers this curve."""
+        return compose([*self._losses(), *(stage.losses() for stage in self.first_stages)])
 
-    @property
-    def discovered_cells(self) -> int:
-        """How many groups one unit can bring in or take away while groups are discovered."""
-        both = 1 if self.stage.table.neighbours == "add_remove" else 2
-        return both * self.bounding.entering
+    @abstractmethod
+    def _losses(self) -> list[Composition]:
+        """What each measure reveals."""
 
-    @property
-    def discovered_by(self) -> str:
-        """The measure of the stage that groups are discovered by."""
-        return "units" if self.bounding.max_discovered_groups is None else "finders"
+    def resolve(self, engine: Engine, source: Source) -> "tuple[Plan, tuple[Choice, ...]]":
+        """The plan at the bounds that its first stages choose, and their choices, the first one first."""
+        if not self.first_stages:
+            return self, ()
+        choice = self.first_stages[0].choose(self, engine, source)
+        plan, later = choice.plan.resolve(engine, source)
+        return plan, (choice, *later)
 
-    @property
-    def digest(self) -> str:
-        """Equal for plans that would do the same, across processes and versions of this library."""
-        asked = {name: aggregate.record for name, aggregate in self.outputs.items()}
-        measures = {name: measure.mechanism.record for name, measure in self.measures.items()}
-        chosen = None if self.selection is None else self.selection.record
-        trees = {
-            name: [split.tree.cells, split.tree.branching, *([split.stage.parts] if split.stage.parts > 1 else [])]
-            for name, split in self.splits.items()
-        }
-        more: dict[str, object] = {"splits": trees} if trees else {}
-        more |= _beside(self.pilot, self.together)
-        if self.ranging is not None:
-            told = limits_record(self.ranging.limits, self.ranging.importance)
-            ranging = [*(one.digest for one in self.ranging.asked), self.ranging.groups, told]
-            unclipped = sorted(
-                n
-                for n, one in self.outputs.items()
-                if one.private_range is None and one.summed_value(self.query.table) is not None
+    @abstractmethod
+    def error_within(self, bounds: ContributionBounds, loss: "Loss", importance: Mapping[str, Number]) -> float:
+        """The expected error at other bounds than the plan's, in rows: mean absolute noise, and what is lost."""
+
+    def loss_in_words(self, expected_groups: int) -> str:
+        """What an answer loses where a privately chosen bound binds, "" for statistics of one group each."""
+        del expected_groups
+        return ""
+
+    def _explained(self) -> tuple[Explained, ...]:
+        return (
+            self._explain_keys(),
+            *self._explain_clips(),
+            *(stage.explanation(self) for stage in self.first_stages),
+            *self._explain_trees(),
+            Explained("bound each unit", self._explain_bounds()),
+            *self._explain_noise(),
+        )
+
+    def _explain_keys(self) -> Explained:
+        columns, keys = ", ".join(self.stage.group_columns), len(self.stage.keys or ())
+        return Explained(f"one table by {columns}: {keys:,} public keys, empty ones appear too")
+
+    def _explain_clips(self) -> Iterator[Explained]:
+        for column in self.stage.grid.values():
+            steps = (
+                f"as whole steps, from {column.low} to {column.high} around {column.centre}: sums are exact integers"
             )
-            more |= {"ranging": [*ranging, *([unclipped] if unclipped else [])]}
-        return digest_of("groups", self.stage, {"asked": asked, "measures": measures, "threshold": chosen} | more)
+            yield Explained(f"clip {column.column} to {column.bounds}", nodes(steps))
+
+    def _explain_trees(self) -> Iterator[Explained]:
+        """What is counted by cell."""
+        return iter(())
+
+    @abstractmethod
+    def _explain_noise(self) -> tuple[Explained, ...]:
+        """What is measured with which noise, and what is computed from it."""
+
+    def _explain_bounds(self) -> tuple[Explained, ...]:
+        bounding = self.bounding
+        if bounding.norm is not None:
+            line = (
+                f"norm = {float(bounding.norm):g} rows: a unit whose vector over groups and statistics is longer is scaled "
+                "down in all of them, toward zero; no row is dropped"
+            )
+            why = "one normal mechanism in any number of groups; over the nodes of a tree one of its own"
+            return (Explained(line, nodes(why)),)
+        groups = "a unit in more groups keeps those with most of its rows; a salted hash breaks ties"
+        if self.stage.groups_per_unit is None:
+            groups = "no unit can be in more"
+        lines = [
+            f"max_rows_per_group = {bounding.max_rows_per_group}: more rows of a unit in a group are weighted down to it",
+            f"max_groups = {bounding.max_groups}: {groups}",
+        ]
+        if bounding.rows is not None:
+            total = "a unit that counts for more over its groups is weighted down to it in all of them"
+            lines.append(f"rows = {bounding.rows}: {total}")
+        return nodes(*lines)
+
+    def _notes(self) -> tuple[str, ...]:
+        table = self.stage.table
+        bars = f"Each bar holds alone with probability at least {CONFIDENCE:.0%}, around the bounded statistic."
+        if not isinstance(table.unit, str):
+            rows = "Each row is protected as its own unit: people with several rows are protected less."
+            return (bars, rows, *self._notes_of_answers())
+        words = f"Bounded: {self.bounding}. The bias of this and of clipping is not in the bars, and unknown."
+        if table.period is None:
+            return (bars, words, *self._notes_of_answers())
+        period = f"Protected is one {table.unit_name}: someone with rows in m of them is protected as a group of m."
+        return (bars, words, period, *self._notes_of_answers())
+
+    @abstractmethod
+    def _notes_of_answers(self) -> tuple[str, ...]:
+        """What a reader must know of how answers are computed."""
+
+    def _statistics(self) -> dict[str, Any]:
+        return {"statistics": {name: str(asked) for name, asked in self.outputs.items()}} | self._over_groups()
+
+    def _over_groups(self) -> dict[str, Any]:
+        """What is asked over the groups in place of them, as data."""
+        return {}
+
+    def bounds(self) -> list[dict[str, str]]:
+        """Each bound that limits one unit, its value, and where it comes from."""
+        table = self.stage.table
+        if table.unit_name == "(each row)":
+            found = [{"what": "max_rows_per_group", "value": "1", "origin": "each row is its own unit"}]
+        else:
+            names = ("max_rows_per_group", "max_groups") if self.bounding.norm is None else ("norm",)
+            found = [{"what": name, "value": str(getattr(self.bounding, name)), "origin": _GIVEN} for name in names]
+        for name, asked in self.outputs.items():
+            for column, clip in asked.clip_bounds(table).items():
+                origin = _origin(table, column, getattr(asked, "bounds", None))
+                found.append({"what": f"{name}: {column}", "value": str(clip), "origin": origin})
+        return found
 
 
-def _first_losses(pilot: Pilot | None) -> list[Composition]:
-    return [] if pilot is None else [pilot.mechanism.losses()]
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What candidate bounds are expected to lose, by group.
 
-
-def _beside(pilot: Pilot | None, together: Together | None) -> dict[str, object]:
-    """What makes the same question another plan."""
-    found: dict[str, object] = {} if pilot is None else {"pilot": _piloted(pilot)}
-    return found if together is None else found | {"units_together": together.units}
-
-
-def _piloted(pilot: Pilot) -> list[object]:
-    bounds = [bound and [bound.at_most, str(bound.share)] for bound in (pilot.rows, pilot.groups)]
-    bounds += [] if pilot.norm is None else [[pilot.norm.at_most, str(pilot.norm.share)]]
-    told = [[name, str(weight)] for name, weight in pilot.weights]
-    return [
-        *pilot.mechanism.record,
-        *bounds,
-        pilot.expected_groups,
-        pilot.stage.octaves,
-        told,
-        target_record(pilot.rest),
-    ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopKPlan(PlanBase):
-    """The plan of a `MostCommon`: what wins is released, and counts, where they were asked for, with noise of their own."""
-
-    query: TopK
-    mechanism: PeeledTop
-    counts: Measure | None
-    why: str
-
-    @property
-    def columns(self) -> tuple[tuple[str, str], ...]:
-        """The winners' counts, where they were asked for."""
-        return () if self.counts is None else (("count", "count_distinct_units()"),)
-
-    def losses(self) -> Composition:
-        """What the choices and the counts reveal together: the price covers this curve."""
-        chosen = self.mechanism.losses()
-        return chosen if self.counts is None else chosen + self.counts.losses()
-
-    @property
-    def digest(self) -> str:
-        """Equal for plans that would do the same."""
-        more: dict[str, object] = {} if self.query.k == 1 else {"k": self.query.k}
-        if self.counts is not None:
-            more |= {"counts": self.counts.mechanism.record}
-        more |= _beside(None, self.together)
-        return digest_of("choice", self.stage, {"scale": str(self.mechanism.each.scale)} | more)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarginalPlan(QueryPlanBase):
-    """The plan of a `Query` for margins: some margins are measured with noise, and all that are asked follow from them.
-
-    measures: by the name of a margin; measured: the same margins as places of columns. parts: of one step of the statistic, in
-    which noise is drawn. unit: what one step is worth. design: what each answer's error is. error: the sum of the margins' bars,
-    in units of one row's largest contribution.
+    Attributes:
+        rows: Rows of a group.
+        units: Units of a group.
+        growth: All rows over those that are kept: by how much the noise of a mean grows.
     """
 
-    measures: Mapping[str, Measure]
-    measured: tuple[tuple[int, ...], ...]
-    parts: int
-    unit: Fraction
-    design: MarginalDesign
-
-    @property
-    def group_columns(self) -> tuple[str, ...]:
-        """Those of the question, and the margin."""
-        return (*self.stage.group_columns, MARGIN)
-
-    def losses(self) -> Composition:
-        """What all measured margins reveal together, a pilot's counts included: the price covers this curve."""
-        return compose([*(measure.losses() for measure in self.measures.values()), *_first_losses(self.pilot)])
-
-    @property
-    def digest(self) -> str:
-        """Equal for plans that would do the same."""
-        asked = {name: aggregate.record for name, aggregate in self.outputs.items()}
-        measures = {name: measure.mechanism.record for name, measure in self.measures.items()}
-        more: dict[str, object] = {
-            "asked": asked,
-            "measures": measures,
-            "margins": self.query.groups.margins,
-            "parts": self.parts,
-        }
-        return digest_of("margins", self.stage, more | _beside(self.pilot, self.together))
+    rows: float
+    units: float
+    growth: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadPlan(QueryPlanBase):
-    """The plan of a `Query` for a linear workload: a strategy's sums of groups are measured with noise, and all answers follow.
+class Choice(ABC):
+    """What a first stage chose.
 
-    measure: of the strategy's sums, in parts of a step. resolved: the queries. unit: what one step is worth. bars: (queries,)
-    half-widths in steps at the confidence of releases. error: their mean, in units of one row's largest contribution.
+    Attributes:
+        before: The plan at the largest bounds.
+        plan: The plan at the chosen ones.
     """
 
-    measure: Measure
-    strategy: Strategy
-    resolved: Resolved
-    unit: Fraction
-    bars: Bars
+    before: QueryPlan
+    plan: QueryPlan
 
     @property
-    def group_columns(self) -> tuple[str, ...]:
-        """Those of the workload's answers."""
-        return tuple(name for name, _ in self.resolved.columns)
+    @abstractmethod
+    def words(self) -> tuple[str, ...]:
+        """What a reader must know of the choice."""
 
-    @property
-    def group_types(self) -> Mapping[str, ColumnType]:
-        """Types of those that are columns of the table; what is not named here is text."""
-        return self.resolved.typed(self.stage.table.schema)
 
+class FirstStage(ABC):
+    """What chooses bounds with noise before the question is asked: a part of the plan's price.
+
+    Its noisy answers are free to use, so the bounds that follow are post-processing: adaptive composition.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def record(self, plan: QueryPlan) -> dict[str, object]:
+        """What makes the same question another plan, in the words of digests."""
+
+    @abstractmethod
     def losses(self) -> Composition:
-        """What the noisy sums reveal together, a pilot's counts included: the price covers this curve."""
-        return compose([self.measure.losses(), *_first_losses(self.pilot)])
+        """What its noisy answers reveal."""
 
-    @property
-    def digest(self) -> str:
-        """Equal for plans that would do the same."""
-        asked = self.query.groups.asked
-        more: dict[str, object] = {
-            "asked": {name: aggregate.record for name, aggregate in self.outputs.items()},
-            "workload": None if asked is None else asked.record(),
-            "strategy": self.strategy.name,
-            "measure": self.measure.mechanism.record,
-            "parts": self.measure.parts,
-        }
-        return digest_of("workload", self.stage, more | _beside(self.pilot, self.together))
+    @abstractmethod
+    def mechanisms(self) -> Iterator[tuple[str, object]]:
+        """What draws its noise, by the name of its place."""
+
+    @abstractmethod
+    def objective(self, plan: QueryPlan) -> float:
+        """The plan's error in the middle of the search."""
+
+    @abstractmethod
+    def explanation(self, plan: QueryPlan) -> Explained:
+        """What is chosen, how, and by what."""
+
+    @abstractmethod
+    def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
+        """Ask an engine, add noise, and choose bounds by that."""
+
+    @abstractmethod
+    def origin(self, plan: QueryPlan, bound: str) -> str | None:
+        """Where a bound of `QueryPlan.bounds` comes from, None where it is not chosen here."""
 
 
-QueryPlan = GroupPlan | MarginalPlan | WorkloadPlan
-Plan = QueryPlan | TopKPlan
+def _origin(table: Table, column: str, given: Bounds | None) -> str:
+    if given is None and column not in table.columns:
+        return "follows from the declared bounds of each column in it"
+    if given is None or given == table.columns.get(column):
+        return "declared: by the data's owner, with the table"
+    return _GIVEN
+
+
+def _explain_source(table: Table) -> Explained:
+    relation = "adding or removing" if table.neighbours == "add_remove" else "replacing"
+    reach = "" if not table.joins else ": all its rows in all private tables"
+    joins = (_explain_join(join, str(table.unit)) for join in table.joins)
+    line = f"table {table.name!r}, unit {table.unit_name}"
+    return Explained(line, (Explained(f"neighbours: {relation} one unit{reach}"), *joins))
+
+
+def _explain_join(join: Join, unit: str) -> Explained:
+    equated = next((f"{left!r} here is {right!r} there" for left, right in join.on if left == unit), "")
+    why = {
+        JoinKind.PUBLIC: "anyone may know its rows; rows that it multiplies are bounded like others",
+        JoinKind.SAME_UNIT: f"the units are always equated: {equated}; a row meets rows of its own unit alone",
+        JoinKind.OWNED: "a row is its owner's: the unit with its key, the first by MD5 where several have it",
+    }
+    return Explained(str(join), nodes(why[join.kind]))
+
+
+def _explain_conditions(stage: Stage) -> Iterator[Explained]:
+    for condition in stage.conditions:
+        yield Explained(f"where {condition.text}", nodes("looks at one row at a time, cannot fail"))

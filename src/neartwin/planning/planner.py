@@ -5,9 +5,11 @@ from dataclasses import replace
 
 from neartwin.accounting.budgets import Approx, Budget
 from neartwin.accounting.groups import of_one, of_units
+from neartwin.errors import QueryError
 from neartwin.exact import Number
 from neartwin.planning.limits import Limits
-from neartwin.planning.pilot_bounds import plan_within
+from neartwin.planning.most_common import plan_choice
+from neartwin.planning.pilot_bounds import bounded_plan, plan_within
 from neartwin.planning.pilot_ranges import private_range_of, ranged_plan
 from neartwin.planning.plan import Plan, Together
 from neartwin.queries.query import Query, TopK
@@ -44,6 +46,11 @@ def plan(
         alone = plan(query, spend=one, limits=limits, importance=importance)
         promised = spend if alone.price == one and isinstance(spend, Approx) else of_units(alone.price, group_size)
         return replace(alone, together=Together(group_size, promised))
-    if isinstance(query, Query) and (clip := private_range_of(query)) is not None:
+    if isinstance(query, TopK):
+        if limits.private:
+            raise QueryError("private_limit(): the most common value has no limits to choose")
+        return plan_choice(query, spend)
+    clip = private_range_of(query)
+    if clip is not None:
         return ranged_plan(query, spend=spend, clip=clip, limits=limits, importance=importance)
-    return plan_within(query, spend=spend, limits=limits, importance=importance)
+    return plan_within(query, bounded_plan, spend=spend, limits=limits, importance=importance)

@@ -13,19 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
-from neartwin.errors import PrivacyError, QueryError
-from neartwin.exact import Number, root_above, root_below
+from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure
+from neartwin.errors import QueryError
+from neartwin.exact import Number
 from neartwin.losses import Composition, compose
-from neartwin.planning.expected_errors import expected_errors
+from neartwin.planning.allocation import shares_of
 from neartwin.planning.limits import Limits
 from neartwin.planning.pilot_ranges import private_range_of
-from neartwin.planning.plan import Plan, TopKPlan
+from neartwin.planning.plan import Plan
 from neartwin.planning.planner import plan
+from neartwin.planning.spending import delta_of, share_of, total_of
 from neartwin.queries.query import Query, TopK
 from neartwin.tradeoff import mu_of
-
-_PARTS = 4096  # shares are multiples of one part in this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +79,18 @@ def plan_series(
     discovered = sum(_discovers(query) for query in queries)
 
     def planned(shares: Sequence[Fraction], whole: Budget) -> tuple[Plan, ...]:
-        spends = [_share(whole, share, discovered) for share in shares]
+        spends = [share_of(whole, share, delta=_delta(whole, share, discovered)) for share in shares]
         return tuple(_planned(query, part, own, limits) for query, part, own in zip(queries, spends, told, strict=True))
 
     options = []
     for whole, price, name in _ways(spend, discovers=discovered > 0):
         even = planned([Fraction(1, len(queries))] * len(queries), whole)
         power = 0.5 if isinstance(whole, Pure | Approx) else 2 / 3
-        found = [even, planned(_shares([_stated(part) for part in even], power), whole)]
-        best = min(found, key=_error)
+        by_error = shares_of([part.objective for part in even], power)[-1]
+        best = min(even, planned(by_error, whole), key=_error)
         worth = f"shares by error, which add up to {_error(best):.4g}; an even split would to {_error(even):.4g}"
-        options.append(SeriesPlan(parts=best, price=price or _sum(best, spend), why=f"{name}: {worth}"))
+        paid = price or total_of([part.price for part in best], spend)
+        options.append(SeriesPlan(parts=best, price=paid, why=f"{name}: {worth}"))
     return min(options, key=lambda one: _error(one.parts))
 
 
@@ -115,25 +115,8 @@ def _planned(query: Query | TopK, spend: Budget, importance: Mapping[str, Number
     return plan(query, spend=spend, importance=importance, limits=replace(limits, **none))
 
 
-def _stated(part: Plan) -> float:
-    """The objective of a plan; for a choice, the gap and the bars that it states, in units."""
-    if isinstance(part, TopKPlan):
-        return math.fsum(float(error.half_width or 0) for error in expected_errors(part))
-    if part.pilot is None:
-        return part.error
-    pilot, bounding = part.pilot, part.bounding
-    if pilot.norm is not None:
-        return part.error * math.isqrt(pilot.norm.at_most) / pilot.norm.at_most
-    limits = Limits(
-        max_rows_per_group=math.isqrt(pilot.rows.at_most) if pilot.rows else bounding.max_rows_per_group,
-        max_groups=math.isqrt(bounding.max_groups) if pilot.groups else bounding.max_groups,
-    )
-    middle = plan(part.query, spend=pilot.rest, importance=dict(pilot.weights), limits=limits)
-    return _stated(middle)
-
-
 def _error(parts: Sequence[Plan]) -> float:
-    return math.fsum(map(_stated, parts))
+    return math.fsum(part.objective for part in parts)
 
 
 def _ways(spend: Budget, *, discovers: bool) -> list[tuple[Budget, Budget | None, str]]:
@@ -145,44 +128,6 @@ def _ways(spend: Budget, *, discovers: bool) -> list[tuple[Budget, Budget | None
     return [(spend, None, "epsilons and deltas added"), (Gdp(mu, failure), spend, "normal noise, composed as a whole")]
 
 
-def _shares(errors: Sequence[float], power: float) -> list[Fraction]:
-    weights = [max(error, 1e-12) ** power for error in errors]
-    parts = [max(1, math.floor(_PARTS * weight / math.fsum(weights))) for weight in weights]
-    parts[parts.index(max(parts))] += _PARTS - sum(parts)
-    return [Fraction(part, _PARTS) for part in parts]
-
-
-def _share(whole: Budget, share: Fraction, discovered: int) -> Budget:
-    """A part of what adds up; of delta, an equal part for each question that discovers groups."""
-    many = max(1, discovered)
-    match whole:
-        case Pure(epsilon=epsilon):
-            return Pure(epsilon * share)
-        case Approx(epsilon=epsilon, delta=delta):
-            return Approx(epsilon * share, delta * share)
-        case Zcdp(rho=rho, delta=delta):
-            return Zcdp(rho * share, delta / many)
-        case Rdp(order=order, epsilon=epsilon, delta=delta):
-            return Rdp(order, epsilon * share, delta / many)
-        case Gdp(mu=mu, delta=delta):
-            return Gdp(root_below(mu**2 * share), delta / many)
-        case _:
-            raise PrivacyError(f"a plan cannot spend {whole}; spend pure, approx, zcdp, rdp or gdp")
-
-
-def _sum(parts: Sequence[Plan], spend: Budget) -> Budget:
-    """The prices of one currency added: epsilon, delta, rho; mu in squares, which are at most those of the spend."""
-    prices = [part.price for part in parts]
-    delta = sum((getattr(price, "delta", Fraction(0)) for price in prices), Fraction(0))
-    first = prices[0]
-    match first:
-        case Zcdp():
-            return Zcdp(sum((price.rho for price in prices if isinstance(price, Zcdp)), Fraction(0)), delta)
-        case Rdp(order=order):
-            return Rdp(order, sum((price.epsilon for price in prices if isinstance(price, Rdp)), Fraction(0)), delta)
-        case Gdp():
-            squared = sum((price.mu**2 for price in prices if isinstance(price, Gdp)), Fraction(0))
-            most = spend.mu if isinstance(spend, Gdp) and squared <= spend.mu**2 else root_above(squared)
-            return Gdp(min(root_above(squared), most), delta)
-    epsilon = sum((price.epsilon for price in prices if isinstance(price, Pure | Approx)), Fraction(0))
-    return Approx(epsilon, delta) if delta else Pure(epsilon)
+def _delta(whole: Budget, share: Fraction, discovered: int) -> Fraction:
+    """What a part gets of delta: its share of what adds up, else an equal part for each question that discovers groups."""
+    return delta_of(whole) * share if isinstance(whole, Approx) else delta_of(whole) / max(1, discovered)

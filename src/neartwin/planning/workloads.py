@@ -6,21 +6,25 @@ of the spend's kind is scaled to it, and every answer's bar follows before a row
 (epsilon, delta) spend, both kinds of noise are tried.
 """
 
+import hashlib
+import json
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
 from neartwin.accounting.budgets import Budget, Pure
 from neartwin.errors import QueryError
+from neartwin.losses import Composition
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.linear.workloads import (
     Bars,
     Contribution,
-    Queries,
     Strategy,
     l1_change,
     l2_squared_change,
@@ -28,19 +32,125 @@ from neartwin.mechanisms.linear.workloads import (
     strategies,
 )
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.planning.allocation import LARGEST_SCALE
-from neartwin.planning.marginals import CONFIDENCE, is_mixed, mu_squared_of, row_of, ways
-from neartwin.planning.norm_clipping import WHY, entry_parts, norm_contribution, normal_ways
-from neartwin.planning.plan import GroupPlan, WorkloadPlan
+from neartwin.noise import Source
+from neartwin.planning.allocation import CONFIDENCE, LARGEST_SCALE
+from neartwin.planning.explain import Explained, nodes
+from neartwin.planning.groups import GroupPlan
+from neartwin.planning.linear import FINE, WHY, LinearPlan, entry_parts, is_mixed, norm_contribution, row_of, ways
+from neartwin.planning.marginals import in_64_bits
+from neartwin.planning.plan import NoisyAnswer
+from neartwin.planning.spending import mu_squared_of
+from neartwin.planning.stage import Aggregates
 from neartwin.queries.query import Query
-from neartwin.statistics.measures import Measure
+from neartwin.queries.workloads import Resolved, Workload
+from neartwin.statistics.base import ExpectedError
+from neartwin.statistics.measures import Measure, Noise
 from neartwin.statistics.sensitivity import Sensitivity
+from neartwin.tables.types import ColumnType
 
-_FINE = 2**16  # the noise in parts of a step, so that rounding it is nothing beside it
+_ONE_ESTIMATE = (
+    "All answers are sums of one estimate of the groups: sums over equal groups are equal. Rows outside the public keys are "
+    "in none. Single answers may be negative or no whole numbers."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadPlan(LinearPlan):
+    """The plan of a `Query` for a linear workload: a strategy's sums of groups are measured with noise, and all answers follow.
+
+    Attributes:
+        asked: The workload as it was asked.
+        resolved: Its queries over the public keys.
+        strategy: The sums of groups that are measured.
+        measure: Of those sums, in parts of a step.
+        bars: (queries,) half-widths in steps at the confidence of releases. `error` is their mean, in units of one row's largest
+            contribution.
+    """
+
+    kind = "workload"
+
+    asked: Workload
+    resolved: Resolved
+    strategy: Strategy
+    measure: Measure
+    bars: Bars
+
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """Those of the workload's answers."""
+        return tuple(name for name, _ in self.resolved.columns)
+
+    @property
+    def group_types(self) -> dict[str, ColumnType]:
+        """Types of those that are columns of the table; what is not named here is text."""
+        return self.resolved.typed(self.stage.table.schema)
+
+    @property
+    def groups_counted(self) -> float:
+        """The mean over the answers."""
+        return self.resolved.queries.counted()
+
+    def _measured(self) -> dict[str, object]:
+        return {
+            "workload": self.asked.record(),
+            "strategy": self.strategy.name,
+            "measure": self.measure.mechanism.record,
+            "parts": self.measure.parts,
+        }
+
+    def _losses(self) -> list[Composition]:
+        return [self.measure.losses()]
+
+    def mechanisms(self) -> Iterator[tuple[str, object]]:
+        """The noise, and the sums that it is added to."""
+        yield "measure", self.measure.mechanism
+        yield "strategy", self.strategy
+
+    def noised(self, answers: Sequence[Aggregates], source: Source) -> NoisyAnswer:
+        """Noise on what the strategy measures, and the workload's answers from that."""
+        (exact,) = (answers[0].values[name] for name in self.stage.measures)
+        sums = self.strategy.measured(exact).astype(object) * (self.measure.parts // entry_parts(self.stage))
+        noisy = self.measure.mechanism.noisy(in_64_bits(sums), source=source)
+        groups = self.strategy.estimate(np.asarray(noisy, dtype=float) / self.measure.parts)
+        return NoisyAnswer(
+            self.resolved.keys, (self.estimate(self.resolved.queries.answers(groups), self.bars.values),)
+        )
+
+    def expected_errors(self) -> tuple[ExpectedError, ...]:
+        """The widest bar, with the least and the mean in words."""
+        bars = self.bars.values * float(self.unit)
+        says = f"± {bars.min():,.4g} to {bars.max():,.4g} by answer, ± {bars.mean():,.4g} on average"
+        widest = Fraction(float(bars.max()))
+        return (ExpectedError(name=self.statistic[0], confidence=CONFIDENCE, half_width=widest, by_size=(), says=says),)
+
+    def _explain_noise(self) -> tuple[Explained, ...]:
+        measured = (
+            f"{len(self.strategy.table):,} sums are measured ({self.strategy.name}): {self.measure.noise_in_words}"
+        )
+        choice = Explained("how it was chosen", nodes(*self.why))
+        answers = f"{len(self.resolved.keys):,} answers ({self.asked}), by least squares from those, consistent"
+        return (
+            Explained(measured, (Explained(self.measure.sensitivity.why), choice)),
+            Explained(answers, nodes("{} = {}".format(*self.statistic))),
+        )
+
+    def loss_in_words(self, expected_groups: int) -> str:
+        """What a norm is chosen by."""
+        return f"an answer, on average, counts {self.groups_counted:,.4g} of {expected_groups:,} groups"
+
+    def _notes_of_answers(self) -> tuple[str, ...]:
+        return (_ONE_ESTIMATE,)
+
+    def _over_groups(self) -> dict[str, Any]:
+        """The workload, with the digest of its record."""
+        record = json.dumps(self.asked.record(), sort_keys=True).encode()
+        return {"workload": str(self.asked), "workload_sha256": hashlib.sha256(record).hexdigest()}
 
 
 @dataclass(frozen=True, slots=True)
-class _Tried:
+class _Candidate:
+    """A strategy with the noise that a price pays for. bars: (queries,) in steps."""
+
     strategy: Strategy
     measure: Measure
     price: Budget
@@ -51,60 +161,43 @@ class _Tried:
         return float(self.bars.values.mean())
 
     def __str__(self) -> str:
-        kind = "discrete Laplace" if isinstance(self.measure.mechanism, DiscreteLaplace) else "normal"
-        return f"{self.strategy.name}, {kind} noise: bars of ± {self.error:,.4g} steps on average"
+        kind = self.measure.mechanism.kind
+        return f"{self.strategy.name}, {kind}: bars of ± {self.error:,.4g} steps on average"
 
 
-def plan_workload(query: Query, base: GroupPlan, spend: Budget) -> WorkloadPlan:
+def plan_workload(query: Query, asked: Workload, base: GroupPlan, spend: Budget) -> WorkloadPlan:
     """The plan of a workload. base: of the same groups alone, whose statement and bounds it has."""
-    groups = query.groups
-    if groups.asked is None:
-        raise TypeError("this question has no workload")
-    resolved = groups.asked.resolved(groups.columns, groups.keys)
+    groups, norm = query.groups, base.bounding.norm
+    resolved = asked.resolved(groups.columns, groups.keys)
     size, unit = row_of(base)
-    normed, entry = base.bounding.norm is not None, entry_parts(base.stage)
-    payable = normal_ways(ways(spend)) if normed else ways(spend)
-    found = strategies(resolved.queries, prefixes=groups.asked.kind == "prefixes")
-    tried: list[_Tried] = []
-    for strategy in found[:1] if normed else found:  # of which each cell alone is the first
-        change = _within_norm(base) if normed else _within_caps(strategy, query, base, size)
-        for way, price in payable:
-            measure = _measure(strategy.name, change, way, entry)
-            if measure is not None:
-                tried.append(_Tried(strategy, measure, price, bars_of(resolved.queries, strategy, measure, CONFIDENCE)))
-    if not tried:
+    found = strategies(resolved.queries, prefixes=asked.kind == "prefixes")
+    candidates: list[_Candidate] = []
+    for strategy in found[:1] if norm is not None else found:  # of which each cell alone is the first
+        spread = np.sqrt(resolved.queries.variances(strategy.h))
+        change = _within_caps(strategy, query, base, size) if norm is None else _within_norm(base)
+        for way, price in ways(spend, norm=norm):
+            measure, reach = _measure(strategy.name, change, way, entry_parts(base.stage))
+            if measure.mechanism.noise_scale <= LARGEST_SCALE:
+                bars = spread * (reach + math.sqrt(len(strategy.table))) / measure.parts
+                candidates.append(_Candidate(strategy, measure, price, Bars(bars * (1 + 1e-9))))
+    if not candidates:
         raise QueryError("workload: the noise is too wide to be drawn; spend more, or take a larger step")
-    best, *others = sorted(tried, key=lambda one: one.error)
+    best, *others = sorted(candidates, key=lambda one: one.error)
     return WorkloadPlan(
         query=query,
         bounding=base.bounding,
         spend=spend,
         price=best.price,
         stage=base.stage,
-        measure=best.measure,
-        strategy=best.strategy,
+        asked=asked,
         resolved=resolved,
+        strategy=best.strategy,
+        measure=best.measure,
         unit=unit,
         bars=best.bars,
-        why=(str(best), *((WHY,) if normed else ()), *(f"less good: {one}" for one in others[:4])),
+        why=(str(best), *((WHY,) if norm is not None else ()), *(f"less good: {one}" for one in others[:4])),
         error=best.error / size,
     )
-
-
-def bars_of(queries: Queries, strategy: Strategy, measure: Measure, confidence: float) -> Bars:
-    """Each answer is within this of the truth with this probability at least, in steps.
-
-    An answer errs by sum R_i z_i, |R|^2 = q^T H q, with z drawn in parts of a step: a normal or Laplace draw, rounded by half a
-    part or by less than one (a geometric draw is the floor of an exponential one), so by at most |R|_1 <= sqrt(m) |R| parts.
-    """
-    spread = np.sqrt(queries.variances(strategy.h))
-    mechanism = measure.mechanism
-    if isinstance(mechanism, DiscreteLaplace):
-        reach = reach_of_laplace(confidence) * math.sqrt(2) * float(mechanism.scale)
-    else:
-        reach = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(float(mechanism.variance))
-    bars = spread * (reach + math.sqrt(len(strategy.table))) / measure.parts
-    return Bars(bars * (1 + 1e-9))
 
 
 def _within_caps(strategy: Strategy, query: Query, base: GroupPlan, size: int) -> Sensitivity:
@@ -134,21 +227,27 @@ def _contribution(query: Query, base: GroupPlan) -> Contribution:
     )
 
 
-def _measure(name: str, change: Sensitivity, way: Budget, entry: int) -> Measure | None:
-    """The noise, drawn in parts of a step, `entry` of which the groups come in; None where it is too wide to be drawn."""
+def _measure(name: str, change: Sensitivity, way: Budget, entry: int) -> tuple[Measure, float]:
+    """The measure of a strategy's sums, and how far a sum of its noise with weights of length 1 is from 0, in parts.
+
+    An answer errs by sum R_i z_i, |R|^2 = q^T H q, with z drawn in parts of a step, `entry` of which the groups come in: a normal
+    or Laplace draw, rounded by half a part or by less than one (a geometric draw is the floor of an exponential one). So rounding
+    adds at most |R|_1 <= sqrt(m) |R| parts.
+    """
+    noise: Noise
     if isinstance(way, Pure):
-        least = change.l1 / float(way.epsilon)
-        parts = 1 << max(0, math.ceil(math.log2(_FINE / least)))
-        laplace = DiscreteLaplace.calibrated(epsilon=way.epsilon, sensitivity=change.l1 * parts)
-        found: DiscreteLaplace | Gaussian = laplace
-        wide = float(laplace.scale)
+        parts = _parts(change.l1 / float(way.epsilon))
+        noise = DiscreteLaplace.calibrated(epsilon=way.epsilon, sensitivity=change.l1 * parts)
+        reach = reach_of_laplace(CONFIDENCE) * math.sqrt(2) * noise.noise_scale
     else:
-        exact = change.l2_squared / mu_squared_of(way)
-        parts = 1 << max(0, math.ceil(math.log2(_FINE / math.sqrt(float(exact)))))
-        variance = Fraction(math.ceil(exact * parts**2))
-        found = Gaussian(variance=variance, l2_squared=change.l2_squared * parts**2)
-        wide = math.sqrt(float(variance))
-    if wide > LARGEST_SCALE:
-        return None
+        variance = change.l2_squared / mu_squared_of(way)
+        parts = _parts(math.sqrt(float(variance)))
+        noise = Gaussian(variance=Fraction(math.ceil(variance * parts**2)), l2_squared=change.l2_squared * parts**2)
+        reach = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * noise.noise_scale
     finer = Sensitivity(change.l1 * parts, change.cell * parts, change.cells, change.why, change.l2_squared * parts**2)
-    return Measure(name=name, sensitivity=finer, mechanism=found, parts=parts * entry)
+    return Measure(name=name, sensitivity=finer, mechanism=noise, parts=parts * entry), reach
+
+
+def _parts(scale: float) -> int:
+    """Parts of a step in which noise of so many steps is drawn."""
+    return 1 << max(0, math.ceil(math.log2(FINE / scale)))

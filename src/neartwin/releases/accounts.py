@@ -12,8 +12,7 @@ from neartwin.accounting.budgets import Budget
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import LedgerError
 from neartwin.exact import Number
-from neartwin.planning.expected_errors import expected_errors
-from neartwin.planning.explain import Explained, explain
+from neartwin.planning.explain import Explained
 from neartwin.planning.limits import Limits
 from neartwin.planning.pilot_ranges import with_private_range
 from neartwin.planning.plan import Plan
@@ -59,11 +58,11 @@ class Proposal:
 
     def explain(self) -> Explained:
         """The plan as a tree in which every number says why."""
-        return explain(self.plan)
+        return self.plan.explain()
 
     def preview(self) -> Preview:
         """Cost and expected error, and the budget after."""
-        return preview_of(self.account.book, self.plan.price, expected_errors(self.plan))
+        return preview_of(self.account.book, self.plan.price, self.plan.expected_errors())
 
     def preview_on(self, standin: Any, *, runs: int = 3) -> StandInPreview:
         """Errors on public or synthetic rows of the same columns, bounding's loss included; no private row is read.
@@ -87,13 +86,13 @@ class SeriesProposal:
 
     def explain(self) -> Explained:
         """The plans as a tree, one under the other."""
-        parts = tuple(explain(part) for part in self.plan.parts)
+        parts = tuple(part.explain() for part in self.plan.parts)
         line = f"series of {len(parts)} questions for one price: {self.plan.price}"
         return Explained(line, (*parts, Explained(f"how the spend is shared: {self.plan.why}")))
 
     def expected_errors(self) -> tuple[tuple[ExpectedError, ...], ...]:
         """The expected errors of each question's statistics, known before anything is spent."""
-        return tuple(expected_errors(part) for part in self.plan.parts)
+        return tuple(part.expected_errors() for part in self.plan.parts)
 
     def preview(self) -> Preview:
         """Cost, the budget after, and the expected errors, each named by its question's number and its own name."""
@@ -201,7 +200,7 @@ class Account:
         self._same_population(table)
         payer = Payer(tuple(payers), key)
         release = run(self.book, proposal.prepared, engine=engine or engine_for(table.source), payer=payer)
-        after = proposal.plan.after
+        after = proposal.prepared.after
         return release if after == NOTHING else shaped(release, after)
 
     def sql(

@@ -21,9 +21,8 @@ from neartwin.engines.sql.trees import CELL
 from neartwin.errors import QueryError
 from neartwin.exact import WholeNumbers
 from neartwin.mechanisms.selection.thresholds import Selection
-from neartwin.planning.plan import GroupPlan, Split
-from neartwin.releases.estimates import statistics_of
-from neartwin.releases.noising import CONFIDENCE, Noisy, as_table, told_keys
+from neartwin.planning.groups import GroupPlan, Split
+from neartwin.planning.plan import NoisyAnswer
 from neartwin.tables.sources import ParquetFiles
 
 
@@ -64,8 +63,7 @@ class KeyedAnswer:
         }
         public = plan.stage.keys
         groups = ArrowKeys(keys) if public is None else [public[place] for place in keys[0].to_pylist()]
-        statistics = statistics_of(plan, noisy, trees, CONFIDENCE)
-        return as_table(self.schema, Noisy(told_keys(plan, groups), statistics))
+        return as_table(self.schema, NoisyAnswer(plan.rows_of(groups), plan.estimates(noisy, trees)))
 
     def _kept(self, chosen: Selection, exact: pa.Table) -> NDArray[np.bool_]:
         keys, units = self._keys(exact), self._values(exact, self.plan.discovered_by)
@@ -115,11 +113,11 @@ def _leaves(split: Split, found: pa.ChunkedArray) -> WholeNumbers:
     """(groups, cells) exact counts, from a list of cells with their counts for each group, NULL for none."""
     import pyarrow.compute as pc  # slow to import, and most releases need none of it
 
-    lists, (column,) = found.combine_chunks(), split.stage.grid.values()
+    lists = found.combine_chunks()
     group, flat = (pc.call_function(name, [lists]) for name in ("list_parent_indices", "list_flatten"))
     cell, count = (whole_numbers(pa.chunked_array([flat.field(name)])) for name in (CELL, "m0"))
     leaves = np.zeros((len(lists), split.tree.cells), dtype=np.int64)
-    leaves[group.to_numpy(), np.asarray(cell, dtype=np.int64) - column.low] = count
+    leaves[group.to_numpy(), np.asarray(cell, dtype=np.int64) - split.column.low] = count
     return leaves
 
 
@@ -129,4 +127,16 @@ def _detached(plan: GroupPlan) -> GroupPlan:
     groups = plan.query.groups
     query = replace(plan.query, groups=replace(groups, rows=replace(groups.rows, table=nowhere)))
     splits = {name: replace(split, stage=replace(split.stage, table=nowhere)) for name, split in plan.splits.items()}
-    return replace(plan, query=query, stage=replace(plan.stage, table=nowhere), splits=splits)
+    stage, context = replace(plan.stage, table=nowhere), replace(plan.context, table=nowhere)
+    return replace(plan, query=query, stage=stage, splits=splits, context=context)
+
+
+def as_table(schema: pa.Schema, answer: NoisyAnswer) -> pa.Table:
+    """An answer in the columns of a release's table: keys, then each statistic with its bar."""
+    groups = len(schema) - 3 * len(answer.columns)
+    columns: list[Any] = [[key[i] for key in answer.keys] for i in range(groups)]
+    for statistic in answer.columns:
+        columns += [statistic.values, statistic.lower, statistic.upper]
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )

@@ -31,23 +31,13 @@ from neartwin.engines.base import Distributed, Shelf, Streaming
 from neartwin.errors import ExecutionError, LedgerError, ParameterError, QueryError
 from neartwin.exact import WholeNumbers
 from neartwin.ledger import Account, Stored
-from neartwin.planning.plan import GroupPlan, Plan, Split
+from neartwin.planning.allocation import CONFIDENCE
+from neartwin.planning.groups import GroupPlan, Kept, Split, by_group, sort_key
+from neartwin.planning.plan import Choice, NoisyAnswer, Plan
 from neartwin.planning.stage import SALT_BITS, Aggregates, Cells, Engine
 from neartwin.queries.query import NOTHING
-from neartwin.releases.distributed import keyed_answer
+from neartwin.releases.distributed import as_table, keyed_answer
 from neartwin.releases.documents import WrittenRelease, is_written
-from neartwin.releases.noising import (
-    CONFIDENCE,
-    Kept,
-    Noisy,
-    answer_of,
-    as_table,
-    kept_groups,
-    noised,
-    nothing,
-    sortable,
-)
-from neartwin.releases.pilots import ResolvedPlan, resolve
 from neartwin.releases.preparation import PreparedRelease
 from neartwin.releases.run import ACCOUNT_ALONE, provenance_of, reserve
 
@@ -57,8 +47,8 @@ CELLS = 2**19  # of each tree, of the groups that are worked on together
 _Rank = tuple[tuple[bool, str, object], ...]
 
 
-def pieces(plan: GroupPlan, engine: Streaming, source: noise.Source) -> Iterator[Noisy]:
-    """The answer of `answered` in parts: the same groups in the same order, with fresh noise of the same laws.
+def pieces(plan: GroupPlan, engine: Streaming, source: noise.Source) -> Iterator[NoisyAnswer]:
+    """The answer of `plan.answer` in parts: the same groups in the same order, with fresh noise of the same laws.
 
     A plan that fits one part draws the same noise in the same order. Raises anything: the caller makes one failure of all.
     """
@@ -69,12 +59,12 @@ def pieces(plan: GroupPlan, engine: Streaming, source: noise.Source) -> Iterator
         for name, split in plan.splits.items()
     }
     given = (
-        engine.batches(plan.stage, salt=salt, groups=GROUPS_AT_ONCE) if plan.stage.measures else iter([nothing(plan)])
+        engine.batches(plan.stage, salt=salt, groups=GROUPS_AT_ONCE) if plan.stage.measures else iter([plan.unasked()])
     )
     for aggregates in given:
-        for first, kept in kept_groups(plan, aggregates, source).parts(most):
+        for first, kept in plan.kept(aggregates, source).parts(most):
             leaves = {name: reader.leaves(kept, first) for name, reader in readers.items()}
-            yield noised(plan, kept, leaves, source)
+            yield plan.noisy(kept, leaves, source)
 
 
 @dataclass(slots=True)
@@ -100,7 +90,7 @@ class _CellReader:
         """(groups, cells) exact counts for a part of the groups that begins at `first`; what comes before it is passed over."""
         found = np.zeros((len(kept.keys), self._cells), dtype=np.int64)
         if not self._public and kept.keys:
-            ranks = [sortable(key) for key in kept.keys]
+            ranks = [sort_key(key) for key in kept.keys]
             self._passed = _rising([self._passed, *ranks])
             own = {rank: place for place, rank in enumerate(ranks)}
         while len(kept.keys) and (held := self._current()) is not None:
@@ -128,7 +118,7 @@ class _CellReader:
                 return None
             if following.cells is None or np.any(np.diff(following.cells.group) < 0):
                 raise ValueError("the answer to a split is cells, sorted by group")
-            ranks = [] if self._public else [sortable(key) for key in following.keys]
+            ranks = [] if self._public else [sort_key(key) for key in following.keys]
             _rising(ranks)
             self._held = _Held(following.cells, ranks)
         return self._held
@@ -168,19 +158,19 @@ def run_to_parquet(
         return _again(ticket, work.shelf)
     hidden = _hidden(place, ticket.position)
     done = _attempt(
-        work, lambda: resolve(plan, engine, source), hidden, f"{ticket.account}/{ticket.position}/{ticket.hash}"
+        work, lambda: plan.resolve(engine, source), hidden, f"{ticket.account}/{ticket.position}/{ticket.hash}"
     )
     if done is None:  # raised here, outside any handler, so that the cause is not chained to it
         account.fail(ticket)
         raise ExecutionError
-    resolved, digest = done
-    description = prepared.describe(resolved)
+    resolved, choices, digest = done
+    description = prepared.describe(resolved, choices)
     written = WrittenRelease(
         place=place,
         unfinished=hidden,
         digest=digest,
         group_columns=prepared.group_columns,
-        columns=prepared.columns,
+        columns=description.columns,
         confidence=CONFIDENCE,
         guarantee=prepared.guarantee,
         notes=description.notes,
@@ -207,10 +197,9 @@ def _work(engine: Engine, prepared: PreparedRelease, place: str, source: noise.S
 
         def streamed(plan: Plan, hidden: str, release: str) -> None:
             del release
-            if isinstance(plan, GroupPlan):
-                _write(schema, pieces(plan, engine, source), hidden)
-            else:
-                _write(schema, iter([answer_of(plan, engine, source)]), hidden)
+            groups = by_group(plan)
+            answers = iter([plan.answer(engine, source)]) if groups is None else pieces(groups, engine, source)
+            _write(schema, answers, hidden)
 
         work = _Work(streamed, LocalShelf())
         if not Path(place).resolve().parent.is_dir():
@@ -226,30 +215,30 @@ def _distributed(engine: Distributed, plan: Plan, schema: pa.Schema, source: noi
     """Groups stay where they are computed; what is at most a list of public answers comes here for its noise, and goes back."""
 
     def by_workers(plan: Plan, hidden: str, release: str) -> None:
-        if not isinstance(plan, GroupPlan):
-            raise TypeError("tuning changes bounds alone")
-        answer = keyed_answer(plan, schema, release=release, secret=noise.fresh_secret())
-        splits = [split.stage for split in plan.splits.values()]
+        groups = by_group(plan)
+        if groups is None:
+            raise TypeError("first stages change bounds alone")
+        answer = keyed_answer(groups, schema, release=release, secret=noise.fresh_secret())
+        splits = [split.stage for split in groups.splits.values()]
         engine.write(plan.stage, splits, salt=source.bits(SALT_BITS), answer=answer, schema=schema, place=hidden)
 
     def here(plan: Plan, hidden: str, release: str) -> None:
         del release
-        answer = answer_of(plan, engine, source)
-        engine.put(plan.stage, as_table(schema, answer), hidden)
+        engine.put(plan.stage, as_table(schema, plan.answer(engine, source)), hidden)
 
-    apart = isinstance(plan, GroupPlan) and plan.stage.group_columns
+    apart = by_group(plan) is not None and plan.stage.group_columns
     return _Work(by_workers if apart else here, engine.shelf(plan.stage))
 
 
 def _attempt(
-    work: _Work, tune: Callable[[], ResolvedPlan], hidden: str, release: str
-) -> tuple[ResolvedPlan, str] | None:
-    """What was written and its digest, or None for whatever failed; then nothing is left behind."""
+    work: _Work, resolve: Callable[[], tuple[Plan, tuple[Choice, ...]]], hidden: str, release: str
+) -> tuple[Plan, tuple[Choice, ...], str] | None:
+    """What was written, the choices that led to it, and its digest, or None for whatever failed; then nothing is left behind."""
     done = None
     try:
-        made = tune()
-        work.write(made.plan, hidden, release)
-        done = made, work.shelf.digest(hidden)
+        plan, choices = resolve()
+        work.write(plan, hidden, release)
+        done = plan, choices, work.shelf.digest(hidden)
     except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error
         return None
     finally:
@@ -285,7 +274,7 @@ def _hidden(place: str, position: int) -> str:
     return f"{folder}{slash}.{name}.{position}"
 
 
-def _write(schema: pa.Schema, answers: Iterator[Noisy], place: str) -> None:
+def _write(schema: pa.Schema, answers: Iterator[NoisyAnswer], place: str) -> None:
     """A file readable by its owner alone, on the disk when this returns."""
     descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:

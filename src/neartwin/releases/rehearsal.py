@@ -17,25 +17,24 @@ from typing import Any
 import numpy as np
 
 import neartwin.ledger as books
-from neartwin import mechanisms
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.checks import integer
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import PrivacyError, QueryError, SchemaError
 from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.limits import Limits
-from neartwin.planning.plan import GroupPlan, Plan
+from neartwin.planning.plan import Plan
 from neartwin.planning.planner import plan as make_plan
 from neartwin.planning.stage import Engine
 from neartwin.queries.open import table as open_table
 from neartwin.queries.query import Query, Rows, TopK
 from neartwin.releases.preparation import prepare
-from neartwin.releases.provenance import LIBRARY, within
 from neartwin.releases.release import Release
 from neartwin.releases.run import run
 from neartwin.tables.table import RowUnit, Table
 from neartwin.tables.types import Key
 
+_LIBRARY = __name__.partition(".")[0]
 _MUCH = 2**20  # rows and groups of a unit: bounds that bind nowhere
 _SURE = Pure(Fraction(10**12))  # noise that is 0
 _MOST_GROUPS = 100_000
@@ -84,9 +83,9 @@ def preview_on(plan: Plan, standin: Any, *, runs: int = 3, engine: Engine | None
     found: Plan = _moved(plan, table)
     engine = engine or engine_for(table.source)
     noisy = [_released(found, engine) for _ in range(runs)]
-    query = found.query if isinstance(found.query, TopK) else _with_keys(found, engine)
-    bounded = _released(_sure(query, found), engine)
-    whole = bounded if isinstance(query, TopK) else _released(_sure(query, None), engine)
+    query = _with_keys(found, engine)
+    bounded = _released(_sure(query, found.bounding), engine)
+    whole = bounded if found.bounding is None else _released(_sure(query, None), engine)
     return StandInPreview(
         errors=tuple(_errors(name, noisy, bounded, whole) for name in [one.name for one in bounded.statistics]),
         groups=len(whole),
@@ -132,16 +131,15 @@ def _moved(value: Any, table: Table) -> Any:
 
 
 def _of_plans(value: object) -> bool:
-    """Mechanisms hold no table; they are large, and stay as they are."""
-    return within(LIBRARY, value) and not within(mechanisms.__name__, value)
+    """Whether a value is of this library. Mechanisms hold no table; they are large, and stay as they are."""
+    room = type(value).__module__.split(".")[:2]
+    return room[0] == _LIBRARY and room[1] != "mechanisms"
 
 
-def _with_keys(plan: Plan, engine: Engine) -> Query:
-    """The question over the groups that the stand-in has: they are public."""
+def _with_keys(plan: Plan, engine: Engine) -> Query | TopK:
+    """The question over the groups that the stand-in has, where its own are to be discovered: they are public."""
     query = plan.query
-    if not isinstance(query, Query):
-        raise TypeError("a choice has its own keys")
-    if not isinstance(plan, GroupPlan) or query.groups.keys is not None:
+    if isinstance(query, TopK) or query.groups.keys is not None:
         return query
     whole = replace(plan.stage, discovery_groups=None)
     keys: tuple[Key, ...] = tuple(engine.aggregate(whole, salt=1).keys)[:_MOST_GROUPS]
@@ -150,24 +148,18 @@ def _with_keys(plan: Plan, engine: Engine) -> Query:
     return replace(query, groups=replace(query.groups, keys=keys))
 
 
-def _sure(query: Query | TopK, plan: Plan | None) -> Plan:
-    """The plan without noise: within the bounds of a plan, or where there is none, without bounds."""
-    if isinstance(query, TopK):
+def _sure(query: Query | TopK, bounds: ContributionBounds | None) -> Plan:
+    """The plan without noise: within these bounds, or without any."""
+    if isinstance(query, TopK) or isinstance(query.table.unit, RowUnit):
         return make_plan(query, spend=_SURE)
-    if isinstance(query.table.unit, RowUnit):
-        return make_plan(query, spend=_SURE)
-    if plan is None:
+    if bounds is None:
         limits = Limits(max_rows_per_group=_MUCH, max_groups=_MUCH)
+    elif bounds.norm is not None:
+        limits = Limits(norm=bounds.norm)
     else:
-        bounds: ContributionBounds = getattr(plan, "bounding")  # noqa: B009 - of all kinds of plans for groups
         units = all(asked.counts_units for asked in query.aggregates.values())
-        limits = Limits(
-            max_rows_per_group=bounds.max_rows_per_group,
-            max_groups=bounds.max_groups,
-            rows=None if units else bounds.rows,
-        )
-        if bounds.norm is not None:
-            limits = Limits(norm=bounds.norm)
+        rows = None if units else bounds.rows
+        limits = Limits(max_rows_per_group=bounds.max_rows_per_group, max_groups=bounds.max_groups, rows=rows)
     return make_plan(query, spend=_SURE, limits=limits)
 
 

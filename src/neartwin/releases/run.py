@@ -7,17 +7,19 @@ from datetime import UTC, datetime
 from fractions import Fraction
 
 from neartwin import noise
-from neartwin.errors import ExecutionError, LedgerError
+from neartwin.errors import ExecutionError, LedgerError, QueryError
 from neartwin.ledger import Account, Stored, Ticket
+from neartwin.ledger.account import DOCUMENT_BYTES
+from neartwin.planning.allocation import CONFIDENCE
 from neartwin.planning.stage import Engine
 from neartwin.releases.documents import WrittenRelease, is_written
-from neartwin.releases.noising import CONFIDENCE, answer_of
-from neartwin.releases.pilots import resolve
 from neartwin.releases.preparation import PreparedRelease
 from neartwin.releases.provenance import Description
 from neartwin.releases.release import Release
-from neartwin.releases.values import Provenance
+from neartwin.releases.values import Provenance, Statistic
 from neartwin.tables.snapshot import state_of
+
+MOST_NUMBERS = DOCUMENT_BYTES // 16  # a value in JSON takes some ten bytes, and a comma
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,21 @@ def run(
         ExecutionError: The same for every failure after: whether a query fails is data.
         PrivacyError: For a source of noise that is not the system's.
     """
-    prepared.require_document()
+    require_document(prepared)
     ticket = reserve(account, [prepared], prepared.digest, payer, source)
     if isinstance(ticket, Stored):
         return _stored(ticket)
     (release,) = answer(account, ticket, [prepared], _document, engine, source)
     return release
+
+
+def require_document(prepared: PreparedRelease) -> None:
+    """`QueryError` for more public groups than a ledger's document holds: the release would fail after it was paid."""
+    if prepared.numbers > MOST_NUMBERS:
+        raise QueryError(
+            f"a release in the ledger holds at most {MOST_NUMBERS} keys, values and ends of bars, and this one would have "
+            f"{prepared.numbers}: write it with release_to_parquet(proposal, place), or ask about fewer groups"
+        )
 
 
 def reserve(
@@ -126,15 +137,18 @@ def _released(
     account: Account, ticket: Ticket, prepared: PreparedRelease, engine: Engine, source: noise.Source
 ) -> Release:
     """Ask and add noise. Raises anything: the caller turns every failure into one."""
-    plan, description = prepared.plan, prepared.description
-    if plan.first_stage is not None:
-        resolved = resolve(plan, engine, source)
-        plan, description = resolved.plan, prepared.describe(resolved)
-    found = answer_of(plan, engine, source)
+    plan, choices = prepared.plan.resolve(engine, source)
+    description = prepared.describe(plan, choices) if choices else prepared.description
+    answer = plan.answer(engine, source)
     return Release(
         group_columns=prepared.group_columns,
-        keys=found.keys,
-        statistics=found.statistics,
+        keys=answer.keys,
+        statistics=tuple(
+            Statistic(
+                name=one.name, what=what, values=tuple(one.values), lower=tuple(one.lower), upper=tuple(one.upper)
+            )
+            for one, (_, what) in zip(answer.columns, description.columns, strict=True)
+        ),
         confidence=CONFIDENCE,
         guarantee=prepared.guarantee,
         notes=(*description.notes, *prepared.more_notes),

@@ -12,7 +12,7 @@ from neartwin.releases.documents import SERIES_FORMAT
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.preparation import PreparedRelease, prepare
 from neartwin.releases.release import Release
-from neartwin.releases.run import ACCOUNT_ALONE, Payer, answer, reserve
+from neartwin.releases.run import ACCOUNT_ALONE, Payer, answer, require_document, reserve
 
 
 def prepare_series(series: SeriesPlan) -> tuple[PreparedRelease, ...]:
@@ -35,7 +35,7 @@ def run_series(
     """
     parts = prepare_series(series)
     for part in parts:
-        part.require_document()
+        require_document(part)
     ticket = reserve(account, parts, series.digest, payer, source)
     if isinstance(ticket, Stored):
         bodies = json.loads(ticket.document)["releases"]

@@ -60,6 +60,12 @@ class Measure:
         """Of its noise, in steps."""
         return Fraction(self.mechanism.half_width(confidence), self.parts)
 
+    @property
+    def noise_in_words(self) -> str:
+        """The law of its noise, in steps."""
+        finer = f", drawn in parts of 1/{self.parts:,}" if self.parts > 1 else ""
+        return f"{self.mechanism.words(self.parts)}{finer}"
+
     def losses(self) -> Composition:
         """What it reveals, as a factor for composition: cell by cell where that is less than all at once."""
         moved = self.sensitivity

@@ -1,0 +1,118 @@
+"""The canonical form behind a plan's digest: what it would do, and nothing of how it is written.
+
+A digest decides whether a question was paid for, so its words never change. `TARGETS`, `JOINS`, `LIMITS`, and the `record` of
+each statistic and mechanism hold them. A class, parameter or printed word may be renamed; its record keeps the old one. New
+kinds get new lines.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from neartwin.accounting.budgets import Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
+from neartwin.exact import Number
+from neartwin.planning.limits import Limits, PrivateLimit
+from neartwin.planning.stage import NormClip, Stage
+from neartwin.tables.table import How, Join, JoinKind
+from neartwin.tables.types import ColumnType
+
+RECORD_VERSION = 1  # of the canonical form; a new meaning takes a new number
+TARGETS: Mapping[type, tuple[tuple[str, str], ...]] = {  # word, field; a delta of 0 is left out, but for Approx
+    Pure: (("epsilon", "epsilon"),),
+    Approx: (("epsilon", "epsilon"), ("delta", "delta")),
+    Zcdp: (("rho", "rho"), ("delta", "delta")),
+    Rdp: (("order", "order"), ("epsilon", "epsilon"), ("delta", "delta")),
+    Gdp: (("mu", "mu"), ("delta", "delta")),
+    Mixed: (("epsilon", "epsilon"), ("mu", "mu"), ("delta", "delta")),
+}
+JOINS = {
+    JoinKind.PUBLIC: "public",
+    JoinKind.SAME_UNIT: "rows of the same unit",
+    JoinKind.OWNED: "rows owned through their key",
+    How.INNER: "inner",
+    How.LEFT: "left",
+    How.BESIDE: "beside",
+}
+LIMITS = {  # word of each limit, in the order of digests; None: the importance of statistics
+    "max_rows_per_group": "rows_per_group",
+    "max_groups": "groups_per_unit",
+    None: "weights",
+    "rows": "rows_per_unit",
+    "norm": "norm_per_unit",
+    "max_discovered_groups": "discovery_groups",
+}
+
+
+def digest_of(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
+    """SHA-256 of a plan of this kind: its stage, and what else decides the answer."""
+    table = stage.table
+    grid = {
+        name: [column.written, *map(str, (column.bounds.low, column.bounds.high, column.bounds.step, column.centre))]
+        for name, column in stage.grid.items()
+    }
+    form = {
+        "version": RECORD_VERSION,
+        "kind": kind,
+        "population": table.name,
+        "location": table.source.location(),
+        "unit": table.unit_name,
+        "neighbours": table.neighbours,
+        "declared": {name: table.schema[name] for name in sorted(table.declared)},
+        "conditions": [str(condition.term) for condition in stage.conditions],
+        "computed": {n: str(table.computed[n].term) for n in stage.group_columns if n in table.computed},
+        "group_columns": stage.group_columns,
+        "keys": None if stage.keys is None else _written(stage),
+        "grid": grid,
+        **({"period": table.period.text} if table.period is not None else {}),
+        **({"joins": [_joined(join) for join in table.joins]} if table.joins else {}),
+        "moments": sorted(stage.moments),
+        "measures": stage.measures,
+        "rows_per_group": stage.rows_per_group,
+        "groups_per_unit": stage.groups_per_unit,
+        **({"rows_per_unit": stage.rows_per_unit} if stage.rows_per_unit is not None else {}),
+        **({"discovery_groups": stage.discovery_groups} if stage.discovery_groups is not None else {}),
+        **({} if stage.clip is None else {"clip": _norm(stage.clip)}),
+        **({} if stage.cell_clip is None else {"cell_clip": [stage.cell_clip.limit, stage.cell_clip.widths]}),
+        **more,
+    }
+    return hashlib.sha256(json.dumps(form, sort_keys=True).encode()).hexdigest()
+
+
+def target_record(target: Budget) -> str:
+    """A spend in digests."""
+    fields = [(word, getattr(target, name)) for word, name in TARGETS[type(target)]]
+    given = [(word, value) for word, value in fields if value or word != "delta" or isinstance(target, Approx)]
+    return ", ".join(f"{word}={float(value):g}" for word, value in given)
+
+
+def limits_record(limits: Limits, importance: Mapping[str, Number] | None) -> list[list[str]]:
+    """Limits and importance in digests: word and value of each that is given."""
+    given = limits.given | ({} if importance is None else {None: importance})
+    return [[word, _limit(given[name])] for name, word in LIMITS.items() if name in given]
+
+
+def _limit(value: Any) -> str:
+    if isinstance(value, PrivateLimit):
+        return f"Tuned(at_most={value.at_most!r}, share={value.share!r}, groups={value.groups!r})"
+    return str(value)
+
+
+def _joined(join: Join) -> dict[str, object]:
+    return join.record() | {"kind": JOINS[join.kind], "how": JOINS[join.how]}
+
+
+def _norm(clip: NormClip) -> list[object]:
+    return [clip.limit, {name: [one.times, one.over, one.parts] for name, one in clip.coordinates.items()}]
+
+
+def _written(stage: Stage) -> Sequence[Sequence[object]]:
+    """Public keys as JSON has them: dates alone are written in another way, so that long lists without any are as they are."""
+    kinds = {stage.table.schema[name] for name in stage.group_columns}
+    if ColumnType.DATE not in kinds:
+        return stage.keys or ()
+    return [[_plain(value) for value in key] for key in stage.keys or ()]
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, bool | int | str) else ["date", str(value)]

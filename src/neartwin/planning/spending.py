@@ -1,0 +1,86 @@
+"""Arithmetic of what plans spend. What adds up is epsilon, delta, rho, or mu squared; each function keeps the currency."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
+from neartwin.errors import PrivacyError
+from neartwin.exact import root_above, root_below
+
+NO_DELTA = Fraction(0)
+
+
+def delta_of(spend: Budget) -> Fraction:
+    """The delta of a spend, 0 where it has none."""
+    delta: Fraction = getattr(spend, "delta", NO_DELTA)
+    return delta
+
+
+def without_delta(spend: Budget) -> Budget:
+    """The spend of noise that cannot fail: zCDP, RDP and GDP need no delta of their own for it."""
+    return replace(spend, delta=NO_DELTA) if isinstance(spend, Zcdp | Rdp | Gdp) else spend
+
+
+def share_of(spend: Budget, share: Fraction, *, delta: Fraction) -> Budget:
+    """A share of what adds up, with a given delta; shares compose adaptively to the spend.
+
+    >>> share_of(Zcdp(Fraction(1, 2), Fraction(0)), Fraction(1, 4), delta=Fraction(0))
+    Zcdp(rho=Fraction(1, 8), delta=Fraction(0, 1))
+
+    Raises:
+        PrivacyError: For a currency that does not add up.
+    """
+    match spend:
+        case Pure(epsilon=epsilon):
+            return Pure(epsilon * share)
+        case Approx(epsilon=epsilon):
+            return Approx(epsilon * share, delta) if delta else Pure(epsilon * share)
+        case Zcdp(rho=rho):
+            return Zcdp(rho * share, delta)
+        case Rdp(order=order, epsilon=epsilon):
+            return Rdp(order, epsilon * share, delta)
+        case Gdp(mu=mu):
+            return Gdp(root_below(mu**2 * share), delta)
+    raise PrivacyError(f"a plan cannot spend {spend}; spend pure, approx, zcdp, rdp or gdp")
+
+
+def split_budget(spend: Budget, share: Fraction) -> tuple[Budget, Budget]:
+    """Two spends that compose to one, adaptively: the first gets this share of what adds up, the second the rest and delta.
+
+    >>> split_budget(Approx(Fraction(1), Fraction(1, 10**6)), Fraction(1, 4))
+    (Pure(epsilon=Fraction(1, 4)), Approx(epsilon=Fraction(3, 4), delta=Fraction(1, 1000000)))
+    """
+    return share_of(spend, share, delta=NO_DELTA), share_of(spend, 1 - share, delta=delta_of(spend))
+
+
+def total_of(prices: Sequence[Budget], spend: Budget) -> Budget:
+    """Prices of one currency added. mu is rounded up, but not above that of the spend that the prices are shares of."""
+    delta = sum(map(delta_of, prices), NO_DELTA)
+    match prices[0]:
+        case Zcdp():
+            return Zcdp(sum((price.rho for price in prices if isinstance(price, Zcdp)), NO_DELTA), delta)
+        case Rdp(order=order):
+            return Rdp(order, sum((price.epsilon for price in prices if isinstance(price, Rdp)), NO_DELTA), delta)
+        case Gdp():
+            squared = sum((price.mu**2 for price in prices if isinstance(price, Gdp)), NO_DELTA)
+            mu = root_above(squared)
+            return Gdp(min(mu, spend.mu) if isinstance(spend, Gdp) and squared <= spend.mu**2 else mu, delta)
+    epsilon = sum((price.epsilon for price in prices if isinstance(price, Pure | Approx)), NO_DELTA)
+    return Approx(epsilon, delta) if delta else Pure(epsilon)
+
+
+def mu_squared_of(spend: Budget) -> Fraction:
+    """What a spend leaves for normal noise: mu squared.
+
+    Raises:
+        PrivacyError: For pure and approximate privacy.
+    """
+    match spend:
+        case Gdp(mu=mu):
+            return mu**2
+        case Zcdp(rho=rho):
+            return 2 * rho
+        case Rdp(order=order, epsilon=epsilon):
+            return 2 * epsilon / order
+    raise PrivacyError(f"{spend} pays for no normal noise")
