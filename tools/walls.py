@@ -57,7 +57,7 @@ FAMILIES = (
         "neartwin/planning/groups.py",
         closed=True,
     ),
-    Family("mechanisms", ("neartwin.mechanisms",), "neartwin/mechanisms/noise_laws.py"),
+    Family("mechanisms", ("neartwin.mechanisms",), "neartwin/mechanisms/noise_laws.py", closed=True),
     Family("summands", ("neartwin.losses.summands.base.Summand",), "neartwin/losses/composition.py"),
 )
 
