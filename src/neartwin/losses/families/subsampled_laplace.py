@@ -27,6 +27,7 @@ from neartwin.checks import in_floats, sampling_rate
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
+from neartwin.losses.families import subsampled_laplace_few
 from neartwin.losses.families.laplace import LaplacePair
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import CellMasses, Direction, MaximumAtom, MaximumLoss, Pair, Summand
@@ -72,6 +73,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         mass = math.exp(log_mass) * (1 - 1e-10) if log_mass > -600 else 0.0
         most, least = (self._largest + sign * self._largest_error for sign in (1, -1))
         self.top = MaximumLoss(count * most * (1 + 4 * U), mass, count * least * (1 - 4 * U))
+        self.ladder = subsampled_laplace_few.special(self)
 
     def log_r(self, l: FloatArray) -> tuple[FloatArray, FloatArray]:
         """log(1 + q expm1(l)), and its error: l errs by 4U(|l| + e) through q e^l / r <= 1, q by U."""

@@ -105,8 +105,7 @@ def delta(total: SumOfLosses, eps: FloatArray, rtol: float = NARROW) -> tuple[Fl
         done = high - low <= NARROW * high
         method[ranked[done]] = CLOSED
         ranked = ranked[~done]
-    divides = any(part.ladder is not None for part in total.summands)
-    levels = (NARROW,) if divides else (ROUGH, NARROW)
+    levels = (ROUGH, NARROW) if total.ladder is None else (NARROW,)
     kept: list[_Kept] = total.lines
     for one in kept:
         ranked = one.answer(eps, ranked, lower, upper, method)
@@ -146,15 +145,14 @@ def _by_rungs(
     total: SumOfLosses, eps: FloatArray, asked: Indices, bounds: tuple[FloatArray, FloatArray, Names]
 ) -> Indices:
     """Narrow the bounds where a law is so seldom sampled that no one line serves; return those still open."""
-    ladder = next((part.ladder for part in total.summands if part.ladder is not None), None)
-    if ladder is None:
+    if total.ladder is None:
         return asked
     with contextlib.suppress(*NO_LINE):
         for _ in range(PARTS):
             if not len(asked):
                 break
             centre = asked[len(asked) // 2]
-            line, at = ladder.line(total, float(eps[centre]))
+            line, at = total.ladder.line(total, float(eps[centre]))
             left = _keep(total, CONTOUR, line, at).answer(eps, asked, *bounds)
             asked = left[left != centre]
     return asked
@@ -207,14 +205,15 @@ def _routes(
     """
     if total.has_closed_form:
         yield 1e-13, lambda _: by_closed_form(total, low_target, high_target)
-        if total.summands[0].ladder is not None:
+        if total.ladder is not None:
             yield max(NARROW, rtol), lambda _: _ladder(total, low_target, high_target)
         return
     if low_target < total.top.mass:
         yield 1e-9, lambda _: by_extremes(total, low_target, high_target)
     enough, fine = max(NARROW, rtol), max(FINE, rtol)
-    if any(part.ladder is not None for part in total.summands):
-        yield enough, lambda _: at_once(total, low_target, high_target)
+    if total.ladder is not None:
+        if total.ladder.mixes:
+            yield enough, lambda _: at_once(total, low_target, high_target)
         yield enough, lambda _: _ladder(total, low_target, high_target)
     yield enough, lambda _: by_line(total, low_target, high_target, rtol=rtol)
     yield fine, lambda _: discretization.epsilon(total, low_target, high_target, discretization.FINER[:1])
@@ -228,10 +227,9 @@ def _routes(
 
 
 def _ladder(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
-    ladders = [part.ladder for part in total.summands if part.ladder is not None]
-    if not ladders:
+    if total.ladder is None:
         raise NoCertificateError
-    answer: Answer = ladders[0].epsilon(total, low_target, high_target)
+    answer: Answer = total.ladder.epsilon(total, low_target, high_target)
     return answer
 
 

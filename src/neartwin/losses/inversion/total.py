@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.summands.base import Lattice, MaximumLoss, Ratio, Summand
+from neartwin.losses.summands.base import Lattice, MaximumLoss, Ratio, SpecialMethod, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, log_parts
 
 # M(s) and Chernoff: for L under P and s > 0, (1 - e^{-x})_+ <= c(s) e^{sx} with c(s) = s^s / (1+s)^{1+s}, attained at
@@ -82,6 +82,12 @@ class SumOfLosses:
     def fastest_frequency(self) -> float:
         """About how fast the atoms of the fastest summand turn; 0 where none is known. It decides no answer but its time."""
         return max(part.fastest_frequency for part in self.summands)
+
+    @cached_property
+    def ladder(self) -> SpecialMethod | None:
+        """The method of the first summand that knows one for this sum."""
+        alone = len(self.summands) == 1
+        return next((part.ladder for part in self.summands if part.ladder and (alone or part.ladder.mixes)), None)
 
     @property
     def has_closed_form(self) -> bool:

@@ -90,10 +90,12 @@ class SpecialMethod(NamedTuple):
     Attributes:
         epsilon: From a sum and two deltas to certified epsilons.
         line: From a sum and an epsilon to a contour rule and its saddle there.
+        mixes: Whether it serves a sum with other summands too.
     """
 
     epsilon: Callable[..., Any]
     line: Callable[..., Any]
+    mixes: bool = True
 
 
 class Summand(ABC):
