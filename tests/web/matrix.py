@@ -47,7 +47,6 @@ PAGES = {
     ("GET", "/data/{name}/releases/{position}"): EVERYONE,
     ("GET", "/data/{name}/releases/{position}/csv"): EVERYONE,
     ("GET", "/data/{name}/releases/{position}/certificate"): EVERYONE,
-    ("GET", "/data/{name}/releases/{position}/certificate.json"): EVERYONE,
     ("GET", "/data/{name}/ask"): {"analyst", "curator"},
     ("POST", "/data/{name}/ask"): {"analyst", "curator"},
     ("GET", "/jobs/{identity}"): {"analyst"},

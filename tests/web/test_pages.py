@@ -150,9 +150,10 @@ def test_a_preview_spends_nothing_and_a_release_is_paid_once_however_often_the_b
     assert first.url == again.url
     assert "best guess about one customer_id" in text_of(first)
     assert account.spent == {"epsilon": Fraction(1, 4)}
-    file = client.get(f"{first.url.path}/certificate.json")
+    certificate = client.get(f"{first.url.path}/certificate").text
+    assert "Hazards of NIST" in certificate
+    file = client.get(re.search(r'href="([^"]*)" download="certificate-', certificate)[1])
     assert file.json()["body"]["unit"] == "customer_id"
-    assert "Hazards of NIST" in client.get(f"{first.url.path}/certificate").text
     assert client.get(f"{first.url.path}/csv").text.startswith('"cds"')
     # sorted and cut when it is shown, for nothing
     ordered = sent | {"order_by": "units DESC", "limit": "2"}

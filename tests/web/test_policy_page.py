@@ -119,8 +119,8 @@ def test_a_rule_that_breaks_a_rule_is_not_even_reviewed(client, directory, form,
 
 
 def test_rules_are_added_moved_and_removed_in_the_form_alone():
-    one, two = policy.Typed(who="analyst:a"), policy.Typed(who="analyst:b")
-    assert policy.changed((one,), "add") == (one, policy.Typed())
+    one, two = {"who": "analyst:a"}, {"who": "analyst:b"}
+    assert policy.changed((one,), "add") == (one, policy.typed(Rule()))
     assert policy.changed((one, two), "up:1") == (two, one)
     assert policy.changed((one, two), "remove:0") == (two,)
     for nonsense in ("up:0", "up:2", "remove:2", "remove:-1", "remove:x", "up:", "review"):
@@ -136,4 +136,4 @@ def test_the_code_beside_it_says_the_same_policy(client, directory, form):
     assert [Rule.from_dict(rule) for rule in tomllib.loads(texts["toml"])["rules"]] == [WANTED]
     *_, body = shlex.split(texts["http"].replace("\\\n", ""))
     assert [Rule.from_dict(rule) for rule in json.loads(body)["rules"]] == [WANTED]
-    assert policy.rule_of(policy.typed(WANTED)) == WANTED
+    assert Rule.from_dict(policy.typed(WANTED)) == WANTED

@@ -12,7 +12,7 @@ from neartwin.accounting.budgets import pure
 from neartwin.cli import main
 from neartwin.errors import LedgerError
 from neartwin.ledger import Book, Population
-from neartwin.ledger.store import Database
+from neartwin.ledger.store import migrate
 from neartwin.ledger.store import schema as ledger_schema
 from neartwin.web import tokens
 from neartwin.web.data_directory import DataDirectory
@@ -30,7 +30,7 @@ def store(place):  # noqa: F811 - a fixture
         assert ledger.verify().whole
 
 
-def test_the_migrations_make_the_tables_that_the_code_reads(store):
+def test_a_new_store_has_the_tables_that_the_code_reads_and_their_version(store):
     with store._database.connection(writes=False) as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         both = sa.MetaData()
@@ -38,6 +38,7 @@ def test_the_migrations_make_the_tables_that_the_code_reads(store):
             for table in tables.tables.values():
                 table.to_metadata(both)
         found = compare_metadata(context, both)
+        assert migrate.version(connection, schema.VERSIONS) == schema.HEAD
     assert {change[1].name for change in found if change[0] == "remove_table"} <= {
         schema.VERSIONS,
         ledger_schema.VERSIONS,
@@ -75,50 +76,10 @@ def test_what_was_registered_minted_and_served_is_there_for_the_next_process(sto
         again.close()
 
 
-FIRST = """
-CREATE TABLE neartwin_dataset (name TEXT PRIMARY KEY, body TEXT NOT NULL);
-CREATE TABLE neartwin_token (id TEXT PRIMARY KEY, hash TEXT NOT NULL, name TEXT NOT NULL, role TEXT NOT NULL,
-    project TEXT NOT NULL, created TEXT NOT NULL, expires TEXT NOT NULL, revoked TEXT NOT NULL);
-CREATE TABLE neartwin_served (analyst TEXT, account TEXT, position BIGINT, PRIMARY KEY (analyst, account, position));
-CREATE TABLE neartwin_act (id INTEGER PRIMARY KEY, time TEXT NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL, body TEXT NOT NULL);
-CREATE TABLE neartwin_service_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY);
-INSERT INTO neartwin_service_version VALUES ('0001');
-INSERT INTO neartwin_act VALUES (1, '2026-01-02T03:04:05+00:00', 'carol', 'register', '{"dataset": "p", "policy": []}');
-INSERT INTO neartwin_act VALUES (2, '2026-01-03T03:04:05+00:00', 'carol', 'revoke', '{"id": "t"}');
-INSERT INTO neartwin_token VALUES ('t', 'h', 'ada', 'analyst', '', '2026-01-01', '2027-01-01', '2026-01-03');
-INSERT INTO neartwin_token VALUES ('u', 'h', 'bob', 'analyst', '', '2026-01-01', '2027-01-01', '');
-"""
-
-
 def by_hand(store, *statements):
     with store._database.connection(writes=True) as connection:
         for statement in statements:
             connection.exec_driver_sql(statement)
-
-
-def test_acts_of_an_older_service_are_chained_when_it_is_opened_and_what_stood_is_held_from_then_on(place):  # noqa: F811
-    body = Dataset(name="p", place="p.parquet", unit="id", budget=pure(1)).to_json().replace("'", "''")
-    with Book(place) as ledger:
-        database = Database(place, start=None)
-        try:
-            with database.connection(writes=True) as connection:
-                for statement in [*FIRST.split(";")[:-1], f"INSERT INTO neartwin_dataset VALUES ('p', '{body}')"]:
-                    connection.exec_driver_sql(statement)
-        finally:
-            database.close()
-        store = Store(place)
-        try:
-            acts = ledger.acts()
-            assert [(act.who, act.what) for act in acts[:2]] == [("carol", "register"), ("carol", "revoke")]
-            assert acts[0].time == "2026-01-02T03:04:05+00:00"
-            assert {act.what for act in acts[2:]} == {"standing"}
-            assert ledger.verify().whole
-            assert store.faults() == ()
-            by_hand(store, "UPDATE neartwin_token SET role = 'curator' WHERE id = 'u'")
-            assert [fault.kind for fault in store.faults()] == ["service"]
-            assert "'u' is other than record" in store.faults()[0].message
-        finally:
-            store.close()
 
 
 CHANGES = {

@@ -16,25 +16,23 @@ from neartwin.cli.query import plan, query, release
 from neartwin.cli.risk import explain_risk
 from neartwin.cli.service import register, serve, token
 
-_HELP = """Private statistics from tables about people.
 
-\b
-A first release:
-  neartwin query --ledger budget.db --budget epsilon=1 --spend epsilon=0.5 \\
-    --unit customer_id --bounds amount=0:200 --keys cds=1:5 \\
-    --max-groups 2 --max-rows-per-group 5 purchases.parquet \\
-    "SELECT cds, COUNT(*), AVG(amount) FROM purchases GROUP BY cds"
-
-\b
-Shell completion:
-  eval "$(neartwin completion bash)"        (or zsh, fish)
-"""
-
-
-@click.group(help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(neartwin.__version__, prog_name="neartwin")
 def main() -> None:
-    """All the verbs."""
+    """Private statistics from tables about people.
+
+    \b
+    A first release:
+      neartwin query --ledger budget.db --budget epsilon=1 --spend epsilon=0.5 \\
+        --unit customer_id --bounds amount=0:200 --keys cds=1:5 \\
+        --max-groups 2 --max-rows-per-group 5 purchases.parquet \\
+        "SELECT cds, COUNT(*), AVG(amount) FROM purchases GROUP BY cds"
+
+    \b
+    Shell completion:
+      eval "$(neartwin completion bash)"        (or zsh, fish)
+    """  # noqa: D301 - click reads \b
 
 
 @main.command()

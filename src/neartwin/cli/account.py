@@ -16,34 +16,8 @@ from neartwin.cli.output import report_errors, show_table
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval
 
-_HELP = """The privacy of mechanisms used together, certified.
 
-\b
-  neartwin account "gaussian(sigma=20) * 1000 + laplace(epsilon=0.1) * 10" --delta 1e-6
-  neartwin account "subsampled_gaussian(sigma=1, rate=0.01) * 10000" --delta 1e-5 --json
-  neartwin account "parallel(laplace(epsilon=1), gaussian(mu=1))" --epsilon 1 --plot curve.svg
-
-Mechanisms, each with its numbers by name:
-
-\b
-  gaussian(sigma, sensitivity=1) or gaussian(mu)     laplace(scale, sensitivity=1) or laplace(epsilon)
-  geometric(epsilon, sensitivity=1)                  discrete_gaussian(sigma2, sensitivity=1)
-  randomized_response(epsilon, answers=2)            exponential(epsilon)
-  staircase(epsilon, sensitivity, step)
-  subsampled_gaussian(sigma or mu, rate)             subsampled_laplace(scale or epsilon, rate)
-  pure(epsilon)  approx(epsilon, delta)  zcdp(rho)  gdp(mu)  leak(delta)
-
-\b
-  a + b, 10 * a        a and b together; a ten times, with fresh noise
-  parallel(a, b)       each on its own part of the people
-  sampled(a, rate)     a on a secret random sample
-  group(a, size)       what a group of people is promised
-
-Every number is an interval that surely holds the true one; the guarantee is its upper end.
-"""
-
-
-@click.command(help=_HELP)
+@click.command()
 @click.argument("expression")
 @click.option("--delta", "deltas", multiple=True, help="Give the least epsilon at this delta; may be repeated. [1e-6]")
 @click.option("--epsilon", "epsilons", multiple=True, help="Give the least delta at this epsilon; may be repeated.")
@@ -68,7 +42,31 @@ def account(
     as_json: bool,
     plot: str | None,
 ) -> None:
-    """Read, compose, tell."""
+    """The privacy of mechanisms used together, certified.
+
+    \b
+      neartwin account "gaussian(sigma=20) * 1000 + laplace(epsilon=0.1) * 10" --delta 1e-6
+      neartwin account "subsampled_gaussian(sigma=1, rate=0.01) * 10000" --delta 1e-5 --json
+      neartwin account "parallel(laplace(epsilon=1), gaussian(mu=1))" --epsilon 1 --plot curve.svg
+
+    Mechanisms, each with its numbers by name:
+
+    \b
+      gaussian(sigma, sensitivity=1) or gaussian(mu)     laplace(scale, sensitivity=1) or laplace(epsilon)
+      geometric(epsilon, sensitivity=1)                  discrete_gaussian(sigma2, sensitivity=1)
+      randomized_response(epsilon, answers=2)            exponential(epsilon)
+      staircase(epsilon, sensitivity, step)
+      subsampled_gaussian(sigma or mu, rate)             subsampled_laplace(scale or epsilon, rate)
+      pure(epsilon)  approx(epsilon, delta)  zcdp(rho)  gdp(mu)  leak(delta)
+
+    \b
+      a + b, 10 * a        a and b together; a ten times, with fresh noise
+      parallel(a, b)       each on its own part of the people
+      sampled(a, rate)     a on a secret random sample
+      group(a, size)       what a group of people is promised
+
+    Every number is an interval that surely holds the true one; the guarantee is its upper end.
+    """  # noqa: D301 - click reads \b
     whole = cost(parse(expression), neighbours=neighbours)
     answers = _answers(whole, deltas or (() if epsilons else ("1e-6",)), epsilons)
     if plot is not None:

@@ -3,7 +3,6 @@
 - `app`             `create_app(directory)`: the FastAPI application, its routers, middleware and error handlers.
 - `data_directory`  `DataDirectory`: the ledger, the store, and the registered tables of one service.
 - `datasets`        `Dataset`, `JoinableTable` and `Rule`, frozen: what a curator registered, and who may ask what of it.
-- `registration`    a `Dataset` from a curator's request.
 - `policy`          whether a plan is what its asker may ask.
 - `tokens`          `Token`: made, shown once, hashed; `store/` keeps them with the data sets and the curators' acts.
 - `auth`            who is asking: `Caller`, `require(roles)`, cookie sessions, CSRF; rates.
@@ -12,7 +11,6 @@
 - `workers`         the pool of those processes; `worker` is what each of them runs; `jobs` the states that askers see.
 - `middleware`      limits on bodies, security headers; `errors` errors as HTTP answers in the one shape.
 - `schemas`         what requests and answers look like, with examples: the OpenAPI document comes from here.
-- `certificates`    signed certificates of served releases.
 - `routes/`         the HTTP interface, one file a subject.
 - `pages/`          the browser's pages, rendered here; `static/` their style and script.
 

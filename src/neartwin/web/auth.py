@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from hmac import compare_digest
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from urllib.parse import parse_qs
 
 from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
 
 from neartwin.errors import AccessError
 from neartwin.web import tokens
@@ -29,30 +30,23 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Someone at the door whose token is live. csrf: the session's secret, or "" for a bearer token."""
+    """Someone at the door whose token is live.
 
-    token: Token
+    Attributes:
+        name, role, project, expires: Of the token.
+        csrf: The session's secret, or "" for a bearer token.
+    """
+
+    name: str
+    role: str
+    project: str
+    expires: str
     csrf: str = ""
 
-    @property
-    def name(self) -> str:
-        """The token's owner."""
-        return self.token.name
-
-    @property
-    def role(self) -> str:
-        """One of `tokens.ROLES`."""
-        return self.token.role
-
-    @property
-    def project(self) -> str:
-        """What the owner works on, or ""."""
-        return self.token.project
-
-    @property
-    def expires(self) -> str:
-        """When the token ends: UTC, ISO 8601."""
-        return self.token.expires
+    @classmethod
+    def of(cls, token: Token, csrf: str = "") -> Self:
+        """The owner of a live token."""
+        return cls(name=token.name, role=token.role, project=token.project, expires=token.expires, csrf=csrf)
 
     @property
     def sees_all(self) -> bool:
@@ -123,7 +117,7 @@ class Authenticator:
         if found is None or not found[0].live(datetime.now(UTC)):
             raise unauthenticated()
         self._rates.take(found[0].id)
-        return Caller(token=found[0], csrf=_csrf(cookie))
+        return Caller.of(found[0], _csrf(cookie))
 
 
 def unauthenticated() -> AccessError:
@@ -147,7 +141,7 @@ def caller_of(request: Request, sent: str) -> Caller:
     if scheme:
         if scheme.lower() != "bearer":
             raise unauthenticated()
-        return Caller(token=authenticator.by_token(shown.strip(), request.client.host if request.client else ""))
+        return Caller.of(authenticator.by_token(shown.strip(), request.client.host if request.client else ""))
     caller = authenticator.by_cookie(request.cookies.get(COOKIE, ""))
     if request.method not in _SAFE:
         same_site = request.headers.get("sec-fetch-site", "same-origin") in {"same-origin", "none"}
@@ -170,8 +164,6 @@ def require(*roles: str) -> Callable[..., Coroutine[Any, Any, Caller]]:
     """A dependency: the caller, if the role is one of these; `AccessError` (401, 403) otherwise."""
 
     async def allowed(request: Request) -> Caller:
-        from starlette.concurrency import run_in_threadpool
-
         caller = await run_in_threadpool(caller_of, request, await _secret_sent(request))
         if caller.role not in roles:
             rule = "may not do this; it is for " + " and ".join(roles)

@@ -14,6 +14,8 @@ from neartwin.accounting.budgets import Budget
 from neartwin.errors import LedgerError, NeartwinError, ParameterError
 from neartwin.queries.query import Rows
 from neartwin.releases.accounts import Account, Ledger
+from neartwin.releases.certificates import Certificate, certify
+from neartwin.releases.documents import release_in
 from neartwin.tables.joins import OtherTable
 from neartwin.web import tokens
 from neartwin.web.datasets import Dataset, Rule, schema_of, source_of
@@ -166,6 +168,16 @@ class DataDirectory:
     def allot(self, name: str, holder: str, target: Budget, *, by: str) -> records.Allotment:
         """Set what one holder may spend of a data set."""
         return self.books.account(self.dataset(name).name).allot(holder, target, by=by)
+
+    def certificate(self, account: Account, position: int, part: int = 1) -> Certificate:
+        """The signed certificate of a release, with the ledger's head of this moment.
+
+        Args:
+            account: That paid for it.
+            position: Of the record that paid for it or settled it.
+            part: Of a series, which of its questions, from 1.
+        """
+        return certify(release_in(account.book.answer(position).document, part), self.books, key=self.owner_key)
 
     def verify(self, head: records.Head | None = None) -> records.Verdict:
         """Whether every record is whole, and data sets, policies and tokens are what the recorded acts made them."""

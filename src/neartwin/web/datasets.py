@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from neartwin.accounting.budgets import Budget, budget_of, parts_of
+from neartwin.accounting.budgets import Budget, budget_in, budget_of, parts_of
 from neartwin.checks import one_of, text
 from neartwin.errors import ParameterError
 from neartwin.queries.open import table as open_table
@@ -145,9 +145,15 @@ class Rule:
                 raise ParameterError(f"rule {name}", value, "is of another kind than it must be", remedy=_KINDS)
             if name in {"columns", "group_columns"} and value is not None:
                 parts[name] = tuple(value)
-            if name in {"max_spend", "allotment"} and value is not None:
-                parts[name] = budget_of(value, name)
+            if name in {"max_spend", "allotment"}:
+                parts[name] = _amount(value, name)
         return cls(**parts)
+
+
+def _amount(written: Mapping[str, Any] | str | None, name: str) -> Budget | None:
+    if not written:
+        return None
+    return budget_in(written, name) if isinstance(written, str) else budget_of(written, name)
 
 
 def _readable(name: str, value: object) -> bool:
@@ -158,11 +164,11 @@ def _readable(name: str, value: object) -> bool:
         case "columns" | "group_columns":
             return value is None or (isinstance(value, list) and all(isinstance(one, str) for one in value))
         case "max_spend" | "allotment":
-            return value is None or isinstance(value, Mapping)
+            return value is None or isinstance(value, Mapping | str)
     return isinstance(value, bool)
 
 
-_KINDS = 'who is text, columns a list of texts, discover true or false, max_spend a table such as {epsilon = "0.1"}'
+_KINDS = "who is text, columns a list of texts, discover true or false, max_spend text such as epsilon=0.1"
 OPEN = Rule()
 
 

@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, StrictFloat, StrictInt, StrictStr
 
+from neartwin.statistics.base import ExpectedError
+
 AMOUNT = r"^([0-9]{1,30}(\.[0-9]{1,30})?([eE]-?[0-9]{1,3})?|[0-9]{1,30}/[1-9][0-9]{0,29})$"
 Written = Annotated[str, Field(pattern=AMOUNT, max_length=64)]
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f/]*$")]
@@ -16,10 +18,15 @@ Exact = Annotated[str, BeforeValidator(str)]
 Amounts = dict[str, Exact]  # by pool
 
 
+def _closed(*examples: dict[str, Any]) -> ConfigDict:
+    """Fields that are not known are refused. examples: of the whole, for the OpenAPI document."""
+    return ConfigDict(extra="forbid", json_schema_extra={"examples": list(examples)} if examples else None)
+
+
 class RequestModel(BaseModel):
     """A request: fields that are not known are refused."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = _closed()
 
 
 class Fault(BaseModel):
@@ -61,23 +68,18 @@ class PrivateRange(RequestModel):
 class Question(RequestModel):
     """A question as SQL, as parts, or as a choice: give one of sql, statistics, most_common. All come to the same plan."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {
-                    "where": ["amount > 5"],
-                    "group_by": ["cds"],
-                    "keys": {"cds": [1, 2, 3]},
-                    "statistics": {
-                        "orders": {"ask": "count"},
-                        "total": {"ask": "sum", "column": "amount", "low": 0, "high": 200},
-                    },
-                },
-                {"sql": "SELECT cds, COUNT(*) AS orders FROM purchases GROUP BY cds", "keys": "declared"},
-                {"most_common": {"column": "cds", "among": [1, 2, 3]}},
-            ]
+    model_config = _closed(
+        {
+            "where": ["amount > 5"],
+            "group_by": ["cds"],
+            "keys": {"cds": [1, 2, 3]},
+            "statistics": {
+                "orders": {"ask": "count"},
+                "total": {"ask": "sum", "column": "amount", "low": 0, "high": 200},
+            },
         },
+        {"sql": "SELECT cds, COUNT(*) AS orders FROM purchases GROUP BY cds", "keys": "declared"},
+        {"most_common": {"column": "cds", "among": [1, 2, 3]}},
     )
     sql: Annotated[str, Field(max_length=10_000)] | None = None
     joins: Annotated[list[dict[Literal["table", "on", "how", "prefix"], Any]], Field(max_length=20)] | None = None
@@ -148,16 +150,6 @@ class Tree(BaseModel):
     under: list["Tree"]
 
 
-class Expected(BaseModel):
-    """How far off one statistic will be. half_width: exact, or null where it depends on the size of the group."""
-
-    name: str
-    confidence: float
-    half_width: str | None
-    by_size: list[tuple[int, float]]
-    says: str
-
-
 class Preview(BaseModel):
     """Cost, expected error, and the budget before and after, by pool. Free: it follows from the plan alone."""
 
@@ -165,7 +157,7 @@ class Preview(BaseModel):
     before: dict[str, str]
     after: dict[str, str]
     affordable: bool
-    errors: list[Expected]
+    errors: list[ExpectedError]
     says: str
 
 
@@ -203,16 +195,14 @@ class ReleaseAnswer(BaseModel):
 class Target(RequestModel):
     """An amount of budget."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"target": {"epsilon": "0.5"}}})
+    model_config = _closed({"target": {"epsilon": "0.5"}})
     target: Parts
 
 
 class Raise(Target):
     """New caps of an account, and why."""
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"target": {"epsilon": "2"}, "reason": "approved by the board"}}
-    )
+    model_config = _closed({"target": {"epsilon": "2"}, "reason": "approved by the board"})
     reason: Annotated[str, Field(max_length=1_000)] = ""
 
 
@@ -246,7 +236,7 @@ class Entry(BaseModel):
 class Head(RequestModel):
     """A head that was kept elsewhere, or "" for none."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"head": ""}})
+    model_config = _closed({"head": ""})
     head: Annotated[str, Field(max_length=100)] = ""
 
 
@@ -269,18 +259,15 @@ class Verdict(BaseModel):
 class TokenWish(RequestModel):
     """A token to be made. days: until it expires."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"example": {"name": "ada", "role": "analyst", "project": "census", "days": 90}},
-    )
+    model_config = _closed({"name": "ada", "role": "analyst", "project": "census", "days": 90})
     name: Name
     role: Role
     project: Annotated[str, Field(max_length=100)] = ""
     days: Annotated[int, Field(ge=1, le=3_650)] = 90
 
 
-class TokenAnswer(BaseModel):
-    """A token without its secret. times: UTC."""
+class NewToken(BaseModel):
+    """A new token. token: its text, shown this once."""
 
     id: str
     name: str
@@ -289,11 +276,6 @@ class TokenAnswer(BaseModel):
     created: str
     expires: str
     revoked: str
-
-
-class NewToken(TokenAnswer):
-    """A new token. token: its text, shown this once."""
-
     token: str
 
 
@@ -310,7 +292,7 @@ class Me(BaseModel):
 class SignIn(RequestModel):
     """A token, for a session in a browser."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"token": "nt_0123456789abcdef_..."}})
+    model_config = _closed({"token": "nt_0123456789abcdef_..."})
     token: Annotated[str, Field(max_length=500)]
 
 
@@ -435,8 +417,5 @@ class Registration(RequestModel):
 class Policy(RequestModel):
     """All rules of a data set, in order."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"example": {"rules": [{"who": "project:census", "max_spend": {"epsilon": "0.1"}}]}},
-    )
+    model_config = _closed({"rules": [{"who": "project:census", "max_spend": {"epsilon": "0.1"}}]})
     rules: Annotated[list[RuleModel], Field(max_length=1_000)]

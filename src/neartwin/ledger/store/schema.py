@@ -86,16 +86,21 @@ _REFUSAL = "records of a ledger are never changed or removed"
 def make(connection: sa.Connection) -> None:
     """Make the newest tables and their version, in a database that has none of them."""
     tables.create_all(connection, checkfirst=False)
-    told = sa.Table(
-        VERSIONS,
-        sa.MetaData(),
-        sa.Column("version_num", sa.String(32), nullable=False),
-        sa.PrimaryKeyConstraint("version_num", name=f"{VERSIONS}_pkc"),
-    )
-    told.create(connection, checkfirst=False)
-    connection.execute(sa.insert(told).values(version_num=HEAD))
+    stamp(connection, VERSIONS, HEAD)
     for text in _append_only(connection.dialect.name):
         connection.exec_driver_sql(text)
+
+
+def stamp(connection: sa.Connection, table: str, version: str) -> None:
+    """Write the version of newly made tables, as Alembic reads it."""
+    versions = sa.Table(
+        table,
+        sa.MetaData(),
+        sa.Column("version_num", sa.String(32), nullable=False),
+        sa.PrimaryKeyConstraint("version_num", name=f"{table}_pkc"),
+    )
+    versions.create(connection, checkfirst=False)
+    connection.execute(sa.insert(versions).values(version_num=version))
 
 
 def _append_only(dialect: str) -> list[str]:

@@ -15,7 +15,7 @@ from neartwin.accounting.budgets import budget_in
 from neartwin.errors import NeartwinError, ParameterError
 from neartwin.ledger import Head
 from neartwin.report.svg import Drawing, Figure, Line
-from neartwin.web.auth import Curator, Overseer
+from neartwin.web.auth import Caller, Curator, Overseer
 from neartwin.web.errors import as_dict, status_of
 from neartwin.web.pages.datasets import account_budget, allotment, entries
 from neartwin.web.pages.layout import PageRoute, address, first, form_fields, page
@@ -31,7 +31,9 @@ def admin(name: Named, request: Request, caller: Overseer, running: Running) -> 
     return _admin(name, request, caller, running)
 
 
-def _admin(name: str, request: Request, caller: Any, running: Running, fault: dict[str, str] | None = None) -> Response:
+def _admin(
+    name: str, request: Request, caller: Caller, running: Running, fault: dict[str, str] | None = None
+) -> Response:
     found = running.directory.dataset(name)
     account = running.directory.books.account(name)
     records = entries(name, caller, running)
@@ -80,7 +82,7 @@ async def cap(name: Named, request: Request, caller: Curator, running: Running) 
     return await _done(name, request, caller, running, act)
 
 
-async def _done(name: str, request: Request, caller: Any, running: Running, act: Any) -> Response:
+async def _done(name: str, request: Request, caller: Caller, running: Running, act: Any) -> Response:
     try:
         await run_in_threadpool(act)
     except NeartwinError as refusal:
@@ -95,27 +97,23 @@ def people(request: Request, caller: Overseer, running: Running) -> Response:
 
 
 @router.post("/people")
-async def mint(request: Request, caller: Curator, running: Running) -> Response:
+async def new_token(request: Request, caller: Curator, running: Running) -> Response:
     """Make a token and show it, this once."""
     sent = await form_fields(request)
     days = first(sent, "days", "90")
-    try:
+    owner = first(sent, "name")
+
+    def mint() -> str:
         if not days.isdigit() or not 1 <= int(days) <= 3650:
             raise ParameterError("days", days, "must be a whole number from 1 to 3650")
-        _, shown = await run_in_threadpool(
-            lambda: running.directory.mint(
-                first(sent, "name"),
-                first(sent, "role"),
-                by=caller.name,
-                project=first(sent, "project"),
-                days=int(days),
-            )
-        )
+        more = {"by": caller.name, "project": first(sent, "project")}
+        return running.directory.mint(owner, first(sent, "role"), days=int(days), **more)[1]
+
+    try:
+        found: dict[str, Any] = {"shown": await run_in_threadpool(mint), "owner": owner}
     except NeartwinError as refusal:
-        return await run_in_threadpool(
-            _people, request, caller, running, fault=as_dict(refusal), status=status_of(refusal)
-        )
-    return await run_in_threadpool(_people, request, caller, running, shown=shown, owner=first(sent, "name"))
+        found = {"fault": as_dict(refusal), "status": status_of(refusal)}
+    return await run_in_threadpool(_people, request, caller, running, **found)
 
 
 @router.post("/people/{identity}/revoke")
@@ -128,25 +126,25 @@ def revoke(identity: str, caller: Curator, running: Running) -> Response:
 @router.get("/ledger")
 def ledger(request: Request, caller: Overseer, running: Running) -> Response:
     """The head of the ledger, and what curators did."""
-    return page(
-        request, "ledger.html", caller=caller, title="Ledger", head=str(running.directory.books.head()),
-        acts=_acts(running), verdict=None, kept="", fault=None,
-    )  # fmt: skip
+    return _ledger(request, caller, running)
 
 
 @router.post("/ledger")
 async def verify(request: Request, caller: Overseer, running: Running) -> Response:
     """Whether the records are whole, and hold a head that was kept elsewhere."""
-    kept, fault, verdict = first(await form_fields(request), "head"), None, None
+    kept = first(await form_fields(request), "head")
     try:
         head = Head.parse(kept) if kept else None
         verdict = await run_in_threadpool(running.directory.verify, head)
     except NeartwinError as refusal:
-        fault = as_dict(refusal)
-    return page(
-        request, "ledger.html", caller=caller, title="Ledger", head=str(running.directory.books.head()),
-        acts=_acts(running), verdict=verdict, kept=kept, fault=fault,
-    )  # fmt: skip
+        return _ledger(request, caller, running, kept=kept, fault=as_dict(refusal))
+    return _ledger(request, caller, running, kept=kept, verdict=verdict)
+
+
+def _ledger(request: Request, caller: Caller, running: Running, **found: Any) -> Response:
+    values = {"verdict": None, "kept": "", "fault": None} | found
+    head = str(running.directory.books.head())
+    return page(request, "ledger.html", caller=caller, title="Ledger", head=head, acts=_acts(running), **values)
 
 
 def _acts(running: Running) -> list[dict[str, Any]]:
@@ -186,13 +184,10 @@ def _said(what: str, body: dict[str, Any]) -> str:
     return f"{what}: " + ", ".join(f"{name} {value}" for name, value in body.items() if name != "digest")
 
 
-def _people(
-    request: Request, caller: Any, running: Running, *, shown: str = "", owner: str = "",
-    fault: dict[str, str] | None = None, status: int = 200,
-) -> Response:  # fmt: skip
-    found = sorted(running.directory.store.tokens(), key=lambda token: (bool(token.revoked), token.role, token.name))
-    values = {"tokens": found, "shown": shown, "owner": owner, "fault": fault}
-    return page(request, "people.html", status=status, caller=caller, title="People", **values)
+def _people(request: Request, caller: Caller, running: Running, *, status: int = 200, **found: Any) -> Response:
+    values = {"shown": "", "owner": "", "fault": None} | found
+    tokens = sorted(running.directory.store.tokens(), key=lambda token: (bool(token.revoked), token.role, token.name))
+    return page(request, "people.html", status=status, caller=caller, title="People", tokens=tokens, **values)
 
 
 def _spending(account: books.Account) -> Drawing | None:

@@ -15,7 +15,6 @@ from neartwin.report.page import MOST_ROWS
 from neartwin.report.page import charts as release_charts
 from neartwin.web.auth import Anyone
 from neartwin.web.builder.options import json_object
-from neartwin.web.certificates import certificate_of
 from neartwin.web.pages.layout import AfterJson, PageRoute, page, percent_up
 from neartwin.web.routes.datasets import Named
 from neartwin.web.routes.ledger import Part, Position, readable
@@ -77,19 +76,10 @@ def certificate(  # noqa: PLR0917 - FastAPI reads the parts of a request from he
 ) -> Response:
     """The certificate of a release, with the hazards checklist."""
     account = readable(running.directory, name, position, caller)
-    made = certificate_of(running.directory, account, position, part)
+    made = running.directory.certificate(account, position, part)
     title = f"Certificate of answer {made.body['ledger']['reserved']}"
-    facts: dict[str, Any] = certificate_facts(made)
+    facts: dict[str, Any] = certificate_facts(made) | {"of_part": f"?part={part}" if part > 1 else ""}
     return page(request, "certificate_page.html", caller=caller, title=title, name=name, position=position, **facts)
-
-
-@router.get("/data/{name}/releases/{position}/certificate.json")
-def certificate_file(name: Named, position: Position, caller: Anyone, running: Running, part: Part = 1) -> Response:
-    """The signed file, to the letter."""
-    account = readable(running.directory, name, position, caller)
-    text = certificate_of(running.directory, account, position, part).to_json()
-    headers = {"Content-Disposition": f'attachment; filename="certificate-{position}.json"'}
-    return Response(text, media_type="application/json", headers=headers)
 
 
 def _part(document: bytes, part: int) -> Release:

@@ -7,7 +7,6 @@ were shown, and of the policy that they were shown against, so that two curators
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +14,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from neartwin.accounting.budgets import Budget, budget_in, parts_of
+from neartwin.accounting.budgets import Budget, parts_of
 from neartwin.errors import AccessError, NeartwinError
 from neartwin.ledger import records
 from neartwin.web.auth import Caller, Curator
@@ -33,31 +32,12 @@ _AMOUNTS = ("max_spend", "allotment")
 Sent = Mapping[str, list[str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Typed:
-    """One rule as its fields; nothing was checked yet. columns, group_columns: None for all."""
-
-    who: str = "*"
-    columns: tuple[str, ...] | None = None
-    group_columns: tuple[str, ...] | None = None
-    discover: bool = True
-    own_keys: bool = True
-    own_bounds: bool = True
-    max_spend: str = ""
-    allotment: str = ""
+Typed = dict[str, Any]  # a rule as its fields, which `Rule.from_dict` checks; amounts are text
 
 
 def typed(rule: Rule) -> Typed:
     """The fields of a rule."""
-    plain = {name: getattr(rule, name) for name in ("who", *_LISTS, *_YES)}
-    return Typed(**plain, max_spend=_written(rule.max_spend), allotment=_written(rule.allotment))
-
-
-def rule_of(one: Typed) -> Rule:
-    """The rule that fields say; `ParameterError` for amounts and names that are none."""
-    plain: dict[str, Any] = {name: getattr(one, name) for name in ("who", *_LISTS, *_YES)}
-    amounts: dict[str, Any] = {name: budget_in(text, name) for name in _AMOUNTS if (text := getattr(one, name))}
-    return Rule(**plain, **amounts)
+    return rule.as_dict() | {name: _written(getattr(rule, name)) for name in _AMOUNTS}
 
 
 def read(sent: Sent) -> tuple[Typed, ...]:
@@ -66,17 +46,13 @@ def read(sent: Sent) -> tuple[Typed, ...]:
 
 
 def _read(sent: Sent, place: int) -> Typed:
-    def several(name: str) -> tuple[str, ...] | None:
-        return None if f"all_{name}_{place}" in sent else tuple(dict.fromkeys(sent.get(f"{name}_{place}", [])))
-
-    return Typed(
-        who=first(sent, f"who_{place}"),
-        columns=several("columns"),
-        group_columns=several("group_columns"),
-        max_spend=first(sent, f"max_spend_{place}"),
-        allotment=first(sent, f"allotment_{place}"),
-        **{name: f"{name}_{place}" in sent for name in _YES},
-    )
+    one: Typed = {"who": first(sent, f"who_{place}")}
+    one |= {name: first(sent, f"{name}_{place}") for name in _AMOUNTS}
+    one |= {name: f"{name}_{place}" in sent for name in _YES}
+    for name in _LISTS:
+        ticked = list(dict.fromkeys(sent.get(f"{name}_{place}", [])))
+        one[name] = None if f"all_{name}_{place}" in sent else ticked
+    return one
 
 
 def changed(rules: tuple[Typed, ...], action: str) -> tuple[Typed, ...]:
@@ -84,7 +60,7 @@ def changed(rules: tuple[Typed, ...], action: str) -> tuple[Typed, ...]:
     verb, _, written = action.partition(":")
     at = int(written) if written.isascii() and written.isdigit() else -1
     if verb == "add" and len(rules) < MOST_RULES:
-        return (*rules, Typed())
+        return (*rules, typed(Rule()))
     if verb == "remove" and 0 <= at < len(rules):
         return rules[:at] + rules[at + 1 :]
     if verb == "up" and 0 < at < len(rules):
@@ -112,7 +88,7 @@ def _change(name: str, request: Request, caller: Caller, running: Running, sent:
     if action not in {"review", "confirm"}:
         return _form(request, caller, running, found, rules, base=base)
     try:
-        wanted = tuple(map(rule_of, rules))
+        wanted = tuple(map(Rule.from_dict, rules))
         running.directory.checked_policy(name, wanted)
         if base != digest(found.policy):
             raise _meanwhile(name)

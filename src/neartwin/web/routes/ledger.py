@@ -11,7 +11,6 @@ from neartwin.ledger import Head
 from neartwin.releases.accounts import Account
 from neartwin.web import schemas
 from neartwin.web.auth import Anyone, Caller, Overseer
-from neartwin.web.certificates import certificate_of
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.routes.datasets import Named, own_holders, visible
 from neartwin.web.service import Running
@@ -46,7 +45,7 @@ def stored(name: Named, position: Position, caller: Anyone, running: Running, pa
 def certificate(name: Named, position: Position, caller: Anyone, running: Running, part: Part = 1) -> Response:
     """The certificate of a release: what was asked, what it cost, what it promises, and where it stands in the ledger."""
     account = readable(running.directory, name, position, caller)
-    made = certificate_of(running.directory, account, position, part)
+    made = running.directory.certificate(account, position, part)
     return Response(made.to_json(), media_type="application/json")  # as it is: every byte is signed
 
 

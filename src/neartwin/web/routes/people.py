@@ -29,7 +29,7 @@ def sign_in(wish: schemas.SignIn, request: Request, response: Response, running:
     token = running.authenticator.by_token(wish.token, request.client.host if request.client else "")
     cookie, csrf = running.authenticator.sign_in(token)
     set_cookie(response, cookie, https=running.settings.https)
-    return Caller(token=token, csrf=csrf)
+    return Caller.of(token, csrf)
 
 
 @router.delete("/session", tags=["people"], status_code=204)
@@ -45,7 +45,7 @@ def me(caller: Anyone) -> Caller:
     return caller
 
 
-@router.get("/tokens", tags=["people"], response_model=list[schemas.TokenAnswer])
+@router.get("/tokens", tags=["people"])
 def tokens(_: Overseer, running: Running) -> tuple[Token, ...]:
     """All tokens, without their secrets."""
     return running.directory.store.tokens()

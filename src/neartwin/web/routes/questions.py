@@ -59,7 +59,7 @@ async def job(
     identity: JobId, caller: Analyst, running: Running, response: Response, wait: Seconds = 0
 ) -> schemas.JobState:
     """How far a release is: queued, running or done. Nothing else is told, for speed may be data."""
-    found = running.jobs.get(identity, caller.token.name)
+    found = running.jobs.get(identity, caller.name)
     return await _state(found, min(wait, running.settings.patience), response)
 
 

@@ -16,6 +16,7 @@ from sqlalchemy import exc
 from neartwin.errors import LedgerError
 from neartwin.ledger import Fault, records
 from neartwin.ledger.store import Database, Writing, migrate
+from neartwin.ledger.store.schema import stamp
 from neartwin.web.datasets import Dataset
 from neartwin.web.store import integrity, schema
 from neartwin.web.tokens import Token
@@ -35,8 +36,12 @@ class Store:
         with self._database.connection(writes=False) as connection:
             version = migrate.version(connection, schema.VERSIONS)
         if version != schema.HEAD:
-            with self._database.write() as page:  # holds the ledger, to which migrations may add records
-                migrate.upgrade(page.connection, _FOLDER, schema.VERSIONS)
+            with self._database.write() as page:  # holds the ledger, so that one process alone does it
+                if migrate.version(page.connection, schema.VERSIONS):
+                    migrate.upgrade(page.connection, _FOLDER, schema.VERSIONS)
+                else:
+                    schema.tables.create_all(page.connection)
+                    stamp(page.connection, schema.VERSIONS, schema.HEAD)
 
     def close(self) -> None:
         """Give all connections back."""
