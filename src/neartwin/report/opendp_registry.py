@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
+from neartwin.checks import needed
 from neartwin.errors import ParameterError
 from neartwin.releases.certificates import Certificate
 from neartwin.releases.certificates.document import NONE
@@ -58,7 +59,7 @@ def registry_entry(certificate: Certificate, about: Mapping[str, Any]) -> dict[s
 
 def check_entry(entry: object) -> None:
     """`ParameterError` for the first thing in which an entry is not as the registry's schema wants it."""
-    _, jsonschema = _libraries()
+    (jsonschema,) = needed("certificates", "jsonschema")
     validator = jsonschema.Draft202012Validator(schema())
     for fault in sorted(validator.iter_errors(entry), key=lambda fault: list(map(str, fault.absolute_path))):
         place = ".".join(map(str, fault.absolute_path)) or "entry"
@@ -67,7 +68,7 @@ def check_entry(entry: object) -> None:
 
 def registry_yaml(certificate: Certificate, about: Mapping[str, Any]) -> str:
     """The entry as YAML text."""
-    yaml, _ = _libraries()
+    (yaml,) = needed("certificates", "yaml")
     return str(yaml.safe_dump(registry_entry(certificate, about), sort_keys=False, allow_unicode=True, width=110))
 
 
@@ -181,14 +182,3 @@ def _list(value: Any) -> list[Any]:
 
 def _amounts(told: Mapping[str, str]) -> str:
     return ", ".join(f"{pool} {amount}" for pool, amount in told.items())
-
-
-def _libraries() -> tuple[Any, Any]:
-    try:
-        import jsonschema
-        import yaml
-    except ImportError:
-        raise ParameterError(
-            "extra", "certificates", "is not installed", remedy="pip install 'neartwin[certificates]'"
-        ) from None
-    return yaml, jsonschema

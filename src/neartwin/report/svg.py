@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from neartwin.checks import needed
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
 
@@ -85,21 +86,12 @@ class Drawing:
             case ".svg":
                 target.write_text(text, encoding="utf-8")
             case ".png":
-                _cairo().svg2png(bytestring=text.encode(), write_to=str(target), scale=2)
+                needed("plots", "cairosvg")[0].svg2png(bytestring=text.encode(), write_to=str(target), scale=2)
             case ".pdf":
-                _cairo().svg2pdf(bytestring=text.encode(), write_to=str(target))
+                needed("plots", "cairosvg")[0].svg2pdf(bytestring=text.encode(), write_to=str(target))
             case _:
                 raise ParameterError("path", str(path), "must end in .svg, .png or .pdf")
         return target
-
-
-def _cairo() -> Any:
-    try:
-        import cairosvg
-    except (ImportError, OSError):  # the package, or the library of the system that it draws with
-        remedy = "pip install 'neartwin[plots]', with Cairo in the system; or save as .svg"
-        raise ParameterError("extra", "plots", "is not installed", remedy=remedy) from None
-    return cairosvg
 
 
 def stacked(drawings: Sequence[Drawing]) -> Drawing:

@@ -6,6 +6,7 @@ A data set's place (a path or a database URL) stands here and nowhere in a reque
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from datetime import date
 from typing import Any
 
 from neartwin.accounting.budgets import Budget, budget_in, budget_of, parts_of
@@ -15,12 +16,15 @@ from neartwin.queries.open import table as open_table
 from neartwin.queries.query import Rows
 from neartwin.tables.joins import OtherTable, owned_by, public_table
 from neartwin.tables.sources import Source
-from neartwin.tables.table import ROW, Bounds
+from neartwin.tables.table import ROW, Bounds, Table
 from neartwin.tables.table import bounds as as_bounds
+from neartwin.tables.types import ColumnType
 
 Values = tuple[object, ...]
+Origins = Mapping[str, tuple[str, str]]  # of columns of joined rows: the joined table and the column's own name
 EACH_ROW_NAME = "(each row)"
 KINDS = ("public", "same_unit", "owned")
+_MOST_KEYS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +222,17 @@ class Dataset:
         """The tables that questions may join, by the names that SQL calls them."""
         return {side.name: side.opened(self.name, self.neighbours) for side in self.tables}
 
+    def part(self, column: str, origins: Origins) -> tuple["Dataset | JoinableTable", str]:
+        """The table that a column of joined rows comes from, with the column's own name there."""
+        table, own = origins.get(column, ("", column))
+        return next((side for side in self.tables if side.name == table), self), own
+
+    def declared_keys(self, table: Table, tables: Mapping[str, Rows | OtherTable]) -> dict[str, Values]:
+        """The keys that are declared of the columns of joined rows, by their names in the rows."""
+        origins = origins_of(table, tables)
+        parts = {column: self.part(column, origins) for column in (*self.keys, *origins)}
+        return {column: part.keys[own] for column, (part, own) in parts.items() if own in part.keys}
+
     def rule_for(self, analyst: str, project: str) -> Rule | None:
         """The first rule that fits the asker."""
         return next((rule for rule in self.policy if rule.fits(analyst, project)), None)
@@ -246,9 +261,48 @@ class Dataset:
         return cls(**{**body, **_read_declared(body), **parts})
 
 
+def keys_in(text: str, kind: ColumnType | None) -> list[object]:
+    """Public keys as people write them: with commas between, or 1:12 for a range of whole numbers.
+
+    Args:
+        text: One or more keys.
+        kind: The type of their column.
+
+    Raises:
+        ParameterError: for a text that is no key of that type.
+
+    >>> keys_in("1:3", ColumnType.INTEGER), keys_in("Ulm, Bonn", ColumnType.TEXT)
+    ([1, 2, 3], ['Ulm', 'Bonn'])
+    """
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        match kind:
+            case ColumnType.INTEGER if ":" in text:
+                low, high = map(int, text.split(":"))
+                if high - low < _MOST_KEYS:
+                    return list(range(low, high + 1))
+                raise ParameterError("keys", text, f"must be at most {_MOST_KEYS:,} values")
+            case ColumnType.INTEGER:
+                return list(map(int, parts))
+            case ColumnType.BOOLEAN:
+                return [{"true": True, "false": False}[part.lower()] for part in parts]
+            case ColumnType.DATE:
+                return list(map(date.fromisoformat, parts))
+    except (ValueError, KeyError):
+        raise ParameterError("keys", text, f"must be values of a column of type {kind}") from None
+    return list(parts)
+
+
 def plain(value: object) -> object:
     """A key as JSON has it."""
     return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def origins_of(table: Table, tables: Mapping[str, Rows | OtherTable]) -> Origins:
+    """Where columns of joined rows come from, of tables that are known by name."""
+    known = {source_of(other): name for name, other in tables.items()}
+    joins = [join for join in table.joins if join.source in known]
+    return {new: (known[join.source], old) for join in joins for new, old in join.columns.items()}
 
 
 def source_of(other: Rows | OtherTable) -> Source:

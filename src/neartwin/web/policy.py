@@ -12,8 +12,8 @@ from neartwin.planning.stage import Stage
 from neartwin.queries.query import Rows
 from neartwin.tables.joins import OtherTable
 from neartwin.tables.sources import Source
-from neartwin.tables.table import Bounds, Table
-from neartwin.web.datasets import Dataset, Rule, source_of
+from neartwin.tables.table import Table
+from neartwin.web.datasets import Dataset, Origins, Rule, origins_of, source_of
 
 
 def rule_for(dataset: Dataset, analyst: str, project: str) -> Rule:
@@ -42,12 +42,17 @@ def check(
     """
     known = {source_of(other): name for name, other in (tables or {}).items()}
     for stage in stages_of(plan):
-        named = _joined(dataset, stage, known)
+        for join in stage.table.joins:
+            if join.source not in known:
+                rule_of_joins = f"is not a table registered with {dataset.name!r}"
+                raise _refused("join", join.name, rule_of_joins, "join those that are")
+        named = origins_of(stage.table, tables or {})
         _columns(rule, stage, named, known)
         _keys(dataset, rule, stage, named)
         if not rule.own_bounds:
             for column in stage.grid.values():
-                if _declared_bounds(dataset, named, column.column) != column.bounds:
+                part, own = dataset.part(column.column, named)
+                if part.bounds.get(own) != column.bounds:
                     raise _refused("bounds", column.column, "must be the declared ones", "leave low and high out")
     if rule.max_spend is not None:
         most, price = accounts.price(rule.max_spend), accounts.price(plan.price)
@@ -70,36 +75,7 @@ def stages_of(part: object) -> tuple[Stage, ...]:
     return tuple(stage for one in inner for stage in stages_of(one))
 
 
-Named = Mapping[
-    str, tuple[str, str]
-]  # columns of the joined rows that are of joined tables: the table and its own name
-
-
-def _joined(dataset: Dataset, stage: Stage, known: Mapping[Source, str]) -> Named:
-    """Where columns of the joined rows come from; `AccessError` for a table that is not registered with the data set."""
-    found: dict[str, tuple[str, str]] = {}
-    for join in stage.table.joins:
-        if join.source not in known:
-            raise _refused("join", join.name, f"is not a table registered with {dataset.name!r}", "join those that are")
-        found |= {new: (known[join.source], old) for new, old in join.columns.items()}
-    return found
-
-
-def _declared_bounds(dataset: Dataset, named: Named, column: str) -> Bounds | None:
-    if column not in named:
-        return dataset.bounds.get(column)
-    table, own = named[column]
-    return next(side.bounds.get(own) for side in dataset.tables if side.name == table)
-
-
-def _declared_keys(dataset: Dataset, named: Named, column: str) -> tuple[object, ...]:
-    if column not in named:
-        return dataset.keys.get(column, ())
-    table, own = named[column]
-    return next(side.keys.get(own, ()) for side in dataset.tables if side.name == table)
-
-
-def _columns(rule: Rule, stage: Stage, named: Named, known_tables: Mapping[Source, str]) -> None:
+def _columns(rule: Rule, stage: Stage, named: Origins, known_tables: Mapping[Source, str]) -> None:
     table = stage.table
 
     def called(name: str) -> str:
@@ -132,7 +108,7 @@ def _allowed(name: str, used: Iterable[str], allowed: tuple[str, ...] | None) ->
             )
 
 
-def _keys(dataset: Dataset, rule: Rule, stage: Stage, named: Named) -> None:
+def _keys(dataset: Dataset, rule: Rule, stage: Stage, named: Origins) -> None:
     if stage.keys is None:
         if not rule.discover:
             raise _refused("keys", "null", "must be given: the policy does not let you discover groups", "give keys")
@@ -140,7 +116,8 @@ def _keys(dataset: Dataset, rule: Rule, stage: Stage, named: Named) -> None:
     if rule.own_keys:
         return
     for place, column in enumerate(stage.group_columns):
-        declared = {_same(value) for value in _declared_keys(dataset, named, column)}
+        part, own = dataset.part(column, named)
+        declared = {_same(value) for value in part.keys.get(own, ())}
         for key in stage.keys:
             if _same(key[place]) not in declared:
                 raise _refused("keys", str(key[place]), f"is not among the declared keys of {column!r}", "use those")

@@ -1,9 +1,11 @@
 """What requests and answers look like, with examples. The OpenAPI document is made from here; amounts are exact text."""
 
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, StrictFloat, StrictInt, StrictStr
 
+from neartwin.errors import BudgetError
 from neartwin.statistics.base import ExpectedError
 
 AMOUNT = r"^([0-9]{1,30}(\.[0-9]{1,30})?([eE]-?[0-9]{1,3})?|[0-9]{1,30}/[1-9][0-9]{0,29})$"
@@ -29,23 +31,13 @@ class RequestModel(BaseModel):
     model_config = _closed()
 
 
+_REFUSAL = BudgetError("epsilon", Fraction(1, 2), Fraction(1, 4), ("spend at most the remaining 0.25",))
+
+
 class Fault(BaseModel):
     """Every error has this shape, the same as the terminal's `--json`; parts that it has no use for are empty."""
 
-    model_config = ConfigDict(
-        extra="allow",
-        json_schema_extra={
-            "example": {
-                "code": "NT-400",
-                "error": "BudgetError",
-                "message": "budget refused: requested epsilon 0.5, remaining 0.25, difference 0.25; spend at most ...",
-                "name": "epsilon",
-                "value": "1/2",
-                "rule": "must be at most 1/4",
-                "remedy": "spend at most the remaining 0.25; or ask the curator to raise the account's cap",
-            }
-        },
-    )
+    model_config = ConfigDict(extra="allow", json_schema_extra={"example": dict[str, Any](_REFUSAL.as_dict())})
     code: str
     error: str
     message: str
@@ -99,12 +91,10 @@ class Question(RequestModel):
     after: Annotated[dict[Text, Any], Field(max_length=7)] | None = None
 
 
-class PrivateLimit(RequestModel):
+class PrivateLimit(PrivateRange):
     """A limit that the plan chooses privately, for a share of the spend: `nt.private_limit(...)`."""
 
     at_most: Annotated[int, Field(ge=1, le=10**6)] = 1024
-    share: Written | StrictFloat = "1/10"
-    groups: Whole | None = None
 
 
 class Limits(RequestModel):
@@ -125,15 +115,12 @@ class Ask(RequestModel):
     Several questions are a series: they share one price, and all are answered, or none.
     """
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "example": {
-                "question": {"group_by": ["cds"], "keys": {"cds": [1, 2]}, "statistics": {"orders": {"ask": "count"}}},
-                "spend": {"epsilon": "0.25"},
-                "limits": {"max_rows_per_group": 5, "max_groups": 2},
-            }
-        },
+    model_config = _closed(
+        {
+            "question": {"group_by": ["cds"], "keys": {"cds": [1, 2]}, "statistics": {"orders": {"ask": "count"}}},
+            "spend": {"epsilon": "0.25"},
+            "limits": {"max_rows_per_group": 5, "max_groups": 2},
+        }
     )
     question: Question | Annotated[list[Question], Field(min_length=2, max_length=50)]
     spend: Parts
@@ -370,44 +357,40 @@ class DatasetAnswer(BaseModel):
     allowed: RuleModel | None = None
 
 
-class JoinableTableRequest(RequestModel):
-    """A table to be joined, from a file of the service's folder `data`: public, of the same units, or owned by key."""
+class TableRequest(RequestModel):
+    """A table in a file of the service's folder `data`, by its bare name, and what is declared public of it."""
 
     name: Name
     file: Name
-    kind: Literal["public", "same_unit", "owned"]
     table: Text = ""
-    unit: Text = ""
     types: Types = {}
     bounds: BoundsByColumn = {}
     keys: KeysByColumn = {}
 
 
-class Registration(RequestModel):
+class JoinableTableRequest(TableRequest):
+    """A table to be joined: public, of the same units, or owned by key."""
+
+    kind: Literal["public", "same_unit", "owned"]
+    unit: Text = ""
+
+
+class Registration(TableRequest):
     """A new data set from a file that lies in the service's folder `data`, by its bare name."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "example": {
-                "name": "purchases",
-                "file": "purchases.parquet",
-                "unit": "customer_id",
-                "budget": {"epsilon": "1"},
-                "bounds": {"amount": ["0", "200"]},
-                "keys": {"cds": [1, 2, 3]},
-                "policy": [{"who": "*", "allotment": {"epsilon": "0.5"}}],
-            }
-        },
+    model_config = _closed(
+        {
+            "name": "purchases",
+            "file": "purchases.parquet",
+            "unit": "customer_id",
+            "budget": {"epsilon": "1"},
+            "bounds": {"amount": ["0", "200"]},
+            "keys": {"cds": [1, 2, 3]},
+            "policy": [{"who": "*", "allotment": {"epsilon": "0.5"}}],
+        }
     )
-    name: Name
-    file: Name
-    table: Text = ""
     unit: Text
     neighbours: Literal["add_remove", "replace_one"] = "add_remove"
-    types: Types = {}
-    bounds: BoundsByColumn = {}
-    keys: KeysByColumn = {}
     budget: Parts
     about: Annotated[str, Field(max_length=2_000)] = ""
     policy: Annotated[list[RuleModel], Field(max_length=1_000)] = [RuleModel()]

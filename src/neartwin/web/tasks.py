@@ -23,9 +23,8 @@ from neartwin.releases.accounts import Account, Proposal, SeriesProposal
 from neartwin.releases.documents import release_in, releases_in
 from neartwin.statistics.clipping import read_range
 from neartwin.tables.table import Table
-from neartwin.web.builder.fields import values_of
 from neartwin.web.data_directory import DataDirectory, ensure_allotments, payers_of
-from neartwin.web.datasets import Dataset, Rule, source_of
+from neartwin.web.datasets import Dataset, Rule, keys_in
 from neartwin.web.errors import UnexpectedError, as_dict, status_of
 from neartwin.web.policy import check, rule_for
 
@@ -144,12 +143,11 @@ def asked(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables: Others)
         return question_of(form, rows, tables)
     table, columns = _grouped(form, rows, tables)
     if typed is not None:
-        kinds = {name: str(kind) for name, kind in table.schema.items()}
-        given = {name: values_of(text, kinds.get(name, "")) for name, text in typed.items()}
+        given = {name: keys_in(text, table.schema.get(name)) for name, text in typed.items()}
         return question_of({**form, "keys": given}, rows, tables)
     if not columns:
         return question_of({**form, "keys": None}, rows, tables)
-    declared = declared_keys(dataset, table, tables)
+    declared = dataset.declared_keys(table, tables)
     known = completed(
         {column: list(declared[column]) for column in columns if column in declared}, table, list(columns)
     )
@@ -157,17 +155,6 @@ def asked(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables: Others)
     if missing:
         raise QueryError(f"keys='declared': {missing[0]!r} has no declared keys; give keys, or null to discover them")
     return question_of({**form, "keys": {column: list(known[column]) for column in columns}}, rows, tables)
-
-
-def declared_keys(dataset: Dataset, table: Table, tables: Others) -> dict[str, tuple[object, ...]]:
-    """What is declared of the columns of joined rows, by their names in them."""
-    joinable = {side.name: side for side in dataset.tables}
-    known = {source_of(other): joinable[name] for name, other in tables.items()}
-    found = dict(dataset.keys)
-    for join in table.joins:
-        theirs = known[join.source].keys
-        found |= {new: theirs[old] for new, old in join.columns.items() if old in theirs}
-    return found
 
 
 def _grouped(form: Mapping[str, Any], rows: Rows, tables: Others) -> tuple[Table, tuple[str, ...]]:

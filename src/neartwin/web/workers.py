@@ -80,19 +80,16 @@ class Workers:
             if not task.future.set_running_or_notify_cancel():
                 continue  # whoever asked went away before it began
             if process is not None and process.poll() is not None:  # it died while it waited
-                _reap(process)
+                _end(process)
                 process = None
             process = process or self._start(number)
             task.started()
-            answer = _asked(process, task) if process is not None else None
-            if answer is None and process is not None:
-                process.kill()
-                _reap(process)
-                process = None
-            task.future.set_result(answer or lost(task.body))
-        if process is not None:
-            process.kill()
-            _reap(process)
+            answer = None if process is None else _exchange(process, json.dumps(dict(task.body)) + "\n", task.seconds)
+            if not isinstance(answer, dict):
+                _end(process)
+                process, answer = None, lost(task.body)
+            task.future.set_result(answer)
+        _end(process)
 
     def _start(self, number: int) -> "subprocess.Popen[str] | None":
         try:
@@ -107,11 +104,10 @@ class Workers:
         except OSError:
             return None  # no memory or no more processes: the task is lost, the next one tries again
         self._processes[number] = process
-        if _exchange(process, self._house, _START_SECONDS) is None or self._closed:
-            process.kill()
-            _reap(process)
-            return None
-        return process
+        if _exchange(process, self._house, _START_SECONDS) is not None and not self._closed:
+            return process
+        _end(process)
+        return None
 
 
 def lost(task: Mapping[str, Any]) -> Json:
@@ -121,11 +117,6 @@ def lost(task: Mapping[str, Any]) -> Json:
         remedy = "ask a smaller question, or ask again in a moment"
         fault = AccessError(503, "worker", "", "ended or took too long, and nothing was spent", remedy=remedy)
     return {"refused": as_dict(fault), "status": status_of(fault)}
-
-
-def _asked(process: "subprocess.Popen[str]", task: _Task) -> Json | None:
-    answer = _exchange(process, json.dumps(dict(task.body)) + "\n", task.seconds)
-    return answer if isinstance(answer, dict) else None
 
 
 def _exchange(process: "subprocess.Popen[str]", line: str, seconds: float) -> object:
@@ -145,7 +136,11 @@ def _exchange(process: "subprocess.Popen[str]", line: str, seconds: float) -> ob
         watch.cancel()
 
 
-def _reap(process: "subprocess.Popen[str]") -> None:
+def _end(process: "subprocess.Popen[str] | None") -> None:
+    """Kill a process, and give back what it held."""
+    if process is None:
+        return
+    process.kill()
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with contextlib.suppress(OSError):

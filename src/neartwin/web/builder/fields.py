@@ -9,7 +9,6 @@ from neartwin.errors import NeartwinError, ParameterError
 from neartwin.queries.groups import Edge, Grouping, bins, date, date_part
 from neartwin.statistics.sql import SPELLINGS
 from neartwin.tables.terms import UNITS
-from neartwin.tables.types import ColumnType
 from neartwin.web.datasets import EACH_ROW_NAME, Dataset
 
 MAX_STATISTICS, MAX_COMPUTED_GROUPS = 8, 6
@@ -252,21 +251,6 @@ def start(dataset: Dataset, groupable: list[str], rule: str) -> AskFields:
     currency = {"gdp": "mu", "zcdp": "rho"}.get(rule, "epsilon")
     amount = {"mu": "0.1", "rho": "0.005"}.get(currency, "0.1")
     return AskFields(statistics=(StatisticFields(ask=unit),), groups=tuple(keyed[:1]), currency=currency, amount=amount)
-
-
-def values_of(text: str, kind: str) -> list[object]:
-    """Keys as typed: commas between, `1:12` a range of whole numbers. kind: the column's type."""
-    if kind == ColumnType.INTEGER:
-        low, colon, high = text.partition(":")
-        try:
-            if colon and 0 <= int(high) - int(low) < 100_000:
-                return list(range(int(low), int(high) + 1))
-            return [int(part) for part in text.split(",") if part.strip()]
-        except ValueError:
-            return [part.strip() for part in text.split(",")]  # the judge says what is wrong with them
-    if kind == ColumnType.BOOLEAN:
-        return [part.strip().lower() == "true" for part in text.split(",") if part.strip()]
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _edge(text: str) -> Edge:

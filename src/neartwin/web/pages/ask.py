@@ -21,15 +21,10 @@ from neartwin.errors import NeartwinError
 from neartwin.report.svg import Bar, bars
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 from neartwin.web.auth import Analyst, Asker, Caller
-from neartwin.web.builder import options
+from neartwin.web.builder import fields, options
 from neartwin.web.builder.fields import (
-    CURRENCIES,
-    GROUP_LABELS,
-    KEYS,
     MAX_COMPUTED_GROUPS,
     MAX_STATISTICS,
-    STATISTIC_LABELS,
-    WORKLOADS,
     AskFields,
     GroupFields,
     StatisticFields,
@@ -222,13 +217,8 @@ async def _page(
         dataset=found,
         columns=columns,
         asked=asked,
-        verbs=STATISTIC_LABELS,
-        ways=GROUP_LABELS,
-        currencies=CURRENCIES,
-        most={"statistics": MAX_STATISTICS, "groups": MAX_COMPUTED_GROUPS},
         released=[*asked.names, *(name for name, _ in named(asked))],
-        keys=KEYS,
-        over=WORKLOADS,
+        fields=fields,
         sizes=SIZES,
         plan=plan,
         price=None if price is None else [f"{pool} {short(amount)}" for pool, amount in price.items() if amount],
