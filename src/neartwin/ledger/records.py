@@ -2,20 +2,22 @@
 
 A line is ASCII, keys sorted, no spaces. It holds its own position and the hash of the line before it. So its own hash
 (SHA-256 of its bytes) fixes the whole history up to it. Amounts are decimal text, because they exceed 2^53, from which
-other readers of JSON round. The table `_FORMS` defines the format. If the meaning of a kind changes, the table gets a
-new line with the next version, and the old line stays.
+other readers of JSON round. The table `_EVENTS` defines the format: a body has the fields of its event, each written by
+its type. If the meaning of a kind changes, a new event gets a new line with the next version. The old line stays.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from operator import itemgetter
 from typing import Any
 
 from neartwin.errors import LedgerError
 
 Price = tuple[tuple[str, int], ...]  # (pool name, whole number of its units), in the order of the account's pools
+Pools = tuple[tuple[str, Fraction], ...]  # (pool name, exact size of one unit)
 NO_HASH = "0" * 64  # stands before the first record
 
 
@@ -49,7 +51,7 @@ class Opened:
     relation: str
     source: str
     rule: str
-    pools: tuple[tuple[str, Fraction], ...]
+    pools: Pools
     caps: Price
 
 
@@ -208,51 +210,35 @@ def _as_is(kind: type) -> Callable[[Any], Any]:
     return check
 
 
-_TEXT = _Form(_as_is(str), _as_is(str))
-_WHOLE = _Form(_as_is(int), _as_is(int))
-_TEXTS = _Form(list, tuple)
-_AMOUNTS = _Form(
-    lambda price: [[pool, str(_as_is(int)(amount))] for pool, amount in price],
-    lambda pairs: tuple((pool, int(amount)) for pool, amount in pairs),
-)
-_POOLS = _Form(
-    lambda pools: [[name, str(unit)] for name, unit in pools],
-    lambda pairs: tuple((name, Fraction(unit)) for name, unit in pairs),
-)
-
-_ASKED = {
-    "account": _TEXT,
-    "plan_digest": _TEXT,
-    "snapshot": _TEXT,
-    "description": _TEXT,
-    "price": _AMOUNTS,
-    "holders": _TEXTS,
-}
-# (kind, version) -> the event and the form of each of its fields; lines are added here and never changed
-_FORMS: dict[tuple[str, int], tuple[type, dict[str, _Form]]] = {
-    ("begin", 1): (Begun, {"ledger": _TEXT}),
-    ("open", 1): (
-        Opened,
-        {
-            "account": _TEXT,
-            "unit": _TEXT,
-            "relation": _TEXT,
-            "source": _TEXT,
-            "rule": _TEXT,
-            "pools": _POOLS,
-            "caps": _AMOUNTS,
-        },
+_TEXT, _WHOLE = (_Form(_as_is(kind), _as_is(kind)) for kind in (str, int))
+_FORM_OF: dict[Any, _Form] = {
+    str: _TEXT,
+    int: _WHOLE,
+    tuple[str, ...]: _Form(list, tuple),
+    Price: _Form(
+        lambda price: [[pool, str(_as_is(int)(amount))] for pool, amount in price],
+        lambda pairs: tuple((pool, int(amount)) for pool, amount in pairs),
     ),
-    ("source", 1): (Sourced, {"account": _TEXT, "source": _TEXT}),
-    ("raise", 1): (Raised, {"account": _TEXT, "caps": _AMOUNTS, "reason": _TEXT}),
-    ("allot", 1): (Allotted, {"account": _TEXT, "holder": _TEXT, "caps": _AMOUNTS}),
-    ("reserve", 1): (Reserved, _ASKED | {"key": _TEXT}),
-    ("refuse", 1): (Refused, _ASKED | {"pool": _TEXT, "holder": _TEXT}),
-    ("settle", 1): (Settled, {"account": _TEXT, "reserved": _WHOLE, "digest": _TEXT, "size": _WHOLE}),
-    ("fail", 1): (Failed, {"account": _TEXT, "reserved": _WHOLE}),
-    ("act", 1): (Acted, {"account": _TEXT, "who": _TEXT, "what": _TEXT, "body": _TEXT, "happened": _TEXT}),
+    Pools: _Form(
+        lambda pools: [[name, str(unit)] for name, unit in pools],
+        lambda pairs: tuple((name, Fraction(unit)) for name, unit in pairs),
+    ),
 }
-_WRITTEN_AS = {event: (kind, version) for (kind, version), (event, _) in sorted(_FORMS.items())}  # the newest version
+# (kind, version) -> the event; lines are added here and never changed, nor are an event's fields
+_EVENTS: dict[tuple[str, int], type[Event]] = {
+    ("begin", 1): Begun,
+    ("open", 1): Opened,
+    ("source", 1): Sourced,
+    ("raise", 1): Raised,
+    ("allot", 1): Allotted,
+    ("reserve", 1): Reserved,
+    ("refuse", 1): Refused,
+    ("settle", 1): Settled,
+    ("fail", 1): Failed,
+    ("act", 1): Acted,
+}
+_FORMS = {event: {one.name: _FORM_OF[one.type] for one in fields(event)} for event in _EVENTS.values()}
+_WRITTEN_AS = {event: written for written, event in sorted(_EVENTS.items(), key=itemgetter(0))}  # the newest version
 _FRAME = {"body", "kind", "position", "previous", "time", "version"}
 
 
@@ -289,7 +275,7 @@ def write(record: Record) -> str:
     '{"body":{"ledger":"ab"},"kind":"begin","position":1,"previous":"000...","time":"2026-01-01T00:00:00Z","version":1}'
     """
     kind, version = _WRITTEN_AS[type(record.event)]
-    _, forms = _FORMS[kind, version]
+    forms = _FORMS[type(record.event)]
     return canonical(
         {
             "body": {name: form.write(getattr(record.event, name)) for name, form in forms.items()},
@@ -352,19 +338,20 @@ def read_strictly(line: str) -> Record:
 
 def _read(parts: Mapping[str, Any]) -> Record:
     position, kind, version = _WHOLE.read(parts["position"]), _TEXT.read(parts["kind"]), _WHOLE.read(parts["version"])
-    if (kind, version) not in _FORMS:
+    if (kind, version) not in _EVENTS:
         raise LedgerError(
             f"record {position} is of kind {kind!r}, version {version}, which is unknown to this neartwin; "
             "install a newer one"
         )
-    event, forms = _FORMS[kind, version]
+    event = _EVENTS[kind, version]
+    forms = _FORMS[event]
     body: Mapping[str, Any] = parts["body"]
     if set(body) != set(forms):
         raise ValueError(f"a record of kind {kind!r} has the fields {', '.join(forms)}")
-    fields = {name: form.read(body[name]) for name, form in forms.items()}
+    values = {name: form.read(body[name]) for name, form in forms.items()}
     return Record(
         position=position,
         previous=_TEXT.read(parts["previous"]),
         time=_TEXT.read(parts["time"]),
-        event=event(**fields),
+        event=event(**values),
     )

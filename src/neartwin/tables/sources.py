@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import duckdb
 import pyarrow as pa
@@ -30,8 +30,39 @@ from neartwin.tables.postgres import PostgresTable, is_url, postgres_table
 from neartwin.tables.types import ColumnType, column_type
 
 
+class _Labelled:
+    """Rows that their owner holds open: no place outlives them, and a label names their snapshot."""
+
+    __slots__ = ()
+    label: str
+
+    def location(self) -> str:
+        """Empty: neither memory nor a session is a lasting place."""
+        return ""
+
+    def snapshot(self) -> str:
+        """The label."""
+        return self.label
+
+
+class _Files:
+    """Files of one format, known by their paths and by what the file system says of them."""
+
+    __slots__ = ()
+    paths: tuple[str, ...]
+    format: ClassVar[str]
+
+    def location(self) -> str:
+        """What the ledger knows the data by."""
+        return f"{self.format}:" + "|".join(self.paths)
+
+    def snapshot(self) -> str:
+        """Changes when a file is written."""
+        return _files_snapshot(self.paths)
+
+
 @dataclass(frozen=True, slots=True)
-class SparkFrame:
+class SparkFrame(_Labelled):
     """A DataFrame. name: of the catalogue's table that it is, or empty; label: names the snapshot."""
 
     frame: Any = field(compare=False, repr=False)
@@ -45,10 +76,6 @@ class SparkFrame:
     def location(self) -> str:
         """A table has the catalogue's name; a DataFrame has no place that outlives the session."""
         return f"spark:{self.name}" if self.name else ""
-
-    def snapshot(self) -> str:
-        """The label."""
-        return self.label
 
 
 def is_spark(data: Any) -> bool:
@@ -142,29 +169,23 @@ _KNOWN = 64  # files' schemas, by their state
 
 
 @dataclass(frozen=True, slots=True)
-class ParquetFiles:
+class ParquetFiles(_Files):
     """One or more Parquet files of one schema."""
 
     paths: tuple[str, ...]
+    format: ClassVar[str] = "parquet"
 
     def schema(self) -> dict[str, ColumnType]:
         """The first file's column names and types, which all others must have: they may have more."""
         return dict(_of_parquet(self.paths, self.snapshot()))
 
-    def location(self) -> str:
-        """What the ledger knows the data by."""
-        return "parquet:" + "|".join(self.paths)
-
-    def snapshot(self) -> str:
-        """Changes when a file is written."""
-        return _files_snapshot(self.paths)
-
 
 @dataclass(frozen=True, slots=True)
-class CsvFiles:
+class CsvFiles(_Files):
     """One or more CSV files with one header line each, comma-separated; every value is read as text."""
 
     paths: tuple[str, ...]
+    format: ClassVar[str] = "csv"
 
     def names(self) -> tuple[str, ...]:
         """Column names from the header line of the first file."""
@@ -185,14 +206,6 @@ class CsvFiles:
     def schema(self) -> dict[str, ColumnType]:
         """Text, all of it, until types are declared. A column without a name cannot be asked for."""
         return dict.fromkeys(filter(None, self.names()), ColumnType.TEXT)
-
-    def location(self) -> str:
-        """What the ledger knows the data by."""
-        return "csv:" + "|".join(self.paths)
-
-    def snapshot(self) -> str:
-        """Changes when a file is written."""
-        return _files_snapshot(self.paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +229,7 @@ class DuckdbTable:
 
 
 @dataclass(frozen=True, slots=True)
-class DuckdbConnection:
+class DuckdbConnection(_Labelled):
     """A table or view behind an open DuckDB connection, which stays its owner's; `label` names the snapshot."""
 
     connection: Any = field(compare=False, repr=False)
@@ -231,17 +244,9 @@ class DuckdbConnection:
             raise SchemaError("the DuckDB connection is closed; give an open one") from None
         return _described(cursor, self.table)
 
-    def location(self) -> str:
-        """An open connection has no place that outlives it."""
-        return ""
-
-    def snapshot(self) -> str:
-        """The label."""
-        return self.label
-
 
 @dataclass(frozen=True, slots=True)
-class DuckdbQuery:
+class DuckdbQuery(_Labelled):
     """The rows of a SQL text behind an open DuckDB connection: what an Ibis table is."""
 
     connection: Any = field(compare=False, repr=False)
@@ -258,17 +263,9 @@ class DuckdbQuery:
             ) from None
         return {row[0]: column_type(row[1]) for row in rows}
 
-    def location(self) -> str:
-        """An open connection has no place that outlives it."""
-        return ""
-
-    def snapshot(self) -> str:
-        """The label."""
-        return self.label
-
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(_Labelled):
     """A pandas, Polars or Arrow table in memory; `label` names the snapshot. Rows are converted only when a plan runs."""
 
     frame: Any = field(compare=False, repr=False)
@@ -279,14 +276,6 @@ class Frame:
         if isinstance(self.frame, pa.Table):
             return _typed(self.frame.schema.names, self.frame.schema.types, "the table")
         return _typed(list(map(str, self.frame.columns)), self.frame.dtypes, "the frame")
-
-    def location(self) -> str:
-        """Memory has no place that outlives the process."""
-        return ""
-
-    def snapshot(self) -> str:
-        """The label."""
-        return self.label
 
 
 LocalSource = (
