@@ -93,17 +93,16 @@ def test_a_limit_that_the_engine_takes_half_as_seriously_is_caught(monkeypatch):
 
 
 def test_a_norm_of_each_group_in_place_of_all_is_caught(monkeypatch):
-    honest = statement.with_norms
+    honest = statement.norm_parts
 
     def alone(*arguments):
-        query = honest(*arguments)
-        for window in query.find_all(exp.Window):
-            if window.parent.alias == "w":
-                window.args["partition_by"].append(exp.column("p"))
-        return query
+        parts = honest(*arguments)
+        for window in parts["normed"].find_all(exp.Window):
+            window.args["partition_by"].append(exp.column("p"))
+        return parts
 
     wide = added_up(game(keys=WIDE))
-    monkeypatch.setattr(statement, "with_norms", alone)
+    monkeypatch.setattr(statement, "norm_parts", alone)
     assert audit(Batched(wide), claim_gdp(1), [LONG[2]], runs=2_000).refuted
 
 

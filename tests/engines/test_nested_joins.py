@@ -179,7 +179,7 @@ def test_what_no_chain_of_joins_can_say_is_refused():
     met, both = people.join(towns, on={"town": "name"}, how="left"), visits.join(towns, on={"who": "name"}, how="left")
     with pytest.raises(QueryError, match="stand tables that are joined by inner joins"):
         met.join(both, how="beside", prefix="b_")
-    with pytest.raises(QueryError, match="says whose"):  # its owner would depend on which table is first
+    with pytest.raises(QueryError, match="unit owns the rows"):  # its owner would depend on which table is first
         people.join(visits.join(lines, on={"id": "visit"}))
     with pytest.raises(SchemaError, match="'nothing' is not in the table"):
         people.join(visits.join(towns, on={"who": "name"}), on={"town": "nothing"})

@@ -12,7 +12,7 @@ from neartwin.engines import duckdb as engine
 from neartwin.engines.duckdb import DuckdbDialect, DuckdbEngine
 from neartwin.engines.sql import statement
 from neartwin.engines.sql.bounding import are_many, can_thin, thinned
-from neartwin.engines.sql.dialect import part_named
+from neartwin.engines.sql.dialect import selected, with_parts
 from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import SPEND, answers, hostile_rows
@@ -70,9 +70,7 @@ def test_a_place_too_few_would_lose_kept_groups(monkeypatch, duckdb_place):
     query = duckdb_place.visits(rows, unit="year").group_by("town").agg(**ASKED)
     made = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=1, max_groups=5))
     monkeypatch.setattr(engine, "_thinning", thin)
-    monkeypatch.setattr(
-        statement, "thinned", lambda query, rows, hashed, groups: thinned(query, rows, hashed, groups - 1)
-    )
+    monkeypatch.setattr(statement, "thinned", lambda rows, hashed, groups: thinned(rows, hashed, groups - 1))
     found, expected = answers(duckdb_place, rows, made)
     assert found != expected
 
@@ -126,7 +124,7 @@ def test_places_rise_with_the_hash_over_its_whole_range():
     values = exp.select("*").from_(
         "(VALUES " + ", ".join(f"({i}, {h}::UBIGINT)" for i, h in enumerate(hashes)) + ") v(u, h)"
     )
-    query = thinned(exp.select("u", "s"), values, exp.column("h"), 1).from_(part_named("kept")).order_by("u")
+    query = with_parts(selected("kept", "u", "s"), thinned(values, exp.column("h"), 1)).order_by("u")
     found = duckdb.sql(query.sql(dialect="duckdb")).fetchall()
     places = [bit.bit_length() - 1 for _, bit in found]
     assert [u for u, _ in found] == list(range(len(hashes)))

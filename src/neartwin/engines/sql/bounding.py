@@ -39,65 +39,61 @@ spread   one row a (unit, cell): floor(1024 c / k) for its c groups with so many
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from sqlglot import exp
 
-from neartwin.engines.sql.dialect import POSITION, Dialect, alias_of, as_double, least, part_named, real, whole
+from neartwin.engines.sql.dialect import (
+    POSITION,
+    Dialect,
+    Parts,
+    as_bigint,
+    as_double,
+    grouped,
+    least,
+    named,
+    part_named,
+    real,
+    selected,
+    whole,
+    windowed,
+    with_parts,
+)
 from neartwin.planning.stage import Coordinate, NormClip, Stage
 from neartwin.tables.types import ColumnType
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The part that entries are read from, with the unit as u, and those of its columns that are wanted."""
-
-    name: str
-    columns: list[str]
-
-
-def with_norms(
-    query: exp.Select, clip: NormClip, entries: Mapping[str, exp.Expr], source: "Source", dialect: Dialect
-) -> exp.Select:
-    """The query with `clipped` among its parts: the source's columns and e0, e1, ..., one for each of `entries` by measure."""
-    kept = source.columns
+def norm_parts(
+    clip: NormClip, entries: Mapping[str, exp.Expr], source: str, columns: Sequence[str], dialect: Dialect
+) -> Parts:
+    """The parts that end in `clipped`: columns of the source, which has the unit as u, and e0, e1, ... in place of entries."""
     steps: list[exp.Expr] = []
     for i, (name, entry) in enumerate(entries.items()):
         value = exp.func("coalesce", entry.copy(), whole(0))
-        steps += [exp.alias_(value, f"e{i}"), exp.alias_(_length(value, clip.coordinates[name], dialect), f"l{i}")]
-    places, beyond = range(len(entries)), exp.column("w") > whole(clip.limit**2)
+        steps += [named(value, f"e{i}"), named(_length(value, clip.coordinates[name], dialect), f"l{i}")]
+    beyond = exp.column("w") > whole(clip.limit**2)
     squares: exp.Expr = exp.column("l0") * exp.column("l0")
-    for i in places[1:]:
+    for i in range(1, len(entries)):
         squares = squares + exp.column(f"l{i}") * exp.column(f"l{i}")
-    in_all = exp.Window(this=exp.Sum(this=squares), partition_by=[exp.column("u")])
-    values = [exp.alias_(exp.column(f"e{i}"), f"e{i}") for i in places]
+    values = [named(exp.column(f"e{i}"), f"e{i}") for i in range(len(entries))]
     clipped = [
-        exp.alias_(_clipped(i, clip.coordinates[name], clip.limit, beyond, dialect), f"e{i}")
+        named(_clipped(i, clip.coordinates[name], clip.limit, beyond, dialect), f"e{i}")
         for i, name in enumerate(entries)
     ]
-    parts = {
-        "measured": exp.select("u", *kept, *steps).from_(part_named(source.name)),
-        "normed": exp.select("u", *kept, *values, exp.alias_(in_all, "w")).from_(part_named("measured")),
+    return {
+        "measured": selected(source, "u", *columns, *steps),
+        "normed": selected("measured", "u", *columns, *values, named(windowed(exp.Sum(this=squares), "u"), "w")),
         **roots("normed", beyond, dialect),
-        "clipped": exp.select(*kept, *clipped).from_(part_named("rooted")),
+        "clipped": selected("rooted", *columns, *clipped),
     }
-    return with_parts(query, parts)
 
 
-def with_parts(query: exp.Select, parts: Mapping[str, exp.Select]) -> exp.Select:
-    """The query with these behind its WITH."""
-    for name, part in parts.items():
-        query = query.with_(alias_of(name), as_=part, copy=False)
-    return query
-
-
-def roots(source: str, beyond: exp.Expr, dialect: Dialect) -> dict[str, exp.Select]:
+def roots(source: str, beyond: exp.Expr, dialect: Dialect) -> Parts:
     """The parts that end in `rooted`: the source and k, the least whole number with k^2 >= w, NULL where w is not beyond."""
     root = least(exp.Ceil(this=exp.Sqrt(this=as_double(exp.column("w")))), real(2.0**62))
     return {
-        "guessed": _more(_where(beyond, exp.cast(root, "BIGINT")), "r", source),
-        "nearer": _more(_where(beyond, _newton(dialect)), "q", "guessed"),
-        "rooted": _more(_where(beyond, _rounded_up()), "k", "nearer"),
+        "guessed": selected(source, exp.Star(), named(_where(beyond, as_bigint(root)), "r")),
+        "nearer": selected("guessed", exp.Star(), named(_where(beyond, _newton(dialect)), "q")),
+        "rooted": selected("nearer", exp.Star(), named(_where(beyond, _rounded_up()), "k")),
     }
 
 
@@ -107,10 +103,6 @@ def _length(value: exp.Expr, one: Coordinate, dialect: Dialect) -> exp.Expr:
     if one.over == 1:
         return size
     return dialect.weighted(exp.paren(size + whole(one.over - 1)), whole(1), whole(one.over))
-
-
-def _more(column: exp.Expr, name: str, source: str) -> exp.Select:
-    return exp.select(exp.Star(), exp.alias_(column, name)).from_(part_named(source))
 
 
 def _where(beyond: exp.Expr, value: exp.Expr) -> exp.Expr:
@@ -159,22 +151,26 @@ def can_thin(stage: Stage) -> bool:
     )
 
 
-def thinned(query: exp.Select, rows: exp.Select, hashed: exp.Expr, groups: int) -> exp.Select:
-    """The query with `kept` among its parts. rows: what that would be otherwise; hashed: of unit and group; groups: K."""
-    over = exp.Div(this=exp.cast(hashed, "DOUBLE", dialect="duckdb"), expression=real(2.0**64), typed=True)
+def thinned(rows: exp.Select, hashed: exp.Expr, groups: int) -> Parts:
+    """The parts that end in `kept`; `hashed` is read twice, and to be computed once.
+
+    Args:
+        rows: What `kept` would be otherwise.
+        hashed: The hash of unit and group.
+        groups: K.
+    """
+    over = exp.Div(this=as_double(hashed), expression=real(2.0**64), typed=True)
     root = exp.Floor(this=exp.Sqrt(this=exp.Sqrt(this=over)) * real(float(_PLACES)))
-    place = exp.cast(least(root, real(float(_PLACES - 1))), "BIGINT", dialect="duckdb")
-    one = exp.cast(whole(1), "BIGINT", dialect="duckdb")
-    bit = exp.alias_(exp.BitwiseLeftShift(this=one, expression=place), "s")
-    marked = exp.select(exp.Star(), bit).from_(part_named("whole"))
-    seen = (
-        exp.select("u", exp.alias_(exp.func("bit_or", exp.column("s")), "m")).from_(part_named("hashed")).group_by("u")
-    )
+    place = as_bigint(least(root, real(float(_PLACES - 1))))
+    bit = named(exp.BitwiseLeftShift(this=as_bigint(whole(1)), expression=place), "s")
+    seen = selected("hashed", "u", named(exp.func("bit_or", exp.column("s")), "m"))
     few = exp.select(exp.Star()).from_(_counted().subquery()).where(exp.column("before") < whole(groups))
-    query = query.with_(alias_of("whole"), as_=rows, copy=False)
-    query = query.with_(alias_of("hashed"), as_=marked, materialized=True, copy=False)
-    query = query.with_(alias_of("seen"), as_=seen, copy=False)
-    return query.with_(alias_of("kept"), as_=few, copy=False)
+    return {
+        "whole": rows,
+        "hashed": selected("whole", exp.Star(), bit),
+        "seen": grouped(seen, "u"),
+        "kept": few,
+    }
 
 
 def _counted() -> exp.Select:
@@ -188,21 +184,21 @@ def _counted() -> exp.Select:
     counted = exp.case().when(exp.column("s") > whole(0), number).else_(exp.Anonymous(this="random"))
     same = exp.EQ(this=exp.column("u", table="hashed"), expression=exp.column("u", table="seen"))
     columns = exp.Column(this=exp.Star(), table=exp.to_identifier("hashed"))
-    rows = exp.select(columns, exp.alias_(counted, "before")).from_(part_named("hashed"))
-    return rows.join(part_named("seen"), on=same)
+    return selected("hashed", columns, named(counted, "before")).join(part_named("seen"), on=same)
 
 
-def alike(query: exp.Select, groups: list[str]) -> exp.Select:
-    """Of the first rows of `kept`: pairs of one unit, and those of them that are of one group too. The query ends in it."""
-    some = exp.select("u", *groups).from_(part_named("kept")).limit(_LOOKED_AT)
-    each = exp.select("u", exp.alias_(exp.Count(this=exp.Star()), "n")).from_(part_named("some")).group_by("u", *groups)
+def alike(parts: Parts, groups: list[str]) -> exp.Select:
+    """A statement on the first rows of `kept`: pairs of one unit, and those of them that are of one group too."""
     squares = [exp.Sum(this=exp.column("n")), exp.Sum(this=exp.column("n") * exp.column("n"))]
-    of_unit = exp.select(*(exp.alias_(square, name) for square, name in zip(squares, "rq", strict=True)))
-    query = query.with_(alias_of("some"), as_=some, copy=False).with_(alias_of("each"), as_=each, copy=False)
-    query = query.with_(alias_of("own"), as_=of_unit.from_(part_named("each")).group_by("u"), copy=False)
+    of_unit = selected("each", *map(named, squares, "rq"))
+    more = {
+        "some": selected("kept", "u", *groups).limit(_LOOKED_AT),
+        "each": grouped(selected("some", "u", named(exp.Count(this=exp.Star()), "n")), "u", *groups),
+        "own": grouped(of_unit, "u"),
+    }
     rows = exp.column("r")
     pairs = [exp.Sum(this=rows * rows - rows), exp.Sum(this=exp.column("q") - rows.copy())]
-    return query.select(*pairs).from_(part_named("own"))
+    return with_parts(selected("own", *pairs), parts | more)
 
 
 def are_many(pairs: int, same: int, groups: int) -> bool:
@@ -213,20 +209,19 @@ def are_many(pairs: int, same: int, groups: int) -> bool:
 PARTS = 1024  # of a unit
 
 
-def contribution_histogram(query: exp.Select, stage: Stage, dialect: Dialect) -> exp.Select:
-    """The statement's end; query: what leads to `units`. Result columns: the cell's position, and m0."""
-    size = len(stage.octaves)
-    groups = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[exp.column("u")])
-    counted = exp.select("u", "n", exp.alias_(groups, "k")).from_("units")
-    cell = _octave(exp.column("k"), stage.octaves) * whole(size) + _octave(exp.column("n"), stage.octaves)
-    celled = exp.select("u", "k", exp.alias_(cell, POSITION)).from_("counted")
+def contribution_histogram(parts: Parts, stage: Stage, dialect: Dialect) -> exp.Select:
+    """The statement, given the parts that end in `units`. Result columns: the cell's position, and m0."""
+    groups = windowed(exp.Count(this=exp.Star()), "u")
+    octaves = [_octave(exp.column(number), stage.octaves) for number in "kn"]
+    cell = octaves[0] * whole(len(stage.octaves)) + octaves[1]
     share = dialect.weighted(whole(PARTS), exp.Count(this=exp.Star()), exp.column("k"))
-    spread = exp.select(POSITION, exp.alias_(share, "parts")).from_("celled").group_by("u", "k", POSITION)
-    for name, part in {"counted": counted, "celled": celled, "spread": spread}.items():
-        query = query.with_(name, as_=part)
-    return (
-        query.select(POSITION, exp.alias_(dialect.summed(exp.column("parts")), "m0")).from_("spread").group_by(POSITION)
-    )
+    more = {
+        "counted": selected("units", "u", "n", named(groups, "k")),
+        "celled": selected("counted", "u", "k", named(cell, POSITION)),
+        "spread": grouped(selected("celled", POSITION, named(share, "parts")), "u", "k", POSITION),
+    }
+    total = named(dialect.summed(exp.column("parts")), "m0")
+    return with_parts(grouped(selected("spread", POSITION, total), POSITION), parts | more)
 
 
 def _octave(value: exp.Expr, octaves: Sequence[int]) -> exp.Expr:

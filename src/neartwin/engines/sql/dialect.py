@@ -100,14 +100,41 @@ class Dialect(Protocol):
         return query
 
 
+Parts = dict[str, exp.Select]  # what stands in a statement's WITH, in order
+
+
+def selected(source: str, *columns: str | exp.Expr) -> exp.Select:
+    """SELECT these columns FROM a part of the statement; without columns all. No text is parsed and nothing copied."""
+    chosen = [exp.column(one) if isinstance(one, str) else one for one in columns] or [exp.Star()]
+    return exp.select(*chosen, copy=False).from_(part_named(source), copy=False)
+
+
+def grouped(query: exp.Select, *columns: str) -> exp.Select:
+    """The query with GROUP BY these columns, if there are any."""
+    return query.group_by(*map(exp.column, columns), copy=False)
+
+
+def named(value: exp.Expr, name: str) -> exp.Alias:
+    """A column with a name of its own."""
+    return exp.Alias(this=value, alias=exp.to_identifier(name))
+
+
+def windowed(value: exp.Expr, *columns: str, order: exp.Order | None = None) -> exp.Window:
+    """A value over the rows that have the same in these columns."""
+    return exp.Window(this=value, partition_by=list(map(exp.column, columns)), order=order)
+
+
 def part_named(name: str) -> exp.Table:
-    """One of a statement's own tables; a text in its place would be parsed each time."""
+    """A part of the statement, as FROM and JOIN name it."""
     return exp.Table(this=exp.to_identifier(name))
 
 
-def alias_of(name: str) -> exp.TableAlias:
-    """The name under which a statement's WITH has one of its own tables."""
-    return exp.TableAlias(this=exp.to_identifier(name))
+def with_parts(last: exp.Select, parts: Parts, *, once: str = "") -> exp.Select:
+    """The whole statement. once: the part that is computed once, however often it is read."""
+    for name, part in parts.items():
+        alias = exp.TableAlias(this=exp.to_identifier(name))
+        last = last.with_(alias, as_=part, materialized=name == once or None, copy=False)
+    return last
 
 
 def whole(value: int) -> exp.Expr:
@@ -121,17 +148,20 @@ def real(value: float) -> exp.Expr:
 
 
 def as_double(value: exp.Expr) -> exp.Expr:
-    """A cast to double precision."""
-    return exp.Cast(
-        this=value, to=exp.DataType(this=exp.DataType.Type.DOUBLE)
-    )  # `exp.cast` would parse the type's name
+    """A cast to double precision; `exp.cast` would parse the type's name."""
+    return exp.Cast(this=value, to=exp.DataType(this=exp.DataType.Type.DOUBLE))
+
+
+def as_bigint(value: exp.Expr) -> exp.Expr:
+    """A cast to a whole number of 64 bits."""
+    return exp.Cast(this=value, to=exp.DataType(this=exp.DataType.Type.BIGINT))
 
 
 def floor_half_up(value: exp.Expr) -> exp.Expr:
     """The floor, and one more where at least a half is left over: exact, as value + 0.5 is not."""
     floor = exp.Floor(this=value.copy())
     up = exp.case().when(exp.paren(value - floor.copy()) >= real(0.5), exp.Literal.number(1)).else_("0")
-    return exp.cast(floor, "BIGINT") + up
+    return as_bigint(floor) + up
 
 
 def least(first: exp.Expr, second: exp.Expr) -> exp.Expr:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from neartwin.engines.sql.dialect import Dialect
+from neartwin.engines.sql.dialect import Dialect, Parts, named, part_named, selected, whole, windowed
 from neartwin.tables.joins import own_columns
 from neartwin.tables.table import How, JoinKind, Table, together
 from neartwin.tables.types import ColumnType
@@ -49,7 +49,7 @@ def needed_parts(table: Table, columns: Sequence[str]) -> tuple[tuple[str, ...],
     return tuple(tuple(sorted(part)) for part in parts)
 
 
-def joined_rows(table: Table, places: Sequence[Place], aliases: Mapping[str, str]) -> dict[str, exp.Select]:
+def joined_rows(table: Table, places: Sequence[Place], aliases: Mapping[str, str]) -> Parts:
     """The common table expressions by name, in order; the last is `typed`, with a column for each alias."""
     needed = needed_parts(table, tuple(aliases))
     found = {"part0": _part(0, places[0], needed[0], table.schema, table.declared)}
@@ -63,16 +63,15 @@ def joined_rows(table: Table, places: Sequence[Place], aliases: Mapping[str, str
         if join.kind is JoinKind.OWNED:
             name = f"owned{number}"
             keys = [(at[left].name, right[column]) for left, column in join.on]
-            kinds = [table.schema[left] for left, _ in join.on]
-            unit = (at[str(table.unit)].name, table.schema[str(table.unit)])
-            found[f"owner{number}"] = _owner([key for key, _ in keys], kinds, unit, places[0].dialect)
+            unit = at[str(table.unit)].name
+            found[f"owner{number}"] = _owner([key for key, _ in keys], unit, places[0].dialect)
             found[name] = _owned(number, keys, list(right.values()))
             equal.append(at[str(table.unit)].eq(exp.column("owner", table=name)))
         pairs = [(left, at[left], exp.column(right[column], table=name)) for left, column in join.on]
         met[id(join)] = _Met(name, equal, pairs)
         at |= {new: exp.column(right[old], table=name) for new, old in join.columns.items() if old in right}
     shown = (by_bytes(at[name].copy(), table, name, places[0].dialect) for name in aliases)
-    query = exp.select(*map(exp.alias_, shown, aliases.values())).from_("part0")
+    query = selected("part0", *map(named, shown, aliases.values()))
     for group in together(table.joins):
         query = _with_group(query, group[0].how, [met[id(join)] for join in group])
     return found | {"typed": query}
@@ -111,35 +110,26 @@ def _part(
     number: int, place: Place, needed: tuple[str, ...], schema: Mapping[str, ColumnType], declared: frozenset[str]
 ) -> exp.Select:
     columns = [
-        exp.alias_(place.dialect.column(name, schema[name], declared=name in declared), f"p{number}_{i}")
+        named(place.dialect.column(name, schema[name], declared=name in declared), f"p{number}_{i}")
         for i, name in enumerate(needed)
     ]
-    return exp.select(*columns).from_(place.rows)
+    return exp.select(*columns, copy=False).from_(place.rows)
 
 
-def _owner(keys: list[str], kinds: list[ColumnType], unit: tuple[str, ColumnType], dialect: Dialect) -> exp.Select:
+def _owner(keys: list[str], unit: str, dialect: Dialect) -> exp.Select:
     """One unit a key, of those that have it: the first by MD5 of key and unit, then by the unit itself."""
-    owner = exp.column(unit[0])
-    parts = [*zip(map(exp.column, keys), kinds, strict=True), (owner, unit[1])]
-    claims = exp.select(*keys, unit[0]).distinct().from_("part0")
-    for part, _ in parts:
-        claims = claims.where(part.copy().is_(exp.null()).not_())
-    order = [dialect.fingerprint([part.copy() for part, _ in parts]), owner.copy()]
-    place = exp.Window(
-        this=exp.RowNumber(),
-        partition_by=[exp.column(key) for key in keys],
-        order=exp.Order(expressions=[exp.Ordered(this=item) for item in order]),
-    )
-    ranked = exp.select(*keys, exp.alias_(owner.copy(), "owner"), exp.alias_(place, "place")).from_(
-        claims.subquery("claims")
-    )
-    return (
-        exp.select(*keys, "owner").from_(ranked.subquery("ranked")).where(exp.column("place").eq(exp.Literal.number(1)))
-    )
+    names = [*keys, unit]
+    present = [exp.column(name).is_(exp.null()).not_() for name in names]
+    claims = selected("part0", *names).distinct().where(*present)
+    order = [dialect.fingerprint(list(map(exp.column, names))), exp.column(unit)]
+    place = windowed(exp.RowNumber(), *keys, order=exp.Order(expressions=[exp.Ordered(this=item) for item in order]))
+    columns = [*map(exp.column, keys), named(exp.column(unit), "owner"), named(place, "place")]
+    ranked = exp.select(*columns).from_(claims.subquery("claims"))
+    return exp.select(*keys, "owner").from_(ranked.subquery("ranked")).where(exp.column("place").eq(whole(1)))
 
 
 def _owned(number: int, keys: list[tuple[str, str]], columns: list[str]) -> exp.Select:
     owner, part = f"owner{number}", f"part{number}"
     equal = [exp.column(key, table=owner).eq(exp.column(own, table=part)) for key, own in keys]
     chosen = [exp.column(name, table=part) for name in columns]
-    return exp.select(exp.column("owner", table=owner), *chosen).from_(part).join(owner, on=exp.and_(*equal))
+    return selected(part, exp.column("owner", table=owner), *chosen).join(part_named(owner), on=exp.and_(*equal))

@@ -22,8 +22,22 @@ from operator import itemgetter
 
 from sqlglot import exp
 
-from neartwin.engines.sql.bounding import Source, alike, can_thin, contribution_histogram, thinned, with_norms
-from neartwin.engines.sql.dialect import KEYS, POSITION, Dialect, alias_of, least, part_named, whole
+from neartwin.engines.sql.bounding import alike, can_thin, contribution_histogram, norm_parts, thinned
+from neartwin.engines.sql.dialect import (
+    KEYS,
+    POSITION,
+    Dialect,
+    Parts,
+    as_bigint,
+    grouped,
+    least,
+    named,
+    part_named,
+    selected,
+    whole,
+    windowed,
+    with_parts,
+)
 from neartwin.engines.sql.expressions import column_of, grid_steps, is_on_grid, on_grid, translated
 from neartwin.engines.sql.joins import Place, by_bytes, joined_rows, needed_parts
 from neartwin.engines.sql.trees import cells_of, ranking
@@ -42,73 +56,64 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     """
     by_row = not isinstance(stage.table.unit, str)
     groups, dialect = group_names(stage), places[0].dialect
-    counted = stage.split is not None or bool(stage.octaves)
-    query = exp.select() if counted else exp.select(*groups, *_sums(stage, dialect, by_row=by_row))
-    if groups and not counted:
-        query = query.group_by(*groups)
-    query, kept = _with_rows(query, stage, places, keys)
+    parts, once = _row_parts(stage, places, keys), ""
     if dialect.thins and can_thin(stage):
-        query = thinned(query, kept, _order(stage, dialect, salt)[0], stage.groups_per_unit or 0)
-    else:
-        query = query.with_(alias_of("kept"), as_=kept, copy=False)
+        parts |= thinned(parts.pop("kept"), _order(stage, dialect, salt)[0], stage.groups_per_unit or 0)
+        once = "hashed"
     if stage.split is not None:
-        return cells_of(query, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
+        return cells_of(parts, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
     if stage.moments:
-        query = query.with_(alias_of("products"), as_=_products(stage), copy=False)
-    if by_row:
-        return query.from_(part_named("products" if stage.moments else "kept"))
-    if stage.octaves:
-        return contribution_histogram(
-            query.with_(alias_of("units"), as_=_units(stage, dialect), copy=False), stage, dialect
-        )
-    query = query.with_(alias_of("units"), as_=_units(stage, dialect), copy=False)
-    query = query.with_(alias_of("bounded"), as_=_bounded(stage, dialect), copy=False)
-    return _finished(_capped(query, stage, dialect, salt), stage)
+        parts["products"] = _products(stage)
+    capped: list[exp.Expr] = []
+    if not by_row:
+        parts["units"] = _units(stage, dialect, next(reversed(parts)))
+        if stage.octaves:
+            return contribution_histogram(parts, stage, dialect)
+        parts["bounded"] = _bounded(stage, dialect)
+        capped = _cap(parts, stage, dialect, salt)
+    last = selected(next(reversed(parts)), *groups, *_sums(stage, dialect, by_row=by_row)).where(*capped, copy=False)
+    last = grouped(last, *groups)
+    if stage.discovery_groups is not None:
+        last = last.having(_finders(stage.discovery_groups) > whole(0), copy=False)
+    return with_parts(last, parts, once=once)
 
 
-def _with_rows(
-    query: exp.Select, stage: Stage, places: Sequence[Place], keys: exp.Select | None
-) -> tuple[exp.Select, exp.Select]:
-    """The query with the parts that rows are read by, and the select of those that are kept."""
+def _row_parts(stage: Stage, places: Sequence[Place], keys: exp.Select | None) -> Parts:
+    """The parts that rows are read by; the last is `kept`."""
     aliases, dialect = column_aliases(stage), places[0].dialect
-    if keys is not None:
-        query = query.with_(alias_of(KEYS), as_=keys, copy=False)
-    rows = (
-        joined_rows(stage.table, places, aliases) if stage.table.joins else {"typed": _typed(stage, places[0], aliases)}
-    )
+    parts: Parts = {} if keys is None else {KEYS: keys}
+    if stage.table.joins:
+        parts |= joined_rows(stage.table, places, aliases)
+    else:
+        parts["typed"] = _typed(stage, places[0], aliases)
     for name, added in (("computed", _computed(stage, aliases, dialect)), ("scaled", _scaled(stage, aliases))):
         if added:  # engines take their time over each step, also over one that adds nothing
-            rows[name] = exp.select(exp.Star(), *added).from_(part_named(next(reversed(rows))))
-    for name, part in rows.items():
-        query = query.with_(alias_of(name), as_=part, copy=False)
-    kept = _kept(stage, aliases, dialect).from_(part_named(next(reversed(rows))))
-    return query, dialect.by_unit(kept) if isinstance(stage.table.unit, str) else kept
+            parts[name] = selected(next(reversed(parts)), exp.Star(), *added)
+    kept = _kept(stage, aliases, dialect, next(reversed(parts)))
+    parts["kept"] = dialect.by_unit(kept) if isinstance(stage.table.unit, str) else kept
+    return parts
 
 
 def first_rows(stage: Stage, places: Sequence[Place]) -> exp.Select:
     """The statement that says of the first rows how alike a unit's are: see `bounding.alike`."""
-    query, kept = _with_rows(exp.select(), stage, places, None)
-    return alike(query.with_(alias_of("kept"), as_=kept, copy=False), group_names(stage))
+    return alike(_row_parts(stage, places, None), group_names(stage))
 
 
-def _capped(query: exp.Select, stage: Stage, dialect: Dialect, salt: exp.Expr) -> exp.Select:
-    """From a unit's groups those that are kept, and all of them weighted down together, where that is asked for."""
-    source, capped = "bounded", []
+def _cap(parts: Parts, stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[exp.Expr]:
+    """Add the parts that bound all groups of a unit together; the conditions on rows of the last that are left over."""
     if salted(stage):
-        query = query.with_(alias_of("ranked"), as_=_ranked(stage, dialect, salt), copy=False)
-        source = "ranked"
-    if stage.groups_per_unit is not None:
-        capped = [exp.column("place") <= exp.Literal.number(stage.groups_per_unit)]
+        parts["ranked"] = _ranked(stage, dialect, salt)
+    source = next(reversed(parts))
     if stage.clip is not None:
-        kept = [*group_names(stage), *(["place"] if source == "ranked" else [])]
-        query = with_norms(query, stage.clip, _entries(stage), Source(source, kept), dialect)
-        return query.from_(part_named("clipped"))
-    if stage.rows_per_unit is not None:
-        chosen = exp.select(exp.Star()).from_(part_named(source)).where(*capped)
-        query = query.with_(alias_of("chosen"), as_=chosen, copy=False)
-        query = query.with_(alias_of("within"), as_=_within(stage, dialect), copy=False)
-        source, capped = "within", []
-    return query.from_(part_named(source)).where(*capped)
+        columns = [*group_names(stage), *(["place"] if source == "ranked" else [])]
+        parts |= norm_parts(stage.clip, _entries(stage), source, columns, dialect)
+        return []
+    few: list[exp.Expr] = [] if stage.groups_per_unit is None else [exp.column("place") <= whole(stage.groups_per_unit)]
+    if stage.rows_per_unit is None:
+        return few
+    parts["chosen"] = selected(source).where(*few, copy=False)
+    parts["within"] = _within(stage, dialect)
+    return []
 
 
 def _entries(stage: Stage) -> dict[str, exp.Expr]:
@@ -125,27 +130,18 @@ def _entries(stage: Stage) -> dict[str, exp.Expr]:
     return found
 
 
-def _finished(query: exp.Select, stage: Stage) -> exp.Select:
-    """Only groups with a finder, where finders are asked for."""
-    return query if stage.discovery_groups is None else query.having(_finders(stage.discovery_groups) > whole(0))
-
-
 def _within(stage: Stage, dialect: Dialect) -> exp.Select:
     """Rows and totals of a unit with more than T rows over its groups, weighted down to T."""
     most = whole(min(stage.rows_per_unit or 0, _MOST_ROWS))
     cells = _cells(stage).values()
     names = dict.fromkeys(["b", *(f"b_{number}" for _, number in cells), *(f"t_{value}" for value, _ in cells)])
-    columns: list[exp.Expr] = [
-        exp.column(name) for name in (*group_names(stage), *(["place"] if stage.groups_per_unit is not None else []))
-    ]
+    beyond, columns = exp.column("w") > most, list[exp.Expr]()
     for name in names:
         weighted = dialect.weighted(exp.column(name), most.copy(), exp.column("w"))
-        columns.append(
-            exp.alias_(exp.case().when(exp.column("w") > most.copy(), weighted).else_(exp.column(name)), name)
-        )
-    whole_unit = exp.Window(this=dialect.summed(exp.column("b")), partition_by=[exp.column("u")])
-    inner = exp.select(exp.Star(), exp.alias_(whole_unit, "w")).from_(part_named("chosen"))
-    return exp.select(*columns).from_(inner.subquery("counted"))
+        columns.append(named(exp.case().when(beyond, weighted).else_(exp.column(name)), name))
+    inner = selected("chosen", exp.Star(), named(windowed(dialect.summed(exp.column("b")), "u"), "w"))
+    place = ["place"] if stage.groups_per_unit is not None else []
+    return exp.select(*map(exp.column, [*group_names(stage), *place]), *columns).from_(inner.subquery("counted"))
 
 
 def in_order(query: exp.Select, stage: Stage) -> exp.Select:
@@ -193,23 +189,25 @@ def _typed(stage: Stage, place: Place, aliases: Mapping[str, str]) -> exp.Select
     table, dialect, columns = stage.table, place.dialect, []
     for name, alias in aliases.items():
         value = dialect.column(name, table.schema[name], declared=name in table.declared)
-        columns.append(exp.alias_(by_bytes(value, table, name, dialect), alias))
-    return exp.select(*(columns or [exp.alias_(exp.Literal.number(1), "one")])).from_(place.rows)
+        columns.append(named(by_bytes(value, table, name, dialect), alias))
+    return exp.select(*(columns or [named(whole(1), "one")]), copy=False).from_(place.rows)
 
 
 def _computed(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> list[exp.Expr]:
     columns = {name: exp.column(alias) for name, alias in aliases.items()}
-    found = [exp.alias_(column_of(it.term, columns, dialect), alias) for alias, it in _grouped(stage).items()]
+    found: list[exp.Expr] = [
+        named(column_of(it.term, columns, dialect), alias) for alias, it in _grouped(stage).items()
+    ]
     for i, column in enumerate(stage.grid.values()):
         if column.expression is not None:
-            found.append(exp.alias_(translated(column.expression.term, columns, dialect), f"v{i}"))
+            found.append(named(translated(column.expression.term, columns, dialect), f"v{i}"))
     return found
 
 
 def _scaled(stage: Stage, aliases: Mapping[str, str]) -> list[exp.Expr]:
     """A step of its own, so that engines compute each of these once."""
     return [
-        exp.alias_(grid_steps(column, i, stage, aliases), f"y{i}")
+        named(grid_steps(column, i, stage, aliases), f"y{i}")
         for i, column in enumerate(stage.grid.values())
         if not is_on_grid(column)
     ]
@@ -220,25 +218,24 @@ def _group_column(stage: Stage, place: int, aliases: Mapping[str, str]) -> exp.E
     return exp.column(f"d{place}" if name in stage.table.computed else aliases[name])
 
 
-def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Select:
+def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect, source: str) -> exp.Select:
+    at = {name: exp.column(alias) for name, alias in aliases.items()}
+    conditions = [translated(condition.term, at, dialect) for condition in stage.conditions]
     columns: list[exp.Expr] = []
-    query = exp.select()
     if isinstance(stage.table.unit, str):
         unit = _unit(stage, stage.table.unit, aliases, dialect)
-        columns.append(exp.alias_(unit, "u"))
-        query = query.where(unit.is_(exp.null()).not_())
+        columns.append(named(unit, "u"))
+        conditions.insert(0, unit.is_(exp.null()).not_())
     if stage.keys is None:
-        places = range(len(stage.group_columns))
-        columns += [exp.alias_(_group_column(stage, i, aliases), f"g{i}") for i in places]
+        columns += [named(_group_column(stage, i, aliases), f"g{i}") for i in range(len(stage.group_columns))]
     elif stage.group_columns:
         columns.append(exp.column(POSITION, table=KEYS))
-        query = query.join(KEYS, on=exp.and_(*_matches(stage, aliases, dialect)))
     for i, column in enumerate(stage.grid.values()):
-        columns.append(exp.alias_(on_grid(column, i, stage, aliases, dialect), f"x{i}"))
-    named = {name: exp.column(alias) for name, alias in aliases.items()}
-    for condition in stage.conditions:
-        query = query.where(translated(condition.term, named, dialect))
-    return query.select(*(columns or [exp.alias_(exp.Literal.number(1), "one")]))
+        columns.append(named(on_grid(column, i, stage, aliases, dialect), f"x{i}"))
+    query = selected(source, *(columns or [named(whole(1), "one")])).where(*conditions, copy=False)
+    if stage.keys is None or not stage.group_columns:
+        return query
+    return query.join(part_named(KEYS), on=exp.and_(*_matches(stage, aliases, dialect)), copy=False)
 
 
 def _unit(stage: Stage, column: str, aliases: Mapping[str, str], dialect: Dialect) -> exp.Expr:
@@ -246,8 +243,8 @@ def _unit(stage: Stage, column: str, aliases: Mapping[str, str], dialect: Dialec
     unit = exp.column(aliases[column])
     if stage.table.period is None:
         return unit
-    named = {name: exp.column(alias) for name, alias in aliases.items()}
-    period = exp.cast(translated(stage.table.period.term, named, dialect), "TEXT")
+    at = {name: exp.column(alias) for name, alias in aliases.items()}
+    period = exp.cast(translated(stage.table.period.term, at, dialect), "TEXT")
     text = exp.DPipe(this=exp.cast(unit, "TEXT"), expression=exp.Literal.string("/"))
     return exp.paren(exp.DPipe(this=text, expression=period))
 
@@ -273,8 +270,8 @@ def _products(stage: Stage) -> exp.Select:
         value: exp.Expr = at[moment.factors[0].name].copy()
         for factor in moment.factors[1:]:
             value = value * at[factor.name]
-        columns.append(exp.alias_(exp.case().when(present, value - whole(moment.centre)), f"z{i}"))
-    return exp.select(exp.Star(), *columns).from_(part_named("kept"))
+        columns.append(named(exp.case().when(present, value - whole(moment.centre)), f"z{i}"))
+    return selected("kept", exp.Star(), *columns)
 
 
 def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
@@ -289,38 +286,33 @@ def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _units(stage: Stage, dialect: Dialect) -> exp.Select:
+def _units(stage: Stage, dialect: Dialect, source: str) -> exp.Select:
     groups, cells = group_names(stage), _cells(stage)
-    columns: list[exp.Expr] = [exp.column("u"), *map(exp.column, groups)]
+    columns: list[exp.Expr] = []
     if stage.rows_per_group > 1 or stage.octaves:  # else any number of rows is one
-        columns.append(exp.alias_(exp.Count(this=exp.Star()), "n"))
+        columns.append(named(exp.Count(this=exp.Star()), "n"))
     numbers = dict.fromkeys(number for _, number in cells.values())
-    columns += [exp.alias_(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
-    columns += [exp.alias_(dialect.summed(exp.column(value)), f"s_{value}") for value, _ in cells.values()]
-    return exp.select(*columns).from_("products" if stage.moments else "kept").group_by("u", *groups)
+    columns += [named(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
+    columns += [named(dialect.summed(exp.column(value)), f"s_{value}") for value, _ in cells.values()]
+    return grouped(selected(source, "u", *groups, *columns), "u", *groups)
 
 
 def _bounded(stage: Stage, dialect: Dialect) -> exp.Select:
     cap, cells = whole(min(stage.rows_per_group, _MOST_ROWS)), _cells(stage)
-    columns: list[exp.Expr] = [exp.column("u"), *map(exp.column, group_names(stage))]
-    rows = least(exp.column("n"), cap) if stage.rows_per_group > 1 else exp.cast(cap, "BIGINT")
-    columns.append(exp.alias_(rows, "b"))
+    rows = least(exp.column("n"), cap.copy()) if stage.rows_per_group > 1 else as_bigint(cap.copy())
+    columns: list[exp.Expr] = [named(rows, "b")]
     numbers = dict.fromkeys(number for _, number in cells.values())
-    columns += [exp.alias_(least(exp.column(f"n_{number}"), cap.copy()), f"b_{number}") for number in numbers]
+    columns += [named(least(exp.column(f"n_{number}"), cap.copy()), f"b_{number}") for number in numbers]
     for value, counted in cells.values():
         number, total = exp.column(f"n_{counted}"), exp.column(f"s_{value}")
         weighted = dialect.weighted(total.copy(), cap.copy(), number.copy())
-        columns.append(exp.alias_(exp.case().when(number > cap.copy(), weighted).else_(total), f"t_{value}"))
-    return exp.select(*columns).from_(part_named("units"))
+        columns.append(named(exp.case().when(number > cap.copy(), weighted).else_(total), f"t_{value}"))
+    return selected("units", "u", *group_names(stage), *columns)
 
 
 def _ranked(stage: Stage, dialect: Dialect, salt: exp.Expr) -> exp.Select:
-    place = exp.Window(
-        this=exp.RowNumber(),
-        partition_by=[exp.column("u")],
-        order=ranking(_order(stage, dialect, salt), exp.column("b") if stage.rows_per_group > 1 else None),
-    )
-    return exp.select(exp.Star(), exp.alias_(place, "place")).from_(part_named("bounded"))
+    order = ranking(_order(stage, dialect, salt), exp.column("b") if stage.rows_per_group > 1 else None)
+    return selected("bounded", exp.Star(), named(windowed(exp.RowNumber(), "u", order=order), "place"))
 
 
 def _order(stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[exp.Expr]:
@@ -342,7 +334,7 @@ def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:
     """One column a measure. Each row of `kept` is a unit of its own where rows are units."""
     cells, clipped = _cells(stage), [measure for measure in stage.measures if measure != "finders"]
     one = exp.Count(this=exp.Star())
-    columns = []
+    columns = list[exp.Expr]()
     for i, measure in enumerate(stage.measures):
         what, _, name = measure.partition(":")
         value: exp.Expr
@@ -360,5 +352,5 @@ def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:
         else:
             cell, number = cells[name]
             value = dialect.summed(exp.column(f"b_{number}" if what == "filled" else f"t_{cell}"))
-        columns.append(exp.alias_(value, f"m{i}"))
+        columns.append(named(value, f"m{i}"))
     return columns
