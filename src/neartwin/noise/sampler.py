@@ -43,7 +43,6 @@ BLOCK = 1 << 16  # values for small arrays drawn at once, at first
 WIDEST_BLOCK = 1 << 18  # and where many are asked for: the kernel's most efficient number, two megabytes
 _CHUNK = 1 << 20
 _SAFE = 1 << 62
-_INTEGERS, _OBJECTS = np.dtype(np.int64), np.dtype(np.object_)
 
 _alive: "weakref.WeakSet[Sampler]" = weakref.WeakSet()
 
@@ -56,10 +55,10 @@ class _Pool:
     before it is kept, and a value is marked as used before it is read.
     """
 
-    __slots__ = ("_block", "_law", "_lock", "_singles", "_spare", "_used")
+    __slots__ = ("_block", "_kind", "_law", "_lock", "_singles", "_spare", "_used")
 
-    def __init__(self, law: Law) -> None:
-        self._law, self._lock, self._used = law, threading.Lock(), 0
+    def __init__(self, law: Law, kind: type[Any]) -> None:
+        self._law, self._kind, self._lock, self._used = law, kind, threading.Lock(), 0
         self._block: NDArray[Any] = np.empty(0, np.int64)
         self._spare: NDArray[Any] = self._block  # all zero, to be the next block: new memory is slow to touch
         self._singles: list[int] = []
@@ -102,7 +101,7 @@ class _Pool:
     def _refill(self) -> None:
         """The next block. Half-drawn values are never served: all of the old one is marked as used until the end."""
         # Python integers are slow to draw, and their arrays rarely small
-        size = SINGLES if self._law.wide else min(max(BLOCK, 2 * self._block.size), WIDEST_BLOCK)
+        size = SINGLES if self._kind is np.object_ else min(max(BLOCK, 2 * self._block.size), WIDEST_BLOCK)
         spare = self._spare if self._spare.size == size else np.zeros(size, self._kind)
         self._spare, self._block = self._block, self._drawn(spare)
         self._used = 0
@@ -110,10 +109,6 @@ class _Pool:
     def _drawn(self, block: NDArray[Any]) -> NDArray[Any]:
         self._law.fill(block, Fresh(SYSTEM))
         return block
-
-    @property
-    def _kind(self) -> type[Any]:
-        return np.object_ if self._law.wide else np.int64
 
     def close(self) -> None:
         """Wipe what is left."""
@@ -137,12 +132,13 @@ class Sampler:
         law: The frozen value that names the law.
     """
 
-    __slots__ = ("__weakref__", "_pools", "law")
+    __slots__ = ("__weakref__", "_kind", "_pools", "law")
 
     law: Law
 
     def __init__(self, law: Law) -> None:
         self.law = law
+        self._kind: type[Any] = np.object_ if law.wide else np.int64  # of arrays
         self._pools: dict[int, _Pool] = {}  # by process id; at most one
         _alive.add(self)
 
@@ -152,7 +148,7 @@ class Sampler:
         pool = self._pools.get(process)
         if pool is None:
             self._forget()
-            pool = self._pools.setdefault(process, _Pool(self.law))  # atomic: threads agree on one
+            pool = self._pools.setdefault(process, _Pool(self.law, self._kind))  # atomic: threads agree on one
         return pool
 
     def _forget(self) -> None:
@@ -186,13 +182,9 @@ class Sampler:
                 return int(self.draw(1, source=source)[0])
             pool = self._pools.get(os.getpid())
             return self._pool().one() if pool is None else pool.one()
-        out = np.empty(shape, self._dtype)
+        out = np.empty(shape, self._kind)
         self.fill(out, source=source)
         return out
-
-    @property
-    def _dtype(self) -> type[Any]:
-        return np.object_ if self.law.wide else np.int64
 
     def fill(self, out: I64, *, source: Source = SYSTEM) -> None:
         """Fill an array with independent draws.
@@ -205,10 +197,10 @@ class Sampler:
             ParameterError: The array has another type, or is not writeable.
         """
         flags = out.flags
-        if out.dtype != (_OBJECTS if self.law.wide else _INTEGERS) or not flags.writeable:
-            raise ParameterError("out", out.dtype, f"must be the type of a writeable {self._dtype.__name__} array")
+        if out.dtype != self._kind or not flags.writeable:
+            raise ParameterError("out", out.dtype, f"must be the type of a writeable {self._kind.__name__} array")
         whole = flags.c_contiguous
-        flat = (out if out.ndim == 1 else out.reshape(-1)) if whole else np.empty(out.size, self._dtype)
+        flat = (out if out.ndim == 1 else out.reshape(-1)) if whole else np.empty(out.size, self._kind)
         if out.size >= BLOCK or source is not SYSTEM:
             self.law.fill(flat, Fresh(source))
         else:
@@ -294,7 +286,13 @@ def discrete_laplace(scale: Number) -> Sampler:
     >>> bool(abs(discrete_laplace(5).draw(10_000).mean()) < 1)
     True
     """
-    return sampler(Tabulated(on_integers(Exponential(_scale(scale)), 2)))
+    return _laplace(_scale(scale))
+
+
+@lru_cache(maxsize=64)
+def _laplace(scale: Fraction) -> Sampler:
+    """The sampler of a scale, looked up without building its law again: most releases draw it."""
+    return sampler(Tabulated(on_integers(Exponential(scale), 2)))
 
 
 def one_sided_geometric(scale: Number) -> Sampler:
