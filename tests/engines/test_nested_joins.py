@@ -197,7 +197,7 @@ def test_what_no_chain_of_joins_can_say_is_refused():
         ("people p JOIN (visits v JOIN secrets s ON v.who = s.name) ON p.who = v.who", "one of the tables given"),
         ("people p JOIN (SELECT * FROM visits) v ON p.who = v.who", "one of the tables given"),
         ("people p JOIN (visits v JOIN visits v ON v.id = v.id) ON p.who = v.who", "two tables"),
-        ("people p JOIN (visits v JOIN lines l ON v.id = l.visit) ON p.who = v.who", "says whose"),
+        ("people p JOIN (visits v JOIN lines l ON v.id = l.visit) ON p.who = v.who", "unit owns the rows"),
         ("people p JOIN (towns t JOIN visits v ON v.id = v.id) ON p.town = t.name", "ties|must equate"),
     ):
         with pytest.raises(QueryError, match=says):
