@@ -55,36 +55,30 @@ def bernoulli(p: Number, shape: Shape | None = None, *, source: Source = SYSTEM)
 
 
 @dataclass(frozen=True, slots=True)
-class _Scaled:
-    """Exponents whole / over, of an int64 array."""
+class _Exponents:
+    """Exponents whole / over.
 
-    whole: I64
+    Attributes:
+        whole: An array of int64, or of objects that are exact numbers.
+        over: The common divisor.
+    """
+
+    whole: NDArray[Any]
     over: Fraction
 
     def floats(self) -> NDArray[np.float64]:
-        """One rounding each of the whole number, of `over` and of the quotient; none beyond the normal range."""
-        if not Fraction(1, 1 << 900) < self.over < 1 << 900:
-            return np.full(self.whole.size, np.nan)
-        return self.whole.astype(np.float64) / float(self.over)
+        """One rounding each of the number, of `over` and of the quotient.
+
+        Objects, and an `over` beyond the floats, are divided exactly and rounded once. There 64, where exp(-x) counts as 0,
+        stands for all beyond.
+        """
+        if self.whole.dtype == np.int64 and Fraction(1, 1 << 900) < self.over < 1 << 900:
+            return self.whole.astype(np.float64) / float(self.over)
+        return np.array([float(min(self.exactly(i), Fraction(64))) for i in range(self.whole.size)], np.float64)
 
     def exactly(self, i: int) -> Fraction:
         """The quotient."""
-        return int(self.whole[i]) / self.over
-
-
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    """Exponents one by one."""
-
-    values: list[Fraction]
-
-    def floats(self) -> NDArray[np.float64]:
-        """Rounded once; 64, where exp(-x) counts as 0, stands for all beyond."""
-        return np.array([float(min(x, Fraction(64))) for x in self.values], np.float64)
-
-    def exactly(self, i: int) -> Fraction:
-        """As given."""
-        return self.values[i]
+        return Fraction(self.whole.item(i)) / self.over
 
 
 def bernoulli_exp(
@@ -113,7 +107,7 @@ def bernoulli_exp(
     if not isinstance(x, np.ndarray):
         value = non_negative(x=rational(x=x)) / divisor
         rows, size = _rows(shape)
-        repeated = _Scaled(np.full(rows.size, min(1, value.numerator)), 1 / value if value else divisor)
+        repeated = _Exponents(np.full(rows.size, min(1, value.numerator)), 1 / value if value else divisor)
         heads = exp_coins(repeated, rows, Fresh(source)).reshape(size)
         return heads if shape is not None else bool(heads)
     if shape is not None:
@@ -121,15 +115,17 @@ def bernoulli_exp(
     return exp_coins(_exponents(x.reshape(-1), divisor), np.arange(x.size), Fresh(source)).reshape(x.shape)
 
 
-def _exponents(x: NDArray[Any], over: Fraction) -> _Scaled | _Listed:
+def _exponents(x: NDArray[Any], over: Fraction) -> _Exponents:
     """Exponents of an array: whole numbers or exact rationals."""
     if x.dtype.kind in "iu" and not (x.dtype == np.uint64 and x.size and x.max() > np.iinfo(np.int64).max):
         if x.size and x.min() < 0:
             raise ParameterError("x", int(x.min()), "must not be negative")
-        return _Scaled(x.astype(np.int64), over)
+        return _Exponents(x.astype(np.int64), over)
     if x.dtype.kind not in "iuO":
         raise ParameterError("x", x.dtype, "must hold integers or Fractions", remedy="give the common factor as over")
-    return _Listed([non_negative(x=rational(x=each)) / over for each in x.tolist()])
+    exact = np.empty(x.size, dtype=object)
+    exact[:] = [non_negative(x=rational(x=each)) for each in x.tolist()]
+    return _Exponents(exact, over)
 
 
 @overload

@@ -94,15 +94,6 @@ def _log_odds(share: Exact) -> "arb":
     return (ball(1 - Fraction(share)) / ball(share)).log()
 
 
-def _points(tpr: Argument, fpr: Argument) -> Interval[FloatArray]:
-    reached, level = domains.BELOW_ONE(tpr=tpr), domains.OPEN_SHARE(fpr=fpr)
-    if not all(high >= low for high, low in np.broadcast(np.asarray(reached), np.asarray(level))):
-        raise ParameterError("tpr", tpr, "must not be below fpr: guessing blindly reaches that")
-    return elementwise(
-        lambda high, low: _quantile(high) - _quantile(low), reached, level, method="normal quantiles", least=0.0
-    )
-
-
 def _quantile(share: Exact) -> "arb":
     return normal_quantile(ball(share)) if share <= 0.5 else -normal_quantile(ball(1 - Fraction(share)))
 
@@ -114,12 +105,17 @@ def mu_of_tpr(tpr: Argument, fpr: Argument) -> Interval[FloatArray]:
     >>> bool(m.lower <= 1.0000000000001 and m.upper >= 0.9999999999999)
     True
     """
-    return _points(tpr, fpr)
+    reached, level = domains.BELOW_ONE(tpr=tpr), domains.OPEN_SHARE(fpr=fpr)
+    if not all(high >= low for high, low in np.broadcast(np.asarray(reached), np.asarray(level))):
+        raise ParameterError("tpr", tpr, "must not be below fpr: guessing blindly reaches that")
+    return elementwise(
+        lambda high, low: _quantile(high) - _quantile(low), reached, level, method="normal quantiles", least=0.0
+    )
 
 
 def mu_of_reconstruction(success: Argument, prior: Argument) -> Interval[FloatArray]:
     """The largest mu that keeps reconstruction from a blind chance `prior` at or below `success`; `lower` is safe."""
-    return _points(success, prior)
+    return mu_of_tpr(success, prior)
 
 
 def mu_of_bayes_success(success: Argument, prior: Argument) -> Interval[FloatArray]:
