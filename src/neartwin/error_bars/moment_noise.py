@@ -1,6 +1,6 @@
 """Noisy sums of a set of moments in one unit, and how far their noises together can be from 0. Arithmetic only, no data.
 
-Each column is counted in half-widths of its bounds around its centre, so that values lie in about [-1, 1]; products are counted
+Each column is counted in half-widths of its bounds around its centre, so that values lie in about [-1, 1]. Products are counted
 around 0. Noises are in the order of `MomentSet`: of the number of rows, of each column's sum, of each product's.
 """
 
@@ -22,7 +22,14 @@ Weights = Mapping[Any, FloatArray | float]  # of noises: by "n", by the place of
 
 @dataclass(frozen=True, slots=True)
 class MomentNoise:
-    """The laws of all noises of a set, what one unit of each is worth, and what the noise of the number adds to each product."""
+    """The noise of a set of moments.
+
+    Attributes:
+        sums: The set.
+        laws: The law of the number, of each column's sum and of each product's.
+        worth: The size of one step of each, in half-widths.
+        centres: The factor with which the noise of the number enters each product.
+    """
 
     sums: MomentSet
     laws: tuple[Law, ...]
@@ -31,12 +38,12 @@ class MomentNoise:
 
     @classmethod
     def of(cls, sums: MomentSet, laws: Sequence[Law], parts: Sequence[int]) -> Self:
-        """Of measured sums.
+        """The noise of measured sums.
 
         Args:
-            sums: What is summed.
-            laws: Of the number, of each column's sum, of each product's.
-            parts: Of a step, in which each of these is counted.
+            sums: The set of moments.
+            laws: The law of the number, of each column's sum and of each product's.
+            parts: The parts of a step in which each of these is counted.
         """
         half = [half_of(sums, place) for place in range(len(sums.columns))]
         sizes = [1.0, *half, *(half[i] * half[j] for i, j in sums.pairs)]
@@ -44,20 +51,30 @@ class MomentNoise:
         centres = {(i, j): sums.second(i, j).centre / (half[i] * half[j]) for i, j in sums.pairs}
         return cls(sums, tuple(laws), worth, centres)
 
-    def reach(self, weights: Weights, groups: int, miss: float) -> FloatArray:
-        """(groups,) t that |sum of weight * noise| passes with probability at most `miss`.
+    def reach(self, weights: Weights, groups: int, failure: float) -> FloatArray:
+        """(groups,) t that |sum of weight * noise| passes with probability at most `failure`.
 
-        weights: those of noises that are not named are 0.
+        Args:
+            weights: Weights by name of the noise; those that are not named are 0.
+            groups: The number of groups.
+            failure: The probability.
         """
         order: list[object] = ["n", *range(len(self.sums.columns)), *self.sums.pairs]
         used = [place for place, name in enumerate(order) if name in weights]
         table = np.stack([np.broadcast_to(weights[order[place]], (groups,)) * self.worth[place] for place in used])
-        return half_widths_of_sums([self.laws[place] for place in used], table, 1 - miss)
+        return half_widths_of_sums([self.laws[place] for place in used], table, 1 - failure)
 
 
 @dataclass(frozen=True, slots=True)
 class MomentSums:
-    """The noisy sums of every group: number, first and second, (groups,) each, and their noise."""
+    """The noisy sums of every group, (groups,) each.
+
+    Attributes:
+        noise: Their noise.
+        number: The number of rows.
+        first: The sum of each column.
+        second: The sum of each product.
+    """
 
     noise: MomentNoise
     number: FloatArray
@@ -66,7 +83,7 @@ class MomentSums:
 
     @property
     def groups(self) -> int:
-        """How many."""
+        """The number of groups."""
         return len(self.number)
 
     def limits(self, place: int) -> tuple[float, float]:

@@ -18,8 +18,8 @@ and x,
 
     (P - m_x Y - m_y X + m_x m_y N) - r / 2 (s V_x + V_y / s) = 0.
 
-As r multiplies its least value over s, errors of s cost little too. Where t depends on what is bounded, it is taken at the
-farthest of what is still possible, again and again: a set can only shrink to one that holds all that is not spoken against.
+As r multiplies its least value over s, errors of s cost little too. Where t depends on the bounded quantity, it is taken at the
+farthest value that is still possible, again and again. Each set can only shrink to one that holds every possible value.
 
 Values and bars of variances, covariances, correlations and regressions in the columns' own units, from sums of moments.
 """
@@ -38,45 +38,45 @@ _SLACK = 1e-12  # of rounding, in units of the largest value
 _FEW, _SOME = 0.1, 0.2  # of what may fail, for what a variance or covariance, and what a correlation depends on
 
 
-def mean_ends(sums: MomentSums, place: int, miss: float) -> Ends:
+def mean_ends(sums: MomentSums, place: int, failure: float) -> Ends:
     """The means of a column that are possible."""
 
     def reach(inside: Ends) -> FloatArray:
-        return sums.noise.reach({place: 1.0, "n": largest(inside)}, sums.groups, miss)
+        return sums.noise.reach({place: 1.0, "n": largest(inside)}, sums.groups, failure)
 
     total = sums.first[place]
     return _narrowed(sums, sums.limits(place), lambda: (total, total), reach)
 
 
-def variance_ends(sums: MomentSums, place: int, miss: float) -> Ends:
+def variance_ends(sums: MomentSums, place: int, failure: float) -> Ends:
     """The variances of a column that are possible, within [0, 1]."""
-    mean = mean_ends(sums, place, miss * _FEW)
+    mean = mean_ends(sums, place, failure * _FEW)
     squares, centre = squared(mean), sums.noise.centres[place, place]
 
     def reach(inside: Ends) -> FloatArray:
         number = largest((centre + squares[0] - inside[1], centre + squares[1] - inside[0]))
         weights: Weights = {(place, place): 1.0, place: 2 * largest(mean), "n": number}
-        return sums.noise.reach(weights, sums.groups, miss * (1 - _FEW))
+        return sums.noise.reach(weights, sums.groups, failure * (1 - _FEW))
 
     return _narrowed(sums, (0.0, 1.0), lambda: spread_ends(sums, place, mean), reach)
 
 
-def covariance_ends(sums: MomentSums, miss: float) -> Ends:
+def covariance_ends(sums: MomentSums, failure: float) -> Ends:
     """The covariances of the two columns that are possible, within [-1, 1]."""
-    x, y = (mean_ends(sums, place, miss * _FEW / 2) for place in (0, 1))
+    x, y = (mean_ends(sums, place, failure * _FEW / 2) for place in (0, 1))
     both, centre = times(x, y), sums.noise.centres[0, 1]
 
     def reach(inside: Ends) -> FloatArray:
         number = largest((centre + both[0] - inside[1], centre + both[1] - inside[0]))
         weights: Weights = {(0, 1): 1.0, 0: largest(y), 1: largest(x), "n": number}
-        return sums.noise.reach(weights, sums.groups, miss * (1 - _FEW))
+        return sums.noise.reach(weights, sums.groups, failure * (1 - _FEW))
 
     return _narrowed(sums, (-1.0, 1.0), lambda: product_ends(sums, x, y), reach)
 
 
-def correlation_ends(sums: MomentSums, miss: float) -> Ends:
+def correlation_ends(sums: MomentSums, failure: float) -> Ends:
     """The correlations of the two columns that are possible; all where one may not vary."""
-    each = miss * _SOME / 4  # of two means and two variances
+    each = failure * _SOME / 4  # of two means and two variances
     means = [mean_ends(sums, place, each) for place in (0, 1)]
     varies = [variance_ends(sums, place, each) for place in (0, 1)]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -91,7 +91,7 @@ def correlation_ends(sums: MomentSums, miss: float) -> Ends:
     above = product_ends(sums, *means)
     found = -np.ones(sums.groups), np.ones(sums.groups)
     for _ in range(_ROUNDS):
-        t = sums.noise.reach(_of_correlation(sums, means, (s[0], s[1]), found), sums.groups, miss * (1 - _SOME))
+        t = sums.noise.reach(_of_correlation(sums, means, (s[0], s[1]), found), sums.groups, failure * (1 - _SOME))
         low, high = above[0] - t, above[1] + t
         low, high = (
             np.where(low < 0, low / scale[0], low / scale[1]),
@@ -182,25 +182,25 @@ def _less(one: Ends, other: Ends) -> Ends:
     return one[0] - other[1], one[1] - other[0]
 
 
-def variance(sums: MomentSums, miss: float) -> Bar:
-    """Of the one column, in its own unit squared; the bar misses with probability at most `miss`."""
-    return _scaled(_variance(sums, 0), variance_ends(sums, 0, miss), _unit(sums, 0) ** 2)
+def variance(sums: MomentSums, failure: float) -> Bar:
+    """The variance of the one column, in its own unit squared; the bar fails with probability at most `failure`."""
+    return _scaled(_variance(sums, 0), variance_ends(sums, 0, failure), _unit(sums, 0) ** 2)
 
 
-def deviation(sums: MomentSums, miss: float) -> Bar:
-    """The root of the variance."""
-    low, high = variance_ends(sums, 0, miss)
+def deviation(sums: MomentSums, failure: float) -> Bar:
+    """The root of the variance, with the same failure."""
+    low, high = variance_ends(sums, 0, failure)
     return _scaled(np.sqrt(_variance(sums, 0)), (np.sqrt(low), np.sqrt(high)), _unit(sums, 0))
 
 
-def covariance(sums: MomentSums, miss: float) -> Bar:
-    """Of the two columns, in the product of their units."""
-    return _scaled(_covariance(sums), covariance_ends(sums, miss), _unit(sums, 0) * _unit(sums, 1))
+def covariance(sums: MomentSums, failure: float) -> Bar:
+    """The covariance of the two columns, in the product of their units."""
+    return _scaled(_covariance(sums), covariance_ends(sums, failure), _unit(sums, 0) * _unit(sums, 1))
 
 
-def correlation(sums: MomentSums, miss: float) -> Bar:
-    """Of the two columns."""
-    return _scaled(_correlation(sums), correlation_ends(sums, miss), 1.0)
+def correlation(sums: MomentSums, failure: float) -> Bar:
+    """The correlation of the two columns."""
+    return _scaled(_correlation(sums), correlation_ends(sums, failure), 1.0)
 
 
 def _scaled(value: FloatArray, ends: Ends, unit: float) -> Bar:
@@ -230,10 +230,10 @@ def _correlation(sums: MomentSums) -> FloatArray:
     return np.clip(np.where(varies, c / np.sqrt(np.where(varies, v * w, 1.0)), 0.0), -1.0, 1.0)
 
 
-def least_squares(sums: MomentSums, miss: float) -> list[Bar]:
-    """Intercept and slopes of the first operand on the others, in their own units; a bar misses at most with `miss`."""
+def least_squares(sums: MomentSums, failure: float) -> list[Bar]:
+    """Intercept and slopes of the first operand on the others, in their own units; each bar fails at most with `failure`."""
     target, *features = sums.noise.sums.operands
-    values, bars = fitted(sums, slopes_of(sums, features), miss)
+    values, bars = fitted(sums, slopes_of(sums, features), failure)
     up, column = _unit(sums, target), sums.noise.sums.columns[target]
     start = column.centre * float(column.bounds.step)
     units = [up, *(up / _unit(sums, place) for place in features)]

@@ -1,7 +1,7 @@
 """Proven bars of the coefficients of a least squares fit from noisy sums. Arithmetic only, no data.
 
 The exact equations are A b = y with sums for entries, the noisy ones (A + E)(b + d) = y + e. Hence A d = e - E (b + d), and
-for a number l . b that is asked, with a the exact row l A^-1,
+for a number l . b that is combinations, with a the exact row l A^-1,
 
     l . d = a . (e - E b) - a . E d.
 
@@ -36,32 +36,39 @@ class _Noises:
     bars: FloatArray
 
 
-def fitted(sums: MomentSums, asked: FloatArray, miss: float) -> tuple[FloatArray, FloatArray]:
-    """The combinations of coefficients that are asked, and their half-widths, infinite where none is proven.
+def fitted(sums: MomentSums, combinations: FloatArray, failure: float) -> tuple[FloatArray, FloatArray]:
+    """Combinations of coefficients, and their half-widths, infinite where none is proven.
 
-    asked: (n, k) weights of intercept and slopes, in the sums' units; result: (groups, n) each. A bar is passed with probability
-    at most `miss`. Where there is none the value is a ridge estimate: the matrix made positive semidefinite, and the size of its
-    bars added.
+    A bar is passed with probability at most `failure`. Where there is none, the value is a ridge estimate: the matrix made
+    positive semidefinite, and the size of its bars added.
+
+    Args:
+        sums: The noisy sums.
+        combinations: (n, k) weights of intercept and slopes, in the sums' units.
+        failure: The probability.
+
+    Returns:
+        Values and half-widths, (groups, n) each.
     """
-    noises = _noises(sums, miss * _BOX)
+    noises = _noises(sums, failure * _BOX)
     matrices, rights = _equations(sums)
-    found = [_solved(matrix, right, noises, asked) for matrix, right in zip(matrices, rights, strict=True)]
-    values = np.array([values for values, _, _ in found]).reshape(sums.groups, len(asked))
-    rest = np.array([rest for _, rest, _ in found]).reshape(sums.groups, len(asked))
-    weights = np.array([weights for _, _, weights in found]).reshape(sums.groups, len(asked), len(noises.bars))
+    found = [_solved(matrix, right, noises, combinations) for matrix, right in zip(matrices, rights, strict=True)]
+    values = np.array([values for values, _, _ in found]).reshape(sums.groups, len(combinations))
+    rest = np.array([rest for _, rest, _ in found]).reshape(sums.groups, len(combinations))
+    weights = np.array([weights for _, _, weights in found]).reshape(sums.groups, len(combinations), len(noises.bars))
     names: list[object] = ["n", *range(len(sums.first)), *sums.second]
     bars = np.full(values.shape, np.inf)
-    for i in range(len(asked)):
+    for i in range(len(combinations)):
         known = np.flatnonzero(np.isfinite(rest[:, i]))
         if known.size:
             shares = {name: weights[known, i, place] for place, name in enumerate(names)}
-            first = sums.noise.reach(shares, known.size, miss * (1 - _BOX))
+            first = sums.noise.reach(shares, known.size, failure * (1 - _BOX))
             bars[known, i] = (first + rest[known, i]) * (1 + _SLACK) + _SLACK * np.abs(values[known, i])
     return values, bars
 
 
 def _solved(
-    matrix: FloatArray, right: FloatArray, noises: _Noises, asked: FloatArray
+    matrix: FloatArray, right: FloatArray, noises: _Noises, combinations: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Values (n,), what is of second order (n,), and at most how much each noise weighs (n, noises)."""
     box, right_box = (np.einsum("z,z...->...", noises.bars, np.abs(of)) for of in (noises.of_matrix, noises.of_right))
@@ -74,15 +81,15 @@ def _solved(
             found, most = inverse @ right, grown @ np.abs(inverse)
             reach = most @ (box @ np.abs(found) + right_box)
             if np.all(np.isfinite(most)) and np.all(grown >= 0):
-                row, off = asked @ inverse, np.abs(asked) @ spread @ most
+                row, off = combinations @ inverse, np.abs(combinations) @ spread @ most
                 weights = _weights(row, off, found, reach, noises)
-                return asked @ found, np.abs(asked) @ most @ box @ reach, weights
+                return combinations @ found, np.abs(combinations) @ most @ box @ reach, weights
     except np.linalg.LinAlgError:
         pass
     values, vectors = np.linalg.eigh(matrix)
     ridge = max(float(np.linalg.norm(box)), 1e-9)
     estimate: FloatArray = vectors @ ((vectors.T @ right) / (np.maximum(values, 0.0) + ridge))
-    return asked @ estimate, np.full(len(asked), np.inf), np.zeros((len(asked), count))
+    return combinations @ estimate, np.full(len(combinations), np.inf), np.zeros((len(combinations), count))
 
 
 def _weights(row: FloatArray, off: FloatArray, found: FloatArray, reach: FloatArray, noises: _Noises) -> FloatArray:
@@ -95,7 +102,7 @@ def _weights(row: FloatArray, off: FloatArray, found: FloatArray, reach: FloatAr
     return np.asarray((middle + moved @ np.abs(row.T) + far @ off.T).T)
 
 
-def _noises(sums: MomentSums, miss: float) -> _Noises:
+def _noises(sums: MomentSums, failure: float) -> _Noises:
     noise = sums.noise
     size, count = len(noise.sums.operands), len(noise.laws)
     of_matrix, of_right = np.zeros((count, size, size)), np.zeros((count, size))
@@ -117,7 +124,7 @@ def _noises(sums: MomentSums, miss: float) -> _Noises:
             i, j = row_of[one], row_of[other]
             of_matrix[number, i, j] = of_matrix[number, j, i] = 1.0
             of_matrix[0, i, j] = of_matrix[0, j, i] = centre
-    bars = [law.half_width(1 - miss / count) * worth for law, worth in zip(noise.laws, noise.worth, strict=True)]
+    bars = [law.half_width(1 - failure / count) * worth for law, worth in zip(noise.laws, noise.worth, strict=True)]
     return _Noises(of_matrix, of_right, np.array(bars, dtype=float))
 
 
@@ -140,10 +147,10 @@ def _equations(sums: MomentSums) -> tuple[FloatArray, FloatArray]:
 
 
 def slopes_of(sums: MomentSums, features: Sequence[int]) -> FloatArray:
-    """What to ask for the intercept and the slopes where columns are counted around centres: (k, k) weights."""
+    """The weights (k, k) of the intercept and the slopes where columns are counted around centres."""
     size = len(features) + 1
-    asked = np.eye(size)
+    combinations = np.eye(size)
     for i, place in enumerate(features, start=1):
         column = sums.noise.sums.columns[place]
-        asked[0, i] = -2 * column.centre / (column.high - column.low)
-    return asked
+        combinations[0, i] = -2 * column.centre / (column.high - column.low)
+    return combinations

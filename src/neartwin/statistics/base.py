@@ -1,4 +1,4 @@
-"""What a statistic is: one class that knows its columns, what is measured for it, its estimate, its bars and its written form.
+"""A statistic: one class that knows its columns, measurements, estimate, bars and written form.
 
 A new statistic is a subclass of `Statistic`, a function with `@constructor` that makes it, and a line in the face of this room.
 Plans, releases, SQL and JSON ask the value, and name no class.
@@ -28,9 +28,12 @@ GROUP_SIZES = (10, 100, 1_000, 10_000, 100_000)
 class ExpectedError:
     """The error of one statistic around its bounded value.
 
-    half_width: the error bar at `confidence`, in the statistic's own unit; None where it depends on the size of the group.
-    by_size: upper bounds on the error bar by number of values in the group, for means; for quantiles, of the
-    rank as a share of them. says: in words.
+    Attributes:
+        name: The released column.
+        confidence: The confidence of the bar.
+        half_width: The bar in the statistic's own unit; None where it depends on the size of the group.
+        by_size: Upper bounds on the bar by number of values in the group. For quantiles they are shares of the ranks.
+        says: The bar in words.
     """
 
     name: str
@@ -59,7 +62,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class NoisyNumbers:
-    """What a release measured.
+    """The noisy numbers of a release.
 
     Attributes:
         sums: (groups,) noisy whole numbers by measure, in parts of a step.
@@ -72,7 +75,7 @@ class NoisyNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a statistic is planned and estimated within.
+    """The surroundings in which a statistic is planned and estimated.
 
     Attributes:
         table: The table asked.
@@ -94,19 +97,35 @@ class Context:
 
     @property
     def rows(self) -> str:
-        """The measure that counts rows: where one row of a unit counts in a group, rows are units, and share their noise."""
+        """The measure that counts rows.
+
+        With one row of a unit in a group, rows are units, and share their noise.
+        """
         return "units" if self.reach.rows_per_group == 1 and self.reach.rows_per_unit is None else "rows"
 
     def number(self, column: GridColumn) -> str:
-        """The measure that counts a column's values: all rows, where missing values are filled."""
+        """The measure that counts a column's values: all rows, if missing values are filled."""
         return f"filled:{column.name}" if column.fill is None else self.rows
 
     def counted(self, name: str, weight: float, *grid: GridColumn) -> Measurement:
-        """A count of rows under this name."""
+        """A count of rows.
+
+        Args:
+            name: The measure.
+            weight: The worth of one step of its bar in the objective.
+            grid: The columns whose values must be there for a row to count.
+        """
         return Measurement(name, sensitivity.of_count(self.table.neighbours, self.reach), weight, grid)
 
     def summed(self, cell: GridColumn | Moment, weight: float, *grid: GridColumn, sure: bool) -> Measurement:
-        """The total of a column or product. sure: every row has a value."""
+        """The total of a column or product.
+
+        Args:
+            cell: The column or product.
+            weight: The worth of one step of its bar in the objective.
+            grid: The columns that the total needs.
+            sure: Whether every row has a value.
+        """
         return Measurement(total_of(cell), self._of_sum(cell, sure=sure), weight, grid, cell)
 
     def _of_sum(self, cell: GridColumn | Moment, *, sure: bool) -> Sensitivity:
@@ -115,7 +134,13 @@ class Context:
         return sensitivity.of_sum(self.table.neighbours, self.reach, low=cell.low, high=cell.high)
 
     def by_cell(self, column: GridColumn, tree: CountTree, weight: float) -> Measurement:
-        """The counts of a column's values by node of a tree. weight: of a bar of one node, in rows."""
+        """The counts of a column's values by node of a tree.
+
+        Args:
+            column: The column on its grid.
+            tree: The tree over its cells.
+            weight: The worth of a node's bar in the objective, in rows.
+        """
         change = sensitivity.of_cells(self.table.neighbours, self.reach, levels=tree.levels, parts=self.parts)
         return Measurement(cells_of(column), change, weight / self.parts, (column,), tree=tree)
 
@@ -133,13 +158,12 @@ def cells_of(column: GridColumn) -> str:
 class Statistic(ABC):
     """A statistic that can be asked. Frozen; making one reads no row.
 
-    Class attributes say what a plan may do with it:
+    Attributes:
         verb: The name of its constructor, in Python and JSON.
-        counts_units: Only distinct units count, so that a unit's rows need no bound.
-        capped_in_all: `nt.limits(rows=...)` can bound it.
-        is_linear: It adds up over groups, so that marginals and workloads can be of it.
-        has_bar: A bar is always finite.
-        bins: In words, where a release has a row for each bin of every group.
+        counts_units: Whether only distinct units count, so that a unit's rows need no bound.
+        capped_in_all: Whether `nt.limits(rows=...)` can bound it.
+        is_linear: Whether it adds up over groups, as marginals and workloads need.
+        has_bar: Whether its bar is always finite.
     """
 
     __slots__ = ()
@@ -171,18 +195,31 @@ class Statistic(ABC):
         """The noisy sums and counts that it needs.
 
         Args:
-            context: Where it is planned.
-            weight: Of its bar in the objective, in units of one row's largest contribution.
-            power: How the deviation of a node's noise grows with the levels of a tree: 1 for Laplace, 1/2 for normal noise.
+            context: The table, the limits and the other statistics.
+            weight: The worth of its bar in the objective, in units of one row's largest contribution.
+            power: The growth of a node's noise with the levels of a tree: 1 for Laplace, 1/2 for normal noise.
         """
 
     @abstractmethod
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
-        """The released columns, each bar alone holding with probability at least `confidence` over the noise."""
+        """The released columns.
+
+        Args:
+            name: The statistic's name in the question.
+            noisy: All noisy numbers of the release.
+            context: The plan's context, with measures.
+            confidence: The least probability over the noise with which each bar alone holds.
+        """
 
     @abstractmethod
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
-        """The expected error of each released column, from the laws of noise alone."""
+        """The expected error of each released column, from the laws of noise alone.
+
+        Args:
+            name: The statistic's name in the question.
+            context: The plan's context, with measures.
+            confidence: The confidence of each bar.
+        """
 
     def labels(self, name: str) -> tuple[str, ...]:
         """The names of the released columns."""
@@ -193,7 +230,7 @@ class Statistic(ABC):
         return dict.fromkeys(self.labels(name), ColumnType.NUMBER)
 
     def spelled(self, table: Table) -> Self:
-        """The same statistic, its expressions written as SQL writes them."""
+        """This statistic with its expressions written as SQL writes them."""
         written: dict[str, Any] = {}
         for part in fields(self):  # type: ignore[arg-type]
             match getattr(self, part.name):
@@ -223,15 +260,18 @@ class Statistic(ABC):
         return max(context.measures, key=lambda name: name != "units")
 
     def lost(self, rows: float, units: float) -> float | None:
-        """Its expected loss in rows, where a group loses so many rows and units; None where noise alone grows, as for a mean."""
+        """Its expected loss in rows, where a group loses so many rows and units.
+
+        None where noise alone grows, as for a mean.
+        """
         return None
 
     def explanation(self) -> str | None:
-        """What a reader of a plan must know of this statistic."""
+        """A sentence that a reader of a plan must know of this statistic; None for none."""
         return None
 
     def summed_value(self, table: Table) -> Value | None:
-        """What is clipped and totalled, for sums and means, whose bounds a first stage may choose."""
+        """The value that a sum or mean clips and totals, whose bounds a first stage may choose."""
         return None
 
     @property
@@ -240,11 +280,11 @@ class Statistic(ABC):
         return None
 
     def with_private_range(self, clip: PrivateRange) -> "Statistic":
-        """The same with the bounds of what is summed chosen by a first stage."""
+        """This statistic with the bounds of its summed value chosen by a first stage."""
         return self
 
     def within(self, bounds: Bounds) -> "Statistic":
-        """The same with what is summed within other bounds."""
+        """This statistic with its summed value within other bounds."""
         return self
 
     def total_column(self, context: Context) -> GridColumn | None:
@@ -252,11 +292,11 @@ class Statistic(ABC):
         return None
 
     def averages(self, table: Table, value: Value, fill: Fraction | None) -> bool:
-        """Whether it is the mean of this value, so that a sum of it is taken around the middle too."""
+        """Whether it is the mean of this value. A sum of the value is then taken around the middle too."""
         return False
 
     def shared_column(self, table: Table, grid: object) -> GridColumn | None:
-        """The column that its sums have on this grid: a mean of the same column takes it."""
+        """The column that its sums have on this grid; a mean of the same column takes it."""
         return None
 
 

@@ -12,7 +12,12 @@ from neartwin.exact import Number, rational
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateRange:
-    """That clip bounds of values are to be chosen. share: of the spend. groups: how many are expected."""
+    """A wish that a plan chooses clip bounds privately.
+
+    Attributes:
+        share: The share of the spend.
+        groups: The expected number of groups; None if the question names its groups.
+    """
 
     share: Fraction
     groups: int | None
@@ -23,13 +28,13 @@ class PrivateRange:
 
 
 def private_range(share: Number = "1/10", *, groups: int | None = None) -> PrivateRange:
-    """Clip bounds of values that a plan chooses within the declared ones, by spending a share of its budget privately.
+    """Let a plan choose clip bounds within the declared ones, by spending a share of its budget privately.
 
     First stages count rows, and values of every such column, in half octaves, with noise. The plan takes the bounds at which it
     expects the least error from clipping and noise together. Declared or given bounds stay the ends of the search.
 
     Args:
-        share: Of the whole spend, for all columns together.
+        share: The share of the whole spend, for all columns together.
         groups: About how many groups you expect in the release; wanted where they are unknown. A wrong guess makes the bounds
             less good, never less private.
 
@@ -44,6 +49,9 @@ def private_range(share: Number = "1/10", *, groups: int | None = None) -> Priva
 
 def read_range(form: Any) -> PrivateRange | None:
     """The range of a text, such as `1/10` or `1/10,groups=500`, or of its wire form; None for nothing.
+
+    Raises:
+        ParameterError: The form is neither.
 
     >>> print(read_range("1/5,groups=40"))
     PrivateRange(share=Fraction(1, 5), groups=40)
@@ -62,7 +70,11 @@ def read_range(form: Any) -> PrivateRange | None:
 
 
 def check_share(share: Number) -> Fraction:
-    """A share of the spend, exact; `ParameterError` unless it is above 0 and below 1."""
+    """A share of the spend, exact.
+
+    Raises:
+        ParameterError: The share is not above 0 and below 1.
+    """
     part = rational(share=share)
     if not 0 < part < 1:
         raise ParameterError("share", share, "must be above 0 and below 1")

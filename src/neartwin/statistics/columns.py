@@ -16,9 +16,13 @@ Choice = Number | None  # of an end, a step or a fill; None leaves it to what th
 
 @dataclass(frozen=True, slots=True)
 class OneColumn(Statistic):
-    """Of the values of a column or expression, each clipped to its public bounds; NULL and NaN are left out, or stand for `fill`.
+    """A statistic of the values of one column or expression, each clipped to its public bounds.
 
-    step: of the grid, where the bounds are the table's or follow from them.
+    Attributes:
+        column: The column or expression.
+        bounds: Bounds that the question gives; None for the table's.
+        fill: The value of NULL and NaN; None leaves them out.
+        step: The step of the grid, where the bounds are the table's or follow from them.
     """
 
     column: str
@@ -32,7 +36,11 @@ class OneColumn(Statistic):
         return f"{self.verb}({self.column})"
 
     def value(self, table: Table) -> Value:
-        """What is taken, and its bounds; `QueryError` where there are none."""
+        """The column or expression with its bounds.
+
+        Raises:
+            QueryError: There are no bounds.
+        """
         return value_of(table, self.column, self.bounds, self.step, self.fill)
 
     def check(self, table: Table) -> None:
@@ -40,12 +48,12 @@ class OneColumn(Statistic):
         self.value(table)
 
     def clip_bounds(self, table: Table) -> dict[str, Bounds]:
-        """Of the one column."""
+        """The bounds of the one column."""
         return {self.column: self.value(table).bounds}
 
     @property
     def grid(self) -> tuple[Bounds | None, Fraction | None, Fraction | None]:
-        """What was said of the grid: equal for statistics that can share sums."""
+        """Bounds, fill and step as the question gives them: equal for statistics that can share sums."""
         return self.bounds, self.fill, self.step
 
 

@@ -46,7 +46,7 @@ class _Counted(Statistic):
 
 @dataclass(frozen=True, slots=True)
 class Count(_Counted):
-    """How many rows; with a column or expression those in which it is not NULL."""
+    """The number of rows, or of rows in which a column or expression is not NULL."""
 
     column: str | None = None
     verb = "count"
@@ -86,7 +86,7 @@ class Count(_Counted):
 
 @dataclass(frozen=True, slots=True)
 class CountDistinctUnits(_Counted):
-    """How many distinct units."""
+    """The number of distinct units."""
 
     verb = "count_distinct_units"
     counts_units = True
@@ -117,9 +117,12 @@ class CountDistinctUnits(_Counted):
 
 @constructor
 def count(column: str | None = None) -> Count:
-    """Count rows. column: or an expression; then only rows in which it is not NULL, as COUNT(column) counts them in SQL.
+    """Count rows.
 
     NaN is no NULL, so it is counted; the number of values behind a mean leaves it out.
+
+    Args:
+        column: A column or expression. Then only rows in which it is not NULL count, as COUNT(column) counts them in SQL.
 
     >>> print(count(), count("amount"))
     count() count(amount)

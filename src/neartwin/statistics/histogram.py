@@ -1,4 +1,4 @@
-"""Histograms: how many values of a column lie in each of given bins."""
+"""Histograms: the number of a column's values in each of given bins."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,12 @@ COUNTS = "count"  # the statistic of a histogram's release; the bins stand under
 
 @dataclass(frozen=True, slots=True)
 class Histogram(Statistic):
-    """Counts of a column's values by bin. edges: increasing; a bin holds its lower edge, and the last one its upper edge too."""
+    """Counts of a column's values by bin.
+
+    Attributes:
+        column: The column or expression.
+        edges: Increasing. A bin holds its lower edge, and the last one its upper edge too.
+    """
 
     column: str
     edges: tuple[Fraction, ...]
@@ -88,11 +93,14 @@ class Histogram(Statistic):
         return cells_of(as_column(self.value(context.table)))
 
     def lost(self, rows: float, units: float) -> float:
-        """Of each bin its share."""
+        """A bin's share of the rows."""
         return rows / len(self.bins)
 
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
-        """One count for each group and bin, group by group: the nearest whole numbers, and ends of bars rounded outward."""
+        """One count for each group and bin, group by group.
+
+        The counts are the nearest whole numbers; the ends of bars are rounded outward.
+        """
         measure = context.measures[self.main_measure(context)]
         (leaves,) = noisy.trees[measure.name]
         values, bar, parts = leaves.ravel().tolist(), measure.mechanism.half_width(confidence), measure.parts
@@ -106,10 +114,16 @@ class Histogram(Statistic):
         return [same_everywhere(name, width, confidence)]
 
     def bin_of(self, of: RowExpression) -> RowExpression:
-        """The number of the bin of a value, 0 and up; NULL for what lies in none.
+        """The number of the bin of a value, 0 and up; NULL for a value in none.
 
-        Numbers are compared as doubles, an edge as the double nearest to it. The term is made and not read from text, which
-        would take longer than many an answer. `QueryError` for a value that is no number.
+        Numbers are compared as doubles, an edge as the double nearest to it. The term is built directly, since reading it from
+        text takes longer than the query itself.
+
+        Args:
+            of: The value.
+
+        Raises:
+            QueryError: The value is no number.
 
         >>> age = RowExpression.parse("age", {"age": ColumnType.NUMBER})
         >>> histogram("age", [0, 18, 65]).bin_of(age).text
@@ -124,13 +138,13 @@ class Histogram(Statistic):
         check_bins(term, of.text, len(self.edges) - 1)
         check_term(term)
         low, high = search.edges[0], search.edges[-1]
-        said = f"CASE WHEN {of.text} >= {low!r} AND {of.text} <= {high!r} THEN {text} END"
-        return RowExpression(said, ColumnType.INTEGER, term)
+        sql = f"CASE WHEN {of.text} >= {low!r} AND {of.text} <= {high!r} THEN {text} END"
+        return RowExpression(sql, ColumnType.INTEGER, term)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Of the bin of a value, by halves: engines try one branch after the other, row by row."""
+    """A search for the bin of a value, by halves: engines try one branch after the other, row by row."""
 
     value: Term
     text: str
@@ -147,8 +161,8 @@ class _Search:
             return Term("literal", ColumnType.INTEGER, value=first), str(first)
         middle = (first + end) // 2
         (low, below), (high, above) = self.between(first, middle), self.between(middle, end)
-        said = f"CASE WHEN {self.text} < {self.edges[middle]!r} THEN {below} ELSE {above} END"
-        return Term("case", ColumnType.INTEGER, (self.compared("<", middle), low, high)), said
+        sql = f"CASE WHEN {self.text} < {self.edges[middle]!r} THEN {below} ELSE {above} END"
+        return Term("case", ColumnType.INTEGER, (self.compared("<", middle), low, high)), sql
 
 
 def _short(edge: Fraction) -> str:
@@ -158,11 +172,14 @@ def _short(edge: Fraction) -> str:
 
 @constructor
 def histogram(column: str, edges: Sequence[Number]) -> Histogram:
-    """Count a column's values by bin; the bins must come from public knowledge.
+    """Count a column's values by bin. The bins must come from public knowledge.
 
-    edges: at least two, increasing, of at most about 600 bins of a column, and fewer of a long expression. Values outside all
-    bins, NULL and NaN are left out. A unit counts for at most max_rows_per_group values in all bins of a group together. The
-    release has one row for each group and bin, empty ones included.
+    Values outside all bins, NULL and NaN are left out. A unit counts for at most max_rows_per_group values in all bins of a group
+    together. The release has one row for each group and bin, empty ones included.
+
+    Args:
+        column: The column or expression.
+        edges: At least two, increasing: at most about 600 bins of a column, and fewer of a long expression.
 
     >>> print(histogram("age", [0, 18, 65, 120]))
     histogram(age, 0, 18, 65, 120)
@@ -172,11 +189,11 @@ def histogram(column: str, edges: Sequence[Number]) -> Histogram:
     """
     given: tuple[Any, ...] = several(edges=edges)
     exact = tuple(rational(edge=edge) for edge in given)
-    told = [float(edge) for edge in exact[:20]]
+    shown = [float(edge) for edge in exact[:20]]
     if not 2 <= len(exact) <= MOST_BINS + 1:
-        raise ParameterError("edges", told, f"must hold 2 to {MOST_BINS + 1} numbers")
+        raise ParameterError("edges", shown, f"must hold 2 to {MOST_BINS + 1} numbers")
     if any(float(low) >= float(high) for low, high in pairwise(exact)):
-        raise ParameterError("edges", told, "must increase")
+        raise ParameterError("edges", shown, "must increase")
     return Histogram(column, exact)
 
 

@@ -1,4 +1,4 @@
-"""The interquartile range: how far apart the quartiles of a column are."""
+"""The interquartile range: the distance between the quartiles of a column."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class InterquartileRange(OrderStatistic):
     verb = "interquartile_range"
 
     def rank_error(self, tree: CountTree) -> float:
-        """Of both quartiles."""
+        """The error of both quartiles."""
         return sum(typical_weight(tree, rank) for rank in _QUARTILES)
 
     def cells(self, name: str, ranks: Ranks, split: Split, confidence: float) -> dict[str, tuple[FloatArray, ...]]:
@@ -39,7 +39,7 @@ class InterquartileRange(OrderStatistic):
         return values
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
-        """In rows: which values lie so many rows away is private."""
+        """In rows: the values that lie so many rows away are private."""
         column, measure, ranks = self.ranks(context)
         ((_, share), *_) = looks(ranks.tree)
         failure = share * (1 - confidence) / 2
@@ -51,9 +51,16 @@ class InterquartileRange(OrderStatistic):
 def interquartile_range(
     column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> InterquartileRange:
-    """The third quartile less the first, a spread that few large values do not move. Arguments as of `quantile`.
+    """The third quartile less the first, a spread that few large values do not move.
 
     It is read from the counts that quantiles of the column are read from, and costs nothing beside them.
+
+    Args:
+        column: The column or expression.
+        low: The lower public bound, if not the table's.
+        high: The upper public bound, if not the table's.
+        step: The step of the grid, by default about a thousandth of the bounds.
+        fill: The value of NULL and NaN; None leaves them out.
 
     >>> print(interquartile_range("amount", 0, 200))
     interquartile_range(amount)

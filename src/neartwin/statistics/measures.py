@@ -16,9 +16,15 @@ Noise = DiscreteLaplace | Gaussian | DiscreteGaussian
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A measure that wants noise. weight: what one step of its bar adds to the stated errors.
+    """A measure that wants noise.
 
-    grid: the columns that it is taken of. cell: what it totals, None for a count. tree: over the cells of its column.
+    Attributes:
+        name: Its name in the stage.
+        sensitivity: How far one unit moves it.
+        weight: The worth of one step of its bar in the stated errors.
+        grid: The columns that it needs.
+        cell: The column or product that it totals; None for a count.
+        tree: The tree over the cells of its column, if it counts by node.
     """
 
     name: str
@@ -46,9 +52,13 @@ def largest(cell: GridColumn | Moment) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One noisy statistic of every group: its name in the stage, its sensitivity and the mechanism that pays for it.
+    """One noisy number of every group.
 
-    parts: of a step, in which its numbers and its noise are counted.
+    Attributes:
+        name: Its name in the stage.
+        sensitivity: How far one unit moves it.
+        mechanism: The noise that pays for it.
+        parts: The parts of a step in which its numbers and its noise are counted.
     """
 
     name: str
@@ -57,7 +67,7 @@ class Measure:
     parts: int = 1
 
     def half_width(self, confidence: float) -> Fraction:
-        """Of its noise, in steps."""
+        """The bar of its noise, in steps."""
         return Fraction(self.mechanism.half_width(confidence), self.parts)
 
     @property
@@ -67,6 +77,6 @@ class Measure:
         return f"{self.mechanism.words(self.parts)}{finer}"
 
     def losses(self) -> Composition:
-        """What it reveals, as a factor for composition: cell by cell where that is less than all at once."""
+        """Its privacy loss as a factor for composition: cell by cell where that is less than all at once."""
         moved = self.sensitivity
         return self.mechanism.losses_in_cells(cells=moved.cells, cell=moved.cell, l1=moved.l1)

@@ -1,9 +1,9 @@
 """Variance, covariance, correlation and linear regression: questions about products of columns, and the sums they need.
 
-A set of moments is of the rows in which all its columns have a value: their number, the sum of each column and of products of
-two, all from the same kept rows, weighted down to C a unit, and all on grids around the middle of each column's bounds. A
-product is counted around the middle of its own range, which halves its sensitivity. Statistics that need the same sums share
-them, and their noise.
+A set of moments covers the rows in which all its columns have a value. It holds their number, the sum of each column and the
+sums of products of two. All come from the same kept rows, weighted down to C a unit. Their grids lie around the middle of each
+column's bounds. A product is counted around the middle of its own range, which halves its sensitivity. Statistics that need
+the same sums share them, and their noise.
 """
 
 import sys
@@ -43,24 +43,33 @@ _UNBOUNDED = sys.float_info.max  # the end of a bar that is not proven
 
 
 class MomentStatistic(Statistic):
-    """Read from a set of moments."""
+    """A statistic that is read from a set of moments."""
 
     __slots__ = ()
 
     @abstractmethod
     def sums(self, table: Table) -> MomentSet:
-        """The sums that it needs; `QueryError` where bounds are missing or too fine to be multiplied."""
+        """The sums that it needs.
+
+        Raises:
+            QueryError: Bounds are missing, or too fine to be multiplied.
+        """
 
     @abstractmethod
-    def bars(self, sums: MomentSums, miss: float) -> list[Bar]:
-        """Values and ends of bars of each released column, (groups,) each; a bar misses with probability at most `miss`."""
+    def bars(self, sums: MomentSums, failure: float) -> list[Bar]:
+        """Values and ends of bars of each released column, (groups,) each.
+
+        Args:
+            sums: The noisy sums.
+            failure: The most probable failure of a bar.
+        """
 
     def check(self, table: Table) -> None:
         """Refuse columns without bounds, and grids too fine."""
         self.sums(table)
 
     def clip_bounds(self, table: Table) -> dict[str, Bounds]:
-        """Of every column."""
+        """The bounds of every column."""
         return {column.column: column.bounds for column in self.sums(table).columns}
 
     def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
@@ -93,8 +102,8 @@ class MomentStatistic(Statistic):
             (i, j): total / (half[i] * half[j]) + noise.centres[i, j] * number
             for (i, j), total in zip(sums.pairs, totals[len(half) :], strict=True)
         }
-        told = self.bars(MomentSums(noise, number, first, second), 1 - confidence)
-        for one, ends in zip(self.labels(name), told, strict=True):
+        all_bars = self.bars(MomentSums(noise, number, first, second), 1 - confidence)
+        for one, ends in zip(self.labels(name), all_bars, strict=True):
             found.append(Estimate(one, *(_finite(end).tolist() for end in ends)))
         return found
 
@@ -107,8 +116,8 @@ class MomentStatistic(Statistic):
         first = tuple(n / 4 for _ in noise.sums.columns)
         second = {(i, j): n * (1 / 16 + (i == j) / 4) for i, j in noise.sums.pairs}
         found = []
-        told = self.bars(MomentSums(noise, n, first, second), 1 - confidence)
-        for label, (_, low, high) in zip(self.labels(name), told, strict=True):
+        all_bars = self.bars(MomentSums(noise, n, first, second), 1 - confidence)
+        for label, (_, low, high) in zip(self.labels(name), all_bars, strict=True):
             widths = np.clip((high - low) / 2, 0.0, _UNBOUNDED).tolist()
             by_size = tuple(zip(GROUP_SIZES, widths, strict=True))
             proven = [f"± {width:.3g} at n = {size:,}" for size, width in by_size if width < _UNBOUNDED]
@@ -124,10 +133,10 @@ def _finite(end: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Spread(MomentStatistic, OneColumn):
-    """Read from the total and the total of squares of one column."""
+    """A statistic of the total and the total of squares of one column."""
 
     def sums(self, table: Table) -> MomentSet:
-        """Of the column and its square."""
+        """The sums of the column and its square."""
         given = self.bounds is not None or self.step is not None
         return MomentSet((moment_column(self.value(table), self.fill, given=given),), (0,), ((0, 0),))
 
@@ -142,9 +151,9 @@ class Variance(Spread):
 
     verb = "variance"
 
-    def bars(self, sums: MomentSums, miss: float) -> list[Bar]:
-        """Of one column."""
-        return [bars.variance(sums, miss)]
+    def bars(self, sums: MomentSums, failure: float) -> list[Bar]:
+        """The bar of a variance."""
+        return [bars.variance(sums, failure)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,28 +162,28 @@ class StandardDeviation(Spread):
 
     verb = "stddev"
 
-    def bars(self, sums: MomentSums, miss: float) -> list[Bar]:
-        """Of one column."""
-        return [bars.deviation(sums, miss)]
+    def bars(self, sums: MomentSums, failure: float) -> list[Bar]:
+        """The bar of a standard deviation."""
+        return [bars.deviation(sums, failure)]
 
 
 class _Related(MomentStatistic):
-    """Of several columns, in the rows in which all have a value."""
+    """A statistic of several columns, in the rows in which all have a value."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def operands(self) -> tuple[str, ...]:
-        """The columns and expressions that it is about."""
+        """Its columns and expressions."""
 
     def pairs(self, places: Sequence[int]) -> tuple[tuple[int, int], ...]:
-        """The products that it needs, by places of columns. places: of each operand."""
+        """The products that it needs, by places of columns. places: the place of each operand."""
         size = range(len(places))
         return tuple((i, j) for i in size for j in size[i:] if not i == j == places[0])
 
     def sums(self, table: Table) -> MomentSet:
-        """Of all columns, in one order whatever asks for them."""
+        """The sums of all columns, in one order that does not depend on the statistic."""
         if len(set(self.operands)) != len(self.operands):
             raise QueryError(f"{self} names a column twice")
         found = {name: moment_column(value_of(table, name, None), None, given=False) for name in self.operands}
@@ -185,7 +194,7 @@ class _Related(MomentStatistic):
 
 @dataclass(frozen=True, slots=True)
 class _OfTwo(_Related):
-    """Of two columns over the rows in which both have a value."""
+    """A statistic of two columns over the rows in which both have a value."""
 
     x: str
     y: str
@@ -197,7 +206,7 @@ class _OfTwo(_Related):
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """Both."""
+        """Both columns."""
         return self.x, self.y
 
 
@@ -211,9 +220,9 @@ class Covariance(_OfTwo):
         """The product alone."""
         return ((0, 1),)
 
-    def bars(self, sums: MomentSums, miss: float) -> list[Bar]:
-        """Of both columns."""
-        return [bars.covariance(sums, miss)]
+    def bars(self, sums: MomentSums, failure: float) -> list[Bar]:
+        """The bar of a covariance."""
+        return [bars.covariance(sums, failure)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +235,9 @@ class Correlation(_OfTwo):
         """The product and both squares."""
         return (0, 0), (0, 1), (1, 1)
 
-    def bars(self, sums: MomentSums, miss: float) -> list[Bar]:
-        """Of both columns."""
-        return [bars.correlation(sums, miss)]
+    def bars(self, sums: MomentSums, failure: float) -> list[Bar]:
+        """The bar of a correlation."""
+        return [bars.correlation(sums, failure)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,21 +260,27 @@ class Regression(_Related):
         return self.target, *self.features
 
     def labels(self, name: str) -> tuple[str, ...]:
-        """One for each coefficient.
+        """One name for each coefficient.
 
         >>> Regression("pay", ("age",)).labels("fit")
         ('fit_intercept', 'fit_age')
         """
         return (f"{name}_intercept", *(f"{name}_{feature}" for feature in self.features))
 
-    def bars(self, sums: MomentSums, miss: float) -> list[Bar]:
-        """Intercept and slopes."""
-        return bars.least_squares(sums, miss)
+    def bars(self, sums: MomentSums, failure: float) -> list[Bar]:
+        """The bars of intercept and slopes."""
+        return bars.least_squares(sums, failure)
 
 
 @dataclass(frozen=True, slots=True)
 class Coefficient(_Related):
-    """One number of a regression: the slope of `feature`, one of the features; the intercept where it is empty."""
+    """One number of a regression.
+
+    Attributes:
+        target: The column that is explained.
+        features: The columns that explain it.
+        feature: The one whose slope is wanted; empty for the intercept.
+    """
 
     target: str
     features: tuple[str, ...]
@@ -284,14 +299,20 @@ class Coefficient(_Related):
         """The target first."""
         return self.target, *self.features
 
-    def bars(self, sums: MomentSums, miss: float) -> list[Bar]:
-        """One of the regression's."""
+    def bars(self, sums: MomentSums, failure: float) -> list[Bar]:
+        """The bar of one coefficient of the regression."""
         place = 1 + self.features.index(self.feature) if self.feature else 0
-        return [bars.least_squares(sums, miss)[place]]
+        return [bars.least_squares(sums, failure)[place]]
 
 
 def moment_column(value: Value, fill: Fraction | None, *, given: bool) -> GridColumn:
-    """The grid of a column whose products are summed: around the middle of its bounds, coarser unless the step was given."""
+    """The grid of a column whose products are summed, around the middle of its bounds.
+
+    Args:
+        value: The column or expression with its bounds.
+        fill: The value of NULL and NaN; None leaves them out.
+        given: Whether the question gave the step. Otherwise a coarser one may be taken.
+    """
     bounds = value.bounds if given else coarse(value.bounds)
     if bounds.high_units - bounds.low_units > _LARGEST_GRID:
         raise QueryError(f"{value.column!r} within {bounds} has too many steps to be multiplied; take a larger step")
@@ -299,7 +320,7 @@ def moment_column(value: Value, fill: Fraction | None, *, given: bool) -> GridCo
 
 
 def coarse(bounds: Bounds) -> Bounds:
-    """The same with at most 50 000 steps: ten times as large until there are few enough, ends rounded outward.
+    """The bounds with at most 50,000 steps: ten times as large until there are few enough, ends rounded outward.
 
     >>> print(coarse(as_bounds(0, 1_000_000, "0.01")))
     [0, 1e+06] in steps of 100
@@ -314,9 +335,16 @@ def coarse(bounds: Bounds) -> Bounds:
 def variance(
     column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> Variance:
-    """The variance of a column or an expression: sum (x - mean)^2 / n, with n the number of values. Arguments as of `sum`.
+    """The variance of a column or an expression: sum (x - mean)^2 / n, with n the number of values.
 
     Its bar is proven and its value at least 0 and at most (high - low)^2 / 4. Bounds decide its noise: take them tight.
+
+    Args:
+        column: The column or expression.
+        low: The lower public bound, if not the table's.
+        high: The upper public bound, if not the table's.
+        step: The step of the grid that values are rounded to.
+        fill: The value of NULL and NaN; None leaves them out.
     """
     return Variance(column, *chosen_grid(column, low, high, step, fill))
 
@@ -325,7 +353,7 @@ def variance(
 def stddev(
     column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> StandardDeviation:
-    """The standard deviation: the root of `variance`, from the same sums where both are asked."""
+    """The standard deviation: the root of `variance`, from the same sums if both are asked. Arguments as those of `variance`."""
     return StandardDeviation(column, *chosen_grid(column, low, high, step, fill))
 
 
@@ -334,13 +362,22 @@ def covariance(x: str, y: str) -> Covariance:
     """The covariance of two columns or expressions over the rows in which both have a value.
 
     Bounds are those that the table declares, or that follow from them; write clip(x, low, high) for others.
+
+    Args:
+        x: A column or expression.
+        y: Another.
     """
     return Covariance(*_texts(x, y))
 
 
 @constructor
 def correlation(x: str, y: str) -> Correlation:
-    """Pearson's correlation of two columns or expressions, within [-1, 1]; 0 where the noise hides that they vary at all."""
+    """Pearson's correlation of two columns or expressions, within [-1, 1]; 0 where the noise hides that they vary at all.
+
+    Args:
+        x: A column or expression.
+        y: Another.
+    """
     return Correlation(*_texts(x, y))
 
 
@@ -348,8 +385,12 @@ def correlation(x: str, y: str) -> Correlation:
 def regression(target: str, features: Sequence[str]) -> Regression:
     """Least squares with an intercept: one statistic `NAME_intercept` and one `NAME_FEATURE` a slope.
 
-    All come from one set of noisy moments. A bar is proven where the noise leaves the equations solvable for certain; where
-    it does not, the value is a ridge estimate and its bar is the whole range of numbers.
+    All come from one set of noisy moments. A bar is proven where the noise leaves the equations solvable for certain. Elsewhere
+    the value is a ridge estimate, and its bar is the whole range of numbers.
+
+    Args:
+        target: The column or expression that is explained.
+        features: The columns or expressions that explain it.
     """
     if isinstance(features, str) or not features:
         raise QueryError(f"features={features!r} must be a list of columns, for instance ['age', 'visits']")
@@ -359,9 +400,14 @@ def regression(target: str, features: Sequence[str]) -> Regression:
 
 @constructor
 def coefficient(target: str, features: Sequence[str], feature: str = "") -> Coefficient:
-    """One number of a `regression`, as a statistic of its own name: the slope of a feature, or without one the intercept.
+    """One number of a `regression`, as a statistic of its own name.
 
-    Several coefficients of one regression come from the same noisy moments, and cost what one costs.
+    Several coefficients of one regression come from the same noisy moments, and cost as much as one.
+
+    Args:
+        target: The column or expression that is explained.
+        features: The columns or expressions that explain it.
+        feature: The one whose slope is wanted; the intercept without one.
 
     >>> print(coefficient("pay", ["age"], "age"))
     slope of age in regression(pay, [age])

@@ -44,10 +44,10 @@ Split = tuple[FloatArray, FloatArray]
 
 @dataclass(frozen=True, slots=True)
 class OrderStatistic(OneColumn):
-    """Read from noisy counts of a column's values by cell: all of one column, grid and fill share one tree."""
+    """A statistic of noisy counts of a column's values by cell. All of one column, grid and fill share one tree."""
 
     def value(self, table: Table) -> Value:
-        """What is taken, within its bounds: the grid is its own."""
+        """The column or expression within its bounds; the grid is the statistic's own."""
         return value_of(table, self.column, self.bounds)
 
     def keywords(self) -> dict[str, Any]:
@@ -84,10 +84,10 @@ class OrderStatistic(OneColumn):
         """The value and the ends of its bar as numbers of cells, (groups,) each, for every released column.
 
         Args:
-            name: Of the statistic.
+            name: The statistic's name in the question.
             ranks: The tree and the law of its noise.
             split: Noisy counts left and right of each place.
-            confidence: Of each bar.
+            confidence: The confidence of each bar.
         """
 
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
@@ -119,7 +119,8 @@ class OrderStatistic(OneColumn):
 class Quantile(OrderStatistic):
     """Quantiles of a column's values, each clipped to public bounds and rounded to a grid.
 
-    rank: increasing, in (0, 1).
+    Attributes:
+        rank: Increasing, in (0, 1).
     """
 
     rank: tuple[Fraction, ...] = field(kw_only=True)
@@ -133,7 +134,7 @@ class Quantile(OrderStatistic):
         return f"quantile({self.column}, {', '.join(repr(float(rank)) for rank in self.rank)})"
 
     def labels(self, name: str) -> tuple[str, ...]:
-        """The names of what is released under a name, one for each rank.
+        """The names of the released columns, one for each rank.
 
         >>> quantile("amount", [0.25, 0.75], 0, 200).labels("paid")
         ('paid_p25', 'paid_p75')
@@ -143,7 +144,7 @@ class Quantile(OrderStatistic):
         return tuple(f"{name}_p{float(100 * rank):g}" for rank in self.rank)
 
     def rank_error(self, tree: CountTree) -> float:
-        """Of all ranks together."""
+        """The error of all ranks together."""
         return sum(typical_weight(tree, float(rank)) for rank in self.rank)
 
     def cells(self, name: str, ranks: Ranks, split: Split, confidence: float) -> dict[str, tuple[FloatArray, ...]]:
@@ -157,7 +158,7 @@ class Quantile(OrderStatistic):
         return found
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
-        """In rows: which values lie so many rows away is private."""
+        """In rows: the values that lie so many rows away are private."""
         column, measure, ranks = self.ranks(context)
         ((_, share), *_) = looks(ranks.tree)
         found = []
@@ -169,7 +170,7 @@ class Quantile(OrderStatistic):
 
 @dataclass(frozen=True, slots=True)
 class Extreme(OrderStatistic):
-    """How far a column's values certainly reach."""
+    """The end that a column's values certainly reach."""
 
     end: ClassVar[float]  # as a rank
     superlative: ClassVar[str]
@@ -185,7 +186,7 @@ class Extreme(OrderStatistic):
         return [by_rank(name, width, f"about {width:,.0f} values or fewer lie beyond it", column, confidence)]
 
     def explanation(self) -> str:
-        """What a private minimum or maximum means."""
+        """The meaning of a private minimum or maximum."""
         return (
             f"the {self.superlative} value that is certainly reached. The true one is a single unit's, so as many rows as the "
             "noise hides may lie beyond it"
@@ -201,7 +202,7 @@ class Minimum(Extreme):
     superlative = "least"
 
     def cells(self, name: str, ranks: Ranks, split: Split, confidence: float) -> dict[str, tuple[FloatArray, ...]]:
-        """What is reached, and between it and the public bound the true value."""
+        """The reached value; the true one lies between it and the public bound."""
         reached = np.minimum(ranks.smallest(split, confidence), ranks.tree.cells - 1.0)
         return {name: (reached, np.zeros_like(reached), reached)}
 
@@ -215,13 +216,13 @@ class Maximum(Extreme):
     superlative = "largest"
 
     def cells(self, name: str, ranks: Ranks, split: Split, confidence: float) -> dict[str, tuple[FloatArray, ...]]:
-        """What is reached, and between it and the public bound the true value."""
+        """The reached value; the true one lies between it and the public bound."""
         reached = np.maximum(ranks.largest(split, confidence), 0.0)
         return {name: (reached, reached, np.full_like(reached, ranks.tree.cells - 1.0))}
 
 
 def by_rank(name: str, width: float, says: str, column: GridColumn, confidence: float) -> ExpectedError:
-    """An expected error in rows. by_size: as a share of all values."""
+    """An expected error in rows, stated as shares of all values."""
     by_size = tuple((n, min(1.0, width / n)) for n in GROUP_SIZES)
     says = f"{says}, on a grid with steps of {float(column.bounds.step):g}"
     return ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says)
@@ -245,9 +246,15 @@ def quantile(
 ) -> Quantile:
     """One quantile, or several from the same noisy counts: no more noise, and never out of order.
 
-    rank: strictly between 0 and 1, or a list of them. low, high: public bounds, or those that the table declares. step: of the
-    grid that answers lie on; by default about a thousand points. fill: what NULL and NaN stand for; without it they are left
-    out. A unit with more than max_rows_per_group values in a group counts for that many, each of its values for an equal part.
+    A unit with more than max_rows_per_group values in a group counts for that many, each of its values for an equal part.
+
+    Args:
+        column: The column or expression.
+        rank: Strictly between 0 and 1, or a list of such.
+        low: The lower public bound, if not the table's.
+        high: The upper public bound, if not the table's.
+        step: The step of the grid that answers lie on; by default about a thousand points.
+        fill: The value of NULL and NaN; None leaves them out.
 
     >>> print(quantile("amount", [0.25, 0.75], 0, 200))
     quantile(amount, 0.25, 0.75)
@@ -274,7 +281,7 @@ def quantile(
 def median(
     column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> Quantile:
-    """The quantile of rank 1/2; arguments as those of `quantile`."""
+    """The quantile of rank 1/2. Arguments as those of `quantile`."""
     return quantile(column, Fraction(1, 2), low, high, step, fill=fill)
 
 
@@ -284,8 +291,8 @@ def minimum(
 ) -> Minimum:
     """The least value that is certainly reached: some kept value is at most this, at the release's confidence.
 
-    A true minimum is one unit's own value, so no private answer is close to it: as many rows as the noise hides may lie beyond
-    what is returned, down to the public bound, and the interval says so. Arguments as those of `quantile`.
+    A true minimum is one unit's own value, so no private answer is close to it. As many rows as the noise hides may lie beyond
+    the answer, down to the public bound, and the interval says so. Arguments as those of `quantile`.
     """
     return Minimum(column, *order_grid(column, low, high, step, fill))
 
@@ -296,17 +303,25 @@ def maximum(
 ) -> Maximum:
     """The largest value that is certainly reached: some kept value is at least this, at the release's confidence.
 
-    As `minimum`, from above.
+    It is `minimum` from above. Arguments as those of `quantile`.
     """
     return Maximum(column, *order_grid(column, low, high, step, fill))
 
 
 def grid_of(bounds: Bounds, kind: ColumnType, step: Fraction | None, *, given: bool) -> Bounds:
-    """The grid of a quantile: the step asked for, the declared one where its grid is small, or one with about 1000 points.
+    """The grid of a quantile: the step of the question, a small declared one, or one with about 1000 points.
 
-    given: the bounds are the question's own, and the step in them nobody's choice. A step of its own divides both bounds: the
-    finest of 1, 2 or 5 times a power of ten with at most 1000 cells, at least 1 for whole numbers; else a part of what they
-    have in common.
+    A chosen step divides both bounds. It is the finest of 1, 2 or 5 times a power of ten with at most 1000 cells, at least 1 for
+    whole numbers. If there is none, it is a part of the bounds' common divisor.
+
+    Args:
+        bounds: The bounds of the column.
+        kind: Its type.
+        step: The step that the question gives, if any.
+        given: Whether the bounds are the question's own, so that nobody chose the step in them.
+
+    Raises:
+        QueryError: The grid has more than 65,536 points.
 
     >>> str(grid_of(as_bounds(0, 200), ColumnType.NUMBER, None, given=True))
     '[0, 200] in steps of 0.2'
@@ -325,7 +340,7 @@ def grid_of(bounds: Bounds, kind: ColumnType, step: Fraction | None, *, given: b
 
 
 def points_of(bounds: Bounds) -> int:
-    """How many points a grid has."""
+    """The number of points of a grid."""
     return bounds.high_units - bounds.low_units + 1
 
 

@@ -1,6 +1,6 @@
-"""How much one unit can change a statistic: the table that every noise scale is derived from.
+"""The most that one unit can change a statistic: the table that every noise scale is derived from.
 
-A unit keeps at most C rows in a group (more are weighted down to C), in at most k groups; a column is clipped to
+A unit keeps at most C rows in a group, in at most k groups; more rows are weighted down to C. A column is clipped to
 [low, high] grid units. Columns of the table: the most that one cell can change, and how many cells can change at once.
 
 | statistic | add/remove one unit | replace one unit |
@@ -11,15 +11,16 @@ A unit keeps at most C rows in a group (more are weighted down to C), in at most
 | sum, surely one value a unit, one group | max(abs low, abs high), 1 | high - low, 1 |
 | sum of products less a centre | as a sum whose low and high are those of the product less the centre | the same |
 
-Replacing a unit can empty a cell (filter, NULL, another group), so its sum may move by a whole contribution and not only
-by high - low; and it touches the k groups that it leaves as well as the k that it enters. But a cell moves by high - low
-only where the unit was before *and* is afterwards, and then one cell fewer is touched. So all cells together, the L1
-sensitivity that noise is scaled to, move by less than cell times cells where a column has both signs: with M = C max(abs
-low, abs high), R = the cell's own bound, and g public groups, k <= g < 2k of them, at least 2k - g cells are both left and
-entered, and L1 = (2k - g) R + 2 (g - k) M; with g >= 2k it is 2k M, for R <= 2M.
+Replacing a unit can empty a cell (filter, NULL, another group). So its sum may move by a whole contribution and not only by
+high - low. It touches the k groups that it leaves as well as the k that it enters. But a cell moves by high - low only where the
+unit was before *and* is afterwards, and then one cell fewer is touched.
 
-The squared length, which normal noise is scaled to, is b R^2 + 2 (k - b) M^2 with b cells both left and entered: linear in
-b, so the most is at one of its ends, b = max(0, 2k - g) or b = k.
+So all cells together, the L1 sensitivity, move by less than cell times cells where a column has both signs. Let
+M = C max(abs low, abs high), and R the cell's own bound. With g public groups, k <= g < 2k, at least 2k - g cells are both left
+and entered, and L1 = (2k - g) R + 2 (g - k) M. With g >= 2k it is 2k M, for R <= 2M.
+
+The squared length is b R^2 + 2 (k - b) M^2 with b cells both left and entered. It is linear in b, so the most is at one of its
+ends, b = max(0, 2k - g) or b = k.
 """
 
 from dataclasses import dataclass
@@ -29,11 +30,15 @@ from neartwin.mechanisms.neighbours import Neighbours
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """Whole numbers, in units of the statistic's grid.
+    """The most that one unit changes a statistic: whole numbers, in units of its grid.
 
-    l1: the most that all groups can change together, in absolute sum: discrete Laplace noise is scaled to it. cell: the most
-    that one group's value can change. cells: how many groups can change. why: the derivation in words. l2_squared: the most
-    that all groups can change together, in squared length: normal noise is scaled to it; left at 0, what the others imply.
+    Attributes:
+        l1: The most that all groups can change together, in absolute sum. Discrete Laplace noise is scaled to it.
+        cell: The most that one group's value can change.
+        cells: The most groups that can change.
+        why: The derivation in words.
+        l2_squared: The most that all groups can change together, in squared length. Normal noise is scaled to it. The default 0
+            stands for the bound that the others imply.
 
     >>> Sensitivity(60, 20, 3, "at most 20 rows in 3 groups").l2_squared
     1200
@@ -53,9 +58,13 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """How far one unit reaches: rows_per_group (C), groups_per_unit (k), and how many public groups there are (or None).
+    """The most that one unit contributes.
 
-    rows_per_unit: T, over all groups together; None where k C is the most.
+    Attributes:
+        rows_per_group: C, in one group.
+        groups_per_unit: k, the most groups that it is in.
+        groups: The number of public groups, or None.
+        rows_per_unit: T, over all groups together; None where k C is the most.
     """
 
     rows_per_group: int
@@ -65,12 +74,12 @@ class Contribution:
 
 
 def of_units(neighbours: Neighbours, reach: Contribution) -> Sensitivity:
-    """Of a count of distinct units by group."""
+    """The sensitivity of a count of distinct units by group."""
     return _over_groups(neighbours, reach, whole=1, same=1, why="a unit counts once in a group")
 
 
 def of_count(neighbours: Neighbours, reach: Contribution) -> Sensitivity:
-    """Of a count of rows by group.
+    """The sensitivity of a count of rows by group.
 
     >>> of_count(Neighbours.REPLACE_ONE, Contribution(rows_per_group=20, groups_per_unit=3, groups=None)).l1
     120
@@ -81,10 +90,17 @@ def of_count(neighbours: Neighbours, reach: Contribution) -> Sensitivity:
 
 
 def of_cells(neighbours: Neighbours, reach: Contribution, *, levels: int, parts: int = 1) -> Sensitivity:
-    """Of counts by group and node, in each of whose levels a row is counted once, in parts of a row.
+    """The sensitivity of counts by group and node. Each level of the tree counts a row once, in parts of a row.
 
-    Each row of a unit may be in another node, or all in one: absolute sums add up, and a node moves by at most all of them. A
-    unit with m > C values has each counted as floor(C P / m) parts, and m floor(C P / m) <= C P: no more than C whole rows.
+    Each row of a unit may be in another node, or all in one. So absolute sums add up, and a node moves by at most all of them. A
+    unit with m > C values has each counted as floor(C P / m) parts. Since m floor(C P / m) <= C P, it counts for no more than C
+    whole rows.
+
+    Args:
+        neighbours: The relation.
+        reach: The most that one unit contributes.
+        levels: The levels of the tree.
+        parts: P, the parts of a row.
 
     >>> of_cells(Neighbours.ADD_REMOVE, Contribution(rows_per_group=2, groups_per_unit=3, groups=None), levels=4).l1
     24
@@ -98,7 +114,7 @@ def of_cells(neighbours: Neighbours, reach: Contribution, *, levels: int, parts:
 
 
 def of_sum(neighbours: Neighbours, reach: Contribution, *, low: int, high: int) -> Sensitivity:
-    """Of a sum by group, of a column clipped to [low, high] grid units.
+    """The sensitivity of a sum by group, of a column clipped to [low, high] grid units.
 
     >>> one = Contribution(rows_per_group=1, groups_per_unit=1, groups=1)
     >>> of_sum(Neighbours.ADD_REMOVE, one, low=5, high=9).l1, of_sum(Neighbours.REPLACE_ONE, one, low=5, high=9).l1
@@ -115,7 +131,9 @@ def of_sum(neighbours: Neighbours, reach: Contribution, *, low: int, high: int) 
 
 
 def of_sure_sum(neighbours: Neighbours, *, low: int, high: int) -> Sensitivity:
-    """Of a sum in which each unit surely has exactly one value: one row a unit, no filter, no groups, no value missing.
+    """The sensitivity of a sum in which each unit surely has exactly one value.
+
+    That is: one row a unit, no filter, no groups, and no value missing.
 
     >>> of_sure_sum(Neighbours.REPLACE_ONE, low=5, high=9).l1
     4
@@ -129,7 +147,7 @@ def of_sure_sum(neighbours: Neighbours, *, low: int, high: int) -> Sensitivity:
 
 
 def _in_all(neighbours: Neighbours, reach: Contribution, found: Sensitivity, *, row: int) -> Sensitivity:
-    """The same where a unit counts for at most T rows in all: each adds at most `row`, so absolute sums are at most T row.
+    """The sensitivity where a unit counts for at most T rows in all: each adds at most `row`, so the absolute sum at most T row.
 
     A replaced unit takes as much away as it may add. The squared length is at most the absolute sum times the largest cell.
 

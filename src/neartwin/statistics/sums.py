@@ -30,25 +30,25 @@ from neartwin.tables.table import Bounds, Table
 
 @dataclass(frozen=True, slots=True)
 class _Totalled(OneColumn):
-    """Read from the total of a column and the number of its values."""
+    """A statistic of the total of a column and the number of its values."""
 
     capped_in_all = True
     clip: PrivateRange | None = None
 
     @property
     def private_range(self) -> PrivateRange | None:
-        """As it was asked for."""
+        """The wish of the question."""
         return self.clip
 
     def with_private_range(self, clip: PrivateRange) -> Self:
-        """The same with its bounds chosen by a first stage."""
+        """This statistic with its bounds chosen by a first stage."""
         return replace(self, clip=clip)
 
     def total_column(self, context: Context) -> GridColumn:
         """The column that is totalled.
 
-        A mean is taken around the middle of its bounds, which halves the sensitivity of its total; where the sum of the same
-        column is asked too, both share that total, and the number of values that the mean needs. A sum alone is taken around 0.
+        A mean is taken around the middle of its bounds, which halves the sensitivity of its total. A sum of the same column
+        shares that total, and the number of values that the mean needs. A sum alone is taken around 0.
         """
         value, bounds = self.value(context.table), self.value(context.table).bounds
         if not any(other.averages(context.table, value, self.fill) for other in context.statistics):
@@ -68,7 +68,7 @@ class _Totalled(OneColumn):
             yield context.counted(context.number(column), weight * of_number)
 
     def _shares(self, column: GridColumn) -> tuple[float, float]:
-        """What one step of the bars of the total and of the number adds to this bar, in units of its largest value."""
+        """The worth of one step of the bars of the total and of the number in this bar, in units of its largest value."""
         raise NotImplementedError
 
     def main_measure(self, context: Context) -> str:
@@ -76,11 +76,11 @@ class _Totalled(OneColumn):
         return total_of(self.total_column(context))
 
     def summed_value(self, table: Table) -> Value:
-        """What is totalled."""
+        """The column or expression."""
         return self.value(table)
 
     def within(self, bounds: Bounds) -> Self:
-        """The same within other bounds, widened to hold what missing values are filled with."""
+        """This statistic within other bounds, widened to hold the value of missing ones."""
         if self.fill is not None:
             bounds = replace(bounds, low=min(bounds.low, self.fill), high=max(bounds.high, self.fill))
         return replace(self, bounds=bounds, step=None, clip=None)
@@ -99,7 +99,7 @@ class Sum(_Totalled):
         return 1 / most, abs(column.centre) / most
 
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
-        """The total, and where values are counted around a centre so many times that: see `neartwin.error_bars.sums_means`."""
+        """The total, and c times the number of values if they are counted around a centre c."""
         column = self.total_column(context)
         total, parts, step = context.measures[total_of(column)], 1, column.bounds.step
         steps: list[int] = noisy.sums[total.name].tolist()  # in parts
@@ -120,7 +120,7 @@ class Sum(_Totalled):
         return [same_everywhere(name, width, confidence)]
 
     def _half_width(self, column: GridColumn, context: Context, confidence: float) -> Fraction:
-        """In steps."""
+        """The bar in steps."""
         total = context.measures[total_of(column)]
         if not column.centre:
             return total.half_width(confidence)
@@ -166,7 +166,7 @@ class Mean(_Totalled):
         return [Estimate(name, *(np.clip(end, float(bounds.low), float(bounds.high)).tolist() for end in inside))]
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
-        """Of the bar around T' / N' for n values: t over N', with N' above n - b but for (1 - confidence) / 2."""
+        """The bar around T' / N' for n values: t over N', with N' above n - b but for (1 - confidence) / 2."""
         column = self.total_column(context)
         _, number = self._measures(column, context)
         reach = float(self._thresholds(column, context, confidence).reach.max())
@@ -187,11 +187,16 @@ def sum(  # noqa: A001
     fill: Choice = None,
     clip: PrivateRange | None = None,
 ) -> Sum:
-    """Sum a column or an expression, within public bounds. fill: what NULL and NaN stand for.
+    """Sum a column or an expression, within public bounds.
 
-    low, high: without them the bounds are those that the table declares for the column, or those that follow from the
-    declared bounds of each column in the expression. step: of the grid that values are rounded to, by default 1/100, the
-    declared one, or the one that follows. clip: `nt.private_range()` has narrower bounds chosen privately within these.
+    Args:
+        column: The column or expression.
+        low: The lower public bound. The default is the table's, or what follows from those
+        of each column in the expression.
+        high: The upper public bound, with the same default.
+        step: The step of the grid that values are rounded to: by default 1/100, the declared one, or the one that follows.
+        fill: The value of NULL and NaN; None leaves them out.
+        clip: `nt.private_range()` lets the plan choose narrower bounds within these privately.
 
     >>> print(sum("amount", 0, 200).bounds)
     [0, 200] in steps of 0.01
@@ -209,7 +214,7 @@ def mean(
     fill: Choice = None,
     clip: PrivateRange | None = None,
 ) -> Mean:
-    """The mean of a column or an expression, within public bounds; arguments as those of `sum`."""
+    """The mean of a column or an expression, within public bounds. Arguments as those of `sum`."""
     return Mean(column, *chosen_grid(column, low, high, step, fill), clip)
 
 
