@@ -1,4 +1,4 @@
-"""What was done and what it costs: targets, spends, accountants, filters, theorems, calibration, guarantees."""
+"""Usage of mechanisms and its cost: targets, spends, accountants, filters, theorems, calibration, guarantees."""
 
 from neartwin.accounting.accountants import advanced_accountant as advanced_accountant
 from neartwin.accounting.accountants import basic_accountant as basic_accountant

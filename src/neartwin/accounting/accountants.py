@@ -27,7 +27,7 @@ INTEGER_ORDERS = tuple(float(order) for order in range(2, 65))
 
 
 def numerical_accountant(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
-    """The certified engine: the exact losses of the stated mechanisms. The same as `cost`."""
+    """The certified engine, `cost`: the exact losses of the stated mechanisms."""
     return cost(usage, neighbours=neighbours)
 
 

@@ -1,8 +1,8 @@
 """Calibration: the least noise, the most uses or the largest sampling rate that meets a goal, on the certified side.
 
-What is returned was itself evaluated, and its upper bound meets the goal. That does not rest on monotonicity or on how the
-search went. Secants of logarithms bracket the goal and end where a value that meets it and one that does not lie close
-together. Each trial is one question to the engine.
+Every returned value was itself evaluated, and its upper bound meets the goal. That does not rest on monotonicity or on the
+course of the search. Secants of logarithms bracket the goal. The search ends where a value that meets it and one that does not
+lie close together. Each trial is one question to the engine.
 
 A goal is a budget, or one point of the attacker's curve, stated as a rate or as betting odds. A point bounds no whole curve, so
 it opens no account and composes with nothing. For noise it is as good a goal as any other number.
@@ -56,9 +56,14 @@ def true_positives(rate: Number, *, fpr: Number) -> TruePositives:
 
 
 def betting_odds(odds: Number, *, fpr: Number) -> TruePositives:
-    """At most so many to one that a positive of any attacker with this false positive rate is right, from even odds.
+    """A bound on the odds that a positive of any attacker with this false positive rate is right, from even odds.
 
-    The odds are TPR/FPR, so 1 < odds < 1/fpr: 1 is blind guessing, and 1/fpr is what an attacker who is always right has.
+    The odds are TPR/FPR, so 1 < odds < 1/fpr. Odds of 1 are blind guessing, and 1/fpr belongs to an attacker who is always
+    right.
+
+    Args:
+        odds: The largest odds to one.
+        fpr: The false positive rate, strictly between 0 and 1.
 
     >>> str(betting_odds(5, fpr="0.01"))
     'tpr=0.05 at fpr=0.01'
@@ -71,12 +76,20 @@ def betting_odds(odds: Number, *, fpr: Number) -> TruePositives:
 
 
 def spent(whole: Cost, goal: Goal) -> tuple[Fraction | float, Fraction]:
-    """An upper bound on what a cost has of a goal, inf where nothing bounds it, and the goal's own number.
+    """An upper bound on the part of a goal that a cost takes, and the goal's own number.
 
-    The goal is met where the first is at most the second. Exact for the pure, zCDP, Renyi and Gaussian costs of mechanisms whose
-    parameters state them. A delta beside rho, a Renyi order or three pools is for the failures that the mechanisms state
-    themselves, which must fit in it; of three pools the fullest counts, 1 where it is full: Gaussian mechanisms pay mu, all
-    others their largest loss. Errors: `PrivacyError` under replace-one for mechanisms whose fits hold for add/remove alone.
+    The goal is met if the first is at most the second. The first is inf where nothing bounds it. It is exact for the pure, zCDP,
+    Renyi and Gaussian costs of mechanisms whose parameters state them.
+
+    A delta beside rho, a Renyi order or three pools pays the failures that the mechanisms state themselves. They must fit in it.
+    The fullest of three pools counts, 1 where it is full: Gaussian mechanisms pay mu, all others their largest loss.
+
+    Args:
+        whole: The cost.
+        goal: The goal.
+
+    Raises:
+        PrivacyError: Under replace-one, the fits of a mechanism hold for add/remove alone.
     """
     match goal:
         case Pure(epsilon=epsilon):
@@ -151,9 +164,13 @@ STEPS = 5  # trials that a search may take before it is asked whether it comes n
 
 @dataclass(frozen=True, slots=True)
 class Calibrated(Generic[V]):
-    """What meets a goal. value: the certified side; beyond: the nearest tried that was not proved to meet it.
+    """A value that meets a goal.
 
-    cost: of the value; trials: how often the engine was asked. `beyond` is None where even the end of the range meets it.
+    Attributes:
+        value: The value, on the certified side.
+        beyond: The nearest tried value that was not proved to meet the goal. None if even the end of the range meets it.
+        cost: The cost of the value.
+        trials: The number of questions to the engine.
     """
 
     value: V

@@ -174,9 +174,17 @@ def _read_pmf(pmf: Any) -> GridLaw:
 def to_pld(done: AnyUsage | Cost, *, step: Number = "1e-3", tail: Number = "1e-15") -> Any:
     """A pessimistic dp_accounting `PrivacyLossDistribution` of a whole under add/remove.
 
-    step: its grid of losses; tail: the most that goes to infinite loss beyond the grid's end. The certified deltas at the
-    grid's points are made convex from below (of convex functions the hull of upper bounds is one) and their dots connected.
-    Errors: `NeartwinError` where dp_accounting is not installed; `ParameterError` for a grid of more than 200,000 points.
+    The certified deltas at the grid's points are made convex from below, and their dots connected. The hull of upper bounds of a
+    convex function is an upper bound too.
+
+    Args:
+        done: A usage or its cost.
+        step: The step of the grid of losses.
+        tail: The most probability that goes to infinite loss beyond the grid's end.
+
+    Raises:
+        NeartwinError: dp_accounting is not installed.
+        ParameterError: The grid has more than 200,000 points.
     """
     try:
         from dp_accounting.pld import pld_pmf, privacy_loss_distribution

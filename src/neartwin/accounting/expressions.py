@@ -1,7 +1,7 @@
-"""What was done, written in a line: `gaussian(sigma=20) * 1000 + laplace(epsilon=0.1) * 10`.
+"""A usage written in a line: `gaussian(sigma=20) * 1000 + laplace(epsilon=0.1) * 10`.
 
-Python's own parser reads the text and an allow-list walks its tree: calls of the names below with keywords, `+`, `*`, numbers and
-their quotients. Nothing is evaluated. Numbers are read as they are written: 0.1 is one tenth, 1/3 a third.
+Python's own parser reads the text, and an allow-list walks its tree. Allowed are calls of the names below with keywords, `+`,
+`*`, numbers and their quotients. Nothing is evaluated. Numbers are read as they are written: 0.1 is one tenth, 1/3 a third.
 """
 
 import ast

@@ -1,16 +1,16 @@
-"""Filters and odometers: what an account adds up, and when it must refuse, under fully adaptive composition.
+"""Filters and odometers: the sums of an account, and the point where it must refuse, under fully adaptive composition.
 
 A filter is a fixed list of *pools*. Every price is a vector of whole numbers, one a pool, rounded up to the pool's unit.
-Prices add, and the account refuses what would lift any pool above its cap. Only rules with a proof for adaptively chosen
+Prices add, and the account refuses a price that would lift any pool above its cap. Only rules with a proof for adaptively chosen
 plans are here. Optimal and numerical composition have none, so they have no place in a ledger across plans.
 
 Sources. pure and basic: Rogers, Roth, Ullman, Vadhan 2016. zCDP with its pool: Whitehouse, Ramdas, Rogers, Wu 2023, theorem 1.
 One Renyi order: Feldman, Zrnic 2021, theorem 3.1. Gaussian: Smith, Thakurta 2022. The pool of failures, the three pools and
 the odometer: (F1), (F2) and (F8) of docs/proofs/filters.md.
 
-An odometer says what a series has cost so far when no cap was set beforehand. It runs the filters of a fixed ladder of caps,
-each twice the one before in every pool, and reports the lowest rung that covers what was spent. Its state is one whole number
-a pool: the thousandth answer costs what the first did.
+An odometer tells the cost of a series so far, when no cap was set beforehand. It runs the filters of a fixed ladder of caps,
+each twice the one before in every pool. It reports the lowest rung that covers the spends. Its state is one whole number
+a pool: the thousandth answer costs as much time as the first.
 """
 
 from collections.abc import Mapping
@@ -42,9 +42,12 @@ MU_SQUARED = Pool("mu_squared", Fraction(1, 10**15))
 class Filter:
     """A rule of adaptive composition with its caps.
 
-    kind: the rule's name, kept in the ledger for ever: "pure" (sum of epsilon), "basic" (sums of epsilon and delta), "zcdp"
-    (rho, delta), "rdp(a)" (the divergence of order a, delta), "gdp" (mu squared, delta), "three pools" (epsilon, mu squared,
-    delta). pools, caps: of one length; caps in the pools' units, rounded down: an account never allows more than was said.
+    Attributes:
+        kind: The rule's name, kept in the ledger for ever. "pure" sums epsilon. "basic" sums epsilon and delta. "zcdp" sums rho
+            and delta. "rdp(a)" sums the divergence of order a and delta. "gdp" sums mu squared and delta. "three pools" sums
+            epsilon, mu squared and delta.
+        pools: The quantities that add up.
+        caps: One cap a pool, in its units, rounded down: an account never allows more than its target.
     """
 
     kind: str
@@ -90,7 +93,7 @@ class Filter:
                 )
 
     def promise(self, amounts: tuple[int, ...]) -> Budget:
-        """What amounts in the pools' units promise together: the guarantee at the caps, or of what is spent so far.
+        """The promise of amounts in the pools' units together: the guarantee at the caps, or of the spends so far.
 
         >>> from neartwin.accounting.budgets import gdp
         >>> account = filter_for(gdp(1, "1e-6"))
@@ -216,7 +219,11 @@ BY_PATH = "pure"  # the sum itself is a guarantee
 
 @dataclass(frozen=True, slots=True)
 class Odometer:
-    """What a series of adaptively chosen spends has cost. first: the lowest rung; used: sums in the pools' units.
+    """The cost of a series of adaptively chosen spends.
+
+    Attributes:
+        first: The lowest rung.
+        used: Sums in the pools' units.
 
     >>> from neartwin.accounting.budgets import gdp
     >>> read = odometer(gdp("0.5", "1e-9"))
@@ -262,7 +269,7 @@ class Odometer:
 
     @property
     def amounts(self) -> dict[str, Fraction]:
-        """What was spent by pool, exact."""
+        """The spends by pool, exact."""
         return {pool.name: used * pool.unit for pool, used in zip(self.first.pools, self.used, strict=True)}
 
 

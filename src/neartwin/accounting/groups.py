@@ -1,8 +1,8 @@
-"""Several units changed together: what a promise for one gives a group of k, and which one gives a group what is wanted.
+"""Several units changed together: the promise for a group of k that follows from one unit's, and the inverse.
 
 Pure: k epsilon; (epsilon, delta): k epsilon and delta (e^(k epsilon) - 1) / (e^epsilon - 1) (Dwork, Roth 2014, Thm 2.2;
 Vadhan 2017, Lemma 2.2). rho-zCDP: k^2 rho (Bun, Steinke 2016, Prop 1.9). mu-GDP: k mu (Dong, Roth, Su 2022, Thm 2.14). A Renyi
-promise at one order has no such rule; here it is made by noise that is zCDP with rho = epsilon / order, and grows as that.
+promise at one order has no such rule. Here noise makes it that is zCDP with rho = epsilon / order, so it grows as rho does.
 None of these holds with a pool of failure beside zCDP, Renyi or Gaussian privacy: that is refused.
 """
 
@@ -53,7 +53,14 @@ def _share(epsilon: Fraction, k: int) -> Fraction:
 
 
 def of_units(price: Budget, units: int) -> Budget:
-    """What k units changed together are promised where one is charged this; rounded up.
+    """The promise to k units changed together, where one is charged this price; rounded up.
+
+    Args:
+        price: The charge of one unit.
+        units: k, at least 1.
+
+    Raises:
+        PrivacyError: No theorem covers a group under this price.
 
     >>> print(of_units(Approx(Fraction(1, 2), Fraction(1, 10**6)), 3))
     epsilon=1.5, delta=5.367e-06

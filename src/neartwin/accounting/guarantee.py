@@ -1,4 +1,4 @@
-"""What a release or an account promises, as a value and in words that a person can bet on."""
+"""The promise of a release or an account, as a value and in words that a person can bet on."""
 
 import math
 from collections.abc import Mapping
@@ -56,9 +56,9 @@ class Guarantee:
     def advantage(self) -> float:
         """Upper bound on an attacker's true positive rate less false positive rate, total variation.
 
-        delta + (1 - delta) a, with a of the currency: tanh(eps/2) of pure privacy (Wasserman, Zhou 2010; Kairouz, Oh,
-        Viswanath 2015), 2 Phi(mu/2) - 1 of mu-GDP, and of a Renyi curve the least of what its conversion gives and of
-        sqrt(1 - e^-KL) (Bretagnolle, Huber 1979) with the KL divergence at most that of any order.
+        It is delta + (1 - delta) a. For pure privacy a = tanh(eps/2) (Wasserman, Zhou 2010; Kairouz, Oh, Viswanath 2015). For
+        mu-GDP a = 2 Phi(mu/2) - 1. For a Renyi curve it is the least of its conversion and of sqrt(1 - e^-KL) (Bretagnolle,
+        Huber 1979). The KL divergence is at most that of any order.
         """
         if isinstance(self.promise, Advantage):
             return min(1.0, math.nextafter(float(self.promise.value), math.inf))
@@ -87,7 +87,7 @@ class Guarantee:
 
     @property
     def protected(self) -> str:
-        """What one unit is called in a sentence."""
+        """The word for one unit in a sentence."""
         return "row" if self.unit == "(each row)" else self.unit
 
     @property

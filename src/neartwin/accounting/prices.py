@@ -1,4 +1,4 @@
-"""What a spend costs in each account's currency: implications with a proof, rounded up, and a refusal for the rest.
+"""The price of a spend in each account's currency: implications with a proof, rounded up, and a refusal for the rest.
 
 Each rule turns the parts of a spend into amounts by pool. The rules are (F3) to (F7) of docs/proofs/filters.md; they hold for
 both directions of the neighbours and at every alpha.
@@ -99,7 +99,7 @@ def by_mu(spend: Budget, spare: Fraction = Fraction(0)) -> Amounts:
     """The amounts for a Gaussian account, in mu squared.
 
     Args:
-        spend: What is to be paid.
+        spend: The spend to be paid.
         spare: The delta that a fit to a Renyi bound charges beside the spend's own.
     """
     if isinstance(spend, Zcdp | Rdp):

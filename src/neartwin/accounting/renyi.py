@@ -40,10 +40,11 @@ DEFAULT_ORDERS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RdpCurve:
-    """The RDP of something at each of a grid of orders.
+    """Upper bounds on the Renyi divergence at each of a grid of orders.
 
-    orders: increasing, all at least 1, where it is the KL divergence, which converts to no epsilon; rdp: an interval of one value
-    an order, whose upper end is the guarantee.
+    Attributes:
+        orders: Increasing, all at least 1. Order 1 is the KL divergence, which converts to no epsilon.
+        rdp: An interval of one value an order, whose upper end is the guarantee.
     """
 
     orders: tuple[float, ...]
@@ -298,8 +299,8 @@ def zcdp_to_epsilon_bun_steinke(*, rho: Numeric, delta: Numeric) -> Certified:
 def zcdp_for_epsilon(*, epsilon: Number, delta: Number) -> Certified:
     """The largest rho that `zcdp_to_epsilon` turns into this (epsilon, delta); the guarantee is the *lower* end.
 
-    At that rho the best order a = 1 + u has both derivatives 0, so that rho u^2 = ln(1 / (a delta)) and
-    epsilon = rho (1 + 2u) - ln(1 + 1/u); the first gives rho at u, and epsilon falls as u grows.
+    At that rho the best order a = 1 + u has both derivatives 0. So rho u^2 = ln(1 / (a delta)) and
+    epsilon = rho (1 + 2u) - ln(1 + 1/u). The first gives rho at u, and epsilon falls as u grows.
     """
     e, d = read_epsilon(epsilon=epsilon), open_probability(delta=rational(delta=delta))
     method = "zCDP to DP, inverse"

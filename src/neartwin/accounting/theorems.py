@@ -1,19 +1,17 @@
-"""Basic composition and group privacy, in every currency.
+"""Composition theorems and group privacy, in every currency.
 
-Basic composition holds for adaptively chosen mechanisms whose parameters are fixed in advance; as a filter also for
+**Basic composition** holds for adaptively chosen mechanisms whose parameters are fixed in advance. As a filter it also holds for
 parameters chosen on the way (sums only).
 
-Advanced composition: Theorem 3.20 as printed and with the tight KL, for equal and for different parameters.
+**Advanced composition** is Theorem 3.20, as printed and with the tight KL, for equal and for different parameters. The proof has
+three steps. Lemma 3.17.2 makes each step purely epsilon-close up to delta. Lemma 3.18 bounds the mean of its loss. Lemma 3.19
+bounds the deviation of the sum. Only the mean differs between the forms here. All hold for adaptively chosen mechanisms with
+parameters fixed in advance.
 
-The proof: Lemma 3.17.2 makes each step purely epsilon-close up to delta; Lemma 3.18 bounds the mean of its loss; Lemma
-3.19 the deviation of the sum. Only the mean differs between the forms here. All hold for adaptively chosen mechanisms
-with parameters fixed in advance.
-
-Proposition 1 on finite adaptive chains: the exact divergence of everything seen, and the bound, hypothesis checked.
-
-X comes from f(D), then Y from g(X, D) with that same X, and so on. A `Step` is the pair of laws of one answer with, for
-each outcome, the step that follows it. The bound adds one promise a level; each promise must hold for *every* earlier
-outcome, those of probability 0 included, and be fixed in advance. Mironov 2017, Proposition 1.
+**Proposition 1** of Mironov 2017 on finite adaptive chains: the exact divergence of all outcomes, and the bound with its
+hypothesis checked. X comes from f(D), then Y from g(X, D) with that same X, and so on. A `Step` is the pair of laws of one
+answer with, for each outcome, the step that follows it. The bound adds one promise a level. Each promise must be fixed in
+advance and hold for *every* earlier outcome, even one of probability 0.
 """
 
 import math

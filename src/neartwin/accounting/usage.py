@@ -1,9 +1,10 @@
-"""What was done, as frozen values, and the certified losses that it costs.
+"""Usage of mechanisms, as frozen values, and the certified losses that it costs.
 
 A `Usage` says how mechanisms meet people: once, repeated, one after the other, on disjoint parts, on a secret sample, or
-against a group. All of it is fixed before the first answer is seen; what is chosen on the way belongs to a filter or an
-odometer. `cost` lists every way in which one unit can meet a usage and keeps the worst. Which way is the worst may differ
-from question to question, so `Cost` keeps all of them and each view is the maximum over them.
+against a group. All of it is fixed before the first answer is seen. Choices on the way belong to a filter or an odometer.
+
+`cost` lists every way in which one unit can meet a usage and keeps the worst. The worst way may differ from question to
+question. So `Cost` keeps all of them, and each view is the maximum over them.
 
 Proofs: docs/proofs/composition.md, (C1) disjoint parts, (C2) samples, (C3) groups.
 """
@@ -142,7 +143,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """The same usage `count` times on the same people, with fresh noise (and fresh samples) each time."""
+    """A usage repeated `count` times on the same people, with fresh noise (and fresh samples) each time."""
 
     each: "Usage"
     count: int
@@ -172,7 +173,7 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """The same usage, as seen by a group of `size` units that are present or absent together."""
+    """A usage as seen by a group of `size` units that are present or absent together."""
 
     inner: "Usage"
     size: int
@@ -194,11 +195,11 @@ def use(factor: PrivacyLoss) -> Use:
 
 
 def repeated(each: AnyUsage, count: int) -> Repeated:
-    """The same usage several times on the same people.
+    """Repeat a usage on the same people.
 
     Args:
-        each: What is repeated, with fresh noise and fresh samples.
-        count: How often; at least 1.
+        each: The repeated usage, with fresh noise and fresh samples each time.
+        count: The number of times; at least 1.
     """
     return Repeated(_read(each), integer(at_least=1, count=count))
 
@@ -221,17 +222,17 @@ def subsample(inner: AnyUsage, rate: Number) -> Sampled:
     """All of this on one Poisson sample. Not for shuffled or fixed-size batches.
 
     Args:
-        inner: What is done on the sample.
+        inner: The usage of the sample.
         rate: The probability with which each unit is in the sample; strictly between 0 and 1.
     """
     return Sampled(_read(inner), open_probability(rate=rational(rate=rate)))
 
 
 def for_group(inner: AnyUsage, size: int) -> Grouped:
-    """What a usage costs a group of units that are present or absent together.
+    """The cost of a usage to a group of units that are present or absent together.
 
     Args:
-        inner: What is done.
+        inner: The usage.
         size: Units in the group; at least 1.
     """
     return Grouped(_read(inner), integer(at_least=1, size=size))
@@ -241,9 +242,9 @@ def cost(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     """The certified losses of a usage: its views are eps(delta), delta(eps), T(alpha), advantage and more.
 
     Args:
-        usage: What was done.
-        neighbours: "add_remove" or "replace_one". The parameters of each mechanism must be stated for that relation, those
-            of a subsampled one for a unit that joins.
+        usage: The usage, one mechanism or a composition of uses.
+        neighbours: "add_remove" or "replace_one". The parameters of each mechanism must be stated for that relation, those of a
+            subsampled one for a unit that joins.
 
     Raises:
         PrivacyError: No theorem covers a sample, a group or disjoint parts of the usage.

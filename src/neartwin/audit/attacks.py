@@ -1,23 +1,19 @@
-"""Attacks by asking: the same question again and again, and two questions that differ by one person.
+"""Attacks by asking: one question again and again, and two questions that differ by one person.
 
-`ask` is whatever answers: an unprotected database, a mechanism, an account. An account that refuses raises; the attack
-then stops with what it has.
+`ask` stands for an unprotected database, a mechanism, or an account. An account that refuses raises, and the attack then stops
+with the answers that it has.
 
-Tracing: was this person among those whose means were published?
+**Tracing.** Was this person among those whose means were published? Homer et al. 2008; Dwork, Smith, Steinke, Ullman and Vadhan
+2015. Take the inner product of a person's and the published means' differences from the population. It separates members from
+strangers once there are about as many columns as members, even when the means are a little noisy.
 
-Homer et al. 2008; Dwork, Smith, Steinke, Ullman and Vadhan 2015: the inner product of what is special about a person
-with what is special about the published means separates members from strangers once there are about as many columns as
-members, even when the means are a little noisy.
+**Timing.** Does the time of a call follow the noise it drew? If it does, the wall clock tells the noise, and the answer follows.
+Jin, McMurtry, Rubinstein and Ohrimenko 2022.
 
-Timing: does the time of a call follow the noise it drew?
-
-Jin, McMurtry, Rubinstein and Ohrimenko 2022: if it does, the wall clock tells the noise, and the answer follows.
-
-Float attacks: what floating-point numbers betray that real numbers would not.
-
-Mironov 2012: a float Laplace sampler reaches only some floats around its centre; an output that one centre can reach
-and the other cannot tells them apart for certain. Casacuberta, Shoemate, Vadhan and Wagaman 2022: a float sum may move
-by far more than its sensitivity, through rounding that repeats or through the order of rows.
+**Floats.** Floating-point numbers betray secrets that real numbers would not. A float Laplace sampler reaches only some floats
+around its centre. An output that one centre can reach and the other cannot tells them apart for certain (Mironov 2012). A float
+sum may move by far more than its sensitivity, through repeated rounding or the order of rows (Casacuberta, Shoemate, Vadhan and
+Wagaman 2022).
 """
 
 import time
@@ -36,7 +32,13 @@ Ask = Callable[[Sequence[Hashable]], float]  # the people counted in, the answer
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the attacker believes, from how many answers, and the refusal that stopped him, if one did."""
+    """The attacker's estimate.
+
+    Attributes:
+        value: The estimate.
+        answers: The number of answers that it uses.
+        refusal: The refusal that stopped the attacker, if one did.
+    """
 
     value: float
     answers: int
@@ -225,9 +227,12 @@ class SumTwins:
 def repeated_rounding_twins(mantissa_bits: int = 24, drift: int = 20_000) -> SumTwins:
     """Neighbours (one value replaced) on which a running float sum differs by about `drift`, its sensitivity aside.
 
-    mantissa_bits: 24 for float32, 53 for float64. The left list climbs to 2^b + 2, where floats are 2 apart and
-    subtracting 3/4 is rounded away; the right one to 2^b, below which each 3/4 counts as 1. Casacuberta et al. 2022,
-    section 5.
+    The left list climbs to 2^b + 2, where floats are 2 apart and subtracting 3/4 is rounded away. The right one climbs to 2^b,
+    below which each 3/4 counts as 1. Casacuberta et al. 2022, section 5.
+
+    Args:
+        mantissa_bits: 24 for float32, 53 for float64.
+        drift: The number of values of -3/4.
 
     >>> twins = repeated_rounding_twins()
     >>> running = [float(np.cumsum(side, dtype=np.float32)[-1]) for side in (twins.left, twins.right)]
@@ -241,7 +246,7 @@ def repeated_rounding_twins(mantissa_bits: int = 24, drift: int = 20_000) -> Sum
 
 
 def sum_excess(total: Callable[[FloatArray], float], twins: SumTwins) -> float:
-    """By how much a summation moves between the twins beyond the declared sensitivity 2 * bound; at most 0 is sound.
+    """The move of a summation between the twins, less the declared sensitivity 2 * bound; at most 0 is sound.
 
     >>> import math
     >>> sum_excess(math.fsum, repeated_rounding_twins()) <= 0

@@ -1,19 +1,16 @@
-"""What is claimed, as the attacker reads it: a floor under his errors, and one number that his errors put to the test.
+"""Claims as the attacker reads them: a floor under his errors, and one number that his errors put to the test.
 
-A claim answers two questions. `floor(fpr)`: the least miss rate the claim allows at a false-alarm rate, for either
-order of the two inputs. `reached(fpr, fnr)`: the least parameter of the claim's family that would allow these errors;
-above `limit`, the claim is false. For a claim without a family the number is how far the attacker got below the curve.
+A claim answers two questions. `floor(fpr)` is the least miss rate the claim allows at a false-alarm rate, for either order of
+the two inputs. `reached(fpr, fnr)` is the least parameter of the claim's family that would allow these errors. Above `limit`,
+the claim is false. For a claim without a family the number is the attacker's gap below the curve.
 
-What an attacker's two error rates say about the privacy loss: the least parameter that would allow them.
+fpr is the rate at which the attacker says "right" when the input was left; fnr is that of "left" when it was right. Given
+*upper* bounds on both, the results are *lower* bounds on the mechanism's true parameter. All are raw: a value below 0 means that
+these errors prove nothing. Kairouz, Oh and Viswanath 2015, Theorem 2.1; Nasr et al. 2023, section 5.
 
-fpr: how often the attacker says "right" when the input was left; fnr: how often he says "left" when it was right. Given
-*upper* bounds on both, the results are *lower* bounds on the mechanism's true parameter. All are raw: a value below 0
-means that these errors prove nothing. Kairouz, Oh and Viswanath 2015, Theorem 2.1; Nasr et al. 2023, section 5.
-
-From what is promised to a claim that can be attacked: targets, guarantees, trade-off curves and composed wholes.
-
-The floor under the attacker's errors is the promised one, the *lower* end of a curve that comes as bounds: an attacker who
-gets below it has refuted the promise, and every risk read from it is an upper bound.
+Claims come from targets, guarantees, trade-off curves and composed wholes. The floor under the attacker's errors is the promised
+one, the *lower* end of a curve that comes as bounds. An attacker who gets below it has refuted the promise. Every risk read from
+it is an upper bound.
 """
 
 from collections.abc import Callable
@@ -37,8 +34,16 @@ from neartwin.tradeoff.functions import TradeOff
 def epsilon_seen(fpr: ArrayLike, fnr: ArrayLike, *, delta: float = 0.0) -> FloatArray:
     """The least epsilon for which (epsilon, delta)-privacy allows these errors.
 
-    max(ln((1 - delta - fnr) / fpr), ln((1 - delta - fpr) / fnr)), of the broadcast shape; inf if an event that cannot
-    happen on one side happens on the other by more than delta; 0 or below if nothing is proved.
+    It is max(ln((1 - delta - fnr) / fpr), ln((1 - delta - fpr) / fnr)). It is inf if an event that cannot happen on one side
+    happens on the other by more than delta. 0 or below proves nothing.
+
+    Args:
+        fpr: False-alarm rates, in [0, 1].
+        fnr: Miss rates, in [0, 1].
+        delta: In [0, 1].
+
+    Returns:
+        An array of the broadcast shape.
 
     >>> float(epsilon_seen(0.01, 0.6, delta=1e-5))
     3.68885445380...
@@ -168,10 +173,12 @@ class GaussianPrivacy:
 
 @dataclass(frozen=True, slots=True)
 class BelowCurve:
-    """Any trade-off curve: `curve` takes false-alarm rates (n,) and returns the least miss rates (n,).
+    """A claim by any trade-off curve. `claim_of` makes it from a guarantee, a curve or a composed whole.
 
-    The curve must be convex, non-increasing and hold for both orders of the inputs; where it comes as bounds, give the
-    *lower* one, which is what is promised. `claim_of` makes this claim from a guarantee, a curve or a composed whole.
+    Attributes:
+        curve: Takes false-alarm rates (n,) and returns the least miss rates (n,). It must be convex, non-increasing and hold for
+            both orders of the inputs. For a curve that comes as bounds, give the *lower* one, which is promised.
+        name: The claim in words.
     """
 
     curve: Curve

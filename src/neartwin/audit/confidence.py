@@ -1,8 +1,7 @@
-"""How often an event really happens, from how often it was seen: Clopper-Pearson bounds on a probability.
+"""Bounds on the probability of an event from how often it was seen (Clopper-Pearson), and the finding of an audit.
 
-Valid for every number of runs and every true probability: no normal approximation. Clopper and Pearson 1934.
-
-What an audit found: the claim, refuted by these inputs and this event, or not refuted and how far it got.
+The bounds are valid for every number of runs and every true probability: no normal approximation. Clopper and Pearson 1934.
+A finding is a claim refuted by these inputs and this event, or not refuted and how far the attacker got.
 """
 
 from dataclasses import dataclass
@@ -94,9 +93,17 @@ class Event:
 class Finding:
     """The result of playing one game against one claim.
 
-    The event was fixed on other runs than those counted here. `reached` is a lower bound, with probability at least
-    `confidence` over the counted runs, on the number that the claim speaks of (`claim.unit`); `samples` are the counted
-    outputs, from which `recount` gives the four counts again.
+    The event was fixed on other runs than those counted here. `reached` is a lower bound, with probability at least `confidence`
+    over the counted runs, on the number of the claim (`claim.unit`).
+
+    Attributes:
+        claim: The claim.
+        event: The event.
+        swapped: Whether the event is likelier on the left.
+        hits: How often it happened, left and right.
+        runs: The number of runs, left and right.
+        confidence: The confidence of `reached`.
+        samples: The counted outputs, from which `recount` gives the four counts again.
     """
 
     claim: Claim

@@ -1,12 +1,11 @@
 """Exact verification of a finite mechanism: its laws in rational numbers, and no statistics.
 
 A law is a mapping from outputs to `Fraction`s that sum to 1. The answer is certified: comparisons with e^epsilon take
-as many bits as decide them. What is refuted comes with the violating set.
+as many bits as decide them. A refutation comes with the violating set.
 
-From a program to its exact law: run it down every path of its coins, multiplying exact probabilities.
-
-The program draws through one argument, `choose(weights)`, which returns an index with the given rational odds. Nothing
-is sampled: each run follows one path, the next run the next path, until all are done.
+A program becomes its exact law by running it down every path of its coins and multiplying exact probabilities. The program draws
+through one argument, `choose(weights)`, which returns an index with the given rational odds. Nothing is sampled: each run
+follows one path, the next run the next path, until all are done.
 """
 
 from collections import defaultdict

@@ -1,13 +1,12 @@
-"""The game: run a mechanism on neighbouring inputs, learn an event, and test the claim on runs not yet looked at.
+"""The game: run a mechanism on neighbouring inputs, learn an event, and test the claim on fresh runs.
 
-Three disjoint parts of the runs do three things: the first teaches scores, the second chooses score, threshold and
-order of the inputs, the third is counted once. So the final bound pays for one event only.
+Three disjoint parts of the runs do three things. The first teaches scores. The second chooses score, threshold and order of the
+inputs. The third is counted once. So the final bound pays for one event only.
 
-A whole-curve band: how well an attacker does at every false-alarm rate at once, with confidence, against a claim.
-
-One score, learned on other runs, at several thresholds fixed on other runs: each threshold's two rates get
-Clopper-Pearson bounds at an equal share of the failure probability, so that all hold together. The mechanism's true
-trade-off curve lies on or below the lower convex hull of these points and (0, 1), (1, 0), as it is convex.
+A band for the whole curve bounds the attacker at every false-alarm rate at once, with confidence, against a claim. One score and
+several thresholds are fixed on other runs. Each threshold's two rates get Clopper-Pearson bounds at an equal share of the
+failure probability, so that all hold together. The mechanism's true trade-off curve is convex. So it lies on or below the lower
+convex hull of these points and (0, 1), (1, 0).
 """
 
 import itertools
@@ -47,10 +46,21 @@ def audit(
 ) -> Finding:
     """Try to refute the claim; the strongest attempt as a finding.
 
-    mechanism: any callable from one input to one output, or `Batched`. Each pair of inputs is played with `search_runs`
-    runs a side; the pair where the attacker got furthest is played anew with `runs` runs a side, of which a quarter
-    teaches, a quarter chooses and half is counted. With one pair there is no search. Sources: Ding et al. 2018, Bichsel
-    et al. 2021, Clopper and Pearson 1934.
+    Each pair of inputs is played with `search_runs` runs a side. The best pair for the attacker is played anew with `runs` runs
+    a side: a quarter teaches, a quarter chooses and half is counted. With one pair there is no search. Sources: Ding et al.
+    2018, Bichsel et al. 2021, Clopper and Pearson 1934.
+
+    Args:
+        mechanism: A callable from one input to one output, or `Batched`.
+        claim: The claim.
+        twins: Pairs of neighbouring inputs, at least one.
+        runs: Runs a side of the final game, at least 8.
+        search_runs: Runs a side of the search, at least 8.
+        confidence: The confidence of the finding.
+        workers: Processes that run side by side.
+
+    Raises:
+        ParameterError: There is no pair of inputs.
 
     >>> from neartwin.audit.claims import claim_pure
     >>> from neartwin.audit.neighbouring_inputs import known

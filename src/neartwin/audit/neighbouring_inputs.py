@@ -50,9 +50,12 @@ def searched(make: Callable[[np.random.Generator], tuple[Any, Any]], *, rounds: 
 def answer_patterns(length: int, *, change: float = 1.0) -> Iterator[Twins]:
     """Vectors of query answers that one person changes: the patterns that break selection mechanisms.
 
-    length: number of answers, at least 2; each answer moves by at most `change`. One up, one up and the rest down, half
-    up and half down, all one way, each around equal answers; one that lagged and draws level; a cross. After Ding et
-    al. 2018, table 1.
+    They are: one up; one up and the rest down; half up and half down; all one way, each around equal answers. Then one that
+    lagged and draws level, and a cross. Ding et al. 2018, table 1.
+
+    Args:
+        length: The number of answers, at least 2.
+        change: The most that each answer moves.
 
     >>> [(twins.left, twins.right) for twins in answer_patterns(2)][0]
     ((1.0, 1.0), (2.0, 1.0))
@@ -87,9 +90,14 @@ Row = tuple[Any, ...]
 def table_corners(*, low: float, high: float, heavy: int = 100, keys: Sequence[Any] = ("a", "b")) -> Iterator[Twins]:
     """Tables of rows (unit, key, value), one unit apart by add/remove, at the corners where real code breaks.
 
-    low, high: the declared bounds of the value; heavy: how many rows the heavy units hold. A newcomer with one row at a
-    bound, with many rows in one key, with one row in each of many keys, out of bounds, NaN, infinite, missing, under a
-    missing key, under a key that nobody else has, with duplicates; against no rows and against a crowd.
+    A newcomer has one row at a bound, many rows in one key, or one row in each of many keys. Or its value is out of bounds, NaN,
+    infinite or missing, or its key is missing or its own. Each is played against no rows and against a crowd.
+
+    Args:
+        low: The declared lower bound of the value.
+        high: The declared upper bound.
+        heavy: The number of rows of heavy units.
+        keys: Keys that others have.
 
     >>> sum(1 for _ in table_corners(low=0, high=1))
     26

@@ -51,8 +51,14 @@ def one_run_curve_pvalue(
     """An upper bound on the chance of `correct` or more right guesses, if the trade-off curve holds in both orders.
 
     With p_i the chance of i right guesses, every tail obeys sum_{i>=j} p_i i/m <= 1 - f(sum_{i>=j} p_{i-1} (r-i+1)/m).
-    The largest Pr[>= v] under these constraints has all its mass above v at v itself, and below it the least mass the
-    constraints demand; it is found by bisection and rounded up.
+    The largest Pr[>= v] under these constraints has all its mass above v at v itself. Below v it has the least mass that the
+    constraints demand. It is found by bisection and rounded up.
+
+    Args:
+        correct: The number of right guesses.
+        guesses: The number of guesses.
+        canaries: The number of canaries, m.
+        curve: The claimed trade-off curve, of arrays.
 
     >>> from neartwin.audit.claims import claim_pure
     >>> loose = one_run_curve_pvalue(80, 100, 100, curve=claim_pure(1).floor)

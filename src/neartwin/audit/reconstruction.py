@@ -1,18 +1,15 @@
 """Reconstruction: a secret bit for each of n people, from noisy counts over subsets of them.
 
-Dinur and Nissim 2003: with n or more random subsets and errors below c sqrt(n), almost every bit comes back; answering
-every subset within E lets an exhaustive attacker err in at most 4E people. Attackers see queries and answers alone.
+Dinur and Nissim 2003: with n or more random subsets and errors below c sqrt(n), almost every bit comes back. An exhaustive
+attacker errs in at most 4E people if every subset is answered within E. Attackers see queries and answers alone.
 
-The phase transition of reconstruction: below an error of order sqrt(n) everything comes back, above it nothing.
+The attack has a phase transition: below an error of order sqrt(n) everything comes back, above it nothing. Differential privacy
+puts a floor under it. Whatever the attacker does, a fair secret bit stays wrong with at least the probability that the
+guarantee's curve allows.
 
-And the floor that differential privacy puts under the attack: whatever the attacker does, a fair secret bit stays wrong
-with at least the probability that the guarantee's curve allows.
-
-Subset counts answered by neartwin itself: one release that a ledger paid for, to be attacked like any other answers.
-
-A person whose bit is 1 has a row for each subset that holds them, and a person whose bit is 0 has none: the secret is
-whether the person is in the data, which is what the guarantee hides. Questions are groups, so that one plan answers them
-all, and its noise is for a person who may be in every one.
+neartwin can answer the subset counts itself, in one release that a ledger paid for. A person whose bit is 1 has a row for each
+subset that holds them, and a person whose bit is 0 has none. So the secret is whether the person is in the data, as in the
+guarantee. Questions are groups, so that one plan answers them all. Its noise is for a person who may be in every one.
 """
 
 import tempfile

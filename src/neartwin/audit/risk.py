@@ -1,8 +1,8 @@
-"""A guarantee in plain words: what an attacker who is sure of everything else can do with the release, at most.
+"""A guarantee in plain words: upper bounds on the success of an attacker who is sure of everything else.
 
-Everything is read from a trade-off curve: any callable from false-alarm rates to miss rates that the true curve does not
-lie below, convex and non-increasing, for both orders of the neighbours. Take the *lower* end where a curve comes as an
-interval. Kulynych et al. 2024; Hayes et al. 2023 for reconstruction. Post-processing cannot raise any of these numbers.
+Everything is read from a trade-off curve: any callable from false-alarm rates to miss rates that the true curve does not lie
+below. It is convex and non-increasing, and holds for both orders of the neighbours. Take the *lower* end of a curve that comes
+as an interval. Kulynych et al. 2024; Hayes et al. 2023 for reconstruction. Post-processing cannot raise any of these numbers.
 """
 
 import math
@@ -41,8 +41,11 @@ def power_at(curve: Curve, fpr: ArrayLike) -> FloatArray:
 def advantage_of(curve: Curve) -> float:
     """The most by which true positives can exceed false ones, over all false-alarm rates; an upper bound in [0, 1].
 
-    1 - a - f(a) is concave, so its maximum lies within a grid step of its largest value on a grid; refined until
-    the step no longer matters, then 1 - (left end) - f(right end) bounds it.
+    1 - a - f(a) is concave, so its maximum lies within a grid step of its largest value on a grid. The grid is refined until
+    the step no longer matters. Then 1 - (left end) - f(right end) bounds it.
+
+    Args:
+        curve: The trade-off curve, of arrays.
 
     >>> from neartwin.audit.claims import claim_gdp, claim_pure
     >>> round(advantage_of(claim_gdp(2).floor), 9), round(advantage_of(claim_pure(1).floor), 9)
@@ -155,10 +158,10 @@ def largest_parameter(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """What keeps a risk: the largest mu or the largest epsilon, and the noise that a count of units needs for it.
+    """The largest mu or the largest epsilon that keeps a risk, and the noise that a count of units needs for it.
 
-    gaussian_noise, laplace_noise: standard deviations of the noise on a number that one unit moves by at most 1; both are
-    rounded up, as mu and epsilon are rounded down.
+    `gaussian_noise` and `laplace_noise` are standard deviations of the noise on a number that one unit moves by at most 1. Both
+    are rounded up, as mu and epsilon are rounded down.
     """
 
     mu: float

@@ -2,11 +2,10 @@
 
 A run that raises is an output too: whether a query fails is data, and the attacker sees it.
 
-The game on whole releases: many runs as one release of many replicas, through the public path and on any engine.
-
-Each replica is a copy of the input whose units are its own; groups are formed by replica and key. A unit has rows in one
-replica alone, so bounding, noise and thresholds treat each replica as if it were released by itself, and one statement
-plays thousands of runs where starting a statement is slow.
+The game on whole releases plays many runs as one release of many replicas, through the public path and on any engine. Each
+replica is a copy of the input whose units are its own. Groups are formed by replica and key. A unit has rows in one replica
+alone. So bounding, noise and thresholds treat each replica as if it were released by itself. One statement plays thousands of
+runs, on engines that take long to start one.
 """
 
 import sys
@@ -55,7 +54,7 @@ Mechanism = Callable[[Any], Any] | Batched
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What was seen: one output a run, in the order of the runs, for the left and the right input."""
+    """The outputs of a game: one a run, in the order of the runs, for the left and the right input."""
 
     twins: Twins
     left: Outputs
@@ -79,11 +78,18 @@ def _part(outputs: Outputs, low: float, high: float) -> Outputs:
 
 
 def play(mechanism: Mechanism, twins: Twins, *, runs: int, workers: int = 1) -> Transcript:
-    """Run the mechanism `runs` times on each side.
+    """Run the mechanism `runs` times on each side. A progress bar shows on a terminal only.
 
-    mechanism: takes one input, returns any output, and draws its own randomness; or `Batched`. With workers > 1 it must
-    be picklable (a module's function) and draw fresh randomness in each process: copies of one seeded generator would
-    repeat each other, which is noticed and refused. A progress bar shows on a terminal only.
+    Args:
+        mechanism: Takes one input, returns any output, and draws its own randomness; or `Batched`. With several workers it must
+            be picklable (a module's function) and draw fresh randomness in each process.
+        twins: The two inputs.
+        runs: Runs a side, at least 1.
+        workers: Processes that run side by side.
+
+    Raises:
+        PrivacyError: Processes repeated each other, as copies of one seeded generator do.
+        ParameterError: Every run raised.
     """
     integer(runs=runs, at_least=1)
     integer(workers=workers, at_least=1)
@@ -179,12 +185,17 @@ def written(account: Any, proposal: Any) -> Any:
 class ReleaseGame:
     """A release to be played: rows are tuples (unit, key, value, ...) of text, text and numbers; None is missing.
 
-    values: the names of the columns after unit and key. ask: from the grouped table (`Groups`) to the question (`Query`), as in
-    `lambda groups: groups.agg(n=nt.count())`. limits: of one unit. keys: the
-    public keys, or None to discover them. where: puts an Arrow table of all rows where the engine under
-    attack reads it, and opens it there with `nt.table(..., unit="unit")`. take: from an account and a proposal to the released
-    rows (`collected`, `written`). The output of a run: with public keys one number a (key, statistic), in that order; with
-    discovered ones a mapping from each (released key, statistic) to its number.
+    With public keys the output of a run has one number a (key, statistic), in that order. With discovered ones it is a mapping
+    from each (released key, statistic) to its number.
+
+    Attributes:
+        values: The names of the columns after unit and key.
+        ask: From the grouped table (`Groups`) to the question (`Query`), as in `lambda groups: groups.agg(n=nt.count())`.
+        spend: The budget of the release.
+        limits: The limits of one unit.
+        keys: The public keys, or None to discover them.
+        where: Puts an Arrow table of all rows on the engine under attack, and opens it there with `nt.table(..., unit="unit")`.
+        take: From an account and a proposal to the released rows (`collected`, `written`).
     """
 
     values: tuple[str, ...]

@@ -1,14 +1,12 @@
 """Scores: one number an output, higher where the right input is likelier. An event is a score above a threshold.
 
-Each is learned on its own runs by a likelihood ratio: of very outputs, of bins of one column, of a linear form over all
-columns (Bichsel et al. 2021), or simply one column up or down. The Neyman-Pearson lemma says that nothing beats the
-true ratio; the game says which estimate of it does best.
+Each is learned on its own runs by a likelihood ratio, or is one column up or down. Ratios are of exact outputs, of bins of one
+column, or of a linear form over all columns (Bichsel et al. 2021). The Neyman-Pearson lemma says that nothing beats the true
+ratio. The game says which estimate of it does best.
 
-What an attacker reads from an output: named numbers, whatever the output's shape.
-
-A number is read as itself, its lowest set bit (where float noise betrays its centre) and its fraction; a sequence as
-entries, sum, extremes and their places; a mapping by keys; anything else, errors included, as "is this very value".
-What is absent reads as NaN.
+An attacker reads an output as named numbers, whatever its shape. A number is read as itself, its lowest set bit and its
+fraction: float noise betrays its centre in the lowest bit. A sequence is read as entries, sum, extremes and their places.
+A mapping is read by keys. Anything else, an error too, is read as "is this very value". An absent number reads as NaN.
 """
 
 from collections import Counter
@@ -175,7 +173,7 @@ class Score(Protocol):
         """(n,) scores of n outputs; never NaN."""
 
     def turned(self) -> "Score":
-        """The same score with its sign changed: high where the left input is likelier."""
+        """This score with its sign changed: high where the left input is likelier."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
 """Pairs of densities without a closed form: certified brackets from declared structure, labelled estimates without.
 
-`monotone_pair`: on each cell between two edges the loss is monotone. Merging every cell into one outcome is
-post-processing, so that finite pair lies *below*; moving each cell's mass to the losses at its two ends, so that P and
-Q keep their masses, is the convex chord, and that finite pair lies *above*. Both errors are of second order in the
-cells, for all divergences at once.
+`monotone_pair`: on each cell between two edges the loss is monotone. Merging every cell into one outcome is post-processing, so
+that finite pair lies *below*. Moving each cell's mass to the losses at its two ends keeps the masses of P and Q. It is the
+convex chord, so that finite pair lies *above*. Both errors are of second order in the cells, for all divergences.
 
-`smooth_renyi`, `smooth_kl`: where log p and the loss are analytic in a Bernstein ellipse and bounded there, Gauss-
-Legendre quadrature with its error bound (Trefethen 2013, Theorem 19.3), exponential tails bounded in closed form.
+`smooth_renyi`, `smooth_kl`: log p and the loss are analytic in a Bernstein ellipse and bounded there. Gauss-Legendre quadrature
+has an error bound then (Trefethen 2013, Theorem 19.3), and exponential tails are bounded in closed form.
 
 `estimate_renyi`, `estimate_kl`: plain quadrature, with no structure declared. Their result is of type `Estimate`, which
 no theorem here accepts.
@@ -67,7 +66,7 @@ class BracketedPair:
         return _between(self.below.renyi(order), self.above.renyi(order))
 
     def reversed(self) -> "BracketedPair":
-        """The same pair with P and Q exchanged."""
+        """This pair with P and Q exchanged."""
         return BracketedPair(self.below.reversed(), self.above.reversed())
 
 

@@ -60,7 +60,7 @@ class Pair(Protocol):
         """Renyi divergence of any order > 0: KL at 1, the max divergence at infinity. Increasing in the order."""
 
     def reversed(self) -> "Pair":
-        """The same pair with P and Q exchanged."""
+        """This pair with P and Q exchanged."""
 
 
 def read_order(order: Numeric) -> Any:
@@ -108,8 +108,10 @@ Outcomes = Callable[[Any], Sequence[Outcome]]
 class FinitePair:
     """Two laws on one finite set, or a batch of such pairs.
 
-    outcomes: the list of outcomes as balls, at the working precision, from a parameter; at: the parameter, or an object array
-    of parameters, one a pair. exact: the probabilities as rationals, where they are known and there is one pair.
+    Attributes:
+        outcomes: The list of outcomes as balls, at the working precision, from a parameter.
+        at: The parameter, or an object array of parameters, one a pair.
+        exact: The probabilities as rationals, if they are known and there is one pair.
 
     >>> finite_pair(["0.5", "0.3", "0.2"], ["0.2", "0.5", "0.3"]).kl().upper
     0.22380465...
@@ -205,7 +207,7 @@ class FinitePair:
         )
 
     def reversed(self) -> "FinitePair":
-        """The same pair with P and Q exchanged."""
+        """This pair with P and Q exchanged."""
         exact = None if self.exact is None else (self.exact[1], self.exact[0])
         return FinitePair(lambda at: [one.reversed() for one in self.outcomes(at)], self.at, exact)
 

@@ -1,8 +1,8 @@
 """Renyi divergence of the Poisson-subsampled Gaussian: (1-q) N(0, s^2) + q N(1, s^2) against N(0, s^2).
 
-This direction (one person removed) is the larger of the two at every order >= 1 (Mironov, Talwar, Zhang 2019,
-Theorem 5 and Corollary 7), so it prices both. Integer orders: a finite sum of positive terms. Others: the trapezoidal
-rule with its error bound. With t(x) = 1 - q + q e^((2x - 1) / (2 s^2)) the moment is E[t^a] under N(0, s^2).
+This direction (one person removed) is the larger of the two at every order >= 1, so it prices both. Mironov, Talwar, Zhang
+2019, Theorem 5 and Corollary 7. Integer orders: a finite sum of positive terms. Others: the trapezoidal rule with its error
+bound. With t(x) = 1 - q + q e^((2x - 1) / (2 s^2)) the moment is E[t^a] under N(0, s^2).
 """
 
 import math
@@ -60,10 +60,11 @@ def by_sum(q: Fraction, s: Fraction, order: int) -> "arb":
 def by_quadrature(q: Fraction, s: Fraction, order: Fraction) -> "arb":
     """The logarithm of E[t^a] over a - 1, for a > 0: the trapezoidal rule of step h, its error bounded beforehand.
 
-    On the lines |Im x| = th s^2, th < pi, |t| is at most its value on the real line and the density e^(th^2 s^2 / 2) times
-    its own; so rule and integral differ by at most 2 e^(th^2 s^2 / 2) / (e^(2 pi th s^2 / h) - 1) of the integral. Nodes
-    beyond the last add less than the tails of t^a <= 1 left of 1/2, and of t^b <= 1 - q + q e^(b (2x - 1) / (2 s^2)), b >= a,
-    b >= 1, right of it: Jensen's inequality.
+    Take the lines |Im x| = th s^2, th < pi. There |t| is at most its value on the real line, and the density e^(th^2 s^2 / 2)
+    times its own. So rule and integral differ by at most 2 e^(th^2 s^2 / 2) / (e^(2 pi th s^2 / h) - 1) of the integral.
+
+    Nodes beyond the last add less than two tails. Left of 1/2, t^a <= 1. Right of it, for b >= a and b >= 1,
+    t^b <= 1 - q + q e^(b (2x - 1) / (2 s^2)) by Jensen's inequality.
 
     Order 1 is between two others, 2^-80 from it, for the divergence grows with the order.
     """

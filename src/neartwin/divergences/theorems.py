@@ -188,8 +188,12 @@ class NearbyPair:
 def nearby_law(pair: FinitePair, epsilon: Number) -> NearbyLaw:
     """The law nearest to Y = P whose max divergence from Z = Q is at most epsilon.
 
-    epsilon: at least 0. The distance is the hockey-stick divergence itself, the least possible. What exceeds
-    e^epsilon Z is cut off and given, in proportion, to where there is room.
+    The distance is the hockey-stick divergence itself, the least possible. The mass above e^epsilon Z is cut off and given, in
+    proportion, to outcomes with room below it.
+
+    Args:
+        pair: P and Q.
+        epsilon: At least 0.
 
     >>> from neartwin.divergences.finite import finite_pair
     >>> near = nearby_law(finite_pair(["0.5", "0.3", "0.2"], ["0.2", "0.5", "0.3"]), "0.4")
@@ -218,9 +222,12 @@ def _law(probabilities: Callable[[], list["arb"]], method: str) -> Certified:
 def nearby_pair(pair: FinitePair, epsilon: Number) -> NearbyPair:
     """Laws near Y = P and Z = Q that are epsilon-close in both directions.
 
-    epsilon: at least 0. The distance is max(H(Y||Z), H(Z||Y)) / (1 + e^epsilon), the least possible: where one law
-    exceeds e^epsilon times the other both give way by the same mass; then both sums are mended where the laws have a
-    gap, which only brings them closer.
+    The distance is max(H(Y||Z), H(Z||Y)) / (1 + e^epsilon), the least possible. Where one law exceeds e^epsilon times the other,
+    both give way by the same mass. Then both sums are mended where the laws have a gap, which only brings them closer.
+
+    Args:
+        pair: P and Q.
+        epsilon: At least 0.
 
     >>> from neartwin.divergences.finite import finite_pair
     >>> nearby_pair(finite_pair(["0.5", "0.3", "0.2"], ["0.2", "0.5", "0.3"]), "0.4").distance.upper
@@ -324,7 +331,7 @@ def verdict(pair: FinitePair, *, epsilon: Number, delta: Number = 0) -> Verdict:
 
 
 def family_verdict(pairs: Iterable[FinitePair], *, epsilon: Number, delta: Number = 0) -> Verdict:
-    """The same for every pair of neighbours of a mechanism: the first violation, or else the closest pair.
+    """The verdict on all pairs of neighbours of a mechanism: the first violation, or else the closest pair.
 
     >>> from neartwin.divergences.finite import finite_pair
     >>> same, far = finite_pair([0.5, 0.5], [0.5, 0.5]), finite_pair([1, 0], [0.5, 0.5])

@@ -27,7 +27,7 @@ class NearNormal(NamedTuple):
     """A normal variable that can be drawn together with noise X, and nearly always stands beside it.
 
     Attributes:
-        variance: Of the normal variable.
+        variance: The variance of the normal variable.
         distance: The most that X is away from it.
         failure: The probability that X is further away.
     """

@@ -62,10 +62,17 @@ class Change:
     def of_rounded(
         cls, *, step: Number, cells: int, l1: Number | None = None, l2: Number | None = None, linf: Number | None = None
     ) -> "Change":
-        """Of a real vector that is rounded half up to multiples of `step`, in steps.
+        """The change of a real vector that is rounded half up to multiples of `step`, in steps.
 
-        l1, l2, linf: bounds before rounding, of a real change in at most `cells` coordinates. Rounding half up commutes
-        with shifts by a step, so one coordinate moves by at most ceil(|v_i| / step): see docs/mechanisms/grid.md.
+        Rounding half up commutes with shifts by a step, so one coordinate moves by at most ceil(|v_i| / step): see
+        docs/mechanisms/grid.md.
+
+        Args:
+            step: The step of the grid.
+            cells: The most coordinates that change.
+            l1: A bound on the absolute sum before rounding.
+            l2: A bound on the length before rounding.
+            linf: A bound on each coordinate before rounding.
 
         >>> Change.of_rounded(step="1/2", linf=1, cells=1).l1, Change.of_rounded(step=1, l1="0.3", cells=4).l1
         (2, 4)

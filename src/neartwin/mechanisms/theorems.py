@@ -173,7 +173,7 @@ def laplace_mean_variance(*, epsilon: Numeric, records: int) -> Certified:
 def response_mean_variance(*, epsilon: Numeric, records: int) -> Certified:
     """e^epsilon / (n (e^epsilon - 1)^2): the noise of the mean of n bits by debiased randomized response.
 
-    Of order 1 / (epsilon sqrt n), against 1 / (epsilon n) for Laplace: the price of trusting nobody.
+    Its deviation is of order 1 / (epsilon sqrt n), against 1 / (epsilon n) for Laplace: the price of trusting nobody.
 
     >>> response_mean_variance(epsilon=1, records=1000).upper
     0.00092067...
@@ -260,7 +260,7 @@ def length(vector: Sequence[Fraction], norm: Norm) -> Fraction:
 
 
 def count_sensitivity(queries: int = 1, *, norm: Norm = Norm.L1) -> Fraction:
-    """Of m counting queries asked together, none of them known to exclude another: m in L1, under every neighbours.
+    """The sensitivity of m counting queries, none known to exclude another: m in L1, under every relation.
 
     One person may be in every count, also when replaced. (Example 3.1; a text that bounds k such queries by 1 is
     wrong: one person may change all of them.)
@@ -272,7 +272,7 @@ def count_sensitivity(queries: int = 1, *, norm: Norm = Norm.L1) -> Fraction:
 
 
 def histogram_sensitivity(neighbours: Neighbours, *, norm: Norm = Norm.L1) -> Fraction:
-    """Of the counts of disjoint, data-independent bins: 1 in L1 under add/remove, 2 under replace-one.
+    """The sensitivity of the counts of disjoint, data-independent bins: 1 in L1 under add/remove, 2 under replace-one.
 
     >>> histogram_sensitivity(Neighbours.ADD_REMOVE), histogram_sensitivity(Neighbours.REPLACE_ONE)
     (Fraction(1, 1), Fraction(2, 1))
@@ -284,11 +284,16 @@ def histogram_sensitivity(neighbours: Neighbours, *, norm: Norm = Norm.L1) -> Fr
 def linear_sensitivity(
     weights: Sequence[Sequence[Number]], neighbours: Neighbours, *, norm: Norm = Norm.L1, records: int = 1
 ) -> Fraction:
-    """Of queries that are linear in the histogram: f(x)_i = sum_c weights[i][c] x_c / records.
+    """The sensitivity of queries that are linear in the histogram: f(x)_i = sum_c weights[i][c] x_c / records.
 
-    weights: one row a query, one column a kind of record. Add/remove: the longest column; replace-one: the longest
-    difference of two columns. records: the *public* number n of records of a fractional query, which only replace-one
-    keeps; under add/remove n itself is private, and a mean has no such bound.
+    Under add/remove it is the longest column, under replace-one the longest difference of two columns.
+
+    Args:
+        weights: One row a query, one column a kind of record.
+        neighbours: The relation.
+        norm: The norm of a change.
+        records: The *public* number n of records of a fractional query, which only replace-one keeps. Under add/remove n itself
+            is private, and a mean has no such bound.
 
     >>> linear_sensitivity([[0, 1]], Neighbours.REPLACE_ONE, records=50)
     Fraction(1, 50)

@@ -1,4 +1,4 @@
-"""What an attacker can reach, read from a curve, the inverses, and the tests of two finite laws.
+"""The power of an attacker, read from a curve; the inverses; and the tests of two finite laws.
 
 The attacker sees the output and decides which of two neighbouring data sets made it. Every number is an upper bound on
 the attacker when taken at `upper` (Kulynych et al. 2024; Hayes et al. 2023 for reconstruction).
@@ -59,8 +59,13 @@ def reconstruction_success(curve: TradeOff, prior: Argument) -> Interval[FloatAr
 def betting_posterior(curve: TradeOff, fpr: Argument, prior: Argument) -> Interval[FloatArray]:
     """The share of right bets of an attacker who bets only in a share `fpr` of the null cases.
 
-    prior: probability that the unit is in. pi TPR / (pi TPR + (1 - pi) FPR), increasing in TPR; 1 at fpr = 0 only if
-    some outcome gives the unit away, else the limit's value is not defined and [prior, 1] is returned.
+    It is pi TPR / (pi TPR + (1 - pi) FPR), increasing in TPR. At fpr = 0 it is 1 if some outcome gives the unit away. If none
+    does, the limit is not defined and [prior, 1] is returned.
+
+    Args:
+        curve: The trade-off curve of the release.
+        fpr: False positive rates, in [0, 1].
+        prior: The probability that the unit is in, in [0, 1].
     """
     share, level = levels(prior=prior), levels(fpr=fpr)
 

@@ -1,8 +1,8 @@
 """The classical Gaussian formula, sigma = sqrt(2 ln(1.25/delta)) sensitivity/epsilon: its hypothesis, and its failure.
 
-The theorem (Dwork, Roth 2014, Thm A.1) needs 0 < epsilon < 1 and the L2 sensitivity. The same sigma goes on being
-enough for a while, then fails: at epsilon = 20, delta = 1e-5 its true delta is 1.5e-3. Everything here but the formula
-itself is decided by the exact delta of the Gaussian; `gdp.sigma_of` is never worse and holds everywhere.
+The theorem (Dwork, Roth 2014, Thm A.1) needs 0 < epsilon < 1 and the L2 sensitivity. Its sigma is enough for a while beyond,
+then fails: at epsilon = 20, delta = 1e-5 the true delta is 1.5e-3. The exact delta of the Gaussian decides everything here but
+the formula itself. `sigma_of` is never worse and holds everywhere.
 """
 
 import math

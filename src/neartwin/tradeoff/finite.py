@@ -1,9 +1,8 @@
 """T(P, Q) of two laws on finitely many outcomes, by Neyman and Pearson with randomisation at the boundary.
 
-Outcomes are sorted by likelihood ratio q/p, largest first; those that Q alone can produce are rejected for nothing, so
-f(0) may be below 1. The curve is the polygon through (p_1 + ... + p_k, q_{k+1} + ... + q_n). Rational masses are
-summed exactly and rounded once; masses known to a relative error `slack` give every knot to about that error, and the
-bracket moves the whole polygon by it, both ways.
+Outcomes are sorted by likelihood ratio q/p, largest first. Outcomes that Q alone can produce are rejected for nothing, so
+f(0) may be below 1. The curve is the polygon through (p_1 + ... + p_k, q_{k+1} + ... + q_n). Masses known to a relative error
+`slack` give every knot to about that error, and the bracket moves the whole polygon by it, both ways.
 
 Integer noise has such curves: discrete Laplace and the staircase, exactly.
 Proofs: (T1) to (T7) of docs/proofs/tradeoff.md.

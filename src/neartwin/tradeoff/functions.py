@@ -1,8 +1,8 @@
-"""What a trade-off function is, the two views of it that every curve offers, and how its numbers are read and rounded.
+"""Trade-off functions: their definition, the two views that every curve offers, and the reading and rounding of numbers.
 
 f = T(P, Q): f(alpha) is the least type II error of a test that tells P (the null) from Q with type I error at most
 alpha. A function on [0, 1] is one exactly if it is convex, continuous, non-increasing and at most 1 - alpha
-(Dong, Roth, Su 2022, Prop. 2.2); f(0) < 1 is possible, by outcomes that Q alone can produce.
+(Dong, Roth, Su 2022, Prop. 2.2). f(0) < 1 is possible, by outcomes that Q alone can produce.
 
 Its dual is delta(epsilon) = 1 + f*(-e^epsilon) = sup_alpha 1 - f(alpha) - e^epsilon alpha for every real epsilon, the
 hockey-stick divergence of Q from P; and f(alpha) = sup_epsilon 1 - delta(epsilon) - e^epsilon alpha. A symmetric f

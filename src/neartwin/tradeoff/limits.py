@@ -1,7 +1,7 @@
 """Central limits of composition: a bracket with its conditions, and estimates that are labelled as such.
 
-Dong, Roth, Su 2022, Thm 3.4: for symmetric f_1, ..., f_n with finite kappa3, with mu = 2 sum kl / v, v^2 = sum
-(kappa2 - kl^2) and gamma = 0.56 sum centred3 / v^3 < 1/2, for alpha in [gamma, 1 - gamma]
+Dong, Roth, Su 2022, Thm 3.4 takes symmetric f_1, ..., f_n with finite kappa3. Let mu = 2 sum kl / v,
+v^2 = sum (kappa2 - kl^2) and gamma = 0.56 sum centred3 / v^3 < 1/2. Then for alpha in [gamma, 1 - gamma]
 
     G_mu(alpha + gamma) - gamma <= f_1 (x) ... (x) f_n (alpha) <= G_mu(alpha - gamma) + gamma.
 

@@ -4,9 +4,8 @@ Each value is frozen around the curves it is made of (Dong, Roth, Su 2022, secti
 Where a product has no closed form, `neartwin.losses.compose` bounds it.
 
 Statements become curves and curves become pairs of laws. A set of (epsilon, delta) guarantees is the supremum of the
-f_{epsilon,delta}, which is again a trade-off function (Dong, Roth, Su 2022, Prop. 2.12); and every trade-off function
-is T(P, Q) of some pair, for instance of P uniform on [0, 1] and Q with distribution function f(1 - x) below 1 and the
-atom 1 - f(0) at 1.
+f_{epsilon,delta}, which is again a trade-off function (Dong, Roth, Su 2022, Prop. 2.12). Every trade-off function is T(P, Q) of
+some pair. One such pair has P uniform on [0, 1], and Q with distribution function f(1 - x) below 1 and the atom 1 - f(0) at 1.
 """
 
 import math
@@ -157,7 +156,7 @@ class Maximum:
         )
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
-        """By points and corners; never above the smallest of the parts' own."""
+        """A bracket by points and corners; never above the smallest of the parts' own."""
         wanted = as_floats(finite(epsilon=epsilon))
         smallest = np.min([ends(curve.delta(epsilon))[1] for curve in self.of], axis=0)
         lower, upper = ends(delta_by_points(self, wanted))
@@ -281,7 +280,7 @@ class Group(DerivedCurve):
         return clipped(ends(self.of.power(low))[0], ends(self.of.power(high))[1], "iterated")
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
-        """By points and corners."""
+        """A bracket by points and corners."""
         return delta_by_points(self, as_floats(finite(epsilon=epsilon)))
 
 

@@ -128,7 +128,7 @@ def alphas_grid(curve: TradeOff, size: int) -> FloatArray:
 def corners_below(alphas: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Corners of a lower bound of a convex function that is known only between `lower` and `upper` at points.
 
-    Right of a point a convex function lies above the line through it and its left neighbour, and so mirrored; in each
+    Right of a point a convex function lies above the line through it and its left neighbour, and so mirrored. In each
     cell the two lines cross at a corner. The bound is the hull of the corners and the points.
     """
     width = np.diff(alphas)
@@ -189,8 +189,8 @@ def bracket(curve: TradeOff, size: int = 1024) -> tuple[FinitePair, FinitePair]:
 def excess(above: TradeOff, below: TradeOff, size: int = 2048) -> Interval[float]:
     """The supremum over alpha of above - below, certified: f >= g everywhere iff the excess of g over f is <= 0.
 
-    The lower end is attained at a type I error, so a positive one refutes the order; the upper end comes from a polygon
-    above the one and a polygon below the other, whose largest difference is at a corner.
+    The lower end is attained at a type I error, so a positive one refutes the order. The upper end comes from a polygon
+    above the one and a polygon below the other. Their largest difference is at a corner.
 
     >>> from neartwin.tradeoff.families import gaussian, identity
     >>> excess(gaussian(1), identity()).upper < 1e-12

@@ -68,13 +68,17 @@ class DiscreteGaussian(SquaredNoise):
     def curve(self) -> TradeOff:
         """A trade-off that no neighbours fall below, in any dimension, at some thousand epsilons.
 
-        Those are where losses lie, if they are few: between losses delta is linear in e^epsilon, and nothing is given away.
+        If losses are few, those epsilons are the losses: between them delta is linear in e^epsilon, and nothing is given away.
 
-        Whole numbers that change by a squared norm of at most 16 do so in few ways, and the exact deltas of the worst of them
-        are taken: D2 is written as a sum of squares, each a coordinate's shift, and their losses are composed. (Adding a
-        coordinate, or moving one further, only lowers the trade-off: the law is log-concave.) Beyond, all that rho-zCDP
-        says: delta(epsilon) <= min over a > 1 of exp((a - 1)(a rho - epsilon)) (1 - 1/a)^a / (a - 1), Canonne, Kamath,
-        Steinke 2020, Prop. 12 with Cor. 13; any order a gives a valid bound, so a grid of them is safe.
+        Whole numbers that change by a squared norm of at most 16 do so in few ways. The exact deltas of the worst are taken. D2
+        is written as a sum of squares, each a coordinate's shift, and their losses are composed. (Adding a coordinate, or moving
+        one further, only lowers the trade-off: the law is log-concave.)
+
+        Beyond, the curve is the bound by rho-zCDP, Canonne, Kamath, Steinke 2020, Prop. 12 with Cor. 13:
+
+            delta(epsilon) <= min over a > 1 of exp((a - 1)(a rho - epsilon)) (1 - 1/a)^a / (a - 1).
+
+        Any order a gives a valid bound, so a grid of them is safe.
         """
         rho = float(self.rho) * (1 + 1e-14)
         most = min(1 + rho + 12 * np.sqrt(rho), 600.0)

@@ -1,9 +1,11 @@
 """The discrete Laplace mechanism: whole numbers plus discrete Laplace noise.
 
-Adding X with P(X = x) proportional to exp(-|x| / t) to a vector of integers of L1 sensitivity D is (D/t)-DP: the ratio of
+Let P(X = x) be proportional to exp(-|x| / t). Adding X to a vector of integers of L1 sensitivity D is (D/t)-DP: the ratio of
 the densities at any output is at most exp((|y - f(S')|_1 - |y - f(S)|_1) / t) <= exp(D / t). Ghosh, Roughgarden,
-Sundararajan 2009; Dwork, Roth 2014, Thm 3.6 on a grid. Of all changes of L1 norm at most D, the worst is the whole of D
-in one coordinate, at every level of the trade-off: docs/mechanisms/discrete_laplace.md.
+Sundararajan 2009; Dwork, Roth 2014, Thm 3.6 on a grid.
+
+The worst change of L1 norm at most D is the whole of D in one coordinate, at every level of the trade-off:
+docs/mechanisms/discrete_laplace.md.
 """
 
 import math
@@ -60,7 +62,7 @@ class DiscreteLaplace(ScaledNoise):
         return discrete_laplace(epsilon, legs)
 
     def losses(self) -> Composition:
-        """The same as a factor for composition."""
+        """The privacy loss as a factor for composition."""
         epsilon, legs = self.legs()
         return Composition.of(DiscreteLaplaceLoss(epsilon=epsilon, sensitivity=legs))
 

@@ -86,5 +86,5 @@ class Gaussian(SquaredNoise):
         return GaussianCurve(self.mu_squared)
 
     def losses(self) -> Composition:
-        """The same as a factor for composition, mu rounded up."""
+        """The privacy loss as a factor for composition, mu rounded up."""
         return Composition.of(GaussianLoss(mu=self.mu))

@@ -24,6 +24,7 @@ class Laplace(ScaledNoise):
         scale: b, in units of the answer.
         sensitivity: D, the L1 sensitivity, a whole number.
 
+    >>> from fractions import Fraction
     >>> Laplace.calibrated(epsilon=Fraction(3, 10), sensitivity=7).scale
     Fraction(70, 3)
     >>> Laplace(scale=Fraction(1), sensitivity=1).half_width(0.95)
@@ -47,5 +48,5 @@ class Laplace(ScaledNoise):
         return laplace_curve(self.epsilon)
 
     def losses(self) -> Composition:
-        """The same as a factor for composition."""
+        """The privacy loss as a factor for composition."""
         return Composition.of(LaplaceLoss(epsilon=self.epsilon))

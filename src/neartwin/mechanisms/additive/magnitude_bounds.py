@@ -1,12 +1,11 @@
 """Bounds for a column when none are public: a private dyadic histogram of magnitudes.
 
-Each whole number falls into one bin: 0, or sign and k for 2^k <= |x| < 2^(k+1). The noisy histogram is epsilon-DP; a bin
-counts as occupied when its noisy count reaches a threshold that all empty bins together reach with probability at most
-1 - confidence (half of that, for noise is symmetric). The bounds are the outer edges of the outermost occupied bins.
-Karwa, Vadhan 2018; Wilson et al. 2020.
+Each whole number falls into one bin: 0, or sign and k for 2^k <= |x| < 2^(k+1). The noisy histogram is epsilon-DP. A bin counts
+as occupied when its noisy count reaches a threshold. All empty bins together reach it with probability at most 1 - confidence
+(half of that, for noise is symmetric). The bounds are the outer edges of the outermost occupied bins. Karwa, Vadhan 2018; Wilson
+et al. 2020.
 
-What lies beyond the found bounds will be clipped, and that bias is unknown: an error bar after such clipping covers the
-noise only.
+Values beyond these bounds will be clipped, and that bias is unknown: an error bar after such clipping covers the noise only.
 """
 
 from dataclasses import dataclass

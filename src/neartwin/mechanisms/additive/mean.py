@@ -1,16 +1,16 @@
 """The mean of bounded values: a noisy total over a noisy count, with an interval for their ratio.
 
-Under add/remove nobody knows n, so both are noised; the total is taken around the middle of the bounds, which halves its
-sensitivity. Under replace-one with every unit surely in the data n is public and the total alone is noised, with
-sensitivity high - low. The interval: total and count each lie in their own interval with the square root of the wanted
-confidence, independent noise makes both hold together, and the ratio of two intervals is an interval (Fieller without
-its approximation). Clipping bias is not in it.
+Under add/remove nobody knows n, so both are noised. The total is taken around the middle of the bounds, which halves its
+sensitivity. Under replace-one with every unit surely in the data, n is public. Then the total alone is noised, with sensitivity
+high - low.
 
-Norm clipping on the grid: a real vector becomes a whole vector whose length is surely within the bound.
+Total and count each lie in their own interval with the square root of the wanted confidence. Independent noise makes both hold
+together, and the ratio of two intervals is an interval (Fieller without its approximation). Clipping bias is not in it.
 
-Scale down to the bound, truncate toward zero to whole steps, then check the integer squared norm, which is exact. Half-up
-rounding after the clip would not do: with 10,000 entries of 0.5 it turns a norm of 50 steps into 100. Truncation never
-lengthens; the check covers the last bits of the floating-point scaling. A vector that fails it becomes zero.
+Norm clipping on the grid: a real vector becomes a whole vector whose length is surely within the bound. Scale down to the bound,
+truncate toward zero to whole steps, then check the integer squared norm, which is exact. Half-up rounding after the clip would
+not do: with 10,000 entries of 0.5 it turns a norm of 50 steps into 100. Truncation never lengthens; the check covers the last
+bits of the floating-point scaling. A vector that fails it becomes zero.
 """
 
 import math

@@ -77,5 +77,5 @@ class Staircase(AdditiveMechanism):
         return staircase(self.epsilon, self.sensitivity, self.step)
 
     def losses(self) -> Composition:
-        """The same as a factor for composition."""
+        """The privacy loss as a factor for composition."""
         return Composition.of(StaircaseLoss(epsilon=self.epsilon, sensitivity=self.sensitivity, step=self.step))

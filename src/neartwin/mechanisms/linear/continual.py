@@ -1,17 +1,18 @@
 """Continual counting by a binary tree: a noisy running total after every step, for a stream of known length.
 
 Step t's total is a sum of at most floor(log2 n) + 1 dyadic intervals, each with its own noise. One step is in at most
-L = floor(log2 n) + 1 intervals, so a unit that changes one step by at most D changes all intervals by L D in absolute sum
-and by sqrt(L) D in length, under either relation. Dwork, Naor, Pitassi, Rothblum 2010; Chan, Shi, Song 2011. Each answer
-is out as soon as its step is in, and the stream may depend on earlier answers: every interval has noise of its own, so
-this is adaptive composition of at most L uses, whose L1 changes or squared lengths add up to the same bound.
+L = floor(log2 n) + 1 intervals. So a unit that changes one step by at most D changes all intervals by L D in absolute sum and by
+sqrt(L) D in length, under either relation. Dwork, Naor, Pitassi, Rothblum 2010; Chan, Shi, Song 2011.
+
+Each answer is out as soon as its step is in, and the stream may depend on earlier answers. Every interval has noise of its own,
+so this is adaptive composition of at most L uses. Their L1 changes or squared lengths add up to the same bound.
 
 Continual counting by the square root of the prefix-sum matrix: the best known error for Gaussian noise.
 
-The matrix of all prefix sums is C C with C lower-triangular Toeplitz, C_k = binom(2k, k) / 4^k. Release y = C' x + z, where
-C' is C rounded to a grid, so that y is exact on the grid; the totals are B y with B = prefix C'^-1, which is
-post-processing. Rows of B and columns of C both have squared length near (ln n)/pi + 1, so the worst error grows like ln n / pi,
-against ln n / ln 2 squared-rooted for the tree. Fichtenberger, Henzinger, Upadhyay 2023.
+The matrix of all prefix sums is C C with C lower-triangular Toeplitz, C_k = binom(2k, k) / 4^k. Release y = C' x + z, where C'
+is C rounded to a grid, so that y is exact on the grid. The totals are B y with B = prefix C'^-1, which is post-processing. Rows
+of B and columns of C both have squared length near (ln n)/pi + 1. So the worst error grows like ln n / pi, against ln n / ln 2
+squared-rooted for the tree. Fichtenberger, Henzinger, Upadhyay 2023.
 """
 
 import os

@@ -1,19 +1,19 @@
 """Trees of counts over cells in a row: all counts left and right of a place from all noisy nodes at once, by least squares.
 
 The values of a group are counted in `cells` cells. Level after level cuts each node into `branching` children, down to single
-cells; every node of every level but the root is released with independent noise of one law. What is estimated is linear in
-them, so what is off is a known sum of weight times noise.
+cells. Every node of every level but the root is released with independent noise of one law. Estimates are linear in the noisy
+nodes, so their error is a known sum of weight times noise.
 
 *Estimates* (Hay, Rastogi, Miklau, Suciu 2010, sec. 4.2). Upwards, a node's count is z = u y + (1 - u) (its children's z), y its
-own noisy count: with s = branching u' for the children's u', u = s / (1 + s), and 1 for a leaf; it is the variance of z in units
-of a node's. Downwards, h = z for the first nodes, and what a parent's h has over its children's z is shared evenly among them.
-Parents are then the sums of their children, and each h is the unbiased linear estimate with the least variance, where all
+own noisy count. With s = branching u' for the children's u', u = s / (1 + s), and 1 for a leaf. This u is the variance of z in
+units of a node's. Downwards, h = z for the first nodes. The excess of a parent's h over its children's z is shared evenly among
+them. Parents are then the sums of their children, and each h is the unbiased linear estimate with the least variance, where all
 nodes are full. Cells beyond the last are empty for certain: their nodes are 0 and have no noise, so sums stay unbiased.
 
-*Weights.* At place x and rank r the score is (1 - r) (cells below x) - r (the others). Let F be the share of a node's cells
-that lie below x. The score's weight on z is F - r for a first node, and F - F' + (1 - u) w for one whose parent has F' and w;
-its weight on y is u times that. Left of the way down to x, F is 1, and right of it 0: below such a node only 1 - u counts,
-level by level, so a place has few different weights.
+*Weights.* At place x and rank r the score is (1 - r) (cells below x) - r (the others). Let F be the share of a node's cells that
+lie below x. The score's weight on z is F - r for a first node, and F - F' + (1 - u) w for one whose parent has F' and w. Its
+weight on y is u times that. Left of the way down to x, F is 1, and right of it 0. Below such a node only 1 - u counts, level by
+level, so a place has few different weights.
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ class CountTree:
     def split(self, nodes: Sequence[WholeNumbers]) -> tuple[FloatArray, FloatArray]:
         """(groups, cells + 1) twice: the count of cells below each place, and of those from it on, place = 0, ..., cells.
 
-        By least squares; exact where nodes are, and the two add up to the same at every place.
+        The counts are least-squares estimates, exact where nodes are. The two add up to one total at every place.
         """
         shares, groups = self._shares(), nodes[0].shape[0]
         first = nodes[0].shape[1]

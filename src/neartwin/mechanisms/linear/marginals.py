@@ -1,10 +1,10 @@
 """Marginals of a table through marginals of a better-chosen set: the matrix mechanism where it has a closed form.
 
-A domain has attributes with m_1, ..., m_d values. A margin T, a set of attributes, is the table summed over all others. What
-is measured is margins S with noise, independent and of variance v_S a cell; what is wanted is other margins. The table falls
-apart into orthogonal components, one for each set A: the part of margin A that no smaller margin tells. A measured S tells of
-each A within it, with precision 1 / (v_S prod m_i over S - A); precisions add up over S, t_A = sum of them, and the
-least-squares answers are those of each component alone (Gauss-Markov). So with c = 1 - 1/m
+A domain has attributes with m_1, ..., m_d values. A margin T, a set of attributes, is the table summed over all others. Margins
+S are measured with independent noise of variance v_S a cell; other margins are wanted. The table falls apart into orthogonal
+components, one for each set A: the part of margin A that no smaller margin tells. A measured S tells of each A within it, with
+precision 1 / (v_S prod m_i over S - A). Precisions add up over S to t_A. The least-squares answers are those of each component
+alone (Gauss-Markov). So with c = 1 - 1/m
 
   Var(cell of T) = sum over A within T of  prod c_i over A / (t_A prod m_i^2 over T - A),
 

@@ -35,7 +35,7 @@ _MOST_PAIRS = 1 << 26  # entries compared one by one; beyond, differences are bo
 
 
 def of_counts(number: int, neighbours: Neighbours) -> Change:
-    """Of `number` counting queries fixed in advance, which may overlap: each moves by at most 1 under either relation.
+    """The change of counting queries that are fixed in advance and may overlap: each by at most 1 under either relation.
 
     >>> of_counts(7, Neighbours.ADD_REMOVE).l1
     7
@@ -45,7 +45,7 @@ def of_counts(number: int, neighbours: Neighbours) -> Change:
 
 
 def of_histogram(neighbours: Neighbours) -> Change:
-    """Of a histogram of disjoint cells: one cell by 1, or two cells by 1 each.
+    """The change of a histogram of disjoint cells: one cell by 1, or two cells by 1 each.
 
     >>> of_histogram(Neighbours.REPLACE_ONE)
     Change(l1=2, l2_squared=2, linf=1, cells=2)
@@ -54,7 +54,7 @@ def of_histogram(neighbours: Neighbours) -> Change:
 
 
 def of_linear(weights: NDArray[Any], neighbours: Neighbours) -> Change:
-    """Of W x for whole weights (queries, cells), exactly; by sums instead of differences where W is very large.
+    """The change of W x for whole weights (queries, cells), exactly; by sums instead of differences where W is very large.
 
     >>> of_linear(np.array([[1, 1, 0], [0, 1, -1]]), Neighbours.ADD_REMOVE)
     Change(l1=2, l2_squared=2, linf=1, cells=2)
@@ -154,15 +154,15 @@ def intervals_tree(cells: int) -> Table:
 def eigen_design(workload: NDArray[Any], *, bits: int = 10) -> Table:
     """A symmetric A with A^T A = (W^T W)^(1/2), rounded to whole multiples of its largest entry over 2^bits.
 
-    Of all A it has the least |W A^-1| |A| in Frobenius norms: the total squared error, if all columns of A had one length.
-    Small eigenvalues are lifted, so that A is invertible. Li, Miklau 2013.
+    No other A has a smaller |W A^-1| |A| in Frobenius norms. That is the total squared error, if all columns of A had one
+    length. Small eigenvalues are lifted, so that A is invertible. Li, Miklau 2013.
     """
     table = np.asarray(workload, dtype=np.float64)
     return eigen_of_gram(table.T @ table, bits=bits)
 
 
 def eigen_of_gram(gram: FloatArray, *, bits: int) -> Table:
-    """The same for a workload of which W^T W is known, (cells, cells)."""
+    """The eigen design for a workload of which W^T W is known, (cells, cells)."""
     values, vectors = np.linalg.eigh(gram)
     floor = values.max() * 1e-9
     root = (vectors * np.maximum(values, floor) ** 0.25) @ vectors.T

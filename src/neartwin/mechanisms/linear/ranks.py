@@ -1,12 +1,12 @@
 """Ranks from a tree of noisy counts: quantiles of many groups, all ranks from one release.
 
-The values of a group are counted in a `neartwin.mechanisms.linear.count_trees.CountTree`, whose noisy nodes give the counts
-left and
-right of every place by least squares. A row is in one node a level, so a unit of C rows changes all levels together by
-levels * C in absolute sum and levels * C^2 in squared length. Hay, Rastogi, Miklau, Suciu 2010, sec. 4; Qardaji, Yang, Li 2013
-for the branching: the best is near 10 for discrete Laplace noise, whose scale grows like the number of levels, and small for
-normal noise, whose deviation grows like its root. A tree of one level is the histogram of single cells: the best where there
-are few.
+The values of a group are counted in a `neartwin.mechanisms.linear.count_trees.CountTree`. Its noisy nodes give the counts
+left and right of every place by least squares. A row is in one node a level. So a unit of C rows changes all levels together
+by levels * C in absolute sum and levels * C^2 in squared length. Hay, Rastogi, Miklau, Suciu 2010, sec. 4.
+
+The best branching is near 10 for discrete Laplace noise, whose scale grows like the number of levels. It is small for normal
+noise, whose deviation grows like its root (Qardaji, Yang, Li 2013). A tree of one level is the histogram of single cells: the
+best for few cells.
 """
 
 import math
@@ -54,12 +54,11 @@ def typical_weight(tree: CountTree, rank: float) -> float:
 
 
 def looks(tree: CountTree) -> tuple[tuple[int, float], ...]:
-    """Widths of the nodes at whose ends the score of a cell is looked at, and the share of what may fail for each.
+    """Widths of the nodes at whose ends the score of a cell is tested, and each test's share of the failure probability.
 
-    Scores rise: where the true one is below 0 at the start of a cell, so it is at the start of every node that the cell is in,
-    and where it is not at the cell's end, so it is not at theirs. So the true cell is left out with probability at most the
-    sum of what each look may fail, whatever the other cells do. At the ends of wide nodes there is less noise; and where many
-    cells are in doubt, one of them that noise favours no longer stretches the interval to it.
+    Scores rise. If the true one is below 0 at the start of a cell, it is so at the start of every node around it.
+    If it is not below 0 at the cell's end, neither is it at theirs. So the true cell is left out with probability at most the
+    sum of the shares. At the ends of wide nodes there is less noise, so a cell that noise favours stretches the interval less.
 
     >>> looks(CountTree(cells=100, branching=10))
     ((1, 0.75), (10, 0.25))
@@ -95,10 +94,14 @@ def _laplace_bars(tree: CountTree, rank: float, failure: float, width: int) -> F
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Noisy ranks of a tree. rank: 0 < rank < 1; law: of a node's noise.
+    """Noisy ranks of a tree.
 
-    A group's score at a place is (1 - rank) * (count below) - rank * (count from there on): it rises from left to right,
-    and the quantile is the first cell at whose end it is not negative.
+    A group's score at a place is (1 - rank) * (count below) - rank * (count from there on). It rises from left to right, and the
+    quantile is the first cell at whose end it is not negative.
+
+    Attributes:
+        tree: The tree of counts.
+        law: The law of a node's noise.
     """
 
     tree: CountTree
@@ -107,9 +110,13 @@ class Ranks:
     def bars(self, rank: float, confidence: float, width: int = 1) -> FloatArray:
         """(cells + 1,) one-sided bars of the noisy score: either side is passed with probability (1 - confidence) / 2.
 
-        Of discrete Laplace noise it is the quantile for Laplace variables of its scale, and of other noise that of normal ones of
-        its variance, the greater of before and after rounding; half a step of the score is added for its lattice. width: of the
-        nodes at whose ends they are asked for; elsewhere they may be infinite.
+        For discrete Laplace noise it is the quantile of Laplace variables of its scale. For other noise it is that of normal
+        ones of its variance, the greater of before and after rounding. Half a step of the score is added for its lattice.
+
+        Args:
+            rank: Between 0 and 1.
+            confidence: The probability that neither side is passed.
+            width: The width of the nodes at whose ends bars are wanted. Elsewhere they may be infinite.
         """
         failure = min((1 - open_probability(confidence=confidence)) / 2, _SURE)
         scale = self.law.laplace_scale
@@ -121,7 +128,7 @@ class Ranks:
 
     @property
     def variance(self) -> float:
-        """Of a normal variable in place of a node's noise."""
+        """The variance of a normal variable in place of a node's noise."""
         normal = self.law.near_normal
         return self.law.variance if normal is None else max(self.law.variance, normal.variance)
 
@@ -133,8 +140,13 @@ class Ranks:
     def quantile(self, split: tuple[FloatArray, FloatArray], rank: float, confidence: float) -> tuple[FloatArray, ...]:
         """(groups,) three times: the cell of the quantile, and the first and last cell of its confidence interval.
 
-        split: noisy. The interval holds every cell whose score, at its start and at its end and at those of the nodes that it is
-        in, the noise does not exclude: see `looks`.
+        The interval holds every cell that the noise does not exclude. It tests a cell's score at its start and end, and at those
+        of the nodes that it is in: see `looks`.
+
+        Args:
+            split: Noisy counts left and right of each place.
+            rank: Strictly between 0 and 1.
+            confidence: The probability with which the interval holds the quantile.
         """
         if not 0 < rank < 1:
             raise ParameterError("rank", rank, "must lie strictly between 0 and 1", remedy="see minimum and maximum")

@@ -111,9 +111,14 @@ Queries = Intervals | Weighted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """What one unit adds: at most `rows` to a cell, to at most `groups` cells, `total` in all; in units of one row's largest.
+    """The most that one unit adds, in units of one row's largest.
 
-    replaced: neighbours replace a unit. signed: what a row adds may be of either sign.
+    Attributes:
+        rows: To one cell.
+        groups: The number of cells.
+        total: To all cells together.
+        replaced: Whether neighbours replace a unit.
+        signed: Whether a row may add numbers of either sign.
     """
 
     rows: int
@@ -125,7 +130,14 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strategy:
-    """What is measured. table: (measured, cells) whole numbers A; gram: A^T A; h: its inverse; name: in words."""
+    """A set of measured queries.
+
+    Attributes:
+        name: The strategy in words.
+        table: (measured, cells) whole numbers A.
+        gram: A^T A.
+        h: The inverse of `gram`.
+    """
 
     name: str
     table: Table
@@ -178,12 +190,12 @@ class Bars:
 
 
 def reach_of_laplace(confidence: float) -> float:
-    """How many deviations a sum of independent Laplace draws passes with probability at most 1 - confidence, for any scales.
+    """The deviations that a sum of independent Laplace draws passes with probability at most 1 - confidence, for any scales.
 
-    Such a sum X is symmetric with a log-concave law, so S(t) = P(|X| > t) is log-concave with S(0) = 1: S(u) >= S(t)^(u / t) for
-    u <= t. With p = S(t), l = log 1/p: E X^2 >= integral of 2 u exp(-l u / t) over [0, t] = 2 t^2 (1 - (1 + l) p) / l^2. So
-    t <= s l / sqrt(2 (1 - (1 + l) p)); this falls in p (the integral is 2 t^2 times that of v exp(-l v) over [0, 1]), so beyond
-    its value at p the chance is at most p.
+    Such a sum X is symmetric with a log-concave law. So S(t) = P(|X| > t) is log-concave with S(0) = 1, and S(u) >= S(t)^(u / t)
+    for u <= t. With p = S(t) and l = log 1/p, E X^2 >= integral of 2 u exp(-l u / t) over [0, t] = 2 t^2 (1 - (1 + l) p) / l^2.
+    So t <= s l / sqrt(2 (1 - (1 + l) p)). This falls in p, since the integral is 2 t^2 times that of v exp(-l v) over [0, 1]. So
+    beyond its value at p the chance is at most p.
 
     >>> round(reach_of_laplace(0.95), 3)
     2.368

@@ -1,10 +1,11 @@
 """Undoing the bias of local reports: unbiased shares and intervals for them.
 
-If a person who has a property supports it with probability p and one who has not with probability q < p, then
-(support / n - q) / (p - q) is unbiased for the share, whatever the population. The interval is exact in coverage: for a
-share s the support is a sum of n independent coins of mean s p + (1 - s) q, and by Hoeffding 1956 its tails, beyond one from
-the mean, are at most those of a binomial with that mean. So a Clopper-Pearson interval for the mean, widened by one report
-on each side, covers.
+A person with a property supports it with probability p, any other with probability q < p. Then (support / n - q) / (p - q) is
+unbiased for the share, whatever the population.
+
+The interval is exact in coverage. For a share s the support is a sum of n independent coins of mean s p + (1 - s) q. Beyond one
+from the mean, its tails are at most those of a binomial with that mean (Hoeffding 1956). So a Clopper-Pearson interval for the
+mean covers, if it is widened by one report on each side.
 """
 
 from abc import ABC, abstractmethod

@@ -1,9 +1,9 @@
 """Hadamard response: one bit a person for a domain of thousands of answers.
 
-Each person draws a public uniform row j of a K x K Hadamard matrix, K a power of two above the number of answers, and sends
-the sign H[j, v + 1] of their answer v through binary randomized response. Column 0, all ones, is not used. The server
-sums the signs by row and transforms back in K log K. With g = (e^epsilon + 1) / (e^epsilon - 1) the estimate of every share
-is unbiased with variance at most g^2 / n, whatever the number of answers. Acharya, Sun, Zhang 2019; Bassily, Nissim,
+Let K be a power of two above the number of answers. Each person draws a public uniform row j of a K x K Hadamard matrix. The
+person sends the sign H[j, v + 1] of their answer v through binary randomized response. Column 0, all ones, is not used. The
+server sums the signs by row and transforms back in K log K. With g = (e^epsilon + 1) / (e^epsilon - 1) the estimate of every
+share is unbiased with variance at most g^2 / n, whatever the number of answers. Acharya, Sun, Zhang 2019; Bassily, Nissim,
 Stemmer, Thakurta 2017.
 """
 
@@ -52,7 +52,7 @@ class HadamardResponse(LocalResponse):
         return half_silent(self.epsilon)
 
     def losses(self) -> Composition:
-        """The same as a factor for composition."""
+        """The privacy loss as a factor for composition."""
         return Composition.of(SilentResponse(epsilon=self.epsilon))
 
     def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> HadamardReports:
@@ -66,8 +66,12 @@ class HadamardResponse(LocalResponse):
     def estimate(self, reports: HadamardReports, *, confidence: float = 0.95) -> Frequencies:
         """The server: unbiased shares with intervals, by a fast transform.
 
-        For one answer each person's sign times H[j, v + 1] is a coin, True with probability e^eps/(1 + e^eps) if the answer
-        is v and 1/2 otherwise, since distinct columns are orthogonal. Intervals as in `frequencies.py`.
+        For one answer each person's sign times H[j, v + 1] is a coin. It is True with probability e^eps/(1 + e^eps) if the
+        answer is v, and 1/2 otherwise, since distinct columns are orthogonal. Intervals as in `frequencies.py`.
+
+        Args:
+            reports: The reports of all people.
+            confidence: The confidence of each interval.
         """
         rows, signs = np.asarray(reports.rows), np.asarray(reports.signs)
         n = integer(at_least=1, people=rows.size)

@@ -1,9 +1,8 @@
 """Randomized response: each person answers for themselves, and tells the truth only more often than not.
 
-The client reports the true one of k answers with odds e^epsilon against each other one; so it is epsilon-DP for any change
-of that person's answer, with no trust in the collector. The server undoes the bias. Warner 1965; Kairouz, Bonawitz,
-Ramage 2016. Among all eps-local protocols it is best where e^epsilon is large against k; for many answers see
-`unary.py` and `hadamard.py`.
+The client reports the true one of k answers with odds e^epsilon against each other one. So it is epsilon-DP for any change of
+that person's answer, with no trust in the collector. The server undoes the bias. Warner 1965; Kairouz, Bonawitz, Ramage 2016.
+Among all eps-local protocols it is best where e^epsilon is large against k. For many answers see `unary.py` and `hadamard.py`.
 """
 
 import math
@@ -41,7 +40,7 @@ class RandomizedResponse(LocalResponse):
         return response_curve(self.epsilon, self.answers)
 
     def losses(self) -> Composition:
-        """The same as a factor for composition."""
+        """The privacy loss as a factor for composition."""
         return Composition.of(ResponseLoss(epsilon=self.epsilon, answers=self.answers))
 
     def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> NDArray[np.int64]:

@@ -80,7 +80,7 @@ class SymmetricUnary(_Unary):
         return randomized_response_power(self.epsilon / 2, 2)
 
     def losses(self) -> Composition:
-        """The same as a factor for composition."""
+        """The privacy loss as a factor for composition."""
         return 2 * Composition.of(Pure(epsilon=self.epsilon / 2))
 
     def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> Bits:
@@ -107,7 +107,7 @@ class OptimisedUnary(_Unary):
         return half_silent(self.epsilon)
 
     def losses(self) -> Composition:
-        """The same as a factor for composition."""
+        """The privacy loss as a factor for composition."""
         return Composition.of(SilentResponse(epsilon=self.epsilon))
 
     def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> Bits:
@@ -169,17 +169,20 @@ class Rappor:
         return self.hashes * math.log(yes * (1 - no) / (no * (1 - yes)))
 
     def lasting_curve(self) -> TradeOff:
-        """Of all reports that a person will ever send about one answer, whatever else they answered: 2h kept bits differ."""
+        """The curve of all reports that a person will ever send about one answer.
+
+        2h kept bits differ, whatever else the person answered.
+        """
         n, right = 2 * self.hashes, 1 - self.lasting / 2
         masses = [comb(n, k) * right**k * (1 - right) ** (n - k) for k in range(n + 1)]
         return finite_pair(masses, masses[::-1])
 
     def curve(self) -> TradeOff:
-        """Of one report: h bits are set in one answer alone and h in the other alone."""
+        """The curve of one report: h bits are set in one answer alone and h in the other alone."""
         return finite_pair(*self._pair)
 
     def losses(self) -> Composition:
-        """Of one report, as a factor for composition."""
+        """The privacy loss of one report as a factor for composition."""
         return Composition.of(FinitePair(p=self._pair[0], q=self._pair[1]))
 
     @property

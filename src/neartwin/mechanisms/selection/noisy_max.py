@@ -1,27 +1,25 @@
 """Report noisy max on integers, with the gap to the runner-up for free.
 
-Every integer score gets discrete Laplace noise of scale t; the largest noisy score wins, ties going to the first. With scores
-of sensitivity D it is epsilon-DP at t = 2D / epsilon, and at t = D / epsilon where scores are monotone. So is the pair
-(winner, its noisy lead over the runner-up). Proof by alignment: keep all other noise and shift the winner's by the change
-that keeps its lead, at most 2D (monotone: at most D) steps of the lattice. Dwork, Roth 2014, Claim 3.9; Ding, Wang, Xiao,
-Zhang, Kifer 2019.
+Every integer score gets discrete Laplace noise of scale t. The largest noisy score wins, ties going to the first. With scores of
+sensitivity D it is epsilon-DP at t = 2D / epsilon, and at t = D / epsilon where scores are monotone. So is the pair (winner, its
+noisy lead over the runner-up). Proof by alignment: keep all other noise, and shift the winner's by the change that keeps its
+lead. That is at most 2D (monotone: at most D) steps of the lattice. Dwork, Roth 2014, Claim 3.9; Ding, Wang, Xiao, Zhang, Kifer
+2019.
 
-Ties need care on a lattice. Think of candidate i as standing i infinitesimals lower; then no two are equal, and the lead
-that is released is the real one rounded down: one less than the difference where the runner-up comes first in the list.
-Rounding down commutes with whole shifts and keeps order, so the winner's noise still moves by at most 2D. The plain
-difference would not be private: with many candidates before the winner, a lead of 0 has a loss near 2 epsilon.
+Ties need care on a lattice. Think of candidate i as standing i infinitesimals lower; then no two are equal. The released lead is
+the real one rounded down: one less than the difference where the runner-up comes first in the list. Rounding down commutes with
+whole shifts and keeps order, so the winner's noise still moves by at most 2D. The plain difference would not be private: with
+many candidates before the winner, a lead of 0 has a loss near 2 epsilon.
 
-The winner's own noisy *score* is not free: with m scores that all move by 1 and noise of scale 1/epsilon, the pair
+The winner's own noisy *score* is not free. With m scores that all move by 1 and noise of scale 1/epsilon, the pair
 (winner, noisy score) has a loss of m epsilon. `reused_value_loss` is that number; a score must be asked for with fresh
-noise. One-sided noise is permute-and-flip (`choice.py`), whose gap is not released: the alignment above needs noise
+noise. One-sided noise is permute-and-flip (`permute_and_flip.py`). Its gap is not released: the alignment above needs noise
 without an edge.
 
-The exact law of the winner of a private selection, as numbers: who wins with which probability.
-
-Each candidate's score gets independent noise of one scale and the largest noisy score wins. Exponential noise gives
-permute-and-flip (Ding, Kifer, Steinke 2021), Gumbel noise the exponential mechanism, Laplace noise the classical report
-noisy max. The integrals are polynomials in exp(-v/scale) on pieces between the scores, so Gauss-Legendre nodes of half
-the degree integrate them without error other than rounding.
+The exact law of the winner of a private selection, as numbers. Each candidate's score gets independent noise of one scale, and
+the largest noisy score wins. Exponential noise gives permute-and-flip (Ding, Kifer, Steinke 2021), Gumbel noise the exponential
+mechanism, Laplace noise the classical report noisy max. The integrals are polynomials in exp(-v/scale) on pieces between the
+scores. Gauss-Legendre nodes of half the degree integrate them with no error but rounding.
 """
 
 from dataclasses import dataclass
@@ -111,8 +109,8 @@ def laplace_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
 def log_laplace_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
     """(n,) logarithms of the chances under Laplace noise, for chances far below the range of floats too.
 
-    The integral of the density of r's noisy score times the others' distribution functions, in pieces of at most one
-    scale between the lowest and the highest score, and two tails in closed form. -inf: below exp(-45) among many.
+    Each is the integral of the density of r's noisy score times the others' distribution functions. It is summed in pieces of at
+    most one scale between the lowest and the highest score, and two tails in closed form. -inf: below exp(-45) among many.
     """
     c = _relative(scores, scale)
     kept = c > (-_FURTHEST_OF_FEW if c.size <= _FEW else -_FURTHEST)

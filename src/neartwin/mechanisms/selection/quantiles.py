@@ -1,12 +1,12 @@
 """Quantiles of bounded whole numbers by the exponential mechanism, one or several at once.
 
 Every grid point v in [low, high] is a candidate. With L values below v, G above it, n in all and the wanted rank q = a/b, its
-loss is max(0, b L - a n, b G - (b - a) n): b times the number of values on the wrong side, 0 at every true quantile. One
+loss is max(0, b L - a n, b G - (b - a) n). That is b times the number of values on the wrong side, 0 at every true quantile. One
 row added or removed moves a loss by at most max(a, b - a), one replaced by at most b. All points between two neighbouring
-data values share a loss, so the choice is over at most 2n + 1 runs of points, weighted by their number. Smith 2011.
+data values share a loss. So the choice is over at most 2n + 1 runs of points, weighted by their number. Smith 2011.
 
-Several quantiles: find the middle one, split the rows at it, go on in both halves (Kaplan, Schnapp, Stemmer 2022). A row
-lies in one part of each level, so a level costs what one quantile costs, and m quantiles take log2(m) + 1 levels.
+Several quantiles: find the middle one, split the rows at it, go on in both halves (Kaplan, Schnapp, Stemmer 2022). A row lies in
+one part of each level, so a level costs as much as one quantile, and m quantiles take log2(m) + 1 levels.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,8 @@
-"""Scores of candidates as gaps to the best one: the only form in which a selection looks at them.
+"""Scores of candidates as gaps to the best one: the only form in which a selection reads them.
 
-An exact choice with probability in proportion to weight times exp(-penalty).
-
-One uniform number, drawn bit by bit, is compared with the cumulative sum. Floats settle nearly every draw, with a margin
-far beyond their errors; what lies within the margin is settled by integer intervals, with more bits until it is certain.
+An exact choice has probability in proportion to weight times exp(-penalty). One uniform number, drawn bit by bit, is compared
+with the cumulative sum. Floats settle nearly every draw, with a margin far beyond their errors. Integer intervals settle draws
+within the margin, with more bits until the choice is certain.
 """
 
 from abc import ABC, abstractmethod
@@ -86,7 +85,7 @@ def gaps_of(scores: WholeNumbers) -> WholeNumbers:
 
 
 def small_gaps_of(scores: WholeNumbers) -> NDArray[np.int64]:
-    """The same after clipping the scores to 2**61 in size, always int64.
+    """The gaps after clipping the scores to 2**61 in size, always int64.
 
     >>> small_gaps_of(np.array([10**30, 0], dtype=object)).tolist() == [0, 2**61]
     True

@@ -1,15 +1,17 @@
 """Above threshold (the sparse vector technique): the first c of many questions whose answers pass a threshold.
 
-The threshold gets discrete Laplace noise of scale t1 once; each answer, of sensitivity D, gets fresh noise of scale t2; a noisy
+The threshold gets discrete Laplace noise of scale t1 once. Each answer, of sensitivity D, gets fresh noise of scale t2. A noisy
 answer at or above the noisy threshold is named, and the session ends with the c-th. Any number of "below" is free. The whole
 is (D/t1 + 2cD/t2)-DP, and (D/t1 + cD/t2)-DP where all questions are monotone together. So are the answers "above" with their
-*gaps*, noisy answer less noisy threshold. Proof by alignment: shift the threshold's noise by D and that of each answer told
-by its change plus D; all others stay below, the gaps stay the same. Dwork, Roth 2014, Thm 3.23; Lyu, Su, Li 2017, Alg. 1;
-Ding, Wang, Xiao, Zhang, Kifer 2019. Adaptive questions are covered.
+*gaps*, noisy answer less noisy threshold.
 
-Four published variants are broken (Lyu, Su, Li 2017, Fig. 1): no noise on the answers, noise that does not grow with the
-number of reported answers, releasing the noisy answer itself, and both at once. Here a session that has said its last "above"
-is over; it cannot be copied, pickled, forked or rewound.
+Proof by alignment: shift the threshold's noise by D, and that of each "above" by its change plus D. All others stay below, and
+the gaps do not change. Dwork, Roth 2014, Thm 3.23; Lyu, Su, Li 2017, Alg. 1; Ding, Wang, Xiao, Zhang, Kifer 2019. Adaptive
+questions are covered.
+
+Four published variants are broken (Lyu, Su, Li 2017, Fig. 1). The first has no noise on the answers. The second has noise that
+does not grow with the number of reported answers. The third releases the noisy answer itself, and the fourth does both. Here a
+session that has said its last "above" is over; it cannot be copied, pickled, forked or rewound.
 """
 
 import os
@@ -29,9 +31,14 @@ from neartwin.tradeoff import TradeOff, epsilon_delta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AboveThreshold:
-    """What a session will do. threshold_scale, answer_scale: t1, t2. monotone: all answers move one way together.
+    """The plan of a session.
 
-    most_above: c, after how many "above" a session ends.
+    Attributes:
+        threshold_scale: t1, the scale of the threshold's noise.
+        answer_scale: t2, the scale of each answer's noise.
+        sensitivity: D, of every answer.
+        monotone: Whether all answers move one way together.
+        most_above: c, the number of "above" after which a session ends.
     """
 
     threshold_scale: Fraction

@@ -1,18 +1,17 @@
 """Discovering groups privately: keep a group if its noisy number of distinct units reaches a threshold.
 
-A group that exists in both neighbours is an ordinary noisy count. A group that one unit alone brings in has count 1 in one
-table and does not exist in the other: it is kept with probability p = P(1 + X >= threshold). One unit brings in at most k
-groups, so some such group is kept with probability at most 1 - (1 - p)^k, which delta covers: docs/mechanisms/partition.md
-has the proof for both relations. Korolova et al. 2009; Desfontaines, Voss, Gipson, Mandayam 2022, sec. 2.
+A group that exists in both neighbours is an ordinary noisy count. A group that one unit alone brings in has count 1 in one table
+and does not exist in the other. It is kept with probability p = P(1 + X >= threshold). One unit brings in at most k groups, so
+some such group is kept with probability at most 1 - (1 - p)^k, which delta covers. docs/mechanisms/partition.md has the proof
+for both relations. Korolova et al. 2009; Desfontaines, Voss, Gipson, Mandayam 2022, sec. 2.
 
-Optimal discovery of groups: the keep probabilities that no (epsilon, delta)-DP rule of the same kind can exceed.
-
+Optimal discovery of groups: the keep probabilities that no (epsilon, delta)-DP rule of this kind can exceed.
 pi_0 = 0 and pi_{n+1} = min(e^epsilon pi_n + delta, 1 - e^{-epsilon} (1 - pi_n - delta), 1), each group on its own.
 Neighbouring counts n, n + 1 then satisfy all four (epsilon, delta) inequalities, with equality wherever possible.
 Desfontaines, Voss, Gipson, Mandayam 2022, Thm 1. It releases the groups alone, not their counts.
 
-Exact: e^epsilon is replaced by a rational a just below it and each pi_n is rounded down to 2^-256, which keeps the
-inequalities for a and so for e^epsilon; coins with these probabilities are exact.
+The choice is exact. e^epsilon is replaced by a rational a just below it, and each pi_n is rounded down to 2^-256. That keeps the
+inequalities for a and so for e^epsilon. Coins with these probabilities are exact.
 """
 
 import math
@@ -53,7 +52,7 @@ class Selection(ABC):
     @property
     @abstractmethod
     def samplers(self) -> tuple[noise.Sampler, ...]:
-        """What `keeps_by` asks numbers of, by place."""
+        """The samplers that `keeps_by` draws from, by place."""
 
     @property
     @abstractmethod
@@ -75,7 +74,7 @@ class Selection(ABC):
 
     @abstractmethod
     def unit_losses(self, groups: int) -> Composition:
-        """What the choice reveals of a unit that can bring in or take away so many groups."""
+        """The privacy loss to a unit that can bring in or take away so many groups."""
 
     @property
     @abstractmethod
@@ -120,7 +119,7 @@ class Threshold(Selection):
         return kept.astype(np.bool_)
 
     def unit_losses(self, groups: int) -> Composition:
-        """Of all groups together: the noise is scaled to them."""
+        """The loss of all groups together: the noise is scaled to them."""
         del groups
         return self.losses()
 
@@ -289,7 +288,7 @@ class OptimalSelection(Selection):
         return table[min(integer(at_least=0, units=units), len(table) - 1)]
 
     def keep_probabilities(self, units: WholeNumbers) -> FloatArray:
-        """The same for an array, in floats."""
+        """The keep probabilities of an array of numbers of units, in floats."""
         table = np.array([float(p) for p in _table(self.epsilon, self.delta)])
         return table[np.minimum(units, table.size - 1)]
 

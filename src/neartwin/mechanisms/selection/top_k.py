@@ -1,9 +1,9 @@
 """The k best candidates, in order: by peeling, or as one joint choice.
 
-Peeling runs permute-and-flip k times without replacement: k choices of epsilon/k each, or, where the account composes
-better than by sums, k choices priced as k uses. The joint mechanism is the exponential mechanism over all ordered
-k-tuples with loss(s) = max_i (c_(i) - c_{s_i}), the worst shortfall against the true i-th best; its sensitivity is
-that of one choice, so its noise does not grow with k. Gillenwater, Joseph, Munoz, Ribero 2022.
+Peeling runs permute-and-flip k times without replacement: k choices of epsilon/k each. Where the account composes better than by
+sums, it is priced as k uses. The joint mechanism is the exponential mechanism over all ordered k-tuples with
+loss(s) = max_i (c_(i) - c_{s_i}), the worst shortfall against the true i-th best. Its sensitivity is that of one choice, so its
+noise does not grow with k. Gillenwater, Joseph, Munoz, Ribero 2022.
 """
 
 from dataclasses import dataclass
