@@ -26,11 +26,14 @@ CLEAN_ROOMS = (
     "accounting",
     "audit",
     "divergences",
+    "engines",
     "error_bars",
     "ledger",
     "mechanisms",
     "noise",
+    "queries",
     "statistics",
+    "tables",
     "tradeoff",
 )
 WRITTEN_BY_TOOLS = ("docs/reference/cli.md",)  # tools/reference.py writes it

@@ -1,1 +1,1 @@
-"""Where the data lives: one SQL statement a stage bounds and aggregates there, and exact integers come back."""
+"""Engines: one SQL statement a stage bounds and aggregates where the data is, and exact integers come back."""

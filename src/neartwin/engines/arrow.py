@@ -1,4 +1,4 @@
-"""Between Arrow tables and a stage: public keys on the way in, exact whole numbers on the way out."""
+"""Arrow tables of a stage: public keys on the way in, exact whole numbers on the way out."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -36,7 +36,15 @@ def key_table(stage: Stage) -> pa.Table:
 
 
 def gathered(stage: Stage, answer: pa.Table) -> Aggregates:
-    """The answers of a statement's result, whose columns are named as `sql.statement.statement` says."""
+    """The answers in a statement's result. `sql.statement.statement` names the columns.
+
+    Args:
+        stage: The stage.
+        answer: The result of its statement.
+
+    Returns:
+        The groups and their exact whole numbers.
+    """
     if stage.split is not None:
         found = [whole_numbers(answer[name]) for name in (CELL, "m0")]
         groups = [answer[name].combine_chunks() for name in group_names(stage)]
@@ -59,7 +67,15 @@ def gathered(stage: Stage, answer: pa.Table) -> Aggregates:
 
 
 def gathered_rows(stage: Stage, answer: list[tuple[Any, ...]]) -> Aggregates:
-    """The same of a result's rows, as drivers give them."""
+    """The answers in a result's rows, in the form of the driver.
+
+    Args:
+        stage: The stage.
+        answer: The rows of its statement.
+
+    Returns:
+        The groups and their exact whole numbers.
+    """
     groups = 1 if stage.octaves else len(group_names(stage))
     if stage.split is not None:
         found = list(zip(*answer, strict=True)) or [()] * (groups + 2)
@@ -83,7 +99,18 @@ def gathered_rows(stage: Stage, answer: list[tuple[Any, ...]]) -> Aggregates:
 def in_cells(
     stage: Stage, groups: NDArray[np.int64], keys: tuple[Key, ...], cells: WholeNumbers, counts: WholeNumbers
 ) -> Aggregates:
-    """The answers of a stage with a split. groups: the place of each row's key; cells: as the statement numbers them."""
+    """The answers of a stage with a split.
+
+    Args:
+        stage: The stage.
+        groups: The place of each row's key.
+        keys: The keys of the groups.
+        cells: The cell of each row, as the statement numbers them.
+        counts: The count of each row, in parts.
+
+    Returns:
+        The groups and their counts by cell.
+    """
     (column,) = stage.grid.values()
     from_low = np.asarray(cells, dtype=np.int64) - column.low
     return Aggregates(len(keys), keys, {}, Cells(groups, from_low, np.asarray(counts, dtype=np.int64)))
@@ -104,7 +131,16 @@ def _numbered(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], tuple[Key
 
 
 def dense(keys: tuple[Key, ...], places: Any, values: dict[str, WholeNumbers]) -> Aggregates:
-    """Answers for all public keys, in their order, from those of the groups that have rows."""
+    """Answers for all public keys, in their order.
+
+    Args:
+        keys: The public keys.
+        places: The places of the groups that have rows.
+        values: Their whole numbers, by measure.
+
+    Returns:
+        The groups, with 0 for those without rows.
+    """
     spread = {}
     for name, found in values.items():
         spread[name] = np.zeros(len(keys), dtype=found.dtype)
@@ -113,7 +149,7 @@ def dense(keys: tuple[Key, ...], places: Any, values: dict[str, WholeNumbers]) -
 
 
 def whole_numbers(column: pa.ChunkedArray | Sequence[Any]) -> WholeNumbers:
-    """Whole numbers, NULL as 0: int64, or Python integers where one is too large for it."""
+    """Whole numbers, with 0 for NULL: int64, or Python integers if one is too large."""
     if isinstance(column, pa.ChunkedArray):
         try:
             numbers: NDArray[np.int64] = column.cast(pa.int64()).fill_null(0).to_numpy()
@@ -127,7 +163,7 @@ def whole_numbers(column: pa.ChunkedArray | Sequence[Any]) -> WholeNumbers:
 
 
 class ArrowKeys(Sequence[Key]):
-    """Keys that stay in Arrow until one is asked for: of millions of groups, most are not released."""
+    """Keys that stay in Arrow until one is used. Most of millions of groups are not released."""
 
     def __init__(self, columns: list[pa.ChunkedArray]) -> None:
         """columns: the group columns, of one length."""

@@ -1,4 +1,4 @@
-"""What some engines do beside answering a stage: stream their answers, or leave them where they are computed."""
+"""Extra abilities of some engines: to stream their answers, or to leave them on the cluster."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
@@ -13,31 +13,51 @@ class Streaming(Protocol):
     """An engine whose answers can be read a part at a time."""
 
     def batches(self, stage: Stage, *, salt: int, groups: int) -> Iterator[Aggregates]:
-        """The answers of `aggregate`, at most so many discovered groups at a time, sorted by key with NULL last.
+        """Yield the answers of `aggregate` in parts, sorted by key with NULL last.
 
-        The order of a grouping as an engine has it depends on rows; that of the keys does not. A stage with a split is answered
-        by at most so many cells at a time, sorted by group (public ones by their position): a group may go on in the next part.
+        The order of an engine's grouping depends on rows; the order of keys does not. A stage with a split is answered
+        in cells, sorted by group (public ones by their position). A group may continue in the next part.
+
+        Args:
+            stage: The stage.
+            salt: The salt of the hash that chooses a unit's groups.
+            groups: The most discovered groups, or cells, in a part.
+
+        Yields:
+            The parts, in order.
         """
         ...
 
 
 @runtime_checkable
 class Distributed(Engine, Protocol):
-    """An engine whose answers can stay where they are computed."""
+    """An engine whose answers can stay on the cluster."""
 
     def write(
         self, stage: Stage, splits: Sequence[Stage], *, salt: int, answer: "Answer", schema: pa.Schema, place: str
     ) -> None:
-        """Write what `answer` makes of the exact answers to a new folder of Parquet files; nothing is collected.
+        """Write the released rows to a new folder of Parquet files. Nothing is collected.
 
-        splits: stages about the same groups whose counts by cell are handed to `answer` beside them, as columns of lists
-        `c0`, `c1`, ... answer: made into bytes and sent to the workers, who may run it again on the same rows. schema: of its
-        result, the group columns first.
+        Args:
+            stage: The stage.
+            splits: Stages about the same groups. Their counts by cell go to `answer` too, as columns of lists `c0`,
+                `c1`, ....
+            salt: The salt of the hash that chooses a unit's groups.
+            answer: Makes released rows from exact answers. It is sent to the workers as bytes, and may run again on the
+                same rows.
+            schema: The schema of the released rows, the group columns first.
+            place: The new folder.
         """
         ...
 
     def put(self, stage: Stage, rows: pa.Table, place: str) -> None:
-        """Write rows that this process has to a new folder there."""
+        """Write this process's rows to a new folder on the cluster.
+
+        Args:
+            stage: The stage.
+            rows: The rows.
+            place: The new folder.
+        """
         ...
 
     def shelf(self, stage: Stage) -> "Shelf":
@@ -49,14 +69,14 @@ Answer = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Shelf(Protocol):
-    """Where a written table lies: just enough of a file system to make it visible at one moment."""
+    """The place of a written table: enough of a file system to make it visible at one moment."""
 
     def exists(self, place: str) -> bool:
-        """Whether something is there."""
+        """Whether the place exists."""
         ...
 
     def digest(self, place: str) -> str:
-        """SHA-256 of the content; of a folder, of its data files' digests in the order of their names."""
+        """SHA-256 of a file's content. For a folder, of its data files' digests in the order of their names."""
         ...
 
     def move(self, place: str, to: str) -> None:
@@ -64,5 +84,5 @@ class Shelf(Protocol):
         ...
 
     def remove(self, place: str) -> None:
-        """Remove it, if it is there."""
+        """Remove the place, if it exists."""
         ...

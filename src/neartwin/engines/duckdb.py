@@ -35,7 +35,7 @@ _ARROW = ARROW | {ColumnType.INTEGER: pa.decimal128(38, 0), ColumnType.NUMBER: p
 
 @dataclass(frozen=True, slots=True)
 class DuckdbDialect(Dialect):
-    """DuckDB's words for what dialects spell differently."""
+    """DuckDB's spelling."""
 
     thins: bool = False
 
@@ -54,7 +54,7 @@ class DuckdbDialect(Dialect):
         return exp.func("hash", exp.func("hash", salt.copy(), *(part.copy() for part, _ in parts)))
 
     def bytewise(self, value: exp.Expr) -> exp.Expr:
-        """In no collation but that of its bytes; a filter still moves down to the file."""
+        """Without a collation. A filter still moves down to the file."""
         return exp.Collate(this=exp.paren(value), expression=exp.to_identifier("binary", quoted=True))
 
     def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
@@ -75,7 +75,7 @@ class DuckdbDialect(Dialect):
         return exp.Anonymous(this="date_diff", expressions=[exp.Literal.string("day"), other, value])
 
     def half_up(self, value: exp.Expr, *, negative: bool) -> exp.Expr:
-        """round() takes halves away from 0, exactly: up, of what is not below it."""
+        """Round() takes halves away from 0, exactly, so it rounds values of at least 0 half up."""
         return floor_half_up(value) if negative else exp.cast(exp.Round(this=value), "BIGINT", dialect="duckdb")
 
     def summed(self, value: exp.Expr) -> exp.Expr:
@@ -97,10 +97,15 @@ def _huge(value: exp.Expr) -> exp.Expr:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuckdbEngine:
-    """Runs a stage on a connection of its own, or on a cursor of the owner's connection.
+    """Runs a stage on a connection of its own, or on a cursor of the caller's connection.
 
-    memory_limit, such as "4GB", and threads hold for connections of its own; beyond the limit DuckDB works from disk, in a folder
-    `temp_directory` (`.tmp` where the process runs), which holds rows while a statement runs and nothing after.
+    Beyond the memory limit DuckDB works from disk. The folder holds rows while a statement runs, and nothing after it.
+    The settings hold for connections of the engine's own.
+
+    Attributes:
+        memory_limit: The limit, such as "4GB"; "" for DuckDB's default.
+        threads: The number of threads; 0 for DuckDB's default.
+        temp_directory: The folder for work on disk; by default `.tmp` in the current folder.
     """
 
     memory_limit: str = ""
@@ -108,7 +113,15 @@ class DuckdbEngine:
     temp_directory: str = ""
 
     def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
-        """Exact answers to a stage; the source is opened read-only and closed again."""
+        """Answer a stage exactly. The source is opened read-only and closed again.
+
+        Args:
+            stage: The stage.
+            salt: The salt of the hash that chooses a unit's groups.
+
+        Returns:
+            The groups and their exact whole numbers.
+        """
         with self._asked(stage) as (connection, places):
             parameters = _parameters(stage, salt)
             chosen = _thinning(connection, stage, places)
@@ -119,7 +132,9 @@ class DuckdbEngine:
         return gathered(stage, answer)
 
     def batches(self, stage: Stage, *, salt: int, groups: int) -> Iterator[Aggregates]:
-        """The same a part at a time: DuckDB sorts within its memory limit, and this process holds one part."""
+        """Yield the answers in parts, as `Streaming.batches` does. DuckDB sorts within its memory limit, and this process
+        holds one part.
+        """
         if stage.keys is not None and stage.split is None:
             yield self.aggregate(stage, salt=salt)
             return
@@ -152,7 +167,16 @@ class DuckdbEngine:
 
 
 def text_of(stage: Stage, places: list[Place], *, ordered: bool = False) -> str:
-    """The statement of a stage as DuckDB reads it; ordered: discovered groups are sorted by key."""
+    """The statement of a stage in DuckDB's SQL.
+
+    Args:
+        stage: The stage.
+        places: The tables.
+        ordered: Whether discovered groups are sorted by key.
+
+    Returns:
+        The text.
+    """
     query = statement(stage, places, _SALT)
     return (in_order(query, stage) if ordered else query).sql(dialect="duckdb", copy=False)
 
@@ -169,7 +193,7 @@ def _thinning(connection: Any, stage: Stage, places: list[Place]) -> list[Place]
 
 
 def typed_rows(join: Join, needed: tuple[str, ...]) -> pa.Table:
-    """A public table's needed columns for an engine that cannot reach it: each of one of six Arrow types."""
+    """A public table's needed columns, for an engine that cannot reach it. Each has one of six Arrow types."""
     with opened([join.source], [needed], {}) as (connection, (rows,)):
         columns = []
         for name in needed:
@@ -184,12 +208,15 @@ def typed_rows(join: Join, needed: tuple[str, ...]) -> pa.Table:
 
 
 def places_where(condition: Term, columns: Mapping[str, tuple[ColumnType, Sequence[object]]], rows: int) -> list[int]:
-    """The places of the rows in memory for which a condition is true; NULL is not true.
+    """The places of the rows in memory that meet a condition. NULL does not meet it.
 
     Args:
-        condition: Of the columns.
-        columns: Those that it reads, each with its type and (rows,) values; None is NULL.
-        rows: How many there are.
+        condition: The condition, over these columns.
+        columns: The columns that it reads, each with its type and (rows,) values; None is NULL.
+        rows: The number of rows.
+
+    Returns:
+        The places.
     """
     numbered = {name: exp.column(f"c{i}") for i, name in enumerate(columns)}
     given = {f"c{i}": pa.array(values, _ARROW[kind]) for i, (kind, values) in enumerate(columns.values())}

@@ -1,12 +1,12 @@
 """DuckDB connections for one question each: to files, databases, frames, and the connections of others.
 
 One in-memory DuckDB is reused between questions, because starting one takes 15 ms. It holds no rows. Each question has
-a connection of its own to it, and the names that it makes are temporary ones of that connection. No database file stays open,
-for that would lock its writers out. DuckDB's memory of files that it read is turned off. An instance that worked from disk ends
-with its question. So nothing private outlives a question, and no old state of a file is mixed with a new one.
+its own connection to it, with temporary names. No database file stays open, because that would lock its writers out.
+DuckDB's cache of files is off. An instance that worked from disk ends with its question. So nothing private outlives a
+question, and old and new states of a file never mix.
 
-A process that was forked starts its own instance, since threads do not survive a fork. After any error of DuckDB the next
-question has a fresh instance, since one that failed inside answers nothing more.
+A forked process starts its own instance, because threads do not survive a fork. After any error of DuckDB the next
+question gets a fresh instance, because one with an internal error answers nothing more.
 """
 
 import contextlib
@@ -39,9 +39,18 @@ _attaching = threading.Lock()
 def opened(
     sources: Sequence[Source], columns: Sequence[tuple[str, ...]], settings: dict[str, str | int]
 ) -> Iterator[tuple[Any, list[exp.Expr]]]:
-    """A connection and what stands in FROM for each source, as long as the context lives.
+    """A connection, and the FROM clause of each source, for the life of the context.
 
-    The connection is a cursor of its owner's where a source is behind one (no two owners are joined), else one of our own.
+    The connection is a cursor of the caller's connection, if a source is behind one; else it is our own. Sources behind
+    the connections of two callers are never joined.
+
+    Args:
+        sources: The sources.
+        columns: The needed columns of each source.
+        settings: Settings of a connection of our own.
+
+    Yields:
+        The connection, and the FROM clauses.
     """
     local = [source for source in sources if isinstance(source, LocalSource)]
     if len(local) != len(sources):
@@ -165,7 +174,14 @@ _kept: dict[object, Any] = {}  # one at most, by its settings
 
 @contextlib.contextmanager
 def memory_connection(settings: Mapping[str, str | int]) -> Iterator[Any]:
-    """A connection to an empty database in memory, with these settings, for one question."""
+    """A connection to an empty database in memory, for one question.
+
+    Args:
+        settings: Its settings.
+
+    Yields:
+        The connection.
+    """
     key = tuple(sorted(settings.items()))
     with _lock:
         instance = _kept.get(key)
@@ -187,7 +203,12 @@ def memory_connection(settings: Mapping[str, str | int]) -> Iterator[Any]:
 
 
 def in_utc(connection: Any, scope: str = "SESSION") -> None:
-    """Times with a zone are of UTC, in this cursor or all of an instance; else their parts would be those of the machine."""
+    """Read times with a zone in UTC; otherwise their parts would be those of the machine's zone.
+
+    Args:
+        connection: The connection.
+        scope: 'SESSION' for this cursor, 'GLOBAL' for the instance.
+    """
     with contextlib.suppress(duckdb.Error):  # a DuckDB without time zones has no times that need one
         connection.execute(f"SET {scope} TimeZone = 'UTC'")
 

@@ -1,4 +1,4 @@
-"""Which engine reads which source."""
+"""The engine of each source."""
 
 from typing import assert_never
 
@@ -19,7 +19,16 @@ from neartwin.tables.sources import (
 
 
 def engine_for(source: Source) -> Engine:
-    """The engine where the rows are: DuckDB for files, its own databases and frames; PostgreSQL; Spark.
+    """The engine at the rows: DuckDB for files, its own databases and frames; PostgreSQL; Spark.
+
+    Args:
+        source: The source.
+
+    Returns:
+        The engine.
+
+    Raises:
+        QueryError: The rows are at a service.
 
     >>> type(engine_for(ParquetFiles(("visits.parquet",)))).__name__
     'DuckdbEngine'

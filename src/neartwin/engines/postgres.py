@@ -1,7 +1,7 @@
-"""PostgreSQL 15 or later: a role that may only read is enough, for nothing is created there.
+"""PostgreSQL 15 or later. A role that may only read is enough, because nothing is created there.
 
-A stage runs in one read-only snapshot of the database, on a connection of its own. Public keys go along as parameters and
-the answer comes back through a server-side cursor, so that neither side holds more than a batch of it.
+A stage runs in one read-only snapshot of the database, on a connection of its own. Public keys are parameters. The
+answer comes back through a server-side cursor, so neither side holds more than a batch of it.
 """
 
 import math
@@ -48,9 +48,8 @@ _LARGEST, _SMALLEST = "1.7976931348623158e308", "2.4703282292062329e-324"  # bey
 
 
 class PostgresDialect(Dialect):
-    """PostgreSQL's words. Its casts and its arithmetic of doubles fail on what is too large or too small: guarded here.
-
-    types: the catalogue's type of each column.
+    """PostgreSQL's spelling. Its casts and its arithmetic of doubles fail on values that are too large or too small, so
+    they are guarded here. It knows the catalogue's type of each column.
     """
 
     name: ClassVar[str] = "postgres"
@@ -85,7 +84,7 @@ class PostgresDialect(Dialect):
         return chain
 
     def fingerprint(self, parts: list[exp.Expr]) -> exp.Expr:
-        """With a collation of its own: those of the parts may disagree."""
+        """With an explicit collation, because those of the parts may disagree."""
         return exp.Collate(this=digest_of(parts), expression=exp.to_identifier("C", quoted=True))
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:
@@ -93,13 +92,13 @@ class PostgresDialect(Dialect):
         return exp.EQ(this=value, expression=real(float("nan")))
 
     def arithmetic(self, node: exp.Binary) -> exp.Expr:
-        """Each operand is named once, by a subquery of one row, however deep an expression is nested."""
+        """A subquery of one row names each operand once, however deep an expression is nested."""
         x, y = exp.column("x"), exp.column("y")
         total = _product(x, y) if isinstance(node, exp.Mul) else _sum(type(node), x, y)
         return _named_once(total, x=node.this, y=node.expression)
 
     def divided(self, value: exp.Expr, divisor: float) -> exp.Expr:
-        """Known are the largest quotient that vanishes and the least that overflows, and so are their dividends."""
+        """The largest quotient that vanishes and the least that overflows are known, and so are their dividends."""
         nothing, infinite = _vanishing(abs(divisor)), _overflowing(abs(divisor))
         x = exp.column("x")
         size = exp.Abs(this=x.copy())
@@ -121,7 +120,7 @@ class PostgresDialect(Dialect):
         return _by_bytes(value) if kind is ColumnType.TEXT else whole
 
     def date_part(self, part: str, value: exp.Expr) -> exp.Expr:
-        """Of a date in the calendar, so never infinite."""
+        """A part of a date in the calendar, so never infinite."""
         return _bigint(exp.Extract(this=exp.var(part), expression=value))
 
     def truncated(self, unit: str, value: exp.Expr) -> exp.Expr:
@@ -276,12 +275,20 @@ class PostgresEngine:
     """Runs a stage on a connection of its own."""
 
     def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
-        """Exact answers to a stage."""
+        """Answer a stage exactly, in one read-only snapshot.
+
+        Args:
+            stage: The stage.
+            salt: The salt of the hash that chooses a unit's groups.
+
+        Returns:
+            The groups and their exact whole numbers.
+        """
         with _answers(stage, salt, statement) as parts:
             return gathered_rows(stage, list(chain.from_iterable(parts)))
 
     def batches(self, stage: Stage, *, salt: int, groups: int) -> Iterator[Aggregates]:
-        """The same a part at a time, read from the server's cursor."""
+        """Yield the answers in parts from the server's cursor, as `Streaming.batches` does."""
         if stage.keys is not None and stage.split is None:
             yield self.aggregate(stage, salt=salt)
             return

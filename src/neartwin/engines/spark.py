@@ -1,8 +1,7 @@
 """Apache Spark 4: the one statement as Spark SQL, over a DataFrame, in a session of our own beside the caller's.
 
-The session has settings under which no expression fails on a value (ANSI off; sums are DECIMAL(38, 0), so that nothing
-wraps either), times in UTC and names in their letters. The caller's settings for speed are taken over, and the caller's
-session is left as it is.
+No expression fails on a value in this session: ANSI is off. Sums are DECIMAL(38, 0), so nothing overflows. Times are in
+UTC, and names keep their case. The caller's settings for speed are taken over, and the caller's session stays as it is.
 """
 
 import contextlib
@@ -42,14 +41,14 @@ _ORDER = "neartwin_order"
 
 
 class SparkDialect(Dialect):
-    """Spark's words."""
+    """Spark's spelling."""
 
     name: ClassVar[str] = "spark"
     reads_once: ClassVar[bool] = False
     thins = False
 
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:  # noqa: ARG002 - a cast gives NULL here
-        """Casts give NULL for what does not fit, as ANSI is off; text is made valid, so that it can be handed out."""
+        """Casts give NULL for values that do not fit, because ANSI is off. Text is made valid UTF-8."""
         value: exp.Expr = exp.column(name, quoted=True)
         match kind:
             case ColumnType.NUMBER:
@@ -68,11 +67,11 @@ class SparkDialect(Dialect):
         return exp.func("xxhash64", salt.copy(), *(part.copy() for part, _ in parts))
 
     def text(self, value: str) -> exp.Expr:
-        """With the collation of the columns, whatever the session's is."""
+        """With the columns' collation, whatever the session's is."""
         return _by_bytes(exp.Literal.string(value))
 
     def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
-        """A cast gives NULL for what does not fit."""
+        """A cast gives NULL for a value that does not fit."""
         if kind is ColumnType.TEXT:
             return _by_bytes(value)
         return exp.cast(value, "BIGINT", dialect="spark") if kind is ColumnType.INTEGER else value
@@ -91,7 +90,7 @@ class SparkDialect(Dialect):
         return exp.cast(exp.Anonymous(this="datediff", expressions=[value, other]), "BIGINT", dialect="spark")
 
     def summed(self, value: exp.Expr) -> exp.Expr:
-        """A sum of BIGINT would wrap."""
+        """A sum of BIGINT would overflow."""
         return exp.Sum(this=_wide(value))
 
     def wide(self, value: exp.Expr) -> exp.Expr:
@@ -106,7 +105,7 @@ class SparkDialect(Dialect):
         return _wide(exp.paren(_wide(exp.paren(quotient)) * _wide(cap))) + _wide(exp.paren(left_over))
 
     def by_unit(self, query: exp.Select) -> exp.Select:
-        """One repartition by unit: then a unit's groups are counted and ranked where its rows are."""
+        """One repartition by unit. A unit's groups are then counted and ranked on the machine of its rows."""
         hinted = query.copy()
         hinted.set("hint", exp.Hint(expressions=[exp.func("repartition", exp.column("u"))]))
         return hinted
@@ -124,7 +123,15 @@ class SparkEngine:
     """Runs a stage on the cluster of the source's DataFrame."""
 
     def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
-        """Exact answers to a stage, collected: for results that fit in this process."""
+        """Answer a stage exactly and collect the result, which must fit in this process.
+
+        Args:
+            stage: The stage.
+            salt: The salt of the hash that chooses a unit's groups.
+
+        Returns:
+            The groups and their exact whole numbers.
+        """
         with asked(stage, salt) as frame:
             answer: pa.Table = frame.toArrow()
         return gathered(stage, answer)
@@ -132,10 +139,11 @@ class SparkEngine:
     def write(
         self, stage: Stage, splits: Sequence[Stage], *, salt: int, answer: Answer, schema: pa.Schema, place: str
     ) -> None:
-        """Each group's rows go to the file that its key says, sorted by key there: no file tells of rows that are not in it.
+        """Write the released rows, as `Distributed.write` does.
 
-        The function travels as bytes inside the plan, which prints its name alone. A group's rows leave one task in their order,
-        which numbers that rise within a task keep until they are sorted.
+        A group's key decides its file and its place in it, so no file reveals rows that it does not hold. The function
+        travels as bytes inside the plan, which prints its name alone. Rising numbers keep a group's rows in order until
+        they are sorted.
         """
         from pyspark.sql import functions as f
         from pyspark.sql.pandas.types import from_arrow_schema
@@ -156,12 +164,12 @@ class SparkEngine:
             placed.drop(_ORDER).write.mode("errorifexists").parquet(place)
 
     def put(self, stage: Stage, rows: pa.Table, place: str) -> None:
-        """One file."""
+        """Write one file."""
         session = _session_of(stage)
         session.createDataFrame(rows).coalesce(1).write.mode("errorifexists").parquet(place)
 
     def shelf(self, stage: Stage) -> "SparkShelf":
-        """The file system that the cluster writes to."""
+        """The cluster's file system."""
         return SparkShelf(_source(stage).frame.sparkSession)
 
 
@@ -171,19 +179,19 @@ def _column(frame: Any, name: str) -> Any:
 
 
 class SparkShelf:
-    """A file system of Hadoop's: whatever the scheme of a place says."""
+    """A file system of Hadoop's, by the scheme of a place."""
 
     def __init__(self, session: Any) -> None:
         """Keeps the session."""
         self._session = session
 
     def exists(self, place: str) -> bool:
-        """Whether a folder is there."""
+        """Whether the folder exists."""
         files, path = self._at(place)
         return bool(files.exists(path))
 
     def digest(self, place: str) -> str:
-        """SHA-256 of the data files' own, by name; the workers compute those."""
+        """SHA-256 of the data files' digests, by name. The workers compute those."""
         from pyspark.sql import functions as f
 
         found = self._session.read.format("binaryFile").option("pathGlobFilter", "*.parquet").load(place)
@@ -191,14 +199,14 @@ class SparkShelf:
         return hashlib.sha256("\n".join(f"{name} {made}" for name, made in sorted(lines)).encode()).hexdigest()
 
     def move(self, place: str, to: str) -> None:
-        """Rename; a folder that took the name meanwhile stays, and then this fails."""
+        """Rename. It fails if another folder has taken the name meanwhile."""
         files, path = self._at(place)
         _, target = self._at(to)
         if files.exists(target) or not files.rename(path, target):
             raise OSError(f"cannot rename {place!r} to {to!r}")
 
     def remove(self, place: str) -> None:
-        """Remove what there is."""
+        """Remove the folder, if it exists."""
         files, path = self._at(place)
         files.delete(path, True)
 
@@ -210,7 +218,15 @@ class SparkShelf:
 
 @contextlib.contextmanager
 def asked(stage: Stage, salt: int) -> Iterator[Any]:
-    """The DataFrame of a stage's statement; nothing has run yet. It must not be used after."""
+    """The DataFrame of a stage's statement, for the life of the context. Nothing has run yet.
+
+    Args:
+        stage: The stage.
+        salt: The salt of the hash that chooses a unit's groups.
+
+    Yields:
+        The DataFrame.
+    """
     with contextlib.ExitStack() as undone:
         yield _frame(stage, salt, _session_of(stage), undone)
 
@@ -275,10 +291,17 @@ _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 def together(stage: Stage, splits: Sequence[Stage], session: Any, frame_of: Callable[[Stage], Any]) -> Any:
-    """One row a group: every public one, or each that is in the stage's answer.
+    """One row a group: every public group, or each group in the stage's answer.
 
-    frame_of: the DataFrame of a stage's statement. Columns: those of the stage's statement, then for the i-th split an array
-    `c{i}` of cells with their counts, NULL where there are none.
+    Args:
+        stage: The stage.
+        splits: Stages about the same groups.
+        session: The Spark session.
+        frame_of: The DataFrame of a stage's statement.
+
+    Returns:
+        A DataFrame with the columns of the stage's statement. For the i-th split it has an array `c{i}` of cells with
+            their counts, or NULL.
     """
     from pyspark.sql import functions as f
 

@@ -1,1 +1,1 @@
-"""Questions and plans: table, query, SQL front end, bounding, sensitivity, plan. Touches the schema only."""
+"""Questions: rows, groups and statistics as frozen values, and their spellings in SQL and JSON. No row is read."""

@@ -1,9 +1,4 @@
-"""Groups by what is computed of a column: parts of dates and times, and bins.
-
-Public keys that a question leaves out, because an expression that is grouped by can have them only.
-
-Margins of public groups, as they are asked for: lists of columns, checked.
-"""
+"""Computed groups (parts of dates and times, and bins), keys that follow from an expression, and margins of public groups."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -29,7 +24,13 @@ Edge = Number | dt.date | dt.datetime
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """A computed group column: its name, and an expression around a column or expression `of`, marked by {}."""
+    """A computed group column.
+
+    Attributes:
+        name: The name of the group column; empty for a default.
+        of: A column or expression.
+        around: An expression around it, marked by {}.
+    """
 
     name: str
     of: str
@@ -44,11 +45,20 @@ class Grouping:
 def date_part(part: str, of: str, *, name: str = "") -> Grouping:
     """Group by a part of a date or time.
 
-    part: "year", "quarter", "month", "day" (of the month), "isodow" (1 for Monday to 7 for Sunday) or "hour", a whole number;
-    or "year start", "quarter start", "month start" or "week start", the first day of it. of: a column or an expression.
-    name: of the group column, by default `visited_month`.
+    All possible values of the part are public keys, except years and first days. Give keys for those, or have them
+    discovered.
 
-    The public keys are all that the part can be, but for years and first days: name those, or have them discovered.
+    Args:
+        part: "year", "quarter", "month", "day" (of the month), "isodow" (1 for Monday to 7 for Sunday) or "hour", a
+            whole number. Or "year start", "quarter start", "month start" or "week start", a first day.
+        of: A column or an expression.
+        name: The name of the group column; by default like `visited_month`.
+
+    Returns:
+        The group column.
+
+    Raises:
+        ParameterError: The part is unknown.
 
     >>> date_part("month", "visited").text({"visited": ColumnType.DATE})
     'month("visited")'
@@ -61,7 +71,14 @@ def date_part(part: str, of: str, *, name: str = "") -> Grouping:
 
 
 def date(of: str, *, name: str = "") -> Grouping:
-    """Group by the day of a date or time, or protect what a unit did in one: `nt.table(..., unit=("user_id", nt.date("at")))`.
+    """Group by the day of a date or time. As a period of a unit, it protects one person's day.
+
+    Args:
+        of: A column or an expression.
+        name: The name of the group column; by default like `at_day`.
+
+    Returns:
+        The group column, or the period in `nt.table(..., unit=("user_id", nt.date("at")))`.
 
     >>> date("at").text({"at": ColumnType.TIMESTAMP})
     'CAST("at" AS DATE)'
@@ -72,9 +89,19 @@ def date(of: str, *, name: str = "") -> Grouping:
 def bins(of: str, edges: Sequence[Edge], *, name: str = "") -> Grouping:
     r"""Group by bins between public edges: [e0, e1), [e1, e2), ..., and the last one with both ends.
 
-    of: a column or an expression, of numbers, dates or times. edges: at least two, rising. name: of the group column, by
-    default `age_bin`. The public keys are the bins, as text; a value in none of them is NULL, and in no group unless None
-    is among the keys.
+    The bins are the public keys, as text. A value in no bin is NULL. Its row is in no group unless None is among the
+    keys.
+
+    Args:
+        of: A column or an expression of numbers, dates or times.
+        edges: At least two, rising.
+        name: The name of the group column; by default like `age_bin`.
+
+    Returns:
+        The group column.
+
+    Raises:
+        ParameterError: The edges do not rise, or have different types.
 
     >>> bins("age", [0, 18, 65]).text({"age": ColumnType.INTEGER})
     'CASE WHEN "age" < 0 THEN NULL WHEN "age" < 18 THEN \'[0, 18)\' WHEN "age" <= 65 THEN \'[18, 65]\' END'
@@ -110,7 +137,16 @@ def _literal(edge: Fraction | dt.date | dt.datetime) -> str:
 
 
 def completed(keys: Any, table: Table, names: list[str]) -> Any:
-    """The keys, with all possible values of columns that have finitely many, where they were left out."""
+    """Complete the keys with all possible values of columns that have finitely many.
+
+    Args:
+        keys: The given keys, or None.
+        table: The table.
+        names: The group columns.
+
+    Returns:
+        The keys, or None if some column's values cannot be listed.
+    """
     if keys is not None and not isinstance(keys, Mapping):
         return keys
     given: dict[str, Any] = dict(keys or {})
@@ -132,7 +168,19 @@ MOST_CELLS = 2**21  # of the table behind all margins, which one statement count
 def margins_of(
     columns: tuple[str, ...], keys: tuple[Key, ...] | None, margins: Sequence[Sequence[str]]
 ) -> tuple[tuple[int, ...], ...]:
-    """Each margin as places of columns, in the columns' order; `QueryError` for what is none."""
+    """Each margin as places of columns, in the columns' order.
+
+    Args:
+        columns: The group columns.
+        keys: The public keys, or None.
+        margins: Lists of group columns.
+
+    Returns:
+        The margins.
+
+    Raises:
+        QueryError: A margin is not allowed, or keys are missing.
+    """
     if keys is None:
         raise QueryError("marginals need public keys: give keys={column: values} for each column")
     if len(columns) > MOST_COLUMNS or len(keys) > MOST_CELLS:
@@ -156,7 +204,17 @@ def margins_of(
 
 
 def values_of(columns: int, keys: Sequence[Key]) -> tuple[tuple[object, ...], ...]:
-    """The values of each column, whose product the keys must be.
+    """The values of each column, if the keys are their product.
+
+    Args:
+        columns: Number of columns.
+        keys: The keys.
+
+    Returns:
+        The values of each column, in order.
+
+    Raises:
+        QueryError: The keys are no product.
 
     >>> values_of(2, [("f", 1), ("f", 2), ("m", 1), ("m", 2)])
     (('f', 'm'), (1, 2))
@@ -170,7 +228,15 @@ def values_of(columns: int, keys: Sequence[Key]) -> tuple[tuple[object, ...], ..
 
 
 def linear_alone(aggregates: Mapping[str, object], linear: bool) -> None:  # noqa: FBT001 - the answer to a question
-    """Marginals and workloads are of one count or sum."""
+    """Refuse other statistics of marginals and workloads than one count or sum.
+
+    Args:
+        aggregates: The statistics, by name.
+        linear: Whether margins or a workload are asked.
+
+    Raises:
+        QueryError: There are other statistics.
+    """
     if len(aggregates) != 1 or not linear:
         raise QueryError(
             "marginals and workloads are of one count() or sum(...); ask others in a question of their own"
@@ -178,7 +244,7 @@ def linear_alone(aggregates: Mapping[str, object], linear: bool) -> None:  # noq
 
 
 def named(columns: Sequence[str], margin: Sequence[int]) -> str:
-    """What a margin is called.
+    """The name of a margin.
 
     >>> named(("age", "sex", "town"), (0, 2)), named(("age",), ())
     ('age, town', '(all)')

@@ -1,4 +1,4 @@
-"""`nt.table(...)`: the door through which a table comes in. Reads names and types; never a row."""
+"""`nt.table(...)` opens a table. It reads names and types, and never a row."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,20 +26,28 @@ def table(
     columns: Mapping[str, Bounds] | None = None,
     snapshot: str = "",
 ) -> Rows:
-    """The rows of a table about people, from a file, a database or a frame.
+    """Open a table about people: a file, a database or a frame.
 
-    data: a path or glob to Parquet or CSV files, a path to a DuckDB database or an open DuckDB connection (with `table=`),
-    a PostgreSQL URL with `table=`, a Spark DataFrame, an Ibis table, or a pandas, Polars or Arrow table.
-    unit: the column whose values are the people or things to protect, or `ROW`; or the column and a period, such as
-    `("user_id", nt.date("at"))` or `("user_id", nt.date_part("week start", "at"))`: then what one user did in one period
-    is protected,
-    and users with rows in several are protected less.
-    name: what the ledger calls this population; by default the file's or table's name. neighbours: "add_remove" or
-    "replace_one". types: declared types by column ("integer", "number", "text", "boolean", "date", "timestamp"), wanted
-    for each used column of a CSV. columns: public bounds by column. snapshot: a label for the state of a frame or an open
-    connection; by default each call makes a new one.
+    Args:
+        data: A path or glob to Parquet or CSV files; a path to a DuckDB database, or an open connection (with
+            `table=`); a PostgreSQL URL (with `table=`). Or a Spark DataFrame, an Ibis table, or a pandas, Polars or
+            Arrow table.
+        unit: The column of the people or things to protect, or `ROW`. Or the column and a period, such as `("user_id",
+            nt.date("at"))`. That protects one user's rows of one period, and users with rows in several less.
+        name: The population's name in the ledger; by default the file's or table's name.
+        table: The table in a database.
+        neighbours: "add_remove" or "replace_one".
+        types: Declared types by column: "integer", "number", "text", "boolean", "date", "timestamp". A CSV needs one
+            for each used column.
+        columns: Public bounds, by column.
+        snapshot: The name of the state of a frame or an open connection; by default each call makes a new one.
 
-    Errors: `SchemaError` for an unknown column or unusable type, `ParameterError` for a value outside its rule.
+    Returns:
+        The rows of the table.
+
+    Raises:
+        SchemaError: A column is unknown, or has an unusable type.
+        ParameterError: An argument breaks its rule.
     """
     source = source_of(data, table=table, snapshot=snapshot)
     schema, declared = typed_schema(source, types or {})

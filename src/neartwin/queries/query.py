@@ -1,8 +1,7 @@
-"""Questions: rows of a table, grouped or not, and the statistics asked of them. Frozen; building one reads no row.
+"""Questions: the rows of a table, their groups, and statistics. They are frozen, and building one reads no row.
 
-What is done to the noisy release, so it costs nothing: shapes, ratios, and what SQL says as HAVING, ORDER BY, LIMIT.
-
-It is no part of a plan: the same question in another order has the same stored answer.
+`PostProcessing` works on the noisy release: shapes, ratios, and SQL's HAVING, ORDER BY and LIMIT. It costs nothing and
+is no part of a plan. A question in another order has one stored answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,9 +23,16 @@ from neartwin.tables.types import ColumnType, Key, public_keys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostProcessing:
-    """What is done, in this order. monotone: columns and whether they grow. ratios: name, top, bottom.
+    """Steps on a release, in this order.
 
-    having: over the release's columns. order: column and whether it descends, first things first. limit: None for all.
+    Attributes:
+        monotone: Pairs of a column and whether it grows.
+        non_negative: Columns that are cut at 0.
+        ratios: The name, top and bottom of each ratio.
+        having: A condition over the release's columns, or "".
+        order: Pairs of a column and whether it descends, the first key first.
+        limit: The largest number of groups; None for all.
+        offset: Groups skipped before the first.
     """
 
     monotone: tuple[tuple[str, bool], ...] = ()
@@ -44,7 +50,12 @@ WAYS = {"increasing": True, "decreasing": False}  # of monotone columns, in word
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a table that meet every condition: where each question starts."""
+    """The rows of a table that meet every condition. Each question starts here.
+
+    Attributes:
+        table: The table.
+        conditions: The conditions.
+    """
 
     table: Table
     conditions: tuple[RowExpression, ...] = ()
@@ -55,22 +66,41 @@ class Rows:
         return f"<Rows of {self.table.name!r}, unit {self.table.unit_name}: {columns}{where}>"
 
     def where(self, condition: str) -> "Rows":
-        """Only the rows for which the condition is true (NULL is not true)."""
+        """The rows for which the condition is also true. NULL is not true.
+
+        Args:
+            condition: A SQL expression of one row.
+
+        Returns:
+            The new rows.
+
+        Raises:
+            QueryError: The expression is not allowed, or is no condition.
+        """
         checked = self.table.expression(condition)
         if checked.type is not ColumnType.BOOLEAN:
             raise QueryError(f"where={condition!r} is {checked.type}; a condition is wanted, for instance 'amount > 5'")
         return replace(self, conditions=(*self.conditions, checked))
 
     def join(self, other: "Rows | OtherTable", *, on: On = None, how: str = "inner", prefix: str = "") -> "Rows":
-        """Each row with the rows of another table that have equal values `on`; bounds are applied after all joins.
+        """Join each row with the rows of another table that have equal values `on`. Bounds are applied after all joins.
 
-        other: `nt.public_table(...)`, whose rows anyone may know; `nt.owned_by(...)`, whose rows belong to the unit that
-        has their
-        key here; or a table of the same population, whose units are then equated. on: a column, a list of columns, or a
-        mapping from columns here to the other's; beside the units, which need not be named where they have one name and type;
-        rows that were joined themselves are joined table by table. how: "inner" drops rows that
-        meet none, "left" keeps them with NULL, and "beside" continues a left join: rows meet both tables or have NULL for both.
-        prefix: put before those names of the other's columns that are taken.
+        Args:
+            other: `nt.public_table(...)`, whose rows anyone may know. Or `nt.owned_by(...)`, whose rows belong to the
+                unit with their key here. Or a table of the same population, whose units are then equated; rows that
+                were joined themselves are joined table by table.
+            on: A column, a list of columns, or a mapping from columns here to the other's. Units of one name and type
+                need not be named.
+            how: "inner" drops unmatched rows, and "left" keeps them with NULL. "beside" continues a left join: rows
+                meet both tables, or have NULL for both.
+            prefix: Put before the other's columns whose names are taken.
+
+        Returns:
+            The joined rows.
+
+        Raises:
+            QueryError: The join is not safe.
+            SchemaError: A column is missing, or types differ.
         """
         if isinstance(other, Rows):
             if other.conditions and how != "inner":
@@ -83,7 +113,18 @@ class Rows:
         return replace(self, table=joined(self.table, other, on=on, how=how, prefix=prefix))
 
     def with_column(self, name: str, expression: str) -> "Rows":
-        """The same with a computed column, which conditions, groups and statistics can name.
+        """The rows with one computed column more, for conditions, groups and statistics.
+
+        Args:
+            name: The name of the new column.
+            expression: A SQL expression of one row.
+
+        Returns:
+            The new rows.
+
+        Raises:
+            SchemaError: The name is taken.
+            QueryError: The expression is not allowed.
 
         >>> import pyarrow as pa
         >>> from neartwin.queries.open import table
@@ -94,11 +135,20 @@ class Rows:
         return replace(self, table=self.table.with_column(name, expression))
 
     def group_by(self, *columns: str | Grouping, keys: Any = None) -> "Groups":
-        """Group by columns, expressions, `part`s and `bins`.
+        """Group by columns, expressions, `date_part`s and `bins`.
 
-        keys: public keys (a list, range, product or table). Without, those are the public keys that an expression can only
-        have (months, bins, CASE of literals, conditions; NULL is not among them); and where any group column is open, keys
-        are discovered privately. A mapping of keys may leave out the columns that are not open.
+        Args:
+            columns: The group columns.
+            keys: Public keys: a list, range, product or table. Without them, an expression with finitely many values
+                supplies its own (months, bins, CASE of literals, conditions; never NULL). If any group column is open,
+                keys are discovered privately. A mapping of keys may omit the columns that are not open.
+
+        Returns:
+            The groups.
+
+        Raises:
+            QueryError: A column is repeated, or a key does not fit.
+            SchemaError: A column is missing, or rows cannot be grouped by its type.
         """
         rows, names = self, []
         for column in columns:
@@ -111,7 +161,17 @@ class Rows:
         return Groups(rows, tuple(names), None if given is None else public_keys(given, kinds))
 
     def grouped(self, column: str | Grouping) -> tuple["Rows", str]:
-        """Rows that have what is grouped by as a column, and its name."""
+        """The rows with a group column, and its name.
+
+        Args:
+            column: A column, an expression or a computed group column.
+
+        Returns:
+            The rows, and the column's name.
+
+        Raises:
+            QueryError: It is not a column or an allowed expression.
+        """
         schema, computed = self.table.schema, self.table.computed
         if isinstance(column, str):
             if column in schema or column.isidentifier():
@@ -126,13 +186,30 @@ class Rows:
         return self.with_column(name, text), name
 
     def agg(self, **aggregates: Statistic) -> "Query":
-        """Statistics of all the rows together, as one group."""
+        """Statistics of all rows together, as one group.
+
+        Args:
+            aggregates: The statistics, by name.
+
+        Returns:
+            The question.
+        """
         return Groups(self, (), ((),)).agg(**aggregates)
 
     def most_common(self, column: str, *, among: Any, k: int = 1, counted: bool = False) -> "TopK":
-        """Which of the public values `among` the most units have in a row, the k first in order; a unit may have many.
+        """Find the k public values that the most units have, in order. A unit may have many values.
 
-        counted: with the winners' numbers of units, for half of the spend: their noise is fresh, and not the choice's own.
+        Args:
+            column: The column.
+            among: The public values.
+            k: The number of winners.
+            counted: Whether to release the winners' numbers of units too, with fresh noise, for half of the spend.
+
+        Returns:
+            The question.
+
+        Raises:
+            QueryError: k exceeds the number of values.
         """
         values = public_keys(among, {column: self.table.groupable(column)})
         if not 1 <= integer(at_least=1, k=k) <= len(values):
@@ -142,9 +219,14 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Rows with their group columns; keys None: discovered privately. margins: places of columns, where margins are asked.
+    """Rows with their group columns.
 
-    asked: linear queries over the groups, where these are asked in their place.
+    Attributes:
+        rows: The rows.
+        columns: The group columns.
+        keys: The public keys; None if they are discovered privately.
+        margins: The asked margins, as places of columns.
+        asked: Linear queries over the groups, in place of the groups; or None.
     """
 
     rows: Rows
@@ -154,21 +236,39 @@ class Groups:
     asked: Workload | None = None
 
     def marginals(self, *margins: Sequence[str]) -> "Groups":
-        """Not the groups themselves but margins of them: for each list of columns, one group a value of these together.
+        """Ask for margins of the groups, in place of the groups. Each list of columns gives one group a combination of its
+        values.
 
-        One count or sum of each; all come from one plan that measures what tells the most of them, and they are consistent: what
-        two margins share adds up to the same. Keys must be public, and a product of values by column.
+        One plan measures the sums that best determine all margins. They are consistent: shared totals are equal. The
+        keys must be public, and a product of values by column.
+
+        Args:
+            margins: Lists of group columns.
+
+        Returns:
+            The groups, for one count or sum.
+
+        Raises:
+            QueryError: A margin is not allowed, or keys are missing.
         """
         if self.asked is not None:
             raise QueryError("marginals and a workload are two questions: ask one of them")
         return replace(self, margins=margins_of(self.columns, self.keys, margins))
 
     def workload(self, asked: Workload | Mapping[str, Mapping[Any, Number]]) -> "Groups":
-        """Not the groups themselves but sums of them: `nt.prefix_sums()`, `nt.range_sums()`, `nt.moving_sums(6)`, or
-        weights by name and key.
+        """Ask for sums of the groups, in place of the groups.
 
-        One count or sum of each; all come from one plan that measures what tells the most of them, and they are consistent:
-        answers that the same groups make up add up. Keys must be public; ranges go by their order.
+        One plan measures the sums that best determine all answers. They are consistent: sums over equal groups are
+        equal. The keys must be public; ranges go by their order.
+
+        Args:
+            asked: `nt.prefix_sums()`, `nt.range_sums()`, `nt.moving_sums(6)`, or weights by name and key.
+
+        Returns:
+            The groups, for one count or sum.
+
+        Raises:
+            QueryError: The workload does not fit the keys.
 
         >>> import pyarrow as pa
         >>> from neartwin.queries.open import table
@@ -183,7 +283,17 @@ class Groups:
         return replace(self, asked=found)
 
     def agg(self, **aggregates: Statistic) -> "Query":
-        """Statistics of each group, named by the keyword."""
+        """Statistics of each group, named by the keyword.
+
+        Args:
+            aggregates: The statistics, by name.
+
+        Returns:
+            The question.
+
+        Raises:
+            QueryError: A name is taken, or a statistic does not fit the groups.
+        """
         if not aggregates:
             raise QueryError("agg() must name at least one statistic, for instance agg(orders=count())")
         for name, aggregate in aggregates.items():
@@ -217,7 +327,13 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question that can be planned: groups and named statistics. after: what is done to the release, for nothing."""
+    """A question that can be planned: groups and named statistics.
+
+    Attributes:
+        groups: The groups.
+        aggregates: The statistics, by name.
+        after: Steps on the release, at no cost.
+    """
 
     groups: Groups
     aggregates: Mapping[str, Statistic]
@@ -230,12 +346,12 @@ class Query:
 
     @property
     def table(self) -> Table:
-        """The table asked."""
+        """The table of the question."""
         return self.groups.rows.table
 
     @property
     def released(self) -> dict[str, ColumnType]:
-        """The columns that HAVING and ORDER BY can name, and their types."""
+        """The columns of the release, and their types. HAVING and ORDER BY can name them."""
         groups = self.groups
         if groups.asked is not None:
             found = dict(groups.asked.resolved(groups.columns, groups.keys).typed(self.table.schema))
@@ -248,7 +364,15 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class TopK:
-    """A question that can be planned: the k values of one column that the most units have; counted, with their numbers."""
+    """A question that can be planned: the k values of one column that the most units have.
+
+    Attributes:
+        rows: The rows.
+        column: The column.
+        among: The public values.
+        k: The number of winners.
+        counted: Whether their numbers of units are released too.
+    """
 
     rows: Rows
     column: str
@@ -258,5 +382,5 @@ class TopK:
 
     @property
     def table(self) -> Table:
-        """The table asked."""
+        """The table of the question."""
         return self.rows.table

@@ -1,4 +1,4 @@
-"""Linear workloads over public groups, as they are asked for: prefix sums, ranges, moving sums, and weights by key."""
+"""Linear workloads over public groups: prefix sums, ranges, moving sums, and weights by key."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +20,12 @@ _MOST_WEIGHTS = 2**22
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A workload over given keys. columns: of the release's groups, each with the group column it has the values of, or None.
+    """A workload over given keys.
 
-    keys: what each query is called.
+    Attributes:
+        columns: The release's group columns. Each has the group column whose values it holds, or None.
+        keys: The key of each query.
+        queries: The weights of each query.
     """
 
     columns: tuple[tuple[str, str | None], ...]
@@ -36,10 +39,12 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Linear queries over groups. kind: "prefixes", "ranges", "moving" or "weights".
+    """Linear queries over groups.
 
-    lengths: of ranges, in groups, None for all; of moving sums, how many groups before each and how many after it.
-    weights: by name, pairs of a key and its weight.
+    Attributes:
+        kind: "prefixes", "ranges", "moving" or "weights".
+        lengths: Lengths of ranges in groups, None for all. For moving sums, the number of groups before and after each.
+        weights: Pairs of a key and its weight, by name of the query.
     """
 
     kind: str
@@ -55,7 +60,18 @@ class Workload:
         return self.kind if self.lengths is None else f"ranges of {', '.join(map(str, self.lengths))} groups"
 
     def resolved(self, columns: Sequence[str], keys: tuple[Key, ...] | None) -> Resolved:
-        """The queries over these keys, in their order; `QueryError` for what is none."""
+        """The queries over these keys, in their order.
+
+        Args:
+            columns: The group columns.
+            keys: The public keys, or None.
+
+        Returns:
+            The resolved workload.
+
+        Raises:
+            QueryError: The workload does not fit the keys.
+        """
         if keys is None or not columns:
             raise QueryError("a workload needs public keys: give keys=... for the group columns")
         if len(keys) > MOST_CELLS:
@@ -105,7 +121,7 @@ class Workload:
         return Resolved(((QUERY, None),), tuple((name,) for name, _ in self.weights), Weighted(table))
 
     def record(self) -> list[object]:
-        """What a digest needs: equal for workloads that ask the same."""
+        """The parts of the workload that a digest covers. Workloads that ask the same have equal parts."""
         weights = [
             [name, [[list(map(str, key)), str(weight)] for key, weight in given]] for name, given in self.weights
         ]
@@ -113,17 +129,29 @@ class Workload:
 
 
 def prefix_sums() -> Workload:
-    """How many in the first group, in the first two, ...: running totals in the order of the public keys.
+    """Running totals in the order of the public keys: the first group, the first two, ....
 
     The release has a row for each key, in the column NAME_to.
+
+    Returns:
+        The workload.
     """
     return Workload("prefixes")
 
 
 def range_sums(lengths: Sequence[int] | None = None) -> Workload:
-    """How many in each run of neighbouring groups, in the order of the public keys. lengths: in groups; by default all.
+    """Sums over runs of neighbouring groups, in the order of the public keys.
 
-    The release has a row for each range, its first and last key in the columns NAME_from and NAME_to.
+    The release has a row for each range, with its first and last key in the columns NAME_from and NAME_to.
+
+    Args:
+        lengths: Lengths of the runs in groups; by default all.
+
+    Returns:
+        The workload.
+
+    Raises:
+        ParameterError: A length is no positive whole number, or is repeated.
 
     >>> print(range_sums([1, 7]))
     ranges of 1, 7 groups
@@ -139,9 +167,19 @@ def range_sums(lengths: Sequence[int] | None = None) -> Workload:
 
 
 def moving_sums(before: int, after: int = 0) -> Workload:
-    """How many in each group with so many neighbours before and after it, in the order of the public keys; fewer at the ends.
+    """Sums over each group and its neighbours, in the order of the public keys; fewer at the ends.
 
-    The release has a row for each key, in the column of its name. `prefixes` have no end on one side, `ranges` are all full.
+    The release has a row for each key, in the column of its name.
+
+    Args:
+        before: Number of groups before each.
+        after: Number of groups after each.
+
+    Returns:
+        The workload.
+
+    Raises:
+        ParameterError: A number is negative.
 
     >>> print(moving_sums(6))
     moving sums of 6 groups before each to 0 after it
@@ -156,7 +194,17 @@ def moving_sums(before: int, after: int = 0) -> Workload:
 
 
 def weighted(asked: Any) -> Workload:
-    """Any linear queries: weights by name and key. `QueryError` for what is none."""
+    """Any linear queries: weights by name and key.
+
+    Args:
+        asked: A mapping from names to mappings from keys to weights.
+
+    Returns:
+        The workload.
+
+    Raises:
+        QueryError: The mapping has another form.
+    """
     if not isinstance(asked, Mapping) or not asked:
         raise QueryError("workload() takes prefixes(), ranges(), moving() or {name: {key: weight}}")
     found = []

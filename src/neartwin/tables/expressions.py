@@ -1,12 +1,10 @@
 """Row expressions: total, row-local SQL, checked against the schema through an allow-list.
 
-User text is never passed through: it is parsed to a tree, checked and typed node by node (`reading`), and what engines write
-is made from the terms that come out of it.
+User text never reaches an engine. It is parsed to a tree, and each node is checked, typed and built anew as a term, or
+refused. Engines write their SQL from these terms.
 
-From parsed SQL to terms, through an allow-list: each node is checked, typed and built anew, or refused.
-
-Total means: no value in a row can make it fail. A failing query would tell that such a row exists, so there is no division
-but by a literal, no cast that can fail and no comparison across types; arithmetic is in double precision.
+An expression is total if no value in a row can make it fail. A failing query would reveal that such a row exists. So a
+divisor is a literal, no cast can fail, and no comparison crosses types. Arithmetic is in double precision.
 """
 
 import math
@@ -56,7 +54,18 @@ _CASTS = {
 
 
 def read(node: exp.Expr, names: Names) -> Term:
-    """The term of a parsed expression; raises `QueryError` for whatever is not on the allow-list."""
+    """The term of a parsed expression.
+
+    Args:
+        node: The parsed expression.
+        names: The term of each column.
+
+    Returns:
+        The term.
+
+    Raises:
+        QueryError: A part is not on the allow-list, or the expression is too large.
+    """
     check_surface(node)
     term = term_of(node, names)
     if term.is_null:
@@ -66,7 +75,15 @@ def read(node: exp.Expr, names: Names) -> Term:
 
 
 def refused(node: exp.Expr, why: str) -> QueryError:
-    """What is said of a part that is not allowed."""
+    """The error for a part that is not allowed.
+
+    Args:
+        node: The part.
+        why: The reason.
+
+    Returns:
+        The error, to be raised.
+    """
     text = node.sql(dialect="duckdb", comments=False)
     return QueryError(
         f"{text!r} is not allowed in a row expression: {why}; allowed are columns, literals, comparisons, AND, OR, NOT, "
@@ -76,7 +93,18 @@ def refused(node: exp.Expr, why: str) -> QueryError:
 
 
 def term_of(node: exp.Expr | None, names: Names) -> Term:
-    """The term of a node; None stands for an argument that was left out."""
+    """The term of a node.
+
+    Args:
+        node: The node; None for a missing argument.
+        names: The term of each column.
+
+    Returns:
+        The term.
+
+    Raises:
+        QueryError: The node is not on the allow-list.
+    """
     if node is None:
         raise QueryError("a function or operator lacks an argument in a row expression")
     kind = type(node)
@@ -381,7 +409,12 @@ _LONGEST = 100_000
 
 @dataclass(frozen=True, slots=True)
 class RowExpression:
-    """A checked expression: its canonical text (DuckDB's spelling), the type of its value, and its term.
+    """A checked expression.
+
+    Attributes:
+        text: Its canonical text, in DuckDB's spelling.
+        type: The type of its value.
+        term: Its term.
 
     >>> RowExpression.parse("amount * 2 >= 10 AND cds IN (1, 2)", {"amount": ColumnType.NUMBER, "cds": ColumnType.INTEGER})
     RowExpression(text='amount * 2 >= 10 AND cds IN (1, 2)', type=<ColumnType.BOOLEAN: 'boolean'>)
@@ -398,9 +431,18 @@ class RowExpression:
     def parse(
         cls, text: str, schema: Mapping[str, ColumnType], computed: Mapping[str, "RowExpression"] | None = None
     ) -> "RowExpression":
-        """Parse and check; `QueryError` says which part is refused and why.
+        """Parse and check a text.
 
-        schema: the types of the columns; computed: those among them that stand for an expression.
+        Args:
+            text: A SQL expression of one row.
+            schema: The type of each column.
+            computed: The columns that stand for an expression.
+
+        Returns:
+            The expression.
+
+        Raises:
+            QueryError: A part is not allowed; the message names it and the reason.
         """
         try:
             tree = parsed(text)
@@ -414,7 +456,19 @@ class RowExpression:
     def checked(
         cls, tree: exp.Expr, schema: Mapping[str, ColumnType], computed: Mapping[str, "RowExpression"] | None = None
     ) -> "RowExpression":
-        """The same for a tree that is parsed already, and not used after: writing it out may change it."""
+        """Check a parsed tree. The caller must not use the tree afterwards, because writing it out may change it.
+
+        Args:
+            tree: The tree.
+            schema: The type of each column.
+            computed: The columns that stand for an expression.
+
+        Returns:
+            The expression.
+
+        Raises:
+            QueryError: A part is not allowed.
+        """
         names = {name: Term("column", kind, value=name) for name, kind in schema.items()}
         names |= {name: expression.term for name, expression in (computed or {}).items()}
         term = read(tree, names)
@@ -426,7 +480,14 @@ class RowExpression:
         return self.term.columns
 
     def renamed(self, names: Mapping[str, str]) -> "RowExpression":
-        """The same of columns that have other names now; what is not in `names` keeps its own."""
+        """The expression with columns renamed.
+
+        Args:
+            names: From old to new names; other columns keep theirs.
+
+        Returns:
+            The new expression.
+        """
         tree = parsed(self.text)
         for column in tree.find_all(exp.Column):
             column.this.set("this", names.get(column.name, column.name))
@@ -435,7 +496,17 @@ class RowExpression:
 
 
 def parsed(text: str) -> exp.Expr:
-    """The tree of a text; what is too long or nested too deep to be parsed is refused."""
+    """Parse a text to a tree.
+
+    Args:
+        text: A SQL expression.
+
+    Returns:
+        The tree.
+
+    Raises:
+        QueryError: The text is too long, or nested too deep.
+    """
     if len(text) <= _LONGEST:
         try:
             return sqlglot.parse_one(text, read="duckdb")

@@ -1,4 +1,4 @@
-"""Columns on a grid of whole steps, and products of them: what an engine sums exactly."""
+"""Columns on a grid of whole steps, and products of them: the exact summands of an engine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,9 +9,15 @@ from neartwin.tables.table import Bounds
 
 @dataclass(frozen=True, slots=True)
 class GridColumn:
-    """A column clipped to its bounds and rounded to its grid, in whole steps less `centre` (whole steps too).
+    """A column clipped to its bounds and rounded to its grid, in whole steps less `centre`.
 
-    expression: what is computed in place of a column; then `column` is its text.
+    Attributes:
+        name: The name of the measure.
+        column: The name of the column, or the text of the expression.
+        bounds: Its bounds and step.
+        centre: Subtracted from each value, in whole steps.
+        fill: The value for NULL and NaN, in steps less centre; None leaves such values out.
+        expression: The expression that is computed in place of a column, or None.
     """
 
     name: str
@@ -28,25 +34,33 @@ class GridColumn:
 
     @property
     def written(self) -> str:
-        """The column's name, or the one spelling of the expression."""
+        """The column's name, or the canonical text of the expression."""
         return self.column if self.expression is None else str(self.expression.term)
 
     @property
     def low(self) -> int:
-        """Least value that a row can add."""
+        """The least value that a row can add, in steps."""
         return self.bounds.low_units - self.centre
 
     @property
     def high(self) -> int:
-        """Largest value that a row can add."""
+        """The largest value that a row can add, in steps."""
         return self.bounds.high_units - self.centre
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A grid column, or the product of two (or one with itself), less `centre`, in rows where all of `present` have a value.
+    """A grid column, or the product of two, less `centre`.
 
-    low, high: the least and largest that a row can add.
+    It counts rows in which all of `present` have a value.
+
+    Attributes:
+        name: The name of the measure.
+        factors: One or two grid columns, or one column twice.
+        present: The columns that must have a value.
+        low: The least value that a row can add, in steps.
+        high: The largest value that a row can add, in steps.
+        centre: Subtracted from each value, in whole steps.
     """
 
     name: str
@@ -59,9 +73,12 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class MomentSet:
-    """Columns, in one order whatever asks for them, and the sums that are needed of them.
+    """The columns of one or more statistics in one order, and the sums that they need.
 
-    operands: place of each column that the statistic names, in its order. pairs: places of the factors of products.
+    Attributes:
+        columns: The columns, in an order that does not depend on the statistic.
+        operands: The place of each column that the statistic names, in its order.
+        pairs: The places of the factors of products.
     """
 
     columns: tuple[GridColumn, ...]
@@ -69,11 +86,11 @@ class MomentSet:
     pairs: tuple[tuple[int, int], ...]
 
     def first(self, place: int) -> GridColumn | Moment:
-        """What the sum of a column is of."""
+        """The summand for a column."""
         return self.columns[place] if len(self.columns) == 1 else _moment((self.columns[place],), self.columns)
 
     def second(self, place: int, other: int) -> Moment:
-        """What the sum of a product is of."""
+        """The summand for a product."""
         low, high = sorted((place, other))
         return _moment((self.columns[low], self.columns[high]), self.columns)
 
@@ -84,12 +101,12 @@ class MomentSet:
 
     @property
     def moments(self) -> Mapping[str, Moment]:
-        """Those sums that are not of a grid column itself."""
+        """The summands that are not a grid column itself, by name."""
         return {name: cell for name, cell in self.cells.items() if isinstance(cell, Moment)}
 
     @property
     def cells(self) -> Mapping[str, GridColumn | Moment]:
-        """All that is summed, by name; the number of rows is that of any one."""
+        """All summands, by name. Each sum also has the number of rows."""
         found = [self.first(place) for place in range(len(self.columns))]
         return {cell.name: cell for cell in [*found, *(self.second(*pair) for pair in self.pairs)]}
 

@@ -1,4 +1,4 @@
-"""Making joins: tables that are public, tables that are owned through a key, and the checks that a join must pass."""
+"""Joins of tables: public tables, tables owned through a key, and the checks that a join must pass."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +17,16 @@ On = str | list[str] | tuple[str, ...] | Mapping[str, str] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherTable:
-    """A table without a unit column, to be joined to one that has it. kind: PUBLIC or OWNED. Holds no rows."""
+    """A table without a unit column, to be joined to one that has it. It holds no rows.
+
+    Attributes:
+        kind: PUBLIC or OWNED.
+        name: The name of the table, for explanations.
+        source: The source of the rows.
+        schema: The type of each column.
+        declared: The columns with declared types.
+        columns: Public bounds, by column.
+    """
 
     kind: JoinKind
     name: str
@@ -36,10 +45,24 @@ def public_table(
     columns: Mapping[str, Bounds] | None = None,
     snapshot: str = "",
 ) -> OtherTable:
-    """A table that you declare public: every row of it may be known to anyone, and a guarantee says nothing of it.
+    """Declare a table public: anyone may know its rows, and no guarantee covers them.
 
-    data, table, types, columns, snapshot: as for `nt.table`. A file or frame may be joined to a table of any engine, which
-    gets its rows; else both must be of one engine.
+    A file or frame can be joined to a table of any engine, which receives its rows. Other sources join only within one
+    engine.
+
+    Args:
+        data: As for `nt.table`.
+        name: The name of the table, for explanations.
+        table: The table in a database, as for `nt.table`.
+        types: Declared types, by column.
+        columns: Public bounds, by column.
+        snapshot: The name of the snapshot.
+
+    Returns:
+        The table, for `join`.
+
+    Raises:
+        SchemaError: The source, a type or a column does not fit.
 
     >>> import pyarrow as pa
     >>> towns = public_table(pa.table({"town": ["Ulm"], "state": ["BW"]}), name="towns")
@@ -58,10 +81,24 @@ def owned_by(
     columns: Mapping[str, Bounds] | None = None,
     snapshot: str = "",
 ) -> OtherTable:
-    """A private table without a unit column, whose rows belong to the unit that has their key in the table it is joined to.
+    """A private table without a unit column, whose rows belong to the unit with their key in the joined table.
 
-    Order lines have an order number, and the orders say whose it is: `orders.join(nt.owned_by("lines.parquet"), on="order")`.
-    Where rows of several units have one key, one of them owns it: see `neartwin.tables.table`. Arguments: as for `nt.table`.
+    Order lines have an order number, and orders name the customer: `orders.join(nt.owned_by("lines.parquet"),
+    on="order")`. If rows of several units have one key, one of them owns it: see `neartwin.tables.table`.
+
+    Args:
+        data: As for `nt.table`.
+        name: The name of the table, for explanations.
+        table: The table in a database, as for `nt.table`.
+        types: Declared types, by column.
+        columns: Public bounds, by column.
+        snapshot: The name of the snapshot.
+
+    Returns:
+        The table, for `join`.
+
+    Raises:
+        SchemaError: The source, a type or a column does not fit.
     """
     return _other(JoinKind.OWNED, source_of(data, table=table, snapshot=snapshot), name or table, types, columns)
 
@@ -85,14 +122,26 @@ def _other(
 
 
 def file_name(source: Source) -> str:
-    """What files are called, without their ending; empty for others."""
+    """The name of the first file, without its ending; empty for other sources."""
     if isinstance(source, ParquetFiles | CsvFiles):
         return Path(source.paths[0]).name.partition(".")[0]
     return ""
 
 
 def typed_schema(source: Source, types: Mapping[str, str]) -> tuple[Mapping[str, ColumnType], frozenset[str]]:
-    """The schema with declared types in place, and which columns they are; `SchemaError` for what cannot be declared."""
+    """The schema with declared types in place, and the declared columns.
+
+    Args:
+        source: The source.
+        types: Declared types, by column.
+
+    Returns:
+        The type of each column, and the names of the declared ones.
+
+    Raises:
+        ParameterError: A declared type is unknown.
+        SchemaError: A column is missing, or its type cannot be declared.
+    """
     found = source.schema()
     declared = {column: _declared(column, kind) for column, kind in types.items()}
     if isinstance(source, PostgresTable):
@@ -113,10 +162,24 @@ def _declared(column: str, kind: str) -> ColumnType:
 
 
 def met(table: Table, other: Table, *, on: On, how: str, prefix: str) -> tuple[Table, dict[str, str]]:
-    """`joined` with a table of the same units, which may be joined itself; and the names of its columns in the joined rows.
+    """Join a table of the same units, which may be joined itself.
 
-    Of a joined one first its own first table is joined, then its others in their order, which inner joins commute with: an
-    equality here with a column of one of those is added to its own, and drops the rows that have NULL there.
+    A joined table joins its own first table first, then its others in order. Inner joins commute with that order. An
+    equality with a column of one of the others is added to that join, and drops the rows that have NULL there.
+
+    Args:
+        table: The rows so far.
+        other: The other table.
+        on: The equated columns, as for `joined`.
+        how: 'inner', 'left' or 'beside'.
+        prefix: Put before names that both tables have.
+
+    Returns:
+        The joined table, and the names of the other's columns in its rows.
+
+    Raises:
+        QueryError: The join is not safe.
+        SchemaError: A column is missing, or types differ.
     """
     if not other.joins:
         new = joined(table, other, on=on, how=how, prefix=prefix)
@@ -212,7 +275,22 @@ def _with_join(table: Table, join: Join, bounds: Mapping[str, Bounds]) -> Table:
 
 
 def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix: str) -> Table:
-    """The table whose rows are those of `table` met with the other's. Reads no row. Errors: `QueryError`, `SchemaError`."""
+    """Match the rows of a table with another's. It reads no row.
+
+    Args:
+        table: The rows so far.
+        other: The other table.
+        on: A column, a list of columns, or a mapping from this table's columns to the other's.
+        how: 'inner', 'left' or 'beside'.
+        prefix: Put before names that both tables have.
+
+    Returns:
+        The joined table.
+
+    Raises:
+        QueryError: The join is not safe.
+        SchemaError: A column is missing, or types differ.
+    """
     if how not in set(How):
         raise ParameterError("how", how, "must be 'inner', 'left' or 'beside'")
     if not isinstance(table.unit, str):

@@ -1,7 +1,7 @@
-"""A table or view of a PostgreSQL database: how it is found, what its catalogue declares, and how it is read.
+"""A table or view of a PostgreSQL database: its lookup, its catalogue, and its connection.
 
-Only the catalogue is read here: names and declared types, of the columns that the role may select. Statistics, enum
-values and row counts are never asked for.
+Only the catalogue is read here: names and declared types of the columns that the role may select. Statistics, enum
+values and row counts are never read.
 """
 
 import re
@@ -63,7 +63,15 @@ FROM base JOIN pg_catalog.pg_type t ON t.oid = base.type WHERE t.typtype <> 'd' 
 
 @dataclass(frozen=True, slots=True)
 class PostgresTable:
-    """One table or view. url: how to connect, secret; place: host, port and database; label: names the snapshot."""
+    """One table or view.
+
+    Attributes:
+        url: The connection's URL, which is secret.
+        place: Host, port and database.
+        namespace: The schema of the table.
+        table: The name of the table.
+        label: The name of the snapshot.
+    """
 
     url: str = field(repr=False)
     place: str
@@ -85,7 +93,7 @@ class PostgresTable:
         return found
 
     def location(self) -> str:
-        """What the ledger knows the data by: no user, no password."""
+        """The name of the place in the ledger, without user and password."""
         return f"postgresql://{self.place}#{self.namespace}.{self.table}"
 
     def snapshot(self) -> str:
@@ -112,7 +120,19 @@ def kind_of(written: str) -> ColumnType:
 
 
 def postgres_table(url: str, table: str, label: str) -> PostgresTable:
-    """Find a table, "visits" on the role's search path or "clinic.visits"; `SchemaError` says what is wrong."""
+    """Find a table.
+
+    Args:
+        url: The database's URL.
+        table: "visits" on the role's search path, or "clinic.visits".
+        label: The name of the snapshot.
+
+    Returns:
+        The source.
+
+    Raises:
+        SchemaError: The table or the database cannot be used; the message says why.
+    """
     if not table:
         raise SchemaError("table='' must name a table or view of the PostgreSQL database")
     place = _place(url)
@@ -144,7 +164,15 @@ def _found(connection: Any, table: str) -> tuple[str, str] | None:
 
 
 def check_declared(found: Mapping[str, ColumnType], declared: Mapping[str, ColumnType]) -> None:
-    """Refuse declared types whose cast could fail on some row."""
+    """Refuse declared types whose cast could fail on some row.
+
+    Args:
+        found: The catalogue's types, by column.
+        declared: The declared types, by column.
+
+    Raises:
+        SchemaError: A cast could fail.
+    """
     for name, kind in declared.items():
         held = found.get(name, kind)
         sure = kind in {held, ColumnType.TEXT} or (held, kind) in _SURE_CASTS
@@ -157,7 +185,14 @@ def check_declared(found: Mapping[str, ColumnType], declared: Mapping[str, Colum
 
 @contextmanager
 def reading(url: str) -> Iterator[Any]:
-    """A connection of our own in one read-only snapshot; what it sets ends with it."""
+    """A connection of our own in one read-only snapshot. Its settings end with it.
+
+    Args:
+        url: The database's URL.
+
+    Yields:
+        The connection.
+    """
     psycopg = driver()
     options = {"application_name": "neartwin", "client_encoding": "UTF8", "prepare_threshold": None}
     with psycopg.connect(url, cursor_factory=psycopg.RawCursor, **options) as connection:
@@ -185,7 +220,11 @@ _SETTINGS = {
 
 
 def driver() -> Any:
-    """The psycopg module, or what to install."""
+    """The psycopg module.
+
+    Raises:
+        SchemaError: It is not installed; the message says what to install.
+    """
     try:
         import psycopg
     except ImportError:

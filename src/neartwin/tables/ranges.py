@@ -1,9 +1,9 @@
-"""What is known of an expression from declared bounds alone: the least and largest value, the grid, the possible values.
+"""Ranges that follow from declared bounds alone: the least and largest value of an expression, its grid, its values.
 
-Interval arithmetic in exact fractions. It holds for the values without rounding; an engine's doubles may pass an end by a
-rounding error, and are clipped to it once more on their grid.
+Interval arithmetic in exact fractions. It holds for values without rounding. An engine's doubles may exceed an end by a
+rounding error, so they are clipped to it once more on their grid.
 
-What a sum or mean is taken of: a column or an expression, its public bounds and its grid.
+`Value` is the summand of a sum or mean: a column or an expression, its public bounds and its grid.
 """
 
 import math
@@ -36,9 +36,12 @@ _FEWEST_STEPS = 10**4
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """[low, high], ends infinite where nothing is known.
+    """An interval [low, high]. An unknown end is infinite.
 
-    step: all values are multiples of it, None where they need not be, 0 where all are 0.
+    Attributes:
+        low: The lower end.
+        high: The upper end.
+        step: All values are multiples of it. None if they need not be; 0 if all are 0.
     """
 
     low: End
@@ -47,7 +50,7 @@ class Range:
 
     @property
     def finite(self) -> bool:
-        """Whether both ends are."""
+        """Whether both ends are finite."""
         return isinstance(self.low, Fraction) and isinstance(self.high, Fraction)
 
 
@@ -55,7 +58,14 @@ ANY = Range(-math.inf, math.inf, None)
 
 
 def range_of(term: Term, columns: Mapping[str, Bounds]) -> Range:
-    """Where a number lies if each column with bounds lies within them; NULL and NaN apart.
+    """The range of a number if each bounded column lies within its bounds. NULL and NaN are not covered.
+
+    Args:
+        term: The expression.
+        columns: Public bounds, by column.
+
+    Returns:
+        The range.
 
     >>> from neartwin.tables.expressions import RowExpression
     >>> number = {"price": ColumnType.NUMBER, "discount": ColumnType.NUMBER}
@@ -105,7 +115,7 @@ def _of_parts(term: Term, parts: list[Range]) -> Range:
 
 
 def values_of(case: Term) -> tuple[Term, ...]:
-    """The values that a CASE chooses among."""
+    """The values among which a CASE chooses."""
     return (*case.parts[1:-1:2], case.parts[-1])
 
 
@@ -205,13 +215,30 @@ def _common(first: Fraction | None, second: Fraction | None) -> Fraction | None:
 
 
 def unbounded(term: Term, columns: Mapping[str, Bounds]) -> tuple[str, ...]:
-    """The columns whose missing bounds leave the expression without a finite range."""
+    """The columns whose missing bounds leave the expression without a finite range.
+
+    Args:
+        term: The expression.
+        columns: Public bounds, by column.
+
+    Returns:
+        The names of the columns.
+    """
     names = {str(part.value): part for part in term.walk() if part.operation == "column" and part.kind in NUMERIC}
     return tuple(sorted(name for name in names if name not in columns))
 
 
 def clipped(term: Term, columns: Mapping[str, Bounds]) -> Term:
-    """The same with each column of a value within its bounds, so that its range holds; conditions see columns as they are."""
+    """The expression with each column of a value clipped to its bounds, so that its range holds. Conditions see columns as
+    they are.
+
+    Args:
+        term: The expression.
+        columns: Public bounds, by column.
+
+    Returns:
+        The new expression.
+    """
     if term.operation in _CONDITIONS:
         return term
     if term.operation == "column":
@@ -232,7 +259,14 @@ def clipped(term: Term, columns: Mapping[str, Bounds]) -> Term:
 
 
 def grid_of(found: Range, step: Fraction | None) -> Bounds:
-    """Bounds on a grid around a finite range, rounded outward to the step: the one given, or one that tells enough.
+    """Bounds on a grid around a finite range, rounded outward to the step.
+
+    Args:
+        found: The range.
+        step: The step, or None for one that is fine enough.
+
+    Returns:
+        The bounds and their step.
 
     >>> print(grid_of(Range(Fraction(0), Fraction(1, 3), None), None))
     [0, 0.33334] in steps of 1e-05
@@ -258,7 +292,13 @@ def _step_for(width: Fraction, natural: Fraction | None) -> Fraction:
 
 
 def possible_values(term: Term) -> tuple[object, ...] | None:
-    """All values but NULL that the expression can have whatever the row, in the order it names them; None if that is open.
+    """All possible values of an expression but NULL, for any row, in the order in which it names them.
+
+    Args:
+        term: The expression.
+
+    Returns:
+        The values, or None if they cannot be listed.
 
     >>> from neartwin.tables.expressions import RowExpression
     >>> text = "CASE WHEN age < 18 THEN 'young' WHEN age < 65 THEN 'adult' ELSE 'old' END"
@@ -282,7 +322,13 @@ def possible_values(term: Term) -> tuple[object, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """column: its name or text. expression: what is computed in place of a column, each column in it within its own bounds."""
+    """The summand of a sum or mean.
+
+    Attributes:
+        column: The name of a column, or the text of an expression.
+        bounds: Its public bounds and grid.
+        expression: The expression, with each column clipped to its own bounds; None for a column.
+    """
 
     column: str
     bounds: Bounds
@@ -292,10 +338,24 @@ class Value:
 def value_of(
     table: Table, column: str, bounds: Bounds | None, step: Fraction | None = None, fill: Fraction | None = None
 ) -> Value:
-    """Find the bounds of a value: those given, the declared ones of a column, or those that follow for an expression.
+    """Find the bounds of a value: given, declared for a column, or derived for an expression.
 
-    Bounds that follow hold because each column is clipped to its own declared bounds first; bounds that are given clip the
-    result alone. Errors: `SchemaError` for a column that is missing or no number, `QueryError` where bounds are missing.
+    Derived bounds hold because each column is first clipped to its own declared bounds. Given bounds clip the result
+    alone.
+
+    Args:
+        table: The table.
+        column: A column or a SQL expression.
+        bounds: The given bounds, or None.
+        step: The step of the grid, or None for the default.
+        fill: The value for NULL and NaN, or None to leave such rows out.
+
+    Returns:
+        The value with its bounds.
+
+    Raises:
+        SchemaError: A column is missing or is no number.
+        QueryError: Bounds are missing.
     """
     expression = _expression(table, column)
     if expression is None:
@@ -312,17 +372,17 @@ def value_of(
 
 
 def is_name(table: Table, column: str) -> bool:
-    """Whether a text is the name of a column, there or missing, and no expression."""
+    """Whether a text is the name of a column, present or missing, and no expression."""
     return column in table.schema or column.isidentifier()
 
 
 def spelled(table: Table, column: str) -> str:
-    """A column's name, or an expression as SQL writes it, so that two spellings of one value are one question."""
+    """A column's name, or an expression's canonical SQL, so that two spellings of one value are one question."""
     return column if is_name(table, column) else table.expression(column).text
 
 
 def as_value(table: Table, column: str) -> str:
-    """A column or expression as it can stand inside of another expression."""
+    """A column or expression, written so that it can stand inside another expression."""
     return '"' + column.replace('"', '""') + '"' if is_name(table, column) else f"({column})"
 
 

@@ -1,4 +1,4 @@
-"""Whether a table is still what a plan was made for. Looked at before anything is spent; no row is read."""
+"""A check that a table is still the one of the plan. It runs before anything is spent and reads no row."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,17 @@ from neartwin.tables.types import ColumnType
 
 
 def state_of(table: Table) -> str:
-    """Which state of the data would be read now: the table's snapshot.
+    """The state of the data that would be read now: the table's snapshot.
 
-    Errors: `SchemaError` where files are gone or a server does not answer, or a column is gone or of another type than when the
-    table was opened: what was planned then says nothing of what is there now.
+    Args:
+        table: The table.
+
+    Returns:
+        The snapshot.
+
+    Raises:
+        SchemaError: Files are gone, or a server does not answer. Or a column is gone or has another type than at
+            opening; the plan then does not fit the data.
     """
     own = {name: table.schema[name] for name in own_columns(table)}
     _require_same(table.source, own, table.declared)

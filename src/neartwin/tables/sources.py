@@ -1,13 +1,11 @@
-"""Where rows live, and what may be known of them for nothing: names and types of columns, and which snapshot it is.
+"""Sources of rows, and their free facts: names and types of columns, and the name of the snapshot.
 
-No function here reads a row. A Parquet file gives its schema (never its statistics), a CSV its header line, a DuckDB
-database the declared columns of one table or view, a frame its column types.
+No function here reads a row. A Parquet file supplies its schema and never its statistics. A CSV supplies its header
+line. A DuckDB database supplies the declared columns of one table or view, and a frame its column types.
 
-A Spark DataFrame, or a table of Spark's catalogue, as a source. Nothing here runs a job.
-
-A table that a service keeps: its public schema is here, its rows are not, and only the service can plan on it.
-
-An Ibis table as input: its SQL, on the engine that it is bound to. Ibis itself runs nothing, and is never imported here.
+A Spark source is a DataFrame, or a table of Spark's catalogue. Nothing here runs a job. An Ibis source is its SQL, on
+the engine to which it is bound. Ibis itself runs nothing, and is never imported here. For a table that a service keeps,
+only the public schema is here. Only the service can plan on it.
 """
 
 import csv
@@ -31,7 +29,7 @@ from neartwin.tables.types import ColumnType, column_type
 
 
 class _Labelled:
-    """Rows that their owner holds open: no place outlives them, and a label names their snapshot."""
+    """Rows in memory, in a session or behind a connection. They have no lasting place, and a label names their snapshot."""
 
     __slots__ = ()
     label: str
@@ -46,24 +44,30 @@ class _Labelled:
 
 
 class _Files:
-    """Files of one format, known by their paths and by what the file system says of them."""
+    """Files of one format, identified by their paths and by the file system's facts about them."""
 
     __slots__ = ()
     paths: tuple[str, ...]
     format: ClassVar[str]
 
     def location(self) -> str:
-        """What the ledger knows the data by."""
+        """The name of the place in the ledger."""
         return f"{self.format}:" + "|".join(self.paths)
 
     def snapshot(self) -> str:
-        """Changes when a file is written."""
+        """A digest that changes when a file is written."""
         return _files_snapshot(self.paths)
 
 
 @dataclass(frozen=True, slots=True)
 class SparkFrame(_Labelled):
-    """A DataFrame. name: of the catalogue's table that it is, or empty; label: names the snapshot."""
+    """A Spark DataFrame.
+
+    Attributes:
+        frame: The DataFrame.
+        name: The name of the table in the catalogue, or "".
+        label: The name of the snapshot.
+    """
 
     frame: Any = field(compare=False, repr=False)
     name: str
@@ -79,12 +83,24 @@ class SparkFrame(_Labelled):
 
 
 def is_spark(data: Any) -> bool:
-    """Whether this is a Spark session or DataFrame. Imports nothing."""
+    """Whether this is a Spark session or DataFrame. It imports nothing."""
     return type(data).__module__.startswith("pyspark.sql.") and type(data).__name__ in {"DataFrame", "SparkSession"}
 
 
 def spark_frame(data: Any, table: str, label: str) -> SparkFrame:
-    """A DataFrame, or the table of this name in a session's catalogue."""
+    """A DataFrame, or the table of this name in a session's catalogue.
+
+    Args:
+        data: A DataFrame or a Spark session.
+        table: The name of the table, for a session.
+        label: The name of the snapshot.
+
+    Returns:
+        The source.
+
+    Raises:
+        SchemaError: There is no such table, or two columns have one name.
+    """
     if type(data).__module__.startswith("pyspark.sql.connect"):
         raise SchemaError("Spark Connect is not supported; use a session of SparkSession.builder with a master")
     if type(data).__name__ == "DataFrame":
@@ -115,25 +131,30 @@ def _distinct(frame: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ServedTable:
-    """A data set of a service, by the service's address and the data set's name."""
+    """A data set of a service.
+
+    Attributes:
+        address: The service's address.
+        name: The data set's name.
+    """
 
     address: str
     name: str
 
     def schema(self) -> dict[str, ColumnType]:
-        """Never asked here: the service told it."""
+        """Always refused: the service sent the schema."""
         raise self.elsewhere()
 
     def location(self) -> str:
-        """What messages call it."""
+        """The data set's name in messages."""
         return f"{self.address}#{self.name}"
 
     def snapshot(self) -> str:
-        """Known to the service alone."""
+        """Always refused: only the service knows it."""
         raise self.elsewhere()
 
     def elsewhere(self) -> QueryError:
-        """The refusal of whatever needs the rows."""
+        """The refusal of everything that needs the rows."""
         return QueryError(
             f"{self.name!r} is kept by the service at {self.address}; plan and release with its own account"
         )
@@ -145,9 +166,16 @@ def is_ibis(data: Any) -> bool:
 
 
 def bound(data: Any) -> tuple[str, Any, str]:
-    """The name of its engine ("duckdb" or "pyspark"), the engine's own connection or session, and its SQL.
+    """The engine of an Ibis table.
 
-    Errors: `SchemaError` for a table bound to no engine, or to one that cannot be asked this way.
+    Args:
+        data: An Ibis table expression.
+
+    Returns:
+        The name of its engine ("duckdb" or "pyspark"), the engine's own connection or session, and the table's SQL.
+
+    Raises:
+        SchemaError: The table is bound to no engine, or to an unsupported one.
     """
     try:
         backend = data.get_backend()
@@ -176,7 +204,7 @@ class ParquetFiles(_Files):
     format: ClassVar[str] = "parquet"
 
     def schema(self) -> dict[str, ColumnType]:
-        """The first file's column names and types, which all others must have: they may have more."""
+        """The first file's column names and types. All others must have these columns and may have more."""
         return dict(_of_parquet(self.paths, self.snapshot()))
 
 
@@ -204,7 +232,7 @@ class CsvFiles(_Files):
         return names
 
     def schema(self) -> dict[str, ColumnType]:
-        """Text, all of it, until types are declared. A column without a name cannot be asked for."""
+        """Text for every column, until types are declared. A column without a name cannot be used."""
         return dict.fromkeys(filter(None, self.names()), ColumnType.TEXT)
 
 
@@ -220,17 +248,23 @@ class DuckdbTable:
         return dict(_of_database(self.path, self.table, self.snapshot()))
 
     def location(self) -> str:
-        """What the ledger knows the data by."""
+        """The name of the place in the ledger."""
         return f"duckdb:{self.path}#{self.table}"
 
     def snapshot(self) -> str:
-        """Changes when the database file is written."""
+        """A digest that changes when the database file is written."""
         return _files_snapshot((self.path,))
 
 
 @dataclass(frozen=True, slots=True)
 class DuckdbConnection(_Labelled):
-    """A table or view behind an open DuckDB connection, which stays its owner's; `label` names the snapshot."""
+    """A table or view behind an open DuckDB connection, which the caller closes.
+
+    Attributes:
+        connection: The connection.
+        table: The table or view.
+        label: The name of the snapshot.
+    """
 
     connection: Any = field(compare=False, repr=False)
     table: str
@@ -247,14 +281,20 @@ class DuckdbConnection(_Labelled):
 
 @dataclass(frozen=True, slots=True)
 class DuckdbQuery(_Labelled):
-    """The rows of a SQL text behind an open DuckDB connection: what an Ibis table is."""
+    """The rows of a SQL text behind an open DuckDB connection; an Ibis table becomes one.
+
+    Attributes:
+        connection: The connection.
+        text: The SQL text.
+        label: The name of the snapshot.
+    """
 
     connection: Any = field(compare=False, repr=False)
     text: str
     label: str
 
     def schema(self) -> dict[str, ColumnType]:
-        """The columns that the text has, by binding it: no row is read."""
+        """The columns of the text, by binding it. No row is read."""
         try:
             rows = self.connection.cursor().execute(f"DESCRIBE {self.text}").fetchall()
         except duckdb.Error:
@@ -266,13 +306,18 @@ class DuckdbQuery(_Labelled):
 
 @dataclass(frozen=True, slots=True)
 class Frame(_Labelled):
-    """A pandas, Polars or Arrow table in memory; `label` names the snapshot. Rows are converted only when a plan runs."""
+    """A pandas, Polars or Arrow table in memory. Rows are converted only when a plan runs.
+
+    Attributes:
+        frame: The table.
+        label: The name of the snapshot.
+    """
 
     frame: Any = field(compare=False, repr=False)
     label: str
 
     def schema(self) -> dict[str, ColumnType]:
-        """The frame's column types. A pandas `object` column has none: its type must be declared."""
+        """The frame's column types. A pandas `object` column has none: declare its type."""
         if isinstance(self.frame, pa.Table):
             return _typed(self.frame.schema.names, self.frame.schema.types, "the table")
         return _typed(list(map(str, self.frame.columns)), self.frame.dtypes, "the frame")
@@ -285,7 +330,19 @@ Source = LocalSource | PostgresTable | SparkFrame | ServedTable
 
 
 def source_of(data: Any, *, table: str = "", snapshot: str = "") -> Source:
-    """Recognise what the caller handed over; `SchemaError` lists what is taken."""
+    """Recognise the caller's data.
+
+    Args:
+        data: A path, a URL, a connection, a session or a frame.
+        table: The table in a database.
+        snapshot: The name of the snapshot; by default a new one.
+
+    Returns:
+        The source.
+
+    Raises:
+        SchemaError: The data is no table; the message lists the accepted kinds.
+    """
     label = snapshot or uuid.uuid4().hex
     if isinstance(data, duckdb.DuckDBPyConnection):
         if not table:
@@ -326,9 +383,16 @@ def _file_source(path: str, table: str) -> Source:
 
 
 def require_told_apart(names: Sequence[str], where: str) -> None:
-    """`SchemaError` for a name that is empty or that another one is to DuckDB, which knows no capitals of ASCII.
+    """Refuse column names that are empty, or equal to DuckDB, which ignores the case of ASCII letters.
 
-    It would give one of the two columns for both: a person's id for another's.
+    DuckDB would read one of the two columns for both: one person's id for another's.
+
+    Args:
+        names: The names.
+        where: The place of the table, for the error.
+
+    Raises:
+        SchemaError: A name is empty, or two names are equal.
     """
     known: dict[bytes, str] = {}
     for name in names:

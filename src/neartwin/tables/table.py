@@ -1,15 +1,14 @@
-"""A table about people: where it lives, who its units are, which neighbours its guarantee compares, what is public of it.
+"""A table about people: its source, its units, its neighbours, its public facts, and its joins with other tables.
 
-A table joined to another: which rows meet, and whose they are afterwards.
+There are three kinds of join. After each, every row still belongs to one unit, and depends on that unit's rows and on
+public rows alone. Bounding needs nothing else. Bounds are applied after all joins, so rows that a join multiplies are
+covered.
 
-Three kinds, and after each of them every row still belongs to one unit and depends on that unit's rows (and public ones)
-alone, which is all that bounding needs. Bounds are applied after all joins, so rows that a join multiplies are covered.
-
-PUBLIC     the other table is declared public. A unit's rows, each with what is public of its key.
-SAME_UNIT  the other table holds private rows of the same units; the units are equated, whatever else is.
-OWNED      the other table has no unit of its own: its rows belong to the unit whose row has their key. Where rows of
-           several units have it, one of them owns it: the first by MD5 of key and unit, the same in every release and on
-           every engine, for a guarantee over many releases needs one answer to whose row it is.
+PUBLIC     The other table is declared public. A unit's rows gain public columns.
+SAME_UNIT  The other table holds private rows of the same units. The units are always equated.
+OWNED      The other table has no unit of its own. Its rows belong to the unit whose row has their key. If rows of
+           several units have it, one of them owns it: the first by MD5 of key and unit. The owner is the same in every
+           release and on every engine, because a guarantee over many releases needs one owner for each row.
 
 Neighbours differ in one unit, which is all its rows in all private tables: its own, and those that it owns.
 """
@@ -29,7 +28,7 @@ from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 
 
 class JoinKind(StrEnum):
-    """Whose rows the other table holds; the value is the word in explanations."""
+    """The kind of the other table's rows; the value is the word in explanations."""
 
     PUBLIC = "public"
     SAME_UNIT = "rows of the same unit"
@@ -37,11 +36,11 @@ class JoinKind(StrEnum):
 
 
 class How(StrEnum):
-    """What becomes of rows that meet none: dropped, or kept with NULL in the other table's columns.
+    """The treatment of unmatched rows: dropped, or kept with NULL in the other table's columns.
 
-    BESIDE follows a LEFT join, and is part of it: a row meets rows of both tables that meet each other, or has NULL for both.
-    So `a LEFT JOIN (b JOIN c ON ...) ON ...` is a LEFT join of b and a BESIDE join of c; it is no chain of the other two, which
-    keep a row of b that meets none of c, or drop the row of a.
+    BESIDE follows a LEFT join and is part of it. A row meets rows of both tables that meet each other, or has NULL for
+    both. So `a LEFT JOIN (b JOIN c ON ...) ON ...` is a LEFT join of b and a BESIDE join of c. A chain of the other two
+    differs: it keeps a row of b that meets none of c, or drops the row of a.
     """
 
     INNER = "inner"
@@ -51,11 +50,18 @@ class How(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """The other table of a join, and how it meets the rows so far.
+    """The other table of a join, and its match with the rows so far.
 
-    name: of the other table, for explanations. on: pairs of a column of the rows so far and one of the other table; rows
-    meet where all are equal, and NULL equals nothing. columns: from names in the joined rows to the other table's own.
-    schema, declared: of the other table, as `Table` has them.
+    Attributes:
+        kind: Whose rows the other table holds.
+        how: The treatment of unmatched rows.
+        name: The name of the other table, for explanations.
+        source: The source of the other table.
+        on: Pairs of a column of the rows so far and one of the other table. Rows meet if all pairs are equal. NULL
+            equals nothing.
+        columns: From names in the joined rows to the other table's own names.
+        schema: The type of each of the other table's columns.
+        declared: The other table's columns with declared types.
     """
 
     kind: JoinKind
@@ -68,7 +74,7 @@ class Join:
     declared: frozenset[str]
 
     def record(self) -> dict[str, object]:
-        """What a digest needs: equal for joins that do the same."""
+        """The parts of the join that a digest covers. Joins that do the same have equal parts."""
         return {
             "kind": self.kind,
             "how": self.how,
@@ -85,7 +91,14 @@ class Join:
 
 
 def together(joins: Sequence[Join]) -> list[list[Join]]:
-    """The joins with those that are part of one, in their order."""
+    """Group each LEFT join with the BESIDE joins that continue it.
+
+    Args:
+        joins: The joins, in order.
+
+    Returns:
+        The groups, in order.
+    """
     found: list[list[Join]] = []
     for join in joins:
         if join.how is How.BESIDE:
@@ -111,7 +124,15 @@ ROW = RowUnit()
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Public bounds of a column and the step of the grid its values are rounded to; both bounds are multiples of it."""
+    """Public bounds of a column, and the step of its grid.
+
+    Values are clipped to the bounds and rounded to the grid. Both bounds are multiples of the step.
+
+    Attributes:
+        low: The lower bound.
+        high: The upper bound.
+        step: The distance of two grid points.
+    """
 
     low: Fraction
     high: Fraction
@@ -119,12 +140,12 @@ class Bounds:
 
     @property
     def low_units(self) -> int:
-        """The lower bound in steps."""
+        """The lower bound, in steps."""
         return int(self.low / self.step)
 
     @property
     def high_units(self) -> int:
-        """The upper bound in steps."""
+        """The upper bound, in steps."""
         return int(self.high / self.step)
 
     def __str__(self) -> str:
@@ -132,7 +153,19 @@ class Bounds:
 
 
 def both_ends(column: str, low: Number | None, high: Number | None) -> tuple[Fraction, Fraction] | None:
-    """Both public bounds of a statistic, None where the table declares them; `QueryError` for one without the other."""
+    """Both public bounds of a statistic, or None if the table declares them.
+
+    Args:
+        column: The column, for the error.
+        low: The lower bound, or None.
+        high: The upper bound, or None.
+
+    Returns:
+        Both bounds as exact rationals, or None.
+
+    Raises:
+        QueryError: One bound is given without the other.
+    """
     if low is None and high is None:
         return None
     if low is None or high is None:
@@ -141,9 +174,20 @@ def both_ends(column: str, low: Number | None, high: Number | None) -> tuple[Fra
 
 
 def bounds(low: Number, high: Number, step: Number = "1/100") -> Bounds:
-    """Declare a column's public bounds: values are clipped to [low, high] and rounded to multiples of step, half up.
+    """Declare a column's public bounds. Values are clipped to [low, high] and rounded to multiples of step, half up.
 
-    The bounds must come from public knowledge: bounds read from the data would reveal its extremes.
+    The bounds must come from public knowledge. Bounds read from the data would reveal its extremes.
+
+    Args:
+        low: The lower bound, a multiple of step.
+        high: The upper bound, a multiple of step.
+        step: The step of the grid.
+
+    Returns:
+        The bounds.
+
+    Raises:
+        ParameterError: The bounds are not in order, are no multiples of the step, or are more than 2**53 steps.
 
     >>> bounds(0, 200)
     Bounds(low=Fraction(0, 1), high=Fraction(200, 1), step=Fraction(1, 100))
@@ -170,14 +214,21 @@ def bounds(low: Number, high: Number, step: Number = "1/100") -> Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table about people. Frozen; holds no rows, and reading its attributes reads none.
+    """A table about people. It is frozen and holds no rows, and reading its attributes reads none.
 
-    name: the population that a ledger charges. unit: the column of unit ids, or ROW. schema: the type of each column,
-    declared ones included. declared: the columns whose types override the source's (cast row by row; NULL where a value
-    does not fit). columns: public bounds. joins: the tables that its rows are met with, in this order; schema and columns are
-    then of the joined rows, and source and declared of the first table. period: where a unit is what the column names within
-    one day, week, ..., the first day of that, as an expression; period_name: what it is called. computed: the columns that
-    stand for an expression over the others.
+    Attributes:
+        source: The source of the rows; of joined tables, the source of the first.
+        name: The population that a ledger charges.
+        unit: The column of unit ids, or ROW.
+        neighbours: The neighbour relation of the guarantee.
+        schema: The type of each column of the joined rows, declared types included.
+        declared: Columns of the first table whose declared types override the source's. They are cast row by row, and a
+            value that does not fit becomes NULL.
+        columns: Public bounds, by column of the joined rows.
+        joins: The joins with other tables, in order.
+        computed: The columns that stand for an expression over the others.
+        period: An expression for the first day of a period, if a unit is a person in one period; else None.
+        period_name: The name of the period.
     """
 
     source: Source
@@ -193,40 +244,66 @@ class Table:
     period_name: str = ""
 
     def snapshot(self) -> str:
-        """Which state of the data this is; of joined tables, all of theirs."""
+        """The state of the data, as a digest or label; of joined tables, of all of them."""
         parts = [self.source.snapshot(), *(join.source.snapshot() for join in self.joins)]
         return parts[0] if len(parts) == 1 else hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def joined_locations(self) -> tuple[str, ...]:
-        """Where joined rows about the units are kept, as far as those places last: they belong to the same population."""
+        """The lasting places of joined rows about the units. They belong to the same population."""
         private = (join.source for join in self.joins if join.kind is not JoinKind.PUBLIC)
         return tuple(place for source in private if (place := source.location()))
 
     def with_column(self, name: str, expression: str) -> "Table":
-        """The same with a computed column; `SchemaError` if the name is taken."""
+        """The table with one computed column more.
+
+        Args:
+            name: The name of the new column.
+            expression: A SQL expression of one row.
+
+        Returns:
+            The new table.
+
+        Raises:
+            SchemaError: The name is taken.
+            QueryError: The expression is not allowed.
+        """
         if not name or name in self.schema:
             raise SchemaError(f"with_column: {name!r} is a column already; give the computed one another name")
         found = self.expression(expression)
         return replace(self, schema={**self.schema, name: found.type}, computed={**self.computed, name: found})
 
     def expression(self, text: str) -> RowExpression:
-        """A checked expression over the columns, computed ones included; `QueryError` otherwise."""
+        """Parse and check an expression over the columns, computed ones included.
+
+        Args:
+            text: A SQL expression of one row.
+
+        Returns:
+            The expression.
+
+        Raises:
+            QueryError: The expression is not allowed.
+        """
         return RowExpression.parse(text, self.schema, self.computed)
 
     @property
     def unit_name(self) -> str:
-        """How records and pages call the unit."""
+        """The unit's name in records and pages."""
         if not isinstance(self.unit, str):
             return "(each row)"
         return f"{self.unit} in one {self.period_name}" if self.period is not None else self.unit
 
     @property
     def unit_kind(self) -> ColumnType:
-        """The type of a unit's name: of its column, or text where it is of one period."""
+        """The type of a unit's id: the column's type, or text for a unit of one period."""
         return ColumnType.TEXT if self.period is not None else self.schema[str(self.unit)]
 
     def groupable(self, column: str) -> ColumnType:
-        """The type of a column that rows can be grouped by; `SchemaError` otherwise."""
+        """The type of a column that rows can be grouped by.
+
+        Raises:
+            SchemaError: The column is missing, or has another type.
+        """
         kind = self.has(column, "group_by")
         if kind not in GROUPABLE:
             remedy = (
@@ -240,14 +317,36 @@ class Table:
         return kind
 
     def numeric(self, column: str, asked_by: str) -> ColumnType:
-        """The type of a column that can be summed; `SchemaError` otherwise."""
+        """The type of a column that can be summed.
+
+        Args:
+            column: The column.
+            asked_by: The statistic, for the error.
+
+        Returns:
+            The type.
+
+        Raises:
+            SchemaError: The column is missing, or is no number.
+        """
         kind = self.has(column, asked_by)
         if kind not in NUMERIC:
             raise SchemaError(f"{asked_by}: {column!r} is {kind}, and a number is wanted; declare it with types=")
         return kind
 
     def has(self, column: str, asked_by: str) -> ColumnType:
-        """The type of a column; `SchemaError` if the table has none of that name."""
+        """The type of a column.
+
+        Args:
+            column: The column.
+            asked_by: The statistic, for the error.
+
+        Returns:
+            The type.
+
+        Raises:
+            SchemaError: The table has no such column.
+        """
         if column not in self.schema:
             have = ", ".join(map(repr, self.schema))
             raise SchemaError(f"{asked_by}: column {column!r} is not in the table; it has {have}")

@@ -1,7 +1,7 @@
-"""Row expressions as small typed terms: what engines translate, the oracle evaluates, and ranges are computed of.
+"""Row expressions as small typed terms, which engines translate, the oracle evaluates, and ranges follow from.
 
-A term's parts already have the types that its operation takes: whole numbers that meet arithmetic, or numbers that need not
-be whole, stand under an explicit "double". Nothing here is text of a user: names and literals are values.
+A term's parts already have the types of its operation. A whole number in arithmetic stands under an explicit "double".
+Nothing here is text of a user: names and literals are values.
 
 | operation | parts | value |
 |---|---|---|
@@ -9,7 +9,7 @@ be whole, stand under an explicit "double". Nothing here is text of a user: name
 | double | a whole number | as double precision |
 | + - * neg abs | numbers | overflow is infinity, underflow 0 |
 | / | a number | over a nonzero literal |
-| clip | a number | within (low, high), two finite literals; NaN and NULL stay what they are |
+| clip | a number | within (low, high), two finite literals; NaN and NULL stay |
 | least greatest coalesce | of one type | NULL is passed over; NaN is the largest number |
 | case | condition, value, ..., value | the value behind the first true condition, or the last |
 | = <> < <= > >= between in | of one type | NaN equals itself and is above all other numbers |
@@ -20,7 +20,8 @@ be whole, stand under an explicit "double". Nothing here is text of a user: name
 | date | a time | its day |
 | days | two dates | the first less the second, in days |
 
-How large an expression may be: far below what any engine's parser can nest, so that none fails after the budget is spent.
+Expressions have a largest size, far below the nesting limit of any engine's parser. So none fails after the budget is
+spent.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,7 +43,14 @@ Value = bool | int | float | str | date | datetime | tuple[float, float] | None
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An operation on parts; kind: the type of its value."""
+    """An operation on parts.
+
+    Attributes:
+        operation: The operation, from the table above.
+        kind: The type of its value.
+        parts: Its operands.
+        value: The name of a column, a literal, or a pattern.
+    """
 
     operation: str
     kind: ColumnType
@@ -66,7 +74,14 @@ class Term:
         return frozenset(str(term.value) for term in self.walk() if term.operation == "column")
 
     def renamed(self, names: Mapping[str, str]) -> "Term":
-        """The same of columns that have other names now."""
+        """The term with columns renamed.
+
+        Args:
+            names: From old to new names.
+
+        Returns:
+            The new term.
+        """
         parts = tuple(part.renamed(names) for part in self.parts)
         value = names.get(str(self.value), self.value) if self.operation == "column" else self.value
         return replace(self, parts=parts, value=value)
@@ -78,10 +93,16 @@ class Term:
 
 
 def common_kind(terms: Iterable[Term]) -> ColumnType | None:
-    """The one type that all terms can be taken as, None where there is none. NULLs are of any.
+    """The one type to which all terms can be converted.
 
-    Whole numbers are doubles beside doubles; literal dates are the midnight at their start beside times; literal texts are what
-    they say in ISO 8601 beside dates and times.
+    Whole numbers become doubles beside doubles. Literal dates become midnight beside times. Literal texts are read as
+    ISO 8601 beside dates and times. NULLs have any type.
+
+    Args:
+        terms: The terms.
+
+    Returns:
+        The type, or None if there is none.
     """
     known = [term for term in terms if not term.is_null]
     kinds = {term.kind for term in known}
@@ -95,7 +116,18 @@ def common_kind(terms: Iterable[Term]) -> ColumnType | None:
 
 
 def moment(text: str, kind: ColumnType) -> date:
-    """The date or time that a text says in ISO 8601; `ValueError` says what is wrong with another."""
+    """The date or time that a text states in ISO 8601.
+
+    Args:
+        text: The text.
+        kind: DATE or TIMESTAMP.
+
+    Returns:
+        The date or time.
+
+    Raises:
+        ValueError: The text states none; the message says why.
+    """
     try:
         found = (date if kind is ColumnType.DATE else datetime).fromisoformat(text)
     except ValueError:
@@ -118,7 +150,15 @@ def _moment(term: Term, kind: ColumnType) -> date | None:
 
 
 def as_kind(term: Term, kind: ColumnType) -> Term:
-    """The term as a value of this type: itself, a NULL of the type, a whole number as a double, or what `common_kind` allows."""
+    """The term as a value of this type: itself, a NULL, a whole number as a double, or a conversion of `common_kind`.
+
+    Args:
+        term: The term.
+        kind: A type that `common_kind` returned.
+
+    Returns:
+        The new term.
+    """
     if term.kind is kind:
         return term
     if term.is_null:
@@ -137,7 +177,16 @@ _MOST_TERMS, _DEEPEST = 3000, 60
 
 
 def check_surface(root: exp.Expr) -> None:
-    """Refuse text that is nested too deep, long ANDs and ORs apart; without recursion, for no stack is as deep as a text."""
+    """Refuse text that is nested too deep. Long ANDs and ORs count as one level.
+
+    The walk uses no recursion, because no stack is as deep as a text can be.
+
+    Args:
+        root: The parsed text.
+
+    Raises:
+        QueryError: The text is nested too deep.
+    """
     left = [(root, 1)]
     while left:
         node, depth = left.pop()
@@ -148,13 +197,29 @@ def check_surface(root: exp.Expr) -> None:
 
 
 def check_term(term: Term) -> None:
-    """Refuse what is too large when it is written out."""
+    """Refuse a term that is too large when written out.
+
+    Args:
+        term: The term.
+
+    Raises:
+        QueryError: The term is too large.
+    """
     if _size(term) > _MOST_TERMS or _depth(term) > _DEEPEST:
         raise _too_large()
 
 
 def check_bins(term: Term, text: str, bins: int) -> None:
-    """Refuse a search among so many bins of a value that is too large when written out. term: its first part is of no bin."""
+    """Refuse a search among many bins if the value is too large when written out.
+
+    Args:
+        term: The search; its first part belongs to no bin.
+        text: The value, for the error.
+        bins: Number of bins.
+
+    Raises:
+        QueryError: The term is too large.
+    """
     size, apart = _size(term), _size(term.parts[0])
     if size > _MOST_TERMS:
         raise QueryError(

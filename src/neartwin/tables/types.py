@@ -1,9 +1,7 @@
-"""The six types a column can have here, and how other systems' types map to them.
+"""The types of columns, their names in other systems, and public group keys.
 
-A type is schema: declared by a file's metadata, a database or the caller, never inferred from rows. Everything that the
-query language does not need (lists, blobs, times of day, intervals) is OTHER and can only be carried along.
-
-Public group keys: the groups of a release that are known without looking at the data.
+A type is schema. A file's metadata, a database or the caller declares it; it is never inferred from rows. Types that
+the query language does not need (lists, blobs, times of day, intervals) are OTHER, and can only be carried along.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +19,7 @@ from neartwin.errors import QueryError
 
 
 class ColumnType(StrEnum):
-    """What a column's values are; the value is the word used in declarations: `types={"amount": "number"}`."""
+    """The type of a column's values; the value is the word used in declarations: `types={"amount": "number"}`."""
 
     INTEGER = "integer"
     NUMBER = "number"
@@ -56,7 +54,13 @@ _PREFIXES: tuple[tuple[ColumnType, tuple[str, ...]], ...] = (
 
 
 def column_type(name: str) -> ColumnType:
-    """The type whose name another system writes so.
+    """The type behind another system's name of it.
+
+    Args:
+        name: The name of the type in DuckDB, PostgreSQL, Spark, Arrow, pandas or Polars.
+
+    Returns:
+        The type.
 
     >>> column_type("DECIMAL(18,2)"), column_type("VARCHAR"), column_type("int64"), column_type("STRUCT(a INTEGER)")
     (<ColumnType.NUMBER: 'number'>, <ColumnType.TEXT: 'text'>, <ColumnType.INTEGER: 'integer'>, <ColumnType.OTHER: 'other'>)
@@ -81,11 +85,19 @@ _PYTHON = {
 
 
 def public_keys(keys: Any, columns: Mapping[str, ColumnType]) -> tuple[Key, ...]:
-    """The keys in the order given, each a tuple with one value a column; None stands for NULL.
+    """Public keys, each a tuple with one value a column.
 
-    keys: for one column a list or range of values; for several a list of tuples, or a mapping from column to values whose
-    product is taken; or a table that holds the columns (Arrow, pandas, Polars, or a path to Parquet or CSV), whose rows are
-    then declared public. Duplicates, unknown columns and values of another type than the column's raise `QueryError`.
+    Args:
+        keys: A list or range of values for one column. For several columns, a list of tuples, or a mapping from column
+            to values, whose product is taken. Or a table with the columns (Arrow, pandas, Polars, or a path to Parquet
+            or CSV), whose rows are then declared public. None stands for NULL.
+        columns: The types of the columns.
+
+    Returns:
+        The keys, in the given order.
+
+    Raises:
+        QueryError: A key is repeated, a column is unknown, or a value does not have its column's type.
 
     >>> public_keys({"city": ["Ulm", "Bonn"], "open": [True]}, {"city": ColumnType.TEXT, "open": ColumnType.BOOLEAN})
     (('Ulm', True), ('Bonn', True))

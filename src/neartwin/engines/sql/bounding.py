@@ -1,38 +1,38 @@
-"""What bounds a unit's contributions beyond the caps of `statement`: norms, thinned rows, and the contribution histogram.
+"""Bounds on a unit's contributions beyond the caps of `statement`: norms, thinned rows, and the contribution histogram.
 
 **The L2 norm clip** of `neartwin.planning.stage`, from one row a (unit, group), equal on all engines to the last bit:
 
 ```
 measured  each measure's entry and its length, rounded up
-normed    the same with w, the sum of squared lengths over the unit's groups
-guessed   the same with about the root of w, from doubles, where w is beyond the limit's square
-nearer    one Newton step of it in whole numbers: the root of w rounded down, or 1 more
+normed    and w, the sum of squared lengths over the unit's groups
+guessed   and about the root of w, from doubles, if w exceeds the limit's square
+nearer    and one Newton step of it in whole numbers: the root of w rounded down, or 1 more
 rooted    the least r with r^2 >= w
-clipped   entries in parts, multiplied by limit / r and truncated toward zero where w is beyond
+clipped   entries in parts, multiplied by limit / r and truncated toward zero if w exceeds the limit's square
 ```
-Newton's step never ends below the root of w rounded down, whatever was guessed. The statement always tries 1 more. So r^2 >= w
-holds however an engine rounds doubles.
+Newton's step never ends below the root of w rounded down, whatever the guess. The statement always tries 1 more. So r^2
+>= w holds however an engine rounds doubles.
 
-**Thinned rows**: a unit in far more than its K groups has most of them counted and sorted only to be dropped. Where all groups
-count alike, the first K by a hash are kept, so hashes tell beforehand which rows to leave out:
+**Thinned rows.** If a unit is in far more than its K groups, most of them are counted and sorted only to be dropped. If
+all groups count alike, the first K by a hash are kept. The hashes then say beforehand which rows to leave out:
 
 ```
 whole    rows of units, as `kept` is otherwise
-hashed   the same with a bit for where the group's hash lies: one of 60 places, in the order of the hashes
+hashed   and a bit for the place of the group's hash: one of 60, in the order of the hashes
 seen     each unit's places that have a group: one pass, by unit alone
 kept     rows with fewer than K places of their unit before their own
 ```
-Places rise with the hash, and groups of different places are different groups. A row with K places before its own is of a group
-that K others come before. So no row of a kept group is left out, and the answer is the same to the last bit.
+Places rise with the hash, and groups of different places are different groups. K other groups come before a row with K
+places before its own. So no row of a kept group is left out, and the answer is the same to the last bit.
 
-A place is 60 times the fourth root of the hash over its range, rounded down. That is monotone as doubles are rounded. It is fine
-enough around the K-th hash of a unit in a hundred groups and of one in ten thousand. It costs a pass over the rows, so the engine
-does it where the first rows tell that groups are many: see `alike`.
+A place is 60 times the fourth root of the hash over its range, rounded down. That is monotone as doubles are rounded.
+It is fine enough around the K-th hash of a unit in a hundred groups, and of one in ten thousand. It costs a pass over
+the rows. So the engine thins only if the first rows show that groups are many: see `alike`.
 
 **The contribution histogram** of `neartwin.planning.pilot_bounds`, from the rows of `units`:
 
 ```
-counted  the same with k, the number of groups of the unit
+counted  and k, the number of groups of the unit
 spread   one row a (unit, cell): floor(1024 c / k) for its c groups with so many rows
          parts by cell
 ```
@@ -65,7 +65,18 @@ from neartwin.tables.types import ColumnType
 def norm_parts(
     clip: NormClip, entries: Mapping[str, exp.Expr], source: str, columns: Sequence[str], dialect: Dialect
 ) -> Parts:
-    """The parts that end in `clipped`: columns of the source, which has the unit as u, and e0, e1, ... in place of entries."""
+    """The parts of the norm clip, which end in `clipped`: columns of the source and e0, e1, ... in place of entries.
+
+    Args:
+        clip: The norm.
+        entries: The entry of each measure.
+        source: The part with the entries; the unit is u.
+        columns: The wanted columns of the source.
+        dialect: The engine's spelling.
+
+    Returns:
+        The parts, by name.
+    """
     steps: list[exp.Expr] = []
     for i, (name, entry) in enumerate(entries.items()):
         value = exp.func("coalesce", entry.copy(), whole(0))
@@ -88,7 +99,16 @@ def norm_parts(
 
 
 def roots(source: str, beyond: exp.Expr, dialect: Dialect) -> Parts:
-    """The parts that end in `rooted`: the source and k, the least whole number with k^2 >= w, NULL where w is not beyond."""
+    """The parts that end in `rooted`: the source and k, the least whole number with k^2 >= w; NULL for w within the limit.
+
+    Args:
+        source: The part with w.
+        beyond: The condition that w exceeds the limit.
+        dialect: The engine's spelling.
+
+    Returns:
+        The parts, by name.
+    """
     root = least(exp.Ceil(this=exp.Sqrt(this=as_double(exp.column("w")))), real(2.0**62))
     return {
         "guessed": selected(source, exp.Star(), named(_where(beyond, as_bigint(root)), "r")),
@@ -138,7 +158,7 @@ _TIMES = 3  # K: groups of a unit, from which on it pays
 
 
 def can_thin(stage: Stage) -> bool:
-    """Whether the first groups by hash are kept, of units that are written in one way: a text's collation may know several."""
+    """Whether the first groups by hash are kept, and units have one spelling. A text's collation may know several spellings."""
     return (
         stage.groups_per_unit is not None
         and stage.groups_per_unit <= _MOST_GROUPS
@@ -152,12 +172,15 @@ def can_thin(stage: Stage) -> bool:
 
 
 def thinned(rows: exp.Select, hashed: exp.Expr, groups: int) -> Parts:
-    """The parts that end in `kept`; `hashed` is read twice, and to be computed once.
+    """The parts of thinned rows, which end in `kept`.
 
     Args:
-        rows: What `kept` would be otherwise.
+        rows: The rows of `kept` without thinning.
         hashed: The hash of unit and group.
         groups: K.
+
+    Returns:
+        The parts, by name.
     """
     over = exp.Div(this=as_double(hashed), expression=real(2.0**64), typed=True)
     root = exp.Floor(this=exp.Sqrt(this=exp.Sqrt(this=over)) * real(float(_PLACES)))
@@ -188,7 +211,15 @@ def _counted() -> exp.Select:
 
 
 def alike(parts: Parts, groups: list[str]) -> exp.Select:
-    """A statement on the first rows of `kept`: pairs of one unit, and those of them that are of one group too."""
+    """The statement with two counts over the first rows of `kept`: pairs of one unit, and pairs of one group among them.
+
+    Args:
+        parts: The parts up to `kept`.
+        groups: The group columns.
+
+    Returns:
+        The statement.
+    """
     squares = [exp.Sum(this=exp.column("n")), exp.Sum(this=exp.column("n") * exp.column("n"))]
     of_unit = selected("each", *map(named, squares, "rq"))
     more = {
@@ -202,7 +233,16 @@ def alike(parts: Parts, groups: list[str]) -> exp.Select:
 
 
 def are_many(pairs: int, same: int, groups: int) -> bool:
-    """Whether two rows of a unit are seldom of one group: in fewer than one of 3 K pairs."""
+    """Whether two rows of a unit are seldom in one group: in fewer than one of 3 K pairs.
+
+    Args:
+        pairs: Pairs of rows of one unit.
+        same: Pairs that are also in one group.
+        groups: K.
+
+    Returns:
+        True or False.
+    """
     return pairs >= _LEAST_PAIRS and pairs > _TIMES * groups * same
 
 
@@ -210,7 +250,16 @@ PARTS = 1024  # of a unit
 
 
 def contribution_histogram(parts: Parts, stage: Stage, dialect: Dialect) -> exp.Select:
-    """The statement, given the parts that end in `units`. Result columns: the cell's position, and m0."""
+    """The statement of the contribution histogram. Its columns are the cell's position, and m0.
+
+    Args:
+        parts: The parts up to `units`.
+        stage: The stage.
+        dialect: The engine's spelling.
+
+    Returns:
+        The statement.
+    """
     groups = windowed(exp.Count(this=exp.Star()), "u")
     octaves = [_octave(exp.column(number), stage.octaves) for number in "kn"]
     cell = octaves[0] * whole(len(stage.octaves)) + octaves[1]

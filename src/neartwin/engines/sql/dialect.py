@@ -1,4 +1,4 @@
-"""Where SQL engines differ: what a dialect must supply so that the one statement means the same everywhere."""
+"""Dialects: the spellings that an engine must supply so that the one statement means the same everywhere."""
 
 from typing import ClassVar, Protocol
 
@@ -11,7 +11,12 @@ POSITION = "p"
 
 
 class Dialect(Protocol):
-    """One engine's spelling; methods with a body hold for most engines. No value in a row makes an expression fail."""
+    """One engine's spelling. Methods with a body hold for most engines. No value in a row makes an expression fail.
+
+    Attributes:
+        name: The name of the dialect in SQLGlot.
+        reads_once: Whether the engine computes a marked part of a statement once.
+    """
 
     name: ClassVar[str]  # SQLGlot's
     reads_once: ClassVar[
@@ -20,14 +25,21 @@ class Dialect(Protocol):
 
     @property
     def thins(self) -> bool:
-        """Whether rows are left out that no kept group can come from, before they are counted: see `bounding`."""
+        """Whether rows that no kept group can come from are left out before they are counted: see `bounding`."""
         ...
 
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:
-        """A column of the source as one of the six types; NULL where a value does not fit.
+        """A column of the source as one of the six types; NULL if a value does not fit.
 
-        declared: the caller gave the type, and the source may hold another. Text compares by its bytes. Dates are those of
-        the years 1 to 9999.
+        Text compares by its bytes. Dates are those of the years 1 to 9999.
+
+        Args:
+            name: The column.
+            kind: Its type.
+            declared: Whether the caller declared the type, so that the source may hold another.
+
+        Returns:
+            The expression.
         """
         ...
 
@@ -44,11 +56,11 @@ class Dialect(Protocol):
         return exp.func("isnan", value)
 
     def arithmetic(self, node: exp.Binary) -> exp.Expr:
-        """A sum, difference or product of doubles, infinite where it is too large and 0 where it is too small."""
+        """A sum, difference or product of doubles: infinite if it is too large, and 0 if it is too small."""
         return node
 
     def divided(self, value: exp.Expr, divisor: float) -> exp.Expr:
-        """A double over a nonzero number, infinite where the quotient is too large and 0 where it is too small."""
+        """A double over a nonzero number: infinite if the quotient is too large, and 0 if it is too small."""
         return exp.paren(exp.Div(this=exp.paren(value), expression=real(divisor), typed=True))
 
     def text(self, value: str) -> exp.Expr:
@@ -56,11 +68,11 @@ class Dialect(Protocol):
         return exp.Literal.string(value)
 
     def bytewise(self, value: exp.Expr) -> exp.Expr:
-        """A text that `column` gave, told apart and put in order by its bytes, where that does not see to it."""
+        """A text of `column`, compared and ordered by its bytes if `column` does not ensure that."""
         return value
 
     def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
-        """A computed value as `column` gives one of the source: its type, its order, its calendar."""
+        """A computed value with the type, order and calendar of `column`."""
         ...
 
     def date_part(self, part: str, value: exp.Expr) -> exp.Expr:
@@ -76,7 +88,15 @@ class Dialect(Protocol):
         ...
 
     def half_up(self, value: exp.Expr, *, negative: bool) -> exp.Expr:  # noqa: ARG002 - for those whose round() needs it
-        """A double of at most 2**53 in size rounded half up, a BIGINT; negative: whether it may be below 0."""
+        """A double of at most 2**53 in size, rounded half up to a BIGINT.
+
+        Args:
+            value: The double.
+            negative: Whether it may be below 0.
+
+        Returns:
+            The expression.
+        """
         return floor_half_up(value)
 
     def summed(self, value: exp.Expr) -> exp.Expr:
@@ -96,7 +116,7 @@ class Dialect(Protocol):
         return exp.NullSafeEQ(this=value, expression=key) if nullable else exp.EQ(this=value, expression=key)
 
     def by_unit(self, query: exp.Select) -> exp.Select:
-        """The select of rows, with what tells a distributed engine to bring all rows of a unit `u` together."""
+        """The select of rows, with a hint for a distributed engine to bring all rows of a unit `u` together."""
         return query
 
 
@@ -125,7 +145,7 @@ def windowed(value: exp.Expr, *columns: str, order: exp.Order | None = None) -> 
 
 
 def part_named(name: str) -> exp.Table:
-    """A part of the statement, as FROM and JOIN name it."""
+    """One of a statement's own tables as a node, because a text would be parsed each time."""
     return exp.Table(this=exp.to_identifier(name))
 
 
@@ -158,7 +178,7 @@ def as_bigint(value: exp.Expr) -> exp.Expr:
 
 
 def floor_half_up(value: exp.Expr) -> exp.Expr:
-    """The floor, and one more where at least a half is left over: exact, as value + 0.5 is not."""
+    """The floor, plus one if at least a half is left over. That is exact; value + 0.5 is not."""
     floor = exp.Floor(this=value.copy())
     up = exp.case().when(exp.paren(value - floor.copy()) >= real(0.5), exp.Literal.number(1)).else_("0")
     return as_bigint(floor) + up
@@ -185,7 +205,7 @@ def digest_of(parts: list[exp.Expr]) -> exp.Expr:
 
 
 def in_calendar(day: exp.Expr, kind: ColumnType) -> exp.Expr:
-    """A date or time of the years 1 to 9999, else NULL: others have no parts, and cannot be handed to Python."""
+    """A date or time of the years 1 to 9999, else NULL. Others have no parts and do not exist in Python."""
     last = "9999-12-31" if kind is ColumnType.DATE else "9999-12-31 23:59:59.999999"
     ends = [exp.cast(exp.Literal.string(end), kind.value, dialect="duckdb") for end in ("0001-01-01", last)]
     inside = exp.Between(this=day, low=ends[0], high=ends[1])

@@ -1,9 +1,10 @@
-"""Terms and summed values as SQL: no value makes an expression fail, and every engine gives the same value.
+"""Terms and summed values as SQL. No value makes an expression fail, and every engine gives the same value.
 
-**Bins of equal width are one division.** Engines take the branches of a CASE row by row: a histogram of 3 million rows in 100
-bins took three times as long. `Bins.is_even` proves that floor((v - e0) / w) is the bin of every double v. Subtraction, division
-by a positive number and floor are monotone as doubles are rounded. So f(v) = i in all of [e_i, e_{i+1}) if f(e_i) = i and f is i
-at the last double below e_{i+1}. Of whole numbers, the first and the last one in a bin decide.
+**Bins of equal width are one division.** Engines take the branches of a CASE row by row. A histogram of 3 million rows
+in 100 bins took three times as long with a CASE. `Bins.is_even` proves that floor((v - e0) / w) is the bin of every
+double v. Subtraction, division by a positive number and floor are monotone as doubles are rounded. So f(v) = i in all
+of [e_i, e_{i+1}) if f(e_i) = i and f is i at the last double below e_{i+1}. For whole numbers, the first and the last
+one in a bin decide.
 
 **Values go on their grid** in three steps: clip to public bounds, scale to steps, round half up.
 """
@@ -40,18 +41,24 @@ Columns = Mapping[str, exp.Expr]
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """The bins of a number: [e0, e1), [e1, e2), ..., the last one with both ends; nothing outside, of NULL or of NaN."""
+    """The bins of a number: [e0, e1), [e1, e2), ..., the last one with both ends. Other values, NULL and NaN are in no
+    bin.
+
+    Attributes:
+        value: The number.
+        edges: The edges, increasing.
+    """
 
     value: Term
     edges: tuple[float, ...]
 
     @property
     def width(self) -> float:
-        """Of the first bin."""
+        """The width of the first bin."""
         return self.edges[1] - self.edges[0]
 
     def is_even(self) -> bool:
-        """Whether the lesser of floor((v - e0) / w) and the last bin is the bin of every v in them."""
+        """Whether the lesser of floor((v - e0) / w) and the last bin is the bin of every v within the edges."""
         last = len(self.edges) - 2
         inside = [(i, self._first_from(edge)) for i, edge in enumerate(self.edges[:-1])]
         inside += [(i, self._last_below(edge)) for i, edge in enumerate(self.edges[1:-1])]
@@ -70,7 +77,14 @@ class Bins:
         return self.value.operation == "double" and abs(edge) < _WHOLE
 
     def by_division(self, value: exp.Expr) -> exp.Expr:
-        """The bin, a whole number. value: the SQL of the number, any at all: what is outside is brought in before."""
+        """The bin as a whole number.
+
+        Args:
+            value: The SQL of the number. Values outside the edges are first moved to the nearer one.
+
+        Returns:
+            The expression.
+        """
         low, high, last = self.edges[0], self.edges[-1], len(self.edges) - 2
         steps: exp.Expr = greatest(real(low), least(real(high), value))
         if low:
@@ -81,7 +95,7 @@ class Bins:
 
 
 def bins_of(case: Term) -> Bins | None:
-    """The bins that a CASE of this form is; None for any other.
+    """The bins of a CASE in the form of a histogram; None for any other term.
 
     >>> from neartwin.tables.expressions import RowExpression
     >>> text = "CASE WHEN x >= 0.0 AND x <= 2.0 THEN CASE WHEN x < 1.0 THEN 0 ELSE 1 END END"
@@ -115,7 +129,16 @@ def _thresholds(tree: Term, value: Term, first: int) -> tuple[object, ...] | Non
 
 
 def translated(term: Term, columns: Columns, dialect: Dialect) -> exp.Expr:
-    """The SQL of a term; columns: what stands for each column of the source."""
+    """The SQL of a term.
+
+    Args:
+        term: The term.
+        columns: The SQL of each column of the source.
+        dialect: The engine's spelling.
+
+    Returns:
+        The expression.
+    """
     if term.operation == "column":
         return columns[str(term.value)].copy()
     if term.operation == "literal":
@@ -140,7 +163,16 @@ def _binned(bins: Bins, columns: Columns, dialect: Dialect) -> exp.Expr:
 
 
 def column_of(term: Term, columns: Columns, dialect: Dialect) -> exp.Expr:
-    """The same as a column to group by: whole numbers of 64 bits, text that compares by its bytes."""
+    """The SQL of a term to group by: whole numbers of 64 bits, text that compares by its bytes.
+
+    Args:
+        term: The term.
+        columns: The SQL of each column of the source.
+        dialect: The engine's spelling.
+
+    Returns:
+        The expression.
+    """
     return dialect.computed(translated(term, columns, dialect), term.kind)
 
 
@@ -214,7 +246,7 @@ def _value(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, s
 
 
 def is_on_grid(column: GridColumn) -> bool:
-    """Whether all that an expression can be, whatever the row, are whole steps within the bounds: bins are."""
+    """Whether all possible values of an expression are whole steps within the bounds, as bins are."""
     bounds, expression = column.bounds, column.expression
     if expression is None or expression.type is not ColumnType.INTEGER or bounds.step != 1:
         return False
@@ -239,7 +271,19 @@ def grid_steps(column: GridColumn, place: int, stage: Stage, aliases: Mapping[st
 
 
 def on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Expr:
-    """Round half up to whole steps, clip again in whole numbers if need be: total, and inside the bounds whatever floats do."""
+    """A value rounded half up to whole steps, and clipped again in whole numbers if needed. It is total and stays inside
+    the bounds.
+
+    Args:
+        column: The column.
+        place: Its place among the summed columns.
+        stage: The stage.
+        aliases: The names of the columns in the statement.
+        dialect: The engine's spelling.
+
+    Returns:
+        The expression.
+    """
     bounds = column.bounds
     inside: exp.Expr
     if is_on_grid(column):
@@ -258,7 +302,7 @@ def on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, 
 
 
 def can_leave(bounds: Bounds) -> bool:
-    """Whether a value within the bounds may be rounded to a step beyond: every operation is monotone, so the ends tell."""
+    """Whether a value within the bounds may be rounded to a step outside. Every operation is monotone, so the ends decide."""
     low, high = (
         math.floor(
             Fraction(float(end) * float(bounds.step.denominator) / float(bounds.step.numerator)) + Fraction(1, 2)
@@ -269,9 +313,14 @@ def can_leave(bounds: Bounds) -> bool:
 
 
 def divided(steps: exp.Expr, divisor: float) -> exp.Expr:
-    """The quotient, 0 where it is below 1/4 in size: the same rounded half up or down, and never an underflow, which can fail.
+    """The quotient, with 0 for a size below 1/4. Rounding half up or down is unchanged, and no underflow can fail.
 
-    steps: at least 0 where it is to be rounded down.
+    Args:
+        steps: The dividend; at least 0 if it is to be rounded down.
+        divisor: The divisor.
+
+    Returns:
+        The expression.
     """
     small = exp.Abs(this=exp.paren(steps.copy())) < real(divisor / 4)
     quotient = exp.Div(this=exp.paren(steps), expression=real(divisor), typed=True)

@@ -1,10 +1,10 @@
-"""The first rows of the one statement where tables are joined; `neartwin.tables.table` says what the kinds mean.
+"""The first rows of the one statement if tables are joined. `neartwin.tables.table` explains the kinds of join.
 
 ```
 part0, part1, ...  the needed columns of each table, typed
-owner1             for each key of part1: the unit that owns its rows      (only where they are owned through it)
-owned1             part1 with the owner                                    (the same)
-typed              part0 met with the others, in their order
+owner1             for each key of part1, the unit that owns its rows      (only for owned tables)
+owned1             part1 with the owner                                    (only for owned tables)
+typed              part0 matched with the others, in their order
 ```
 """
 
@@ -30,14 +30,27 @@ class _Met:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an engine finds a table: what stands in FROM, and the dialect that knows its columns."""
+    """An engine's access to a table.
+
+    Attributes:
+        rows: The FROM clause.
+        dialect: The dialect that knows its columns.
+    """
 
     rows: exp.Expr
     dialect: Dialect
 
 
 def needed_parts(table: Table, columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """For each table, its own names of the columns that the statement reads, sorted; columns: those of the joined rows."""
+    """The columns that the statement reads, for each table, by the table's own names, sorted.
+
+    Args:
+        table: The joined table.
+        columns: The columns of the joined rows that the statement reads.
+
+    Returns:
+        The names, for each table.
+    """
     wanted = set(columns) | {left for join in table.joins for left, _ in join.on}
     if table.joins:
         wanted.add(str(table.unit))
@@ -50,7 +63,16 @@ def needed_parts(table: Table, columns: Sequence[str]) -> tuple[tuple[str, ...],
 
 
 def joined_rows(table: Table, places: Sequence[Place], aliases: Mapping[str, str]) -> Parts:
-    """The common table expressions by name, in order; the last is `typed`, with a column for each alias."""
+    """The common table expressions in order. The last is `typed`, with a column for each alias.
+
+    Args:
+        table: The joined table.
+        places: The tables.
+        aliases: The name in the statement of each column.
+
+    Returns:
+        The expressions, by name.
+    """
     needed = needed_parts(table, tuple(aliases))
     found = {"part0": _part(0, places[0], needed[0], table.schema, table.declared)}
     at = {name: exp.column(f"p0_{i}", table="part0") for i, name in enumerate(needed[0])}
@@ -99,9 +121,18 @@ def _with_group(query: exp.Select, how: How, group: list["_Met"]) -> exp.Select:
 
 
 def by_bytes(value: exp.Expr, table: Table, name: str, dialect: Dialect) -> exp.Expr:
-    """A text by its bytes: by a collation of its column one group would have many spellings, and one person's be shown.
+    """A text by its bytes. With a column's collation one group would have many spellings, and one person's would be shown.
 
-    A unit's own collation stands: its spellings are one person's.
+    A unit's own collation stays: its spellings are one person's.
+
+    Args:
+        value: The text.
+        table: The table.
+        name: The column.
+        dialect: The engine's spelling.
+
+    Returns:
+        The expression.
     """
     return dialect.bytewise(value) if table.schema[name] is ColumnType.TEXT and name != table.unit else value
 

@@ -2,19 +2,19 @@
 
 ```
 typed    the needed columns, each in one of the six types, by casts that cannot fail; joined rows, see `joins`
-computed the same and the expressions that are grouped by or summed, where there are any
-scaled   the same and each summed column clipped to its bounds, in steps, where any is summed
+computed and the expressions that are grouped by or summed, if there are any
+scaled   and each summed column clipped to its bounds, in steps, if any is summed
 kept     rows with a unit that meet the conditions, their group, their grid values;
-         where a unit is in far too many groups, those that may be kept: see `bounding`
-products the same and products of grid values, where moments are asked for
+         if a unit is in far too many groups, those that may be kept: see `bounding`
+products and products of grid values, if moments are needed
 units    one row a (unit, group): numbers of rows and values, totals
-bounded  the same, weighted down to C rows
-ranked   a unit's groups, those where it counts most first, then by a salted hash, where it may have too many
-within   the kept ones, weighted down to T rows of a unit in all, where that is asked for
-clipped  instead, where a norm is bounded: see `bounding`
+bounded  and weighted down to C rows
+ranked   a unit's groups in order, by most rows, then by a salted hash, if it may have too many
+within   the kept ones, weighted down to T rows of a unit in all, if there is a T
+clipped  instead, if a norm is bounded: see `bounding`
          sums by group
 ```
-Every expression in the row stages is total: a data-dependent error would tell about a row.
+Every expression in the row stages is total: a data-dependent error would reveal a row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,10 +49,19 @@ _MOST_ROWS = 2**62  # no unit has more, so a larger cap is this one
 
 
 def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.Select | None = None) -> exp.Select:
-    """The statement of a stage. places: of the table, then of those joined to it; keys: the public keys, None if named so.
+    """The statement of a stage.
 
-    Result columns: the group (position of a public key, or g0, g1, ...), then m0, m1, ... in the order of `stage.measures`; for
-    a stage with a split, the cell and its number: see `trees`.
+    Its columns are the group (position of a public key, or g0, g1, ...), then m0, m1, ... in the order of
+    `stage.measures`. For a stage with a split they are the cell and its number: see `trees`.
+
+    Args:
+        stage: The stage.
+        places: The table, then those joined to it.
+        salt: The salt of the hash that chooses a unit's groups.
+        keys: The public keys; None if the engine has them under their name.
+
+    Returns:
+        The statement.
     """
     by_row = not isinstance(stage.table.unit, str)
     groups, dialect = group_names(stage), places[0].dialect
@@ -95,7 +104,7 @@ def _row_parts(stage: Stage, places: Sequence[Place], keys: exp.Select | None) -
 
 
 def first_rows(stage: Stage, places: Sequence[Place]) -> exp.Select:
-    """The statement that says of the first rows how alike a unit's are: see `bounding.alike`."""
+    """The statement that says, from the first rows, whether a unit's rows are in one group: see `bounding.alike`."""
     return alike(_row_parts(stage, places, None), group_names(stage))
 
 
@@ -145,13 +154,15 @@ def _within(stage: Stage, dialect: Dialect) -> exp.Select:
 
 
 def in_order(query: exp.Select, stage: Stage) -> exp.Select:
-    """The same, sorted by group, NULL last: an order that depends on the keys alone. Of public ones, cells are sorted alone."""
+    """The statement sorted by group, NULL last, in an order that depends on the keys alone. With public keys, only cells
+    are sorted.
+    """
     groups = [exp.Ordered(this=exp.column(name), nulls_first=False) for name in group_names(stage)]
     return query.order_by(*groups) if groups and (stage.keys is None or stage.split is not None) else query
 
 
 def salted(stage: Stage) -> bool:
-    """Whether the statement has a salt in it: where a unit's groups are chosen."""
+    """Whether the statement uses a salt, to choose a unit's groups."""
     chosen = (stage.groups_per_unit, stage.discovery_groups)
     return isinstance(stage.table.unit, str) and any(one is not None for one in chosen)
 
@@ -164,12 +175,12 @@ def group_names(stage: Stage) -> list[str]:
 
 
 def needed_columns(stage: Stage) -> tuple[tuple[str, ...], ...]:
-    """The columns that the statement reads, and no others: of the table, then of each that is joined to it."""
+    """The columns that the statement reads, and no others: those of the table, then of each joined table."""
     return needed_parts(stage.table, tuple(column_aliases(stage)))
 
 
 def column_aliases(stage: Stage) -> dict[str, str]:
-    """What the statement calls each column of the (joined) rows that it reads."""
+    """The statement's name of each column that it reads."""
     computed = stage.table.computed
     names = {name for name in stage.group_columns if name not in computed}
     names |= {name for column in stage.grid.values() for name in column.columns}

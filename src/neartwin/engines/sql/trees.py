@@ -3,17 +3,17 @@
 ```
 kept     as in `sql`, with the cell as x0
 sizes    one row a (unit, group): numbers of rows and of values
-placed   the same with the group's place among the unit's, where a unit may be in too many
-weighed  the same with what each value of the unit counts for in the group
+placed   and the group's place among the unit's, if a unit may be in too many
+weighed  and the weight of each value of the unit in the group
          sums by group and cell
 ```
-A unit's values count for P parts each; where it has m > C of them in a group, for floor(C P / m): together at most C P, whatever
-they are. So each value is as likely as any other to be what is read from the counts, and no value is chosen above another.
+A unit's values count for P parts each. If it has m > C of them in a group, each counts for floor(C P / m): together at
+most C P. So all values weigh alike, and none is chosen above another.
 
-Where an engine computes a marked part of a statement once, rows are joined with the weight of their unit: no aggregate by unit,
-group *and* cell, and no sort. Weights would be wrong if rows were read twice and had changed, so others count by unit, group
-and cell first, and get m by a window over that. A norm in place of caps weights a unit's values in all groups alike: see
-`neartwin.planning.stage`.
+If an engine computes a marked part of a statement once, rows are joined with the weight of their unit. That needs no
+aggregate by unit, group *and* cell, and no sort. If rows were read twice and had changed, weights would be wrong. So
+other engines count by unit, group and cell first, and get m by a window over that. A norm in place of caps weights a
+unit's values in all groups alike: see `neartwin.planning.stage`.
 """
 
 from sqlglot import exp
@@ -39,9 +39,19 @@ _MOST_ROWS = 2**31  # of a cap: times the parts of a row it stays within 62 bits
 
 
 def cells_of(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ranked_by: list[exp.Expr]) -> exp.Select:
-    """The statement, given the parts that end in `kept`. ranked_by: the order of a unit's groups.
+    """The statement with sums by group and cell.
 
-    Result columns: the group, then the cell (low to high, in whole steps), then m0, in parts.
+    Its columns are the group, then the cell (low to high, in whole steps), then m0, in parts.
+
+    Args:
+        parts: The parts up to `kept`.
+        stage: The stage.
+        groups: The group columns.
+        dialect: The engine's spelling.
+        ranked_by: The order of a unit's groups.
+
+    Returns:
+        The statement.
     """
     cell = exp.column("x0")
     if not isinstance(stage.table.unit, str):
@@ -149,7 +159,15 @@ def _present(column: str) -> exp.Expr:
 
 
 def ranking(ranked_by: list[exp.Expr], rows: exp.Expr | None) -> exp.Order:
-    """The order of a unit's groups: those where it counts for most rows come first, so that least is lost. rows: if it may."""
+    """The order of a unit's groups. Those with most of its rows come first, so that the fewest are lost.
+
+    Args:
+        ranked_by: The order among equals.
+        rows: The number of rows, if it may differ; else None.
+
+    Returns:
+        The order.
+    """
     own = [exp.Ordered(this=rows, desc=True)] if rows is not None else []
     return exp.Order(expressions=[*own, *(exp.Ordered(this=item) for item in ranked_by)])
 

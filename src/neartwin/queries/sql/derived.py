@@ -1,16 +1,16 @@
-"""What SQL computes of noisy statistics, from parsed nodes: ratios, values cut at 0, values that only grow.
+"""Columns of a SELECT that are computed from noisy statistics: ratios, values cut at 0, values that only grow.
 
-| SQL | done to the release |
+| SQL | step on the release |
 |---|---|
 | SUM(paid) / COUNT(*) AS each, SUM(paid) / NULLIF(COUNT(*), 0) | ratio("paid", "n", name="each") |
 | GREATEST(COUNT(*), 0) AS n | non_negative("n") |
 | MONOTONE(COUNT(*)) AS n, MONOTONE(COUNT(*), 'decreasing') | monotone("n"), monotone("n", increasing=False) |
 
-All of it costs nothing. MONOTONE goes along the groups in their order; a sum over groups may stand in it, as in
-MONOTONE(SUM(COUNT(*)) OVER (ORDER BY age)). The two statistics of a ratio are released beside it: under their names where they
-are selected too, else under their own.
+All of it costs nothing. MONOTONE goes along the groups in their order. It may hold a sum over groups, as in
+MONOTONE(SUM(COUNT(*)) OVER (ORDER BY age)). The two statistics of a ratio are released beside it, under their own names
+or those of SELECT.
 
-HAVING, ORDER BY, LIMIT and OFFSET of a SELECT, read from parsed nodes, over the columns of its noisy result.
+This module also reads HAVING, ORDER BY, LIMIT and OFFSET, over the columns of the noisy result.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +29,15 @@ Named = Callable[[exp.Expr], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A selected column that is computed of statistics. name: as selected, "" for none. cut: at 0; way: increasing, or None."""
+    """A selected column that is computed from statistics.
+
+    Attributes:
+        name: The name in SELECT, or "".
+        top: The statistic, or the top of a ratio.
+        bottom: The bottom of a ratio, or None.
+        cut: Whether values are cut at 0.
+        way: Whether values grow (True) or fall (False); None for neither.
+    """
 
     name: str
     top: exp.Expr
@@ -40,15 +48,28 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """All columns of a SELECT that are computed, and its items as they were written, with the statistic in place of each."""
+    """All computed columns of a SELECT, and its items with the statistic in place of each.
+
+    Attributes:
+        made: The computed columns.
+        items: The items as written.
+    """
 
     made: tuple[Made, ...]
     items: tuple[exp.Expr, ...]
 
     def after(self, named: Named, released: Mapping[str, ColumnType]) -> PostProcessing:
-        """What is done to the release. named: the column that a statistic is. released: all columns before it is done.
+        """The steps on the release.
 
-        Errors: `QueryError` for a ratio that is called as another column, and for what is of several columns.
+        Args:
+            named: The column of each statistic.
+            released: All columns before the steps, and their types.
+
+        Returns:
+            The steps.
+
+        Raises:
+            QueryError: A ratio has the name of another column, or a shape covers several columns.
         """
         ratios: dict[str, tuple[str, str, str]] = {}
         for one in self.made:
@@ -64,11 +85,11 @@ class Derived:
         )
 
     def ratio_name(self, one: Made, named: Named) -> str:
-        """What a ratio is called: as selected, or by its parts."""
+        """The name of a ratio: as selected, or from its parts."""
         return one.name or f"ratio_{_column(one.top, named)}_{_column(one.bottom, named)}"
 
     def name_of(self, node: exp.Expr, named: Named, released: Mapping[str, ColumnType]) -> str | None:
-        """The released column that an expression is, behind GROUP BY; None where it was not selected so."""
+        """The released column of an expression behind GROUP BY; None if SELECT does not have it in this form."""
         found = derived(node)
         for one in self.made:
             if found is not None and replace(one, name="") == replace(found, name=""):
@@ -77,9 +98,16 @@ class Derived:
 
 
 def without_derived(select: exp.Select) -> tuple[exp.Select, Derived]:
-    """The SELECT with statistics in place of what is computed of them, those of ratios added where they are missing.
+    """Replace computed columns of a SELECT by their statistics. It adds the statistics of a ratio if they are missing.
 
-    Errors: `QueryError` for a MONOTONE or GREATEST that is not understood.
+    Args:
+        select: The statement.
+
+    Returns:
+        The new statement, and the computed columns.
+
+    Raises:
+        QueryError: A MONOTONE or GREATEST is not understood.
     """
     changed, made = select.copy(), list[Made]()
     kept: list[exp.Expr] = []
@@ -105,7 +133,7 @@ def without_derived(select: exp.Select) -> tuple[exp.Select, Derived]:
 
 
 def derived(node: exp.Expr, name: str = "") -> Made | None:
-    """What is computed here of noisy statistics; None for anything else."""
+    """The computed column of an expression; None for any other expression."""
     if isinstance(node, exp.Paren):
         return derived(node.this, name)
     if isinstance(node, exp.Div) and all(map(_of_statistics, (node.this, node.expression))):
@@ -131,7 +159,7 @@ def derived(node: exp.Expr, name: str = "") -> Made | None:
 
 
 def computed(root: exp.Expr) -> Iterator[exp.Expr]:
-    """The outermost expressions under a node that are statistics or computed of them."""
+    """The outermost expressions under a node that are statistics or computed from them."""
     inside = list[exp.Expr]()
     for node in root.walk(prune=lambda one: bool(inside) and inside[-1] is one):
         if isinstance(node, exp.AggFunc) or (not isinstance(node, exp.Paren) and derived(node) is not None):
@@ -181,10 +209,20 @@ CLAUSES = {"having", "order", "limit", "offset"}
 def after_of(
     select: exp.Select, schema: Mapping[str, ColumnType], columns: list[str], named: Named, shaped: PostProcessing
 ) -> PostProcessing:
-    """The clauses of a SELECT over its own noisy columns, after what is computed of these.
+    """Add the clauses of a SELECT over its own noisy columns to its computed columns.
 
-    schema: the release's columns and their types. columns: as selected, for ordinals. named: the column that an expression
-    such as COUNT(*) was selected as. Errors: `QueryError` for what was not selected.
+    Args:
+        select: The statement.
+        schema: The release's columns and their types.
+        columns: The selected columns, for ordinals.
+        named: The column under which an expression such as COUNT(*) was selected.
+        shaped: The steps of the computed columns.
+
+    Returns:
+        All steps.
+
+    Raises:
+        QueryError: A clause names a column that was not selected.
     """
     having, order = select.args.get("having"), select.args.get("order")
     text = ""
@@ -231,7 +269,7 @@ def _selected(node: exp.Expr, named: Named) -> str:
 
 
 def limit_of(select: exp.Select) -> int:
-    """LIMIT as a whole number; 0 where it is missing."""
+    """LIMIT as a whole number; 0 if it is missing."""
     return _number(select, "limit") or 0
 
 

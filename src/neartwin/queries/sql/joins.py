@@ -1,16 +1,16 @@
-"""FROM and JOIN of a SQL text: the same joins as `Rows.join` makes, from named tables, and no others.
+"""FROM and JOIN of a SQL text: the joins of `Rows.join`, from named tables, and no others.
 
-Joined rows keep one column of two equated ones of one name, that of the rows before. After an inner join both are equal. After
-`a LEFT JOIN c ON a.z = c.z` they are not: `c.z` is NULL in rows that met none, so it is no column of the joined rows, and is
-refused wherever it stands; `z` after USING and `a.z` are the same column in SQL too.
+Joined rows keep one of two equated columns of one name: the column on the left. After an inner join both are equal.
+After `a LEFT JOIN c ON a.z = c.z` they differ, because `c.z` is NULL in unmatched rows. So `c.z` is no column of the
+joined rows, and is refused everywhere. `z` after USING and `a.z` are one column in SQL too.
 
-A joined table on the right of a JOIN, `a JOIN (b JOIN c ON ...) ON ...`: the chain of joins that has the same rows.
+A joined table may stand on the right of a JOIN: `a JOIN (b JOIN c ON ...) ON ...`. It becomes a chain of joins with
+equal rows. Inner joins commute, so each table is joined as soon as an equality ties it to an earlier one. A LEFT JOIN
+inside comes after the tables that its ON names, because it does not change them. If an inner equality names one of its
+columns, a row without that column is dropped in any case. It then becomes an inner join.
 
-Inner joins commute, so each table is joined as soon as an equality ties it to one that is there already. A LEFT JOIN inside
-comes after the tables that its ON names, which are not changed by what it adds; where an equality of another, inner join asks
-for one of its columns, a row without it is dropped in any case, so it becomes an inner join. `a LEFT JOIN (b JOIN c)` keeps a row
-of a with NULL for both where b has a partner and c has none: c is joined beside b, see `neartwin.tables.table`; what is LEFT
-within such a group comes after it.
+`a LEFT JOIN (b JOIN c)` keeps a row of a with NULL for both if b has a partner and c has none. So c is joined beside b,
+see `neartwin.tables.table`. LEFT joins within such a group come after it.
 """
 
 from collections.abc import Mapping
@@ -38,9 +38,18 @@ class _Part:
 
 
 def chained(joins: list[exp.Join], first: str, columns: Mapping[str, frozenset[str]]) -> list[exp.Join]:
-    """The joins without joined tables on their right. first: the alias in FROM; columns: of each table that may be named.
+    """The joins as a chain, without joined tables on the right of a JOIN.
 
-    Errors: `QueryError` for a group that has no such chain.
+    Args:
+        joins: The joins of a statement.
+        first: The alias in FROM.
+        columns: The columns of each table that may be named.
+
+    Returns:
+        The chain.
+
+    Raises:
+        QueryError: A group has no such chain.
     """
     found: list[exp.Join] = []
     known = {first}
@@ -188,9 +197,18 @@ _Scope = dict[str, _Known]  # by alias
 
 
 def joined_by(select: exp.Select, rows: Rows, others: Others) -> Rows:
-    """The rows that FROM and JOIN name; qualified columns of the SELECT get their names in them, in place.
+    """The rows of FROM and JOIN. Qualified columns of the SELECT get their names in these rows, in place.
 
-    Errors: `QueryError` for tables that were not given and joins that are no equalities.
+    Args:
+        select: The statement.
+        rows: The rows of the table in FROM.
+        others: The tables that JOIN may name.
+
+    Returns:
+        The joined rows.
+
+    Raises:
+        QueryError: A table was not given, or a join is no equality.
     """
     first, own = _base(select, rows.table), own_columns(rows.table)
     scope: _Scope = {first: _Known({name: name for name in own})}

@@ -1,14 +1,17 @@
-"""SQL as a way to write a question: parsed to the same `Query`, through an allow-list, never passed through.
+"""SQL as a spelling of questions. It is parsed to a `Query` through an allow-list, and never passed to an engine.
 
-Understood: one SELECT from a table, [LEFT] JOIN ... USING or ON equalities with tables given beside it, WHERE with a row
-expression, GROUP BY columns, row expressions or names that SELECT gives them, COUNT(*), COUNT(expression), COUNT(DISTINCT unit),
-SUM(expression), AVG(expression), statistics of order (see `sql_order`) and of relation, sums over the groups (see
-`sql_workloads`), and over the noisy result ratios and shapes (see `sql_derived`), HAVING, ORDER BY, LIMIT and OFFSET. What else
-SQL can say is refused with what to write instead.
+A statement is one SELECT from a table. It may have:
 
-GROUPING SETS, CUBE and ROLLUP of a SQL text: the margins that they ask for, as lists of expressions.
+- [LEFT] JOIN ... USING, or ON equalities, with tables given beside it;
+- WHERE with a row expression;
+- GROUP BY with columns, row expressions, or names from SELECT, and GROUPING SETS, CUBE or ROLLUP for margins;
+- COUNT(*), COUNT(expression), COUNT(DISTINCT unit), SUM(expression), AVG(expression), and other statistics of their
+  room;
+- FILTER (WHERE ...) and COUNT_IF, which become a CASE, because a statistic passes over NULL;
+- sums over the groups (see `windows`), and ratios and shapes of the noisy result (see `derived`);
+- HAVING, ORDER BY, LIMIT and OFFSET.
 
-FILTER (WHERE ...) and COUNT_IF in SQL, written as the CASE that they mean: a statistic passes over NULL.
+Other SQL is refused, and the error says what to write instead.
 """
 
 import re
@@ -36,7 +39,17 @@ _MOST_SETS = 64
 
 
 def sets_of(group: exp.Group) -> tuple[tuple[exp.Expr, ...], ...] | None:
-    """The sets of expressions to group by, None for an ordinary GROUP BY. Expressions beside one of these are in every set."""
+    """The grouping sets of a GROUP BY. Expressions beside GROUPING SETS, CUBE or ROLLUP are in every set.
+
+    Args:
+        group: The clause.
+
+    Returns:
+        The sets of expressions, or None for an ordinary GROUP BY.
+
+    Raises:
+        QueryError: There are several of these, or too many sets.
+    """
     several = [item for item in group.expressions if isinstance(item, exp.GroupingSets | exp.Cube | exp.Rollup)]
     if not several:
         return None
@@ -67,7 +80,7 @@ def _members(part: exp.Expr) -> list[exp.Expr]:
 
 
 def flattened(group: exp.Group, sets: tuple[tuple[exp.Expr, ...], ...]) -> exp.Group:
-    """A GROUP BY of every expression that is in a set, each once, in the order in which they come."""
+    """A GROUP BY of every expression in a set, each once, in the order of their first use."""
     found = {member.sql(dialect="duckdb", comments=False): member for one in sets for member in one}
     others = {name: value for name, value in group.args.items() if name != "expressions"}
     return exp.Group(**others, expressions=list(found.values()))
@@ -80,7 +93,16 @@ _OF_ONE_VALUE = (
 
 
 def without_filters(select: exp.Select) -> exp.Select:
-    """The same statement without FILTER and COUNT_IF; `QueryError` for a FILTER of what takes no CASE.
+    """The statement without FILTER and COUNT_IF.
+
+    Args:
+        select: The statement.
+
+    Returns:
+        The new statement.
+
+    Raises:
+        QueryError: A FILTER belongs to a function that takes no CASE.
 
     >>> import sqlglot
     >>> text = "SELECT SUM(paid) FILTER (WHERE age > 17) AS a, COUNT_IF(age > 17) AS n FROM visits"
@@ -125,11 +147,20 @@ Keys = object | Callable[[Mapping[str, ColumnType]], object]
 
 
 def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None = None) -> Query | TopK:
-    """The question that a SQL text asks of a table; bounds come from the table's declared columns.
+    """The question of a SQL text. Bounds come from the table's declared columns.
 
-    keys: public keys of the GROUP BY columns, as for `Rows.group_by`, or a function to them from the types of the columns,
-    joined and computed ones included. tables: those that JOIN may name, as for `Rows.join`. Errors: `QueryError` for what is
-    not understood, with what to write instead.
+    Args:
+        text: One SELECT.
+        rows: The rows of the table in FROM.
+        keys: Public keys of the GROUP BY columns, as for `Rows.group_by`. Or a function that returns them from the
+            types of the columns, joined and computed ones included.
+        tables: The tables that JOIN may name, as for `Rows.join`.
+
+    Returns:
+        The question.
+
+    Raises:
+        QueryError: Something is not understood; the message says what to write instead.
     """
     plain, made = without_derived(_select(text))
     select, over = without_workload(plain)
@@ -150,7 +181,19 @@ def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None 
 
 
 def grouped_rows(text: str, rows: Rows, *, tables: Others | None = None) -> tuple[Rows, tuple[str, ...]]:
-    """The rows that a SQL text groups, computed columns included, and its group columns."""
+    """The rows that a SQL text groups, computed columns included, and its group columns.
+
+    Args:
+        text: One SELECT.
+        rows: The rows of the table in FROM.
+        tables: The tables that JOIN may name.
+
+    Returns:
+        The rows, and the names of the group columns.
+
+    Raises:
+        QueryError: Something is not understood.
+    """
     plain, _ = without_derived(_select(text))
     found, groups, _ = _grouped(without_workload(plain)[0], rows, tables)
     return found, tuple(groups)
@@ -264,7 +307,17 @@ def _only_column(name: str, aggregate: Statistic) -> str | None:
 
 
 def explained_sql(text: str) -> str | None:
-    """The question behind an EXPLAIN, or None for any other text; `QueryError` for EXPLAIN with options."""
+    """The question behind an EXPLAIN.
+
+    Args:
+        text: A SQL text.
+
+    Returns:
+        The text behind EXPLAIN, or None for any other text.
+
+    Raises:
+        QueryError: EXPLAIN has options.
+    """
     found = re.match(r"\s*EXPLAIN\b\s*(\w*)", text, re.IGNORECASE)
     if found is None:
         return None

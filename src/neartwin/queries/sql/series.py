@@ -1,4 +1,4 @@
-"""Several SELECT statements with a semicolon between them: the questions of one series, each read as `from_sql` reads one."""
+"""Several SELECT statements with semicolons between them: the questions of one series, each read by `from_sql`."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from neartwin.queries.sql.parse import Keys, from_sql, grouped_rows
 
 
 def statements(text: str) -> tuple[str, ...]:
-    """The texts between semicolons, empty ones left out; a semicolon within quotes or a comment is none.
+    """The texts between semicolons, without empty ones. A semicolon within quotes or a comment separates nothing.
 
     >>> statements("SELECT COUNT(*) FROM t WHERE a = ';'; SELECT SUM(b) FROM t;")
     ("SELECT COUNT(*) FROM t WHERE a = ';'", 'SELECT SUM(b) FROM t')
@@ -29,10 +29,20 @@ def statements(text: str) -> tuple[str, ...]:
 def series_from_sql(
     text: str, rows: Rows, *, keys: Keys = None, tables: Others | None = None
 ) -> tuple[Query | TopK, ...]:
-    """The questions of all statements of a text, in their order; arguments as of `from_sql`.
+    """The questions of all statements of a text, in their order.
 
-    keys: a mapping from columns, of which each statement takes those that it groups by; other forms go to every statement
-    that groups. Errors: of `from_sql`, and `QueryError` for keys of a column that no statement groups by.
+    Args:
+        text: SELECT statements with semicolons between them.
+        rows: The rows of the table in FROM.
+        keys: A mapping from columns, of which each statement takes those that it groups by. Other forms go to every
+            statement that groups.
+        tables: The tables that JOIN may name.
+
+    Returns:
+        The questions.
+
+    Raises:
+        QueryError: As for `from_sql`, or no statement groups by a column of the keys.
     """
     texts = statements(text)
     if not texts:

@@ -2,13 +2,13 @@
 
 | SQL | workload |
 |---|---|
-| SUM(COUNT(*)) OVER (ORDER BY age) | prefixes() |
-| SUM(COUNT(*)) OVER (ORDER BY age ROWS BETWEEN 6 PRECEDING AND 1 FOLLOWING) | moving(6, 1) |
-| RANGES(COUNT(*)), RANGES(COUNT(*), [5, 10]) | ranges(), ranges([5, 10]) |
+| SUM(COUNT(*)) OVER (ORDER BY age) | prefix_sums() |
+| SUM(COUNT(*)) OVER (ORDER BY age ROWS BETWEEN 6 PRECEDING AND 1 FOLLOWING) | moving_sums(6, 1) |
+| RANGES(COUNT(*)), RANGES(COUNT(*), [5, 10]) | range_sums(), range_sums([5, 10]) |
 | WEIGHTED_SUMS(COUNT(*), MAP {'minors': MAP {16: 1, 17: 1}}) | {"minors": {16: 1, 17: 1}} |
 
-SUM(x) or COUNT(x) stands in each for COUNT(*). A window goes over the public keys in the order of their values, from the
-largest with DESC; ranges go by the order in which the keys were given.
+SUM(x) or COUNT(x) may replace COUNT(*). A window goes over the public keys in the order of their values, from the
+largest with DESC. Ranges go by the given order of the keys.
 """
 
 from collections.abc import Mapping
@@ -33,16 +33,30 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a SELECT asks over its groups. along: what its window is ordered by, None for none; falling: from the largest."""
+    """The question of a SELECT over its groups.
+
+    Attributes:
+        workload: The linear queries.
+        along: The expression that orders the window, or None.
+        falling: Whether it starts from the largest.
+    """
 
     workload: Workload
     along: exp.Expr | None = None
     falling: bool = False
 
     def of(self, groups: Groups, expressions: Mapping[str, str]) -> Groups:
-        """The groups with this asked of them. expressions: of the group columns by name, as SQL text.
+        """The groups with this workload.
 
-        Errors: `QueryError` where the window goes along anything but the one group column, or its keys have no order.
+        Args:
+            groups: The groups.
+            expressions: The group columns by name, as SQL text.
+
+        Returns:
+            The new groups.
+
+        Raises:
+            QueryError: The window goes along anything but the one group column, or its keys have no order.
         """
         if self.along is None or groups.keys is None:
             return groups.workload(self.workload)
@@ -66,9 +80,16 @@ class Asked:
 
 
 def without_workload(select: exp.Select) -> tuple[exp.Select, Asked | None]:
-    """The SELECT with the statistic of each group in place of what is asked over the groups, and that; None for nothing.
+    """Replace a sum over the groups by the statistic of each group.
 
-    Errors: `QueryError` for windows and arguments that are not understood, and for more than one of them.
+    Args:
+        select: The statement.
+
+    Returns:
+        The new statement, and the question over the groups, or None.
+
+    Raises:
+        QueryError: A window or argument is not understood, or there are several.
     """
     found: list[Asked] = []
     changed = select.copy()

@@ -1,4 +1,4 @@
-"""A question as JSON: the same verbs with the same keywords as in Python, for services and files.
+"""A question as JSON: the verbs and keywords of Python, for services and files.
 
 ```
 {"where": ["amount > 5"], "group_by": ["cds"], "keys": {"cds": [1, 2]},
@@ -8,22 +8,18 @@
 {"sql": "SELECT cds, COUNT(*) FROM purchases GROUP BY cds", "keys": {"cds": [1, 2]}}
 ```
 
-after: what is done to the noisy result, for nothing, as in {"having": "orders > 100", "limit": 5}; see `form_after`.
-joins: `[{"table": "towns", "on": [["town", "name"]]}]`, of tables that are given by name; see `form_joins`.
-workload: sums over the groups in place of them, as in {"ask": "prefixes"}; see `form_workloads`.
-margins: lists of group columns, of whose values together the statistics are wanted, as in [["age", "sex"], ["sex"]].
-keys: a list of values for one column, a list of rows, or values by column, whose product is taken; null to discover them
-privately. Dates are written 2026-01-31. Nothing here names a file.
+Other parts of the form:
 
-Joins in the written form of a question: `[{"table": "towns", "on": [["town", "name"]], "how": "left", "prefix": "t_"}]`.
+- `after`: steps on the noisy result, at no cost, as in {"having": "orders > 100", "limit": 5}; see `wire.postprocess`.
+- `joins`: `[{"table": "towns", "on": [["town", "name"]], "how": "left", "prefix": "t_"}]`, of tables known by name.
+- `margins`: lists of group columns, as in [["age", "sex"], ["sex"]].
+- `keys`: values for one column, rows, or values by column, whose product is taken. Null discovers keys privately.
+- `workload`: sums over the groups, in place of the groups. One of `{"ask": "prefixes"}`, `{"ask": "ranges", "lengths":
+  [5]}`,
+`{"ask": "moving", "before": 6, "after": 0}`, `{"ask": "weights", "weights": {"minors": [[16, 1], [17, "1/2"]]}}`.
 
-Tables are named as whoever reads the form knows them; nothing here names a file.
-
-A linear workload as JSON.
-
-`{"ask": "prefixes"}`; `{"ask": "ranges", "lengths": [5]}`; `{"ask": "moving", "before": 6, "after": 0}`;
-`{"ask": "weights", "weights": {"minors": [[16, 1], [17, "1/2"]]}}`: by name, pairs of a key and its weight; a key of several
-columns is a list.
+Weights are pairs of a key and its weight, by name; a key of several columns is a list. Dates are written 2026-01-31. No
+part of the form names a file.
 """
 
 import inspect
@@ -47,7 +43,19 @@ from neartwin.tables.types import ColumnType
 
 
 def with_joins(told: object, rows: Rows, tables: Others) -> Rows:
-    """The rows with their joins made; `QueryError` for what is none, and for tables that are not given."""
+    """The rows with their joins.
+
+    Args:
+        told: The JSON form of the joins.
+        rows: The rows.
+        tables: The tables, by name.
+
+    Returns:
+        The joined rows.
+
+    Raises:
+        QueryError: The form is wrong, or a table was not given.
+    """
     if not isinstance(told, list):
         raise QueryError("question: joins must be a list such as [{'table': 'towns', 'on': [['town', 'name']]}]")
     for join in told:
@@ -76,7 +84,18 @@ def _pair(one: object) -> bool:
 
 
 def joins_of(table: Table, tables: Others) -> list[dict[str, Any]]:
-    """The joins of a table, as `with_joins` reads them; `QueryError` for names that it would not give."""
+    """The JSON form of a table's joins; `with_joins` reads it.
+
+    Args:
+        table: The joined table.
+        tables: The tables, by name.
+
+    Returns:
+        The form.
+
+    Raises:
+        QueryError: The joins have no written form.
+    """
     known, told = set(own_columns(table)) | set(table.computed), []
     for join in table.joins:
         form = _form(join, tables)
@@ -111,7 +130,19 @@ _ARGUMENTS = {"prefixes": set[str](), "ranges": {"lengths"}, "moving": {"before"
 
 
 def with_workload(told: object, groups: Groups, key_of: Callable[[list[Any]], tuple[object, ...]]) -> Groups:
-    """The groups with the workload asked of them; None for none. key_of: a key from its written values, checked."""
+    """The groups with the workload of a form.
+
+    Args:
+        told: The JSON form of the workload, or None.
+        groups: The groups.
+        key_of: Reads a key from its written values, and checks it.
+
+    Returns:
+        The new groups.
+
+    Raises:
+        QueryError: The form is wrong.
+    """
     if told is None:
         return groups
     ask = told.get("ask") if isinstance(told, Mapping) else None
@@ -145,7 +176,15 @@ def _weights(told: object, key_of: Callable[[list[Any]], tuple[object, ...]]) ->
 
 
 def workload_form(asked: Workload, plain: Callable[[object], object]) -> dict[str, Any]:
-    """What `with_workload` reads back. plain: a value of a key as JSON has it."""
+    """The JSON form of a workload; `with_workload` reads it.
+
+    Args:
+        asked: The workload.
+        plain: Writes a value of a key as JSON.
+
+    Returns:
+        The form.
+    """
     match asked.kind:
         case "weights":
             told = {
@@ -167,10 +206,19 @@ _FIELDS |= {"margins", "workload"}
 
 
 def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = None) -> Query | TopK:
-    """The question that a form asks of a table, checked as the same question written in Python is.
+    """The question of a form, checked like a question in Python.
 
-    tables: those that may be joined, by name. Errors: `QueryError` for a form that is none, with the part that is wrong;
-    whatever the question's own parts raise.
+    Args:
+        form: The JSON form.
+        rows: The rows of the table.
+        tables: The tables that may be joined, by name.
+
+    Returns:
+        The question.
+
+    Raises:
+        QueryError: The form is wrong; the message names the part.
+        NeartwinError: A part of the question is refused.
     """
     told = {name: value for name, value in form.items() if value is not None}
     if unknown := sorted(set(told) - _FIELDS):
@@ -187,9 +235,17 @@ def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = Non
 
 
 def form_of(question: Query | TopK, tables: Others | None = None) -> Form:
-    """The form that `question_of` reads back, with the same tables, as the same question.
+    """The JSON form of a question; `question_of` reads it with the same tables.
 
-    Errors: `QueryError` for a join of a table that is none of them, which has no written form.
+    Args:
+        question: The question.
+        tables: The tables that may be joined, by name.
+
+    Returns:
+        The form.
+
+    Raises:
+        QueryError: A joined table has no name, so that the question has no written form.
     """
     joins = joins_of(question.table, tables or {})
     if isinstance(question, TopK):

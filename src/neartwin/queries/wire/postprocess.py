@@ -1,4 +1,4 @@
-"""What is done to a noisy result, as JSON: shapes and ratios, then HAVING, ORDER BY and LIMIT, by the names of its columns.
+"""Steps on a noisy result as JSON: shapes and ratios, then HAVING, ORDER BY and LIMIT, by the names of its columns.
 
 ```
 {"monotone": {"orders": "increasing"}, "non_negative": ["orders"], "ratios": {"each": ["total", "orders"]},
@@ -19,7 +19,19 @@ _WORDS = SHAPES | {"having", "order_by", "limit", "offset"}
 
 
 def after_from(told: object, released: Mapping[str, ColumnType]) -> PostProcessing:
-    """What a form says. released: the columns of the result and their types. Errors: `QueryError` for what is none of it."""
+    """The steps of a form.
+
+    Args:
+        told: The JSON form.
+        released: The columns of the result, and their types.
+
+    Returns:
+        The steps.
+
+    Raises:
+        QueryError: A step names no column of the result.
+        ParameterError: The form is wrong.
+    """
     try:
         after = after_read(told)
     except ParameterError as fault:
@@ -48,7 +60,17 @@ def after_from(told: object, released: Mapping[str, ColumnType]) -> PostProcessi
 
 
 def after_read(told: object) -> PostProcessing:
-    """What a form says, before any column is known. Errors: `ParameterError` for what is none."""
+    """The steps of a form, before any column is known.
+
+    Args:
+        told: The JSON form.
+
+    Returns:
+        The steps.
+
+    Raises:
+        ParameterError: The form is wrong.
+    """
     if not isinstance(told, Mapping) or set(told) - _WORDS:
         raise ParameterError("after", told, f"must be an object of {', '.join(sorted(_WORDS))}")
     given: dict[str, Any] = {name: told.get(name) or default for name, default in _EMPTY.items()}
@@ -70,7 +92,7 @@ def after_read(told: object) -> PostProcessing:
 
 
 def after_form(after: PostProcessing) -> dict[str, Any]:
-    """The form that `after_from` reads back as the same."""
+    """The JSON form of the steps; `after_from` reads it."""
     parts: dict[str, Any] = {
         "monotone": {name: "increasing" if way else "decreasing" for name, way in after.monotone},
         "non_negative": list(after.non_negative),
