@@ -1,9 +1,9 @@
-"""Privacy targets: how much may be told, in the currency its user thinks in.
+"""Budgets: limits on privacy loss, in the currency of their user.
 
-A target is a frozen value with exact parameters. An account is opened with one; a plan spends one. Where a currency has
-a `delta`, it is the probability with which everything may be revealed: the pool of failure beside the currency.
+A budget is a frozen value with exact parameters. An account is opened with one, and a plan spends one. The `delta` of a
+currency is the probability that everything may be revealed: the pool of failures.
 
-Targets as they are written in options, files and requests: `epsilon=0.5,delta=1e-6`, or a table of the same parts.
+In options, files and requests a budget is written `epsilon=0.5,delta=1e-6`, or as a table of these parts.
 """
 
 from collections.abc import Callable, Mapping
@@ -95,7 +95,13 @@ Budget = Pure | Approx | Zcdp | Rdp | Gdp | Mixed | Advantage
 
 
 def pure(epsilon: Number) -> Pure:
-    """Pure differential privacy with the given epsilon.
+    """Pure differential privacy.
+
+    Args:
+        epsilon: The budget, positive.
+
+    Returns:
+        The budget.
 
     >>> pure(0.5)
     Pure(epsilon=Fraction(1, 2))
@@ -107,7 +113,14 @@ def pure(epsilon: Number) -> Pure:
 
 
 def approx(epsilon: Number, delta: Number) -> Approx:
-    """(epsilon, delta)-differential privacy, with delta strictly between 0 and 1.
+    """(epsilon, delta)-differential privacy.
+
+    Args:
+        epsilon: The privacy loss, positive.
+        delta: The failure probability, strictly between 0 and 1.
+
+    Returns:
+        The budget.
 
     >>> approx(1, "1e-6")
     Approx(epsilon=Fraction(1, 1), delta=Fraction(1, 1000000))
@@ -116,7 +129,17 @@ def approx(epsilon: Number, delta: Number) -> Approx:
 
 
 def zcdp(rho: Number, delta: Number = 0) -> Zcdp:
-    """rho-zero-concentrated privacy, with a pool of failure probability delta in [0, 1).
+    """Zero-concentrated differential privacy.
+
+    Args:
+        rho: The privacy loss.
+        delta: The pool of failure probability, in [0, 1).
+
+    Returns:
+        The budget.
+
+    Source:
+        Bun, Steinke 2016, definition 8.1.
 
     >>> str(zcdp("0.5", "1e-6"))
     'rho=0.5, delta=1e-06'
@@ -125,7 +148,21 @@ def zcdp(rho: Number, delta: Number = 0) -> Zcdp:
 
 
 def rdp(order: Number, epsilon: Number, delta: Number = 0) -> Rdp:
-    """Renyi privacy epsilon at one order above 1, fixed in advance, with a pool of failure probability delta.
+    """Renyi differential privacy at one order.
+
+    Args:
+        order: The order, above 1, fixed in advance.
+        epsilon: The largest divergence at that order.
+        delta: The pool of failure probability, in [0, 1).
+
+    Returns:
+        The budget.
+
+    Raises:
+        ParameterError: The order is not above 1.
+
+    Source:
+        Mironov 2017.
 
     >>> rdp(1, "0.5")
     Traceback (most recent call last):
@@ -137,7 +174,17 @@ def rdp(order: Number, epsilon: Number, delta: Number = 0) -> Rdp:
 
 
 def gdp(mu: Number, delta: Number = 0) -> Gdp:
-    """mu-Gaussian privacy, with a pool of failure probability delta in [0, 1). Dong, Roth, Su 2022.
+    """Gaussian differential privacy.
+
+    Args:
+        mu: The privacy loss.
+        delta: The pool of failure probability, in [0, 1).
+
+    Returns:
+        The budget.
+
+    Source:
+        Dong, Roth, Su 2022.
 
     >>> str(gdp(1))
     'mu=1'
@@ -148,7 +195,16 @@ def gdp(mu: Number, delta: Number = 0) -> Gdp:
 def mixed(epsilon: Number, mu: Number, delta: Number = 0) -> Mixed:
     """Three pools side by side: pure plans pay epsilon, Gaussian ones mu (in squares), failures delta.
 
-    epsilon, mu: not negative, and not both 0.
+    Args:
+        epsilon: The pure pool, not negative.
+        mu: The Gaussian pool, not negative.
+        delta: The pool of failure probability, in [0, 1).
+
+    Returns:
+        The budget.
+
+    Raises:
+        ParameterError: epsilon and mu are both 0.
 
     >>> str(mixed(1, "0.5"))
     'epsilon=1, mu=0.5'
@@ -160,7 +216,17 @@ def mixed(epsilon: Number, mu: Number, delta: Number = 0) -> Mixed:
 
 
 def advantage(value: Number, delta: Number = 0) -> Advantage:
-    """A bound in (0, 1) on any attacker's advantage, of which failures of probability delta take their part.
+    """A bound on any attacker's advantage: true positive rate less false positive rate.
+
+    Args:
+        value: The bound, in (0, 1). It includes the failures.
+        delta: The pool of failure probability, below the bound.
+
+    Returns:
+        The budget.
+
+    Raises:
+        ParameterError: A number is out of bounds.
 
     >>> str(advantage("0.3"))
     'advantage=0.3'
@@ -190,9 +256,18 @@ _MAKERS: dict[frozenset[str], Callable[..., Budget]] = {
 
 
 def budget_of(written: Mapping[str, object], name: str, shown: str = "") -> Budget:
-    """The target whose parts these are, each decimal text, a fraction like "1/3", or a number.
+    """The budget with these parts.
 
-    name: of the option or field, for the refusal. shown: how its user wrote it, where that was another way.
+    Args:
+        written: The parts by name, each decimal text, a fraction like "1/3", or a number.
+        name: The name of the option or field, for the error.
+        shown: The user's spelling, if it was another; for the error.
+
+    Returns:
+        The budget.
+
+    Raises:
+        ParameterError: The parts make no budget.
 
     >>> budget_of({"epsilon": "0.5", "delta": "1e-6"}, "spend")
     Approx(epsilon=Fraction(1, 2), delta=Fraction(1, 1000000))
@@ -216,7 +291,17 @@ def budget_of(written: Mapping[str, object], name: str, shown: str = "") -> Budg
 
 
 def budget_in(text: str, name: str) -> Budget:
-    """The target that a text says.
+    """The budget in a text.
+
+    Args:
+        text: The text, such as `mu=1, delta=1e-9`.
+        name: The name of the option or field, for the error.
+
+    Returns:
+        The budget.
+
+    Raises:
+        ParameterError: The text states no budget.
 
     >>> str(budget_in("mu=1, delta=1e-9", "budget"))
     'mu=1, delta=1e-09'
@@ -231,7 +316,7 @@ def budget_in(text: str, name: str) -> Budget:
 
 
 def parts_of(target: Budget) -> dict[str, str]:
-    """The parts that `budget_of` reads back, exact.
+    """The exact parts of a budget; `budget_of` reads them.
 
     >>> parts_of(budget_in("epsilon=1/3", "spend"))
     {'epsilon': '1/3'}

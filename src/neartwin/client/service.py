@@ -4,7 +4,7 @@
 account = nt.open_ledger("budget.db").open(nt.table("purchases.parquet", unit="customer_id"), nt.pure(1))   # local
 account = nt.connect("https://house.example", token).open("purchases")                                     # served
 ```
-What follows in a notebook is the same: `account.rows`, `account.plan(...)`, `account.release(...)`.
+The rest of a notebook stays: `account.rows`, `account.plan(...)`, `account.release(...)`.
 """
 
 import json
@@ -41,10 +41,19 @@ _EACH_ROW = "(each row)"
 
 
 def connect(url: str, token: str, *, seconds: float = 60) -> "Service":
-    """The service at an address, as the token's owner sees it. seconds: how long one answer may take.
+    """Connect to a service, as the token's owner. The token is sent to that address alone.
 
-    Errors are those of the local face; `AccessError` for a token that opens nothing, or where nobody answers. A token is
-    sent to that address alone.
+    Args:
+        url: The address, http://host:port or https://host.
+        token: The token from the curator.
+        seconds: The longest wait for one answer.
+
+    Returns:
+        The service.
+
+    Raises:
+        ParameterError: The address or the token has another form.
+        AccessError: The token is not valid, or nobody answers.
 
     >>> connect("ftp://house.example", "nt_1_2")
     Traceback (most recent call last):
@@ -55,12 +64,12 @@ def connect(url: str, token: str, *, seconds: float = 60) -> "Service":
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Someone else's data sets, to be asked within what their curator allows."""
+    """A service's data sets, within the curator's policy."""
 
     http: HttpClient
 
     def datasets(self) -> tuple[str, ...]:
-        """The names of the data sets that may be asked."""
+        """The names of the data sets that the token's owner may use."""
         return tuple(found["name"] for found in self.http.get("datasets"))
 
     def open(self, name: str) -> "ServedAccount":
@@ -71,9 +80,12 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class ServedProposal:
-    """A plan that the service made, beside the account that would pay for it. Nothing is spent until it is released.
+    """A plan by the service, with the account that would pay for it. Nothing is spent until it is released.
 
-    digest: of the plan, equal for plans that would do the same.
+    Attributes:
+        account: The account.
+        price: The price of a release.
+        digest: The digest of the plan, equal for plans that do the same.
     """
 
     account: "ServedAccount"
@@ -83,11 +95,11 @@ class ServedProposal:
     _explained: Explained = field(repr=False)
 
     def explain(self) -> Explained:
-        """The plan as a tree in which every number says why."""
+        """The plan as a tree, with the reason for every number."""
         return self._explained
 
     def preview(self) -> Preview:
-        """Cost and expected error, and the budget after."""
+        """Price, expected errors, and the budget after."""
         body = self.account.http.post("datasets", self.account.name, "preview", body=self._ask)
         return Preview(
             price=budget_of(body["price"], "price"),
@@ -99,10 +111,14 @@ class ServedProposal:
 
 @dataclass(frozen=True, slots=True)
 class ServedAccount:
-    """The budget of a data set that a service keeps. rows: where each question starts. keys: declared public, by column.
+    """The budget of a data set that a service keeps.
 
-    tables: those that questions may join, as `account.rows.join(account.tables["towns"], on="town")`; table_keys: declared
-    public of them, by table and column.
+    Attributes:
+        http: The connection.
+        rows: The rows. Each question starts here.
+        keys: Declared public keys, by column.
+        tables: Tables to join, as in `account.rows.join(account.tables["towns"], on="town")`.
+        table_keys: Declared public keys of those tables, by table and column.
     """
 
     http: HttpClient
@@ -117,7 +133,7 @@ class ServedAccount:
         return self.rows.table.name
 
     def declared_keys(self, rows: Rows) -> dict[str, tuple[object, ...]]:
-        """What is declared public of the columns of rows, those of joined tables included, by their names in the rows."""
+        """The declared public keys of the columns of rows, with those of joined tables, by their names in the rows."""
         names = {_source(other): name for name, other in self.tables.items()}
         found = dict(self.keys)
         for join in rows.table.joins:
@@ -127,12 +143,14 @@ class ServedAccount:
 
     @property
     def remaining(self) -> dict[str, Fraction]:
-        """What the asker may still spend, by pool, exact: the least of the account's and the asker's allotments."""
+        """The amount that the analyst may still spend, by pool, exact: the least of the account's and the analyst's
+        allotments.
+        """
         return _amounts(self.http.get("datasets", self.name)["remaining"])
 
     @property
     def spent(self) -> dict[str, Fraction]:
-        """What was spent of the account by all, by pool, exact."""
+        """The amount that all analysts have spent, by pool, exact."""
         return _amounts(self.http.get("datasets", self.name)["spent"])
 
     def plan(
@@ -144,7 +162,18 @@ class ServedAccount:
         importance: Mapping[str, Number] | None = None,
         group_size: int = 1,
     ) -> ServedProposal:
-        """Have the service decide what a release would do and cost. Reads no row and spends nothing. Arguments as locally."""
+        """Have the service decide every step and the price of a release. It reads no row and spends nothing.
+
+        Args:
+            query: The question.
+            spend: As for a local account.
+            limits: As for a local account.
+            importance: As for a local account.
+            group_size: As for a local account.
+
+        Returns:
+            The plan, to be previewed and released.
+        """
         return self.plan_series([query], spend=spend, limits=limits, importance=importance, group_size=group_size)
 
     def plan_series(
@@ -156,7 +185,22 @@ class ServedAccount:
         importance: Mapping[str, Number] | None = None,
         group_size: int = 1,
     ) -> ServedProposal:
-        """Have the service plan several questions under one price. Reads no row and spends nothing."""
+        """Have the service plan several questions under one price. It reads no row and spends nothing.
+
+        Args:
+            queries: The questions.
+            spend: As for a local account.
+            limits: As for a local account.
+            importance: As for a local account.
+            group_size: As for a local account.
+
+        Returns:
+            The plans, to be previewed and released.
+
+        Raises:
+            QueryError: There is no question.
+            LedgerError: A question is about another table.
+        """
         if not queries:
             raise QueryError("a series needs at least one question")
         if any(query.table.source != self.rows.table.source for query in queries):
@@ -174,17 +218,33 @@ class ServedAccount:
         return ServedProposal(self, budget_of(body["price"], "price"), body["digest"], ask, _tree(body["explanation"]))
 
     def release(self, proposal: ServedProposal, *, key: str = "") -> Release:
-        """Pay, have the data asked, and get the release; the same question again costs nothing.
+        """Pay, have the service query the data, and get the release. A repeated question costs nothing.
 
-        key: a request sent again under its key never pays twice; by default a fresh one, so that a connection that breaks
-        can be tried again.
+        Args:
+            proposal: The plan.
+            key: An idempotency key. A request sent again under its key never pays twice. The default is a fresh one, so
+                that a broken connection can be tried again.
+
+        Returns:
+            The release.
+
+        Raises:
+            BudgetError: The price does not fit. Nothing is spent.
         """
         if isinstance(proposal._ask["question"], list):  # noqa: SLF001 - of this file
             raise QueryError("this is a series, which has several answers: ask for them with release_series")
         return self._settled(proposal, key)[0]
 
     def release_series(self, proposal: ServedProposal, *, key: str = "") -> tuple[Release, ...]:
-        """Pay once, and get the releases of all questions of a series, in their order."""
+        """Pay once, and get the releases of all questions of a series.
+
+        Args:
+            proposal: The plans.
+            key: An idempotency key, as for `release`.
+
+        Returns:
+            The releases, in the order of the questions.
+        """
         return self._settled(proposal, key)
 
     def _settled(self, proposal: ServedProposal, key: str) -> tuple[Release, ...]:
@@ -204,11 +264,19 @@ class ServedAccount:
         return tuple(_release(body) for body in job.get("releases") or [job["release"]])
 
     def history(self) -> tuple[Entry, ...]:
-        """The records that the asker may see, oldest first."""
+        """The records that the analyst may see, oldest first."""
         return tuple(_entry(body) for body in self.http.get("datasets", self.name, "history"))
 
     def answer(self, position: int, *, part: int = 1) -> Release:
-        """A stored release again, for nothing, by the position of its reservation; of a series, which of its questions."""
+        """A stored release, at no cost.
+
+        Args:
+            position: The position of its reservation.
+            part: The number of the question in a series.
+
+        Returns:
+            The release.
+        """
         return _release(self.http.get("datasets", self.name, "releases", str(position), part=part)["release"])
 
     def certificate(self, release: Release) -> Certificate:

@@ -21,16 +21,22 @@ class PrivateLimit:
 
 
 def private_limit(at_most: int = 1024, *, share: Number = "1/10", groups: int | None = None) -> PrivateLimit:
-    """A limit of `nt.limits` that a plan chooses by spending a share of its budget privately.
+    """A limit of `nt.limits` that a plan chooses privately, with a share of its budget.
 
-    A first stage counts units by how many groups they are in and how many rows they have there, with noise. The plan takes the
-    limit at which it expects rows lost and noise added to be least. Nothing is looked at without noise.
+    A first stage counts units by their number of groups and of rows, with noise. The plan takes the limit with the
+    least expected error, from lost rows and noise together. Nothing is read without noise.
 
     Args:
         at_most: The public end of the search. The plan's preview shows the errors at this limit, the worst.
-        share: Of the whole spend, for choosing all limits together.
-        groups: About how many groups you expect in the release; wanted where they are unknown, for each loses its share of
-            the rows lost. A wrong guess makes the limit less good, never less private.
+        share: The share of the whole spend, for choosing all limits together.
+        groups: About how many groups you expect in the release; needed if they are unknown. A wrong guess makes the
+            limit less good, never less private.
+
+    Returns:
+        The request, for `nt.limits`.
+
+    Raises:
+        ParameterError: An argument is out of bounds.
 
     >>> private_limit(256)
     PrivateLimit(at_most=256, share=Fraction(1, 10), groups=None)

@@ -1,50 +1,50 @@
-"""What an engine is asked, one stage, which is one statement; and its exact answer. A stage names no noise.
+"""One stage: the exact question for an engine, which is one statement, and its answer. A stage names no noise.
 
 The engine returns, for each group, whole numbers by measure name:
-  "units"          distinct units that are kept in the group
-  "finders"        the same, of units that have the group among the first `discovery_groups` of their kept ones
-  "rows"           sum over kept units of min(rows of the unit in the group, C)
-  "filled:NAME"    the same, of rows whose column value is neither NULL nor NaN
-  "total:NAME"     sum over kept units of their clipped grid values, weighted down to C rows where a unit has more
-NAME is that of a grid column, or of a moment, whose values are products.
-A unit with m > C values in a group counts as C values of its own mean: its total is multiplied by C/m and truncated toward
-zero. Count and total thus come from the same weighted rows, and no row is chosen above another. With `rows_per_unit` T, a unit
-that counts for w > T rows over its kept groups has its rows, filled rows and totals in each of them multiplied by T/w and
-truncated toward zero.
-With a `clip`, each unit's measures over all its groups, "finders" apart, are one vector that is made no longer than a limit, and
-whole numbers are of parts of a step: see `neartwin.planning.stage`.
-A stage with `octaves` is answered by 1024 parts for each unit instead, spread over the cells of a table by how many groups it is
-in and how many rows it has in each: floor(1024 c / k) parts for c of its k groups, in the measure "parts".
 
-A stage with a `split` is answered by whole numbers for each group and cell instead: values by the grid point that they are
-rounded to, each of them P = `parts` parts. A unit with m > C values in a group counts for C of them: each of its values for
-floor(C P / m) parts. With a `cell_clip` its values in all groups together are weighted instead: see
-`neartwin.planning.stage`.
+- "units": distinct units that are kept in the group.
+- "finders": those of these units that have the group among the first `discovery_groups` of their kept ones.
+- "rows": the sum over kept units of min(rows of the unit in the group, C).
+- "filled:NAME": the same for rows whose column value is neither NULL nor NaN.
+- "total:NAME": the sum over kept units of their clipped grid values, weighted down to C rows if a unit has more.
 
-An L2 norm clip in whole numbers: a unit's vector over groups and measures is made no longer than a limit. It drops no row.
+NAME is a grid column, or a moment, whose values are products. A unit with m > C values in a group counts as C values of
+its own mean: its total is multiplied by C/m and truncated toward zero. So count and total come from the same weighted
+rows, and no row is preferred. Let `rows_per_unit` be T. If a unit counts for w > T rows over its kept groups, its rows,
+filled rows and totals in each are multiplied by T/w and truncated toward zero.
 
-The vector of a unit has an entry v for each group and measure, in steps of the measure's grid. Its length is over-estimated by
-S = sum of ceil(|v| times / over)^2. Where S is at most limit^2, an entry is handed out whole, as v parts; else it is multiplied
-by limit / R, with R the least whole number whose square is at least S, and truncated toward zero: `scaled`.
+With a `clip`, each unit's measures over all its groups are one vector, "finders" apart. It is shortened to a limit, and
+whole numbers count parts of a step. A stage with `octaves` is answered by 1024 parts for each unit instead. They are
+spread over the cells of a table by its number of groups and of rows in each. c of its k groups add floor(1024 c / k)
+parts, in the measure "parts".
 
-So sum of (|scaled| times / (over parts))^2 <= limit^2 whatever a unit has: |scaled| <= |v| parts limit / R, and the squares of
-|v| times / over add up to at most S <= R^2. Half-up rounding has no such bound: entries of half a part would all double.
+A stage with a `split` is answered by whole numbers for each group and cell instead. Values count at the grid point to
+which they are rounded, each with P = `parts` parts. A unit with m > C values in a group counts for C of them: each
+value for floor(C P / m) parts. With a `cell_clip` its values in all groups together are weighted instead.
 
-Every number fits the engines' 126 bits. A row moves an entry by at most 2^60 steps (`moments`) and its length by about 2^20, so a
-limit is below 2^41: an entry times the limit is below 2^(60 + 24 + 41). A length is below 2^45, so S is below 2^45 times the sum
-of lengths, 2^21 a row of the unit: below 2^126 for tables of up to 2^60 rows.
+**The L2 norm clip in whole numbers.** A unit's vector over groups and measures is shortened to a limit. No row is
+dropped. The vector has an entry v for each group and measure, in steps of the measure's grid. Its squared length is
+over-estimated by S = sum of ceil(|v| times / over)^2. If S is at most limit^2, an entry is v parts. Otherwise it is
+multiplied by limit / R, with R the least whole number whose square is at least S, and truncated toward zero: `scaled`.
 
-An L2 norm clip of a unit's counts by group and node of a tree, in whole numbers: for quantiles and histograms.
+So sum of (|scaled| times / (over parts))^2 <= limit^2 for every unit. For |scaled| <= |v| parts limit / R, and the
+squares of |v| times / over add up to at most S <= R^2. Half-up rounding has no such bound: entries of half a part would
+all double.
 
-A unit has c_gb values in cell b of group g. Level l of the tree has nodes of width w_l, and node j of it counts for the unit
-n_lgj, the sum of its c_gb over the cells b of the node. All nodes of all groups and levels are one vector, of squared length
-S = sum over l, g, j of n_lgj^2. A histogram is a tree of one level.
+Every number fits the engines' 126 bits. A row moves an entry by at most 2^60 steps (`moments`) and its length by about
+2^20, so a limit is below 2^41. An entry times the limit is then below 2^(60 + 24 + 41). A length is below 2^45. So S is
+below 2^45 times the sum of lengths, 2^21 a row of the unit: below 2^126 for tables of up to 2^60 rows.
 
-Every value of the unit counts for the same weight, in parts, P of which are a row: P where P^2 S <= limit^2, else
-floor(F limit / R), R the least whole number with R^2 >= F^2 S, and F = 1024, so that rounding R up loses next to nothing. No
-row is dropped. Node counts are sums of weights, so the unit's vector is exactly the weight times its n: of squared length
-P^2 S <= limit^2, or at most F^2 limit^2 S / R^2 <= limit^2. Nothing is rounded after the weight is, so truncating it toward
-zero is all the care that is needed. Counts are never negative: two units' vectors have an inner product of at least 0, so a
+**The L2 norm clip of counts by group and node of a tree**, for quantiles and histograms. A unit has c_gb values in cell
+b of group g. Level l of the tree has nodes of width w_l. Node j of it counts n_lgj for the unit, the sum of its c_gb
+over the cells b of the node. All nodes of all groups and levels are one vector, of squared length S = sum over l, g, j
+of n_lgj^2. A histogram is a tree of one level.
+
+Every value of the unit has one weight, in parts, P of which are a row. It is P if P^2 S <= limit^2, else floor(F limit
+/ R). Here R is the least whole number with R^2 >= F^2 S, and F = 1024, so that rounding R up loses little. No row is
+dropped. Node counts are sums of weights, so the unit's vector is exactly the weight times its n. Its squared length is
+P^2 S <= limit^2, or at most F^2 limit^2 S / R^2 <= limit^2. Nothing is rounded after the weight, so truncating the
+weight toward zero is enough. Counts are never negative, so two units' vectors have an inner product of at least 0. A
 replaced unit moves the counts by at most 2 limit^2 in squared length.
 
 F^2 S is at most 2^20 L m^2 for m values of the unit in L levels: below 2^126 for tables of up to 2^50 rows.
@@ -100,7 +100,13 @@ class NormClip:
     coordinates: Mapping[str, Coordinate]
 
     def scaled(self, entries: Mapping[tuple[K, str], int]) -> dict[tuple[K, str], int]:
-        """What a unit with these entries, by group and measure, counts for; in parts.
+        """The contribution of a unit with these entries, in parts.
+
+        Args:
+            entries: The entries, by group and measure.
+
+        Returns:
+            The parts, by group and measure.
 
         >>> clip = NormClip(5, {"n": Coordinate(1, 1, 100)})
         >>> clip.scaled({("a", "n"): 3, ("b", "n"): 4}), clip.scaled({("a", "n"): 6, ("b", "n"): -8})
@@ -138,7 +144,14 @@ class CellClip:
         return self.limit**2 // parts**2
 
     def weight(self, counts: Mapping[tuple[HashableKey, int], int], parts: int) -> int:
-        """What each value of a unit counts for, in parts. counts: of its values by group and cell, cells from 0.
+        """The weight of each value of a unit, in parts.
+
+        Args:
+            counts: The unit's values, by group and cell, cells from 0.
+            parts: The parts of a row.
+
+        Returns:
+            The weight.
 
         >>> clip = CellClip(limit=5 * 1024, widths=(1,))
         >>> clip.weight({("a", 0): 3, ("b", 7): 4}, 1024), clip.weight({("a", 0): 6, ("b", 7): 8}, 1024)
@@ -175,7 +188,17 @@ def cell_clip(norm: Fraction, tree: CountTree) -> CellClip:
 
 
 def of_clipped_cells(neighbours: Neighbours, clip: CellClip, tree: CountTree, groups: int) -> Sensitivity:
-    """Of all counts by group and node together, in parts. groups: how many there are, or a unit may be in."""
+    """The sensitivity of all counts by group and node together, in parts.
+
+    Args:
+        neighbours: The neighbour relation.
+        clip: The clip.
+        tree: The tree.
+        groups: The number of groups, or the most for one unit.
+
+    Returns:
+        The sensitivity.
+    """
     times = 1 if neighbours is Neighbours.ADD_REMOVE else 2
     nodes = groups * sum(-(-tree.cells // width) for width in tree.widths)
     why = (
@@ -187,14 +210,26 @@ def of_clipped_cells(neighbours: Neighbours, clip: CellClip, tree: CountTree, gr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One statement's worth of question.
+    """The exact question of one statement.
 
-    keys: the public groups, None for every group that has a row. rows_per_group: C, the most rows that one unit counts
-    for in one group. groups_per_unit: the most groups that one unit is kept in: those in which it counts for most rows, and where
-    it counts alike those first in a salted hash of the unit and the group; None where no unit can be in more groups than there
-    may be. octaves: where each begins, in groups and rows. split: the one grid column by whose cells rows are counted. parts: of
-    a row, in which those are. moments: over the columns of the grid. clip: of all measures but "finders" together.
-    cell_clip: of the counts by cell of a split, in place of the caps.
+    Attributes:
+        table: The table.
+        conditions: The conditions on rows.
+        group_columns: The group columns.
+        keys: The public groups; None for every group that has a row.
+        grid: The summed columns, by name.
+        measures: The measures.
+        rows_per_group: C, the most rows of one unit in one group.
+        groups_per_unit: The most groups of one unit: those with most of its rows, and among equals the first in a
+            salted hash of unit and group. None if no unit can be in more groups than there are.
+        rows_per_unit: T, the most rows of one unit in all groups; None for no limit.
+        discovery_groups: The groups of a unit that count as "finders"; None for all.
+        octaves: The starts of the octaves, in groups and rows.
+        split: The grid column by whose cells rows are counted, or None.
+        parts: Parts of a row, for a split.
+        moments: The moments over the columns of the grid.
+        clip: The clip of all measures but "finders" together.
+        cell_clip: The clip of the counts by cell of a split, in place of the caps.
     """
 
     table: Table
@@ -229,11 +264,14 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class Aggregates:
-    """Exact answers. Private: they must not outlive the function that adds noise to them.
+    """Exact answers. They are private, and must not outlive the function that adds noise to them.
 
-    groups: for public keys, as many rows as keys, in their order, empty groups included; else every group that has a kept
-    unit, in no order that may be shown. keys: the group columns, one row a group. values: (groups,) whole numbers by measure
-    name, int64 or, where that is too small, Python's. cells: of a stage with a split, which has no values.
+    Attributes:
+        groups: The number of groups. Public keys come in their order, empty groups included. Discovered groups are
+            those with a kept unit, in an order that must not be shown.
+        keys: The group columns, one row a group.
+        values: (groups,) whole numbers by measure name: int64, or Python integers if that is too small.
+        cells: The counts of a stage with a split, which has no values.
     """
 
     groups: int

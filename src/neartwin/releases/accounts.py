@@ -1,4 +1,4 @@
-"""`nt.open_ledger(...)`: budgets for tables. Opens accounts, plans against them, and releases."""
+"""`nt.open_ledger(...)`: ledgers, accounts, plans against them, and releases."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,7 @@ from neartwin.tables.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A plan beside the account that would pay for it. Nothing is spent until `account.release(proposal)`."""
+    """A plan, with the account that would pay for it. Nothing is spent until `account.release(proposal)`."""
 
     plan: Plan
     account: "Account"
@@ -53,35 +53,40 @@ class Proposal:
 
     @property
     def price(self) -> Budget:
-        """What a release costs."""
+        """The price of a release."""
         return self.plan.price
 
     def explain(self) -> Explained:
-        """The plan as a tree in which every number says why."""
+        """The plan as a tree, with the reason for every number."""
         return self.plan.explain()
 
     def preview(self) -> Preview:
-        """Cost and expected error, and the budget after."""
+        """Price, expected errors, and the budget after."""
         return preview_of(self.account.book, self.plan.price, self.plan.expected_errors())
 
     def preview_on(self, standin: Any, *, runs: int = 3) -> StandInPreview:
-        """Errors on public or synthetic rows of the same columns, bounding's loss included; no private row is read.
+        """Errors on public or synthetic rows of the same columns, with the loss from bounding. No private row is read.
 
-        standin: whatever `nt.table` takes, or a table that it opened. Nothing is spent: see `neartwin.releases.rehearsal`.
+        Args:
+            standin: The rows: anything that `nt.table` takes, or an opened table.
+            runs: The number of trial releases.
+
+        Returns:
+            The errors of each statistic. Nothing is spent: see `neartwin.releases.rehearsal`.
         """
         return preview_on(self.plan, standin, runs=runs)
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesProposal:
-    """Several questions planned together, beside the account that would pay. Nothing is spent until it is released."""
+    """Several questions planned together, with the account that would pay. Nothing is spent until it is released."""
 
     plan: SeriesPlan
     account: "Account"
 
     @property
     def price(self) -> Budget:
-        """What all of them cost together."""
+        """The price of all questions together."""
         return self.plan.price
 
     def explain(self) -> Explained:
@@ -91,11 +96,11 @@ class SeriesProposal:
         return Explained(line, (*parts, Explained(f"how the spend is shared: {self.plan.why}")))
 
     def expected_errors(self) -> tuple[tuple[ExpectedError, ...], ...]:
-        """The expected errors of each question's statistics, known before anything is spent."""
+        """The expected errors of each question's statistics, before anything is spent."""
         return tuple(part.expected_errors() for part in self.plan.parts)
 
     def preview(self) -> Preview:
-        """Cost, the budget after, and the expected errors, each named by its question's number and its own name."""
+        """Price, expected errors, and the budget after. An error is named by its question's number and its own name."""
         errors = [
             replace(error, name=f"{number}: {error.name}")
             for number, part in enumerate(self.expected_errors(), start=1)
@@ -106,7 +111,12 @@ class SeriesProposal:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The budget of one population. Every answer about its people is paid for here."""
+    """The budget of one population. It pays for every answer about its people.
+
+    Attributes:
+        book: The account in the ledger.
+        table: The table.
+    """
 
     book: books.Account
     table: Table
@@ -116,17 +126,17 @@ class Account:
 
     @property
     def rows(self) -> Rows:
-        """The rows of the account's table, where each question starts."""
+        """The rows of the account's table. Each question starts here."""
         return Rows(self.table)
 
     @property
     def remaining(self) -> dict[str, Fraction]:
-        """What is left, by pool, exact."""
+        """The budget left, by pool, exact."""
         return self.book.remaining
 
     @property
     def spent(self) -> dict[str, Fraction]:
-        """What was spent, by pool, exact."""
+        """The budget spent, by pool, exact."""
         return self.book.spent
 
     def plan(
@@ -138,20 +148,23 @@ class Account:
         importance: Mapping[str, Number] | None = None,
         group_size: int = 1,
     ) -> Proposal:
-        """Decide what a release would do and cost. Reads no row and spends nothing.
+        """Decide every step and the price of a release. It reads no row and spends nothing.
 
         Args:
             query: The question.
             spend: Pure, approx, zcdp, rdp or gdp. Noise is native to it; the account prices it in its own currency.
-            limits: How much one unit may count for: `nt.limits(max_rows_per_group=2, max_groups=3)`.
-            importance: How much the error of each statistic matters, by name; 1 by default.
-            group_size: How many units changed together are promised the spend. The account is charged what that leaves
-                for one.
+            limits: The most that one unit may count for: `nt.limits(max_rows_per_group=2, max_groups=3)`.
+            importance: Relative importance of each statistic's error, by name; 1 by default.
+            group_size: The number of units that the spend protects together. The account is charged the implied cost of
+                one.
+
+        Returns:
+            The plan, to be previewed and released.
 
         Raises:
-            QueryError: for a limit that is missing; the message says which.
-            ParameterError: for a limit that makes no sense for this question.
-            PrivacyError: for what the spend cannot pay.
+            QueryError: A limit is missing; the message names it.
+            ParameterError: A limit does not fit this question.
+            PrivacyError: The spend cannot pay for something.
         """
         self._same_population(query.table)
         found = make_plan(query, spend=spend, limits=limits, importance=importance, group_size=group_size)
@@ -167,12 +180,20 @@ class Account:
         importance: Mapping[str, Number] | None = None,
         group_size: int = 1,
     ) -> SeriesProposal:
-        """Plan several questions under one price, whose shares minimise all their errors together. Spends nothing.
+        """Plan several questions under one price. Their shares minimise all errors together. Nothing is spent.
 
-        Arguments as of `plan`; each question takes those limits that it can have.
+        Args:
+            queries: The questions.
+            spend: The price of all together, as for `plan`.
+            limits: As for `plan`; each question takes those that fit it.
+            importance: As for `plan`.
+            group_size: Only 1 is possible for a series.
+
+        Returns:
+            The plans, to be previewed and released.
 
         Raises:
-            QueryError: for a `group_size` and for privately chosen clip bounds, which are for one question.
+            QueryError: There is a `group_size` or a private range, which are for one question.
         """
         for query in queries:
             self._same_population(query.table)
@@ -183,7 +204,21 @@ class Account:
     def release_series(
         self, series: SeriesProposal, *, engine: Engine | None = None, payers: Iterable[str] = (), key: str = ""
     ) -> tuple[Release, ...]:
-        """Pay once, ask every question, and hand out all answers, in the order of the questions."""
+        """Pay once, and answer every question.
+
+        Args:
+            series: The plans.
+            engine: The engine, if not the default one of the source.
+            payers: Holders whose allotments pay beside the account.
+            key: An idempotency key. A request sent again under its key never pays twice.
+
+        Returns:
+            The releases, in the order of the questions.
+
+        Raises:
+            BudgetError: The price does not fit. Nothing is spent.
+            ExecutionError: Something failed after the price was written. The budget stays spent.
+        """
         table = series.plan.parts[0].stage.table
         self._same_population(table)
         payer = Payer(tuple(payers), key)
@@ -192,9 +227,20 @@ class Account:
     def release(
         self, proposal: Proposal, *, engine: Engine | None = None, payers: Iterable[str] = (), key: str = ""
     ) -> Release:
-        """Pay, ask the data, add noise, and hand out the release; the same question again costs nothing.
+        """Pay, query the data, add noise, and return the release. A repeated question costs nothing.
 
-        payers: whose allotments pay beside the account. key: a request sent again under its key never pays twice.
+        Args:
+            proposal: The plan.
+            engine: The engine, if not the default one of the source.
+            payers: Holders whose allotments pay beside the account.
+            key: An idempotency key. A request sent again under its key never pays twice.
+
+        Returns:
+            The release.
+
+        Raises:
+            BudgetError: The price does not fit. Nothing is spent.
+            ExecutionError: Something failed after the price was written. The budget stays spent.
         """
         table = proposal.plan.stage.table
         self._same_population(table)
@@ -218,19 +264,26 @@ class Account:
     ) -> Release | tuple[Release, ...] | Explained:
         """Answer a SELECT about the account's table, or show the plan of an EXPLAIN SELECT, which costs nothing.
 
-        Several statements with a semicolon between them are one series: they share one price, and have a release each.
+        Several statements with semicolons between them are one series: they share one price, and have a release each.
         EXPLAIN before the first explains them all.
 
         Args:
             text: The statements.
             rows: A fresher state of the table.
-            spend: As for `plan`, and so are the next three.
-            limits: Of each unit.
-            importance: Of each statistic's error.
-            group_size: Units promised the spend together.
+            spend: As for `plan`.
+            limits: As for `plan`.
+            importance: As for `plan`.
+            group_size: As for `plan`.
             clip: `nt.private_range()` has clip bounds of all sums and means chosen privately.
             keys: As for `nt.from_sql`.
             tables: As for `nt.from_sql`.
+
+        Returns:
+            The release, the releases of a series, or the plan of an EXPLAIN.
+
+        Raises:
+            QueryError: Something is not understood; the message says what to write instead.
+            BudgetError: The price does not fit. Nothing is spent.
         """
         inner = explained_sql(text)
         asked = series_from_sql(inner or text, rows or self.rows, keys=keys, tables=tables)
@@ -244,9 +297,19 @@ class Account:
     def release_to_parquet(
         self, proposal: Proposal, place: str | PathLike[str], *, engine: Engine | None = None
     ) -> WrittenRelease:
-        """The same for results that no memory holds: a Parquet file, or from Spark a folder of them, and its record.
+        """Release to Parquet: for results larger than memory.
 
-        place: must not exist; on Spark it may be of any file system of the cluster. It appears when the ledger has it.
+        Args:
+            proposal: The plan.
+            place: A new file; on Spark a new folder of any file system of the cluster. It appears once the ledger has
+                its digest.
+            engine: The engine, if not the default one of the source.
+
+        Returns:
+            The record of the written table.
+
+        Raises:
+            BudgetError: The price does not fit. Nothing is spent.
         """
         table = proposal.plan.stage.table
         self._same_population(table)
@@ -280,7 +343,7 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._books.close()
 
     @property
@@ -289,15 +352,30 @@ class Ledger:
         return self._books
 
     def open(self, rows: Rows, target: Budget) -> Account:
-        """The account of a table's population, made at the first call with this budget.
+        """The account of a table's population. The first call makes it with this budget.
 
-        One population has one account: other terms, or another population for the same source, raise `LedgerError`.
+        Args:
+            rows: The rows of the table.
+            target: The whole budget.
+
+        Returns:
+            The account.
+
+        Raises:
+            LedgerError: The population has an account with other terms, or the source belongs to another population.
         """
         return Account(self._books.open(_population(rows.table), target), rows.table)
 
 
 def open_ledger(where: str | PathLike[str]) -> Ledger:
-    """Open a ledger of budgets: a path to its file, made if it is missing, or a database URL."""
+    """Open a ledger of budgets.
+
+    Args:
+        where: The path of its file, made if it is missing, or a database URL.
+
+    Returns:
+        The ledger.
+    """
     return Ledger(where)
 
 

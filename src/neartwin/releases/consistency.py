@@ -1,9 +1,13 @@
-"""Making a release agree with what is known of any truth: post-processing, so the guarantee is what it was, for nothing.
+"""Consistency of a release with known facts about any truth. It is post-processing, so it costs nothing and keeps the
+guarantee.
 
-What each does to the error bars:
-- non_negative cuts values and bars at 0. The truth is at least 0, so each bar still holds it, with the same probability.
-- monotone and summing move values and leave bars: each still holds the truth with its own probability, around the value
-  that was drawn, and the new value may lie off its middle, or outside. The new value's expected error is smaller.
+The effect on error bars:
+
+- `non_negative` cuts values and bars at 0. The truth is at least 0, so each bar still holds it, with the same
+  probability.
+- `monotone` and `make_consistent` move values and leave bars. Each bar still holds the truth with its own probability.
+  The new
+value may lie off its middle, or outside. Its expected error is smaller.
 """
 
 from collections.abc import Sequence
@@ -65,15 +69,24 @@ def _isotonic(statistic: Statistic, *, increasing: bool) -> FloatArray:
 
 
 def make_consistent(*levels: AnyTable, name: str) -> tuple[AnyTable, ...]:
-    """Releases of one statistic from the whole to its parts, each level's groups divided further by the next one's.
+    """Make releases of one statistic consistent, from the whole to its parts.
 
-    levels: coarsest first; the group columns of each are among those of the next, and every group has its parent (the
-    first level may be one release without groups). Result: the same releases with the least-squares estimates in which
-    parts sum to their whole, exactly to rounding, weighted by the bars; the best linear unbiased ones for independent
-    noise, never with a larger variance than before. Hay, Rastogi, Miklau, Suciu 2010, in the form for any tree and weights.
+    The estimates are the least-squares ones, weighted by the bars, in which parts sum to their whole. For independent
+    noise no linear unbiased estimate has less variance. Sums are exact up to rounding.
 
-    Errors: `ParameterError` for groups without a parent, or a parent without parts: then parts are missing (perhaps not
-    found), and cannot be made to sum.
+    Args:
+        levels: Releases, coarsest first. The group columns of each are among those of the next, and every group has its
+            parent. The first may be one release without groups.
+        name: The statistic.
+
+    Returns:
+        The releases with the new estimates.
+
+    Raises:
+        ParameterError: A group has no parent, or a parent has no parts. Some parts may not have been found.
+
+    Source:
+        Hay, Rastogi, Miklau, Suciu 2010, for any tree and weights.
     """
     if len(levels) < 2:
         raise ParameterError("levels", len(levels), "must be at least two releases, the whole first")

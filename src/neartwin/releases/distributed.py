@@ -1,8 +1,8 @@
 """Noise on the workers of a distributed engine: a function from exact answers to released rows, sent there as bytes.
 
-Workers run a task again when one is lost or slow, so the noise is keyed: the same group with the same exact number gets
-the same noise, and anything else gets unrelated noise. The key is fresh for each release and goes with the function to
-the workers, over the channels that carry the rows themselves; no text, plan or log of the cluster shows it.
+Workers run a task again when one is lost or slow, so the noise is keyed. One group with one exact number always gets
+one noise. Anything else gets unrelated noise. The key is fresh for each release. It goes with the function to the
+workers, over the channels of the rows. No text, plan or log of the cluster shows it.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
-"""What a ledger stored as the answer of a reservation: one release, the record of a written table, or those of a series.
+"""A ledger's stored answer to a reservation: one release, the record of a written table, or those of a series.
 
-A release too large for one document: a table of Parquet files, and what the ledger keeps of it.
+A release too large for one document is a table of Parquet files, and the ledger stores its record.
 """
 
 import json
@@ -16,11 +16,20 @@ _FORMAT = "written-1"  # of the document; a new meaning takes a new number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenRelease:
-    """What leaves the house, by its place and digest. Holds nothing exact, and no row of the table.
+    """A release in Parquet files, by its place and digest. It holds nothing exact, and no row of the table.
 
-    place: of the file, or of the folder of files. unfinished: where it lay until the ledger had it. digest: SHA-256 of the
-    file's bytes; of a folder, of its data files' digests by name. columns: what each statistic is; its bar stands in
-    NAME_lower and NAME_upper. Rows are sorted by key, within each file of a folder.
+    Rows are sorted by key, within each file of a folder. A statistic's bar stands in NAME_lower and NAME_upper.
+
+    Attributes:
+        place: The file, or the folder of files.
+        unfinished: Its place until the ledger had it.
+        digest: SHA-256 of the file's bytes; for a folder, of its data files' digests by name.
+        group_columns: The group columns.
+        columns: Name and description of each statistic.
+        confidence: The confidence of the bars.
+        guarantee: The promise to each unit.
+        notes: Notes for the reader.
+        provenance: The origin of the release.
     """
 
     place: str
@@ -34,13 +43,23 @@ class WrittenRelease:
     provenance: Provenance
 
     def to_json(self) -> str:
-        """Everything, as one JSON document that `from_json` reads back."""
+        """The whole record as one JSON document; `from_json` reads it."""
         body = asdict(self) | {"format": _FORMAT, "guarantee": self.guarantee.as_dict()}
         return json.dumps(body, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "WrittenRelease":
-        """The release whose document this is."""
+        """The record of a document.
+
+        Args:
+            text: The JSON document.
+
+        Returns:
+            The record.
+
+        Raises:
+            ParameterError: The document has another version.
+        """
         body = json.loads(text)
         if body.pop("format", None) != _FORMAT:
             raise ParameterError("format", "?", f"must be {_FORMAT}", remedy="read it with a newer neartwin")

@@ -1,15 +1,13 @@
-"""The walk for results that no memory holds: reserve, then noise a part at a time into a table, settle, and show it.
+"""Releases larger than memory: reserve, add noise a part at a time, write a table, settle, and show it.
 
-Nothing of the table is visible under its name before the ledger has its digest: it is written beside its place, under a
-hidden name. What a reader sees of the files depends on the released rows alone: they are sorted by key, and the pieces
-that files are made of have a fixed number of released rows, each written as one (pages end where Arrow's chunks do), for
-pieces cut as the engine hands out exact groups would tell how many groups were left out between two that are released.
+Nothing of the table is visible under its name before the ledger has its digest. It is written beside its place, under a
+hidden name. The files depend on the released rows alone. They are sorted by key, and their pieces have a fixed number
+of released rows, each written as one (pages end where Arrow's chunks do). Pieces cut as the engine hands out exact
+groups would reveal how many groups were left out between two released ones.
 
-A noisy answer some groups at a time, for results that no memory holds.
-
-Statistics of cells (quantiles, histograms) come from a second stream of counts by group and cell, which is read beside the
-stream of groups: both are sorted by key, so that what a part of the groups needs lies together. A group's cells are dense, zeros
-included, only while its part is worked on.
+Statistics of cells (quantiles, histograms) come from a second stream of counts by group and cell. It is read beside the
+stream of groups, and both are sorted by key. So the needed counts for a part of the groups lie together. A group's
+cells are dense, zeros included, only while its part is in progress.
 """
 
 import hashlib

@@ -76,7 +76,18 @@ def limit(release: AnyTable, groups: int) -> AnyTable:
 
 
 def margin(release: AnyTable, *columns: str) -> AnyTable:
-    """Of a release of marginals, the one of these columns."""
+    """One margin of a release of marginals.
+
+    Args:
+        release: The release.
+        columns: The columns of the margin; none for the total.
+
+    Returns:
+        The release of the margin.
+
+    Raises:
+        ParameterError: The release has no such margin.
+    """
     known = {key[-1] for key in release.keys} if release.group_columns[-1:] == (MARGIN,) else set()
     wanted = named([name for name in release.group_columns if name in columns], range(len(set(columns))))
     if wanted not in known or not set(columns) <= set(release.group_columns[:-1]):
@@ -89,11 +100,23 @@ def margin(release: AnyTable, *columns: str) -> AnyTable:
 
 
 def ratio(release: AnyTable, top: str, bottom: str, *, name: str) -> AnyTable:
-    """The release with one more statistic: top / bottom in every group, with a bar that holds whenever both bars do.
+    """Add the statistic top / bottom in every group, with a bar that holds if both bars hold.
 
-    The bar's own confidence is 1 less the chances that either misses, by the union bound; where the bottom may be 0 nothing is
-    proven, and its ends are the largest doubles. The value is that of the noisy values; where the bottom is 0 the ratio
-    nearest 0 that the bar holds.
+    The bar's confidence is 1 less both failure probabilities, by the union bound. If the bottom may be 0 nothing is
+    proven, and the ends are the largest doubles. The value is that of the noisy values. If the bottom is 0, it is the
+    ratio nearest 0 within the bar.
+
+    Args:
+        release: The release.
+        top: A statistic.
+        bottom: A statistic.
+        name: The name of the ratio.
+
+    Returns:
+        The new release.
+
+    Raises:
+        ParameterError: The name is taken, or a statistic is missing.
     """
     if name in {statistic.name for statistic in release.statistics} | set(release.group_columns):
         raise ParameterError("name", name, "must be new: the release has such a column")

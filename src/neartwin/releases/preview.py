@@ -1,4 +1,4 @@
-"""What a plan will cost and how far off it will be, before anything is spent."""
+"""The cost and the expected errors of a plan, before anything is spent."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,9 +11,13 @@ from neartwin.statistics.base import ExpectedError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What a plan will cost and how far off it will be. Free: it follows from the plan and the account, not from rows.
+    """The cost and the expected errors of a plan. It follows from the plan and the account, not from rows, so it is free.
 
-    before, after: what the account has left, by pool, exact. affordable: whether the account can pay now.
+    Attributes:
+        price: The price.
+        before: The budget left now, by pool, exact.
+        after: The budget left after the release, by pool, exact.
+        errors: The expected error of each statistic.
     """
 
     price: Budget

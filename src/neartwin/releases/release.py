@@ -1,4 +1,4 @@
-"""A release: noisy statistics with error bars, what they promise, and where they come from. Frozen; holds nothing exact."""
+"""A release: noisy statistics with error bars, guarantee and provenance. It is frozen and holds nothing exact."""
 
 import io
 import json
@@ -26,42 +26,97 @@ FORMAT = 1  # of the document that a ledger stores; a new meaning takes a new nu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release(StatisticsTable):
-    """Noisy statistics with their guarantee and origin. Holds nothing exact.
+    """Noisy statistics with their guarantee and origin. It holds nothing exact.
 
     Attributes:
-        guarantee: What is promised to each unit.
-        provenance: Where the release comes from; enough to judge it.
+        guarantee: The promise to each unit.
+        provenance: The origin of the release, with all facts needed to judge it.
     """
 
     guarantee: Guarantee
     provenance: Provenance
 
     def having(self, condition: str) -> "Release":
-        """Only the groups whose noisy values meet a condition such as `n > 100 AND town <> 'Ulm'`; costs nothing."""
+        """The groups whose noisy values meet a condition. It costs nothing.
+
+        Args:
+            condition: A condition over the columns, such as `n > 100 AND town <> 'Ulm'`.
+
+        Returns:
+            The new release.
+
+        Raises:
+            QueryError: The condition is not allowed.
+        """
         return postprocess.having(self, condition)
 
     def order_by(self, *columns: str | tuple[str, bool]) -> "Release":
-        """Groups ordered by columns; `("n", True)` descends. NULL comes last."""
+        """The groups ordered by columns, with NULL last. It costs nothing.
+
+        Args:
+            columns: Names of columns; `("n", True)` descends.
+
+        Returns:
+            The new release.
+        """
         return postprocess.order_by(self, *columns)
 
     def limit(self, groups: int) -> "Release":
-        """The first so many groups."""
+        """The first groups.
+
+        Args:
+            groups: The largest number of groups.
+
+        Returns:
+            The new release.
+        """
         return postprocess.limit(self, groups)
 
     def margin(self, *columns: str) -> "Release":
-        """Of a release of marginals, the one of these columns, grouped by them alone; no column: the total."""
+        """One margin of a release of marginals, grouped by its own columns alone.
+
+        Args:
+            columns: The columns of the margin; none for the total.
+
+        Returns:
+            The release of the margin.
+        """
         return postprocess.margin(self, *columns)
 
     def ratio(self, top: str, bottom: str, *, name: str) -> "Release":
-        """With one more statistic, top / bottom, whose bar holds wherever both bars do."""
+        """Add the statistic top / bottom. Its bar holds if both bars hold.
+
+        Args:
+            top: A statistic.
+            bottom: A statistic.
+            name: The name of the ratio.
+
+        Returns:
+            The new release.
+        """
         return postprocess.ratio(self, top, bottom, name=name)
 
     def non_negative(self, *names: str) -> "Release":
-        """With these statistics and their bars cut at 0, as counts are."""
+        """Cut statistics and their bars at 0, for example counts.
+
+        Args:
+            names: The statistics.
+
+        Returns:
+            The new release.
+        """
         return consistency.non_negative(self, *names)
 
     def monotone(self, *names: str, increasing: bool = True) -> "Release":
-        """With the nearest values that only grow along the groups in their order, or only fall."""
+        """Replace values by the nearest ones that only grow along the groups in their order, or only fall.
+
+        Args:
+            names: The statistics.
+            increasing: Whether values grow.
+
+        Returns:
+            The new release.
+        """
         return consistency.monotone(self, *names, increasing=increasing)
 
     def to_arrow(self) -> pa.Table:
@@ -87,7 +142,7 @@ class Release(StatisticsTable):
         return pl.from_arrow(self.to_arrow())
 
     def to_json(self) -> str:
-        """Everything, as one JSON document that `from_json` reads back."""
+        """The whole release as one JSON document; `from_json` reads it."""
         body = {
             "format": FORMAT,
             "group_columns": self.group_columns,
@@ -102,7 +157,17 @@ class Release(StatisticsTable):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Release":
-        """The release whose document this is."""
+        """The release of a document.
+
+        Args:
+            text: The JSON document.
+
+        Returns:
+            The release.
+
+        Raises:
+            ParameterError: The document has another version.
+        """
         body = json.loads(text)
         if body.get("format") != FORMAT:
             raise ParameterError(
@@ -125,7 +190,17 @@ class Release(StatisticsTable):
         return buffer.getvalue().decode()
 
     def write(self, path: str | Path) -> Path:
-        """Write to a file whose ending says how: .json, .csv or .parquet (with the guarantee in its metadata)."""
+        """Write to a file, in the format of its ending: .json, .csv or .parquet (with the guarantee in its metadata).
+
+        Args:
+            path: The file.
+
+        Returns:
+            Its path.
+
+        Raises:
+            ParameterError: The ending is another one.
+        """
         target = Path(path)
         match target.suffix:
             case ".json":
@@ -140,7 +215,14 @@ class Release(StatisticsTable):
         return target
 
     def lines(self, most: int | None = None) -> list[list[str]]:
-        """Header and rows as text, `value ± half-width`, for terminals and pages; of at most so many groups."""
+        """Header and rows as text, `value ± half-width`, for terminals and pages.
+
+        Args:
+            most: The largest number of groups; None for all.
+
+        Returns:
+            The cells of each line.
+        """
         header = [*self.group_columns, *(statistic.name for statistic in self.statistics)]
         body = [
             [*("(none)" if value is None else str(value) for value in key), *(shown(s, i) for s in self.statistics)]

@@ -41,14 +41,26 @@ def run(
     payer: Payer = ACCOUNT_ALONE,
     source: noise.Source = noise.SYSTEM,
 ) -> Release:
-    """Pay for a release, make it, and hand it out; a repeated question gets its stored answer for nothing.
+    """Pay for a release, make it, and return it. A repeated question gets its stored answer at no cost.
 
     The price is durable before a row is read, and the release is durable before it is returned.
 
+    Args:
+        account: The account that pays.
+        prepared: The plan with its texts.
+        engine: The engine.
+        payer: The payers beside the account, and an idempotency key.
+        source: The bits of the noise; only the system's are allowed.
+
+    Returns:
+        The release.
+
     Raises:
-        BudgetError, LedgerError, QueryError: Before anything is read or spent.
-        ExecutionError: The same for every failure after: whether a query fails is data.
-        PrivacyError: For a source of noise that is not the system's.
+        BudgetError: The price does not fit. Nothing was read or spent.
+        LedgerError: The ledger refuses. Nothing was read or spent.
+        QueryError: The data changed since the plan. Nothing was read or spent.
+        ExecutionError: Something failed later. Every cause gives the same error, because whether a query fails is data.
+        PrivacyError: The source of bits is not the system's.
     """
     require_document(prepared)
     ticket = reserve(account, [prepared], prepared.digest, payer, source)
@@ -70,14 +82,17 @@ def require_document(prepared: PreparedRelease) -> None:
 def reserve(
     account: Account, parts: Sequence[PreparedRelease], digest: str, payer: Payer, source: noise.Source
 ) -> Ticket | Stored:
-    """Check all that can be checked, then pay for some releases together.
+    """Check everything that can be checked, then pay for some releases together.
 
     Args:
-        account: Pays the price of the first part, which is that of all together.
-        parts: What is asked.
-        digest: Of the whole question.
-        payer: Who pays beside the account.
-        source: Of noise; only the system's is taken.
+        account: The account. It pays the price of the first part, which is that of all together.
+        parts: The releases.
+        digest: The digest of the whole question.
+        payer: The payers beside the account, and an idempotency key.
+        source: The bits of the noise; only the system's are allowed.
+
+    Returns:
+        A ticket, or the stored answer.
     """
     noise.require_system(source)
     tables = [part.plan.stage.table for part in parts]

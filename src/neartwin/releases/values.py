@@ -15,8 +15,16 @@ UNBOUNDED = sys.float_info.max  # the ends of a bar that is none: JSON has no in
 class Statistic:
     """One statistic of every group: values with error bars, all around the bounded statistic.
 
-    values, lower, upper: (groups,). Each bar alone holds with probability at least the release's confidence, or its own
-    where it has one; the bias of clipping and bounding is not in it, and unknown unless an estimate of it was paid for.
+    Each bar alone holds with probability at least the release's confidence, or its own confidence if it has one. The
+    bias of clipping and bounding is not in it. That bias is unknown unless an estimate of it was paid for.
+
+    Attributes:
+        name: The name of the column.
+        what: The statistic in words.
+        values: The values, (groups,).
+        lower: The lower ends of the bars, (groups,).
+        upper: The upper ends of the bars, (groups,).
+        confidence: The confidence of the bars; None for the release's.
     """
 
     name: str
@@ -39,14 +47,14 @@ class Statistic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsTable:
-    """Noisy statistics by group, public already: what post-processing works on.
+    """Noisy statistics by group, already public, for post-processing.
 
     Attributes:
         group_columns: Names of the group columns.
-        keys: The groups, in their public order, or sorted where they were discovered.
-        statistics: One a column, each with (groups,) values.
-        confidence: Of every bar that has none of its own.
-        notes: What a reader must know, one sentence or two each.
+        keys: The groups, in their public order, or sorted if they were discovered.
+        statistics: One for each column, with (groups,) values.
+        confidence: The confidence of every bar without its own.
+        notes: Notes for the reader, one sentence or two each.
     """
 
     group_columns: tuple[str, ...]

@@ -17,7 +17,7 @@ from neartwin.releases.release import Release
 
 
 class LedgerOfTables(Protocol):
-    """What `nt.open_ledger` returns, as far as it matters here."""
+    """The part of `nt.open_ledger`'s result that a certificate needs."""
 
     @property
     def books(self) -> books.Book:
@@ -32,13 +32,20 @@ def certify(
 ) -> Certificate:
     """The certificate of a release, signed with the key of the ledger's owner (extra `certificates`).
 
-    key: the file of the owner's private key, made at first use; by default beside the ledger's file, as LEDGER.key. The
-    certificate keeps the ledger's head of this moment: a later one proves more of the ledger's history.
+    It holds the ledger's head at this moment. A later certificate covers more of the ledger's history. The certificate
+    of a release that was sorted or filtered covers the whole release, because that was paid for.
 
-    A release that was sorted or filtered since has the certificate of the whole, for that is what was paid for.
+    Args:
+        release: The release.
+        ledger: The ledger that settled it.
+        key: The file of the owner's private key, made at first use; by default beside the ledger's file, as LEDGER.key.
 
-    Errors: `LedgerError` for a release that this ledger did not settle, or that was changed since; for a ledger on a
-    server without key=.
+    Returns:
+        The certificate.
+
+    Raises:
+        LedgerError: This ledger did not settle the release, or it was changed since. Or the ledger is on a server, and
+            no key is given.
 
     >>> import neartwin as nt, pyarrow as pa
     >>> rows = nt.table(pa.table({"who": [1, 2, 3]}), unit="who", name="visits")
