@@ -1,4 +1,4 @@
-"""neartwin: private statistics from tables about people, with a proof of how little one person can be told from them.
+"""neartwin: private statistics from tables about people, with a proof of how little they reveal about any one person.
 
 A data set and its near twin, one person apart, must give answers that nobody can tell apart.
 """

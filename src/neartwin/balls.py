@@ -134,7 +134,18 @@ def each(
     least: float = -math.inf,
     most: float = math.inf,
 ) -> Certified:
-    """The same of a function that gives both ends, as `bounds` and `root` do."""
+    """Bounds at each of several arguments, from a function that gives both ends, as `bounds` and `root` do.
+
+    Args:
+        ends: The function.
+        arguments: Its arguments; arrays are broadcast.
+        method: The name of the method.
+        least: The least possible value.
+        most: The largest possible value.
+
+    Returns:
+        The bounds.
+    """
     if not any(isinstance(argument, np.ndarray) for argument in arguments):
         low, high = ends(*arguments)
         return Interval(float(min(max(low, least), most)), float(min(max(high, least), most)), method)

@@ -27,7 +27,15 @@ INTEGER_ORDERS = tuple(float(order) for order in range(2, 65))
 
 
 def numerical_accountant(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
-    """The certified engine, `cost`: the exact losses of the stated mechanisms."""
+    """The certified engine: the exact losses of the stated mechanisms, as `cost` gives them.
+
+    Args:
+        usage: The mechanisms and how they meet people.
+        neighbours: "add_remove" or "replace_one".
+
+    Returns:
+        The cost.
+    """
     return cost(usage, neighbours=neighbours)
 
 

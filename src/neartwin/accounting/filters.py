@@ -93,7 +93,13 @@ class Filter:
                 )
 
     def promise(self, amounts: tuple[int, ...]) -> Budget:
-        """The promise of amounts in the pools' units together: the guarantee at the caps, or of the spends so far.
+        """The guarantee of amounts together: at the caps, or for the spending so far.
+
+        Args:
+            amounts: Whole numbers, in the pools' units.
+
+        Returns:
+            The guarantee.
 
         >>> from neartwin.accounting.budgets import gdp
         >>> account = filter_for(gdp(1, "1e-6"))

@@ -297,10 +297,17 @@ def zcdp_to_epsilon_bun_steinke(*, rho: Numeric, delta: Numeric) -> Certified:
 
 
 def zcdp_for_epsilon(*, epsilon: Number, delta: Number) -> Certified:
-    """The largest rho that `zcdp_to_epsilon` turns into this (epsilon, delta); the guarantee is the *lower* end.
+    """The largest rho that `zcdp_to_epsilon` turns into this (epsilon, delta). The guarantee is the *lower* end.
 
-    At that rho the best order a = 1 + u has both derivatives 0. So rho u^2 = ln(1 / (a delta)) and
-    epsilon = rho (1 + 2u) - ln(1 + 1/u). The first gives rho at u, and epsilon falls as u grows.
+    At that rho both derivatives are 0 at the best order a = 1 + u. So rho u^2 = ln(1 / (a delta)) and epsilon = rho
+    (1 + 2u) - ln(1 + 1/u). The first gives rho at u, and epsilon falls as u grows.
+
+    Args:
+        epsilon: The target.
+        delta: The target.
+
+    Returns:
+        An interval that holds rho.
     """
     e, d = read_epsilon(epsilon=epsilon), open_probability(delta=rational(delta=delta))
     method = "zCDP to DP, inverse"

@@ -246,7 +246,14 @@ def repeated_rounding_twins(mantissa_bits: int = 24, drift: int = 20_000) -> Sum
 
 
 def sum_excess(total: Callable[[FloatArray], float], twins: SumTwins) -> float:
-    """The move of a summation between the twins, less the declared sensitivity 2 * bound; at most 0 is sound.
+    """The change of a sum between the neighbours beyond the declared sensitivity 2 * bound. At most 0 is sound.
+
+    Args:
+        total: The sum under attack.
+        twins: The neighbours.
+
+    Returns:
+        The excess.
 
     >>> import math
     >>> sum_excess(math.fsum, repeated_rounding_twins()) <= 0

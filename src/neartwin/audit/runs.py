@@ -54,7 +54,13 @@ Mechanism = Callable[[Any], Any] | Batched
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """The outputs of a game: one a run, in the order of the runs, for the left and the right input."""
+    """The outputs of a game, one for each run, in order.
+
+    Attributes:
+        twins: The neighbouring inputs.
+        left: The outputs for the left input.
+        right: The outputs for the right input.
+    """
 
     twins: Twins
     left: Outputs

@@ -60,13 +60,20 @@ def by_sum(q: Fraction, s: Fraction, order: int) -> "arb":
 def by_quadrature(q: Fraction, s: Fraction, order: Fraction) -> "arb":
     """The logarithm of E[t^a] over a - 1, for a > 0: the trapezoidal rule of step h, its error bounded beforehand.
 
-    Take the lines |Im x| = th s^2, th < pi. There |t| is at most its value on the real line, and the density e^(th^2 s^2 / 2)
-    times its own. So rule and integral differ by at most 2 e^(th^2 s^2 / 2) / (e^(2 pi th s^2 / h) - 1) of the integral.
+    On the lines |Im x| = th s^2, th < pi, |t| is at most its value on the real line, and the density is e^(th^2 s^2
+    / 2) times its own. So rule and integral differ by at most 2 e^(th^2 s^2 / 2) / (e^(2 pi th s^2 / h) - 1) of the
+    integral. Nodes beyond the last add less than the tails. Left of 1/2 these are the tails of t^a <= 1. Right of it
+    they are those of t^b <= 1 - q + q e^(b (2x - 1) / (2 s^2)), for b >= a and b >= 1, by Jensen's inequality.
 
-    Nodes beyond the last add less than two tails. Left of 1/2, t^a <= 1. Right of it, for b >= a and b >= 1,
-    t^b <= 1 - q + q e^(b (2x - 1) / (2 s^2)) by Jensen's inequality.
+    Order 1 lies between two others, 2^-80 from it, because the divergence grows with the order.
 
-    Order 1 is between two others, 2^-80 from it, for the divergence grows with the order.
+    Args:
+        q: The sampling rate.
+        s: The noise multiplier.
+        order: a.
+
+    Returns:
+        A ball that holds the divergence.
     """
     if order == 1:
         return by_quadrature(q, s, 1 - _BESIDE).union(by_quadrature(q, s, 1 + _BESIDE))

@@ -331,7 +331,18 @@ def verdict(pair: FinitePair, *, epsilon: Number, delta: Number = 0) -> Verdict:
 
 
 def family_verdict(pairs: Iterable[FinitePair], *, epsilon: Number, delta: Number = 0) -> Verdict:
-    """The verdict on all pairs of neighbours of a mechanism: the first violation, or else the closest pair.
+    """The verdict over every pair of neighbours of a mechanism: the first violation, or else the closest pair.
+
+    Args:
+        pairs: The pairs.
+        epsilon: The claimed epsilon.
+        delta: The claimed delta.
+
+    Returns:
+        The verdict.
+
+    Raises:
+        ParameterError: There is no pair.
 
     >>> from neartwin.divergences.finite import finite_pair
     >>> same, far = finite_pair([0.5, 0.5], [0.5, 0.5]), finite_pair([1, 0], [0.5, 0.5])

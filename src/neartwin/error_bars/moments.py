@@ -39,7 +39,16 @@ _FEW, _SOME = 0.1, 0.2  # of what may fail, for what a variance or covariance, a
 
 
 def mean_ends(sums: MomentSums, place: int, failure: float) -> Ends:
-    """The means of a column that are possible."""
+    """The possible means of a column.
+
+    Args:
+        sums: The noisy sums.
+        place: The column.
+        failure: The failure probability.
+
+    Returns:
+        The ends, (groups,) each.
+    """
 
     def reach(inside: Ends) -> FloatArray:
         return sums.noise.reach({place: 1.0, "n": largest(inside)}, sums.groups, failure)
@@ -49,7 +58,16 @@ def mean_ends(sums: MomentSums, place: int, failure: float) -> Ends:
 
 
 def variance_ends(sums: MomentSums, place: int, failure: float) -> Ends:
-    """The variances of a column that are possible, within [0, 1]."""
+    """The possible variances of a column, within [0, 1].
+
+    Args:
+        sums: The noisy sums.
+        place: The column.
+        failure: The failure probability.
+
+    Returns:
+        The ends, (groups,) each.
+    """
     mean = mean_ends(sums, place, failure * _FEW)
     squares, centre = squared(mean), sums.noise.centres[place, place]
 
@@ -62,7 +80,15 @@ def variance_ends(sums: MomentSums, place: int, failure: float) -> Ends:
 
 
 def covariance_ends(sums: MomentSums, failure: float) -> Ends:
-    """The covariances of the two columns that are possible, within [-1, 1]."""
+    """The possible covariances of the two columns, within [-1, 1].
+
+    Args:
+        sums: The noisy sums.
+        failure: The failure probability.
+
+    Returns:
+        The ends, (groups,) each.
+    """
     x, y = (mean_ends(sums, place, failure * _FEW / 2) for place in (0, 1))
     both, centre = times(x, y), sums.noise.centres[0, 1]
 
@@ -75,7 +101,15 @@ def covariance_ends(sums: MomentSums, failure: float) -> Ends:
 
 
 def correlation_ends(sums: MomentSums, failure: float) -> Ends:
-    """The correlations of the two columns that are possible; all where one may not vary."""
+    """The possible correlations of the two columns; all of [-1, 1] if one of them may not vary.
+
+    Args:
+        sums: The noisy sums.
+        failure: The failure probability.
+
+    Returns:
+        The ends, (groups,) each.
+    """
     each = failure * _SOME / 4  # of two means and two variances
     means = [mean_ends(sums, place, each) for place in (0, 1)]
     varies = [variance_ends(sums, place, each) for place in (0, 1)]
@@ -183,23 +217,55 @@ def _less(one: Ends, other: Ends) -> Ends:
 
 
 def variance(sums: MomentSums, failure: float) -> Bar:
-    """The variance of the one column, in its own unit squared; the bar fails with probability at most `failure`."""
+    """The variance of the one column, in its own unit squared.
+
+    Args:
+        sums: The noisy sums.
+        failure: The failure probability of the bar.
+
+    Returns:
+        Values and ends of bars, (groups,) each.
+    """
     return _scaled(_variance(sums, 0), variance_ends(sums, 0, failure), _unit(sums, 0) ** 2)
 
 
 def deviation(sums: MomentSums, failure: float) -> Bar:
-    """The root of the variance, with the same failure."""
+    """The standard deviation of the one column, in its own unit.
+
+    Args:
+        sums: The noisy sums.
+        failure: The failure probability of the bar.
+
+    Returns:
+        Values and ends of bars, (groups,) each.
+    """
     low, high = variance_ends(sums, 0, failure)
     return _scaled(np.sqrt(_variance(sums, 0)), (np.sqrt(low), np.sqrt(high)), _unit(sums, 0))
 
 
 def covariance(sums: MomentSums, failure: float) -> Bar:
-    """The covariance of the two columns, in the product of their units."""
+    """The covariance of the two columns, in the product of their units.
+
+    Args:
+        sums: The noisy sums.
+        failure: The failure probability of the bar.
+
+    Returns:
+        Values and ends of bars, (groups,) each.
+    """
     return _scaled(_covariance(sums), covariance_ends(sums, failure), _unit(sums, 0) * _unit(sums, 1))
 
 
 def correlation(sums: MomentSums, failure: float) -> Bar:
-    """The correlation of the two columns."""
+    """The correlation of the two columns.
+
+    Args:
+        sums: The noisy sums.
+        failure: The failure probability of the bar.
+
+    Returns:
+        Values and ends of bars, (groups,) each.
+    """
     return _scaled(_correlation(sums), correlation_ends(sums, failure), 1.0)
 
 
@@ -231,7 +297,15 @@ def _correlation(sums: MomentSums) -> FloatArray:
 
 
 def least_squares(sums: MomentSums, failure: float) -> list[Bar]:
-    """Intercept and slopes of the first operand on the others, in their own units; each bar fails at most with `failure`."""
+    """Intercept and slopes of the first operand on the others, in their own units.
+
+    Args:
+        sums: The noisy sums.
+        failure: The failure probability of each bar.
+
+    Returns:
+        Values and ends of bars for each coefficient, (groups,) each.
+    """
     target, *features = sums.noise.sums.operands
     values, bars = fitted(sums, slopes_of(sums, features), failure)
     up, column = _unit(sums, target), sums.noise.sums.columns[target]

@@ -1,7 +1,7 @@
 """Proven bars of the coefficients of a least squares fit from noisy sums. Arithmetic only, no data.
 
 The exact equations are A b = y with sums for entries, the noisy ones (A + E)(b + d) = y + e. Hence A d = e - E (b + d), and
-for a number l . b that is combinations, with a the exact row l A^-1,
+for a wanted number l . b, with a the exact row l A^-1,
 
     l . d = a . (e - E b) - a . E d.
 
@@ -147,7 +147,15 @@ def _equations(sums: MomentSums) -> tuple[FloatArray, FloatArray]:
 
 
 def slopes_of(sums: MomentSums, features: Sequence[int]) -> FloatArray:
-    """The weights (k, k) of the intercept and the slopes where columns are counted around centres."""
+    """The weights for intercept and slopes if columns are counted around centres.
+
+    Args:
+        sums: The noisy sums.
+        features: The places of the features.
+
+    Returns:
+        (k, k) weights.
+    """
     size = len(features) + 1
     combinations = np.eye(size)
     for i, place in enumerate(features, start=1):

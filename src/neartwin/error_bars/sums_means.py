@@ -53,13 +53,30 @@ def thresholds(laws: tuple[Law, Law], parts: tuple[int, int], ends: tuple[int, i
 
 
 def mean_values(totals: FloatArray, counts: FloatArray, ends: tuple[int, int]) -> FloatArray:
-    """(groups,) noisy means within the ends; their middle where too few values are seen."""
+    """Noisy means within the ends; their middle if too few values are seen.
+
+    Args:
+        totals: (groups,) noisy totals.
+        counts: (groups,) noisy numbers of values.
+        ends: The least and largest value, in steps around the centre.
+
+    Returns:
+        (groups,) means, in steps around the centre.
+    """
     values = np.where(counts >= 1, totals / np.maximum(counts, 1), sum(ends) / 2)
     return np.clip(values, *ends)
 
 
 def mean_bounds(totals: FloatArray, counts: FloatArray, limits: Thresholds) -> tuple[FloatArray, FloatArray]:
-    """(groups,) twice: the least and largest mean that the noisy numbers leave possible.
+    """The least and largest mean that is consistent with the noisy numbers.
+
+    Args:
+        totals: (groups,) noisy totals.
+        counts: (groups,) noisy numbers of values.
+        limits: The half-widths.
+
+    Returns:
+        (groups,) lower and (groups,) upper ends.
 
     >>> one = Thresholds(np.array([-10.0, 0.0, 10.0]), np.array([5.0, 5.0]))
     >>> mean_bounds(np.array([20.0, 500.0]), np.array([10.0, 10.0]), one)
@@ -81,5 +98,15 @@ def mean_bounds(totals: FloatArray, counts: FloatArray, limits: Thresholds) -> t
 
 
 def sum_half_width(laws: tuple[Law, Law], parts: tuple[int, int], centre: int, confidence: float) -> Fraction:
-    """The bar of T + c N, in steps. laws, parts: of the total and of the number, as for `thresholds`."""
+    """The half-width of T + c N, in steps.
+
+    Args:
+        laws: The laws of the total and of the number.
+        parts: Parts of a step and of a value, in which they are counted.
+        centre: c, in steps.
+        confidence: The confidence of the bar.
+
+    Returns:
+        The half-width.
+    """
     return Fraction(half_width_of_two(laws[0], 1 / parts[0], laws[1], abs(centre) / parts[1], confidence))

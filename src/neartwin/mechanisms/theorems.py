@@ -171,9 +171,16 @@ def laplace_mean_variance(*, epsilon: Numeric, records: int) -> Certified:
 
 
 def response_mean_variance(*, epsilon: Numeric, records: int) -> Certified:
-    """e^epsilon / (n (e^epsilon - 1)^2): the noise of the mean of n bits by debiased randomized response.
+    """The noise of the mean of n bits by debiased randomized response: e^epsilon / (n (e^epsilon - 1)^2).
 
-    Its deviation is of order 1 / (epsilon sqrt n), against 1 / (epsilon n) for Laplace: the price of trusting nobody.
+    Its order is 1 / (epsilon sqrt n), against 1 / (epsilon n) for Laplace: the price of trusting nobody.
+
+    Args:
+        epsilon: The privacy of each report.
+        records: n.
+
+    Returns:
+        The variance.
 
     >>> response_mean_variance(epsilon=1, records=1000).upper
     0.00092067...
@@ -260,10 +267,17 @@ def length(vector: Sequence[Fraction], norm: Norm) -> Fraction:
 
 
 def count_sensitivity(queries: int = 1, *, norm: Norm = Norm.L1) -> Fraction:
-    """The sensitivity of m counting queries, none known to exclude another: m in L1, under every relation.
+    """The sensitivity of m counting queries, if none is known to exclude another: m in L1, under every relation.
 
-    One person may be in every count, also when replaced. (Example 3.1; a text that bounds k such queries by 1 is
-    wrong: one person may change all of them.)
+    One person may be in every count, also when replaced. Example 3.1; a text that bounds k such queries by 1 is wrong,
+    because one person may change all of them.
+
+    Args:
+        queries: m.
+        norm: The norm.
+
+    Returns:
+        The sensitivity.
 
     >>> count_sensitivity(7), count_sensitivity(4, norm=Norm.L2)
     (Fraction(7, 1), Fraction(2, 1))
@@ -273,6 +287,13 @@ def count_sensitivity(queries: int = 1, *, norm: Norm = Norm.L1) -> Fraction:
 
 def histogram_sensitivity(neighbours: Neighbours, *, norm: Norm = Norm.L1) -> Fraction:
     """The sensitivity of the counts of disjoint, data-independent bins: 1 in L1 under add/remove, 2 under replace-one.
+
+    Args:
+        neighbours: The neighbour relation.
+        norm: The norm.
+
+    Returns:
+        The sensitivity.
 
     >>> histogram_sensitivity(Neighbours.ADD_REMOVE), histogram_sensitivity(Neighbours.REPLACE_ONE)
     (Fraction(1, 1), Fraction(2, 1))

@@ -44,7 +44,16 @@ class ExpectedError:
 
 
 def same_everywhere(name: str, width: Fraction, confidence: float) -> ExpectedError:
-    """The expected error of a statistic whose bar does not depend on the group."""
+    """The expected error of a statistic whose bar does not depend on the group.
+
+    Args:
+        name: The name of the released column.
+        width: The half-width of the bar.
+        confidence: The confidence of the bar.
+
+    Returns:
+        The expected error.
+    """
     return ExpectedError(
         name=name, confidence=confidence, half_width=width, by_size=(), says=f"± {float(width):,.6g} in every group"
     )
@@ -52,7 +61,14 @@ def same_everywhere(name: str, width: Fraction, confidence: float) -> ExpectedEr
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """One released column: values and the ends of their bars, (groups,) each."""
+    """One released column.
+
+    Attributes:
+        name: The name of the column.
+        values: The values, (groups,).
+        lower: The lower ends of their bars, (groups,).
+        upper: The upper ends of their bars, (groups,).
+    """
 
     name: str
     values: Sequence[float]
@@ -184,11 +200,19 @@ class Statistic(ABC):
     @property
     @abstractmethod
     def record(self) -> str:
-        """Its word in digests, for ever: a class, verb or printed name may change, this may not."""
+        """Its permanent word in digests. A class, verb or printed name may change; this word may not."""
 
     @abstractmethod
     def check(self, table: Table) -> None:
-        """Refuse a table on which the statistic cannot be taken, or has no bounds."""
+        """Refuse a table without the statistic's columns or bounds.
+
+        Args:
+            table: The table.
+
+        Raises:
+            QueryError: Bounds are missing, or an expression is not allowed.
+            SchemaError: A column is missing, or has another type.
+        """
 
     @abstractmethod
     def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
@@ -260,9 +284,14 @@ class Statistic(ABC):
         return max(context.measures, key=lambda name: name != "units")
 
     def lost(self, rows: float, units: float) -> float | None:
-        """Its expected loss in rows, where a group loses so many rows and units.
+        """Its expected loss in rows, for a group that loses rows and units.
 
-        None where noise alone grows, as for a mean.
+        Args:
+            rows: The lost rows.
+            units: The lost units.
+
+        Returns:
+            The loss; None if the loss only raises the noise, as for a mean.
         """
         return None
 
@@ -292,7 +321,16 @@ class Statistic(ABC):
         return None
 
     def averages(self, table: Table, value: Value, fill: Fraction | None) -> bool:
-        """Whether it is the mean of this value. A sum of the value is then taken around the middle too."""
+        """Whether it is the mean of this value, so that a sum of the value uses the centred total too.
+
+        Args:
+            table: The table.
+            value: The summand.
+            fill: The value for NULL and NaN, or None.
+
+        Returns:
+            True or False.
+        """
         return False
 
     def shared_column(self, table: Table, grid: object) -> GridColumn | None:

@@ -48,10 +48,16 @@ def private_range(share: Number = "1/10", *, groups: int | None = None) -> Priva
 
 
 def read_range(form: Any) -> PrivateRange | None:
-    """The range of a text, such as `1/10` or `1/10,groups=500`, or of its wire form; None for nothing.
+    """The request in a text, such as `1/10` or `1/10,groups=500`, or in its JSON form.
+
+    Args:
+        form: The text or JSON form, or None.
+
+    Returns:
+        The request, or None.
 
     Raises:
-        ParameterError: The form is neither.
+        ParameterError: The form is wrong.
 
     >>> print(read_range("1/5,groups=40"))
     PrivateRange(share=Fraction(1, 5), groups=40)
@@ -72,8 +78,14 @@ def read_range(form: Any) -> PrivateRange | None:
 def check_share(share: Number) -> Fraction:
     """A share of the spend, exact.
 
+    Args:
+        share: The share.
+
+    Returns:
+        The share as a rational.
+
     Raises:
-        ParameterError: The share is not above 0 and below 1.
+        ParameterError: It is not above 0 and below 1.
     """
     part = rational(share=share)
     if not 0 < part < 1:

@@ -36,7 +36,13 @@ class OneColumn(Statistic):
         return f"{self.verb}({self.column})"
 
     def value(self, table: Table) -> Value:
-        """The column or expression with its bounds.
+        """The summand and its bounds.
+
+        Args:
+            table: The table.
+
+        Returns:
+            The value.
 
         Raises:
             QueryError: There are no bounds.
@@ -60,7 +66,21 @@ class OneColumn(Statistic):
 def chosen_grid(
     column: str, low: Choice, high: Choice, step: Choice, fill: Choice
 ) -> tuple[Bounds | None, Fraction | None, Fraction | None]:
-    """Bounds, fill, and the step where there are no bounds yet."""
+    """Bounds, fill, and the step if there are no bounds yet.
+
+    Args:
+        column: The column, for errors.
+        low: The lower bound, or None.
+        high: The upper bound, or None.
+        step: The step of the grid, or None.
+        fill: The value for NULL and NaN, or None.
+
+    Returns:
+        Bounds, fill and step.
+
+    Raises:
+        QueryError: The arguments do not fit each other.
+    """
     filled = None if fill is None else rational(fill=fill)
     ends = both_ends(column, low, high)
     if ends is None:
@@ -72,7 +92,17 @@ def chosen_grid(
 
 
 def centred(value: Value, bounds: Bounds, fill: Fraction | None, centre: int) -> GridColumn:
-    """A value on its grid, less a centre; equal ones have equal names."""
+    """A value on its grid, less a centre. Equal ones have equal names.
+
+    Args:
+        value: The summand.
+        bounds: Its bounds and grid.
+        fill: The value for NULL and NaN, or None.
+        centre: Subtracted, in steps.
+
+    Returns:
+        The column.
+    """
     steps = None if fill is None else floor(fill / bounds.step + Fraction(1, 2)) - centre
     name = f"{value.column}[{bounds.low},{bounds.high},{bounds.step}]-{centre}"
     return GridColumn(

@@ -46,7 +46,11 @@ class _Counted(Statistic):
 
 @dataclass(frozen=True, slots=True)
 class Count(_Counted):
-    """The number of rows, or of rows in which a column or expression is not NULL."""
+    """The number of rows; with a column or expression, of rows in which it is not NULL.
+
+    Attributes:
+        column: A column or a SQL expression, or None.
+    """
 
     column: str | None = None
     verb = "count"

@@ -51,7 +51,7 @@ class Histogram(Statistic):
 
     @property
     def record(self) -> str:
-        """Its name in digests, for ever."""
+        """Its permanent word in digests."""
         return f"histogram({self.column}, {', '.join(_short(edge) for edge in self.edges)})"
 
     @property

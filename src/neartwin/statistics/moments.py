@@ -51,6 +51,12 @@ class MomentStatistic(Statistic):
     def sums(self, table: Table) -> MomentSet:
         """The sums that it needs.
 
+        Args:
+            table: The table.
+
+        Returns:
+            The set of moments.
+
         Raises:
             QueryError: Bounds are missing, or too fine to be multiplied.
         """
@@ -242,7 +248,12 @@ class Correlation(_OfTwo):
 
 @dataclass(frozen=True, slots=True)
 class Regression(_Related):
-    """Least squares: target = intercept + slopes * features, over the rows in which all have a value."""
+    """Least squares: target = intercept + slopes * features, over the rows in which all have a value.
+
+    Attributes:
+        target: A column or a SQL expression.
+        features: Columns or SQL expressions.
+    """
 
     target: str
     features: tuple[str, ...]
@@ -353,7 +364,18 @@ def variance(
 def stddev(
     column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> StandardDeviation:
-    """The standard deviation: the root of `variance`, from the same sums if both are asked. Arguments as those of `variance`."""
+    """The standard deviation: the root of `variance`, from the same sums if both are asked.
+
+    Args:
+        column: A column or a SQL expression.
+        low: The lower public bound, or None if the table declares it.
+        high: The upper public bound, or None if the table declares it.
+        step: The step of the grid; by default at most 50 000 steps.
+        fill: The value for NULL and NaN; None leaves them out.
+
+    Returns:
+        The statistic.
+    """
     return StandardDeviation(column, *chosen_grid(column, low, high, step, fill))
 
 

@@ -222,7 +222,18 @@ class Maximum(Extreme):
 
 
 def by_rank(name: str, width: float, says: str, column: GridColumn, confidence: float) -> ExpectedError:
-    """An expected error in rows, stated as shares of all values."""
+    """An expected error in rows.
+
+    Args:
+        name: The name of the released column.
+        width: The half-width of the bar, in rows.
+        says: The error in words.
+        column: The column.
+        confidence: The confidence of the bar.
+
+    Returns:
+        The expected error, by size as a share of all values.
+    """
     by_size = tuple((n, min(1.0, width / n)) for n in GROUP_SIZES)
     says = f"{says}, on a grid with steps of {float(column.bounds.step):g}"
     return ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says)
@@ -281,7 +292,18 @@ def quantile(
 def median(
     column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> Quantile:
-    """The quantile of rank 1/2. Arguments as those of `quantile`."""
+    """The quantile of rank 1/2.
+
+    Args:
+        column: A column or a SQL expression.
+        low: The lower public bound, or None if the table declares it.
+        high: The upper public bound, or None if the table declares it.
+        step: The step of the grid of answers; by default about a thousand points.
+        fill: The value for NULL and NaN; None leaves them out.
+
+    Returns:
+        The statistic.
+    """
     return quantile(column, Fraction(1, 2), low, high, step, fill=fill)
 
 
@@ -291,8 +313,18 @@ def minimum(
 ) -> Minimum:
     """The least value that is certainly reached: some kept value is at most this, at the release's confidence.
 
-    A true minimum is one unit's own value, so no private answer is close to it. As many rows as the noise hides may lie beyond
-    the answer, down to the public bound, and the interval says so. Arguments as those of `quantile`.
+    A true minimum is one unit's own value, so no private answer is close to it. As many rows as the noise hides may lie
+    below the answer, down to the public bound. The interval covers that range.
+
+    Args:
+        column: A column or a SQL expression.
+        low: The lower public bound, or None if the table declares it.
+        high: The upper public bound, or None if the table declares it.
+        step: The step of the grid of answers; by default about a thousand points.
+        fill: The value for NULL and NaN; None leaves them out.
+
+    Returns:
+        The statistic.
     """
     return Minimum(column, *order_grid(column, low, high, step, fill))
 
@@ -303,7 +335,17 @@ def maximum(
 ) -> Maximum:
     """The largest value that is certainly reached: some kept value is at least this, at the release's confidence.
 
-    It is `minimum` from above. Arguments as those of `quantile`.
+    As many rows as the noise hides may lie above the answer, up to the public bound, as for `minimum` below it.
+
+    Args:
+        column: A column or a SQL expression.
+        low: The lower public bound, or None if the table declares it.
+        high: The upper public bound, or None if the table declares it.
+        step: The step of the grid of answers; by default about a thousand points.
+        fill: The value for NULL and NaN; None leaves them out.
+
+    Returns:
+        The statistic.
     """
     return Maximum(column, *order_grid(column, low, high, step, fill))
 
@@ -360,7 +402,18 @@ def _step(bounds: Bounds, *, whole: bool) -> Fraction:
 def order_grid(
     column: str, low: Choice, high: Choice, step: Choice, fill: Choice
 ) -> tuple[Bounds | None, Fraction | None, Fraction | None]:
-    """Bounds, fill and step, as far as they are given."""
+    """The given bounds, fill and step.
+
+    Args:
+        column: The column, for errors.
+        low: The lower bound, or None.
+        high: The upper bound, or None.
+        step: The step of the grid, or None.
+        fill: The value for NULL and NaN, or None.
+
+    Returns:
+        Bounds, fill and step.
+    """
     filled = None if fill is None else rational(fill=fill)
     chosen = None if step is None else rational(step=step)
     ends = both_ends(column, low, high)

@@ -81,6 +81,13 @@ def of_units(neighbours: Neighbours, reach: Contribution) -> Sensitivity:
 def of_count(neighbours: Neighbours, reach: Contribution) -> Sensitivity:
     """The sensitivity of a count of rows by group.
 
+    Args:
+        neighbours: The neighbour relation.
+        reach: The most that one unit contributes.
+
+    Returns:
+        The sensitivity, in rows.
+
     >>> of_count(Neighbours.REPLACE_ONE, Contribution(rows_per_group=20, groups_per_unit=3, groups=None)).l1
     120
     """
@@ -114,7 +121,16 @@ def of_cells(neighbours: Neighbours, reach: Contribution, *, levels: int, parts:
 
 
 def of_sum(neighbours: Neighbours, reach: Contribution, *, low: int, high: int) -> Sensitivity:
-    """The sensitivity of a sum by group, of a column clipped to [low, high] grid units.
+    """The sensitivity of a sum by group, of a column clipped to [low, high].
+
+    Args:
+        neighbours: The neighbour relation.
+        reach: The most that one unit contributes.
+        low: The lower bound, in grid units.
+        high: The upper bound, in grid units.
+
+    Returns:
+        The sensitivity, in grid units.
 
     >>> one = Contribution(rows_per_group=1, groups_per_unit=1, groups=1)
     >>> of_sum(Neighbours.ADD_REMOVE, one, low=5, high=9).l1, of_sum(Neighbours.REPLACE_ONE, one, low=5, high=9).l1
@@ -133,7 +149,15 @@ def of_sum(neighbours: Neighbours, reach: Contribution, *, low: int, high: int) 
 def of_sure_sum(neighbours: Neighbours, *, low: int, high: int) -> Sensitivity:
     """The sensitivity of a sum in which each unit surely has exactly one value.
 
-    That is: one row a unit, no filter, no groups, and no value missing.
+    There is one row a unit, no filter, no groups, and no missing value.
+
+    Args:
+        neighbours: The neighbour relation.
+        low: The lower bound, in grid units.
+        high: The upper bound, in grid units.
+
+    Returns:
+        The sensitivity, in grid units.
 
     >>> of_sure_sum(Neighbours.REPLACE_ONE, low=5, high=9).l1
     4

@@ -12,7 +12,13 @@ Named = tuple[str, Statistic]  # by the name that a column without AS gets
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a function. unit: the column of units, as DISTINCT may name it."""
+    """A call of a function.
+
+    Attributes:
+        function: Its name, in upper case.
+        arguments: Its arguments, parsed.
+        unit: The column of units, as DISTINCT may name it.
+    """
 
     function: str
     arguments: tuple[exp.Expr, ...]
@@ -26,11 +32,19 @@ class Call:
 
 Reader = Callable[[Call], Named | None]
 FUNCTIONS: dict[str, Reader] = {}
-SPELLINGS: dict[str, None] = {}  # to be told of what can be asked, in the order of registration
+SPELLINGS: dict[str, None] = {}  # what messages list, in the order of registration
 
 
 def function(*names: str, spelled: str = "") -> Callable[[Reader], Reader]:
-    """Register a reader of these functions, in upper case. spelled: how a message writes them, none for none."""
+    """Register a reader of these functions.
+
+    Args:
+        names: The names, in upper case.
+        spelled: The spelling for messages; "" for none.
+
+    Returns:
+        A decorator.
+    """
 
     def register(read: Reader) -> Reader:
         FUNCTIONS.update(dict.fromkeys(names, read))
@@ -42,7 +56,15 @@ def function(*names: str, spelled: str = "") -> Callable[[Reader], Reader]:
 
 
 def of_columns(name: str, prefix: str, make: Callable[..., Statistic], *arguments: str, spelled: str = "") -> None:
-    """Register a function of columns alone, released as prefix_column. spelled: its name in a message, where it is another."""
+    """Register a function of columns alone, released as prefix_column.
+
+    Args:
+        name: The name in SQL, in upper case.
+        prefix: The prefix of the released column.
+        make: The constructor of the statistic.
+        arguments: The names of its arguments.
+        spelled: Its name in a message, if that is another.
+    """
 
     @function(name, spelled=f"{spelled or name}({', '.join(arguments)})")
     def read(call: Call) -> Named | None:
@@ -51,7 +73,15 @@ def of_columns(name: str, prefix: str, make: Callable[..., Statistic], *argument
 
 
 def statistic_of(node: exp.Expr, unit: object) -> Named | None:
-    """The statistic that a parsed expression asks for and its name; None where it asks for none."""
+    """The statistic of a parsed expression, and its name.
+
+    Args:
+        node: The parsed expression.
+        unit: The column of units.
+
+    Returns:
+        The statistic and its name, or None if it is no statistic.
+    """
     call = _call(node, unit)
     read = FUNCTIONS.get(call.function)
     return None if read is None else read(call)

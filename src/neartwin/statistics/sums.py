@@ -214,7 +214,22 @@ def mean(
     fill: Choice = None,
     clip: PrivateRange | None = None,
 ) -> Mean:
-    """The mean of a column or an expression, within public bounds. Arguments as those of `sum`."""
+    """The mean of a column or an expression, within public bounds.
+
+    Args:
+        column: A column or a SQL expression.
+        low: The lower public bound, as for `sum`.
+        high: The upper public bound, as for `sum`.
+        step: The step of the grid, as for `sum`.
+        fill: The value for NULL and NaN; None leaves them out.
+        clip: `nt.private_range()` has narrower bounds chosen privately within these.
+
+    Returns:
+        The statistic.
+
+    Raises:
+        QueryError: One bound is given without the other.
+    """
     return Mean(column, *chosen_grid(column, low, high, step, fill), clip)
 
 

@@ -130,6 +130,14 @@ def corners_below(alphas: FloatArray, lower: FloatArray, upper: FloatArray) -> t
 
     Right of a point a convex function lies above the line through it and its left neighbour, and so mirrored. In each
     cell the two lines cross at a corner. The bound is the hull of the corners and the points.
+
+    Args:
+        alphas: The points, increasing.
+        lower: Lower bounds of the function there.
+        upper: Upper bounds of the function there.
+
+    Returns:
+        The corners' alphas and values.
     """
     width = np.diff(alphas)
     least, most = (lower[1:] - upper[:-1]) / width, (upper[1:] - lower[:-1]) / width  # bounds on each chord's slope
@@ -190,7 +198,15 @@ def excess(above: TradeOff, below: TradeOff, size: int = 2048) -> Interval[float
     """The supremum over alpha of above - below, certified: f >= g everywhere iff the excess of g over f is <= 0.
 
     The lower end is attained at a type I error, so a positive one refutes the order. The upper end comes from a polygon
-    above the one and a polygon below the other. Their largest difference is at a corner.
+    above the one and a polygon below the other, whose largest difference is at a corner.
+
+    Args:
+        above: The curve from which the other is subtracted.
+        below: The subtracted curve.
+        size: The number of points.
+
+    Returns:
+        The supremum, as an interval.
 
     >>> from neartwin.tradeoff.families import gaussian, identity
     >>> excess(gaussian(1), identity()).upper < 1e-12

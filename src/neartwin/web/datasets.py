@@ -100,14 +100,19 @@ def bounds_text(bounds: Bounds) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What some askers may do with a data set. The first rule of a policy that fits an asker decides; none, nothing.
+    """A rule of a policy. The first rule that fits an analyst decides. If none fits, the analyst may do nothing.
 
-    who: "*" for every analyst, "analyst:ada", or "project:census". Columns of tables that are joined are written TABLE.column.
-    columns, group_columns: those that may be used at all,
-    and grouped by; None for all. discover: whether groups may be discovered privately. own_keys, own_bounds: whether keys
-    and bounds other than the declared ones may be used: all of them are public values, so this is a matter of order and
-    not of privacy. max_spend: the most that one release may cost. allotment: what an analyst who was allotted nothing is
-    given at the first release.
+    Keys and bounds are public values, so restricting them is a matter of order and not of privacy.
+
+    Attributes:
+        who: "*" for every analyst, "analyst:ada", or "project:census".
+        columns: The usable columns; None for all. Columns of joined tables are written TABLE.column.
+        group_columns: The columns to group by; None for all.
+        discover: Whether groups may be discovered privately.
+        own_keys: Whether keys other than the declared ones may be used.
+        own_bounds: Whether bounds other than the declared ones may be used.
+        max_spend: The largest price of one release, or None.
+        allotment: The allotment of an analyst without one, at the first release; or None.
     """
 
     who: str = "*"

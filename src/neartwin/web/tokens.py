@@ -22,7 +22,17 @@ _REMEMBERED = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """What is known of a token; its secret is not. expires, revoked, created: UTC, ISO 8601; revoked "" if it is not."""
+    """The facts of a token; its secret is not among them.
+
+    Attributes:
+        id: The public part of the token.
+        name: The owner's name.
+        role: "curator", "analyst" or "auditor".
+        project: The owner's project, or "".
+        created: UTC, ISO 8601.
+        expires: UTC, ISO 8601.
+        revoked: UTC, ISO 8601, or "" for a live token.
+    """
 
     id: str
     name: str

@@ -60,9 +60,15 @@ class CountTree:
         return [np.add.reduceat(counts, np.arange(0, self.cells, width), axis=1) for width in self.widths]
 
     def split(self, nodes: Sequence[WholeNumbers]) -> tuple[FloatArray, FloatArray]:
-        """(groups, cells + 1) twice: the count of cells below each place, and of those from it on, place = 0, ..., cells.
+        """The counts left and right of each place 0, ..., cells, by least squares.
 
-        The counts are least-squares estimates, exact where nodes are. The two add up to one total at every place.
+        They are exact where nodes are exact, and the two add up to the same at every place.
+
+        Args:
+            nodes: The noisy nodes of each level, (groups, nodes).
+
+        Returns:
+            (groups, cells + 1) the count below each place, and (groups, cells + 1) the count from it on.
         """
         shares, groups = self._shares(), nodes[0].shape[0]
         first = nodes[0].shape[1]

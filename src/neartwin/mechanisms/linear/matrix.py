@@ -35,7 +35,15 @@ _MOST_PAIRS = 1 << 26  # entries compared one by one; beyond, differences are bo
 
 
 def of_counts(number: int, neighbours: Neighbours) -> Change:
-    """The change of counting queries that are fixed in advance and may overlap: each by at most 1 under either relation.
+    """The sensitivity of counting queries fixed in advance, which may overlap. Each moves by at most 1 under either
+    relation.
+
+    Args:
+        number: The number of queries.
+        neighbours: The neighbour relation.
+
+    Returns:
+        The sensitivity in all norms.
 
     >>> of_counts(7, Neighbours.ADD_REMOVE).l1
     7
@@ -54,7 +62,17 @@ def of_histogram(neighbours: Neighbours) -> Change:
 
 
 def of_linear(weights: NDArray[Any], neighbours: Neighbours) -> Change:
-    """The change of W x for whole weights (queries, cells), exactly; by sums instead of differences where W is very large.
+    """The exact sensitivity of W x. Very large W are bounded by sums instead of differences.
+
+    Args:
+        weights: W, whole numbers, (queries, cells).
+        neighbours: The neighbour relation.
+
+    Returns:
+        The sensitivity in all norms.
+
+    Raises:
+        ParameterError: The weights are no table of whole numbers, or all are 0.
 
     >>> of_linear(np.array([[1, 1, 0], [0, 1, -1]]), Neighbours.ADD_REMOVE)
     Change(l1=2, l2_squared=2, linf=1, cells=2)
@@ -154,15 +172,33 @@ def intervals_tree(cells: int) -> Table:
 def eigen_design(workload: NDArray[Any], *, bits: int = 10) -> Table:
     """A symmetric A with A^T A = (W^T W)^(1/2), rounded to whole multiples of its largest entry over 2^bits.
 
-    No other A has a smaller |W A^-1| |A| in Frobenius norms. That is the total squared error, if all columns of A had one
-    length. Small eigenvalues are lifted, so that A is invertible. Li, Miklau 2013.
+    It has the least |W A^-1| |A| in Frobenius norms of all A. That is the total squared error if all columns of A have
+    one length. Small eigenvalues are raised, so that A is invertible.
+
+    Args:
+        workload: W, (queries, cells).
+        bits: The precision.
+
+    Returns:
+        A, (cells, cells).
+
+    Source:
+        Li, Miklau 2013.
     """
     table = np.asarray(workload, dtype=np.float64)
     return eigen_of_gram(table.T @ table, bits=bits)
 
 
 def eigen_of_gram(gram: FloatArray, *, bits: int) -> Table:
-    """The eigen design for a workload of which W^T W is known, (cells, cells)."""
+    """The eigen design of a workload with a known W^T W.
+
+    Args:
+        gram: W^T W, (cells, cells).
+        bits: The precision.
+
+    Returns:
+        A, (cells, cells).
+    """
     values, vectors = np.linalg.eigh(gram)
     floor = values.max() * 1e-9
     root = (vectors * np.maximum(values, floor) ** 0.25) @ vectors.T

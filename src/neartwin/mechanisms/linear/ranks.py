@@ -54,11 +54,18 @@ def typical_weight(tree: CountTree, rank: float) -> float:
 
 
 def looks(tree: CountTree) -> tuple[tuple[int, float], ...]:
-    """Widths of the nodes at whose ends the score of a cell is tested, and each test's share of the failure probability.
+    """The nodes at whose ends a cell's score is tested, and the failure probability of each test.
 
-    Scores rise. If the true one is below 0 at the start of a cell, it is so at the start of every node around it.
-    If it is not below 0 at the cell's end, neither is it at theirs. So the true cell is left out with probability at most the
-    sum of the shares. At the ends of wide nodes there is less noise, so a cell that noise favours stretches the interval less.
+    Scores rise. A true score below 0 at the start of a cell is below 0 at the start of every node that holds the cell.
+    If it is not below 0 at the cell's end, it is not at their ends. So the interval misses the true cell with
+    probability at most the sum over all tests, whatever the other cells do. There is less noise at the ends of wide
+    nodes. Testing them prevents one lucky cell from stretching the interval if many cells are in doubt.
+
+    Args:
+        tree: The tree.
+
+    Returns:
+        Pairs of a width of nodes and its share of the failure probability.
 
     >>> looks(CountTree(cells=100, branching=10))
     ((1, 0.75), (10, 0.25))

@@ -190,12 +190,21 @@ class Bars:
 
 
 def reach_of_laplace(confidence: float) -> float:
-    """The deviations that a sum of independent Laplace draws passes with probability at most 1 - confidence, for any scales.
+    """The number of deviations that a sum of independent Laplace draws exceeds with probability at most 1 - confidence.
 
-    Such a sum X is symmetric with a log-concave law. So S(t) = P(|X| > t) is log-concave with S(0) = 1, and S(u) >= S(t)^(u / t)
-    for u <= t. With p = S(t) and l = log 1/p, E X^2 >= integral of 2 u exp(-l u / t) over [0, t] = 2 t^2 (1 - (1 + l) p) / l^2.
-    So t <= s l / sqrt(2 (1 - (1 + l) p)). This falls in p, since the integral is 2 t^2 times that of v exp(-l v) over [0, 1]. So
-    beyond its value at p the chance is at most p.
+    It holds for any scales. Such a sum X is symmetric with a log-concave law. So S(t) = P(|X| > t) is log-concave with
+    S(0) = 1, and S(u) >= S(t)^(u / t) for u <= t. With p = S(t) and l = log 1/p,
+
+        E X^2 >= integral of 2 u exp(-l u / t) over [0, t] = 2 t^2 (1 - (1 + l) p) / l^2.
+
+    So t <= s l / sqrt(2 (1 - (1 + l) p)). This bound falls in p, because the integral is 2 t^2 times that of v exp(-l
+    v) over [0, 1]. Beyond its value at p the probability is therefore at most p.
+
+    Args:
+        confidence: The confidence.
+
+    Returns:
+        The number of deviations.
 
     >>> round(reach_of_laplace(0.95), 3)
     2.368

@@ -107,10 +107,18 @@ def laplace_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
 
 
 def log_laplace_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
-    """(n,) logarithms of the chances under Laplace noise, for chances far below the range of floats too.
+    """Logarithms of the winning probabilities under Laplace noise, also for those far below the range of floats.
 
-    Each is the integral of the density of r's noisy score times the others' distribution functions. It is summed in pieces of at
-    most one scale between the lowest and the highest score, and two tails in closed form. -inf: below exp(-45) among many.
+    Each is the integral of the density of r's noisy score times the others' distribution functions. It is split into
+    pieces of at most one scale between the lowest and the highest score, and two tails in closed form. -inf stands for
+    less than exp(-45) among many.
+
+    Args:
+        scores: The scores, (n,).
+        scale: The scale of the noise.
+
+    Returns:
+        (n,) logarithms.
     """
     c = _relative(scores, scale)
     kept = c > (-_FURTHEST_OF_FEW if c.size <= _FEW else -_FURTHEST)
