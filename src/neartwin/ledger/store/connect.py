@@ -7,6 +7,7 @@ returned, the disk has the record, by WAL with synchronous=FULL or by PostgreSQL
 
 import os
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -77,7 +78,7 @@ class Database:
     def close(self) -> None:
         """Give all connections back."""
         self._closed = True
-        self._engine.dispose(close=self._process == os.getpid())
+        _dispose(self._engine, self._process)
 
     @contextmanager
     def write(self) -> Iterator[Writing]:
@@ -133,15 +134,16 @@ class Database:
         return self._engine
 
     def _connect(self) -> sa.Engine:
-        if self._url.get_backend_name() == "sqlite":
+        sqlite = self._url.get_backend_name() == "sqlite"
+        if sqlite:
             engine = sa.create_engine(self._url, connect_args={"timeout": PATIENCE}, pool_size=2, max_overflow=62)
-            sa.event.listen(engine, "connect", _set_up_sqlite)
             sa.event.listen(engine, "begin", _begin_sqlite)
-            return engine
-        engine = sa.create_engine(
-            self._url, isolation_level="READ COMMITTED", pool_size=2, max_overflow=14, pool_pre_ping=True
-        )
-        sa.event.listen(engine, "connect", _set_up_postgresql)
+        else:
+            engine = sa.create_engine(
+                self._url, isolation_level="READ COMMITTED", pool_size=2, max_overflow=14, pool_pre_ping=True
+            )
+        sa.event.listen(engine, "connect", _set_up_sqlite if sqlite else _set_up_postgresql)
+        weakref.finalize(self, _dispose, engine, os.getpid())  # for callers who never close
         return engine
 
     def _lock(self, connection: sa.Connection) -> None:
@@ -220,6 +222,11 @@ class Database:
         """What the driver of this kind of database raises; statements that are repeated are handed to it directly."""
         found: type[Exception] = self._engine.dialect.loaded_dbapi.Error
         return found
+
+
+def _dispose(engine: sa.Engine, process: int) -> None:
+    """Close the connections that a process opened. A fork of it leaves them alone."""
+    engine.dispose(close=os.getpid() == process)
 
 
 def _in_words(place: str, said: str) -> str:
