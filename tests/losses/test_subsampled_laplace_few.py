@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import Gaussian, SubsampledLaplace
+from neartwin.losses import Gaussian, SubsampledGaussian, SubsampledLaplace
 from neartwin.losses.families import subsampled_laplace_few
 from neartwin.losses.families.subsampled_laplace import SubsampledLaplaceSum
 from neartwin.losses.inversion import contour, saddle
@@ -171,3 +171,11 @@ def test_the_quick_bound_on_the_moments_lies_just_above_them(order, e, q):
                 mp.quad(lambda y, d=d, f=f, s=s: d(y) * mp.exp(s * f(y)), pieces) for d, f in ramps(width, rate, order)
             )
             assert 3 * mp.log(truth) <= law.log_mgf_roughly_above(s) <= 3 * mp.log(truth) + 0.01
+
+
+def test_a_mix_with_seldom_sampled_gaussians_takes_their_ladder():
+    whole = 1000 * SubsampledGaussian(mu=1, rate="1e-5") + 3 * SubsampledLaplace(epsilon=1, rate="0.1")
+    alone = (3 * SubsampledLaplace(epsilon=1, rate="0.1")).epsilon(1e-6)
+    found = whole.epsilon(1e-6)
+    assert alone.upper < found.lower < 1.01 * alone.upper
+    assert found.width <= 1e-5 * found.upper

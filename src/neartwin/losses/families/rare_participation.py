@@ -305,7 +305,7 @@ class Ladder:
     @classmethod
     def of(cls, total: SumOfLosses, log_delta: float) -> Ladder:
         """`NoCertificateError` where no law is sampled at a rate of MOST_OFTEN at most."""
-        laws: tuple[Any, ...] = tuple(one for one in total.summands if one.ladder is not None)
+        laws: tuple[Any, ...] = tuple(one for one in total.summands if one.ladder is LADDER)
         if not 0 < len(laws) <= MOST_LAWS or min(law.q for law in laws) > MOST_OFTEN:
             raise NoCertificateError
         if max(law.mu for law in laws) > MOST_MOVED:
