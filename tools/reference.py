@@ -4,10 +4,12 @@ docs/reference/cli.md comes from the commands, errors.md from the tree of errors
 of the service's routes are made at each build of the site and not kept.
 """
 
+import ast
 import inspect
 import json
 import re
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -168,12 +170,38 @@ def signature(name: str, thing: Any) -> str:
         found = inspect.signature(thing)
     except ValueError:  # a class of the standard library's making
         return name
+    if inspect.isfunction(thing):
+        found = as_written(thing, found)
     written = [str(parameter) for parameter in found.parameters.values() if parameter.name != "self"]
     back = "" if found.return_annotation is inspect.Signature.empty else f" -> {found.return_annotation}"
     line = short(f"{name}({', '.join(written)}){back}")
     if len(line) <= MOST_LETTERS:
         return line
     return short(f"{name}(\n    " + ",\n    ".join(written) + f",\n){back}")
+
+
+class Words(str):
+    """A type as its text, without quotation marks."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def as_written(thing: Any, found: inspect.Signature) -> inspect.Signature:
+    """The signature with types as the source writes them: aliases by their names."""
+    node = ast.parse(textwrap.dedent(inspect.getsource(thing))).body[0]
+    types = {
+        arg.arg: Words(ast.unparse(arg.annotation))
+        for arg in ast.walk(node)
+        if isinstance(arg, ast.arg) and arg.annotation
+    }
+    back = (
+        Words(ast.unparse(node.returns))
+        if isinstance(node, ast.FunctionDef) and node.returns
+        else found.return_annotation
+    )
+    parameters = [one.replace(annotation=types.get(one.name, one.annotation)) for one in found.parameters.values()]
+    return found.replace(parameters=parameters, return_annotation=back)
 
 
 def short(text: str) -> str:
