@@ -10,6 +10,7 @@ from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.service import Settings
+from tests.web.server import without_processes
 
 ONE = pure(1)
 ASK = {
@@ -68,10 +69,9 @@ def tokens(directory):
 
 @pytest.fixture
 def client(directory):
-    """The application with one worker process."""
-    with TestClient(
-        create_app(directory, Settings(workers=1, burst=10_000, per_second=10_000, plan_seconds=300))
-    ) as opened:
+    """The application with one worker."""
+    settings = Settings(workers=1, burst=10_000, per_second=10_000, plan_seconds=300)
+    with without_processes(), TestClient(create_app(directory, settings)) as opened:
         yield opened
 
 

@@ -1,17 +1,45 @@
-"""A real uvicorn on the loopback, with real worker processes, for one test."""
+"""A real uvicorn on the loopback, with real worker processes or with a worker that is a thread."""
 
+import json
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from unittest.mock import patch
 
 import uvicorn
 
 from neartwin.web.app import create_app
+from neartwin.web.data_directory import DataDirectory
 from neartwin.web.service import Settings
+from neartwin.web.tasks import outcome
 
 PATIENCE = 120
 FREE = Settings(workers=2, burst=100_000, per_second=100_000, plan_seconds=300)
+
+
+class ThreadWorkers:
+    """A worker in this process. A process of its own takes seconds to start; tests of processes, crowds and pages have one."""
+
+    def __init__(self, *, place, ledger, **_):
+        self._directory, self._pool = DataDirectory(place, ledger), ThreadPoolExecutor(1)
+
+    def submit(self, task, *, seconds, started=lambda: None):
+        def run():
+            started()
+            return json.loads(json.dumps(outcome(self._directory, json.loads(json.dumps(task)))))
+
+        return self._pool.submit(run)
+
+    def close(self):
+        self._pool.shutdown()
+        self._directory.close()
+
+
+def without_processes():
+    """While it lasts, services that start have a thread for a worker."""
+    return patch("neartwin.web.app.Workers", ThreadWorkers)
 
 
 @contextmanager

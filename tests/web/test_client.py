@@ -14,13 +14,12 @@ from neartwin.planning.limits import Limits
 from neartwin.releases.accounts import Account
 from neartwin.releases.preview import Preview
 from neartwin.web.schemas import Ask
-from neartwin.web.service import Settings
-from tests.web.server import serving
+from tests.web.server import serving, without_processes
 
 
 @pytest.fixture
 def served(directory, tokens):
-    with serving(directory, Settings(workers=1, plan_seconds=300)) as address:
+    with without_processes(), serving(directory) as address:
         yield nt.connect(address, tokens["analyst"])
 
 

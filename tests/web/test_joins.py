@@ -18,10 +18,9 @@ from neartwin.web.builder import options
 from neartwin.web.builder.fields import AskFields
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, JoinableTable, Rule
-from neartwin.web.service import Settings
 from neartwin.web.tasks import outcome
 from tests.web.conftest import bearer, released
-from tests.web.server import serving
+from tests.web.server import FREE, serving, without_processes
 
 JOINED = (
     "SELECT diagnoses.code, COUNT(DISTINCT id) AS people, AVG(age) AS typical FROM patients "
@@ -188,7 +187,7 @@ def test_a_table_says_whose_rows_it_holds(side, words):
 def test_an_analyst_asks_a_join_over_http_and_in_a_notebook_and_pays_once(directory):
     token = directory.mint("ada", "analyst", by="console")[1]
     ask = {"question": {"sql": JOINED, "keys": "declared"}, "spend": {"epsilon": "0.5"}} | LIMITS
-    with TestClient(create_app(directory, Settings(workers=1, burst=10_000, per_second=10_000))) as client:
+    with without_processes(), TestClient(create_app(directory, FREE)) as client:
         seen = client.get("/v1/datasets/patients", headers=bearer(token)).json()
         assert [(side["name"], side["kind"]) for side in seen["tables"]] == [
             ("diagnoses", "same_unit"),
@@ -199,7 +198,7 @@ def test_an_analyst_asks_a_join_over_http_and_in_a_notebook_and_pays_once(direct
         job = released(client, ask, bearer(token), name="patients")
         assert [key for (key,) in job["release"]["keys"]] == ["a", "b", "c"]
         assert client.get("/v1/datasets/patients", headers=bearer(token)).json()["spent"] == {"epsilon": "1/2"}
-    with serving(directory, Settings(workers=1)) as address:
+    with without_processes(), serving(directory) as address:
         account = nt.connect(address, token).open("patients")
         joined = account.rows.join(account.tables["diagnoses"]).join(account.tables["towns"], on="town")
         query = joined.where("state = 'BW'").group_by("code", keys=["a", "b", "c"])

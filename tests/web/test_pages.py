@@ -13,6 +13,7 @@ from neartwin.web.pages.layout import short
 from neartwin.web.service import Settings
 from tests.web.conftest import registered
 from tests.web.matrix import EVERYONE, PAGES, STRANGERS
+from tests.web.server import without_processes
 
 NAMES = {"curator": "carol", "analyst": "ada", "auditor": "otto"}
 FIELDS = {
@@ -43,9 +44,8 @@ def tokens(directory):
 
 @pytest.fixture(scope="module")
 def client(directory):
-    with TestClient(
-        create_app(directory, Settings(workers=1, burst=10_000, per_second=10_000, patience=120))
-    ) as opened:
+    settings = Settings(workers=1, burst=10_000, per_second=10_000, patience=120)
+    with without_processes(), TestClient(create_app(directory, settings)) as opened:
         yield opened
 
 

@@ -13,8 +13,8 @@ from neartwin.errors import LedgerError
 from neartwin.web.app import create_app
 from neartwin.web.datasets import Rule
 from neartwin.web.pages import policy
-from neartwin.web.service import Settings
 from tests.web.conftest import registered
+from tests.web.server import FREE, without_processes
 
 CENSUS = {
     "who_0": "project:census",
@@ -43,7 +43,7 @@ def directory(tmp_path_factory, purchases):
 
 @pytest.fixture(scope="module")
 def client(directory):
-    with TestClient(create_app(directory, Settings(workers=1, burst=10_000, per_second=10_000))) as opened:
+    with without_processes(), TestClient(create_app(directory, FREE)) as opened:
         opened.post("/signin", data={"token": directory.mint("carol", "curator", by="console")[1]})
         yield opened
 

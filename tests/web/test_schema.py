@@ -10,6 +10,7 @@ from neartwin.queries.wire.parse import question_of
 from neartwin.web.app import create_app
 from neartwin.web.service import Settings
 from tests.web.conftest import bearer, registered
+from tests.web.server import without_processes
 
 UNHARMED = {("DELETE", "/v1/session"), ("DELETE", "/v1/tokens/{identity}")}
 
@@ -20,7 +21,7 @@ def whole(tmp_path_factory, purchases):
     with registered(tmp_path_factory.mktemp("whole") / "house", purchases) as directory:
         tokens = [directory.mint(role, role, by="console")[1] for role in ("curator", "analyst", "auditor")]
         app = create_app(directory, Settings(workers=1, burst=10**6, per_second=10**6, waiting=10**6, patience=5))
-        with TestClient(app):
+        with without_processes(), TestClient(app):
             yield app, tokens, directory
 
 

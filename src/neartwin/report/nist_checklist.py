@@ -39,26 +39,15 @@ def _of_parameters(body: Mapping[str, Any]) -> Iterator[_Line]:
     judge = f"the best guess from 50 % is at most {guess:.1f} %; whether that is enough is for people to judge"
     yield "2.2", "a large epsilon may mean nothing", "stated", f"{promise['says']}: {judge}"
     catastrophe = "(epsilon, delta) may allow a catastrophe with probability delta"
-    if delta == "0":
-        yield "2.3", catastrophe, "held", "no delta is part of this promise"
-    else:
-        yield "2.3", catastrophe, "stated", f"delta is {delta}; native parameters and the curve are in the certificate"
+    native = "no delta is part of this promise"
+    if delta != "0":
+        native = f"delta is {delta}; native parameters and the curve are in the certificate"
+    yield "2.3", catastrophe, "held" if delta == "0" else "stated", native
     unit = f"the unit is {body['unit']!r}, its neighbours by {_relation(body)}; is one of these one person?"
     yield "2.4", "the unit must be what people fear to be told apart by", "yours", unit
-    if body["unit"] == "(each row)":
-        yield (
-            "2.4",
-            "event-level privacy protects rows, not people",
-            "yours",
-            "rows are the unit here, on explicit request",
-        )
-    else:
-        yield (
-            "2.4",
-            "event-level privacy protects rows, not people",
-            "held",
-            f"all rows of one {body['unit']} are protected",
-        )
+    by_row = body["unit"] == "(each row)"
+    rows = "rows are the unit here, on explicit request" if by_row else f"all rows of one {body['unit']} are protected"
+    yield "2.4", "event-level privacy protects rows, not people", "yours" if by_row else "held", rows
 
 
 def _of_comparison(body: Mapping[str, Any]) -> Iterator[_Line]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.audit.claims import claim_of
@@ -122,16 +122,20 @@ def budget(release: Release) -> list[dict[str, Any]]:
     return pools
 
 
-def render(template: str, **values: Any) -> str:
-    """A template of this room with every value escaped."""
-    environment = Environment(
-        loader=PackageLoader("neartwin.report"),
+def templates(*packages: str) -> Environment:
+    """The templates of packages, with every value escaped."""
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(**values)
+
+
+def render(template: str, **values: Any) -> str:
+    """A template of this room as a page."""
+    return templates("neartwin.report").get_template(template).render(**values)
 
 
 def save(release: Release, path: str | Path) -> Path:

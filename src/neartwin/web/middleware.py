@@ -98,10 +98,9 @@ class BodyLimit:
             try:
                 message = await asyncio.wait_for(receive(), self._seconds)
             except TimeoutError:
-                late = AccessError(
-                    408, "body", "", f"must arrive within {self._seconds:g} seconds", remedy="send it again"
-                )
-                await JSONResponse(late.as_dict(), 408, {"Connection": "close"})(scope, receive, send)
+                rule, close = f"must arrive within {self._seconds:g} seconds", {"Connection": "close"}
+                late = AccessError(408, "body", "", rule, remedy="send it again")
+                await JSONResponse(late.as_dict(), 408, close)(scope, receive, send)
                 return
             if message["type"] != "http.request":
                 return

@@ -44,27 +44,12 @@ def outcome(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
 
 def _planned(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     proposal = _proposal(directory, task)[0]
-    return (
-        {
-            "digest": proposal.plan.digest,
-            "price": parts_of(proposal.price),
-            "explanation": asdict(proposal.explain()),
-        }
-        | _asked_parts(proposal, directory.tables(directory.dataset(task["dataset"])))
-        | _previewed_parts(proposal)
-    )
-
-
-def _asked_parts(proposal: Proposal | SeriesProposal, tables: Others) -> Json:
-    if isinstance(proposal, Proposal):
-        return {"question": form_of(proposal.plan.query, tables)}
-    forms = [form_of(part.query, tables) for part in proposal.plan.parts]
-    return {"question": forms[0], "questions": forms}
-
-
-def _previewed_parts(proposal: Proposal | SeriesProposal) -> Json:
+    tables = directory.tables(directory.dataset(task["dataset"]))
     preview = proposal.preview()
-    return {
+    return _written_question(proposal, tables) | {
+        "digest": proposal.plan.digest,
+        "price": parts_of(proposal.price),
+        "explanation": asdict(proposal.explain()),
         "before": {pool: str(amount) for pool, amount in preview.before.items()},
         "after": {pool: str(amount) for pool, amount in preview.after.items()},
         "affordable": preview.affordable,
@@ -76,9 +61,11 @@ def _previewed_parts(proposal: Proposal | SeriesProposal) -> Json:
     }
 
 
-def _previewed(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
-    proposal = _proposal(directory, task)[0]
-    return {"price": parts_of(proposal.price)} | _previewed_parts(proposal)
+def _written_question(proposal: Proposal | SeriesProposal, tables: Others) -> Json:
+    if isinstance(proposal, Proposal):
+        return {"question": form_of(proposal.plan.query, tables)}
+    forms = [form_of(part.query, tables) for part in proposal.plan.parts]
+    return {"question": forms[0], "questions": forms}
 
 
 def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
@@ -105,7 +92,7 @@ def _after(proposal: Proposal | SeriesProposal) -> Json:
     return after_form(query.after) if isinstance(query, Query) else {}
 
 
-_DOERS = {"plan": _planned, "preview": _previewed, "release": _released}
+_DOERS = {"plan": _planned, "release": _released}
 
 
 def _proposal(directory: DataDirectory, task: Mapping[str, Any]) -> tuple[Proposal | SeriesProposal, Rule]:

@@ -17,7 +17,7 @@ from neartwin.ledger import Head
 from neartwin.report.svg import Drawing, Figure, Line
 from neartwin.web.auth import Caller, Curator, Overseer
 from neartwin.web.errors import as_dict, status_of
-from neartwin.web.pages.datasets import account_budget, allotment, entries
+from neartwin.web.pages.datasets import account_budget, entries
 from neartwin.web.pages.layout import PageRoute, address, first, form_fields, page
 from neartwin.web.routes.datasets import Named
 from neartwin.web.service import Running
@@ -45,7 +45,7 @@ def _admin(
         title=f"Policy and spending of {name}",
         dataset=found,
         budget=account_budget(running.directory, found),
-        holders=[allotment(part) for part in account.allotments()],
+        holders=account.allotments(),
         spending=_spending(account),
         refusals=[entry for entry in records if entry["kind"] == "refuse"][:10],
         changes=[entry for entry in records if entry["kind"] == "act"][:10],

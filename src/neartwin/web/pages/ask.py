@@ -37,7 +37,8 @@ from neartwin.web.errors import as_dict
 from neartwin.web.pages.datasets import account_budget, own_allotments, payable
 from neartwin.web.pages.layout import PageRoute, address, first, form_fields, page, short
 from neartwin.web.routes.datasets import Named, visible
-from neartwin.web.service import RefusedError, Running
+from neartwin.web.routes.questions import task_of
+from neartwin.web.service import Running
 
 router = APIRouter(route_class=PageRoute)
 SIZES = (10, 100, 1_000, 10_000, 100_000)
@@ -159,28 +160,20 @@ async def _release(running: Running, caller: Caller, found: Dataset, asked: AskF
 def _opened(running: Running, name: str, caller: Caller) -> tuple[Dataset, Columns]:
     found, rule = visible(running.directory, name, caller)
     schema = running.directory.rows(found).table.schema
-    usable = [name for name in schema if rule is None or rule.columns is None or name in rule.columns]
-    grouped = [name for name in usable if rule is None or rule.group_columns is None or name in rule.group_columns]
+    usable = [column for column in schema if rule is None or rule.columns is None or column in rule.columns]
+    asked = {column: schema[column] for column in usable if column != found.unit}
+    grouped = None if rule is None else rule.group_columns
     return found, Columns(
         usable=usable,
-        groupable=[name for name in grouped if schema[name] in GROUPABLE and name != found.unit],
-        numeric=[name for name in usable if schema[name] in NUMERIC and name != found.unit],
-        dated=[
-            name for name in usable if schema[name] in {ColumnType.DATE, ColumnType.TIMESTAMP} and name != found.unit
-        ],
+        groupable=[one for one, kind in asked.items() if kind in GROUPABLE and (grouped is None or one in grouped)],
+        numeric=[one for one, kind in asked.items() if kind in NUMERIC],
+        dated=[one for one, kind in asked.items() if kind in {ColumnType.DATE, ColumnType.TIMESTAMP}],
     )
 
 
 def _task(do: str, found: Dataset, caller: Caller, asked: AskFields) -> dict[str, Any]:
-    return {
-        "do": do,
-        "dataset": found.name,
-        "analyst": caller.name if caller.role == "analyst" else "",
-        "project": caller.project,
-        "question": options.question(asked),
-        "spend": options.spend(asked),
-        **options.limits(asked),
-    }
+    written = {"question": options.question(asked), "spend": options.spend(asked), **options.limits(asked)}
+    return task_of(do, found.name, caller, written)
 
 
 async def _page(
@@ -192,20 +185,15 @@ async def _page(
 ) -> Response:
     found, columns, asked = what
     plan: dict[str, Any] | None = None
+    price: dict[str, Fraction] | None = None
     asked, unwritten = _written(asked, found)
     refusal = refusal or unwritten
     if unwritten is None:
         try:
             plan = await running.ask(_task("plan", found, caller, asked))
-        except RefusedError as fault:
-            refusal = refusal or fault.as_dict()
+            price = {pool: Fraction(b) - Fraction(plan["after"][pool]) for pool, b in plan["before"].items()}
         except NeartwinError as fault:
             refusal = refusal or as_dict(fault)
-    price = (
-        None
-        if plan is None
-        else {pool: Fraction(b) - Fraction(plan["after"][pool]) for pool, b in plan["before"].items()}
-    )
     budget = await run_in_threadpool(account_budget, running.directory, found, price)
     own = await run_in_threadpool(own_allotments, running.directory, found, caller)
     left = await run_in_threadpool(payable, running.directory, found, caller)
@@ -221,38 +209,26 @@ async def _page(
         fields=fields,
         sizes=SIZES,
         plan=plan,
-        price=None if price is None else [f"{pool} {short(amount)}" for pool, amount in price.items() if amount],
+        price=[f"{pool} {short(amount)}" for pool, amount in (price or {}).items() if amount],
         errors=[] if plan is None else _errors(plan, found, asked.size),
-        tree=None if plan is None else plan["explanation"],
         budget=budget,
         own=own,
         affordable=price is not None and all(amount <= left[pool] for pool, amount in price.items()),
-        refusal=None if refusal is None else _kind(refusal, left),
+        refusal=None if refusal is None else _ways_out(refusal, left),
     )
 
 
-def _kind(refusal: dict[str, str], left: dict[str, Fraction]) -> dict[str, Any]:
-    """A refusal in words: what, by how much, and the ways out. left: what the asker can pay, by pool."""
+def _ways_out(refusal: dict[str, str], left: dict[str, Fraction]) -> dict[str, Any]:
+    """A refusal with what is missing, the ways out, and the epsilon that fits. left: what the asker can pay, by pool."""
     ways = [way for way in refusal.get("remedy", "").split("; or ") if way]
-    made: dict[str, Any] = {
-        "message": refusal["message"],
-        "ways": ways,
-        "code": refusal["code"],
-        "amounts": None,
-        "fits": "",
-    }
+    missing, fitting = "", ""
     if "requested" in refusal:
         requested, remaining = Fraction(refusal["requested"]), Fraction(refusal["remaining"])
-        made["amounts"] = {
-            "pool": refusal["pool"],
-            "requested": short(requested),
-            "remaining": short(remaining),
-            "difference": short(requested - remaining),
-        }
+        missing = short(requested - remaining)
         fits = min(remaining, left.get("epsilon", Fraction(0)))
         if refusal["pool"] == "epsilon" and fits > 0:
-            made["fits"] = f"{int(fits * 10**6) / 10**6:g}"
-    return made
+            fitting = f"{int(fits * 10**6) / 10**6:g}"
+    return refusal | {"ways": ways, "missing": missing, "fits": fitting}
 
 
 def _errors(plan: dict[str, Any], found: Dataset, size: str) -> list[dict[str, Any]]:
@@ -262,16 +238,15 @@ def _errors(plan: dict[str, Any], found: Dataset, size: str) -> list[dict[str, A
     for place, error in enumerate(plan["errors"]):
         part = plan["question"].get("statistics", {}).get(error["name"], {})
         value = _made_up(part, found, rows)
-        if value is None:
-            drawn.append({"name": error["name"], "says": error["says"], "picture": "", "share": ""})
-            continue
-        exact = error["half_width"]
-        half = float(Fraction(exact) if exact is not None else dict(map(tuple, error["by_size"])).get(rows, 0.0))
-        title = f"{error['name']}: {value:,.6g} ± {half:,.4g} in a made-up group of {rows:,} rows"
-        share = f"{half / abs(value):.1%} of the value" if value else ""
-        drawn_bar = [Bar("", value, value - half, value + half)]
-        picture = bars(drawn_bar, name=f"error-{place}", title=error["name"], spoken=title, left=16, width=290)
-        drawn.append({"name": error["name"], "says": error["says"], "picture": picture, "share": share})
+        shown = {"name": error["name"], "says": error["says"], "picture": "", "share": ""}
+        if value is not None:
+            exact = error["half_width"]
+            half = float(Fraction(exact) if exact is not None else dict(map(tuple, error["by_size"])).get(rows, 0.0))
+            spoken = f"{error['name']}: {value:,.6g} ± {half:,.4g} in a made-up group of {rows:,} rows"
+            bar = [Bar("", value, value - half, value + half)]
+            shown["picture"] = bars(bar, name=f"error-{place}", title=error["name"], spoken=spoken, left=16, width=290)
+            shown["share"] = f"{half / abs(value):.1%} of the value" if value else ""
+        drawn.append(shown)
     return drawn
 
 

@@ -63,10 +63,10 @@ def account_budget(directory: DataDirectory, dataset: Dataset, plan: dict[str, F
     return budget(account.filter, account.caps, account.spent, plan)
 
 
-def own_allotments(directory: DataDirectory, dataset: Dataset, caller: Caller) -> list[dict[str, Any]]:
-    """What was allotted to the caller and the caller's project, with shares for a bar."""
+def own_allotments(directory: DataDirectory, dataset: Dataset, caller: Caller) -> list[books.Allotment]:
+    """What was allotted to the caller and the caller's project."""
     account = directory.books.account(dataset.name)
-    return [allotment(part) for part in account.allotments() if part.holder in own_holders(caller)]
+    return [part for part in account.allotments() if part.holder in own_holders(caller)]
 
 
 def payable(directory: DataDirectory, dataset: Dataset, caller: Caller) -> dict[str, Fraction]:
@@ -85,22 +85,6 @@ def payable(directory: DataDirectory, dataset: Dataset, caller: Caller) -> dict[
         limit = parts.get(name, dict.fromkeys(left, Fraction(0)))
         left = {pool: min(amount, limit[pool]) for pool, amount in left.items()}
     return left
-
-
-def allotment(part: books.Allotment) -> dict[str, Any]:
-    """An allotment, pool by pool, ready for a bar."""
-    pools = [
-        {
-            "pool": pool,
-            "cap": short(cap),
-            "spent": short(part.spent[pool]),
-            "left": short(part.remaining[pool]),
-            "share": float(part.spent[pool] / cap),
-        }
-        for pool, cap in part.caps.items()
-        if cap
-    ]
-    return {"holder": part.holder, "pools": pools}
 
 
 def entries(name: str, caller: Caller, running: Running) -> list[dict[str, Any]]:

@@ -13,10 +13,11 @@ from urllib.parse import parse_qs, quote
 from fastapi import Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from neartwin.errors import NeartwinError
+from neartwin.report.page import templates
 from neartwin.web.auth import COOKIE, Caller
 from neartwin.web.errors import as_dict, status_of
 
@@ -90,13 +91,7 @@ def asset(name: str) -> str:
 @lru_cache(maxsize=1)
 def environment() -> Environment:
     """The templates of this folder and of the reports."""
-    made = Environment(
-        loader=ChoiceLoader([PackageLoader("neartwin.web.pages"), PackageLoader("neartwin.report")]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    made = templates("neartwin.web.pages", "neartwin.report")
     made.filters["short"] = short
     made.globals["address"] = address
     return made

@@ -35,7 +35,7 @@ async def plan(name: Named, ask: schemas.Ask, caller: Asker, running: Running) -
 @router.post("/datasets/{name}/preview")
 async def preview(name: Named, ask: schemas.Ask, caller: Asker, running: Running) -> schemas.Preview:
     """Cost, expected error, and the budget after. Free."""
-    return schemas.Preview.model_validate(await running.ask(_task("preview", name, ask, caller)))
+    return schemas.Preview.model_validate(await running.ask(_task("plan", name, ask, caller)))
 
 
 @router.post("/datasets/{name}/releases", status_code=202)
@@ -64,9 +64,13 @@ async def job(
 
 
 def _task(do: str, name: str, ask: schemas.Ask, caller: Caller) -> dict[str, Any]:
-    body = ask.model_dump(exclude_none=True)
+    return task_of(do, name, caller, ask.model_dump(exclude_none=True))
+
+
+def task_of(do: str, dataset: str, caller: Caller, asked: dict[str, Any]) -> dict[str, Any]:
+    """A task of a worker. asked: the question, what it may cost, and the limits."""
     analyst = caller.name if caller.role == "analyst" else ""
-    return {"do": do, "dataset": name, "analyst": analyst, "project": caller.project} | body
+    return {"do": do, "dataset": dataset, "analyst": analyst, "project": caller.project} | asked
 
 
 async def _state(job: Job, wait: float, response: Response) -> schemas.JobState:
