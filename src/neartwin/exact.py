@@ -75,20 +75,15 @@ def float_below(value: Fraction) -> float:
 
 def float_above(value: Fraction) -> float:
     """The smallest float that is not below the value (rounding toward plus infinity)."""
-    return _above(value, float_below(value))
+    return floats_around(value)[1]
 
 
 def floats_around(value: Fraction) -> tuple[float, float]:
     """Both."""
     below = float_below(value)
-    return below, _above(value, below)
-
-
-def _above(value: Fraction, below: float) -> float:
     top, bottom = (0, 1) if math.isinf(below) else below.as_integer_ratio()
-    if below == math.inf or (below > -math.inf and top * value.denominator == value.numerator * bottom):
-        return below
-    return math.nextafter(below, math.inf)
+    exact = below == math.inf or (below > -math.inf and top * value.denominator == value.numerator * bottom)
+    return below, below if exact else math.nextafter(below, math.inf)
 
 
 def ceil_to(value: Fraction, step: Fraction) -> int:

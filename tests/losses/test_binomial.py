@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from neartwin.losses import Approx, Gaussian, Laplace, Pure, RandomizedResponse
+from neartwin.losses.directions import DirectedComposition
 from neartwin.losses.families.randomized_response import TwoSidedSum, fits
 
 JOBS = [
@@ -80,7 +81,7 @@ def test_the_transform_of_one_response_is_that_of_fifty_digits(epsilon, lam):
     count = 13
     whole = TwoSidedSum(Fraction(epsilon), count, (0.0, 0.0))
     t = np.array([0.0, 0.01, 1.0, 7.0]) / float(epsilon)
-    ratio = whole.ratio(lam, t)
+    turned_log, turned_error = whole.log_mgf_ratio(lam, t)
     value, error = whole.log_mgf(lam)
     with mp.workdps(50):
         e, z = mp.mpf(epsilon), mp.exp(-mp.mpf(epsilon))
@@ -91,16 +92,15 @@ def test_the_transform_of_one_response_is_that_of_fifty_digits(epsilon, lam):
         truth = count * mp.log(transform(mp.mpf(lam)))
         assert abs(value - truth) <= error <= 2e-13 * (lam * float(e) + float(truth))
         assert abs(count * mp.log(transform(lam * (1 + mp.mpf("1e-9")))) - value) > error
-        assert truth <= whole.log_mgf_roughly_above(lam) <= truth + 1e-11 * (1 + lam * e)
-        for one, x, y in zip(t.tolist(), ratio.x.tolist(), ratio.y.tolist(), strict=True):
-            turned = transform(mp.mpc(lam, one)) / transform(mp.mpf(lam)) - 1
-            assert abs(mp.mpc(x, y) - turned) <= ratio.fixed + ratio.per_t * one
-            assert ratio.fixed + ratio.per_t * one <= 1e-13 * min(2, one * float(e)) + 1e-14 * one * float(e)
+        for one, log, bound in zip(t.tolist(), turned_log.tolist(), turned_error.tolist(), strict=True):
+            turned = (transform(mp.mpc(lam, one)) / transform(mp.mpf(lam))) ** count
+            assert abs(turned / mp.exp(mp.mpc(log)) - 1) <= mp.expm1(bound)
+            assert bound <= 1e-10
     assert whole.lattice == (count * Fraction(epsilon), 2 * Fraction(epsilon))
 
 
 def test_every_term_is_a_bound_so_that_dropping_one_cannot_raise_eps():
-    whole = (50 * Pure(epsilon="0.1")).side("remove").upper.summands[0]
+    whole = (50 * Pure(epsilon="0.1")).sides("remove")[0].upper.summands[0]
     assert isinstance(whole, TwoSidedSum)
     _, a, b, error = whole.law
     lower, upper, _ = whole.inverse(1e-6, 1e-6)
@@ -132,6 +132,6 @@ def test_what_would_under_or_overflow_takes_another_route():
 
 def test_a_factor_that_is_the_same_both_ways_has_one_side():
     whole = 2 * Gaussian(mu=1) + 3 * Laplace(epsilon="0.1") + Approx(epsilon="0.1", delta="1e-9")
-    sides = [whole.side(order) for order in ("remove", "add", "replace", "replace_back")]
-    assert all(side.above == sides[0].above and side.below == sides[0].below for side in sides)
+    sides = [DirectedComposition.of(whole.uses, order) for order in ("remove", "add", "replace", "replace_back")]
+    assert all(side.dominating == sides[0].dominating and side.attained == sides[0].attained for side in sides)
     assert len(whole.sides(None)) == 1

@@ -6,7 +6,7 @@ import pytest
 
 from neartwin.losses import Gaussian, Laplace, RandomizedResponse, compose
 from neartwin.losses.families.laplace import LaplaceSum
-from neartwin.losses.inversion import aliasing, contour, saddle
+from neartwin.losses.inversion import contour, saddle
 
 RATES = np.random.default_rng(3).uniform(0.005, 0.06, 90).round(4)
 LAM = 5.0
@@ -57,9 +57,9 @@ def test_a_bound_that_is_enough_may_stop_there():
 def lines(monkeypatch, within):
     """The same line with and without the quick look."""
     found = []
-    for least in (aliasing.MANY, 1 << 40):
-        monkeypatch.setattr(aliasing, "MANY", least)
-        total = many(Laplace(epsilon="0.07")).side("remove").upper
+    for least in (contour.MANY, 1 << 40):
+        monkeypatch.setattr(contour, "MANY", least)
+        total = many(Laplace(epsilon="0.07")).sides("remove")[0].upper
         at = saddle.for_delta(total, 1e-6)
         found.append(contour.build(total, at, np.sqrt(within * at.eps / (at.tilt + 1)), tolerance=1e-8))
     return found
@@ -78,9 +78,9 @@ def test_few_frequencies_give_what_all_of_them_give(monkeypatch):
 
 def test_silence_that_is_not_proved_misses_the_truth(monkeypatch):
     quick, whole = lines(monkeypatch, 1e-6)
-    monkeypatch.setattr(aliasing, "MANY", 64)
+    monkeypatch.setattr(contour, "MANY", 64)
     monkeypatch.setattr(LaplaceSum, "log_modulus_bound", lambda *asked: np.full(len(asked[2]), -1e3))
-    total = many(Laplace(epsilon="0.07")).side("remove").upper
+    total = many(Laplace(epsilon="0.07")).sides("remove")[0].upper
     deaf = contour.build(
         total, quick.saddle, np.sqrt(1e-6 * quick.saddle.eps / (quick.saddle.tilt + 1)), tolerance=1e-8
     )
@@ -90,12 +90,12 @@ def test_silence_that_is_not_proved_misses_the_truth(monkeypatch):
 
 
 def test_a_law_without_a_quick_bound_keeps_all_frequencies():
-    total = many(3 * RandomizedResponse(epsilon="0.3", answers=3)).side("remove").upper
-    every, lost = aliasing.significant_frequencies(total, LAM, 0.5, 5000, (1e-8, 1.0, -30.0))
+    total = many(3 * RandomizedResponse(epsilon="0.3", answers=3)).sides("remove")[0].upper
+    every, lost = contour.significant_frequencies(total, LAM, 0.5, 5000, (1e-8, 1.0, -30.0))
     assert len(every) == 5001
     assert lost == 0
-    few, lost = aliasing.significant_frequencies(
-        many(Gaussian(mu="0.01")).side("remove").upper, LAM, 0.5, 5000, (1e-8, 1.0, -30.0)
+    few, lost = contour.significant_frequencies(
+        many(Gaussian(mu="0.01")).sides("remove")[0].upper, LAM, 0.5, 5000, (1e-8, 1.0, -30.0)
     )
     assert len(few) < 200
     assert 0 < lost < np.exp(-30.0)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from neartwin.losses import SubsampledGaussian
-from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianSum
-from neartwin.losses.families.subsampled_gaussian_bounds import Strip
+from neartwin.losses.families.subsampled_gaussian import Strip, SubsampledGaussianSum
 from tests.losses.strata import bells_of_a_sample
 from tests.oracles.sums import exact
 

@@ -17,8 +17,7 @@ import pytest
 
 from neartwin.losses import Composition, FinitePair, compose
 from neartwin.losses.inversion import contour, lattice, saddle
-from neartwin.losses.inversion import lines as lines_of
-from neartwin.losses.inversion.answer import CLOSED, CONTOUR, LATTICE
+from neartwin.losses.inversion.contour_search import CLOSED, CONTOUR, LATTICE, by_line
 from neartwin.losses.summands.rounding import NoCertificateError
 from tests.losses import strata
 from tests.losses.jobs import EXACT, FACTORS, job, ranged
@@ -245,7 +244,7 @@ def test_lines_of_two_widths_alone_do_not_nest():
     apart = 0
     for count in range(195, 200):
         total = compose({law: count}).sides("remove")[0].upper
-        coarse, fine = (lines_of.by_line(total, 1e-14, 1e-14, levels=(level,), rtol=level) for level in (1e-8, 1e-9))
+        coarse, fine = (by_line(total, 1e-14, 1e-14, levels=(level,), rtol=level) for level in (1e-8, 1e-9))
         assert max(fine.lower, coarse.lower) <= min(fine.upper, coarse.upper)
         apart += not inside((fine.lower, fine.upper), (coarse.lower, coarse.upper))
     assert apart > 0

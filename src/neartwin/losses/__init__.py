@@ -1,7 +1,7 @@
 """Certified composition of privacy losses."""
 
 from neartwin.exact import Estimate
-from neartwin.losses.composition import Composition, compose
+from neartwin.losses.composition import Certified, Composition, compose
 from neartwin.losses.estimates import central_limit, edgeworth, saddle_point
 from neartwin.losses.families.bounded_range import BoundedRange
 from neartwin.losses.families.discrete_gaussian import DiscreteGaussian
@@ -13,7 +13,6 @@ from neartwin.losses.families.randomized_response import Approx, Leak, Pure, Ran
 from neartwin.losses.families.renyi import Renyi, ZeroConcentrated
 from neartwin.losses.families.subsampled_gaussian import SubsampledGaussian
 from neartwin.losses.families.subsampled_laplace import SubsampledLaplace
-from neartwin.losses.inversion.answer import Certified
 
 __all__ = [
     "Approx",

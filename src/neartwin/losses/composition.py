@@ -8,20 +8,35 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 
 from neartwin.checks import finite, integer, made_of, one_of, open_probability, positive, several
 from neartwin.errors import ParameterError
-from neartwin.exact import End, FloatArray, Number, float_above, float_below, floats_around, rational
+from neartwin.exact import End, FloatArray, Interval, Number, float_above, float_below, floats_around, rational
 from neartwin.losses import directions
 from neartwin.losses.directions import DirectedComposition
-from neartwin.losses.inversion.answer import NARROW, Certified, greatest
+from neartwin.losses.inversion.contour_search import NARROW, Answer
 from neartwin.losses.summands.base import Direction, Pair, RenyiCurve
+
+
+@dataclass(frozen=True, slots=True)
+class Certified(Interval[End], Generic[End]):
+    """A proved interval with the sources of error that went into it.
+
+    Attributes:
+        lower: At most the true value, a float or a float array, as asked.
+        upper: At least the true value.
+        method: The name of the method that proved it.
+        errors: The most that a source (aliasing, frequency cut, rounding, smoothing) adds, in units of delta at the upper end.
+    """
+
+    errors: Mapping[str, float] = field(default_factory=dict)
 
 
 class PrivacyLoss(ABC):
@@ -42,11 +57,6 @@ class PrivacyLoss(ABC):
     def attained_pair(self, direction: Direction) -> Pair | None:
         """A pair that one such mechanism has, so that no upper bound can be lower; None when nothing is known."""
         return self.dominating_pair(direction)
-
-    @property
-    def one_sided(self) -> bool:
-        """Whether the pair below may be another than the pair above."""
-        return type(self).attained_pair is not PrivacyLoss.attained_pair
 
     def renyi(self, direction: Direction) -> RenyiCurve | None:
         """A further upper bound that may beat the pair, or stand in for it."""
@@ -81,7 +91,6 @@ def _whole(factor: PrivacyLoss, count: int = 1) -> Composition:
 
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")  # that may be asked for
 MOST_USES = 10**12
-LOOKS = 32  # at parts of a whole, one by one, before they are put in order
 
 
 class Composition:
@@ -111,7 +120,10 @@ class Composition:
     def uses(self) -> Mapping[PrivacyLoss, int]:
         """How often each factor was used; read-only."""
         if self._uses is None:
-            self._uses = MappingProxyType(_count(self))
+            counts = _count(self)
+            if max(counts.values()) > MOST_USES:
+                raise ParameterError("count", max(counts.values()), "must not exceed 10^12")
+            self._uses = MappingProxyType(counts)
         return self._uses
 
     def __add__(self, other: Composition | PrivacyLoss) -> Composition:
@@ -140,21 +152,19 @@ class Composition:
         """As it would be written."""
         return " + ".join(f"{count} * {factor!r}" for factor, count in self.uses.items())
 
-    def side(self, direction: Direction) -> DirectedComposition:
-        """The composition in one direction, ready for queries; kept."""
-        if direction not in self._sides:
-            self._sides[direction] = DirectedComposition.of(self.uses, direction)
-        return self._sides[direction]
-
     def sides(self, direction: Direction | None) -> list[DirectedComposition]:
-        """The directions whose maximum answers; None is both of add/remove, `replace` both of replace-one."""
+        """The directions whose maximum answers, kept; None is both of add/remove, `replace` both of replace-one."""
         if direction is not None:
             one_of(DIRECTIONS, direction=direction)
+        wanted: tuple[Direction, ...] = ("remove", "add") if direction is None else (direction,)
+        wanted = ("replace", "replace_back") if direction == "replace" else wanted
         if all(type(factor).both_ways for factor in self.uses):
-            return [self.side("remove")]
-        chosen: tuple[Direction, ...] = ("remove", "add") if direction is None else (direction,)
-        found = [self.side(one) for one in (("replace", "replace_back") if direction == "replace" else chosen)]
-        return found[:1] if len(found) > 1 and found[0].same_as(found[1]) else found
+            wanted = ("remove",)
+        for one in wanted:
+            if one not in self._sides:
+                self._sides[one] = DirectedComposition.of(self.uses, one)
+        found = [self._sides[one] for one in wanted]
+        return found[:1] if len(found) > 1 and found[0] == found[1] else found
 
     def epsilon(self, delta: Number, *, direction: Direction | None = None, rtol: float = NARROW) -> Certified[float]:
         """The least eps >= 0 for which the whole is (eps, delta)-DP.
@@ -180,7 +190,7 @@ class Composition:
             slope = found[0].slope
             if not (found[0].lower > 0 and other.meets(found[0].lower, low, slope)):
                 found.append(other.epsilon(low, high, rtol))
-        return greatest(found)
+        return _greatest(found)
 
     def delta(self, eps: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
         """The least delta for which the whole is (eps, delta)-DP, at each eps; any finite eps, any shape.
@@ -202,7 +212,7 @@ class Composition:
 
     def pure(self) -> Certified[float]:
         """The pure guarantee: the largest privacy loss, inf where it is unbounded or all may be revealed."""
-        return greatest([one.pure() for one in self.sides(None)])
+        return _greatest([one.pure() for one in self.sides(None)])
 
     def renyi(self, order: float, *, direction: Direction | None = None) -> Certified[float]:
         """The Renyi divergence of one order, the worst over both directions; inf when all may be revealed.
@@ -215,7 +225,7 @@ class Composition:
         """
         if not finite(order=order) >= 1 or order > sys.float_info.max:
             raise ParameterError("order", order, "must be at least 1, where it is the KL divergence")
-        return greatest([one.renyi(order) for one in self.sides(direction)])
+        return _greatest([one.renyi(order) for one in self.sides(direction)])
 
     def tradeoff(self, alpha: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
         """T(alpha), the least type-II error of any test at level alpha, in the worse direction; any shape.
@@ -346,31 +356,25 @@ def _counted(count: int) -> int:
     return int(count)
 
 
-def _walk(whole: Composition, times: int, found: dict[PrivacyLoss, int], left: int) -> int:
-    """Count so many times a small whole part by part, in written order; what is left of so many looks, negative if too few."""
-    for part, count in whole._parts:  # noqa: SLF001 - what it grew from is mostly counted already
-        left -= 1
-        if left < 0:
-            break
-        many = times * count
-        if not isinstance(part, Composition):
-            found[part] = found.get(part, 0) + many
-        elif part._uses is not None:  # noqa: SLF001
-            for factor, inner in part._uses.items():  # noqa: SLF001
-                found[factor] = found.get(factor, 0) + inner * many
-        else:
-            left = _walk(part, many, found, left)
-    return left
-
-
 def _count(whole: Composition) -> dict[PrivacyLoss, int]:
-    """How often each factor was used; every part of a large one is looked at once, however often it stands in others."""
-    found: dict[PrivacyLoss, int] = {}
-    if _walk(whole, 1, found, LOOKS) >= 0:
-        return _bounded(found)
-    found = {}
+    """How often each factor was used; every part is looked at once, however often it stands in others."""
+    found: dict[PrivacyLoss, int] = {}  # in written order
+    inner_first: list[Composition] = []  # the wholes inside that are not counted yet, each after those inside it
+    seen, stack = {id(whole)}, [(whole, iter(whole._parts))]  # noqa: SLF001
+    while stack:
+        for part, _ in stack[-1][1]:
+            if not isinstance(part, Composition):
+                found.setdefault(part, 0)
+            elif part._uses is not None:  # noqa: SLF001 - what it grew from is mostly counted already
+                found.update((factor, found.get(factor, 0)) for factor in part._uses)  # noqa: SLF001
+            elif id(part) not in seen:
+                seen.add(id(part))
+                stack.append((part, iter(part._parts)))  # noqa: SLF001
+                break
+        else:
+            inner_first.append(stack.pop()[0])
     times = {id(whole): 1}
-    for one in reversed(_parts_first(whole, found)):
+    for one in reversed(inner_first):
         many = times[id(one)]
         for part, count in one._parts:  # noqa: SLF001
             if not isinstance(part, Composition):
@@ -380,33 +384,7 @@ def _count(whole: Composition) -> dict[PrivacyLoss, int]:
             else:
                 for factor, inner in part._uses.items():  # noqa: SLF001
                     found[factor] += inner * count * many
-    return _bounded(found)
-
-
-def _bounded(found: dict[PrivacyLoss, int]) -> dict[PrivacyLoss, int]:
-    """The counts, unless one exceeds what may be asked."""
-    if max(found.values()) > MOST_USES:
-        _counted(max(found.values()))
     return found
-
-
-def _parts_first(whole: Composition, found: dict[PrivacyLoss, int]) -> list[Composition]:
-    """The wholes inside that are not counted yet, each after those inside it; `found` gets the factors in written order."""
-    done: list[Composition] = []
-    seen, stack = {id(whole)}, [(whole, iter(whole._parts))]  # noqa: SLF001
-    while stack:
-        for part, _ in stack[-1][1]:
-            if not isinstance(part, Composition):
-                found.setdefault(part, 0)
-            elif part._uses is not None:  # noqa: SLF001
-                found.update((factor, found.get(factor, 0)) for factor in part._uses)  # noqa: SLF001
-            elif id(part) not in seen:
-                seen.add(id(part))
-                stack.append((part, iter(part._parts)))  # noqa: SLF001
-                break
-        else:
-            done.append(stack.pop()[0])
-    return done
 
 
 def _checked(asked: float | FloatArray, name: str = "eps") -> FloatArray:
@@ -426,3 +404,9 @@ def _interval(lower: FloatArray, upper: FloatArray, method: str) -> Certified[En
     if lower.ndim:
         return Certified(lower, upper, method)  # type: ignore[arg-type]
     return Certified(float(lower), float(upper), method)  # type: ignore[arg-type]
+
+
+def _greatest(found: Sequence[Answer]) -> Certified[float]:
+    """The maximum over directions: of the lower ends and of the upper ends; the worse direction's method and errors."""
+    worst = max(found, key=lambda answer: (answer.upper, answer.lower))
+    return Certified(max(answer.lower for answer in found), worst.upper, worst.method, worst.errors)

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from neartwin.exact import FloatArray, float_above
-from neartwin.losses.inversion import answer, chernoff, routes
-from neartwin.losses.inversion.answer import Answer
-from neartwin.losses.inversion.routes import Names
+from neartwin.losses.inversion import chernoff, methods
+from neartwin.losses.inversion.contour_search import CLOSED, FLOOR, NARROW, Answer
+from neartwin.losses.inversion.methods import Names
 from neartwin.losses.inversion.total import SumOfLosses, log_c
-from neartwin.losses.summands.base import Direction, Pair, RenyiCurve
+from neartwin.losses.summands.base import Direction, Pair, RenyiCurve, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U, up
 from neartwin.losses.views import gdp_zcdp, tradeoff
 
@@ -39,120 +39,91 @@ OTHER: dict[Direction, Direction] = {
 
 
 def _total(pairs: Mapping[Pair, int]) -> SumOfLosses | None:
-    """Pairs grouped by family, each family summed by its own rule."""
-    if not pairs:
-        return None
-    families: dict[type[Pair], tuple[list[Pair], list[int]]] = {}
+    """The sum of the losses of pairs, those of one family together where it merges them."""
+    families: dict[type[Pair], dict[Pair, int]] = {}
     for pair, count in pairs.items():
-        members, counts = families.setdefault(type(pair), ([], []))
-        members.append(pair)
-        counts.append(count)
-    return SumOfLosses([one for family, found in families.items() for one in family.together(*found)])
-
-
-def _gather(found: Sequence[tuple[Pair | None, int]]) -> dict[Pair, int]:
-    counts: dict[Pair, int] = {}
-    for pair, count in found:
-        if pair is not None:
-            counts[pair] = counts.get(pair, 0) + count
-    return counts
-
-
-class Loss(Protocol):
-    """What one use of a mechanism tells of itself: see `neartwin.losses.composition.PrivacyLoss`."""
-
-    @property
-    def one_sided(self) -> bool:
-        """Whether the pair below may be another than the pair above."""
-
-    def dominating_pair(self, direction: Direction) -> Pair | None:
-        """A pair that dominates the mechanism."""
-
-    def attained_pair(self, direction: Direction) -> Pair | None:
-        """A pair that the mechanism has."""
-
-    def renyi(self, direction: Direction) -> RenyiCurve | None:
-        """A further upper bound."""
+        families.setdefault(type(pair), {})[pair] = count
+    summands: list[Summand] = []
+    for family, members in families.items():
+        if family.merges:
+            summands.append(family.merged(members))
+        else:
+            summands += [pair.repeated(count) for pair, count in members.items()]
+    return SumOfLosses(summands) if summands else None
 
 
 @dataclass(frozen=True)
 class DirectedComposition:
-    """Counts of pairs above and below, and the Renyi curves that bound from above."""
+    """Counts of pairs in one direction, and the Renyi curves that bound from above; equal where one answers for the other.
 
-    uses: Mapping[Any, int]
-    direction: Direction
-    above: Mapping[Pair, int]
-    below: Mapping[Pair, int]
+    Attributes:
+        uses: How often each factor was used.
+        direction: Which data set P is the law of.
+        dominating: How often each pair stands that bounds from above.
+        attained: The same of the pairs that bound from below; the same object where they are the same pairs.
+        curves: Renyi curves, each with its factor's pair above and its count.
+        complete: Whether every factor has a pair above.
+        exact: Whether one total answers for both ends.
+    """
+
+    uses: Mapping[Any, int] = field(compare=False)
+    direction: Direction = field(compare=False)
+    dominating: Mapping[Pair, int]
+    attained: Mapping[Pair, int]
     curves: tuple[tuple[Pair | None, RenyiCurve, int], ...]
-    complete: bool  # every factor has a pair above
+    complete: bool
+    exact: bool
 
     @classmethod
     def of(cls, uses: Mapping[Any, int], direction: Direction) -> DirectedComposition:
         """Ask every factor for its pairs in this direction."""
-        pairs: dict[Pair, int] = {}
-        curves, complete, one_sided = [], True, False
+        dominating: dict[Pair, int] = {}
+        attained: dict[Pair, int] = {}
+        curves, complete = [], True
         for factor, count in uses.items():
-            pair, curve = factor.dominating_pair(direction), factor.renyi(direction)
-            if pair is None:
-                complete = False
-            else:
-                pairs[pair] = pairs.get(pair, 0) + count
+            above, below, curve = (
+                factor.dominating_pair(direction),
+                factor.attained_pair(direction),
+                factor.renyi(direction),
+            )
+            complete = complete and above is not None
+            for pair, counts in ((above, dominating), (below, attained)):
+                if pair is not None:
+                    counts[pair] = counts.get(pair, 0) + count
             if curve is not None:
-                curves.append((pair, curve, count))
-            one_sided = one_sided or factor.one_sided
-        below = (
-            _gather([(factor.attained_pair(direction), count) for factor, count in uses.items()])
-            if one_sided
-            else pairs
-        )
-        return cls(uses, direction, pairs, below, tuple(curves), complete)
+                curves.append((above, curve, count))
+        same = dominating == attained
+        exact = complete and same and len(dominating) > 0
+        return cls(uses, direction, dominating, dominating if same else attained, tuple(curves), complete, exact)
 
     @cached_property
     def reverse(self) -> DirectedComposition:
         """The same uses with the two data sets exchanged."""
         other = DirectedComposition.of(self.uses, OTHER[self.direction])
-        return self if self.same_as(other) else other
-
-    def same_as(self, other: DirectedComposition) -> bool:
-        """Nothing to gain from asking the other direction too."""
-        mine, others = ([(curve, count) for _, curve, count in side.curves] for side in (self, other))
-        both = self.below is self.above and other.below is other.above
-        return self.above == other.above and (both or self.below == other.below) and mine == others
+        return self if self == other else other
 
     @cached_property
     def upper(self) -> SumOfLosses | None:
         """The pairs above; of all factors if `complete`, else of those that have one."""
-        return _total(self.above)
+        return _total(self.dominating)
 
     @cached_property
     def lower(self) -> SumOfLosses | None:
         """The pairs below; the same object as `upper` where they are the same pairs."""
-        return self.upper if self.below is self.above or dict(self.above) == dict(self.below) else _total(self.below)
-
-    @property
-    def exact(self) -> bool:
-        """One total answers for both ends."""
-        return self.complete and self.upper is not None and (self.below is self.above or self.lower is self.upper)
+        return self.upper if self.attained is self.dominating else _total(self.attained)
 
     def log_mgf_above(self, s: float) -> float:
         """K(s) from above, each factor by its curve where it has one and that is lower, else by its pair."""
-        total = 0.0
-        with_curve = {pair for pair, _, _ in self.curves}
-        for _, curve, count in self.curves:
-            total += count * s * curve.renyi(1 + s)
-        rest = self._rest(frozenset(with_curve))
-        if rest is not None:
-            total += rest.log_mgf_above(s)
+        total = sum(count * s * curve.renyi(1 + s) for _, curve, count in self.curves)
+        if self._rest is not None:
+            total += self._rest.log_mgf_above(s)
         return total * (1 + 8 * U) if total > 0 else total
 
     @cached_property
-    def _rests(self) -> dict[frozenset[Pair | None], SumOfLosses | None]:
-        return {}
-
-    def _rest(self, without: frozenset[Pair | None]) -> SumOfLosses | None:
-        if without not in self._rests:
-            self._rests[without] = _total({pair: count for pair, count in self.above.items() if pair not in without})
-        return self._rests[without]
+    def _rest(self) -> SumOfLosses | None:
+        """The pairs above of all factors without a curve."""
+        with_curve = {pair for pair, _, _ in self.curves}
+        return _total({pair: count for pair, count in self.dominating.items() if pair not in with_curve})
 
     @property
     def _infinity(self) -> float:
@@ -162,17 +133,17 @@ class DirectedComposition:
     @np.errstate(all="ignore")
     def meets(self, eps: float, delta: float, slope: float) -> bool:
         """Whether Chernoff about the slope alone proves delta(eps) <= delta: then this order asks for no larger eps."""
-        if self._infinity > 0 or not self.complete or self.upper is None or not math.isfinite(slope):
+        if not self.complete or self.upper is None or self.upper.infinity[1] > 0 or not math.isfinite(slope):
             return False
         for s in (slope, 1.4 * slope):
-            missed = self.upper.log_mgf_roughly_above(s) + log_c(s) - s * eps - math.log(delta)
+            missed = sum(self.upper.log_mgf(s)) + log_c(s) - s * eps - math.log(delta)
             if missed < -1e-12 * (1 + s * abs(eps) - math.log(delta)):
                 return True
             if not missed < HOPELESS:
                 break
         return False
 
-    def delta(self, eps: FloatArray, rtol: float = answer.NARROW) -> tuple[FloatArray, FloatArray, Names]:
+    def delta(self, eps: FloatArray, rtol: float = NARROW) -> tuple[FloatArray, FloatArray, Names]:
         """Bounds and route for each eps.
 
         Below 0 by the reverse, delta(eps) = 1 - e^eps + e^eps delta'(-eps): its error weighs e^eps, and 1 - delta keeps digits.
@@ -181,7 +152,7 @@ class DirectedComposition:
         if not below.any():
             return self._delta(eps, rtol)
         lower, upper = np.empty((2, len(eps)))
-        method = np.full(len(eps), answer.FLOOR, dtype="<U16")
+        method = np.full(len(eps), FLOOR, dtype="<U16")
         lower[~below], upper[~below], method[~below] = self._delta(eps[~below], rtol)
         low, high, method[below] = self.reverse._delta(-eps[below], rtol)  # noqa: SLF001
         sure, share = -np.expm1(eps[below]), np.exp(eps[below])
@@ -192,18 +163,18 @@ class DirectedComposition:
     def _delta(self, eps: FloatArray, rtol: float) -> tuple[FloatArray, FloatArray, Names]:
         """The same for eps >= 0."""
         if self.exact and self.upper is not None:
-            lower, upper, method = routes.delta(self.upper, eps, rtol)
+            lower, upper, method = methods.delta(self.upper, eps, rtol)
         else:
             lower, upper = np.zeros(len(eps)), np.ones(len(eps))
-            method = np.full(len(eps), answer.FLOOR, dtype="<U16")
+            method = np.full(len(eps), FLOOR, dtype="<U16")
             if self.lower is not None:
-                lower = routes.delta(self.lower, eps, rtol)[0]
+                lower = methods.delta(self.lower, eps, rtol)[0]
             if self.complete and self.upper is not None:
-                _, upper, method = routes.delta(self.upper, eps, rtol)
+                _, upper, method = methods.delta(self.upper, eps, rtol)
         if self.curves:
             by_curve = self._by_curve(eps)
             by_curve = np.minimum((self._infinity + (1 - self._infinity) * by_curve) * (1 + 8 * U), 1.0)
-            method = np.where(by_curve < upper, answer.FLOOR, method)
+            method = np.where(by_curve < upper, FLOOR, method)
             upper = np.minimum(upper, by_curve)
         return lower, np.maximum(upper, lower), method
 
@@ -217,21 +188,21 @@ class DirectedComposition:
         return np.minimum(variation, chernoff.delta_above(self.log_mgf_above, eps))
 
     @np.errstate(all="ignore")
-    def epsilon(self, low_delta: float, high_delta: float, rtol: float = answer.NARROW) -> Answer:
+    def epsilon(self, low_delta: float, high_delta: float, rtol: float = NARROW) -> Answer:
         """Bounds on eps(delta) for a delta in [low_delta, high_delta]."""
         if self.exact and self.upper is not None:
-            found = routes.epsilon(self.upper, low_delta, high_delta, rtol)
+            found = methods.epsilon(self.upper, low_delta, high_delta, rtol)
         else:
-            lower = 0.0 if self.lower is None else routes.epsilon(self.lower, low_delta, high_delta).lower
+            lower = 0.0 if self.lower is None else methods.epsilon(self.lower, low_delta, high_delta).lower
             found = Answer(lower, math.inf, UNKNOWN)
             if self.complete and self.upper is not None:
-                above = routes.epsilon(self.upper, low_delta, high_delta)
+                above = methods.epsilon(self.upper, low_delta, high_delta)
                 found = Answer(lower, max(above.upper, lower), above.method, above.errors)
         if self.curves and self._infinity < low_delta:
             target = (low_delta - self._infinity) / (1 - self._infinity) * (1 - 16 * U)
             upper = chernoff.epsilon_above(self.log_mgf_above, target)
             if upper < found.upper:
-                found = Answer(found.lower, max(upper, found.lower), answer.FLOOR)
+                found = Answer(found.lower, max(upper, found.lower), FLOOR)
         return found
 
     def pure(self) -> Answer:
@@ -241,10 +212,10 @@ class DirectedComposition:
         loss, _, least = self.upper.top
         if self.upper.infinity[1] > 0 or not math.isfinite(loss):
             sure = self.exact and (self.upper.infinity[0] > 0 or least == math.inf)
-            return Answer(math.inf if sure else 0.0, math.inf, answer.CLOSED)
+            return Answer(math.inf if sure else 0.0, math.inf, CLOSED)
         if not self.exact:
             least = self.lower.top.least if self.lower is not None else 0.0
-        return Answer(max(least, 0.0), loss, answer.CLOSED)
+        return Answer(max(least, 0.0), loss, CLOSED)
 
     @np.errstate(all="ignore")
     def renyi(self, order: float) -> Answer:
@@ -259,7 +230,7 @@ class DirectedComposition:
         if self.lower is not None:
             value, slack = self.lower.log_mgf(s)
             lower = math.inf if self.lower.infinity[0] > 0 else max((value - slack) / s * (1 - error), 0.0)
-        return Answer(lower, max(up(upper), lower), answer.CLOSED)
+        return Answer(lower, max(up(upper), lower), CLOSED)
 
     def _kl(self) -> Answer:
         """The divergence of order 1, at most that of any higher order."""
@@ -270,7 +241,7 @@ class DirectedComposition:
             upper = min(exact, by_curve)
         if self.lower is not None:
             lower = math.inf if self.lower.infinity[0] > 0 else self.lower.mean()[0]
-        return Answer(lower, max(up(upper), lower), answer.CLOSED)
+        return Answer(lower, max(up(upper), lower), CLOSED)
 
     @np.errstate(all="ignore")
     def tradeoff(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -312,9 +283,9 @@ def _gdp_without_delta(found: Sequence[DirectedComposition]) -> tuple[float, flo
     knots, bare, lower = [], True, 0.0
     squares = 0.0
     for one in found:
-        parts = {pair: count for pair, count in one.above.items() if pair.gaussian() is None}
+        parts = {pair: count for pair, count in one.dominating.items() if pair.gaussian() is None}
         own = float_above(
-            sum((count * (pair.gaussian() or Fraction(0)) for pair, count in one.above.items()), Fraction(0))
+            sum((count * (pair.gaussian() or Fraction(0)) for pair, count in one.dominating.items()), Fraction(0))
         )
         squares = max(squares, own)
         rest = _total(parts)
@@ -325,11 +296,11 @@ def _gdp_without_delta(found: Sequence[DirectedComposition]) -> tuple[float, flo
             bare = False
             top = rest.top.loss
             known = rest.lattice is not None or rest.has_closed_form
-            last = top if known else min(routes.epsilon(rest, FAINT, FAINT, FIT).upper, top)
+            last = top if known else min(methods.epsilon(rest, FAINT, FAINT, FIT).upper, top)
             near, far = np.linspace(0.0, last, gdp_zcdp.CELLS + 1), np.linspace(last, top, gdp_zcdp.CELLS // 8)[1:]
-            low, high, _ = routes.delta(rest, near, FIT)
+            low, high, _ = methods.delta(rest, near, FIT)
             if far[-1] > last:
-                beyond = chernoff.delta_above(rest.log_mgf_roughly_above, far)
+                beyond = chernoff.delta_above(rest.log_mgf_above, far)
                 near, low = np.append(near, far), np.append(low, np.zeros(len(far)))
                 high = np.append(high, np.minimum(beyond, high[-1]))
             high[-1] = 0.0

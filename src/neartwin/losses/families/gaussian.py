@@ -7,7 +7,7 @@ Dong, Roth, Su 2022, section 2; Balle, Wang 2018, theorem 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -17,10 +17,10 @@ import numpy as np
 from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
-from neartwin.losses.summands.base import CellMasses, Direction, Pair, Summand
+from neartwin.losses.summands.base import Direction, Pair, Summand
 from neartwin.losses.summands.gaussian_profile import gaussian_delta
-from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U
-from neartwin.special import erfcx, ndtr, ndtri
+from neartwin.losses.summands.rounding import ComplexArray, U
+from neartwin.special import erfcx, ndtri
 
 
 class GaussianSum(Summand):
@@ -41,13 +41,8 @@ class GaussianSum(Summand):
 
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """-mu^2 t^2/2 + i mu^2 t (tilt + 1/2), each product of four factors; t itself may err by 4U."""
-        real, imaginary, error = self.parts(tilt, t)
-        return real + 1j * imaginary, error
-
-    def parts(self, tilt: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The same, t >= 0."""
         real, imaginary = t * t * (-0.5 * self.mu2), t * (self.mu2 * (tilt + 0.5))
-        return real, imaginary, (imaginary - real) * (16 * U)
+        return real + 1j * imaginary, (imaginary - real) * (16 * U)
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Exact and decreasing in t."""
@@ -79,23 +74,6 @@ class GaussianSum(Summand):
                 return e, q / (p - q)
         return e, q / (p - q)
 
-    def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
-        """Quantiles of N(mu^2/2, mu^2)."""
-        mu = math.sqrt(self.mu2)
-        return 0.5 * self.mu2 + mu * float(ndtri(low_tail)), 0.5 * self.mu2 - mu * float(ndtri(high_tail))
-
-    def cells(self, edges: FloatArray) -> CellMasses:
-        """Normal tails; an argument x errs by 4U(|l|/mu + mu), so its tail by the factor (|x| + 1) times that."""
-        mu = math.sqrt(self.mu2)
-
-        def between(shift: float) -> tuple[FloatArray, FloatArray]:
-            x = edges / mu + shift * mu
-            tail = ndtr(-x)
-            own = tail * (2 * ELEMENTARY + 2 * U * x * x + (np.abs(x) + 1) * 6 * U * (np.abs(edges) / mu + mu))
-            return -np.diff(tail, prepend=1.0, append=0.0), np.append(own, 0.0) + np.insert(own, 0, 0.0)
-
-        return CellMasses(*between(-0.5), *between(0.5), 0.0)
-
     @property
     def has_closed_form(self) -> bool:
         """Always."""
@@ -114,11 +92,9 @@ class GaussianSum(Summand):
 class GaussianPair(Pair):
     """N(mu, 1) against N(0, 1); the same law of losses in both directions."""
 
-    mu: Fraction
+    merges: ClassVar[bool] = True
 
-    def __hash__(self) -> int:
-        """Of the two whole numbers: a Fraction's own hash costs a modular power."""
-        return hash(self.mu.as_integer_ratio())
+    mu: Fraction
 
     def repeated(self, count: int) -> Summand:
         """Mu^2 adds."""
@@ -129,16 +105,15 @@ class GaussianPair(Pair):
         return self.mu**2
 
     @classmethod
-    def together(cls, pairs: Sequence[Pair], counts: Sequence[int]) -> list[Summand]:
-        """All Gaussians are one."""
+    def merged(cls, counts: Mapping[GaussianPair, int]) -> Summand:
+        """All Gaussians are one: mu^2 adds."""
         squares: dict[int, int] = {}  # by the denominator of mu, so that whole numbers do most of the adding
-        for pair, count in zip(pairs, counts, strict=True):
-            assert isinstance(pair, GaussianPair)  # noqa: S101 - grouped by type just before
+        for pair, count in counts.items():
             top, bottom = pair.mu.as_integer_ratio()
             squares[bottom] = squares.get(bottom, 0) + count * top * top
         whole = math.lcm(*[bottom * bottom for bottom in squares])
         top = sum([top * (whole // (bottom * bottom)) for bottom, top in squares.items()])
-        return [GaussianSum(top / whole)]  # whole numbers divide to the nearest float
+        return GaussianSum(top / whole)  # whole numbers divide to the nearest float
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -157,10 +132,6 @@ class Gaussian(PrivacyLoss):
     def __init__(self, *, mu: Number) -> None:
         """mu: l2 sensitivity over the standard deviation of the noise."""
         object.__setattr__(self, "mu", in_floats(mu=rational(mu=mu)))
-
-    def __hash__(self) -> int:
-        """Of the two whole numbers."""
-        return hash(self.mu.as_integer_ratio())
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The same pair in every direction."""

@@ -36,7 +36,7 @@ from neartwin.checks import in_floats, integer, non_negative, open_probability
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
-from neartwin.losses.summands.base import Direction, Lattice, Pair, Ratio, Summand
+from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U, gamma
 
 MOST_COPIES, MOST_LOG = 900, 690.0
@@ -62,75 +62,19 @@ class Law(NamedTuple):
 
 
 class TwoSidedSum(AtomicSum):
-    """Copies of a law with the two losses e > 0 and -e in the ratio e^e; few enough for a sum over how many are turned.
-
-    With y = e^{-(1+2 tilt) e}, the tilted odds of -e: M(tilt) = e^{tilt e} (1 + y)/(1 + e^{-e}) of one copy, in plain floats.
-    e errs by U of itself.
-    """
+    """Copies of a law with the two losses e > 0 and -e in the ratio e^e; few enough for a sum over how many are turned."""
 
     def __init__(self, epsilon: Fraction, count: int, infinity: tuple[float, float]) -> None:
         """epsilon: e, exact; infinity: bounds on P(L = inf) of one copy."""
         self.epsilon, self.e = epsilon, float(epsilon)
-        self.small = math.exp(-self.e)
-        self.log_whole = math.log1p(self.small)
-        self.mass_error = 4 * ELEMENTARY + 4 * U * self.e
-        largest = self.e * (1 + U), self.e * (1 - U), -self.log_whole - 2 * self.mass_error, False
-        self._lay(count, infinity, largest)
-
-    @cached_property
-    def weighted(self) -> Weighted:  # type: ignore[override]
-        """The two atoms, for routes that ask for them."""
+        log_whole = math.log1p(math.exp(-self.e))
         losses = np.array([self.e, -self.e])
-        logs = np.array([-self.log_whole, -self.e - self.log_whole])
-        return Weighted(losses, logs, np.full(2, self.mass_error), np.full(2, U * self.e))
-
-    @cached_property
-    def lattice(self) -> Lattice | None:  # type: ignore[override]
-        """Every second multiple of e."""
-        return Lattice(self.count * self.epsilon, 2 * self.epsilon)
-
-    def log_mgf(self, tilt: float) -> tuple[float, float]:
-        """Count times one copy.
-
-        Small form, tilt e < 1: log1p(p expm1(tilt e) + q expm1(-tilt e)), p = 1/(1 + e^{-e}) and q = 1 - p. p and q err by
-        ELEMENTARY + (e + 2)U, expm1 by ELEMENTARY and 4U, for its logarithmic derivative is at most 2, and the product by U; the
-        sum is at least 0, so its logarithm errs by no more. Otherwise tilt e + log1p(y) - log1p(e^{-e}), where tilt e errs by 2U
-        of itself, each logarithm by ELEMENTARY of at most log 2 and of its argument, and (1+2 tilt) e y <= 1/e.
-        """
-        x, n = tilt * self.e, self.count
-        if x < 1:
-            p = 1 / (1 + self.small)
-            first, second = p * math.expm1(x), self.small * p * math.expm1(-x)
-            one = math.log1p(first + second)
-            error = (first - second) * (2.1 * ELEMENTARY + (self.e + 9) * U) + ELEMENTARY * abs(one)
-        else:
-            one = x + math.log1p(math.exp(-(1 + 2 * tilt) * self.e)) - self.log_whole
-            error = 4 * ELEMENTARY + 8 * U * x
-        return n * one, n * error * (1 + 4 * U) + 2 * U * abs(n * one)
-
-    def log_mgf_roughly_above(self, s: float) -> float:
-        """The second form at every s: it errs by less than 1e-13 (1 + s e)."""
-        one = s * self.e + math.log1p(math.exp(-(1 + 2 * s) * self.e)) - self.log_whole
-        return self.count * (one + 1e-13 * (1 + s * self.e))
-
-    def ratio(self, tilt: float, t: FloatArray) -> Ratio | None:
-        """M(tilt+it)/M(tilt) - 1 = cos te - 1 + i w sin te, w = (1 - y)/(1 + y).
-
-        An angle te errs by 9U te. w errs by ELEMENTARY and 3U(1+2 tilt)e of 2y, and 3U: by 3 ELEMENTARY; the turns and their
-        products by 3 ELEMENTARY of |e^{ite} - 1| <= min(2, te).
-        """
-        half = t * (0.5 * self.e)
-        sine = np.sin(half)
-        twice = sine + sine
-        y = math.exp(-(1 + 2 * tilt) * self.e)
-        reach, drift = 6.1 * ELEMENTARY, 9 * U * self.e
-        fixed, per_t = (2 * reach, drift) if float(t[-1]) * self.e > 8 else (0.0, reach * self.e + drift)
-        imaginary = twice * np.cos(half) * ((1 - y) / (1 + y))
-        return Ratio(-sine * twice, imaginary, fixed, per_t, 0.0, 0.0, self.count)
-
-    def log_tail(self, tilt: float, t: float, until: float) -> float:
-        """Only while the two atoms turn apart."""
-        return super().log_tail(tilt, t, until) if 2 * self.e * until <= math.pi * (1 + 1e-12) else 0.0
+        logs = np.array([-log_whole, -self.e - log_whole])
+        mass_error = np.full(2, 4 * ELEMENTARY + 4 * U * self.e)
+        lattice = Lattice(epsilon, 2 * epsilon)
+        super().__init__(
+            Weighted(losses, logs, mass_error, U * np.abs(losses)), count, infinity=infinity, lattice=lattice
+        )
 
     @cached_property
     def law(self) -> Law:
@@ -145,14 +89,6 @@ class TwoSidedSum(AtomicSum):
         whole = float(p[-1])
         error = 2 * ((2 * n + 2 * n * e + 2) * U + ELEMENTARY + gamma(n + 1)) * 1.01 + 4 * U
         return Law(masses / whole, p / whole, q / whole, error)
-
-    def cumulants(self, tilt: float) -> tuple[float, float, float]:
-        """Of one copy, times the count."""
-        n, e = self.count, self.e
-        y = math.exp(-(1 + 2 * tilt) * e)
-        share = y / (1 + y)
-        k = tilt * e + math.log1p(y) - self.log_whole
-        return n * k, n * e * (1 - 2 * share), 4 * n * e * e * share * (1 - share)
 
     @property
     def has_closed_form(self) -> bool:
@@ -198,10 +134,6 @@ class ResponsePair(Pair):
     epsilon: Fraction
     delta: Fraction
     others: int
-
-    def __hash__(self) -> int:
-        """Of whole numbers: a Fraction's own hash costs a modular power."""
-        return hash((self.epsilon.as_integer_ratio(), self.delta.as_integer_ratio(), self.others))
 
     def repeated(self, count: int) -> Summand:
         """Masses e^eps, 1 and others over their sum: errors of eps (U eps), exp and the division."""
@@ -272,10 +204,6 @@ class Approx(PrivacyLoss):
         share = rational(delta=delta)
         object.__setattr__(self, "delta", open_probability(delta=share) if share else share)
 
-    def __hash__(self) -> int:
-        """Of whole numbers."""
-        return hash((self.epsilon.as_integer_ratio(), self.delta.as_integer_ratio()))
-
     def dominating_pair(self, direction: Direction) -> Pair:
         """The same pair in every direction."""
         del direction
@@ -304,10 +232,6 @@ class RandomizedResponse(PrivacyLoss):
         """epsilon: log of the odds; answers: how many there are."""
         object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
         object.__setattr__(self, "answers", in_floats(answers=integer(at_least=2, answers=answers)))
-
-    def __hash__(self) -> int:
-        """Of whole numbers."""
-        return hash((self.epsilon.as_integer_ratio(), self.answers))
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The same pair in every direction: P names one answer, Q another, the rest have ratio 1."""

@@ -27,9 +27,8 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.losses.families.rare_slices import Edges, Panels, SeldomSampled, SlicedSum, log_height
 from neartwin.losses.inversion import contour
-from neartwin.losses.inversion.answer import CONTOUR, NARROW, NO_LINE, WIDE, Answer, narrow
 from neartwin.losses.inversion.contour import Contour
-from neartwin.losses.inversion.root import invert
+from neartwin.losses.inversion.contour_search import CONTOUR, NARROW, NO_LINE, WIDE, Answer, invert, narrow
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses, log_c
 from neartwin.losses.summands.base import SpecialMethod, Summand
@@ -39,7 +38,7 @@ from neartwin.losses.summands.rounding import (
     ComplexArray,
     NoCertificateError,
     U,
-    log_parts,
+    log_one_plus,
     log_within,
     moved_by,
 )
@@ -116,18 +115,6 @@ class Reached(Summand):
         relative = max(one for _, one in found) + sum(n for n, _, _ in self.parts_of_laws) * VANISHING / y
         return math.expm1(y), 1.01 * ((1 + y) * (relative + (2 + len(found)) * ELEMENTARY) + 2 * ELEMENTARY)
 
-    def log_mgf_roughly_above(self, s: float) -> float:
-        """Of the difference: where the slices vanish beside the rest, by e^y - 1 <= y e^y, y <= sum of n x."""
-        whole, rise = 0.0, -math.inf
-        for n, below, slice_ in self.parts_of_laws:
-            (log, error), (own, more) = below.log_mgf(s), slice_.log_mgf(s)
-            one = math.log(n) + own - log / n + error / n + more
-            whole += log + error + 8 * U * (abs(log) + abs(own) + n)
-            rise = float(np.logaddexp(rise, one)) + 8 * U * abs(rise) if rise > -math.inf else one
-        if rise > -LARGEST:
-            return super().log_mgf_roughly_above(s)
-        return whole + rise + 1e-9
-
     def log_mgf(self, tilt: float) -> tuple[float, float]:
         """Of the difference."""
         try:
@@ -156,7 +143,8 @@ class Reached(Summand):
             moved = part_error + below_error / n + 4 * U * (np.abs(part) + np.abs(below / n)) + 2 * ELEMENTARY
             turned: ComplexArray = np.exp(gap)
             off = x0 * (moved_by(gap.real, moved) * (1 + relative) + np.abs(turned) * relative)
-            one_real, one_imaginary, one_bound = log_parts(x0 * turned.real, x0 * turned.imag, off)
+            grown_by, one_bound = log_one_plus(x0 * turned.real, x0 * turned.imag, off)
+            one_real, one_imaginary = grown_by.real, grown_by.imag
             real, imaginary, bound = real + n * one_real, imaginary + n * one_imaginary, bound + n * one_bound
             bound += 2 * U * len(each) * n * (np.abs(one_real) + np.abs(one_imaginary))
         half = np.sin(0.5 * imaginary)
@@ -451,7 +439,7 @@ class Ladder:
         if not bound[i] < goal:
             return None
         tilt = float(rung.tilts[i])
-        log = self.term(j, first).log_mgf_roughly_above(tilt) + log_c(tilt)
+        log = self.term(j, first).log_mgf_above(tilt) + log_c(tilt)
         return (log, tilt) if log - tilt * eps < goal else None
 
     def contour(self, j: int, first: int, eps: float, share: float) -> Contour:

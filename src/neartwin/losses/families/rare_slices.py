@@ -256,7 +256,7 @@ class SlicedSum(QuadratureSum):
 
     def __init__(self, law: SeldomSampled, count: int, panels: Panels, slice_: Edges) -> None:
         """law: that is sliced; panels: of the same law, up to an edge no lower than the slice's."""
-        self.count, self.copies, self.panels, self.slice = count, count, panels, slice_
+        self.count, self.panels, self.slice = count, panels, slice_
         self._law = law.law
         self._goal = math.log(2.0**-58 / count)
         self._rules = {}
@@ -429,10 +429,8 @@ class SlicedSum(QuadratureSum):
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """By products of turns: there are few nodes beside the turns, and many copies want all their digits."""
         rule, n = self.rule(tilt, float(t.max(initial=0.0))), self.count
-        found = atoms.line_by_products(rule.weighted, rule.tilted_law, t)
-        if found is None:
-            return super().log_mgf_ratio(tilt, t)
-        return n * found[0], n * found[1] + 2 * U * n * np.abs(found[0])
+        one, error = atoms.line(rule.weighted, rule.tilted_law, t, n, relative=True)
+        return n * one, n * error + 2 * U * n * np.abs(one)
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """On nodes that prove more."""

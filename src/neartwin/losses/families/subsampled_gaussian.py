@@ -8,7 +8,6 @@ standard density:
     replace  P = r phi, Q = r~ phi     M(s) = int phi r^{1+s} r~^{-s} du,  r~(u) = r(-u): a record of norm 1 becomes its
              opposite; the law is the same in both directions (Koskela, Jalko, Honkela 2020, section 6).
 
-Quadrature error: `strip.py`.
 Cut of the nodes: r^a <= 1 - q + q e^{a(mu u - mu^2/2)} for a >= 1, r^{-a} <= (1-q)^{-a}, and M(tilt) >= 1 (Jensen)
 or, for remove, >= q^{1+tilt} e^{tilt(1+tilt)mu^2/2}; what lies beyond is a sum of normal tails.
 
@@ -18,7 +17,23 @@ which falls in t: one number bounds all higher frequencies (likewise with |r|^{-
 replace). The integrand of B is again analytic: with A = log r(u+i(eta+y)), A' = log r(u+i(eta-y)) its modulus at
 u + i eta is at most e^{eta^2/2} phi |..||..| exp(-(t/2)(arg r at y+eta minus arg r at eta-y)) and arg r grows with
 the angle, so the same rule with the same nodes gives B up to 2 M(tilt) e^{(y^2+eta^2)/2} cos((theta+eta mu)/2)^{-v}
-/ (e^{2 pi eta/h} - 1), or what `strip.py` has instead of the power of the cosine.
+/ (e^{2 pi eta/h} - 1), or what stands below instead of the power of the cosine.
+
+Quadrature: what one turn of the line of integration costs the trapezoidal rule.
+
+r(u + iy) has modulus at most r(u), argument of the sign of y, at most theta = mu|y| in modulus, and at least cos(theta/2) r(u)
+in modulus (a point of the segment from a to b e^{i theta}). So for theta < pi the integrand at u + iy is at most its value at
+(u, tilt) times e^{y^2/2} e^{w|t|theta} cos(theta/2)^{-v}, with w = 1 (2 for replace) and v = tilt where a negative power occurs
+(0 for remove). The trapezoidal rule of step h then errs by at most
+    2 M(tilt) e^{y^2/2} e^{w|t|theta} cos(theta/2)^{-v} / (e^{2 pi y/h} - 1)            (Trefethen, Weideman 2014, 5.1).
+
+Seldom sampled, a negative power turns much less. Write r(u+iy) = (1-q) w, w = 1 + k e^{i theta}, k = q e^{mu u - mu^2/2}/(1-q),
+theta < pi/2, X = (1+k)^{-tilt} <= 1. In c = cos theta, log|w| is concave, so |w| >= (1+k)^c; and arg w <= tan(theta) log|w|, for
+d arg w/d log|w| = sin(theta)/(c + k) and both are 0 at k = 0. Under add, with tilt' = c tilt - |t| sin(theta) >= 0,
+    int phi |r(u+iy)^{-tilt-it}| <= (1-q)^{-tilt} E X^{tilt'/tilt} <= M(tilt) (E X)^{tilt'/tilt - 1}            (Jensen),
+which stands for the last two factors; under replace, with r~ for r and the mean over phi r^{1+tilt}, (E X)^{c-1} for the last
+one. E X >= (1-q)^tilt, by Jensen from E[1+k] <= 1/(1-q) (under replace: k falls and r^{1+tilt} rises in u); under add also
+E X >= Phi(a) (1+k(a))^{-tilt} for every a, for X falls in u.
 """
 
 from __future__ import annotations
@@ -30,21 +45,87 @@ from fractions import Fraction
 import numpy as np
 
 from neartwin.checks import in_floats, sampling_rate
-from neartwin.exact import FloatArray, Number, float_above, float_below, rational
+from neartwin.exact import FloatArray, Number, float_above, floats_around, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.gaussian import GaussianPair
 from neartwin.losses.families.rare_participation import LADDER
-from neartwin.losses.families.subsampled_gaussian_bounds import Strip
 from neartwin.losses.summands.atoms import Weighted
-from neartwin.losses.summands.base import UNBOUNDED, CellMasses, Direction, MaximumLoss, Pair, Summand
-from neartwin.losses.summands.half_line import half_line_cells, half_line_delta
+from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, Summand
+from neartwin.losses.summands.half_line import half_line_delta
 from neartwin.losses.summands.quadrature import SHARED, QuadratureSum, Rule
-from neartwin.losses.summands.rounding import ELEMENTARY, U, gamma
-from neartwin.special import ndtr, ndtri
+from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, U, gamma
+from neartwin.special import log_ndtr, ndtr
 
+ANGLES = np.pi * np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97])
+TURNS = np.array([0.2, 0.4, 0.6, 0.8])  # angles tried, as shares of the one that brings tilt' to 0
+QUARTER = 0.5 * math.pi * (1 - 1e-12)
+STRIPS = np.geomspace(0.25, 1.5, 8)  # strips tried, as shares of about the best
+INSIDE = np.array([0.25, 0.5, 0.75, 0.9, 0.98])  # strips tried, as shares of the one that a quarter turn leaves
+NEGATIVE = {"remove": 0.0, "add": 1.0, "replace": 1.0}  # the negative power of r or r~, over the tilt
+PLACES = np.linspace(-30.0, 3.0, 67)  # the a at which E X is bounded from below
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
 GENTLE = 0.25  # mu below which a tilt moves the law so little that more tilts share their nodes
 FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide; below pi/2
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """One law of one direction: order is remove, add or replace."""
+
+    mu: float
+    q: float
+    direction: Direction
+
+    def hidden(self, tilt: float) -> float:
+        """An upper bound on -log E X, rising in tilt."""
+        if self.direction == "remove":
+            return 0.0
+        found = -tilt * math.log1p(-self.q)
+        if self.direction == "add" and found > 1:
+            k = self.q / (1 - self.q) * np.exp(self.mu * PLACES - 0.5 * self.mu**2)
+            found = min(found, float(np.min(tilt * np.log1p(k) - log_ndtr(PLACES))))
+        return found * (1 + 1e-9)
+
+    def log_grown(self, low: float, high: float, theta: FloatArray, t: float) -> FloatArray:
+        """Log of what the integrand grows by at most, for |t| and every tilt in [low, high]; 1 - tilt'/tilt falls in tilt."""
+        y = theta / self.mu
+        turned = (2 if self.direction == "replace" else 1) * t * theta
+        often = turned - high * NEGATIVE[self.direction] * np.log(np.cos(theta / 2))
+        if self.direction == "add":
+            share = 1 - np.cos(theta) + t * np.sin(theta) / max(low, SMALLEST)
+            seldom = np.where(share <= 1, share * self.hidden(high), np.inf)
+        else:
+            seldom = turned + (1 - np.cos(theta)) * self.hidden(high)
+        grown: FloatArray = np.minimum(often, np.where(theta < QUARTER, seldom, np.inf))
+        return 0.5 * y * y + grown
+
+    def step(self, low: float, high: float, t: float, log_goal: float) -> float:
+        """The widest step whose error is below the goal for all of [low, high]; of so few bits that nodes are exact."""
+        theta = np.append(ANGLES, math.atan2(low, t) * TURNS) if self.direction == "add" and low > 0 else ANGLES
+        theta = np.minimum(theta, 40 * self.mu)
+        cost = math.log(2) - log_goal + 0.01
+        wide = float((2 * math.pi * theta / self.mu / (cost + self.log_grown(low, high, theta, t))).max())
+        mantissa, exponent = math.frexp(wide)
+        return math.ldexp(math.floor(mantissa * 64) / 64, exponent)
+
+    def log_rule_error(self, step: float, tilt: float, theta: FloatArray) -> FloatArray:
+        """Log of what the rule errs by in the integral of B(t), over M(tilt) e^{y^2/2}: the best of some strips eta.
+
+        e^{-x} stands for 1/(e^x - 1); where that is less than a quarter too small, four times the bound proves nothing.
+        """
+        negative, hidden = tilt * NEGATIVE[self.direction], self.hidden(tilt)
+        widest = 0.95 * (math.pi - theta)[:, None] / self.mu
+        falls = np.array([negative / 4, min(negative / 4, hidden)]) * self.mu**2
+        best = 2 * math.pi / step / (1 + falls)  # of e^{eta^2 (1 + fall)/2 - 2 pi eta/h}, small eta
+        eta = np.append(np.multiply.outer(best, STRIPS), 2 * math.pi / step)
+        # up to the quarter turn within which a seldom sampled law is bounded
+        inside = (np.maximum(QUARTER - theta, 0.0) / self.mu)[:, None] * INSIDE
+        eta = np.minimum(widest, np.hstack([np.broadcast_to(eta, (len(theta), len(eta))), inside]))
+        turned = theta[:, None] + eta * self.mu
+        seldom = np.where(turned < QUARTER, (1 - np.cos(turned)) * hidden, np.inf)
+        strip = math.log(2) + 0.5 * eta * eta + np.minimum(-negative * np.log(np.cos(turned / 2)), seldom)
+        least: FloatArray = np.min(strip - 2 * math.pi * eta / step, axis=1) + 1e-9
+        return least
 
 
 class SubsampledGaussianSum(QuadratureSum):
@@ -52,20 +133,18 @@ class SubsampledGaussianSum(QuadratureSum):
 
     def __init__(self, mu: Fraction, rate: Fraction, count: int, direction: Direction) -> None:
         """mu: sensitivity over sigma; rate: the sampling probability, strictly between 0 and 1."""
-        self.mu, self.q, self.count, self.copies = float(mu), float(rate), count, count
+        self.mu, self.q, self.count = float(mu), float(rate), count
         self.direction: Direction = "replace" if direction == "replace_back" else direction
         self.turns = 2 if self.direction == "replace" else 1
-        reach, least = (
-            -count * math.log1p(-end) if end < 1 else math.inf for end in (float_above(rate), float_below(rate))
-        )
+        below, above = floats_around(rate)
+        least, reach = (-count * math.log1p(-end) if end < 1 else math.inf for end in (below, above))
         self.top = (
             MaximumLoss(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY))
             if self.direction == "add"
             else UNBOUNDED
         )
-        self._steps: dict[tuple[float, float, float], float] = {}
         self._rules: dict[tuple[float, bool], Rule] = {}
-        self.variation = min(count * float_above(rate), 1.0)  # P and Q are equal unless the unit takes part
+        self.variation = min(count * above, 1.0)  # P and Q are equal unless the unit takes part
         self._goal = math.log(2.0**-58 / max(count, 1))
         self.exact = (mu, rate)
         self.shares = True
@@ -105,11 +184,6 @@ class SubsampledGaussianSum(QuadratureSum):
         )
 
     # -- the rule -----------------------------------------------------------------------------------------------------
-    @property
-    def _positive(self) -> float:
-        """1 where r has a positive power 1 + tilt."""
-        return 0.0 if self.direction == "add" else 1.0
-
     def _ends(self, low: float, high: float) -> tuple[float, float]:
         """Nodes in [left, right] leave out at most e^goal relative to M(tilt), twice over (at tilt and 0), low <= tilt <= high.
 
@@ -135,20 +209,14 @@ class SubsampledGaussianSum(QuadratureSum):
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
         """Equal steps over the range that matters; the strip's bound grows with tilt."""
         left, right = self._ends(low, high)
-        step = self._step(low, high, reach)
+        step = self.strip.step(low, high, reach, self._goal)
         u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
         return u, replace(self.law(u, step), outside=4 * math.exp(self._goal))
 
     def size(self, low: float, high: float, reach: float) -> int:
         """The nodes of the rule that reaches so far."""
         left, right = self._ends(low, high)
-        return math.ceil((right - left) / self._step(low, high, reach))
-
-    def _step(self, low: float, high: float, reach: float) -> float:
-        """The rule's; kept: size and nodes ask."""
-        if (low, high, reach) not in self._steps:
-            self._steps[low, high, reach] = self.strip.step(low, high, reach, self._goal)
-        return self._steps[low, high, reach]
+        return math.ceil((right - left) / self.strip.step(low, high, reach, self._goal))
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Count log (B(t)/M(tilt)), the best of a few shifts."""
@@ -156,22 +224,13 @@ class SubsampledGaussianSum(QuadratureSum):
         if t <= 0:
             return 0.0
         rule = self.rule(tilt, 0.0)
-        weights = rule.tilted_law.weights  # tilted, normalised: phi r^.. over M(tilt)
-        slope = abs(float(weights @ self._slope(rule.nodes)))
+        slope = 0.0  # of the tilted loss in u, for the choice of the shift only
+        for sign in (1.0, -1.0) if self.direction == "replace" else (1.0,):
+            x = np.minimum(sign * self.mu * rule.nodes - 0.5 * self.mu**2, 30.0)
+            slope += float(rule.tilted_law.weights @ (self.q * np.exp(x) / (1 + self.q * np.expm1(x)))) * self.mu
         centre = t * slope * self.mu  # theta of the Gaussian approximation
         theta = centre * NEAR if centre < 1 else FAR
         return self.count * min(float(np.min(self._log_shifted(rule, tilt, t, theta))), 0.0) * (1 - 1e-12)
-
-    def _slope(self, u: FloatArray) -> FloatArray:
-        """dL/du, for the choice of the shift only."""
-        x = np.minimum(self.mu * u - 0.5 * self.mu**2, 30.0)
-        plus = self.q * np.exp(x) / (1 + self.q * np.expm1(x)) * self.mu
-        if self.direction != "replace":
-            result: FloatArray = plus
-            return result
-        x = np.minimum(-self.mu * u - 0.5 * self.mu**2, 30.0)
-        both: FloatArray = plus + self.q * np.exp(x) / (1 + self.q * np.expm1(x)) * self.mu
-        return both
 
     def _log_shifted(self, rule: Rule, tilt: float, t: float, theta: FloatArray) -> FloatArray:
         """Log of B(t)/M(tilt) for each shift theta below pi/2, rounded up; above 0 where it proves nothing.
@@ -184,7 +243,7 @@ class SubsampledGaussianSum(QuadratureSum):
         exponent, moved = np.zeros((2, len(theta), len(rule.nodes)))
         for sign in (1.0, -1.0) if self.direction == "replace" else (1.0,):
             modulus, argument, relative = self._turned(sign * rule.nodes, theta)
-            power = 1 + tilt if sign > 0 and self._positive else -tilt
+            power = 1 + tilt if sign > 0 and self.direction != "add" else -tilt
             exponent += power * modulus - t * argument
             moved += (abs(power) * np.abs(modulus) + t * argument) * relative
         own = law.mass_error + tilt * law.loss_error + 8 * U * tilt * np.abs(law.losses) + 4 * ELEMENTARY
@@ -232,20 +291,6 @@ class SubsampledGaussianSum(QuadratureSum):
         # 1 - e^eps + e^eps q below 0, as a sum of positive numbers
         most = (float_above(self.exact[1]) + -np.expm1(np.minimum(eps, 0.0)) * (1 - self.q)) * (1 + 8 * U)
         return np.minimum(lower, most), np.minimum(upper, most)
-
-    def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
-        """Quantiles of the noise, through the loss."""
-        low, high = -float(ndtri(low_tail)) + 1.0, -float(ndtri(high_tail)) + 1.0
-        u = np.array([low, -high] if self.direction == "add" else [-low, self.mu + high])
-        if self.direction == "replace":
-            u = np.array([-self.mu - low, self.mu + high])
-        found, _ = self._loss(u)
-        return float(found[0]), float(found[1])
-
-    def cells(self, edges: FloatArray) -> CellMasses:
-        """Half-lines of the noise."""
-        big = self._big(edges)
-        return half_line_cells(self._loss, self._beyond, edges, self._rising, big, guess=self._where(edges))
 
     @property
     def _rising(self) -> float:

@@ -30,8 +30,8 @@ from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families import subsampled_laplace_few
 from neartwin.losses.families.laplace import LaplacePair
 from neartwin.losses.summands.atoms import Weighted
-from neartwin.losses.summands.base import CellMasses, Direction, MaximumAtom, MaximumLoss, Pair, Summand
-from neartwin.losses.summands.half_line import half_line_cells, half_line_delta
+from neartwin.losses.summands.base import Direction, MaximumLoss, Pair, Summand
+from neartwin.losses.summands.half_line import half_line_delta
 from neartwin.losses.summands.quadrature import QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, NoCertificateError, U
 
@@ -54,7 +54,7 @@ class SubsampledLaplaceSum(QuadratureSum):
 
     def __init__(self, rate: Fraction, q: Fraction, count: int, direction: Direction) -> None:
         """rate: e; q: the sampling probability, strictly between 0 and 1."""
-        self.e, self.q, self.count, self.copies = float(rate), float(q), count, count
+        self.e, self.q, self.count = float(rate), float(q), count
         self.direction: Direction = "replace" if direction == "replace_back" else direction
         self._goal = math.log(2.0**-58 / count)
         self.variation = min(count * self.q * (1 + 4 * U), 1.0)  # P and Q are equal unless the unit takes part
@@ -209,94 +209,6 @@ class SubsampledLaplaceSum(QuadratureSum):
         atoms, ramps = self.apart(tilt)
         return self.count * math.log(min(atoms + ramps / t, 1.0)) * (1 - 1e-12)
 
-    def log_mgf_roughly_above(self, s: float) -> float:
-        """Both atoms, and on each panel of a ramp the line above the logarithm of the integrand: quick at any s.
-
-        Every term errs by the error of log r and by 64U of what it is made of; 1e-9 covers the exponentials and their sum.
-        """
-        (top, bottom), errors = self.log_r(np.array([self.e, -self.e]))
-        log_masses, losses = {
-            "remove": ([bottom, top - self.e], [bottom, top]),
-            "add": ([0.0, -self.e], [-bottom, -top]),
-            "replace": ([bottom - self.e, top - self.e], [bottom - top, top - bottom]),
-        }[self.direction]
-        terms = [np.add(log_masses, np.multiply(s, losses)) + math.log(0.5)]
-        slack = (1 + s) * (2 * float(errors.sum()) + 64 * U * (abs(top) + abs(bottom)))
-        for power, tilted_law, rest, rest_tilt in self._ramps():
-            value, error = self._panels_above(power + tilted_law * s)
-            terms.append(value + (rest + s * rest_tilt))
-            slack = max(slack, error + (1 + s) * (float(errors[1]) + 8 * U * abs(bottom)))
-        every = np.concatenate(terms)
-        most = float(every.max())
-        one = most + math.log(float(np.exp(every - most).sum()))
-        return self.count * (one + float(slack) + 1e-9 + 8 * U * abs(most))
-
-    def _panels_above(self, a: float) -> tuple[FloatArray, float]:
-        """Logarithms above the integrals of r(y)^a e^{-y}/2 over panels of (0, e), and the worst of their errors.
-
-        log r is convex in y: for a >= 0 a chord of a log r - y lies above it, for a < 0 the tangent in the middle. The integral
-        of e^line over a panel of width w is w e^m sinh(x)/x, m its middle, x half its rise; log(sinh(x)/x) <= x^2/6 moves by
-        less than x. a log r errs by |a| times the error of log r, the tangent's slope by 8U(1 + e) of |a|.
-        """
-        e = self.e
-        panels = math.ceil(min(max(2 * e * math.sqrt(abs(a)), FEW), MOST_ROUGH))
-        w = e / panels
-        edges: FloatArray = np.linspace(0.0, e, panels + 1)
-        if a >= 0:
-            log, error = self.log_r(2 * edges - e)
-            g = a * log - edges
-            middle, half = 0.5 * (g[1:] + g[:-1]), 0.5 * np.abs(np.diff(g))
-        else:
-            centre = 0.5 * (edges[1:] + edges[:-1])
-            log, error = self.log_r(2 * centre - e)
-            middle = a * log - centre
-            half = (0.5 * w) * (1 - 2 * a * self.q * np.exp(2 * centre - e - log))
-        tiny = np.maximum(half, 1e-3)
-        bend = np.where(half < 1e-3, half * half / 6, tiny + np.log(-np.expm1(-2 * tiny) / (2 * tiny))) * (1 + 1e-9)
-        slack = abs(a) * (4 * float(error.max()) + 64 * U * (float(np.abs(log).max()) + w * (1 + e))) + 64 * U * e
-        return middle + bend + math.log(0.5 * w), slack
-
-    def peaks(self) -> list[MaximumAtom]:
-        """The outer atom and the ramp next to it, y from 0 to e, in closed form.
-
-        remove, replace (there the other factor of the loss is constant on this ramp): the loss exceeds l - g where y > e - d,
-        e^{-2d} = 1 - r(1 - e^{-g}) / (q e^e), r = r(e). P has density e^{-y} r(y)/2, convex in y, hence w <= d/2 times its larger
-        end; b = int (e^{-y}/2)(r(y) - r(e-d)) dy = (q/2)(1 - e^{-d})^2.
-        add: where y < d, e^{2d} = 1 + r(e^g - 1) / (q e^{-e}), r = r(0). P has density e^{-y}/2: w = (1 - e^{-d})/2; b =
-        int (e^{-y}/2)(1 - r(y)/r(d)) dy = (q/2) e^{-e} (e^d - 1)^2 / (r e^g).
-        g errs by nothing here; 1 - e^{-2d} is kept below 1/2 and d below e, so that a relative error of it at most doubles in d.
-        """
-        e, q = self.e, self.q
-        (log_r,), (error,) = self.log_r(np.array([-e if self.direction == "add" else e]))
-        r, loose = math.exp(log_r), 40 * ELEMENTARY + 2 * float(error) + 8 * U * e
-
-        def reach(gap: FloatArray) -> FloatArray:
-            if self.direction == "add":
-                d = 0.5 * np.log1p(r * np.expm1(np.minimum(gap, 700.0)) / (q * math.exp(-e)))
-            else:
-                part = -r * np.expm1(-gap) / (q * math.exp(e))
-                d = np.where(part < 0.5, -0.5 * np.log1p(-np.minimum(part, 0.5)), np.inf)
-            return np.where(d < 0.99 * e, d, np.inf)
-
-        def within(gap: FloatArray) -> FloatArray:
-            d = reach(gap) * (1 + loose)
-            if self.direction == "add":
-                return np.where(np.isfinite(d), -0.5 * np.expm1(-d), np.inf)
-            inner = np.minimum(d, e)
-            ends = np.maximum(math.exp(-e) * r, np.exp(inner - e) * (1 - q + q * np.exp(e - 2 * inner)))
-            return np.asarray(d * 0.5 * ends * (1 + loose))
-
-        def beside(gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-            d = reach(gap)
-            inner = np.where(np.isfinite(d), d, 0.0)
-            value = 0.5 * q * np.square(np.expm1(-inner))
-            if self.direction == "add":
-                value = 0.5 * q * math.exp(-e) * np.square(np.expm1(inner)) / (r * np.exp(np.minimum(gap, 700.0)))
-            return value * (1 - 4 * loose), np.where(np.isfinite(d), value * (1 + 4 * loose), np.inf)
-
-        share = 2 * float(error) + 4 * ELEMENTARY + 8 * U * (abs(self._share) + e)
-        return [MaximumAtom(self.count, self._largest, self._largest_error, self._share, share, within, beside)]
-
     # -- one step -----------------------------------------------------------------------------------------------------
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """One step, by its half-line."""
@@ -304,23 +216,6 @@ class SubsampledLaplaceSum(QuadratureSum):
             return None
         big = np.full(len(eps), 800.0 + 2 * self.e)
         return half_line_delta(self._loss, self._beyond, eps, self._rising, big, guess=self._where)
-
-    def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
-        """Both atoms."""
-        del low_tail, high_tail
-        found, _ = self._loss(np.array([-self.e, 2 * self.e])[:: int(self._rising)])
-        return float(found[0]), float(found[1])
-
-    def cells(self, edges: FloatArray) -> CellMasses:
-        """Half-lines of the noise; an edge that cannot be told from an atom is moved above it."""
-        big = np.full(len(edges), 800.0 + 2 * self.e)
-        ends, errors = self._loss(np.array([-self.e, 2 * self.e]))
-        edge_error = 2 * float(errors.max()) + 8 * U * float(np.abs(ends).max())
-        moved = edges
-        for end in ends:
-            moved = np.where(np.abs(edges - end) <= edge_error, end + 2 * edge_error, moved)
-        found = half_line_cells(self._loss, self._beyond, moved, self._rising, big, guess=self._where(moved))
-        return found._replace(edge_error=3 * edge_error)
 
     @property
     def _rising(self) -> float:

@@ -38,10 +38,8 @@ import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses.inversion import saddle
-from neartwin.losses.inversion.aliasing import Alias, find_alias
-from neartwin.losses.inversion.answer import CONTOUR, NARROW, Answer
-from neartwin.losses.inversion.contour import NOTHING, Contour, Rounding, affordable, poles, short
-from neartwin.losses.inversion.lines import by_line
+from neartwin.losses.inversion.contour import MOST_NODES, MOST_WORK, NOTHING, Contour, Rounding, find_alias, poles
+from neartwin.losses.inversion.contour_search import CONTOUR, NARROW, Answer, by_line
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands import atoms
@@ -212,14 +210,15 @@ def build(law: RampLaw, total: SumOfLosses, at: Saddle, rtol: float) -> FewAndRe
     share = 0.02 * rtol * tilt * max(abs(at.eps), 1e-2 * at.deviation)
     log_goal = at.log_delta + math.log(min(max(share, 1e-13), 1e-6))
     alias = find_alias(total, at, log_goal)
-    step = short(2 * math.pi / alias.period)
-    alias = Alias(tilt, 2 * math.pi / step * (1 - 4 * U), alias.top, alias.above, alias.below)
+    step = alias.step
     relative_goal, nodes = log_goal - scale + tilt * at.eps, 32
-    while affordable(total, tilt, nodes, step) and not _log_cut(law, apart, nodes * step) <= relative_goal:
+    while not _log_cut(law, apart, nodes * step) <= relative_goal:
         nodes = int(1.2 * nodes) + 1
+        if nodes > MOST_NODES or total.work(tilt, nodes * step, nodes) > MOST_WORK:
+            raise NoCertificateError
     t: FloatArray = step * np.arange(nodes + 1, dtype=float)
     terms, slack = _rest(law, tilt, t)
-    weight, turns = poles(tilt, t, step)
+    weight, product = poles(tilt, t, step)
     size = np.abs(terms) * weight
     rounding = Rounding(
         float(weight @ slack) * 1.01 + float(size.sum()) * (gamma(len(t)) + 200 * U),  # two arguments of at most pi
@@ -230,7 +229,7 @@ def build(law: RampLaw, total: SumOfLosses, at: Saddle, rtol: float) -> FewAndRe
         step=step,
         t=t,
         size=size,
-        angle=np.angle(terms) - turns,
+        angle=np.angle(terms) - np.angle(product),
         log_scale=scale,
         scale_error=scale_error,
         dip=None,

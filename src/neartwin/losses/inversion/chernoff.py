@@ -21,13 +21,13 @@ MANY_C = np.array([log_c(s) for s in MANY.tolist()])
 LogMgf = Callable[[float], float]
 
 
-def _least(function: Callable[[float], float]) -> tuple[float, float]:
-    """The least value found of a function of log s, and where: a grid, then a golden section around its best point."""
+def _least(function: Callable[[float], float]) -> float:
+    """The least value found of a function of log s: a grid, then a golden section around its best point."""
     grid = np.linspace(math.log(1e-4), math.log(1e6), 47)
     values = [function(float(x)) for x in grid]
     j = int(np.argmin(values))
     low, high = float(grid[max(j - 1, 0)]), float(grid[min(j + 1, len(grid) - 1)])
-    best = (values[j], float(grid[j]))
+    best = values[j]
     x, y = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     f, g = function(x), function(y)
     for _ in range(32):
@@ -39,21 +39,20 @@ def _least(function: Callable[[float], float]) -> tuple[float, float]:
             low, x, f = x, y, g
             y = low + GOLDEN * (high - low)
             g = function(y)
-        best = min(best, (f, x), (g, y))
+        best = min(best, f, g)
     return best
 
 
-def log_delta_above(log_mgf: LogMgf, eps: float, quick: LogMgf | None = None) -> float:
-    """An upper bound on log delta(eps); at most 0. quick: a looser bound on K, to find the best s by."""
+def log_delta_above(log_mgf: LogMgf, eps: float) -> float:
+    """An upper bound on log delta(eps); at most 0."""
 
-    def bound(x: float, of: LogMgf) -> float:
+    def bound(x: float) -> float:
         s = math.exp(x)
-        k = of(s)
+        k = log_mgf(s)
         value = k + log_c(s) - s * eps
         return value + 1e-14 * (abs(k) + s * abs(eps) + 1) if math.isfinite(k) else math.inf
 
-    best, at = _least(lambda x: bound(x, quick or log_mgf))
-    return min(best, bound(at, log_mgf) if quick else best, 0.0)
+    return min(_least(bound), 0.0)
 
 
 def _known(log_mgf: LogMgf) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -70,30 +69,28 @@ def _known(log_mgf: LogMgf) -> tuple[FloatArray, FloatArray, FloatArray]:
     return s, k, c
 
 
-def delta_above(log_mgf: LogMgf, eps: FloatArray, quick: LogMgf | None = None) -> FloatArray:
-    """An upper bound on delta at each eps, rounded up; for many eps by a fixed list of s and the quick bound on K alone."""
+def delta_above(log_mgf: LogMgf, eps: FloatArray) -> FloatArray:
+    """An upper bound on delta at each eps, rounded up; for many eps by a fixed list of s."""
     if len(eps) > FEW:
-        s, k, c = _known(quick or log_mgf)
+        s, k, c = _known(log_mgf)
         least = np.zeros(len(eps))
         for start in range(0, len(eps), BLOCK):
             part = eps[start : start + BLOCK, None]
             log = k + c - s * part + 1e-14 * (np.abs(k) + s * np.abs(part) + 1)
             least[start : start + BLOCK] = np.minimum(log.min(axis=1, initial=0.0), 0.0)
         return np.exp(least) * (1 - 1e-13 * np.sign(least))
-    return np.array([min(math.exp(log_delta_above(log_mgf, float(e), quick)) * (1 + 1e-13), 1.0) for e in eps])
+    return np.array([min(math.exp(log_delta_above(log_mgf, float(e))) * (1 + 1e-13), 1.0) for e in eps])
 
 
-def epsilon_above(log_mgf: LogMgf, delta: float, quick: LogMgf | None = None) -> float:
-    """An upper bound on eps(delta), 0 < delta < 1: min over s of (K(s) + log c(s) - log delta)/s; 0 at least. quick: as above."""
+def epsilon_above(log_mgf: LogMgf, delta: float) -> float:
+    """An upper bound on eps(delta), 0 < delta < 1: min over s of (K(s) + log c(s) - log delta)/s; 0 at least."""
     log = math.log(delta)
 
-    def bound(x: float, of: LogMgf) -> float:
+    def bound(x: float) -> float:
         s = math.exp(x)
-        k = of(s)
+        k = log_mgf(s)
         if not math.isfinite(k):
             return math.inf
-        value = (k + log_c(s) - log) / s
-        return value + 1e-14 * (abs(k) + abs(log) + 1) / s
+        return (k + log_c(s) - log) / s + 1e-14 * (abs(k) + abs(log) + 1) / s
 
-    best, at = _least(lambda x: bound(x, quick or log_mgf))
-    return max(min(best, bound(at, log_mgf) if quick else best), 0.0)
+    return max(_least(bound), 0.0)

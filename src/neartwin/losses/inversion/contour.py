@@ -29,24 +29,44 @@ Error ledger, true delta in [S_lower - alias - cut - rounding, S_upper + cut + r
   rounding  (d/2pi) sum_k |F(kd)| (expm1(E_k) + gamma(K)), E_k from `line`, plus 8U per factor and 2U|t eps| in the
             angle: expm1(x + y) <= expm1(x) + 1.72 y e^x for 0 <= y <= 1, so two sums kept with the line serve every eps.
 Terms too small to matter are dropped and their moduli join the cut.
+
+Aliases: a rule of step 2pi/W on a line also sees delta at eps + mW; two Chernoff bounds say how little.
+
+A term m of the sum is e^{tilt m W} delta(eps + mW) >= 0, and delta(x) <= c(s) e^{K(s) - s x} for every s (total.py), so
+    m > 0:  at most c(s) e^{K(s) - s eps} / (e^{(s-tilt)W} - 1) together, any s > tilt; 0 when eps + W >= top;
+    m < 0:  at most c(s) e^{K(s) - s eps} / (e^{(tilt-s)W} - 1) together, any 0 <= s < tilt.
+With the gap |s - tilt| fixed, the least W that keeps this below a goal is read off; for a Gaussian the best gap is z/deviation
+and W = z deviation, z^2/2 the logarithm of the goal. A law with a far hump wants a smaller gap, and W is long.
+
+Which frequencies of a long line are significant: where atoms of many kinds turn, they are seldom together again.
+
+A long line is summed term by term, each |M(s)/M(tilt)| times the kernel, which is at most step/pi
+e^{mu^2 (tilt(tilt+1) - t^2)/2} (2/|s(s+1)| + dip) and falls in t. `Summand.log_modulus_bound` bounds |M(s)/M(tilt)| for all near
+one, so that neighbouring nodes are judged at once, by the first of them; where that is not enough fewer are taken together, and
+at last each alone. Terms proved to be too small to matter are never computed: what they may add together is charged with the
+frequency cut, on both sides.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.inversion.aliasing import Alias, find_alias, significant_frequencies
 from neartwin.losses.inversion.saddle import Saddle
-from neartwin.losses.inversion.total import SumOfLosses
-from neartwin.losses.summands.rounding import ComplexArray, NoCertificateError, U, gamma
+from neartwin.losses.inversion.total import SumOfLosses, log_c
+from neartwin.losses.summands.rounding import SMALLEST, ComplexArray, NoCertificateError, U, gamma
 from neartwin.special import ndtr
 
+SHARES = (0.5, 0.25, 0.1, 0.03, 2.0, 4.0)  # further gaps tried, as shares of a Gaussian's best
+GENEROUS = 1.4  # a period so much longer than a Gaussian's is good enough
+MANY = 1024  # nodes from which a quick look pays
+TURNS = (1.2, 0.4, 0.0)  # how far the fastest atoms may turn between nodes that are judged together, ever fewer
 TOLERANCE = 1e-13  # wanted relative size of alias and cut
 FEW = 64
 LARGEST = 700.0  # of an exponent
@@ -56,10 +76,104 @@ MOST_WORK = 1 << 24  # exponentials in one line
 SMOOTH = 4  # times as many of both where smooth kernels must stand for the decay that nearly atomic losses lack
 
 
-def short(x: float, *, bits: int = 24) -> float:
-    """The float not above x with so many bits: products with small integers are then exact."""
-    mantissa, exponent = math.frexp(x)
-    return math.ldexp(math.floor(mantissa * 2**bits), exponent - bits)
+class Alias(NamedTuple):
+    """The line's neighbours mW away, bounded by Chernoff at one s above tilt and one below."""
+
+    tilt: float
+    step: float  # between frequencies, of so few bits that its multiples are exact
+    period: float
+    top: float
+    above: tuple[float, float]  # (s, log of c(s) M(s) / (e^{(s-tilt)W} - 1))
+    below: tuple[float, float]
+
+    def log_bound(self, eps: FloatArray) -> FloatArray:
+        """Log of the bound at each eps."""
+        right = np.where(eps + self.period * (1 - 4 * U) >= self.top, -np.inf, self.above[1] - self.above[0] * eps)
+        bound: FloatArray = np.logaddexp(right, self.below[1] - self.below[0] * eps) + 1e-12
+        return bound
+
+
+def _shortest(
+    total: SumOfLosses, saddle: Saddle, log_goal: float, gap: float, others: Iterable[float]
+) -> tuple[float, float, float]:
+    """The shortest period over a few gaps (signed), with its s and log c(s) M(s); the first that is good enough."""
+    tilt, best = saddle.tilt, (math.inf, saddle.tilt, 0.0)
+    enough, tried = GENEROUS * abs(gap) * saddle.deviation**2, [tilt]
+    for one in itertools.chain((gap,), others):
+        s = max(tilt + one, 0.0)
+        if s in tried:
+            continue
+        tried.append(s)
+        log = sum(total.log_mgf(s)) + log_c(s) if s > 0 else 0.0  # c(s) M(s), rounded up
+        if not math.isfinite(log):
+            continue
+        period = (log - s * saddle.eps - log_goal + 0.7) / abs(s - tilt)
+        if period < best[0]:
+            best = (period, s, log)
+        if period <= enough:
+            break
+    return best
+
+
+def find_alias(total: SumOfLosses, saddle: Saddle, log_goal: float) -> Alias:
+    """The shortest period found whose aliases at saddle.eps stay below the goal."""
+    tilt, deviation, eps = saddle.tilt, saddle.deviation, saddle.eps
+    need = max(total.log_mgf(tilt)[0] - tilt * eps - log_goal, 2.0)
+    gap = math.sqrt(2 * need) / deviation
+    if not math.isfinite(gap):
+        raise NoCertificateError
+    room = (total.top.loss - eps) * (1 + 1e-6)
+    right, above, log_above = _shortest(total, saddle, log_goal, gap, (share * gap for share in SHARES))
+    left, below, log_below = _shortest(
+        total, saddle, log_goal, -gap, itertools.chain((-tilt,), (-share * gap for share in SHARES))
+    )
+    period = max(min(right, room), left, 2 * deviation) * (1 + 1e-9)
+    if not 0 < period < math.inf:
+        raise NoCertificateError
+    bounds = []
+    for s, log in ((above, log_above), (below, log_below)):
+        far = abs(s - tilt) * period
+        over = log - far - math.log(-math.expm1(-far)) + 1e-13 * (1 + abs(log) + far) if far > 0 else math.inf
+        bounds.append((s, over))
+    mantissa, exponent = math.frexp(2 * math.pi / period)
+    step = math.ldexp(math.floor(mantissa * 2**24), exponent - 24)
+    return Alias(tilt, step, 2 * math.pi / step * (1 - 4 * U), total.top.loss, bounds[0], bounds[1])
+
+
+def significant_frequencies(
+    total: SumOfLosses, tilt: float, step: float, nodes: int, kernel: tuple[float, float, float]
+) -> tuple[FloatArray, float]:
+    """The frequencies whose terms may matter, 0 among them, and the sum of the moduli of all others, rounded up.
+
+    step: between the nodes, so short a float that its products with them are exact. kernel: width squared, the factor of the
+    lower one's dip, and the logarithm of what may be lost.
+    """
+    mu2, ratio, log_goal = kernel
+    if nodes < MANY or total.fastest_frequency == 0:
+        return np.arange(nodes + 1.0) * step, 0.0
+    every = np.arange(nodes + 1)
+    lost, kept = 0.0, every
+    share = max(log_goal, -600.0) - math.log(20 * len(every))
+    for turn in TURNS:
+        each = max(1, int(turn / (step * total.fastest_frequency)))
+        block = kept // each
+        first = each * block[np.append(True, np.diff(block) > 0)]
+        t: FloatArray = step * first.astype(float)
+        size = np.exp(0.5 * mu2 * (tilt * (tilt + 1) - t * t)) * (
+            2 / (np.hypot(t, tilt) * np.hypot(t, tilt + 1)) + ratio * mu2
+        )
+        size *= step / math.pi * (1 + 1e-9)
+        half = 0.5 * (each - 1) * step
+        bound = total.log_modulus_bound(tilt, t + half, half, share - np.log(np.maximum(size, SMALLEST)))
+        if bound is None:
+            return step * every.astype(float), 0.0
+        significant = bound + np.log(size) > share
+        significant[0] = True
+        lost += each * float(np.exp(bound[~significant]) @ size[~significant]) * 1.01
+        kept = (first[significant, None] + np.arange(each)).ravel()
+        if each == 1:
+            break
+    return step * kept[kept <= nodes].astype(float), lost
 
 
 class Rounding(NamedTuple):
@@ -115,13 +229,6 @@ class Contour:
         """How many frequencies."""
         return len(self.t)
 
-    def _scale(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """e^{K - tilt eps} and its relative error."""
-        tilt = self.saddle.tilt
-        log_scale = self.log_scale - tilt * eps
-        error = self.scale_error + 4 * U * (abs(self.log_scale) + tilt * np.abs(eps)) + 32 * U
-        return np.exp(np.minimum(log_scale, 700.0)), error
-
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Certified bounds on the finite part of delta at each eps; (n,) in, (n,) out."""
         with np.errstate(over="ignore", invalid="ignore"):  # far from its saddle a line proves nothing, 0 and 1
@@ -130,9 +237,19 @@ class Contour:
 
     def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """The bounds and every source of error that went into them, absolute."""
-        scale, scale_error = self._scale(eps)
+        log_scale = self.log_scale - self.saddle.tilt * eps
+        scale = np.exp(np.minimum(log_scale, 700.0))
+        scale_error = self.scale_error + 4 * U * (abs(self.log_scale) + self.saddle.tilt * np.abs(eps)) + 32 * U
+        turned = self.angle - np.multiply.outer(eps, self.t)
+        cosine = np.cos(turned)
+        s_upper, dip = (
+            cosine @ self.size,
+            np.zeros(len(eps)),
+        )  # S of the upper kernel, and what the lower one adds to it
+        if self.dip is not None:
+            dip = cosine @ (self.size * self.dip.real) - np.sin(turned) @ (self.size * self.dip.imag)
         longest = float(self.t[-1])
-        rounding, (s_upper, dip) = self.rounding.at(eps, longest), self._sums(eps)
+        rounding = self.rounding.at(eps, longest)
         rounding_below = rounding if self.dip is None else rounding + self.dip_rounding.at(eps, longest)
         alias = np.exp(np.minimum(self.alias.log_bound(eps), 700.0))
         upper = (s_upper + rounding + self.cut) * scale * (1 + np.expm1(scale_error))
@@ -146,15 +263,6 @@ class Contour:
         }
         return lower, np.minimum(np.maximum(upper, 0.0), 1.0), parts
 
-    def _sums(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """S of the upper kernel, and what the lower one adds to it, at each eps."""
-        turned = self.angle - np.multiply.outer(eps, self.t)
-        cosine = np.cos(turned)
-        if self.dip is None:
-            return cosine @ self.size, np.zeros(len(eps))
-        dip = cosine @ (self.size * self.dip.real) - np.sin(turned) @ (self.size * self.dip.imag)
-        return cosine @ self.size, dip
-
     def point_estimate(self, eps: float) -> tuple[float, float]:
         """S between the kernels and -dS/deps, uncertified; for Newton."""
         turned = self.angle - eps * self.t
@@ -167,52 +275,39 @@ class Contour:
         return value * scale, (self.saddle.tilt * value - float(imaginary @ self.t)) * scale
 
 
-def affordable(total: SumOfLosses, tilt: float, nodes: int, step: float, share: float = 1) -> bool:
-    """True, or `NoCertificateError`: a line that would cost too much is no line."""
-    if nodes > MOST_NODES * share or (nodes > 256 and total.work(tilt, nodes * step, nodes) > MOST_WORK * share):
-        raise NoCertificateError
-    return True
-
-
 def _length(
     total: SumOfLosses, saddle: Saddle, step: float, *, mu2: float, ratio: float, log_goal: float, share: float
 ) -> tuple[int, float]:
-    """How many nodes bring the cut below the goal, both over e^{K - tilt eps}, and the logarithm of the cut then."""
+    """How many nodes bring the cut below the goal, both over e^{K - tilt eps}, and the logarithm of the cut then.
+
+    `NoCertificateError` where that would cost more than the share of the budget.
+    """
     tilt = saddle.tilt
-
-    def log_cut(nodes: int) -> float:
-        t = nodes * step
-        own = 0.5 * mu2 * (tilt * (tilt + 1) - t * t) + math.log1p(ratio) - math.log(math.pi * t)
-        tail = 0.0 if own < log_goal - 1e-9 else total.log_tail(tilt, t, math.inf)
-        return own + tail + 1e-12 * (1 + abs(own) + abs(tail))
-
     spread = step**2 * (saddle.deviation**2 + mu2 + (0.0 if mu2 else 1 / tilt**2))
     nodes = max(4, math.ceil(1.05 * math.sqrt(2 * max(-log_goal, 1.0) / spread)))
     nodes = math.ceil(1.3 * nodes) if nodes < FEW else nodes  # where a node costs less than a second look at the tail
-    growths = itertools.chain([1.25] * 3, itertools.repeat(1.6))
-    while affordable(total, tilt, nodes, step, share) and (cut := log_cut(nodes)) > log_goal:
-        nodes = int(next(growths) * nodes) + 1
+    for growth in itertools.chain([1.25] * 3, itertools.repeat(1.6)):
+        if nodes > MOST_NODES * share or (nodes > 256 and total.work(tilt, nodes * step, nodes) > MOST_WORK * share):
+            raise NoCertificateError
+        t = nodes * step
+        own = 0.5 * mu2 * (tilt * (tilt + 1) - t * t) + math.log1p(ratio) - math.log(math.pi * t)
+        tail = 0.0 if own < log_goal - 1e-9 else total.log_tail(tilt, t, math.inf)
+        cut = own + tail + 1e-12 * (1 + abs(own) + abs(tail))
+        if not cut > log_goal:
+            break
+        nodes = int(growth * nodes) + 1
     return nodes, cut
 
 
-def poles(tilt: float, t: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """1/(s(s+1)): its modulus by a root, times the weight of the rule, and minus its argument.
+def poles(tilt: float, t: FloatArray, step: float) -> tuple[FloatArray, ComplexArray]:
+    """The modulus of 1/(s(s+1)), times the weight of the rule, and s(s+1) itself.
 
     tilt(tilt+1) - t^2 errs by 4U of both, which is no more than 4U |s(s+1)|, for t^2 + tilt(tilt+1) <= |s(s+1)|.
     """
-    real, imaginary = tilt * (tilt + 1) - t * t, t * (2 * tilt + 1)
-    size: FloatArray = (step / math.pi) / np.sqrt(real * real + imaginary * imaginary)
+    product: ComplexArray = (tilt * (tilt + 1) - t * t) + 1j * (t * (2 * tilt + 1))
+    size: FloatArray = (step / math.pi) / np.sqrt(np.square(product.real) + np.square(product.imag))
     size[0] *= 0.5
-    return size, np.arctan2(imaginary, real)
-
-
-def rounded(error: FloatArray, angle: FloatArray, tilt: float, far: float) -> FloatArray:
-    """The error of a line's logarithms with that of `poles`, of the exponential and of the angle."""
-    whole: FloatArray = np.abs(angle)
-    whole *= 2 * U
-    whole += error
-    whole += 8 * U * (math.log(far + tilt + 2) + 12)
-    return whole
+    return size, product
 
 
 @np.errstate(all="ignore")  # what overflows is no number, and no number proves nothing
@@ -222,12 +317,10 @@ def build(
     width: float,
     *,
     tolerance: float = TOLERANCE,
-    longest: float = math.inf,
     share: float = 1,
 ) -> Contour:
     """A certified line with smooth kernels of the given width, 0 the plain one; alias and cut within the tolerance.
 
-    longest: of the period, in deviations; a short one is charged its aliases, however large.
     share: how many times the usual budget a plain one may take.
     """
     tilt = saddle.tilt
@@ -236,9 +329,8 @@ def build(
         raise NoCertificateError
     log_goal = saddle.log_delta + math.log(tolerance)
     relative_goal = log_goal - scale + tilt * saddle.eps  # of a term over e^{K - tilt eps}
-    alias = find_alias(total, saddle, log_goal, longest=longest)
-    step = short(2 * math.pi / alias.period)
-    alias = Alias(tilt, 2 * math.pi / step * (1 - 4 * U), alias.top, alias.above, alias.below)
+    alias = find_alias(total, saddle, log_goal)
+    step = alias.step
     mu2, ratio = width * width, 1.0
     if width:
         ratio += (width / 2) * float(ndtr(width / 2)) * math.sqrt(2 * math.pi) * math.exp(mu2 / 8) * (1 + 1e-13)
@@ -246,18 +338,19 @@ def build(
         total, saddle, step, mu2=mu2, ratio=ratio, log_goal=relative_goal, share=SMOOTH if width else share
     )
     t, negligible = significant_frequencies(total, tilt, step, nodes, (mu2, ratio, relative_goal))
-    real, angle, error = total.parts(tilt, t)
-    shares, turns = poles(tilt, t, step)
-    real = real + (0.5 * mu2) * (tilt * (tilt + 1) - t * t) if width else real
+    ratio_log, error = total.log_mgf_ratio(tilt, t)
+    real, angle = ratio_log.real, ratio_log.imag
+    shares, product = poles(tilt, t, step)
+    real = real + (0.5 * mu2) * product.real if width else real
     size = np.exp(real) * shares
-    angle = angle - turns
+    angle = angle - np.angle(product)
     dip: ComplexArray | None = None
     if width:
-        product: ComplexArray = (tilt * (tilt + 1) - t * t) + 1j * ((2 * tilt + 1) * t)
         angle += (0.5 * mu2) * product.imag
         error += 8 * U * mu2 * np.abs(product)
         dip = -ratio * mu2 * product
-    error = rounded(error, angle, tilt, nodes * step)
+    # of the poles, of the exponential and of the angle
+    error = error + 2 * U * np.abs(angle) + 8 * U * (math.log(nodes * step + tilt + 2) + 12)
     if (
         error.max() > LARGEST
     ):  # a term that may be e^LARGEST times as great as a float tells is bounded by its logarithm

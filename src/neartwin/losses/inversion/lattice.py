@@ -27,8 +27,7 @@ from fractions import Fraction
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.inversion.aliasing import Alias, find_alias
-from neartwin.losses.inversion.contour import TOLERANCE
+from neartwin.losses.inversion.contour import TOLERANCE, Alias, find_alias
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.base import Lattice
@@ -165,7 +164,7 @@ def build(total: SumOfLosses, saddle: Saddle) -> Periodic:
         second=1 / one_minus_exp((s + 1).astype(np.complex128), step),
         log_scale=scale,
         scale_error=scale_error,
-        alias=Alias(tilt, size * step * (1 - 8 * U), alias.top, alias.above, alias.below),
+        alias=alias._replace(period=size * step * (1 - 8 * U)),
         log_cut=cut + grow if nodes < half else -math.inf,
         lattice_error=total.lattice_error,
     )

@@ -63,22 +63,19 @@ def _saddle(total: SumOfLosses, tilt: float) -> Saddle:
     return Saddle(tilt, eps, math.sqrt(max(k2, 1e-300)), log_delta)
 
 
-def _near(variance: float, wanted: float) -> float:
-    """The logarithm of a Gaussian's tilt of this variance: one of Newton's steps from where its density alone has it."""
-    x = min(max(0.5 * math.log(max(-2 * wanted, 1.0) / variance), LOWEST), HIGHEST)
-    tilt = math.exp(x)
-    spread = variance + 1 / (tilt * tilt) + 1 / ((1 + tilt) * (1 + tilt))
-    log_delta = 1 + tilt / (1 + tilt) - 0.5 * (variance * tilt * tilt + math.log(2 * math.pi * spread))
-    return x + (log_delta - x - math.log1p(tilt) - wanted) / (tilt * tilt * spread)
-
-
 def for_delta(total: SumOfLosses, delta: float, close: float = 0.5) -> Saddle:
     """The saddle whose estimated delta is about the one wanted; 0 < delta.
 
     close: how near in its logarithm, before a last step.
     """
     wanted = math.log(delta)
-    near = _near(max(total.cumulants(1e-3)[2], 1e-300), wanted)
+    # a Gaussian's tilt of this variance: one of Newton's steps from where its density alone has it
+    variance = max(total.cumulants(1e-3)[2], 1e-300)
+    first = min(max(0.5 * math.log(max(-2 * wanted, 1.0) / variance), LOWEST), HIGHEST)
+    tilt = math.exp(first)
+    spread = variance + 1 / (tilt * tilt) + 1 / ((1 + tilt) * (1 + tilt))
+    log_delta = 1 + tilt / (1 + tilt) - 0.5 * (variance * tilt * tilt + math.log(2 * math.pi * spread))
+    near = first + (log_delta - first - math.log1p(tilt) - wanted) / (tilt * tilt * spread)
     last = (0.0, 0.0, 0.0, 0.0, 0.0, -1.0)  # where, its tilt, eps, K'' and d eps/d tilt, and how far off
 
     def above(x: float) -> tuple[float, float]:

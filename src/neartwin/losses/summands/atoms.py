@@ -4,9 +4,7 @@ M(s) = sum_j p_j e^{s l_j}. Tilted weights w_j = p_j e^{tilt l_j} / M(tilt) give
 (e^{i t l_j} - 1), so the arithmetic errs relative to the small numbers e^{itl} - 1 and not to 1: a million steps of
 a gentle mechanism lose nothing.
 
-A law of finitely many losses with what is known of its errors, and its tilted moments; few atoms go in plain floats.
-
-Up to three atoms, arrays cost more than arithmetic; every error is then the worst of the atoms.
+A law of finitely many losses with what is known of its errors, and its tilted moments.
 
 Many atoms at many equally spaced frequencies: sum_j w_j e^{i k d l_j}, k = 0..K, by one real FFT.
 
@@ -31,15 +29,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.summands.base import CellMasses, Lattice, MaximumAtom, MaximumLoss, Ratio, Summand
+from neartwin.losses.summands.base import Lattice, MaximumLoss, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, block, blocked, gamma, log_one_plus, total
-
-FEW = 3  # atoms for which plain floats are quicker than arrays
 
 
 @dataclass(frozen=True)
@@ -63,27 +58,6 @@ class Weighted:
         """The masses themselves; the smallest may vanish."""
         return np.exp(self.log_masses)
 
-    @cached_property
-    def few(self) -> list[tuple[float, float]]:
-        """(loss, log mass) of each, for plain arithmetic."""
-        return list(zip(self.losses.tolist(), self.log_masses.tolist(), strict=True))
-
-    @cached_property
-    def most(self) -> tuple[float, float, float, float]:
-        """The largest mass error, loss error, |log mass| and |loss|."""
-        return (
-            max(self.mass_error.tolist()),
-            max(self.loss_error.tolist()),
-            max(abs(log) for _, log in self.few),
-            max(abs(l) for l, _ in self.few),
-        )
-
-    @cached_property
-    def worst(self) -> tuple[float, float]:
-        """Bounds on the relative error of every p e^{sl}: at s = 0, and more for each unit of s."""
-        fixed = float(self.mass_error.max()) + 2 * ELEMENTARY + 4 * U * float(np.abs(self.log_masses).max())
-        return fixed, float(self.loss_error.max()) + 4 * U * float(np.abs(self.losses).max())
-
 
 @dataclass(frozen=True)
 class Tilted:
@@ -99,84 +73,6 @@ class Tilted:
     drift: float  # sum of w (loss_error + 8U |l|): moved losses, per unit of t
 
 
-def tilted_few(w: Weighted, tilt: float) -> Tilted:
-    """The law tilted at tilt; errors as `atoms.tilted` derives them, each the worst of the atoms."""
-    mass_error, loss_error, log, size = w.most
-    exponents = [tilt * l for l, _ in w.few]
-    logs = [one + x for (_, one), x in zip(w.few, exponents)]  # noqa: B905 - made from one list
-    top, reach = max(logs), tilt * size
-    raw = [math.exp(one - top) for one in logs]
-    whole = math.fsum(raw)
-    sums = blocked(len(raw))
-    rho = mass_error + tilt * loss_error + 3 * U * reach + 2 * ELEMENTARY + 2 * U * log + 4 * U * abs(top)
-    rho = (2.01 * rho + 2 * sums) * 1.01
-    mean = spread = moment = 0.0
-    weights = [one / whole for one in raw]
-    for p, (l, _) in zip(weights, w.few):  # noqa: B905
-        mean += p * l
-        moment += p * l * l
-        spread += p * abs(l)
-    if max(exponents) < 600:
-        value, absolute = 0.0, 0.0
-        for (_, one), x in zip(w.few, exponents):  # noqa: B905
-            part = math.exp(one) * math.expm1(x)
-            value += part
-            absolute += abs(part)
-        moved = absolute * (mass_error + ELEMENTARY + U * (2 + log) + sums) + (1 + absolute) * (
-            tilt * loss_error + U * reach
-        )
-        log_mgf = math.log1p(value)
-        error = (moved * 1.02 + 1e-60 * len(raw)) / (1 + value) * 1.01 + ELEMENTARY * abs(log_mgf)
-    else:
-        log_mgf = top + math.log(whole)
-        error = rho + 4 * U * (abs(top) + 20)
-    return Tilted(
-        log_mgf=log_mgf,
-        error=error + 2 * w.outside,
-        mean=mean,
-        variance=max(moment - mean * mean, 0.0),
-        weights=np.array(weights),
-        bulk=2.02 * rho,
-        slope=1.01 * rho * spread,
-        drift=1.01 * (loss_error + 8 * U * size),
-    )
-
-
-def few_cumulants(atoms: list[tuple[float, float]], tilt: float, count: int) -> tuple[float, float, float]:
-    """K, K', K'' of so many copies of a few atoms, as (loss, log mass), uncertified."""
-    top = max(log + tilt * l for l, log in atoms)
-    weights = [math.exp(log + tilt * l - top) for l, log in atoms]
-    total = math.fsum(weights)
-    mean = sum(w * l for w, (l, _) in zip(weights, atoms, strict=True)) / total
-    variance = sum(w * (l - mean) ** 2 for w, (l, _) in zip(weights, atoms, strict=True)) / total
-    k = math.log1p(sum(math.exp(log) * math.expm1(tilt * l) for l, log in atoms)) if top < 1 else top + math.log(total)
-    return count * k, count * mean, count * variance
-
-
-def few_turns(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, float, float]:
-    """The sum of `atoms.line` for a few atoms, less 1, and the bound on its error, (fixed, per t): losses +-l share their turns.
-
-    min(a, ta') + min(b, tb') <= min(a + b, t(a' + b')), and one of the two serves all t.
-    """
-    weights: dict[float, tuple[float, float]] = {}
-    size = 0.0
-    for (l, _), p in zip(w.few, tilted_law.weights.tolist(), strict=True):
-        both, apart = weights.get(abs(l), (0.0, 0.0))
-        weights[abs(l)] = (both + p, apart + math.copysign(p, l))
-        size += p * abs(l)
-    x = y = 0.0 * t
-    for l, (both, apart) in weights.items():
-        if l > 0:
-            half = t * (0.5 * l)
-            sine = np.sin(half)
-            x = x - sine * sine * (2 * both)
-            y = y + sine * np.cos(half) * (2 * apart)
-    bulk, slope = tilted_law.bulk + 6 * ELEMENTARY, tilted_law.slope + 3.03 * ELEMENTARY * size
-    if float(t[-1]) * slope > 4 * bulk:
-        return x, y, bulk + 4 * w.outside, tilted_law.drift
-    return x, y, 4 * w.outside, slope + tilted_law.drift
-
-
 SHARPNESS = 0.185  # b
 REACH = 15  # P
 HEIGHT = math.exp(math.pi**2 / (64 * SHARPNESS)) * 1.001
@@ -184,11 +80,6 @@ ALIAS = 1.02 * math.exp(-0.75 * math.pi**2 / SHARPNESS)
 TRUNCATION = 2.1 * math.exp(-SHARPNESS * REACH**2) * HEIGHT / math.sqrt(math.pi / SHARPNESS)
 FOURIER_BLOCK = 1 << 17  # atoms of one grid at most
 MOST_GRIDS = 32  # dealt to at least
-
-
-def cost(atoms: int, frequencies: int) -> int:
-    """About how many exponentials it is worth."""
-    return 60 * atoms + 30 * frequencies
 
 
 def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) -> tuple[ComplexArray, float]:
@@ -221,7 +112,6 @@ AGAIN = 1 << 21  # so many terms at most are then summed one by one,
 EXACT = 1 << 24  # or so many, where
 MANY = 12  # frequencies from which products of turns are fewer
 LOOSE = 1e-11  # the copies together would err by more than this
-ROUGH_COUNT = 10**9  # copies whose K may be bounded by the worst error of a term
 NEGLIGIBLE = -70.0  # log of a ratio that no answer feels
 
 
@@ -233,8 +123,6 @@ def tilted(w: Weighted, tilt: float) -> Tilted:
     its error is then relative to |e^{tilt l} - 1|; beyond, by the usual shifted sum.
     """
     l, count = w.losses, len(w.losses)
-    if count <= FEW:
-        return tilted_few(w, tilt)
     exponent = tilt * l
     top = float((w.log_masses + exponent).max())
     raw = np.exp(w.log_masses + exponent - top)
@@ -244,7 +132,7 @@ def tilted(w: Weighted, tilt: float) -> Tilted:
     rho = rho + 2 * U * np.abs(w.log_masses) + 4 * U * abs(top)
     rho = rho + float(weights @ rho) * (1 + gamma(count)) + 2 * blocked(count)
     if float(exponent.max()) < 600:  # a mass below e^-745 then adds less than e^-140 to M
-        masses, part = w.masses, np.expm1(exponent)
+        masses, part = np.exp(w.log_masses), np.expm1(exponent)
         value = total(masses * part)
         size = masses * np.abs(part)
         moved = float(size @ (w.mass_error + ELEMENTARY + U + blocked(count))) + 1e-60 * count
@@ -285,33 +173,26 @@ def rough_cumulants(losses: FloatArray, log_masses: FloatArray, tilt: float, cou
     return count * k, count * mean, count * variance
 
 
-def log_mgf_roughly_above(w: Weighted, s: float, count: int) -> float:
-    """An upper bound on `count` times K(s): a sum of positive terms errs by the worst of them. For aliases."""
-    if len(w.losses) <= FEW:
-        top = max(log + s * l for l, log in w.few)
-        one = top + math.log(math.fsum(math.exp(log + s * l - top) for l, log in w.few))
-    else:
-        exponent = w.log_masses + s * w.losses
-        top = float(exponent.max())
-        one = top + math.log(float(np.exp(exponent - top).sum()))
-    fixed, per_s = w.worst
-    return count * (one + 1.01 * (fixed + s * per_s + gamma(len(w.losses)) + 4 * U * (abs(top) + 1)) + 2 * w.outside)
-
-
-def line(w: Weighted, tilted_law: Tilted, t: FloatArray, count: int) -> tuple[ComplexArray, FloatArray]:
+def line(
+    w: Weighted, tilted_law: Tilted, t: FloatArray, count: int, *, relative: bool = False
+) -> tuple[ComplexArray, FloatArray]:
     """Log of 1 + sum w (e^{itl} - 1), and its error E, at equally spaced t from 0; blocks keep the memory small.
 
     Error of the sum: |delta w_j| |e^{itl_j} - 1| with |e^{ix} - 1| <= min(2, |x|); the angle errs by |t| loss_error and, from the
     rounding of t, l and their product, by 8U|t l|; products and the sum, blocks of atoms before the sums of blocks: inside rho's
     `2 blocked`. Many atoms at many frequencies go through one fast transform first, whose error is absolute; where `count` copies
-    of the result are neither negligible nor many frequencies, they are summed again one by one.
+    of the result are neither negligible nor many frequencies, they are summed again one by one. relative: never go through it
+    where products of turns can be kept, whose error is relative to the small numbers e^{itl} - 1.
     """
     x, y = np.empty(len(t)), np.empty(len(t))
-    error = _stated(w, tilted_law, t)
+    # what the stated errors of masses and losses, and what is outside, may move the sum by
+    error = np.minimum(tilted_law.bulk, t * tilted_law.slope) + t * tilted_law.drift + 4 * w.outside
+    even = len(t) >= MANY and bool(np.all(np.abs(t - t[1] * np.arange(len(t))) <= 2 * U * t))
+    products = even and relative and 2 * math.isqrt(len(t)) * len(w.losses) <= EXACT // 4
     # sin, cos and their products err by 3 ELEMENTARY relative to sum w |e^{itl} - 1| <= min(2, t sum w|l|)
     own = 3 * ELEMENTARY * np.minimum(2.0, t * float(tilted_law.weights @ np.abs(w.losses)) * 1.01)
     again = np.arange(len(t))
-    if is_long(len(w.losses), len(t)):
+    if is_long(len(w.losses), len(t)) and not products:
         found, slack = transform(w.losses, tilted_law.weights, float(t[1]), len(t) - 1)
         x, y = found.real - found[0].real, found.imag - found[0].imag
         own = own + 2 * slack
@@ -319,7 +200,7 @@ def line(w: Weighted, tilted_law: Tilted, t: FloatArray, count: int) -> tuple[Co
         most = EXACT if 2 * count * slack > LOOSE else AGAIN
         again = large if len(large) * len(w.losses) < most else large[:0]
         own[again] = 3 * ELEMENTARY * np.minimum(2.0, t[again] * float(tilted_law.weights @ np.abs(w.losses)) * 1.01)
-    elif _even(t):
+    elif even:
         x, y, own = by_products(w, tilted_law, t)
         again = again[:0]
     width = block(len(w.losses))
@@ -334,25 +215,6 @@ def line(w: Weighted, tilted_law: Tilted, t: FloatArray, count: int) -> tuple[Co
             x[part] -= 2 * (np.square(sine) @ tilted_law.weights[some])
             y[part] += 2 * ((sine * np.cos(half)) @ tilted_law.weights[some])
     return log_one_plus(x, y, error + own)
-
-
-def line_by_products(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[ComplexArray, FloatArray] | None:
-    """The same by products alone, however many; None where t is not 0, d, 2d, ... or there are too many turns to keep."""
-    if not _even(t) or 2 * math.isqrt(len(t)) * len(w.losses) > EXACT // 4:
-        return None
-    x, y, own = by_products(w, tilted_law, t)
-    return log_one_plus(x, y, _stated(w, tilted_law, t) + own)
-
-
-def _stated(w: Weighted, tilted_law: Tilted, t: FloatArray) -> FloatArray:
-    """What the stated errors of masses and losses, and what is outside, may move the sum by."""
-    found: FloatArray = np.minimum(tilted_law.bulk, t * tilted_law.slope) + t * tilted_law.drift + 4 * w.outside
-    return found
-
-
-def _even(t: FloatArray) -> bool:
-    """Whether t is 0, d, 2d, ..., and long enough for products."""
-    return len(t) >= MANY and bool(np.all(np.abs(t - t[1] * np.arange(len(t))) <= 2 * U * t))
 
 
 def by_products(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -382,26 +244,13 @@ def by_products(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatAr
 
 
 def is_long(atoms: int, frequencies: int) -> bool:
-    """Whether the fast transform pays."""
-    return atoms * frequencies > max(2 * cost(atoms, frequencies), LONG)
+    """Whether the fast transform, which is worth about 60 exponentials an atom and 30 a frequency, pays."""
+    return atoms * frequencies > max(2 * (60 * atoms + 30 * frequencies), LONG)
 
 
 def work(atoms: int, frequencies: int) -> int:
     """What a line costs, in exponentials."""
-    return cost(atoms, frequencies) + AGAIN if is_long(atoms, frequencies) else atoms * frequencies
-
-
-def _largest(w: Weighted) -> tuple[float, float, float, bool]:
-    """Bounds on the largest loss and on the logarithm of its mass, and whether every loss is 0; few in plain floats."""
-    if len(w.losses) > FEW:
-        j = int(w.losses.argmax())
-        lowest, mass = float(w.losses[j] - w.loss_error[j]), float(w.log_masses[j]) - 2 * float(w.mass_error[j])
-        return float((w.losses + w.loss_error).max()), lowest, mass, not w.losses.any()
-    errors, masses = w.loss_error.tolist(), w.mass_error.tolist()
-    losses = [l for l, _ in w.few]
-    j = losses.index(max(losses))
-    highest = max(l + error for l, error in zip(losses, errors, strict=True))
-    return highest, losses[j] - errors[j], w.few[j][1] - 2 * masses[j], not any(losses)
+    return 60 * atoms + 30 * frequencies + AGAIN if is_long(atoms, frequencies) else atoms * frequencies
 
 
 class AtomicSum(Summand):
@@ -420,25 +269,21 @@ class AtomicSum(Summand):
 
         lattice_error: how far one true loss may lie from its point of the lattice.
         """
-        self.weighted = weighted
-        self._lay(count, infinity, _largest(weighted))
-        self.lattice = None if lattice is None else Lattice(count * lattice.start, lattice.step)
-        self.lattice_error = count * lattice_error * (1 + 8 * U)
-
-    def _lay(self, count: int, infinity: tuple[float, float], largest: tuple[float, float, float, bool]) -> None:
-        """What follows from the largest loss of one copy, as `_largest` tells it, and from P(L = inf)."""
-        self.count = self.copies = count
+        self.weighted, self.count = weighted, count
         if infinity[1] > 0:
             self.log_finite = (
                 count * math.log1p(-infinity[1]) * (1 + 64 * U) if infinity[1] < 1 else -math.inf,
                 count * math.log1p(-infinity[0]) * (1 - 64 * U) if infinity[0] < 1 else -math.inf,
             )
-        highest, lowest, one_mass, null = largest
-        log_mass = count * (one_mass - 64 * U)
+        j = int(weighted.losses.argmax())
+        highest = count * float((weighted.losses + weighted.loss_error).max())
+        least = count * float(weighted.losses[j] - weighted.loss_error[j])
+        log_mass = count * (float(weighted.log_masses[j]) - 2 * float(weighted.mass_error[j]) - 64 * U)
         mass = math.exp(log_mass * (1 + 8 * U)) * (1 - 1e-14) if log_mass > -700 else 0.0
-        least = count * lowest
-        self.top = MaximumLoss(count * highest + 8 * U * abs(count * highest), mass, least - 8 * U * abs(least))
-        self.null = null
+        self.top = MaximumLoss(highest + 8 * U * abs(highest), mass, least - 8 * U * abs(least))
+        self.null = not weighted.losses.any()
+        self.lattice = None if lattice is None else Lattice(count * lattice.start, lattice.step)
+        self.lattice_error = count * lattice_error * (1 + 8 * U)
         self._tilted_laws: dict[float, Tilted] = {}
 
     def _tilted_law(self, tilt: float) -> Tilted:
@@ -451,8 +296,6 @@ class AtomicSum(Summand):
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """Tilted mean and variance, times the count."""
         w = self.weighted
-        if len(w.losses) <= FEW:
-            return few_cumulants(w.few, tilt, self.count)
         return rough_cumulants(w.losses, w.log_masses, tilt, self.count)
 
     def log_mgf(self, tilt: float) -> tuple[float, float]:
@@ -461,21 +304,10 @@ class AtomicSum(Summand):
         value = self.count * one.log_mgf
         return value, self.count * one.error * (1 + 4 * U) + 2 * U * abs(value)
 
-    def log_mgf_roughly_above(self, s: float) -> float:
-        """By the worst term, while that is good enough."""
-        rough = log_mgf_roughly_above(self.weighted, s, self.count)
-        return rough if self.count < ROUGH_COUNT else super().log_mgf_roughly_above(s)
-
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy; the product rounds."""
         one, error = line(self.weighted, self._tilted_law(tilt), t, self.count)
         return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)
-
-    def ratio(self, tilt: float, t: FloatArray) -> Ratio | None:
-        """Of a few atoms."""
-        if len(self.weighted.losses) > FEW:
-            return None
-        return Ratio(*few_turns(self.weighted, self._tilted_law(tilt), t), 0.0, 0.0, self.count)
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
         """By the atoms."""
@@ -493,46 +325,6 @@ class AtomicSum(Summand):
         one = self._tilted_law(tilt)
         drop = 4 * float(one.weights[0] * one.weights[1]) * math.sin(min(gap * t * (1 - 1e-12), math.pi) / 2) ** 2
         return 0.5 * self.count * math.log1p(-min(drop * (1 - 1e-9), 1 - 1e-16)) * (1 - 1e-12)
-
-    def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
-        """All atoms."""
-        del low_tail, high_tail
-        return float(self.weighted.losses.min()), float(self.weighted.losses.max())
-
-    def peaks(self) -> list[MaximumAtom]:
-        """The largest loss, and the atoms that come near it."""
-        w = self.weighted
-        j = int(np.argmax(w.losses))
-        below = np.delete(w.losses[j] - w.losses - w.loss_error - w.loss_error[j] - 4 * U * np.abs(w.losses), j)
-        ranked = np.argsort(below)
-        heaped = np.cumsum(np.delete(w.masses * (1 + w.mass_error), j)[ranked]) * (
-            1 + gamma(len(w.losses)) + 2 * ELEMENTARY
-        )
-        heaps, starts = np.append(0.0, heaped), below[ranked]
-
-        def within(gap: FloatArray) -> FloatArray:
-            result: FloatArray = heaps[np.searchsorted(starts, gap)]
-            return result
-
-        def beside(gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-            return np.zeros(len(gap)), within(gap) * -np.expm1(-gap) * (1 + 2 * ELEMENTARY)
-
-        error = float(w.mass_error[j]) + 2 * U * abs(float(w.log_masses[j]))
-        return [
-            MaximumAtom(
-                self.count, float(w.losses[j]), float(w.loss_error[j]), float(w.log_masses[j]), error, within, beside
-            )
-        ]
-
-    def cells(self, edges: FloatArray) -> CellMasses:
-        """Atoms counted; one nearer to an edge than its error may fall on either side."""
-        w = self.weighted
-        index, size = np.searchsorted(edges, w.losses), len(edges) + 1
-        p: FloatArray = np.bincount(index, weights=w.masses, minlength=size).astype(float)
-        q: FloatArray = np.bincount(index, weights=w.masses * np.exp(-w.losses), minlength=size).astype(float)
-        worst = float(np.max(w.mass_error)) + 4 * ELEMENTARY + gamma(len(w.losses))
-        edge_error = float(np.max(w.loss_error + 4 * U * np.abs(w.losses)))
-        return CellMasses(p, p * worst, q, q * (worst + 2 * edge_error), edge_error)
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """One copy: the sum itself, every term a product of positive numbers.

@@ -9,10 +9,10 @@ apart and the maximum is taken at the end (Zhu, Dong, Wang 2022: a maximum at ea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -35,50 +35,6 @@ class MaximumLoss(NamedTuple):
     loss: float
     mass: float
     least: float
-
-
-class CellMasses(NamedTuple):
-    """P and Q of each interval between edges of losses, the two unbounded ones included, and bounds on their errors.
-
-    edge_error: how far from its edge, in loss, an interval may end.
-    """
-
-    p: FloatArray
-    p_error: FloatArray
-    q: FloatArray
-    q_error: FloatArray
-    edge_error: float
-
-
-class MaximumAtom(NamedTuple):
-    """So many copies of a law whose largest loss is an atom: where, how heavy, and what lies within g below it.
-
-    within(g): P(loss - g < L < loss), rounded up. beside(g): E[(1 - e^{loss - g - L})_+; L < loss], rounded down and up. Both at
-    arrays of g >= 0; an upper end that nothing bounds is inf, a lower one 0.
-    """
-
-    copies: int
-    loss: float
-    loss_error: float
-    log_mass: float
-    log_error: float
-    within: Callable[[FloatArray], FloatArray]
-    beside: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-
-
-class Ratio(NamedTuple):
-    """M(tilt + it) of one copy, before its logarithm: M(tilt + it)/M(tilt) = (1 + x + iy) e^{-base}, to the power of `copies`.
-
-    1 + x + iy errs by at most fixed + per_t t in modulus, base by base_error.
-    """
-
-    x: FloatArray
-    y: FloatArray
-    fixed: float
-    per_t: float
-    base: float
-    base_error: float
-    copies: float
 
 
 UNBOUNDED = MaximumLoss(np.inf, 0.0, np.inf)
@@ -114,7 +70,6 @@ class Summand(ABC):
         0.0  # how fast atoms turn, the largest loss of one copy; 0 where `log_modulus_bound` has none
     )
     variation: float = 1.0  # an upper bound on the total variation of P and Q
-    copies: int = 1  # of the law that `cells` describes
     ladder: SpecialMethod | None = None  # for sums whose great losses are rare, as those of a seldom sampled law are
 
     @abstractmethod
@@ -125,11 +80,6 @@ class Summand(ABC):
     def log_mgf(self, tilt: float) -> tuple[float, float]:
         """K(tilt) for tilt >= 0 and a bound on its error; (inf, 0) where M is infinite."""
 
-    def log_mgf_roughly_above(self, s: float) -> float:
-        """An upper bound on K(s), s >= 0, that may be loose by a tenth: aliases need no more, and it is cheap."""
-        value, error = self.log_mgf(s)
-        return value + error
-
     @abstractmethod
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """A logarithm (any branch) of M(tilt + it) / M(tilt) at t = 0, d, 2d, ..., and a bound E on its error.
@@ -137,16 +87,6 @@ class Summand(ABC):
         The true ratio over the exponential of the result differs from 1 by at most expm1(E). t may carry a relative
         error of 4U (a frequency of a lattice is irrational); that too is in E.
         """
-
-    def parts(self, tilt: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The same with the number's real and imaginary parts apart."""
-        value, error = self.log_mgf_ratio(tilt, t)
-        return value.real, value.imag, error
-
-    def ratio(self, tilt: float, t: FloatArray) -> Ratio | None:
-        """The same before its logarithm, where one copy has such a form: a mix takes the logarithms of all parts together."""
-        del tilt, t
-        return None
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
         """What a line of so many frequencies that reaches t costs, in exponentials."""
@@ -180,24 +120,10 @@ class Summand(ABC):
         del low_delta, high_delta
         return None
 
-    def span(self, low_tail: float, high_tail: float) -> tuple[float, float]:
-        """Losses of one copy below and above which about so much of P lies."""
-        del low_tail, high_tail
-        return 0.0, 0.0
-
-    def cells(self, edges: FloatArray) -> CellMasses | None:
-        """The masses of one copy between increasing edges, given a finite loss; None where the family has no such form."""
-        del edges
-        return None
-
     @property
     def has_closed_form(self) -> bool:
         """Whether `delta` answers."""
         return self.delta(np.zeros(1)) is not None
-
-    def peaks(self) -> list[MaximumAtom]:
-        """The atoms of the largest loss, one for each kind; empty where the largest loss is none."""
-        return []
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Closed form of E_P[(1 - e^{eps - L})_+ | L < inf] as (lower, upper), or None where there is none."""
@@ -209,6 +135,8 @@ class Summand(ABC):
 class Pair(ABC):
     """One ordered pair (P, Q) by its family and its exact parameters; equal pairs are counted together."""
 
+    merges: ClassVar[bool] = False  # one summand for all pairs of the family
+
     @abstractmethod
     def repeated(self, count: int) -> Summand:
         """The composition of `count` independent copies."""
@@ -218,9 +146,9 @@ class Pair(ABC):
         return None
 
     @classmethod
-    def together(cls, pairs: Sequence[Pair], counts: Sequence[int]) -> list[Summand]:
-        """Several pairs of this family at once; a family that merges in closed form says so here."""
-        return [pair.repeated(count) for pair, count in zip(pairs, counts, strict=True)]
+    def merged(cls, counts: Mapping[Any, int]) -> Summand:
+        """All pairs of this family at once, each with its count, where the family `merges`."""
+        raise NotImplementedError(cls)
 
 
 class RenyiCurve(ABC):

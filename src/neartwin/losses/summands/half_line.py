@@ -13,7 +13,6 @@ from collections.abc import Callable
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.summands.base import CellMasses
 from neartwin.losses.summands.rounding import ELEMENTARY, U
 
 HALVINGS = 64
@@ -59,25 +58,6 @@ def _proved(loss: Loss, eps: FloatArray, start: FloatArray, rising: float, end: 
             break
         width[left] *= 2
     return found
-
-
-def half_line_cells(
-    loss: Loss, beyond: Beyond, edges: FloatArray, rising: float, big: FloatArray, *, guess: FloatArray | None = None
-) -> CellMasses:
-    """P and Q between increasing losses: differences of half-lines, each between those at both ends of its threshold."""
-    a, b = threshold(loss, edges, rising, big, guess)
-    near, far = (a, b) if rising > 0 else (b, a)
-    (p_near, q_near, wobble), (p_far, q_far, other) = beyond(near), beyond(far)
-    wobble = np.maximum(wobble, other)
-
-    def between(largest: FloatArray, least: FloatArray) -> tuple[FloatArray, FloatArray]:
-        tail = 0.5 * (largest + least)
-        own = 0.5 * (largest - least) + wobble * largest + 2 * U * largest
-        return -np.diff(tail, prepend=1.0, append=0.0), np.append(own, 0.0) + np.insert(own, 0, 0.0)
-
-    p, p_error = between(p_near, p_far)
-    q, q_error = between(q_near, q_far)
-    return CellMasses(np.maximum(p, 0.0), p_error, np.maximum(q, 0.0), q_error, 0.0)
 
 
 def half_line_delta(

@@ -133,18 +133,6 @@ class QuadratureSum(Summand):
         error = self.count * (rule.tilted_law.error + share_error + U * abs(share)) * (1 + 4 * U)
         return value, error + 2 * U * abs(value)
 
-    def log_mgf_roughly_above(self, s: float) -> float:
-        """By the worst term, while that is good enough."""
-        if self.count >= atoms.ROUGH_COUNT:
-            return super().log_mgf_roughly_above(s)
-        try:
-            law = self._nodes(s, 0.0).weighted
-        except NoCertificateError:
-            return math.inf
-        share, share_error = law.log_share
-        whole = atoms.log_mgf_roughly_above(law, s, self.count)
-        return whole + self.count * (share + share_error) + 4 * U * abs(self.count * share)
-
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy."""
         rule = self.rule(tilt, float(t.max(initial=0.0)))

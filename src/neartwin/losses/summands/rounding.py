@@ -51,13 +51,7 @@ def total(x: FloatArray) -> float:
 
 
 def log_one_plus(x: FloatArray, y: FloatArray, error: FloatArray) -> tuple[ComplexArray, FloatArray]:
-    """The number of `log_parts`, with its bound."""
-    real, imaginary, bound = log_parts(x, y, error)
-    return real + 1j * imaginary, bound
-
-
-def log_parts(x: FloatArray, y: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """log(1 + x + iy), its two parts, and a bound E with |(true / computed)^n - 1| <= expm1(n E) for every n.
+    """log(1 + x + iy), and a bound E with |(true / computed)^n - 1| <= expm1(n E) for every n.
 
     error: bound on |true - (x + iy)|. The number w = 1 + x + iy has relative error r = error/|w|, and
     |(1 + rho)^n - 1| <= (1 + r)^n - 1 for every complex |rho| <= r, hence E = log1p(r) plus the rounding of the
@@ -70,7 +64,7 @@ def log_parts(x: FloatArray, y: FloatArray, error: FloatArray) -> tuple[FloatArr
     if square.size == 0 or square.min() > -0.75:  # log1p(r) <= r
         real, imaginary = 0.5 * np.log1p(square), np.arctan2(y, one)
         moved = (8 * U) * (2 * np.abs(x) + size) + ELEMENTARY * (np.abs(real) + np.abs(imaginary))
-        return real, imaginary, error * (1 + 8 * U) / np.sqrt(1 + square) + moved
+        return real + 1j * imaginary, error * (1 + 8 * U) / np.sqrt(1 + square) + moved
     size = np.hypot(1 + x, y)
     near = square > -0.75
     tiny = np.maximum(np.maximum(size, error), SMALLEST)  # where w vanishes any number of size `error` stands for it
@@ -79,7 +73,7 @@ def log_parts(x: FloatArray, y: FloatArray, error: FloatArray) -> tuple[FloatArr
     moved = error + np.where(near, 0.0, 4 * U) + (tiny - np.minimum(size, tiny))
     bound = np.log1p(moved / np.where(near, size, tiny)) * (1 + 8 * U)
     bound = bound + np.where(near, 8 * U * (2 * np.abs(x) + x * x + y * y), 0.0)
-    return real, imaginary, bound + ELEMENTARY * (np.abs(real) + np.abs(imaginary))
+    return real + 1j * imaginary, bound + ELEMENTARY * (np.abs(real) + np.abs(imaginary))
 
 
 def log_within(value: ComplexArray, slack: FloatArray) -> tuple[ComplexArray, FloatArray]:

@@ -1,0 +1,279 @@
+"""Where a contour meets a delta: certified ends by Newton's method, and the narrowest answer of a few contours.
+
+A contour at any tilt gives a valid interval. The first guess of epsilon decides how narrow it is, so a poor one is mended by
+the contour itself, which is then built again at its own estimate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.inversion import contour, lattice, saddle
+from neartwin.losses.inversion.saddle import Saddle
+from neartwin.losses.inversion.total import SumOfLosses
+from neartwin.losses.summands.rounding import NoCertificateError
+
+CLOSED, LATTICE, CONTOUR, WIDE, FLOOR = "closed form", "lattice", "contour", "wide contour", "Chernoff floor"
+NARROW = 1e-8  # relative width in eps that a contour promises; a wider answer is named so
+FINE = 1e-4  # relative width from which one more line is enough
+NO_LINE = (NoCertificateError, OverflowError, ValueError, ZeroDivisionError)
+WIDTHS = np.array([1e-14, 1e-13, 1e-12, 1e-11])  # relative half-widths that lines often reach
+TIGHT = 16  # one of them so much wider than the line's own error is taken
+RESOLUTIONS = (0.2, 0.4, 0.7, 0.9)  # shares of the width aimed at that smooth kernels try
+LEVELS = (1e-3, 1e-6, NARROW)  # relative widths that smooth kernels aim at in turn, whatever is asked for
+FURTHER = (1e-9, 1e-10, 1e-11, 1e-12)  # and then, where that was not narrow enough
+COARSER = (3e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # relative widths that remain when no method did better
+TRIES = 3  # lines built for one question
+REPEATS = 2  # of them at a tilt tried before
+FAR = 0.05  # how far off a guess of eps may be
+NEARER = (1.0, 0.6, 0.3, 0.1)  # lines tried for one eps, as shares of the saddle's tilt
+BLUR, SLIGHT = 0.05, 5e-4  # of delta's logarithm, what smooth kernels of a level may blur; where delta itself is asked
+BRIEF = 0.26  # of the usual budget, for a line that may be asked in vain
+FINER = 0.02  # share of the last level that a next line may aim at
+
+
+class Answer(NamedTuple):
+    """Certified ends of epsilon, the method that gave them, and its error terms.
+
+    Attributes:
+        lower: At most the true epsilon.
+        upper: At least the true epsilon.
+        method: The name of the method.
+        errors: The most that each source of error contributes, absolute, in delta.
+        slope: About -d log delta / d epsilon there, where a line was asked.
+    """
+
+    lower: float
+    upper: float
+    method: str
+    errors: Mapping[str, float] = MappingProxyType({})
+    slope: float = math.nan
+
+
+def narrow(lower: float, upper: float, enough: float = NARROW) -> bool:
+    """Whether the ends are relatively so close."""
+    return math.isfinite(upper) and (upper - max(lower, 0.0) <= enough * upper or upper <= 0)
+
+
+def common(one: Answer, other: Answer) -> Answer:
+    """What both prove, by the name of the narrower."""
+    first, second = sorted((one, other), key=lambda answer: answer.upper - max(answer.lower, 0.0))
+    slope = first.slope if math.isfinite(first.slope) else second.slope
+    lower, upper = max(one.lower, other.lower), min(one.upper, other.upper)
+    return Answer(lower, upper, first.method, first.errors or second.errors, slope)
+
+
+class ContourRule(Protocol):
+    """Certified bounds on delta near one epsilon, whatever the kernel of the quadrature."""
+
+    @property
+    def nodes(self) -> int:
+        """How many frequencies it has."""
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds at each eps."""
+
+    def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+        """The same with the error terms."""
+
+    def point_estimate(self, eps: float) -> tuple[float, float]:
+        """Delta and minus its slope, uncertified."""
+
+
+Build = Callable[[SumOfLosses, Saddle, float], tuple[str, ContourRule]]
+
+
+class Ends(NamedTuple):
+    """The largest eps with a proved delta >= the low target, the least with a proved delta <= the high one."""
+
+    lower: float
+    upper: float
+    errors: dict[str, float]  # at the upper end
+
+
+def invert(line: ContourRule, at: Saddle, low_target: float, high_target: float) -> tuple[Ends, float, float]:
+    """The certified ends, the estimate between them, and -d log delta / d eps there.
+
+    Newton inside a bracket finds where the estimate of delta is the target; the ends around it are evaluated and so proved.
+    """
+    log_target = 0.5 * (math.log(low_target) + math.log(high_target))
+    e, slope, low, high = at.eps, at.tilt, -math.inf, math.inf
+    reach = 2 * at.deviation + 1 / at.tilt
+    for _ in range(40):
+        value, fall = line.point_estimate(e)
+        sound = value > 0 and fall > 0 and math.isfinite(value)
+        gap = math.log(value) - log_target if sound else -1.0
+        low, high = (e, high) if gap > 0 else (low, e)
+        slope = fall / value if sound else slope
+        move = max(-reach, min(reach, gap / slope)) if sound else -reach
+        settled = abs(move) <= 1e-13 * (abs(e) + 1e-3)
+        if not settled and not low < e + move < high and math.isfinite(low) and math.isfinite(high):
+            move = 0.5 * (low + high) - e
+        e += move
+        if settled:
+            break
+    return ends(line, e, slope, low_target, high_target), e, slope
+
+
+def ends(line: ContourRule, e: float, slope: float, low_target: float, high_target: float) -> Ends:
+    """The certified ends around e, where -d log delta / d eps is about the slope.
+
+    One look at a few widths that are common; where none fits or the line can do much better, the doubled widths of its own error.
+    """
+    widths = WIDTHS * (abs(e) + 1e-3)
+    low, high, parts = line.bounds_with_errors(np.concatenate([e - widths, e + widths, [e]]))
+    least, most = (float(low[-1]), float(high[-1])) if high[-1] >= low[-1] else (0.0, 1.0)  # NaN: far from its saddle
+    start = 0.6 * (most - least) / (max(most, 1e-300) * slope) + 2e-16 * abs(e) + 1e-300
+    tried = len(WIDTHS)
+    holds = (low[:tried] >= low_target) & (high[tried:-1] <= high_target)
+    j = int(np.argmax(holds))
+    if holds[j] and widths[j] <= TIGHT * start:
+        errors = {source: float(value[tried + j]) for source, value in parts.items()}
+        return Ends(e - float(widths[j]), e + float(widths[j]), errors)
+    errors = {source: float(value[-1]) for source, value in parts.items()}
+    lower, upper, width = -math.inf, math.inf, start
+    for _ in range(60):
+        low, high, parts = line.bounds_with_errors(np.array([e - width, e + width]))
+        if not math.isfinite(lower) and low[0] >= low_target:
+            lower = e - width
+        if not math.isfinite(upper) and high[1] <= high_target:
+            upper, errors = e + width, {source: float(value[1]) for source, value in parts.items()}
+        if math.isfinite(lower) and math.isfinite(upper):
+            break
+        width *= 2
+    return Ends(lower, upper, errors)
+
+
+def line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, ContourRule]:
+    """A certified line at this saddle, as narrow in eps as asked: on the lattice, plain, or smooth."""
+    if total.lattice is not None:
+        with contextlib.suppress(NoCertificateError):
+            return LATTICE, lattice.build(total, at)
+    try:
+        return CONTOUR, contour.build(total, at, 0.0)
+    except NoCertificateError:
+        return smooth_line_at(total, at, rtol)
+
+
+def short_line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, ContourRule]:
+    """A plain line of a part of the usual budget."""
+    del rtol
+    return CONTOUR, contour.build(total, at, 0.0, share=BRIEF)
+
+
+def smooth_line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, ContourRule]:
+    """A line with smooth kernels, where nothing else is affordable."""
+    return _smooth(total, at, tuple(share * rtol for share in RESOLUTIONS))
+
+
+def wide_line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, ContourRule]:
+    """The same, at whatever width is affordable."""
+    del rtol
+    return _smooth(total, at, COARSER)
+
+
+def lines_at(
+    total: SumOfLosses, at: Saddle, rtol: float, levels: tuple[float, ...]
+) -> Iterator[tuple[str, ContourRule]]:
+    """Certified lines at this saddle: one alone where width is no matter, else smooth ones of each level; a wide one if none.
+
+    Levels end with the first that is no wider than asked for.
+    """
+    found, last = None, math.inf
+    for level in levels:
+        if level > NARROW and level * abs(at.eps) * at.tilt > SLIGHT:
+            continue
+        if last <= rtol:
+            break
+        try:
+            found, last = (line_at if found is None else smooth_line_at)(total, at, level), level
+        except NoCertificateError:
+            break
+        yield found
+        if not isinstance(found[1], contour.Contour) or found[1].dip is None:
+            break
+    if found is None:
+        yield wide_line_at(total, at, rtol)
+
+
+def _smooth(total: SumOfLosses, at: Saddle, resolutions: tuple[float, ...]) -> tuple[str, ContourRule]:
+    """The first smooth kernels that are affordable; the two of a pair are gamma^2 (tilt + 1) apart in eps."""
+    eps = max(abs(at.eps), 1e-2 * at.deviation)
+    for resolution in resolutions:
+        tolerance = min(max(1e-2 * resolution * at.tilt * eps, contour.TOLERANCE), 1e-6)
+        try:
+            return CONTOUR, contour.build(total, at, math.sqrt(resolution * eps / (at.tilt + 1)), tolerance=tolerance)
+        except NoCertificateError:
+            continue
+    raise NoCertificateError
+
+
+def by_line(
+    total: SumOfLosses,
+    low_target: float,
+    high_target: float,
+    *,
+    rtol: float = NARROW,
+    tries: int = TRIES,
+    build: Build = line_at,
+    levels: tuple[float, ...] = LEVELS,
+) -> Answer:
+    """What a few lines prove together; most questions stop at the first.
+
+    Where the first guess of eps was poor, so were the period and the cut; the same line is then built again. Smooth kernels aim
+    at the levels in turn, each cheap beside the next; where the last gave less (an atom within their width weighs more than a
+    density), finer ones are asked for. rtol: the relative width at which to stop. It decides nothing else, so that what is
+    proved of a lesser width lies inside what is proved of a greater one.
+    """
+    best: Answer | None = None
+    at, factor, repeats, left = saddle.for_delta(total, high_target), 0, 0, tries
+    aim, *ahead = [level for level in levels if level <= NARROW or level * abs(at.eps) * at.tilt <= BLUR]
+    least, look = levels[-1], build
+    while factor < len(NEARER) and left > 0:
+        here = at.lower(total, NEARER[factor]) if factor else at
+        try:
+            name, line = look(total, here, aim)
+            found, middle = _at_line(name, line, here, (low_target, high_target), rtol)
+        except NO_LINE:
+            factor, look = factor + (look is build), build
+            continue
+        best = found if best is None else common(best, found)
+        if narrow(best.lower, best.upper, rtol):
+            break
+        smooth = found.errors.get("smoothing", 0.0) > 0
+        if smooth and ahead:
+            eps = middle if narrow(found.lower, found.upper, FAR) else at.eps
+            aim, at, look = ahead.pop(0), here._replace(eps=eps), smooth_line_at
+            factor = 0
+            continue
+        look = build
+        left -= 1
+        if smooth and found.upper < math.inf:
+            aim *= min(max(0.25 * least * found.upper / (found.upper - found.lower), FINER), 1.0)
+        left = min(left, 1) if best.upper - best.lower <= FINE * best.upper else left
+        again = (aim < least or abs(middle - at.eps) > FAR * abs(middle)) and repeats < REPEATS
+        at, factor, repeats = at._replace(eps=middle), factor + (not again), repeats + again
+    if best is None or not math.isfinite(best.upper):
+        raise NoCertificateError
+    if left == tries and build is line_at and not narrow(best.lower, best.upper, rtol):  # the last level was never met
+        with contextlib.suppress(*NO_LINE):
+            _, line = _smooth(total, at, tuple(w for w in COARSER if least < w * best.upper < best.upper - best.lower))
+            best = common(best, _at_line(CONTOUR, line, at, (low_target, high_target), rtol)[0])
+    return best
+
+
+def _at_line(
+    name: str, line: ContourRule, at: Saddle, targets: tuple[float, float], rtol: float
+) -> tuple[Answer, float]:
+    """The answer of one line, and where it believes eps to be."""
+    (lower, upper, errors), middle, slope = invert(line, at, *targets)
+    name = WIDE if name == CONTOUR and not narrow(lower, upper, max(rtol, NARROW)) else name
+    slope = slope if math.isfinite(lower) and math.isfinite(upper) else at.tilt
+    return Answer(lower, upper, name, errors, slope), middle if math.isfinite(middle) else at.eps

@@ -1,0 +1,233 @@
+"""The methods of inversion in order: closed form, special method, lattice and contour, wide kernels, Chernoff's floor.
+
+A method proves an interval or raises `NoCertificateError`, and the next is tried. The answer is the best proved lower end
+and the best proved upper end of those tried, with the name of the method and its error terms.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.inversion import chernoff, saddle
+from neartwin.losses.inversion.closed_form import by_closed_form, closed_form
+from neartwin.losses.inversion.contour_search import (
+    CLOSED,
+    CONTOUR,
+    FLOOR,
+    FURTHER,
+    NARROW,
+    NO_LINE,
+    Answer,
+    ContourRule,
+    by_line,
+    common,
+    lines_at,
+    narrow,
+    short_line_at,
+    wide_line_at,
+)
+from neartwin.losses.inversion.saddle import Saddle
+from neartwin.losses.inversion.total import SumOfLosses
+from neartwin.losses.summands.base import SpecialMethod
+from neartwin.losses.summands.rounding import U
+
+KEPT = 24  # lines kept for the next question
+BLOCK = 1 << 19  # numbers a temporary matrix may hold
+LINES = 48  # lines of one method that one vectorised query may build
+SPECIAL_LINES = 8  # of a special method, of which each is many
+ROUGH = 1e-6  # relative width in eps that the first smooth lines aim at
+POOR = 1e-3  # relative width from which wide kernels are tried
+NOTHING = Answer(-math.inf, math.inf, FLOOR)  # known so far
+Names = np.ndarray[tuple[int], np.dtype[np.str_]]
+Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+class Method(NamedTuple):
+    """One way to invert the transform, asked for epsilon or for delta.
+
+    Attributes:
+        enough: The relative width of epsilon from which the method is not worth asking.
+        epsilon: From a low and a high target of delta to certified epsilons.
+        lines: From an epsilon to named lines near it, each with its saddle; None where another method has the same.
+        most: How many epsilons of one query it may be asked at.
+    """
+
+    enough: float
+    epsilon: Callable[[float, float], Answer]
+    lines: Callable[[float], Iterator[tuple[str, ContourRule, Saddle]]] | None = None
+    most: int = LINES
+
+
+def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
+    """Every method in turn.
+
+    Where great losses may be rare, a short line is tried before the special method. The width asked for only ends the turns,
+    so that what is proved of a lesser width lies inside what is proved of a greater one.
+    """
+    enough = max(NARROW, rtol)
+    special = total.ladder
+    if total.has_closed_form:
+        yield Method(1e-13, partial(by_closed_form, total))
+    if special is not None:
+        if special.mixes and not total.has_closed_form:
+            yield Method(enough, partial(by_line, total, build=short_line_at, tries=1))
+        yield Method(enough, partial(special.epsilon, total), partial(_special_lines, total, special), SPECIAL_LINES)
+    if total.has_closed_form:
+        return
+    levels = (NARROW,) if special is not None else (ROUGH, NARROW)
+    yield Method(enough, partial(by_line, total, rtol=rtol), partial(_lines, total, rtol, levels))
+    yield Method(max(POOR, rtol), partial(by_line, total, rtol=rtol, build=wide_line_at))
+    wider = NARROW
+    for level in FURTHER:
+        if rtol < wider:
+            yield Method(max(level, rtol), partial(by_line, total, rtol=rtol, levels=(level,)))
+        wider = level
+
+
+def _special_lines(total: SumOfLosses, special: SpecialMethod, eps: float) -> Iterator[tuple[str, ContourRule, Saddle]]:
+    line, at = special.line(total, eps)
+    yield CONTOUR, line, at
+
+
+def _lines(
+    total: SumOfLosses, rtol: float, levels: tuple[float, ...], eps: float
+) -> Iterator[tuple[str, ContourRule, Saddle]]:
+    at = saddle.for_eps(total, eps)
+    for name, line in lines_at(total, at, rtol, levels):
+        yield name, line, at
+
+
+def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float = NARROW) -> Answer:
+    """Certified eps of a delta known to lie in [low_delta, high_delta]: the least eps >= 0 with delta(eps) <= it.
+
+    rtol: the relative width wanted, which a longer line pays for; not a promise.
+    """
+    inf_low, inf_high = total.infinity
+    if inf_low > high_delta:
+        return Answer(math.inf, math.inf, CLOSED)
+    # the finite part must pay (delta - inf)/(1 - inf), decreasing in inf: outward, a high one for the upper eps
+    high_target = (
+        math.nextafter((low_delta - inf_high) / (1 - inf_high) * (1 - 8 * U), 0.0) if inf_high < low_delta else 0.0
+    )
+    low_target = min(math.nextafter((high_delta - inf_low) / (1 - inf_low) * (1 + 8 * U), math.inf), 1.0)
+    # delta(0) is the total variation, and that of a product is at most the sum
+    if high_target > 0 and sum([part.variation for part in total.summands]) * (1 + 1e-12) <= high_target:
+        return Answer(0.0, 0.0, CLOSED)
+    # delta(eps) >= mass (1 - e^{eps - loss}), so eps(delta) >= loss + log(1 - delta/mass), at the least that the loss may be
+    upper, mass, least = total.top
+    lower = -math.inf
+    if low_target < mass:
+        fall = math.log1p(-low_target / mass) * (1 + 1e-12)
+        lower = least + fall - 4 * U * (abs(least) + abs(fall))
+    found = Answer(max(lower, 0.0), upper, CLOSED) if low_target < 1e-9 * mass else NOTHING
+    if high_target > 0:
+        for method in _methods(total, rtol):
+            if narrow(found.lower, found.upper, method.enough):
+                if narrow(found.lower, found.upper, rtol):
+                    break
+                continue
+            with contextlib.suppress(*NO_LINE):
+                more = method.epsilon(low_target, high_target)
+                found = more if found is NOTHING else common(found, more)
+    if high_target > 0 and (found is NOTHING or not math.isfinite(found.lower)):
+        upper = min(upper, chernoff.epsilon_above(total.log_mgf_above, high_target))
+    name = CLOSED if found is NOTHING and lower > 0 else found.method
+    lower = max(lower, found.lower, 0.0)
+    return found._replace(lower=lower, upper=max(min(upper, found.upper), lower), method=name)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A line kept for the next question, with the relative width it gave at its own saddle."""
+
+    name: str
+    line: ContourRule
+    at: Saddle
+    quality: float
+
+
+@dataclass(frozen=True)
+class _Deltas:
+    """What is proved of delta at each eps, by which method, and where it is not enough yet."""
+
+    eps: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    method: Names
+    wide: Booleans
+
+    def narrow_by(self, kept: _Kept) -> None:
+        """Ask a line at the eps within three deviations of its own."""
+        at = kept.at
+        near = np.flatnonzero(self.wide & (np.abs(self.eps - at.eps) < 3 * at.deviation + 2 / (1 + at.tilt)))
+        rows = max(1, BLOCK // kept.line.nodes)
+        for start in range(0, len(near), rows):
+            some = near[start : start + rows]
+            low, high = kept.line.delta(self.eps[some])
+            self.method[some[high - low < self.upper[some] - self.lower[some]]] = kept.name
+            self.lower[some], self.upper[some] = np.maximum(self.lower[some], low), np.minimum(self.upper[some], high)
+        self.wide[near] = self.upper[near] - self.lower[near] > 8 * kept.quality * self.upper[near]
+
+
+@np.errstate(all="ignore")
+def delta(total: SumOfLosses, eps: FloatArray, rtol: float = NARROW) -> tuple[FloatArray, FloatArray, Names]:
+    """Bounds on delta at each eps and the method's name for each; lines are shared by the eps near their saddles.
+
+    rtol: the relative width in eps worth a longer line, no less than the usual one. An eps is asked at every level down to it:
+    what is proved of a lesser width lies inside what is proved of a greater one.
+    """
+    exact = closed_form(total, eps)
+    if exact is not None:
+        return *with_infinity(total, *exact), np.full(len(eps), CLOSED)
+    wide = eps < total.top.loss
+    lower, upper, method = np.zeros(len(eps)), np.where(wide, 1.0, 0.0), np.where(wide, FLOOR, CLOSED)
+    # delta >= 1 - e^eps for every pair, and Q has at most 1/P(L < inf) times as much mass given a finite loss
+    revealed = total.infinity[1]
+    if revealed < 1:
+        grown = np.exp(np.minimum(eps, 0.0)) * (revealed / (1 - revealed)) * (1 + 8 * U)
+        floor = -np.expm1(np.minimum(eps, 0.0)) * (1 - 1e-15) - grown
+        lower = np.where(wide, np.maximum(lower, floor), 0.0)
+    found = _Deltas(eps, lower, upper, method, wide)
+    kept: list[_Kept] = total.lines
+    for one in kept:
+        found.narrow_by(one)
+    ranked = np.argsort(eps)
+    for asked in _methods(total, rtol):
+        if asked.lines is None:
+            continue
+        left = found.wide.copy()
+        for _ in range(asked.most):
+            left &= found.wide
+            places = ranked[left[ranked]]
+            if not len(places):
+                break
+            centre = places[len(places) // 2]
+            left[centre] = False
+            with contextlib.suppress(*NO_LINE):
+                before = found.wide.copy()
+                for name, line, at in asked.lines(float(eps[centre])):
+                    low, high = line.delta(np.array([at.eps]))
+                    quality = max(float((high[0] - low[0]) / max(high[0], 1e-300)), 1e-11)
+                    kept.insert(0, _Kept(name, line, at, quality))
+                    del kept[KEPT:]
+                    found.wide[:] = before  # a finer line narrows what a coarser one has
+                    found.narrow_by(kept[0])
+    rest = (method == FLOOR) | (upper - lower > 0.5 * upper)
+    if np.any(rest):
+        upper[rest] = np.minimum(upper[rest], chernoff.delta_above(total.log_mgf_above, eps[rest]))
+    return *with_infinity(total, lower, np.maximum(upper, lower)), method
+
+
+def with_infinity(total: SumOfLosses, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Inf + (1 - inf) delta, increasing in both; three rounded operations outward."""
+    low, high = total.infinity
+    step = 4 * np.finfo(float).eps
+    return (low + (1 - low) * lower) * (1 - step), np.minimum((high + (1 - high) * upper) * (1 + step), 1.0)
