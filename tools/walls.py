@@ -58,7 +58,7 @@ FAMILIES = (
         closed=True,
     ),
     Family("mechanisms", ("neartwin.mechanisms",), "neartwin/mechanisms/noise_laws.py", closed=True),
-    Family("summands", ("neartwin.losses.summands.base.Summand",), "neartwin/losses/composition.py"),
+    Family("summands", ("neartwin.losses.summands.base.Summand",), "neartwin/losses/composition.py", closed=True),
 )
 
 

@@ -6,6 +6,7 @@ import pytest
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from neartwin.losses.families.subsampled_laplace import POINTS, legendre
+from neartwin.losses.summands.primitives import wrong_primitives
 from neartwin.losses.summands.rounding import ELEMENTARY, U, log_one_plus
 
 mp.mp.dps = 40
@@ -37,6 +38,12 @@ def test_elementary_functions_err_by_less_than_is_charged(name):
     errors = [abs(mp.mpf(v) - truth(mp.mpf(a))) / abs(truth(mp.mpf(a))) for a, v in zip(x, values, strict=True)]
     assert all(error <= most for error, most in zip(errors, allowed, strict=True))
     assert max(errors) > U / 4  # and the charge is not a hundred times too much
+
+
+def test_the_first_import_tells_functions_that_err_by_more_than_is_charged():
+    assert wrong_primitives() == []
+    rough = {"exp": lambda x: np.exp(x) * (1 + 1e-14), "sin": lambda x: np.sin(x) + 1e-20, "log": np.log}
+    assert wrong_primitives(rough) == ["exp", "sin"]
 
 
 def test_the_logarithm_of_a_share_errs_by_less_than_is_charged():

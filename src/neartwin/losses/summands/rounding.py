@@ -5,7 +5,7 @@ Two assumptions, and no others, carry every bound of this room:
 2. exp, expm1, log, log1p, sin, cos, atan, atan2 of NumPy and ndtr, erfcx of SciPy err by at most `ELEMENTARY` relative to the
    exact value at the float that they are given (NumPy documents 4 units in the last place as its worst; we charge
    16 U); ndtr(x) by 2U x^2 more, for it squares inside an exponential.
-   `tests/losses/test_rounding.py` measures both libraries against mpmath.
+   `primitives.py` measures NumPy's when it is imported; `tests/losses/test_rounding.py` measures both libraries.
 
 A sum of N terms, in whatever order a library adds them, errs by at most `gamma(N)` times the sum of their absolute
 values (Higham 2002, section 4.2). First-order terms are summed and the constants rounded up generously, so that
