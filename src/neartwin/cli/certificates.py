@@ -24,7 +24,8 @@ from neartwin.releases.certificates import (
     read_certificate,
     released,
 )
-from neartwin.releases.certificates.check import check, read_bytes
+from neartwin.releases.certificates.check import check
+from neartwin.releases.certificates.document import read_bytes
 
 NOT_VALID = 4
 

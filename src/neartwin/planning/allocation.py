@@ -25,17 +25,15 @@ from typing import Generic, Protocol, TypeVar
 
 from neartwin.accounting import prices
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
-from neartwin.checks import positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import root_below
 from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.selection.thresholds import GaussianThreshold, OptimalSelection, Selection, UnitThreshold
-from neartwin.planning.spending import NO_DELTA, delta_of, mu_squared_of, without_delta
+from neartwin.planning.spending import NO_DELTA, delta_of, gdp_of, mu_squared_of, without_delta
 from neartwin.statistics.measures import Measurement, Noise
 from neartwin.statistics.sensitivity import Sensitivity
-from neartwin.tradeoff import mu_of
 
 N = TypeVar("N", bound=Noise)
 N_co = TypeVar("N_co", bound=Noise, covariant=True)
@@ -130,7 +128,7 @@ def allocate(needs: tuple[Measurement, ...], discovery: Discovery | None, spend:
         case Pure(epsilon=epsilon):
             ways = [_laplace(epsilon, NO_DELTA)]
         case Approx(epsilon=epsilon, delta=delta):
-            ways = [_laplace(epsilon, delta), _normal(_gdp_of(spend, discovery), Gaussian, spend)]
+            ways = [_laplace(epsilon, delta), _normal(gdp_of(spend, discovers=discovery is not None), Gaussian, spend)]
         case Zcdp() | Rdp():
             ways = [_normal(spend, _concentrated, without_delta(spend))]
         case Gdp():
@@ -152,7 +150,7 @@ def allocate_normal(needs: tuple[Measurement, ...], discovery: Discovery | None,
     _with_delta(discovery, spend)
     match spend:
         case Approx():
-            way = _normal(_gdp_of(spend, discovery), Gaussian, spend)
+            way = _normal(gdp_of(spend, discovers=discovery is not None), Gaussian, spend)
         case Zcdp() | Rdp() | Gdp():
             way = _normal(spend, Gaussian, without_delta(spend))
         case _:
@@ -222,13 +220,6 @@ def _normal(spend: Zcdp | Rdp | Gdp, law: "_NormalLaw[N]", price: Budget) -> _Wa
 
 class _NormalLaw(Protocol[N_co]):
     def __call__(self, *, variance: Fraction, l2_squared: int) -> N_co: ...
-
-
-def _gdp_of(spend: Approx, discovery: Discovery | None) -> Gdp:
-    """G_mu (x) f_{0,d} with d = delta/2 for groups of one unit, and the rest of delta for G_mu's tail."""
-    failure = NO_DELTA if discovery is None else spend.delta / 2
-    mu = Fraction(float(mu_of(spend.epsilon, (spend.delta - failure) / (1 - failure)).lower))
-    return Gdp(positive(mu=mu), failure)
 
 
 def _concentrated(*, variance: Fraction, l2_squared: int) -> Noise:

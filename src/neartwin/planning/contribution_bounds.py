@@ -44,6 +44,12 @@ class ContributionBounds:
         return f"{rows} and in at most {self.max_groups} groups{total}"
 
     @property
+    def total_rows(self) -> int:
+        """The most rows that one unit counts for in all groups together."""
+        most = self.max_rows_per_group * self.max_groups
+        return min(most, self.rows or most)
+
+    @property
     def entering(self) -> int:
         """How many groups one unit can bring in."""
         return self.max_groups if self.max_discovered_groups is None else self.max_discovered_groups

@@ -53,7 +53,25 @@ _PRIVATE = ("max_rows_per_group", "max_groups", "norm")  # limits that a plan ca
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much one unit may count for: see `limits`. Limits that cannot stand together are refused here."""
+    """How much one unit may count for. A low limit loses the data of heavy units, a high one adds noise.
+
+    Attributes:
+        max_rows_per_group: The most rows of a unit that count in one group, or `nt.private_limit()`.
+        max_groups: The most groups that a unit counts in, or `nt.private_limit()`.
+        rows: The most rows of a unit in all groups together, for counts, sums and means. Over public groups it can stand
+            for both of the above.
+        norm: Instead of all three, the Euclidean length of a unit's vector over groups and statistics, in rows, or
+            `nt.private_limit()`. Longer vectors are scaled down; no row is dropped. Unknown groups still need
+            `max_discovered_groups`.
+        max_discovered_groups: In how many of its groups a unit helps to discover unknown ones; by default in all. Fewer
+            find more groups where `max_groups` is large.
+
+    Raises:
+        ParameterError: For limits that are no positive numbers, or cannot stand together.
+
+    >>> print(limits(max_rows_per_group=2, max_groups=3))
+    nt.limits(max_rows_per_group=2, max_groups=3)
+    """
 
     max_rows_per_group: int | PrivateLimit | None = None
     max_groups: int | PrivateLimit | None = None
@@ -151,40 +169,7 @@ class Limits:
         return cls.from_dict(form)
 
 
-def limits(
-    *,
-    max_rows_per_group: int | PrivateLimit | None = None,
-    max_groups: int | PrivateLimit | None = None,
-    rows: int | None = None,
-    norm: Number | PrivateLimit | None = None,
-    max_discovered_groups: int | None = None,
-) -> Limits:
-    """How much one unit may count for. A low limit loses the data of heavy units, a high one adds noise.
-
-    Args:
-        max_rows_per_group: The most rows of a unit that count in one group, or `nt.private_limit()`.
-        max_groups: The most groups that a unit counts in, or `nt.private_limit()`.
-        rows: The most rows of a unit in all groups together, for counts, sums and means. Over public groups it can stand
-            for both of the above.
-        norm: Instead of all three, the Euclidean length of a unit's vector over groups and statistics, in rows, or
-            `nt.private_limit()`. Longer vectors are scaled down; no row is dropped. Unknown groups still need
-            `max_discovered_groups`.
-        max_discovered_groups: In how many of its groups a unit helps to discover unknown ones; by default in all. Fewer
-            find more groups where `max_groups` is large.
-
-    Raises:
-        ParameterError: for limits that are no positive numbers, or cannot stand together.
-
-    >>> print(limits(max_rows_per_group=2, max_groups=3))
-    nt.limits(max_rows_per_group=2, max_groups=3)
-    """
-    return Limits(
-        max_rows_per_group=max_rows_per_group,
-        max_groups=max_groups,
-        rows=rows,
-        norm=norm,
-        max_discovered_groups=max_discovered_groups,
-    )
+limits = Limits  # as callers write it: nt.limits(...)
 
 
 def known_names() -> tuple[str, ...]:

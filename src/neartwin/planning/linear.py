@@ -21,15 +21,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure
+from neartwin.accounting.budgets import Approx, Budget, Pure
 from neartwin.exact import FloatArray, Number
 from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.groups import GroupPlan
 from neartwin.planning.plan import Loss, QueryPlan
-from neartwin.planning.spending import NO_DELTA, without_delta
+from neartwin.planning.spending import gdp_of, without_delta
 from neartwin.planning.stage import Stage
 from neartwin.statistics.base import Estimate, Statistic
-from neartwin.tradeoff import mu_of
 
 FINE = 2**16  # the least noise in parts of a step, so that rounding it is nothing beside it
 _MEAN_OF_NORMAL = 0.41  # the mean absolute value of normal noise, in bars of releases
@@ -122,6 +121,5 @@ def ways(spend: Budget, *, norm: Fraction | None) -> list[tuple[Budget, Budget]]
     """What is shared, and the price. Only normal noise uses a delta, and it alone bounds a norm."""
     if not isinstance(spend, Approx):
         return [(spend, without_delta(spend))]
-    mu = Fraction(float(mu_of(spend.epsilon, spend.delta).lower))
-    normal: list[tuple[Budget, Budget]] = [(Gdp(mu, NO_DELTA), spend)]
+    normal: list[tuple[Budget, Budget]] = [(gdp_of(spend, discovers=False), spend)]
     return normal if norm is not None else [(Pure(spend.epsilon), Pure(spend.epsilon)), *normal]

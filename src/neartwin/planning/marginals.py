@@ -27,7 +27,7 @@ import numpy as np
 
 from neartwin.accounting.budgets import Budget, Pure
 from neartwin.errors import QueryError
-from neartwin.exact import FloatArray, WholeNumbers
+from neartwin.exact import FloatArray
 from neartwin.losses import Composition
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
@@ -146,7 +146,7 @@ class MarginalPlan(LinearPlan):
         for margin, measure in zip(self.measured, self.measures.values(), strict=True):
             away = tuple(place for place in range(len(sizes)) if place not in margin)
             cells = np.asarray(table.sum(axis=away) if away else table, dtype=object)
-            noisy = measure.mechanism.noisy(in_64_bits(cells.reshape(-1) * finer), source=source)
+            noisy = measure.mechanism.noisy(cells.reshape(-1) * finer, source=source)
             found[margin] = np.asarray(noisy, dtype=float).reshape(cells.shape) / self.parts
         return found
 
@@ -176,13 +176,6 @@ class MarginalPlan(LinearPlan):
 
     def _over_groups(self) -> dict[str, Any]:
         return {"margins": list(self.margins.values())}
-
-
-def in_64_bits(cells: WholeNumbers) -> WholeNumbers:
-    """The same numbers as 64 bits where they fit."""
-    if all(-(2**62) < cell < 2**62 for cell in cells):
-        return cells.astype(np.int64)
-    return cells
 
 
 def _normal_bar(design: MarginalDesign, margin: Margin, parts: int) -> float:
@@ -370,12 +363,11 @@ def _reach_of(query: Query, base: GroupPlan) -> _Reach | NormContribution:
     bounding, mixed = base.bounding, is_mixed(base)
     if bounding.norm is not None:
         return norm_contribution(base)
-    most = bounding.max_rows_per_group * bounding.max_groups
     replaced = query.table.neighbours is not Neighbours.ADD_REMOVE
     return _Reach(
         rows=bounding.max_rows_per_group,
         groups=bounding.max_groups,
-        total=min(most, bounding.rows or most),
+        total=bounding.total_rows,
         both=2 if replaced else 1,
         crossed=2 if replaced and mixed else 1,
     )

@@ -36,15 +36,6 @@ def parts_of(need: Measurement) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Clipped:
-    """The clip, the one mechanism behind all measures, in lengths, and what that is for each of them, in parts of a step."""
-
-    clip: NormClip
-    whole: Gaussian
-    each: Mapping[str, Gaussian]
-
-
-@dataclass(frozen=True, slots=True)
 class Shared:
     """What `share_norm` decides: the split of the spend, measures with their noise, the clip, and the noise of all together.
 
@@ -72,27 +63,37 @@ def share_norm(
     tree_parts: of a row, in which trees count.
     """
     norm, cells = bounding.norm or Fraction(0), bounding.max_groups
-    apart, reached = vectors_apart(neighbours, asked), {one.name: one for one in asked}
+    apart = vectors_apart(neighbours, asked)
+    alone = (math.ceil((norm * one.largest * parts_of(one)) ** 2 * apart) for one in asked)  # if the norm were its own
     wanted = tuple(
-        Measurement(one.name, asked_for(norm, one, apart, cells), one.weight / parts_of(one)) for one in asked
+        Measurement(one.name, _sensitivity(squared, cells, norm), one.weight / parts_of(one))
+        for one, squared in zip(asked, alone, strict=True)
     )
     allotted = allocate_normal((*wanted, *trees), discovery, spend)
-    noise = allotted.noise
-    counted = {
-        one.name: Measure(name=one.name, sensitivity=one.sensitivity, mechanism=noise[one.name], parts=tree_parts)
+    measures = {
+        one.name: Measure(
+            name=one.name, sensitivity=one.sensitivity, mechanism=allotted.noise[one.name], parts=tree_parts
+        )
         for one in trees
     }
     if not asked:
-        return Shared(allotted, counted, None, None)
-    mu_squared = sum((noise[name].mu_squared for name in reached), Fraction(0))
-    found = clipped(norm, reached, {name: noise[name].variance for name in reached}, mu_squared, apart)
-    measures = {
-        name: Measure(
-            name=name, sensitivity=of_clipped(made, cells, norm), mechanism=made, parts=parts_of(reached[name])
+        return Shared(allotted, measures, None, None)
+    clip = _clip(norm, asked, allotted.noise)
+    l2_squared = apart * clip.limit**2
+    mu_squared = sum((allotted.noise[one.name].mu_squared for one in asked), Fraction(0))
+    whole = Gaussian(variance=_short(l2_squared / mu_squared), l2_squared=l2_squared)
+    for one in asked:
+        weight = clip.coordinates[one.name].weight ** 2
+        mechanism = Gaussian(
+            variance=_short(whole.variance / weight), l2_squared=max(1, math.floor(l2_squared / weight))
         )
-        for name, made in found.each.items()
-    }
-    return Shared(allotted, measures | counted, found.clip, found.whole)
+        measures[one.name] = Measure(
+            name=one.name,
+            sensitivity=_sensitivity(mechanism.l2_squared, cells, norm),
+            mechanism=mechanism,
+            parts=parts_of(one),
+        )
+    return Shared(allotted, measures, clip, whole)
 
 
 def vectors_apart(neighbours: Neighbours, asked: Iterable[Measurement]) -> int:
@@ -102,58 +103,28 @@ def vectors_apart(neighbours: Neighbours, asked: Iterable[Measurement]) -> int:
     return 4 if any(one.signed for one in asked) else 2
 
 
-def asked_for(norm: Fraction, one: Measurement, apart: int, cells: int) -> Sensitivity:
-    """Of one measure alone in its parts, if the norm were its own: what the split of the spend starts from.
+def _clip(norm: Fraction, asked: Iterable[Measurement], noise: Mapping[str, Gaussian]) -> NormClip:
+    """The clip whose lengths give each measure about the noise that it is allotted.
 
-    >>> asked_for(Fraction(3), Measurement("n", Sensitivity(1, 1, 1, ""), 1.0), 1, 5).l2_squared
-    9437184
-    """
-    squared = math.ceil((norm * one.largest * parts_of(one)) ** 2 * apart)
-    cell = math.isqrt(squared - 1) + 1
-    return Sensitivity(cell * cells, cell, cells, _why(norm), squared)
-
-
-def clipped(
-    norm: Fraction,
-    reached: Mapping[str, Measurement],
-    variances: Mapping[str, Fraction],
-    mu_squared: Fraction,
-    apart: int,
-) -> Clipped:
-    """The clip and its noise. variances: wanted, in parts; mu_squared: what all measures together may spend.
-
-    Errors: `ParameterError` for a norm so large that the engines' exact sums would not hold it.
+    Raises:
+        ParameterError: For a norm so large that the engines' exact sums would not hold it.
     """
     if norm > LARGEST:
         raise ParameterError("norm", float(norm), f"must be at most {LARGEST:,} rows")
-    rows = {name: one.largest * parts_of(one) / math.sqrt(variances[name]) for name, one in reached.items()}
+    rows = {one: one.largest * parts_of(one) / noise[one.name].noise_scale for one in asked}
     whole = math.hypot(*rows.values())
     coordinates = {
-        name: Coordinate(*_factor(_ONE_ROW * rows[name] / whole / one.largest), parts_of(one))
-        for name, one in reached.items()
+        one.name: Coordinate(*_factor(_ONE_ROW * row / whole / one.largest), parts_of(one)) for one, row in rows.items()
     }
-    row = sum((reached[name].largest * Fraction(one.times, one.over)) ** 2 for name, one in coordinates.items())
-    limit = math.isqrt(math.ceil(norm**2 * row) - 1) + 1
-    l2_squared = apart * limit**2
-    joint = Gaussian(variance=_short(l2_squared / mu_squared), l2_squared=l2_squared)
-    each = {
-        name: Gaussian(
-            variance=_short(joint.variance / one.weight**2),
-            l2_squared=max(1, math.floor(l2_squared / one.weight**2)),
-        )
-        for name, one in coordinates.items()
-    }
-    return Clipped(NormClip(limit, coordinates), joint, each)
+    row = sum((one.largest * Fraction(coordinates[one.name].times, coordinates[one.name].over)) ** 2 for one in rows)
+    return NormClip(math.isqrt(math.ceil(norm**2 * row) - 1) + 1, coordinates)
 
 
-def of_clipped(mechanism: Gaussian, cells: int, norm: Fraction) -> Sensitivity:
-    """What a measure can move within the norm, all others at 0."""
-    cell = math.isqrt(mechanism.l2_squared)
-    return Sensitivity(cell * cells, cell, cells, _why(norm), mechanism.l2_squared)
-
-
-def _why(norm: Fraction) -> str:
-    return f"a unit's whole vector is clipped to norm {float(norm):g}, which all measures share"
+def _sensitivity(squared: int, cells: int, norm: Fraction) -> Sensitivity:
+    """Of one measure that is all of a unit's vector, of this squared length."""
+    cell = math.isqrt(squared)
+    why = f"a unit's whole vector is clipped to norm {float(norm):g}, which all measures share"
+    return Sensitivity(cell * cells, cell, cells, why, squared)
 
 
 def _factor(length: float) -> tuple[int, int]:

@@ -25,8 +25,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from neartwin.accounting.budgets import Budget, Gdp, Pure, Rdp, Zcdp
-from neartwin.errors import ParameterError, PrivacyError, QueryError
+from neartwin.accounting.budgets import Budget, Pure
+from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import FloatArray, Number, WholeNumbers, rational
 from neartwin.losses import Composition
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
@@ -41,7 +41,7 @@ from neartwin.planning.groups import plan_groups
 from neartwin.planning.limits import Limits, PrivateLimit
 from neartwin.planning.marginals import plan_margins
 from neartwin.planning.plan import Choice, FirstStage, Loss, QueryPlan
-from neartwin.planning.spending import split_budget, without_delta
+from neartwin.planning.spending import mu_squared_of, split_budget, without_delta
 from neartwin.planning.stage import SALT_BITS, Engine, Stage
 from neartwin.planning.workloads import plan_workload
 from neartwin.queries.query import Query
@@ -336,17 +336,10 @@ def _expected_groups(query: Query, asked: list[PrivateLimit]) -> int:
 def _noise(spend: Budget, neighbours: Neighbours) -> DiscreteLaplace | Gaussian:
     """Native to the spend. A replaced unit takes its parts away and adds others: twice the L1, twice the squared L2."""
     both = 1 if neighbours is Neighbours.ADD_REMOVE else 2
+    if isinstance(spend, Pure):
+        return DiscreteLaplace.calibrated(epsilon=spend.epsilon, sensitivity=both * PARTS)
     squared = both * PARTS**2
-    match spend:
-        case Pure(epsilon=epsilon):
-            return DiscreteLaplace.calibrated(epsilon=epsilon, sensitivity=both * PARTS)
-        case Zcdp(rho=rho):
-            return Gaussian.for_zcdp(rho=rho, l2_squared=squared)
-        case Rdp(order=order, epsilon=epsilon):
-            return Gaussian.for_zcdp(rho=epsilon / order, l2_squared=squared)
-        case Gdp(mu=mu):
-            return Gaussian.for_gdp(mu=mu, l2_squared=squared)
-    raise PrivacyError(f"{spend} pays for no pilot")
+    return Gaussian(variance=squared / mu_squared_of(spend), l2_squared=squared)
 
 
 def _seen(pilot: Pilot, noisy: WholeNumbers) -> FloatArray:

@@ -246,16 +246,10 @@ def ranged_plan(
         part, first = split_budget(first, Fraction(1, left)) if left > 1 else (first, first)
         cap = Limits()
         if not isinstance(query.table.unit, RowUnit):
-            cap = Limits(max_rows_per_group=1 if asked else _cap(worst))
+            cap = Limits(max_rows_per_group=1 if asked else min(_MOST_ROWS, worst.bounding.total_rows))
         asked.append(plan_groups(question, spend=part, limits=cap))
     ranging = Ranging(tuple(asked), ranges, groups, rest, limits, importance)
     return replace(worst, spend=spend, price=price_of(spend, query), first_stages=(ranging, *worst.first_stages))
-
-
-def _cap(worst: GroupPlan) -> int:
-    bounding = worst.bounding
-    most = bounding.max_rows_per_group * bounding.max_groups
-    return min(_MOST_ROWS, bounding.rows or most, most)
 
 
 def _ranges(plan: GroupPlan, limits: Limits) -> tuple[_Range, ...]:

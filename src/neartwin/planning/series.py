@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure
+from neartwin.accounting.budgets import Approx, Budget, Pure
 from neartwin.errors import QueryError
 from neartwin.exact import Number
 from neartwin.losses import Composition, compose
@@ -22,9 +22,8 @@ from neartwin.planning.limits import Limits
 from neartwin.planning.pilot_ranges import private_range_of
 from neartwin.planning.plan import Plan
 from neartwin.planning.planner import plan
-from neartwin.planning.spending import delta_of, share_of, total_of
+from neartwin.planning.spending import delta_of, gdp_of, share_of, total_of
 from neartwin.queries.query import Query, TopK
-from neartwin.tradeoff import mu_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +122,8 @@ def _ways(spend: Budget, *, discovers: bool) -> list[tuple[Budget, Budget | None
     """What the parts share, and what is charged: None for the sum of their prices."""
     if not isinstance(spend, Approx):
         return [(spend, None, "one currency")]
-    failure = spend.delta / 2 if discovers else Fraction(0)
-    mu = Fraction(float(mu_of(spend.epsilon, (spend.delta - failure) / (1 - failure)).lower))
-    return [(spend, None, "epsilons and deltas added"), (Gdp(mu, failure), spend, "normal noise, composed as a whole")]
+    normal = gdp_of(spend, discovers=discovers)
+    return [(spend, None, "epsilons and deltas added"), (normal, spend, "normal noise, composed as a whole")]
 
 
 def _delta(whole: Budget, share: Fraction, discovered: int) -> Fraction:

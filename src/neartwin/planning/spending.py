@@ -5,8 +5,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
+from neartwin.checks import positive
 from neartwin.errors import PrivacyError
 from neartwin.exact import root_above, root_below
+from neartwin.tradeoff import mu_of
 
 NO_DELTA = Fraction(0)
 
@@ -68,6 +70,13 @@ def total_of(prices: Sequence[Budget], spend: Budget) -> Budget:
             return Gdp(min(mu, spend.mu) if isinstance(spend, Gdp) and squared <= spend.mu**2 else mu, delta)
     epsilon = sum((price.epsilon for price in prices if isinstance(price, Pure | Approx)), NO_DELTA)
     return Approx(epsilon, delta) if delta else Pure(epsilon)
+
+
+def gdp_of(spend: Approx, *, discovers: bool) -> Gdp:
+    """G_mu (x) f_{0,d}, with d = delta/2 for groups that are discovered, and the rest of delta for G_mu's tail."""
+    failure = spend.delta / 2 if discovers else NO_DELTA
+    mu = Fraction(float(mu_of(spend.epsilon, (spend.delta - failure) / (1 - failure)).lower))
+    return Gdp(positive(mu=mu), failure)
 
 
 def mu_squared_of(spend: Budget) -> Fraction:

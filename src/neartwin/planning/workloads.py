@@ -37,7 +37,6 @@ from neartwin.planning.allocation import CONFIDENCE, LARGEST_SCALE
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.groups import GroupPlan
 from neartwin.planning.linear import FINE, WHY, LinearPlan, entry_parts, is_mixed, norm_contribution, row_of, ways
-from neartwin.planning.marginals import in_64_bits
 from neartwin.planning.plan import NoisyAnswer
 from neartwin.planning.spending import mu_squared_of
 from neartwin.planning.stage import Aggregates
@@ -110,7 +109,7 @@ class WorkloadPlan(LinearPlan):
         """Noise on what the strategy measures, and the workload's answers from that."""
         (exact,) = (answers[0].values[name] for name in self.stage.measures)
         sums = self.strategy.measured(exact).astype(object) * (self.measure.parts // entry_parts(self.stage))
-        noisy = self.measure.mechanism.noisy(in_64_bits(sums), source=source)
+        noisy = self.measure.mechanism.noisy(sums, source=source)
         groups = self.strategy.estimate(np.asarray(noisy, dtype=float) / self.measure.parts)
         return NoisyAnswer(
             self.resolved.keys, (self.estimate(self.resolved.queries.answers(groups), self.bars.values),)
@@ -217,11 +216,10 @@ def _within_norm(base: GroupPlan) -> Sensitivity:
 
 def _contribution(query: Query, base: GroupPlan) -> Contribution:
     bounding = base.bounding
-    most = bounding.max_rows_per_group * bounding.max_groups
     return Contribution(
         rows=bounding.max_rows_per_group,
         groups=bounding.max_groups,
-        total=min(most, bounding.rows or most),
+        total=bounding.total_rows,
         replaced=query.table.neighbours is not Neighbours.ADD_REMOVE,
         signed=is_mixed(base),
     )

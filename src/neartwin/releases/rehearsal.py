@@ -6,8 +6,8 @@ private ones. Nothing is spent and no private row is read. The stand-in's rows a
 
 import math
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import neartwin.ledger as books
-from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
+from neartwin.accounting.budgets import Pure
 from neartwin.checks import integer
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import PrivacyError, QueryError, SchemaError
@@ -25,6 +25,7 @@ from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.limits import Limits
 from neartwin.planning.plan import Plan
 from neartwin.planning.planner import plan as make_plan
+from neartwin.planning.spending import share_of
 from neartwin.planning.stage import Engine
 from neartwin.queries.open import table as open_table
 from neartwin.queries.query import Query, Rows, TopK
@@ -166,34 +167,11 @@ def _sure(query: Query | TopK, bounds: ContributionBounds | None) -> Plan:
 def _released(plan: Plan, engine: Engine) -> Release:
     """A release of public rows from a ledger that is thrown away."""
     table = plan.stage.table
-    with _throwaway() as ledger:
+    with tempfile.TemporaryDirectory() as folder, closing(books.Book(Path(folder) / "standin.db")) as ledger:
         unit = books.Population(name=table.name, unit=table.unit_name, relation=table.neighbours.value, source="")
-        return run(ledger.open(unit, _cap(plan.price)), prepare(plan), engine=engine)
-
-
-@contextmanager
-def _throwaway() -> Iterator[books.Book]:
-    with tempfile.TemporaryDirectory() as folder:
-        ledger = books.Book(Path(folder) / "standin.db")
-        try:
-            yield ledger
-        finally:
-            ledger.close()
-
-
-def _cap(price: Budget) -> Budget:
-    """A budget in the price's own currency that pays it for certain."""
-    half = Fraction(1, 2)
-    match price:
-        case Approx(epsilon=epsilon):
-            return Approx(2 * epsilon, half)
-        case Zcdp(rho=rho):
-            return Zcdp(2 * rho, half)
-        case Rdp(order=order, epsilon=epsilon):
-            return Rdp(order, 2 * epsilon, half)
-        case Gdp(mu=mu):
-            return Gdp(2 * mu, half)
-    return Pure(2 * price.epsilon) if isinstance(price, Pure) else price
+        return run(
+            ledger.open(unit, share_of(plan.price, Fraction(2), delta=Fraction(1, 2))), prepare(plan), engine=engine
+        )
 
 
 def _errors(name: str, noisy: list[Release], bounded: Release, whole: Release) -> StandInError:

@@ -1,7 +1,6 @@
 """Whether a certificate is what its owner signed, and fits a ledger, a head or a release that lie beside it."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import neartwin.ledger as books
 from neartwin.errors import LedgerError
@@ -66,14 +65,6 @@ def check(
     if release is not None and digest(release) != found.body["release"]["digest"]:
         flaws.append(Flaw("release", "this is another release than the one certified, or it was changed"))
     return Finding(found, tuple(flaws))
-
-
-def read_bytes(path: str | Path) -> bytes:
-    """A file's bytes; `LedgerError` where it cannot be read."""
-    try:
-        return Path(path).read_bytes()
-    except OSError as fault:
-        raise LedgerError(f"{str(path)!r} cannot be read: {fault.strerror}") from None
 
 
 def _stale(head: Head, newest: Head) -> list[Flaw]:

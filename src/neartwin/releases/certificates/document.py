@@ -90,10 +90,15 @@ class Certificate:
 
 def read_certificate(path: str | Path) -> Certificate:
     """The certificate in a file; `LedgerError` when it is none."""
+    return Certificate.from_json(read_bytes(path))
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """A file's bytes; `LedgerError` where it cannot be read."""
     try:
-        return Certificate.from_json(Path(path).read_bytes())
+        return Path(path).read_bytes()
     except OSError as fault:
-        raise LedgerError(f"the certificate {str(path)!r} cannot be read: {fault.strerror}") from None
+        raise LedgerError(f"{str(path)!r} cannot be read: {fault.strerror}") from None
 
 
 def head_of(certificate: Certificate) -> Head:
@@ -159,7 +164,7 @@ def currencies(guarantee: Guarantee) -> dict[str, Any]:
             {"order": str(order)} | _priced(promise, prices.by_order(Fraction(order)), "renyi", "epsilon")
             for order in ORDERS
         ],
-        "gdp": _gdp(promise),
+        "gdp": _priced(promise, prices.by_mu, "mu_squared", "mu"),
         "advantage": above(guarantee.advantage),
         "best_guess_from_one_half": above(guarantee.best_guess),
     }
@@ -190,16 +195,10 @@ def _epsilon(guarantee: Guarantee, delta: str) -> str:
 
 
 def _priced(promise: Budget, rule: Any, pool: str, name: str) -> dict[str, str]:
+    """What a rule owes for the promise, mu as a root rounded up."""
     try:
         owed = rule(promise)
     except (PrivacyError, ParameterError):  # no theorem, or so little privacy that no currency counts it
         return {name: NONE, "delta": NONE}
-    return {name: above(Fraction(owed[pool])), "delta": above(Fraction(owed.get("delta", 0)))}
-
-
-def _gdp(promise: Budget) -> dict[str, str]:
-    try:
-        owed = prices.by_mu(promise)
-    except (PrivacyError, ParameterError):
-        return {"mu": NONE, "delta": NONE}
-    return {"mu": above(root_above(owed["mu_squared"])), "delta": above(Fraction(owed.get("delta", 0)))}
+    amount = root_above(owed[pool]) if pool == "mu_squared" else owed[pool]
+    return {name: above(Fraction(amount)), "delta": above(Fraction(owed.get("delta", 0)))}

@@ -53,14 +53,16 @@ class PublicKey:
 
     def holds(self, signature: str, message: bytes) -> bool:
         """Whether this key's owner signed the message. signature: base64."""
-        serialization = _cryptography()
-        public = serialization.Ed25519PublicKey.from_public_bytes(base64.b64decode(self.text.removeprefix(_PREFIX)))
+        ed25519, _ = _cryptography()
+        from cryptography.exceptions import InvalidSignature
+
+        public = ed25519.Ed25519PublicKey.from_public_bytes(base64.b64decode(self.text.removeprefix(_PREFIX)))
         try:
             raw = base64.b64decode(signature, validate=True)
             if base64.b64encode(raw).decode() != signature:  # base64 has spare bits: one signature, one text
                 return False
             public.verify(raw, CONTEXT + message)
-        except (serialization.InvalidSignature, ValueError):
+        except (InvalidSignature, ValueError):
             return False
         return True
 
@@ -94,12 +96,12 @@ class OwnerKey:
             raise LedgerError(
                 f"the key {path} can be read by others, who could sign in your name; make a new one, or chmod 600"
             )
-        tools = _cryptography()
+        ed25519, serialization = _cryptography()
         try:
-            private = tools.load_pem_private_key(path.read_bytes(), password=None)
+            private = serialization.load_pem_private_key(path.read_bytes(), password=None)
         except ValueError:
             private = None
-        if not isinstance(private, tools.Ed25519PrivateKey):
+        if not isinstance(private, ed25519.Ed25519PrivateKey):
             raise LedgerError(
                 f"the file {path} holds no Ed25519 key; restore it from a backup: another key signs as another owner"
             )
@@ -113,9 +115,11 @@ class OwnerKey:
 
 def _make(path: Path) -> None:
     """Write a new key whole or not at all: of two makers at once, one wins and both read the winner's."""
-    tools = _cryptography()
-    private = tools.Ed25519PrivateKey.generate()
-    pem = private.private_bytes(tools.Encoding.PEM, tools.PrivateFormat.PKCS8, tools.NoEncryption())
+    ed25519, serialization = _cryptography()
+    private = ed25519.Ed25519PrivateKey.generate()
+    pem = private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 600 from the start
     try:
@@ -133,34 +137,13 @@ def _make(path: Path) -> None:
     Path(f"{path}.pub").write_text(text + "\n", encoding="ascii")
 
 
-@dataclass(frozen=True, slots=True)
-class _Tools:
-    """What this room takes from the package cryptography."""
-
-    Ed25519PrivateKey: Any
-    Ed25519PublicKey: Any
-    InvalidSignature: Any
-    Encoding: Any
-    PrivateFormat: Any
-    NoEncryption: Any
-    load_pem_private_key: Any
-
-
-def _cryptography() -> _Tools:
+def _cryptography() -> tuple[Any, Any]:
+    """The modules of keys and of their files."""
     try:
-        from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
         raise ParameterError(
             "extra", "certificates", "is not installed", remedy="pip install 'neartwin[certificates]'"
         ) from None
-    return _Tools(
-        Ed25519PrivateKey=ed25519.Ed25519PrivateKey,
-        Ed25519PublicKey=ed25519.Ed25519PublicKey,
-        InvalidSignature=InvalidSignature,
-        Encoding=serialization.Encoding,
-        PrivateFormat=serialization.PrivateFormat,
-        NoEncryption=serialization.NoEncryption,
-        load_pem_private_key=serialization.load_pem_private_key,
-    )
+    return ed25519, serialization
