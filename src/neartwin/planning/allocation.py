@@ -141,7 +141,7 @@ def allocate(needs: tuple[Measurement, ...], discovery: Discovery | None, spend:
     found = [_allotment(needs, discovery, spend, way) for way in ways]
     best = min(found, key=lambda one: one.error)
     others = (f"less good: {one.why[0]}" for one in found if one is not best)
-    return replace(best, why=(*best.why, *others))
+    return _drawable(replace(best, why=(*best.why, *others)))
 
 
 @lru_cache(maxsize=256)
@@ -158,7 +158,17 @@ def allocate_normal(needs: tuple[Measurement, ...], discovery: Discovery | None,
                 f"a norm cannot be bounded for {spend}: its noise is normal, which no epsilon alone pays for; spend "
                 "approx(epsilon, delta), zcdp(rho) or gdp(mu), or limit max_rows_per_group and max_groups"
             )
-    return _allotment(needs, discovery, spend, way)
+    return _drawable(_allotment(needs, discovery, spend, way))
+
+
+def _drawable(found: Allocation[N]) -> Allocation[N]:
+    """The same; `ParameterError` for noise too wide to draw. A way of spending that is not chosen may have wider noise."""
+    for name, law in found.noise.items():
+        if law.noise_scale > LARGEST_SCALE:
+            raise ParameterError(
+                f"scale of {name}", law.noise_scale, "must be at most 2**50 grid steps", remedy="take a larger step"
+            )
+    return found
 
 
 def _with_delta(discovery: Discovery | None, spend: Budget) -> None:
@@ -247,11 +257,6 @@ def _allotment(
             error += DISCOVERY_WEIGHT * discovery.rows * selection.missed
         options.append((error, shares, noise, selection))
     error, shares, noise, selection = min(options, key=lambda option: option[0])
-    for name, law in noise.items():
-        if law.noise_scale > LARGEST_SCALE:
-            raise ParameterError(
-                f"scale of {name}", law.noise_scale, "must be at most 2**50 grid steps", remedy="take a larger step"
-            )
     split = ", ".join(f"{name} {float(share):.3g}" for name, share in zip(names, shares, strict=True))
     even = options[0][0]
     better = f" (an even split would add up to {even:.4g})" if error < even else ""
