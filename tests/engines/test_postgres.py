@@ -80,7 +80,7 @@ def test_no_numeric_value_makes_a_statement_fail(postgres_place, odd):
     days = postgres_place.engine.aggregate(
         plan(by_day, spend=SPEND, limits=nt.limits(max_rows_per_group=3, max_groups=9)).stage, salt=SALT
     )
-    assert days.keys == ((None,),)  # days outside the years 1 to 9999 are none, and none of them an error
+    assert tuple(days.keys) == ((None,),)  # days outside the years 1 to 9999 are none, and none of them an error
 
 
 def first_come(_unit, _key):

@@ -1,6 +1,6 @@
 """Arrow tables of a stage: public keys on the way in, exact whole numbers on the way out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import product
 from operator import itemgetter
@@ -45,25 +45,7 @@ def gathered(stage: Stage, answer: pa.Table) -> Aggregates:
     Returns:
         The groups and their exact whole numbers.
     """
-    if stage.split is not None:
-        found = [whole_numbers(answer[name]) for name in (CELL, "m0")]
-        groups = [answer[name].combine_chunks() for name in group_names(stage)]
-        if stage.keys is None:
-            return in_cells(stage, *_numbered(groups), *found)
-        return in_cells(
-            stage,
-            whole_numbers(answer[group_names(stage)[0]]) if groups else np.zeros(len(answer), np.int64),
-            stage.keys,
-            *found,
-        )
-    values = {name: whole_numbers(answer[f"m{i}"]) for i, name in enumerate(stage.measures)}
-    if stage.octaves:
-        return dense(tuple(product(stage.octaves, repeat=2)), whole_numbers(answer[POSITION]), values)
-    if stage.keys is None:
-        return Aggregates(answer.num_rows, ArrowKeys([answer[name] for name in group_names(stage)]), values)
-    if not stage.group_columns:
-        return Aggregates(1, ((),), values)
-    return dense(stage.keys, whole_numbers(answer[POSITION]), values)
+    return _gathered(stage, answer.num_rows, {name: answer[name] for name in answer.column_names})
 
 
 def gathered_rows(stage: Stage, answer: list[tuple[Any, ...]]) -> Aggregates:
@@ -76,44 +58,35 @@ def gathered_rows(stage: Stage, answer: list[tuple[Any, ...]]) -> Aggregates:
     Returns:
         The groups and their exact whole numbers.
     """
-    groups = 1 if stage.octaves else len(group_names(stage))
+    groups = [POSITION] if stage.octaves else group_names(stage)
+    numbers = [f"m{i}" for i in range(len(stage.measures))] if stage.split is None else [CELL, "m0"]
+    names = [*groups, *numbers]
+    columns = dict(zip(names, zip(*answer, strict=True), strict=True)) if answer else dict.fromkeys(names, ())
+    if stage.keys is None and not stage.octaves:
+        for group, name in zip(groups, stage.group_columns, strict=True):
+            columns[group] = pa.chunked_array([pa.array(columns[group], ARROW[stage.table.schema[name]])])
+    return _gathered(stage, len(answer), columns)
+
+
+def _gathered(stage: Stage, rows: int, answer: Mapping[str, Any]) -> Aggregates:
+    """The answers. Columns of keys are in Arrow, of numbers in Arrow or a sequence."""
+    groups = group_names(stage)
     if stage.split is not None:
-        found = list(zip(*answer, strict=True)) or [()] * (groups + 2)
-        numbers = [whole_numbers(column) for column in found[groups:]]
+        (column,) = stage.grid.values()
         if stage.keys is None:
-            places: dict[Key, int] = {}
-            row_of = [places.setdefault(tuple(map(_plain, row[:groups])), len(places)) for row in answer]
-            return in_cells(stage, np.array(row_of, dtype=np.int64), tuple(places), *numbers)
-        return in_cells(stage, np.array(found[0] if groups else [0] * len(answer), np.int64), stage.keys, *numbers)
-    columns: list[tuple[Any, ...]] = list(zip(*answer, strict=True)) or [()] * (groups + len(stage.measures))
-    values = {name: whole_numbers(columns[groups + i]) for i, name in enumerate(stage.measures)}
+            places, keys = _numbered([answer[name].combine_chunks() for name in groups])
+        else:
+            places, keys = whole_numbers(answer[groups[0]]) if groups else np.zeros(rows, np.int64), stage.keys
+        cells, counts = (np.asarray(whole_numbers(answer[name]), dtype=np.int64) for name in (CELL, "m0"))
+        return Aggregates(len(keys), keys, {}, Cells(places, cells - column.low, counts))
+    values = {name: whole_numbers(answer[f"m{i}"]) for i, name in enumerate(stage.measures)}
     if stage.octaves:
-        return dense(tuple(product(stage.octaves, repeat=2)), list(columns[0]), values)
+        return _dense(tuple(product(stage.octaves, repeat=2)), answer[POSITION], values)
     if stage.keys is None:
-        return Aggregates(len(answer), tuple(row[:groups] for row in answer), values)
+        return Aggregates(rows, ArrowKeys([answer[name] for name in groups]), values)
     if not stage.group_columns:
         return Aggregates(1, ((),), values)
-    return dense(stage.keys, list(columns[0]), values)
-
-
-def in_cells(
-    stage: Stage, groups: NDArray[np.int64], keys: tuple[Key, ...], cells: WholeNumbers, counts: WholeNumbers
-) -> Aggregates:
-    """The answers of a stage with a split.
-
-    Args:
-        stage: The stage.
-        groups: The place of each row's key.
-        keys: The keys of the groups.
-        cells: The cell of each row, as the statement numbers them.
-        counts: The count of each row, in parts.
-
-    Returns:
-        The groups and their counts by cell.
-    """
-    (column,) = stage.grid.values()
-    from_low = np.asarray(cells, dtype=np.int64) - column.low
-    return Aggregates(len(keys), keys, {}, Cells(groups, from_low, np.asarray(counts, dtype=np.int64)))
+    return _dense(stage.keys, answer[POSITION], values)
 
 
 def _numbered(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], tuple[Key, ...]]:
@@ -130,7 +103,7 @@ def _numbered(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], tuple[Key
     return rank[codes], tuple(tuple(map(_plain, row)) for row in rows)
 
 
-def dense(keys: tuple[Key, ...], places: Any, values: dict[str, WholeNumbers]) -> Aggregates:
+def _dense(keys: tuple[Key, ...], places: Any, values: dict[str, WholeNumbers]) -> Aggregates:
     """Answers for all public keys, in their order.
 
     Args:
@@ -141,10 +114,10 @@ def dense(keys: tuple[Key, ...], places: Any, values: dict[str, WholeNumbers]) -
     Returns:
         The groups, with 0 for those without rows.
     """
-    spread = {}
+    spread, filled = {}, whole_numbers(places)
     for name, found in values.items():
         spread[name] = np.zeros(len(keys), dtype=found.dtype)
-        spread[name][places] = found
+        spread[name][filled] = found
     return Aggregates(len(keys), keys, spread)
 
 

@@ -7,16 +7,15 @@ answer comes back through a server-side cursor, so neither side holds more than 
 import math
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar
 
 import pyarrow as pa
 from sqlglot import exp
 
-from neartwin.engines.arrow import gathered_rows
+from neartwin.engines.arrow import ARROW, gathered_rows
 from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.sql.dialect import POSITION, Dialect, as_double, digest_of, in_calendar, real
 from neartwin.engines.sql.joins import Place
@@ -28,12 +27,6 @@ from neartwin.tables.types import ColumnType
 _BATCH = 50_000  # rows a round trip
 _SIGN = 2**63
 _NULL = 0x5A5A_C3C3_9696_0F0F  # marks a hash of NULL; any number with mixed bits
-_ARRAYS = {
-    ColumnType.INTEGER: "BIGINT[]",
-    ColumnType.TEXT: "TEXT[]",
-    ColumnType.BOOLEAN: "BOOLEAN[]",
-    ColumnType.DATE: "DATE[]",
-}
 _WRITTEN = {
     pa.int64(): "bigint",
     pa.string(): "text",
@@ -284,7 +277,7 @@ class PostgresEngine:
         Returns:
             The groups and their exact whole numbers.
         """
-        with _answers(stage, salt, statement) as parts:
+        with _answers(stage, salt) as parts:
             return gathered_rows(stage, list(chain.from_iterable(parts)))
 
     def batches(self, stage: Stage, *, salt: int, groups: int) -> Iterator[Aggregates]:
@@ -292,29 +285,30 @@ class PostgresEngine:
         if stage.keys is not None and stage.split is None:
             yield self.aggregate(stage, salt=salt)
             return
-        with _answers(stage, salt, _sorted_statement, groups) as parts:
+        with _answers(stage, salt, ordered=True, rows=groups) as parts:
             for part in parts:
                 yield gathered_rows(stage, part)
 
 
-def _sorted_statement(stage: Stage, *arguments: Any) -> exp.Select:
-    return in_order(statement(stage, *arguments), stage)
-
-
 @contextmanager
 def _answers(
-    stage: Stage, salt: int, ask: Callable[..., exp.Select], rows: int = _BATCH
+    stage: Stage, salt: int, *, ordered: bool = False, rows: int = _BATCH
 ) -> Iterator[Iterator[list[tuple[Any, ...]]]]:
-    """The statement's rows in parts, from a server-side cursor that lives as long as the context."""
+    """The statement's rows in parts, from a server-side cursor that lives as long as the context.
+
+    Neither the salt nor a key is in its text: they are parameters, each used, because a server refuses one that is not.
+    """
     source = stage.table.source
     if not isinstance(source, PostgresTable):
         raise TypeError(f"PostgreSQL cannot read a {type(source).__name__}")
     with reading(source.url) as connection:
-        asked = _asked(stage, salt)
-        places = _places(stage, connection, asked.parameters)
-        text = ask(stage, places, asked.salt, asked.keys).sql(dialect="postgres")
+        parameters: list[Any] = []
+        drawn = _parameter((salt ^ _SIGN) - _SIGN, "bigint", parameters) if salted(stage) else exp.null()
+        keys = _public_keys(stage, parameters)
+        asked = statement(stage, _places(stage, connection, parameters), drawn, keys)
+        text = (in_order(asked, stage) if ordered else asked).sql(dialect="postgres")
         with driver().RawServerCursor(connection, f"neartwin_{secrets.token_hex(8)}") as cursor:
-            cursor.execute(text, asked.parameters)
+            cursor.execute(text, parameters)
             yield iter(lambda: cursor.fetchmany(rows), [])
 
 
@@ -327,56 +321,36 @@ def _places(stage: Stage, connection: Any, parameters: list[Any]) -> list[Place]
             rows = exp.table_(source.table, db=source.namespace, quoted=True)
             places.append(Place(rows, PostgresDialect(source.types(connection))))
         else:
-            join = stage.table.joins[number - 1]
-            places.append(_given(typed_rows(join, needed), f"given{number}", parameters))
+            table = typed_rows(stage.table.joins[number - 1], needed)
+            types = {column.name: _WRITTEN[column.type] for column in table.schema}
+            values = ([None if _has_zero(one) else one for one in column.to_pylist()] for column in table.columns)
+            given = _unnested(types, values, f"given{number}", parameters)
+            places.append(Place(given, PostgresDialect(types)))
     return places
 
 
-def _given(table: pa.Table, name: str, parameters: list[Any]) -> Place:
-    arrays, types = [], {}
-    for column in table.schema:
-        values = table[column.name].to_pylist()
-        parameters.append([None if _has_zero(value) else value for value in values])
-        types[column.name] = _WRITTEN[column.type]
-        arrays.append(exp.cast(_parameter(len(parameters)), types[column.name] + "[]", dialect="postgres"))
-    names = [exp.to_identifier(column, quoted=True) for column in table.column_names]
-    alias = exp.TableAlias(this=exp.to_identifier(name), columns=names)
-    return Place(exp.Table(this=exp.Anonymous(this="unnest", expressions=arrays), alias=alias), PostgresDialect(types))
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a statement takes as parameters, so that neither the salt nor a key is in its text."""
-
-    parameters: list[Any]
-    salt: exp.Expr
-    keys: exp.Select | None
-
-
-def _asked(stage: Stage, drawn: int) -> _Asked:
-    """Parameters are numbered from $1, each used once or more: a server refuses one that is not used."""
-    parameters: list[Any] = []
-    salt: exp.Expr = exp.null()
-    if salted(stage):
-        parameters.append((drawn ^ _SIGN) - _SIGN)  # the same 64 bits, signed
-        salt = exp.cast(_parameter(1), "BIGINT", dialect="postgres")
+def _public_keys(stage: Stage, parameters: list[Any]) -> exp.Select | None:
     if stage.keys is None or not stage.group_columns:
-        return _Asked(parameters, salt, None)
-    places = [(place, key) for place, key in enumerate(stage.keys) if not any(map(_has_zero, key))]
-    columns: dict[str, tuple[str, list[Any]]] = {POSITION: ("BIGINT[]", [place for place, _ in places])}
-    for i, name in enumerate(stage.group_columns):
-        columns[f"k{i}"] = (_ARRAYS[stage.table.schema[name]], [key[i] for _, key in places])
-    arrays = []
-    for kind, values in columns.values():
-        parameters.append(values)
-        arrays.append(exp.cast(_parameter(len(parameters)), kind, dialect="postgres"))
-    named = exp.TableAlias(this=exp.to_identifier("a"), columns=[exp.to_identifier(name) for name in columns])
-    rows = exp.Table(this=exp.Anonymous(this="unnest", expressions=arrays), alias=named)
-    return _Asked(parameters, salt, exp.select(*columns).from_(rows))
+        return None
+    rows = [(place, *key) for place, key in enumerate(stage.keys) if not any(map(_has_zero, key))]
+    kinds = [_WRITTEN[ARROW[stage.table.schema[name]]] for name in stage.group_columns]
+    types = {POSITION: "bigint"} | {f"k{i}": kind for i, kind in enumerate(kinds)}
+    values = ([row[i] for row in rows] for i in range(len(types)))
+    return exp.select(*types).from_(_unnested(types, values, "a", parameters))
 
 
-def _parameter(number: int) -> exp.Expr:
-    return exp.Parameter(this=exp.Literal.number(number))
+def _unnested(types: Mapping[str, str], values: Iterable[list[Any]], name: str, parameters: list[Any]) -> exp.Table:
+    """A table of values that go along as parameters, one array a column."""
+    arrays = [_parameter(column, f"{kind}[]", parameters) for column, kind in zip(values, types.values(), strict=True)]
+    columns = [exp.to_identifier(column, quoted=True) for column in types]
+    alias = exp.TableAlias(this=exp.to_identifier(name), columns=columns)
+    return exp.Table(this=exp.Anonymous(this="unnest", expressions=arrays), alias=alias)
+
+
+def _parameter(value: object, kind: str, parameters: list[Any]) -> exp.Expr:
+    """The next one, numbered from $1."""
+    parameters.append(value)
+    return exp.cast(exp.Parameter(this=exp.Literal.number(len(parameters))), kind, dialect="postgres")
 
 
 def _has_zero(value: object) -> bool:
