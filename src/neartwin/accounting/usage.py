@@ -18,28 +18,13 @@ from typing import Any, Literal, assert_never
 
 import numpy as np
 
+from neartwin import losses
 from neartwin.accounting.amplification import amplified_pure
 from neartwin.accounting.theorems import group_approximate
 from neartwin.checks import integer, one_of, open_probability
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import End, FloatArray, Interval, Number, rational, root_above
-from neartwin.losses import (
-    Approx,
-    Composition,
-    DiscreteGaussian,
-    FinitePair,
-    Gaussian,
-    Geometric,
-    Laplace,
-    Leak,
-    PiecewiseLinear,
-    Pure,
-    SubsampledFinite,
-    SubsampledGaussian,
-    SubsampledLaplace,
-    ZeroConcentrated,
-    compose,
-)
+from neartwin.losses import Composition, compose
 from neartwin.losses.composition import PrivacyLoss
 
 MOST_CASES = 256
@@ -355,12 +340,12 @@ def _single(case: Composition) -> PrivacyLoss:
     """The case as one factor, to be sampled: one use of one mechanism, or Gaussians, which merge into one."""
     if sum(case.uses.values()) == 1:
         return next(iter(case.uses))
-    if not all(isinstance(factor, Gaussian) for factor in case.uses):
+    if not all(isinstance(factor, losses.Gaussian) for factor in case.uses):
         raise PrivacyError(
             "several uses of one sample compose before they are sampled, and only Gaussian mechanisms have a closed form "
             "for that; sample each use afresh with repeated(subsample(...), count)"
         )
-    return Gaussian(mu=root_above(2 * (case.stated_rho() or Fraction(0))))
+    return losses.Gaussian(mu=root_above(2 * (case.stated_rho() or Fraction(0))))
 
 
 def _refuse_parallel(usage: Usage) -> None:
@@ -388,28 +373,28 @@ def sample_loss(factor: PrivacyLoss, rate: Fraction) -> PrivacyLoss:
     Raises:
         PrivacyError: No theorem covers the mechanism.
 
-    >>> sample_loss(Gaussian(mu=1), Fraction(1, 100))
+    >>> sample_loss(losses.Gaussian(mu=1), Fraction(1, 100))
     SubsampledGaussian(mu=Fraction(1, 1), rate=Fraction(1, 100))
     """
     match factor:
-        case Gaussian(mu=mu):
-            return SubsampledGaussian(mu=mu, rate=rate)
-        case Laplace(rate=epsilon):
-            return SubsampledLaplace(epsilon=epsilon, rate=rate)
-        case FinitePair() | PiecewiseLinear():
-            return SubsampledFinite(base=factor, rate=rate)
-        case SubsampledGaussian(mu=mu, rate=before):
-            return SubsampledGaussian(mu=mu, rate=before * rate)
-        case SubsampledLaplace(epsilon=epsilon, rate=before):
-            return SubsampledLaplace(epsilon=epsilon, rate=before * rate)
-        case SubsampledFinite(base=base, rate=before):
-            return SubsampledFinite(base=base, rate=before * rate)
-        case Approx(epsilon=epsilon, delta=delta):
-            return Approx(epsilon=_amplified(epsilon, rate), delta=delta * rate)
-        case Leak(delta=delta):
-            return Leak(delta=delta * rate)
+        case losses.Gaussian(mu=mu):
+            return losses.SubsampledGaussian(mu=mu, rate=rate)
+        case losses.Laplace(rate=epsilon):
+            return losses.SubsampledLaplace(epsilon=epsilon, rate=rate)
+        case losses.FinitePair() | losses.PiecewiseLinear():
+            return losses.SubsampledFinite(base=factor, rate=rate)
+        case losses.SubsampledGaussian(mu=mu, rate=before):
+            return losses.SubsampledGaussian(mu=mu, rate=before * rate)
+        case losses.SubsampledLaplace(epsilon=epsilon, rate=before):
+            return losses.SubsampledLaplace(epsilon=epsilon, rate=before * rate)
+        case losses.SubsampledFinite(base=base, rate=before):
+            return losses.SubsampledFinite(base=base, rate=before * rate)
+        case losses.Approx(epsilon=epsilon, delta=delta):
+            return losses.Approx(epsilon=_amplified(epsilon, rate), delta=delta * rate)
+        case losses.Leak(delta=delta):
+            return losses.Leak(delta=delta * rate)
     if stated := factor.stated_pure():
-        return Pure(epsilon=_amplified(stated, rate))
+        return losses.Pure(epsilon=_amplified(stated, rate))
     raise _uncovered(factor, "amplifies {} by sampling")
 
 
@@ -428,34 +413,34 @@ def group_loss(factor: PrivacyLoss, size: int) -> PrivacyLoss:
     Raises:
         PrivacyError: No theorem covers the mechanism.
 
-    >>> group_loss(Laplace(epsilon="0.1"), 3)
+    >>> group_loss(losses.Laplace(epsilon="0.1"), 3)
     Laplace(rate=Fraction(3, 10))
     """
     match factor:
-        case Gaussian(mu=mu):
-            return Gaussian(mu=size * mu)
-        case Laplace(rate=rate):
-            return Laplace(epsilon=size * rate)
-        case Geometric(epsilon=epsilon, sensitivity=sensitivity):
-            return Geometric(epsilon=size * epsilon, sensitivity=size * sensitivity)
-        case DiscreteGaussian(sigma2=sigma2, sensitivity=sensitivity):
-            return DiscreteGaussian(sigma2=sigma2, sensitivity=size * sensitivity)
-        case ZeroConcentrated(rho=rho):
-            return ZeroConcentrated(rho=size**2 * rho)
-        case Approx(epsilon=epsilon, delta=delta):
+        case losses.Gaussian(mu=mu):
+            return losses.Gaussian(mu=size * mu)
+        case losses.Laplace(rate=rate):
+            return losses.Laplace(epsilon=size * rate)
+        case losses.Geometric(epsilon=epsilon, sensitivity=sensitivity):
+            return losses.Geometric(epsilon=size * epsilon, sensitivity=size * sensitivity)
+        case losses.DiscreteGaussian(sigma2=sigma2, sensitivity=sensitivity):
+            return losses.DiscreteGaussian(sigma2=sigma2, sensitivity=size * sensitivity)
+        case losses.ZeroConcentrated(rho=rho):
+            return losses.ZeroConcentrated(rho=size**2 * rho)
+        case losses.Approx(epsilon=epsilon, delta=delta):
             return _group_approximate(factor, epsilon, delta, size)
-        case Leak(delta=delta):
+        case losses.Leak(delta=delta):
             return _group_approximate(factor, Fraction(0), delta, size)
     if stated := factor.stated_pure():
-        return Pure(epsilon=size * stated)
+        return losses.Pure(epsilon=size * stated)
     raise _uncovered(factor, f"gives {{}} the privacy of a group of {size}")
 
 
-def _group_approximate(factor: PrivacyLoss, epsilon: Fraction, delta: Fraction, size: int) -> Approx:
+def _group_approximate(factor: PrivacyLoss, epsilon: Fraction, delta: Fraction, size: int) -> losses.Approx:
     grown = Fraction(float(group_approximate(epsilon=epsilon, delta=delta, size=size).delta.upper))
     if grown >= 1:
         raise PrivacyError(f"{factor!r} promises a group of {size} nothing: its delta grows to {float(grown):.3g}")
-    return Approx(epsilon=size * epsilon, delta=grown)
+    return losses.Approx(epsilon=size * epsilon, delta=grown)
 
 
 def _uncovered(factor: PrivacyLoss, what: str) -> PrivacyError:

@@ -53,7 +53,7 @@ from neartwin.planning.spending import mu_squared_of
 from neartwin.planning.stage import Aggregates
 from neartwin.queries.groups import MARGIN, named, values_of
 from neartwin.queries.query import Query
-from neartwin.statistics.base import ExpectedError, same_everywhere
+from neartwin.statistics.base import ExpectedError
 from neartwin.statistics.measures import Measure, Noise
 from neartwin.statistics.sensitivity import Sensitivity
 from neartwin.tables.types import Key
@@ -153,7 +153,9 @@ class MarginalPlan(LinearPlan):
     def expected_errors(self) -> tuple[ExpectedError, ...]:
         """The same for every group of a margin."""
         return tuple(
-            same_everywhere(f"{self.statistic[0]} by {name}", Fraction(self.bars[margin]) * self.unit, CONFIDENCE)
+            ExpectedError.everywhere(
+                f"{self.statistic[0]} by {name}", Fraction(self.bars[margin]) * self.unit, CONFIDENCE
+            )
             for margin, name in self.margins.items()
         )
 

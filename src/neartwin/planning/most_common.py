@@ -24,7 +24,7 @@ from neartwin.planning.plan import NoisyAnswer, Plan
 from neartwin.planning.spending import delta_of, share_of, total_of, without_delta
 from neartwin.planning.stage import Aggregates, Stage
 from neartwin.queries.query import TopK
-from neartwin.statistics.base import Estimate, ExpectedError, same_everywhere
+from neartwin.statistics.base import Estimate, ExpectedError
 from neartwin.statistics.measures import Measure, Measurement
 from neartwin.statistics.sensitivity import Sensitivity
 
@@ -105,7 +105,7 @@ class TopKPlan(Plan):
         )
         if self.counts is None:
             return (chosen,)
-        return (chosen, same_everywhere("count", self.counts.half_width(CONFIDENCE), CONFIDENCE))
+        return chosen, ExpectedError.everywhere("count", self.counts.half_width(CONFIDENCE), CONFIDENCE)
 
     def _explained(self) -> tuple[Explained, ...]:
         query, each = self.query, self.mechanism.each

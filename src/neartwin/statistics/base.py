@@ -42,21 +42,17 @@ class ExpectedError:
     by_size: tuple[tuple[int, float], ...]
     says: str
 
+    @classmethod
+    def everywhere(cls, name: str, width: Fraction, confidence: float) -> Self:
+        """The error of a statistic whose bar does not depend on the group.
 
-def same_everywhere(name: str, width: Fraction, confidence: float) -> ExpectedError:
-    """The expected error of a statistic whose bar does not depend on the group.
-
-    Args:
-        name: The name of the released column.
-        width: The half-width of the bar.
-        confidence: The confidence of the bar.
-
-    Returns:
-        The expected error.
-    """
-    return ExpectedError(
-        name=name, confidence=confidence, half_width=width, by_size=(), says=f"± {float(width):,.6g} in every group"
-    )
+        Args:
+            name: The released column.
+            width: The half-width of the bar.
+            confidence: The confidence of the bar.
+        """
+        says = f"± {float(width):,.6g} in every group"
+        return cls(name=name, confidence=confidence, half_width=width, by_size=(), says=says)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,7 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.statistics import sensitivity
-from neartwin.statistics.base import (
-    Context,
-    Estimate,
-    ExpectedError,
-    NoisyNumbers,
-    Statistic,
-    constructor,
-    same_everywhere,
-)
+from neartwin.statistics.base import Context, Estimate, ExpectedError, NoisyNumbers, Statistic, constructor
 from neartwin.statistics.columns import as_column
 from neartwin.statistics.measures import Measurement
 from neartwin.statistics.sql import Call, Named, function
@@ -41,7 +33,7 @@ class _Counted(Statistic):
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
         """The bar of the count."""
         width = context.measures[self.main_measure(context)].half_width(confidence)
-        return [same_everywhere(name, width, confidence)]
+        return [ExpectedError.everywhere(name, width, confidence)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,7 @@ from neartwin.checks import several
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
 from neartwin.mechanisms.linear.count_trees import CountTree
-from neartwin.statistics.base import (
-    Context,
-    Estimate,
-    ExpectedError,
-    NoisyNumbers,
-    Statistic,
-    cells_of,
-    constructor,
-    same_everywhere,
-)
+from neartwin.statistics.base import Context, Estimate, ExpectedError, NoisyNumbers, Statistic, cells_of, constructor
 from neartwin.statistics.columns import as_column
 from neartwin.statistics.measures import Measurement
 from neartwin.statistics.sql import Call, Named, function, is_value, spelling
@@ -111,7 +102,7 @@ class Histogram(Statistic):
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
         """The bar of a bin's count."""
         width = context.measures[self.main_measure(context)].half_width(confidence)
-        return [same_everywhere(name, width, confidence)]
+        return [ExpectedError.everywhere(name, width, confidence)]
 
     def bin_of(self, of: RowExpression) -> RowExpression:
         """The number of the bin of a value, 0 and up; NULL for a value in none.

@@ -9,16 +9,7 @@ from typing import Self
 import numpy as np
 
 from neartwin.error_bars.sums_means import Thresholds, mean_bounds, mean_values, sum_half_width, thresholds
-from neartwin.statistics.base import (
-    GROUP_SIZES,
-    Context,
-    Estimate,
-    ExpectedError,
-    NoisyNumbers,
-    constructor,
-    same_everywhere,
-    total_of,
-)
+from neartwin.statistics.base import GROUP_SIZES, Context, Estimate, ExpectedError, NoisyNumbers, constructor, total_of
 from neartwin.statistics.clipping import PrivateRange
 from neartwin.statistics.columns import Choice, OneColumn, centred, chosen_grid
 from neartwin.statistics.measures import Measure, Measurement, largest
@@ -117,7 +108,7 @@ class Sum(_Totalled):
         """The bar of the total."""
         column = self.total_column(context)
         width = self._half_width(column, context, confidence) * column.bounds.step
-        return [same_everywhere(name, width, confidence)]
+        return [ExpectedError.everywhere(name, width, confidence)]
 
     def _half_width(self, column: GridColumn, context: Context, confidence: float) -> Fraction:
         """The bar in steps."""

@@ -28,11 +28,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from neartwin import noise
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
+from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw
 from neartwin.mechanisms.selection.scores import ScoreSelection, gaps_of
 
 _NODES = 40  # for pieces of length one scale: the integrand is entire, of degree n + 1 in exp(+-v)
@@ -144,35 +146,27 @@ def log_laplace_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
     return result
 
 
-def discrete_laplace_noise_wins(scores: WholeNumbers, scale: Fraction, *, one_sided: bool = False) -> FloatArray:
+def discrete_laplace_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
     """(n,) chances under discrete Laplace noise on integer scores, ties going to the first: a sum over the lattice.
 
-    The lattice is walked to 45 scales around the scores; what is beyond has a chance below exp(-45) a candidate.
-    one_sided: noise on 0, 1, 2, ... only.
+    The lattice is walked to 45 scales around the scores; noise beyond has a chance below exp(-45) a candidate.
     """
     whole = np.asarray(scores, dtype=np.int64)
     b = float(positive(scale=scale))
     reach = int(np.ceil(_FURTHEST * b)) + 1
-    v = np.arange(int(whole.max()) - (0 if one_sided else reach), int(whole.max()) + reach + 1)
-    away = (v[:, None] - whole).astype(np.float64)
-    r = np.exp(-1 / b)
+    v = np.arange(int(whole.max()) - reach, int(whole.max()) + reach + 1)
+    away = v[:, None] - whole
 
-    def at_most(x: FloatArray) -> FloatArray:
-        if one_sided:
-            return np.where(x < 0, 0.0, -np.expm1(-(np.maximum(x, 0.0) + 1) / b))
-        tail = np.exp(-np.abs(np.where(x < 0, x, x + 1)) / b) / (1 + r)
+    def at_most(x: NDArray[np.int64]) -> FloatArray:
+        tail = np.exp(-np.abs(np.where(x < 0, x, x + 1)) / b) / (1 + np.exp(-1 / b))
         return np.asarray(np.where(x < 0, tail, 1 - tail))
-
-    def mass(x: FloatArray) -> FloatArray:
-        height = np.exp(-np.abs(x) / b)
-        return np.where(x < 0, 0.0, height * (1 - r)) if one_sided else height * (1 - r) / (1 + r)
 
     with np.errstate(divide="ignore"):
         strictly, weakly = np.log(at_most(away - 1)), np.log(at_most(away))
     edge = np.zeros((v.size, 1))
     before = np.cumsum(np.hstack([edge, strictly[:, :-1]]), axis=1)
     after = np.cumsum(np.hstack([edge, weakly[:, :0:-1]]), axis=1)[:, ::-1]
-    return np.asarray((mass(away) * np.exp(before + after)).sum(axis=0))
+    return np.asarray((DiscreteLaplaceLaw(scale).pmf(away) * np.exp(before + after)).sum(axis=0))
 
 
 class Lead(NamedTuple):
