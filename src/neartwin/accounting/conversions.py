@@ -1,6 +1,6 @@
-"""A composed whole as a spend: the least target in each currency that certainly covers it, for both orders.
+"""A composition as a spend: the least target in each currency that certainly covers it, for both orders.
 
-The whole must be fixed before its first answer is seen: a plan, a series announced in advance. Rounded up.
+The composition must be fixed before its first answer is seen: a plan, a series announced in advance. Rounded up.
 """
 
 import math
@@ -14,7 +14,7 @@ from neartwin.losses import Composition, Gaussian
 from neartwin.losses.composition import PrivacyLoss
 
 
-def as_pure(whole: Composition | PrivacyLoss) -> Pure:
+def as_pure(composition: Composition | PrivacyLoss) -> Pure:
     """The largest privacy loss, as a pure spend; `PrivacyError` where it is unbounded.
 
     Exact where the parameters of all mechanisms state their epsilon.
@@ -23,62 +23,62 @@ def as_pure(whole: Composition | PrivacyLoss) -> Pure:
     >>> as_pure(10 * Laplace(epsilon="0.1"))
     Pure(epsilon=Fraction(1, 1))
     """
-    whole = _read(whole)
-    stated = [(factor.stated_pure(), count) for factor, count in whole.uses.items()]
+    composition = _read(composition)
+    stated = [(factor.stated_pure(), count) for factor, count in composition.uses.items()]
     if all(epsilon is not None for epsilon, _ in stated):
         return pure(sum(((epsilon or 0) * count for epsilon, count in stated), Fraction(0)) or _LEAST)
-    return pure(_finite(whole.pure().upper, "epsilon alone", "as_approx(whole, delta=...)"))
+    return pure(_finite(composition.pure().upper, "epsilon alone", "as_approx(composition, delta=...)"))
 
 
-def as_approx(whole: Composition | PrivacyLoss, *, delta: Number) -> Approx:
+def as_approx(composition: Composition | PrivacyLoss, *, delta: Number) -> Approx:
     """The least epsilon at a chosen delta, as an (epsilon, delta) spend.
 
     >>> from neartwin.losses import Gaussian
     >>> round(float(as_approx(4 * Gaussian(mu="0.5"), delta="1e-6").epsilon), 9)
     4.886554117
     """
-    whole = _read(whole)
+    composition = _read(composition)
     return approx(
-        max(_finite(whole.epsilon(delta).upper, f"epsilon at delta={delta}", "a larger delta"), _LEAST), delta
+        max(_finite(composition.epsilon(delta).upper, f"epsilon at delta={delta}", "a larger delta"), _LEAST), delta
     )
 
 
-def as_zcdp(whole: Composition | PrivacyLoss) -> Zcdp:
+def as_zcdp(composition: Composition | PrivacyLoss) -> Zcdp:
     """The least rho over all orders; `PrivacyError` where everything may be revealed.
 
     >>> from neartwin.losses import Gaussian
     >>> as_zcdp(4 * Gaussian(mu="0.5")).rho
     Fraction(1, 2)
     """
-    whole = _read(whole)
-    exact = whole.stated_rho()
+    composition = _read(composition)
+    exact = composition.stated_rho()
     if exact is not None:
         return zcdp(exact)
     return zcdp(
-        _finite(whole.zcdp().upper, "rho", "as_gdp(composition, delta=...) or as_approx(composition, delta=...)")
+        _finite(composition.zcdp().upper, "rho", "as_gdp(composition, delta=...) or as_approx(composition, delta=...)")
     )
 
 
-def as_rdp(whole: Composition | PrivacyLoss, *, order: Number) -> Rdp:
+def as_rdp(composition: Composition | PrivacyLoss, *, order: Number) -> Rdp:
     """The Renyi divergence at one order, an account's own; `PrivacyError` where it is infinite.
 
     >>> from neartwin.losses import Gaussian
     >>> float(as_rdp(4 * Gaussian(mu="0.5"), order=8).epsilon)
     4.0
     """
-    whole, fixed = _read(whole), rational(order=order)
+    composition, fixed = _read(composition), rational(order=order)
     if not fixed > 1:
         raise ParameterError("order", fixed, "must be above 1")
-    exact, rho = _gaussian(whole), whole.stated_rho()
+    exact, rho = _gaussian(composition), composition.stated_rho()
     if exact is not None:
         return rdp(fixed, fixed * exact / 2)
     # a divergence grows with its order, and the float above the order bounds it
-    found = whole.renyi(math.nextafter(-float_below(-fixed), math.inf)).upper
-    least = max(_finite(found, f"order {float(fixed):g}", "as_approx(whole, delta=...)"), _LEAST)
+    found = composition.renyi(math.nextafter(-float_below(-fixed), math.inf)).upper
+    least = max(_finite(found, f"order {float(fixed):g}", "as_approx(composition, delta=...)"), _LEAST)
     return rdp(fixed, least if rho is None else min(least, fixed * rho))
 
 
-def as_gdp(whole: Composition | PrivacyLoss, *, delta: Number = 0) -> Gdp:
+def as_gdp(composition: Composition | PrivacyLoss, *, delta: Number = 0) -> Gdp:
     """The least mu with T >= G_mu (x) f_{0,delta} at every alpha and in both orders.
 
     delta: set aside as failures; 0 for Gaussian mechanisms, whose mu is exact, beside mechanisms with a largest loss.
@@ -93,30 +93,30 @@ def as_gdp(whole: Composition | PrivacyLoss, *, delta: Number = 0) -> Gdp:
     >>> bool(1 < as_gdp(4 * Gaussian(mu="0.5") + Laplace(epsilon="0.1")).mu < 1.02)
     True
     """
-    whole = _read(whole)
-    exact, pool = _gaussian(whole), non_negative(delta=rational(delta=delta))
+    composition = _read(composition)
+    exact, pool = _gaussian(composition), non_negative(delta=rational(delta=delta))
     if exact is not None:
         return gdp(root_above(exact))
     remedy = "a larger delta" if pool else "a small delta set aside, for instance 1e-9"
-    return gdp(_finite(whole.gdp(pool).upper, "mu", remedy), pool)
+    return gdp(_finite(composition.gdp(pool).upper, "mu", remedy), pool)
 
 
 _LEAST = Fraction(1, 10**12)  # one unit of a ledger: a price is never 0
 
 
-def _read(whole: Composition | PrivacyLoss) -> Composition:
-    """A single mechanism is a whole of one use."""
+def _read(composition: Composition | PrivacyLoss) -> Composition:
+    """A single mechanism is a composition of one use."""
     return (
-        Composition.of(whole)
-        if isinstance(whole, PrivacyLoss)
-        else made_of(Composition, "mechanisms of neartwin.losses", whole=whole)
+        Composition.of(composition)
+        if isinstance(composition, PrivacyLoss)
+        else made_of(Composition, "mechanisms of neartwin.losses", composition=composition)
     )
 
 
-def _gaussian(whole: Composition) -> Fraction | None:
-    """The exact mu squared of a whole that is Gaussian throughout."""
+def _gaussian(composition: Composition) -> Fraction | None:
+    """The exact mu squared of a composition that is Gaussian throughout."""
     total = Fraction(0)
-    for factor, count in whole.uses.items():
+    for factor, count in composition.uses.items():
         if not isinstance(factor, Gaussian):
             return None
         total += count * factor.mu**2

@@ -91,9 +91,9 @@ def linear_program(subsets: Subsets, answers: FloatArray) -> Bits:
 
     _shapes(subsets, answers)
     queries, people = subsets.shape
-    asked, slack = csr_array(subsets.astype(np.float64)), eye_array(queries, format="csr")
+    matrix, slack = csr_array(subsets.astype(np.float64)), eye_array(queries, format="csr")
     # minimise sum(t) under -t <= Q x - a <= t
-    both_sides: Any = vstack([hstack([asked, -slack]), hstack([-asked, -slack])], format="csr")
+    both_sides: Any = vstack([hstack([matrix, -slack]), hstack([-matrix, -slack])], format="csr")
     cost = np.concatenate([np.zeros(people), np.ones(queries)])
     bounds = [(0.0, 1.0)] * people + [(0.0, None)] * queries
     solved = linprog(cost, A_ub=both_sides, b_ub=np.concatenate([answers, -answers]), bounds=bounds, method="highs")
@@ -226,9 +226,9 @@ def _counts(subsets: Subsets, secret: Bits, spend: Budget) -> FloatArray:
 
     questions, people = np.nonzero(subsets * np.asarray(secret, np.int8))
     rows = pa.table({_PERSON: pa.array(people, pa.int64()), _QUESTION: pa.array(questions, pa.int64())})
-    asked = table(rows, unit=_PERSON, name="secrets")
-    counted = asked.group_by(_QUESTION, keys={_QUESTION: range(len(subsets))}).agg(n=count_distinct_units())
+    people_table = table(rows, unit=_PERSON, name="secrets")
+    counted = people_table.group_by(_QUESTION, keys={_QUESTION: range(len(subsets))}).agg(n=count_distinct_units())
     with tempfile.TemporaryDirectory() as folder, open_ledger(Path(folder) / "attack.db") as book:
-        account = book.open(asked, spend)
+        account = book.open(people_table, spend)
         proposal = account.plan(counted, spend=spend, limits=Limits(max_groups=len(subsets)))
         return np.array(account.release(proposal)["n"].values)

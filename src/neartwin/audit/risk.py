@@ -210,5 +210,5 @@ def _odds(chance: float) -> str:
     least = 1 / chance  # fewer means a higher chance: rounded down, to be safe
     digits = 3 if chance < 0.1 else 2
     places = digits - 1 - math.floor(math.log10(least))
-    told = Decimal(least * (1 + _ROOM)).quantize(Decimal(1).scaleb(-places), ROUND_FLOOR)
-    return f"one time in {told.normalize():,f}"
+    odds = Decimal(least * (1 + _ROOM)).quantize(Decimal(1).scaleb(-places), ROUND_FLOOR)
+    return f"one time in {odds.normalize():,f}"

@@ -1,4 +1,4 @@
-"""Pairs of laws: what can be asked of them, and those on finitely many outcomes.
+"""Pairs of laws: their divergences, and those on finitely many outcomes.
 
 P is the law of the answer on a data set, Q on its neighbour; L = ln dP/dQ is the privacy loss. Every answer is an `Interval`
 that contains the exact value, rounded outward: floats for scalar arguments, arrays for array arguments.
