@@ -12,7 +12,7 @@ from neartwin.losses.families.gaussian import GaussianSum
 from neartwin.losses.families.randomized_response import ResponsePair
 from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianPair
 from neartwin.losses.inversion import contour, lattice, saddle
-from neartwin.losses.inversion.total import SumOfLosses
+from neartwin.losses.inversion.total import SumOfLosses, log_c
 from tests.oracles import compositions as truth
 
 GAUSSIAN = SumOfLosses([GaussianSum(Fraction(4))])
@@ -21,9 +21,19 @@ TWO = mp.mpf(2)
 
 @pytest.mark.parametrize("eps", [0.5, 3.0, 12.0])
 @pytest.mark.parametrize("longest", [1.5, 2.0, 3.0])
-def test_the_alias_of_a_short_period_is_charged_to_the_lower_end_alone(eps, longest):
+def test_the_alias_of_a_short_period_is_charged_to_the_lower_end_alone(eps, longest, monkeypatch):
     at = saddle.for_eps(GAUSSIAN, eps)
-    line = contour.build(GAUSSIAN, at, 0.0, tolerance=1e-6, longest=longest)
+    full = contour.find_alias(GAUSSIAN, at, at.log_delta + math.log(1e-6))
+    period = longest * at.deviation
+    short = full._replace(step=2.0 ** math.ceil(math.log2(2 * math.pi / period)))
+    period = 2 * math.pi / short.step * (1 - 1e-15)
+    ends = []
+    for s, _ in (full.above, full.below):
+        far = abs(s - at.tilt) * period
+        log = GAUSSIAN.log_mgf_above(s) + log_c(s)
+        ends.append((s, log - far - math.log(-math.expm1(-far)) + 1e-12))
+    monkeypatch.setattr(contour, "find_alias", lambda *_: short._replace(period=period, above=ends[0], below=ends[1]))
+    line = contour.build(GAUSSIAN, at, 0.0, tolerance=1e-6)
     low, high, parts = line.bounds_with_errors(np.array([eps]))
     exact = truth.gaussian(TWO, eps)
     own = float(parts["frequency cut"][0] + parts["rounding"][0])

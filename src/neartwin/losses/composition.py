@@ -225,7 +225,7 @@ class Composition:
         """
         if not finite(order=order) >= 1 or order > sys.float_info.max:
             raise ParameterError("order", order, "must be at least 1, where it is the KL divergence")
-        return _greatest([one.renyi(order) for one in self.sides(direction)])
+        return _greatest([one.renyi(float(order)) for one in self.sides(direction)])
 
     def tradeoff(self, alpha: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
         """T(alpha), the least type-II error of any test at level alpha, in the worse direction; any shape.
