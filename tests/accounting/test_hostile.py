@@ -101,6 +101,7 @@ GOOD = {
     "promises": None,
     "neighbours": "add_remove",
     "base": losses.FinitePair(p=("0.7", "0.3"), q=("0.3", "0.7")),
+    "composition": 3 * Laplace(epsilon="0.1"),
     "whole": 3 * Laplace(epsilon="0.1"),
     "target": budgets.approx(1, "1e-6"),
     "first": budgets.gdp(1, "1e-9"),
