@@ -198,7 +198,7 @@ class Figure:
             name: An id, unlike any other of the page.
             spoken: What is read aloud; by default the title.
         """
-        width, height = (240.0, 240.0) if self.unit_square else (360.0, 220.0)
+        width, height = (240.0, 240.0) if self.unit_square else (300.0, 190.0)
         x, y = self._axes(width, height)
         parts = [f'<rect class="frame" x="{x.start:g}" y="{y.end:g}" width="{width:g}" height="{height:g}"/>']
         for tick in x.ticks():

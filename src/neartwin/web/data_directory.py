@@ -150,7 +150,7 @@ class DataDirectory:
 
     def checked_policy(self, name: str, policy: tuple[Rule, ...]) -> Dataset:
         """The data set with other rules, whose columns must be there and whose amounts payable. Changes nothing."""
-        changed = self.dataset(name).with_policy(policy)
+        changed = replace(self.dataset(name), policy=policy)
         _known_columns(changed, self.rows(changed), self.tables(changed))
         return changed
 

@@ -5,8 +5,9 @@ A data set's place (a path or a database URL) stands here and nowhere in a reque
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import date
+from types import NoneType
 from typing import Any
 
 from neartwin.accounting.budgets import Budget, budget_in, budget_of, parts_of
@@ -165,16 +166,18 @@ def _amount(written: Mapping[str, Any] | str | None, name: str) -> Budget | None
     return budget_in(written, name) if isinstance(written, str) else budget_of(written, name)
 
 
+_TYPES: Mapping[str, tuple[type, ...]] = {  # of a rule's fields in JSON and TOML; the others are true or false
+    "who": (str,),
+    "columns": (list, NoneType),
+    "group_columns": (list, NoneType),
+    "max_spend": (Mapping, str, NoneType),
+    "allotment": (Mapping, str, NoneType),
+}
+
+
 def _readable(name: str, value: object) -> bool:
-    """Whether JSON or TOML has a value of the kind that a field of a rule takes."""
-    match name:
-        case "who":
-            return isinstance(value, str)
-        case "columns" | "group_columns":
-            return value is None or (isinstance(value, list) and all(isinstance(one, str) for one in value))
-        case "max_spend" | "allotment":
-            return value is None or isinstance(value, Mapping | str)
-    return isinstance(value, bool)
+    parts = value if isinstance(value, list) else []
+    return isinstance(value, _TYPES.get(name, (bool,))) and all(isinstance(one, str) for one in parts)
 
 
 _KINDS = "who is text, columns a list of texts, discover true or false, max_spend text such as epsilon=0.1"
@@ -241,10 +244,6 @@ class Dataset:
     def rule_for(self, analyst: str, project: str) -> Rule | None:
         """The first rule that fits the asker."""
         return next((rule for rule in self.policy if rule.fits(analyst, project)), None)
-
-    def with_policy(self, policy: tuple[Rule, ...]) -> "Dataset":
-        """The same with other rules."""
-        return replace(self, policy=policy)
 
     def to_json(self) -> str:
         """As JSON that `from_json` reads back; holds the place."""

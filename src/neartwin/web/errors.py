@@ -60,13 +60,11 @@ def install(app: FastAPI) -> None:
         return JSONResponse(as_dict(refusal) | {"code": "NT-100", "error": "ParameterError"}, 422)
 
     async def elsewhere(_: Request, error: Exception) -> Response:
-        status, headers = 500, None
-        if isinstance(error, HTTPException):
-            status, headers = error.status_code, error.headers
-        rule = {404: "is not here", 405: "is not taken here"}.get(status, "is refused")
-        return JSONResponse(
-            as_dict(AccessError(status, "request", "", rule, remedy="see /openapi.json")), status, dict(headers or {})
-        )
+        if not isinstance(error, HTTPException):
+            raise error
+        rule = {404: "is not here", 405: "is not taken here"}.get(error.status_code, "is refused")
+        refusal = AccessError(error.status_code, "request", "", rule, remedy="see /openapi.json")
+        return JSONResponse(as_dict(refusal), error.status_code, dict(error.headers or {}))
 
     app.add_exception_handler(NeartwinError, refused)
     app.add_exception_handler(RequestValidationError, unreadable)

@@ -24,12 +24,11 @@ def spend(asked: AskFields) -> dict[str, str]:
 
 def limits(asked: AskFields) -> dict[str, Any]:
     """The limits of one unit, and what else stands beside the spend. A text that is no number is left out."""
-    found: dict[str, Any] = {}
+    numbers = {name: _whole(getattr(asked, name)) for name in ("max_rows_per_group", "max_groups", "rows")}
+    found: dict[str, Any] = {name: number for name, number in numbers.items() if number is not None}
     for name, private in (("max_rows_per_group", asked.private_rows), ("max_groups", asked.private_groups)):
-        if (number := _whole(getattr(asked, name))) is not None:
-            found[name] = {"at_most": number} | _share(asked) if private else number
-    if (number := _whole(asked.rows)) is not None:
-        found["rows"] = number
+        if private and name in found:
+            found[name] = {"at_most": found[name]} | _share(asked)
     if (number := _whole(asked.max_discovered_groups)) is not None and asked.keys == "discover":
         found["max_discovered_groups"] = number
     found |= {"norm": asked.norm} if asked.norm else {}

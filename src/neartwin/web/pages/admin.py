@@ -162,26 +162,21 @@ def _acts(running: Running) -> list[dict[str, Any]]:
     ]
 
 
+_SAID = {
+    "token": "made a token for {name}, {role}, until {expires:.10}",
+    "revoke": "revoked the token {id}",
+    "register": "registered {dataset} with a policy of rules for {whom}",
+    "policy": "changed the policy of {dataset}, now rules for {whom}",
+    "allot": "allotted {target} of {dataset} to {holder}",
+    "cap": "raised the budget of {dataset} to {target}: {reason}",
+}
+
+
 def _said(what: str, body: dict[str, Any]) -> str:
-    match what:
-        case "token":
-            of = f" of {body['project']}" if body["project"] else ""
-            return f"made a token for {body['name']}, {body['role']}{of}, until {body['expires'][:10]}"
-        case "revoke":
-            return f"revoked the token {body['id']}"
-        case "register" | "policy":
-            rules = len(body["policy"])
-            rules_text = f"with a policy of {rules} rule{'' if rules == 1 else 's'}"
-            return (
-                f"registered {body['dataset']} {rules_text}"
-                if what == "register"
-                else f"changed {body['dataset']}, now {rules_text}"
-            )
-        case "allot":
-            return f"allotted {body['target']} of {body['dataset']} to {body['holder']}"
-        case "cap":
-            return f"raised the budget of {body['dataset']} to {body['target']}: {body['reason']}"
-    return f"{what}: " + ", ".join(f"{name} {value}" for name, value in body.items() if name != "digest")
+    if what not in _SAID:
+        return f"{what}: " + ", ".join(f"{name} {value}" for name, value in body.items() if name != "digest")
+    whom = ", ".join(rule["who"] for rule in body.get("policy", ())) or "nobody"
+    return _SAID[what].format(whom=whom, **body)
 
 
 def _people(request: Request, caller: Caller, running: Running, *, status: int = 200, **found: Any) -> Response:

@@ -146,23 +146,20 @@ class Store:
 
     def serve(self, analyst: str, account: str, position: int) -> None:
         """Remember that an analyst was served the release of a reservation."""
-        table = schema.served
         values = {"analyst": analyst, "account": account, "position": position}
-        with self._database.connection(writes=True) as connection:
-            if not _was_served(connection, analyst, account, position):
-                with suppress(exc.IntegrityError), connection.begin_nested():  # another server wrote it meanwhile
-                    connection.execute(sa.insert(table).values(values))
+        with (
+            self._database.connection(writes=True) as connection,
+            suppress(exc.IntegrityError),
+            connection.begin_nested(),
+        ):
+            connection.execute(sa.insert(schema.served).values(values))  # refused where it is written already
 
     def was_served(self, analyst: str, account: str, position: int) -> bool:
         """Whether an analyst was."""
         with self._database.connection(writes=False) as connection:
-            return _was_served(connection, analyst, account, position)
-
-
-def _was_served(connection: sa.Connection, analyst: str, account: str, position: int) -> bool:
-    table = schema.served
-    here = sa.and_(table.c.analyst == analyst, table.c.account == account, table.c.position == position)
-    return connection.execute(sa.select(table.c.position).where(here)).scalar_one_or_none() is not None
+            table = schema.served.c
+            here = sa.and_(table.analyst == analyst, table.account == account, table.position == position)
+            return connection.execute(sa.select(table.position).where(here)).scalar_one_or_none() is not None
 
 
 def _note(page: Writing, who: str, what: str, body: dict[str, object]) -> None:
